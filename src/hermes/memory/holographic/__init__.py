@@ -1,1 +1,5 @@
-"""A memory of single facts in a local file, linked by what they are about."""
+"""The local memory provider: single facts in an SQLite file, linked by the entities they mention.
+
+`provider` is the provider and its tool, `store` the file, `recall` the search, `extraction` the
+patterns that find facts in text.
+"""

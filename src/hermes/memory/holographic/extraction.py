@@ -1,5 +1,9 @@
-"""What a user says that is worth keeping, as far as that can be told without a model: what they ask
-to be remembered, and plain statements about themselves. Everything else is left alone."""
+"""Extracting statements, claims and entities from text with patterns, without a model.
+
+Statements are what users ask to be remembered and plain sentences about themselves. A claim says
+that a subject has an attribute with a value; of two claims about the same attribute the newer one
+counts. Entities (names, paths, addresses, quoted terms) link the facts that mention them.
+"""
 
 import re
 import unicodedata
@@ -11,12 +15,12 @@ from hermes.store.query_language import is_unspaced
 
 ASKED_TRUST = 0.8
 STATED_TRUST = 0.55
-"""How far a fact is trusted at first."""
+"""Initial trust of requested and of plain statements."""
 
 MAX_MESSAGE_CHARS = 6000
-"""Characters of a message that are looked at: longer ones are mostly pasted."""
+"""Only this much of a message is read: the rest of longer ones is usually pasted."""
 MIN_STATEMENT_CHARS, MAX_STATEMENT_CHARS = 8, 300
-"""Characters of a statement."""
+"""Length of a statement."""
 MAX_STATEMENTS = 10
 
 
@@ -84,7 +88,7 @@ _UNSURE = re.compile(
 
 
 def extract_statements(message: str) -> tuple[Statement, ...]:
-    """What is worth keeping of a user's message, in its own words."""
+    """Return the statements of a user's message, in its own words."""
     found: dict[str, Statement] = {}
     for sentence in _sentences(message):
         statement = _parse_request(sentence) or _parse_statement(sentence)
@@ -123,7 +127,7 @@ def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-# Words of a text, as facts are compared and found by them.
+# Words, by which facts are compared and searched.
 
 _STOP = """
     a about above after again all also always am an and any are aren't as at be because been before
@@ -140,13 +144,13 @@ _STOP = """
 """
 
 STOP_WORDS = frozenset(_STOP.split())
-"""Words that say nothing about what a text is about."""
+"""Words without information about the subject of a text."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)*|_")
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """In order. What is written without spaces becomes pairs of characters."""
+    """Return the words in order; scripts without spaces are split into pairs of characters."""
     found: list[str] = []
     for match in _WORD.finditer(unicodedata.normalize("NFKC", text).casefold()):
         word = match[0].replace("’", "'")
@@ -157,12 +161,12 @@ def split_words(text: str) -> tuple[str, ...]:
 
 
 def significant_words(text: str) -> tuple[str, ...]:
-    """The words that say what a text is about, each once."""
+    """Return the distinct words that are not stop words."""
     return tuple(dict.fromkeys(word for word in split_words(text) if word not in STOP_WORDS))
 
 
 def normalize(text: str) -> str:
-    """Equal for texts that differ only in letter case, signs and spaces."""
+    """Return a form that is equal for texts that differ only in case, punctuation and spaces."""
     return " ".join(split_words(text))
 
 
@@ -172,15 +176,14 @@ def _character_pairs(run: str) -> tuple[str, ...]:
     return tuple(run[at : at + 2] for at in range(len(run) - 1))
 
 
-# What a fact claims: that something has some attribute with some value. Of two claims about the
-# same, the newer counts.
+# Claims: a subject has an attribute with a value.
 
 USER = "user"
 
 YES, NO = "yes", "no"
 
 MAX_CLAIM_CHARS = 300
-"""Characters of a sentence that may claim something."""
+"""Longer sentences are not parsed for claims."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -255,7 +258,7 @@ _CLAIM_FORMS: tuple[tuple[re.Pattern[str], Read], ...] = (
 
 
 def parse_claim(text: str) -> Claim | None:
-    """What the text claims, if it is one plain sentence of a known form."""
+    """Return the claim of a text that is one plain sentence of a known form, or None."""
     plain = " ".join(text.split()).rstrip(" .!")
     if len(plain) > MAX_CLAIM_CHARS:
         return None
@@ -272,17 +275,16 @@ def _normalize_subject(subject: str) -> str:
 
 
 def _normalize_attribute(attribute: str) -> str:
-    """`lives in` and `live in` are one attribute."""
+    """Return one form for variants such as `lives in` and `live in`."""
     first, _, rest = normalize(attribute).partition(" ")
     stem = first.removesuffix("s") if len(first) > 3 and first not in ("address", "is") else first
     return f"{stem} {rest}".strip()
 
 
-# What a fact is about: names, projects, paths, addresses and quoted terms. Facts that share one
-# are linked.
+# Entities: names, projects, paths, addresses and quoted terms. Facts that share one are linked.
 
 MAX_ENTITIES = 8
-"""Entities of one fact."""
+"""Maximum number of entities of one fact."""
 MAX_ENTITY_CHARS = 80
 
 _QUOTED = re.compile(r'"([^"\n]{2,80})"|“([^”\n]{2,80})”|`([^`\n]{2,80})`')
@@ -303,7 +305,7 @@ _SENTENCE_START = re.compile(r"(?:^|[.!?:;]\s+|\n\s*)(?:[-*•]\s*)?$")
 
 
 def extract_entities(text: str) -> tuple[str, ...]:
-    """As they are written, each once however it is written."""
+    """Return the entities as written; spellings that normalize to the same text count once."""
     found: dict[str, str] = {}
     for name in (*_marked_entities(text), *_capitalized_names(text)):
         tidy = name.strip(" .,;:!?'\"`")
@@ -314,7 +316,7 @@ def extract_entities(text: str) -> tuple[str, ...]:
 
 
 def _marked_entities(text: str) -> list[str]:
-    """What its form gives away."""
+    """Return entities that are recognised by their form."""
     quoted = ["".join(groups) for groups in _QUOTED.findall(text)]
     addresses = _ADDRESS.findall(text)
     rest = _ADDRESS.sub(" ", text)
@@ -323,8 +325,8 @@ def _marked_entities(text: str) -> list[str]:
 
 
 def _capitalized_names(text: str) -> list[str]:
-    """Words with a capital. The first word of a sentence has one anyway: it counts as a name when
-    something is said of it, as in `Ada likes tea`."""
+    """Return capitalised words. The first word of a sentence is always capitalised, so it counts
+    only before a verb, as in `Ada likes tea`."""
     names: list[str] = []
     for match in _NAME.finditer(text):
         name = match[0]

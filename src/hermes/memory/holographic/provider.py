@@ -1,10 +1,13 @@
-"""The local memory provider: facts in a file of the home, no service and no model needed."""
+"""The local memory provider: facts in an SQLite file of the home, without a service or a model.
+
+`HolographicProvider` extracts facts from conversations and notes, recalls them into turns and gives
+the model the `fact_store` tool. Options are in `<home>/holographic.json`.
+"""
 
 import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +18,7 @@ from hermes.config.home import tilde
 from hermes.core.errors import ConfigError, ToolArgumentsInvalid, ToolError
 from hermes.core.marks import COMPACTED, NOT_THE_USER
 from hermes.memory.holographic.extraction import Statement, extract_statements, significant_words
-from hermes.memory.holographic.recall import FactHit, find_related, format_recalled, recall, search
+from hermes.memory.holographic.recall import find_related, format_recalled, recall, search
 from hermes.memory.holographic.store import (
     DAMAGED,
     SOURCE_NOTES,
@@ -23,9 +26,8 @@ from hermes.memory.holographic.store import (
     SOURCE_TOOL,
     Embedder,
     Fact,
-    Facts,
+    FactStore,
     StaticEmbedder,
-    Table,
     format_day,
     open_facts,
     parse_id,
@@ -37,8 +39,11 @@ from hermes.security.injection import scan
 from hermes.util import atomic
 from hermes.util.text import human_size, many
 
-# `<home>/holographic.json`: what can be set of this provider.
+log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
+FOLDER, DATABASE_FILE = "holographic", "memory.db"
 OPTIONS_FILE = "holographic.json"
 
 
@@ -46,24 +51,22 @@ class HolographicOptions(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 ):
     embedding_model: str = ""
-    """A model2vec model, as a folder or a name; empty: no search by meaning."""
+    """A model2vec model, as a folder or a name; empty disables search by meaning."""
     recall_facts: int = 6
-    """Most facts recalled into one turn."""
+    """Maximum number of facts recalled into one turn."""
     recall_chars: int = 1200
-    """Most characters of them."""
+    """Maximum number of characters recalled into one turn."""
 
 
 def read_options(home: Path) -> HolographicOptions:
-    """Raises `ConfigError` when the file is there and cannot be used."""
+    """Return the options, or defaults without a file. Raises `ConfigError` for an invalid file."""
     path = home / OPTIONS_FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=HolographicOptions)
     except FileNotFoundError:
         return HolographicOptions()
     except (OSError, msgspec.DecodeError) as error:
-        raise ConfigError(
-            str(error), where=str(path), hint="correct the file or delete it"
-        ) from error
+        raise ConfigError(str(error), where=str(path), hint="fix the file or delete it") from error
 
 
 def write_options(home: Path, options: HolographicOptions) -> None:
@@ -71,30 +74,33 @@ def write_options(home: Path, options: HolographicOptions) -> None:
     atomic.write_bytes(home / OPTIONS_FILE, text + b"\n", mode=0o600)
 
 
-# The facts of a session, opened when they are first needed and again when the file changed.
-
-T = TypeVar("T")
-
-
 class FactStoreHandle:
-    """`table` makes the table of the user over a connection."""
+    """Opens the store on first use, and again when the file was replaced.
+
+    `create` makes the store of the user for a connection.
+    """
 
     def __init__(
-        self, path: Path, table: Callable[[apsw.Connection], Table], tell: Callable[[str], None]
+        self,
+        path: Path,
+        create: Callable[[apsw.Connection], FactStore],
+        tell: Callable[[str], None],
     ) -> None:
         self.path = path
-        self._table, self._tell = table, tell
-        self._facts: Facts | None = None
+        self._create, self._tell = create, tell
+        self._store: FactStore | None = None
         self._inode = 0
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever stored; looking makes no file."""
+        """Whether anything was ever stored; does not create the file."""
         return self.path.exists()
 
-    def use(self, work: Callable[[Facts], T]) -> T:
-        """What `work` returns. A file that turns out to be damaged is replaced, and the work done
-        again. Raises `StoreError`."""
+    def use(self, work: Callable[[FactStore], T]) -> T:
+        """Call `work` with the store and return its result.
+
+        A damaged file is replaced and `work` called again. Raises `StoreError`.
+        """
         try:
             return work(self._current())
         except DAMAGED:
@@ -107,20 +113,20 @@ class FactStoreHandle:
             raise unusable_error(self.path, error) from error
 
     def close(self) -> None:
-        if self._facts is not None:
-            self._facts.table.connection.close()
-            self._facts = None
+        if self._store is not None:
+            self._store.connection.close()
+            self._store = None
 
-    def _current(self) -> Facts:
-        """Another process may have set the file aside, a person may have deleted it."""
-        if self._facts is not None and not self._is_same_file():
+    def _current(self) -> FactStore:
+        # Another process may have moved a damaged file aside, or the user may have deleted it.
+        if self._store is not None and not self._is_same_file():
             self.close()
-        if self._facts is None:
-            table = self._table(open_facts(self.path, self._tell))
+        if self._store is None:
+            store = self._create(open_facts(self.path, self._tell))
             self._inode = self.path.stat().st_ino
-            self._facts = Facts(table)
-            table.fill_vectors()
-        return self._facts
+            self._store = store
+            store.fill_vectors()
+        return self._store
 
     def _is_same_file(self) -> bool:
         try:
@@ -129,12 +135,10 @@ class FactStoreHandle:
             return False
 
 
-# fact_store: what the model can do with facts.
-
 TOOL_NAME = "fact_store"
 MAX_FOUND = 10
 TOOL_TRUST = 0.6
-"""Of what the model adds."""
+"""Initial trust of facts that the model adds."""
 
 TOOL_SCHEMA: dict[str, Any] = {
     "name": TOOL_NAME,
@@ -160,15 +164,15 @@ TOOL_SCHEMA: dict[str, Any] = {
 }
 
 Check = Callable[[str], str]
-"""The text as it may be kept; raises `ToolError`."""
+"""Returns a text that may be stored, or raises `ToolError`."""
 
 
-def run_fact_tool(facts: Facts, arguments: dict[str, Any], session: str, check: Check) -> str:
-    """The result of a call, as JSON. Raises `ToolError`."""
+def run_fact_tool(facts: FactStore, arguments: dict[str, Any], session: str, check: Check) -> str:
+    """Run one call of the `fact_store` tool and return its JSON result. Raises `ToolError`."""
     action, content = str(arguments.get("action")), str(arguments.get("content") or "").strip()
     match action:
         case "add":
-            added = facts.add(check(content), source=SOURCE_TOOL, session=session, level=TOOL_TRUST)
+            added = facts.add(check(content), source=SOURCE_TOOL, session=session, trust=TOOL_TRUST)
             outcome: dict[str, Any] = {added.outcome: _to_result(added.fact)}
             if added.replaced:
                 outcome["instead_of"] = [_to_result(fact) for fact in added.replaced]
@@ -176,9 +180,9 @@ def run_fact_tool(facts: Facts, arguments: dict[str, Any], session: str, check: 
             if not content:
                 raise ToolArgumentsInvalid("content is empty", hint="say what to look for")
             look = search if action == "search" else find_related
-            hits = look(facts.table, content, MAX_FOUND)
+            hits = look(facts, content, MAX_FOUND)
             facts.mark_used(hit.fact.id for hit in hits[:3])
-            outcome = {"facts": [_found(hit) for hit in hits]}
+            outcome = {"facts": [_to_result(hit.fact) for hit in hits]}
         case "update":
             outcome = {
                 "updated": _to_result(_require(facts.update(_fact_id(arguments), check(content))))
@@ -211,10 +215,6 @@ def _require(fact: Fact | None) -> Fact:
     return fact
 
 
-def _found(hit: FactHit) -> dict[str, Any]:
-    return _to_result(hit.fact)
-
-
 def _to_result(fact: Fact) -> dict[str, Any]:
     shown = {"id": fact.id, "fact": fact.text, "trust": round(fact.trust, 2)}
     shown["said"] = format_day(fact.confirmed)
@@ -223,32 +223,31 @@ def _to_result(fact: Fact) -> dict[str, Any]:
     return shown
 
 
-# What is kept of conversations and of the built-in notes.
-
-log = logging.getLogger(__name__)
-
 NOTE_TRUST = 0.7
-"""How far a note is trusted at first."""
+"""Initial trust of facts from notes."""
 MIRRORED_TARGETS = ("memory", "user", "project")
-"""Notes on a chat belong to all in it, not to the user."""
+"""Notes that are stored as facts; those on a chat belong to several users."""
 MIN_REPLACED_SHARE = 0.4
-"""Share of words by which the note is found that another replaced."""
+"""Share of common words from which a note counts as the replaced one."""
 
 
 def check_storable(text: str) -> str:
-    """`text`, if it may be kept. Raises `ToolError`."""
+    """Return `text` unless it looks like an injection or contains a secret: then raise
+    `ToolError`."""
     if findings := scan(text):
         raise ToolError(
             f"not kept: this reads like a prompt injection ({', '.join(findings)})",
             hint="keep plain facts, in your own words",
         )
-    if import_module("hermes.security.redaction").Redactor().redact(text) != text:
+    from hermes.security.redaction import Redactor  # compiles many patterns; not needed to recall
+
+    if Redactor().redact(text) != text:
         raise ToolError("not kept: there is a secret in it", hint="keys belong into .env")
     return text
 
 
 def statements_in(message: str) -> list[Statement]:
-    """What a message of the user says that may be kept."""
+    """Return the storable statements of a user message."""
     kept: list[Statement] = []
     for statement in extract_statements(strip_fences(message)):
         try:
@@ -261,45 +260,47 @@ def statements_in(message: str) -> list[Statement]:
 
 
 def statements_of(messages: list[dict[str, Any]]) -> list[Statement]:
-    """The same for all the user said in a conversation."""
+    """Return the storable statements of all user messages."""
     return [statement for message in _user_texts(messages) for statement in statements_in(message)]
 
 
-def store_statements(facts: Facts, statements: Sequence[Statement], session: str) -> None:
-    """What the user just said."""
+def store_statements(facts: FactStore, statements: Sequence[Statement], session: str) -> None:
+    """Store statements of the current message."""
     for statement in statements:
-        facts.add(statement.text, source=SOURCE_SAID, session=session, level=statement.trust)
+        facts.add(statement.text, source=SOURCE_SAID, session=session, trust=statement.trust)
 
 
-def store_older_statements(facts: Facts, statements: Sequence[Statement], session: str) -> None:
-    """What the user said earlier; what was heard then is not heard again."""
+def store_older_statements(facts: FactStore, statements: Sequence[Statement], session: str) -> None:
+    """Store statements of earlier messages, except those that were stored before."""
     for statement in statements:
-        facts.consider(statement.text, source=SOURCE_SAID, session=session, level=statement.trust)
+        facts.add_if_unseen(
+            statement.text, source=SOURCE_SAID, session=session, trust=statement.trust
+        )
 
 
-def mirror_note(facts: Facts, action: str, target: str, content: str, session: str) -> None:
-    """A change of the built-in notes."""
+def mirror_note(facts: FactStore, action: str, target: str, content: str, session: str) -> None:
+    """Apply a change of the built-in notes to the facts."""
     if target not in MIRRORED_TARGETS:
         return
     source = f"{SOURCE_NOTES}{target}"
     if action == "remove":
-        found = facts.table.same(content)
+        found = facts.find_same(content)
         if found is not None:
             facts.forget(found.id)
         return
     if action == "replace":
         _drop_replaced(facts, source, content)
     try:
-        facts.add(check_storable(content), source=source, session=session, level=NOTE_TRUST)
-    except ToolError as error:  # the notes have it, which is enough
+        facts.add(check_storable(content), source=source, session=session, trust=NOTE_TRUST)
+    except ToolError as error:  # not a failure: the note itself was saved
         log.info("a note was left out: %s", error)
 
 
-def _drop_replaced(facts: Facts, source: str, content: str) -> None:
-    """The note that `content` stands for now: nobody says which one, so the most similar one."""
+def _drop_replaced(facts: FactStore, source: str, content: str) -> None:
+    """Forget the note that `content` replaced: the most similar one, as it is not named."""
     new = set(significant_words(content))
     best, most = 0, MIN_REPLACED_SHARE
-    for fact in facts.table.where("source = ?", source):
+    for fact in facts.select("source = ?", source):
         old = set(significant_words(fact.text))
         share = len(new & old) / max(1, len(new | old))
         if share > most:
@@ -320,11 +321,8 @@ def _user_texts(messages: list[dict[str, Any]]) -> Iterator[str]:
             yield content
 
 
-FOLDER, DATABASE_FILE = "holographic", "memory.db"
-
-
 class HolographicProvider(MemoryProvider):
-    """One for each session; several may use the file at the same time."""
+    """The provider of one session. Several sessions may use the file at the same time."""
 
     def __init__(
         self, *, now: Callable[[], float] = time.time, embedder: Embedder | None = None
@@ -348,7 +346,7 @@ class HolographicProvider(MemoryProvider):
         self._session, self._user = session_id, str(kwargs.get("user_id") or "")
         self._options = read_options(home)
         self._embedder = self._embedder or _load_embedder(self._options.embedding_model, tell)
-        self._opened = FactStoreHandle(home / FOLDER / DATABASE_FILE, self._table, tell)
+        self._opened = FactStoreHandle(home / FOLDER / DATABASE_FILE, self._create_store, tell)
 
     def get_tool_schemas(self) -> Dicts:
         return [TOOL_SCHEMA]
@@ -361,8 +359,8 @@ class HolographicProvider(MemoryProvider):
                 lambda facts: run_fact_tool(facts, args, self._session, check_storable)
             )
         except ToolError as error:
-            told = f"{error} ({error.hint})" if error.hint else str(error)
-            return json.dumps({"error": told}, ensure_ascii=False)
+            text = f"{error} ({error.hint})" if error.hint else str(error)
+            return json.dumps({"error": text}, ensure_ascii=False)
 
     def get_config_schema(self) -> Dicts:
         return [
@@ -381,14 +379,14 @@ class HolographicProvider(MemoryProvider):
         write_options(home, kept)
 
     def prefetch(self, query: str, **_kwargs: Any) -> str:
-        """The best few facts. Notes are left out: they stand in the prompt anyway."""
+        """Return the best facts, without notes: these are in the prompt anyway."""
         if not self._facts.exists:
             return ""
 
-        def look(facts: Facts) -> str:
-            recalled = recall(facts.table, query, self._options.recall_facts)
+        def look(facts: FactStore) -> str:
+            recalled = recall(facts, query, self._options.recall_facts)
             lines, new = format_recalled(recalled, self._options.recall_chars, self._used)
-            facts.mark_used(new)  # once a session: it should not feed itself
+            facts.mark_used(new)  # once per session, or recalled facts would reinforce themselves
             self._used.update(new)
             return lines
 
@@ -417,7 +415,7 @@ class HolographicProvider(MemoryProvider):
         if not self._facts.exists:
             return f"no facts yet ({tilde(path)})"
         rows = self._facts.use(
-            lambda facts: facts.table.query("SELECT user, count(*) FROM facts GROUP BY user")
+            lambda facts: facts.query("SELECT user, count(*) FROM facts GROUP BY user")
         )
         counts: dict[str, int] = dict(rows)
         mine, others = counts.pop("", 0), sum(counts.values())
@@ -429,10 +427,10 @@ class HolographicProvider(MemoryProvider):
         if not self._facts.exists:
             return []
 
-        def look(facts: Facts) -> list[Fact]:
+        def look(facts: FactStore) -> list[Fact]:
             if query:
-                return [hit.fact for hit in search(facts.table, query, limit)]
-            return facts.table.newest(limit)
+                return [hit.fact for hit in search(facts, query, limit)]
+            return facts.newest(limit)
 
         return [_to_entry(fact) for fact in self._facts.use(look)]
 
@@ -452,8 +450,8 @@ class HolographicProvider(MemoryProvider):
             raise ConfigError("the memory provider holographic was not initialised")
         return self._opened
 
-    def _table(self, connection: Any) -> Table:
-        return Table(connection, self._user, embedder=self._embedder, now=self._now)
+    def _create_store(self, connection: Any) -> FactStore:
+        return FactStore(connection, self._user, embedder=self._embedder, now=self._now)
 
 
 def _to_entry(fact: Fact) -> Dict:
@@ -465,7 +463,7 @@ def _to_entry(fact: Fact) -> Dict:
 
 
 def _load_embedder(model: str, tell: Callable[[str], None]) -> Embedder | None:
-    """The model for search by meaning; without it, search goes by words."""
+    """Return the model for search by meaning, or None: then only words are searched."""
     if not model:
         return None
     try:

@@ -1,4 +1,8 @@
-"""The file with the facts: opening it, and what to do when it is damaged."""
+"""The facts of the local provider in an SQLite file.
+
+`open_facts` opens the file and replaces a damaged one. `FactStore` adds facts without duplicates
+and marks older facts as replaced when a newer one claims another value.
+"""
 
 import contextlib
 import hashlib
@@ -87,8 +91,11 @@ DAMAGED = (apsw.NotADBError, apsw.CorruptError)
 
 
 def open_facts(path: Path, tell: Callable[[str], None]) -> apsw.Connection:
-    """A connection to the facts, which are made when they are not there. A damaged file is set
-    aside, the user is told, and a fresh one takes its place. Raises `StoreError`."""
+    """Return a connection, creating the file if necessary.
+
+    A damaged file is moved aside, reported to the user and replaced by an empty one. Raises
+    `StoreError`.
+    """
     try:
         return _connect(path)
     except DAMAGED as damage:
@@ -102,7 +109,7 @@ def open_facts(path: Path, tell: Callable[[str], None]) -> apsw.Connection:
 
 
 def unusable_error(path: Path, error: Exception) -> StoreError:
-    hint = "look at the permissions of the file and its folder, and at the room on the disk"
+    hint = "check the permissions of the file and its folder, and the free space on the disk"
     if isinstance(error, DAMAGED):
         return StoreCorrupt(
             f"the facts in {path} are damaged ({error})", hint="it will be replaced"
@@ -121,7 +128,7 @@ def _connect(path: Path) -> apsw.Connection:
         patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA secure_delete = ON")  # what is forgotten is not in the file
+        connection.execute("PRAGMA secure_delete = ON")  # forgotten facts must not stay on disk
         patiently(lambda: _prepare(connection))
         undo.pop_all()
     return connection
@@ -133,7 +140,7 @@ def _prepare(connection: apsw.Connection) -> None:
         raise apsw.CantOpenError("it was written by a later version of Hermes")
     if found == 0:
         with transaction(connection):
-            if _version(connection) == 0:  # another process may have been faster
+            if _version(connection) == 0:  # another process may have created it meanwhile
                 connection.execute(SQL_SCHEMA)
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
@@ -147,14 +154,16 @@ def _version(connection: apsw.Connection) -> int:
 
 
 def _replace(path: Path, damage: Exception, tell: Callable[[str], None]) -> None:
-    """Move the damaged file away, unless another process has done so by now."""
-    lock = import_module("filelock").FileLock(path.with_name(".lock"), timeout=LOCK_SECONDS)
+    """Move the damaged file aside, unless another process has done so meanwhile."""
+    import filelock  # slow to load, and needed only for a damaged file
+
+    lock = filelock.FileLock(path.with_name(".lock"), timeout=LOCK_SECONDS)
     try:
         with lock:
             try:
                 _connect(path).close()
             except DAMAGED:
-                aside = _set_aside(path)
+                aside = _move_aside(path)
             else:
                 return
     except (OSError, apsw.Error, TimeoutError) as error:
@@ -162,7 +171,7 @@ def _replace(path: Path, damage: Exception, tell: Callable[[str], None]) -> None
     tell(f"the facts in {path} were damaged ({damage}); they are kept as {aside.name}")
 
 
-def _set_aside(path: Path) -> Path:
+def _move_aside(path: Path) -> Path:
     stamp = datetime.fromtimestamp(time.time(), UTC).strftime("%Y%m%d-%H%M%S")
     aside, number = path.with_name(f"{path.name}.damaged-{stamp}"), 1
     while aside.exists():
@@ -174,24 +183,25 @@ def _set_aside(path: Path) -> Path:
     return aside
 
 
-# How far a fact counts: trust changes with what is said about it, weight fades with time.
+# Trust changes with confirmations, contradictions and ratings. Weight is trust that fades with
+# time.
 
 DAY = 86_400
 HALF_LIFE_DAYS = 60
-"""Of a fact that was never used; each doubling of its uses adds as much."""
+"""Half-life of an unused fact; each doubling of its uses adds as much."""
 MIN_FRESHNESS = 0.4
-"""An old fact is not forgotten, only behind newer ones."""
+"""Lower bound, so that old facts rank behind newer ones but never disappear."""
 MIN_RECALL_TRUST = 0.15
-"""A fact that is trusted less is not recalled by itself; a search still finds it."""
+"""Facts with less trust are not recalled; a search still finds them."""
 
 
 def confirmed_trust(trust: float) -> float:
-    """Said again, in another session."""
+    """Return the trust after the fact was stated again in another session."""
     return trust + 0.3 * (1 - trust)
 
 
 def contradicted_trust(trust: float) -> float:
-    """Something newer says otherwise."""
+    """Return the trust after a newer fact claimed another value."""
     return trust * 0.4
 
 
@@ -200,20 +210,18 @@ def rated_trust(trust: float, *, helpful: bool) -> float:
 
 
 def fact_weight(trust: float, touched: float, uses: int, now: float) -> float:
-    """Between 0 and 1. `touched` is when the fact was last confirmed or used."""
+    """Return a weight between 0 and 1. `touched` is the time of the last confirmation or use."""
     days = max(0.0, now - touched) / DAY
     half_life = HALF_LIFE_DAYS * (1 + math.log2(1 + uses))
     freshness = math.pow(0.5, days / half_life)
     return trust * (MIN_FRESHNESS + (1 - MIN_FRESHNESS) * freshness)
 
 
-# One remembered fact.
-
 SOURCE_SAID, SOURCE_TOOL, SOURCE_NOTES = "said", "tool", "notes:"
-"""Where facts come from: the user's words, the model's tool, the built-in notes of some target."""
+"""Sources of facts: user messages, the model's tool, the built-in notes (`notes:<target>`)."""
 
 MAX_ID_DIGITS = 18
-"""Digits; SQLite takes no larger numbers."""
+"""Larger numbers do not fit into an SQLite integer."""
 
 COLUMNS = (
     "facts.id, text, terms, source, session, trust, created, confirmed, used, uses,"
@@ -222,7 +230,7 @@ COLUMNS = (
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """In the order of `COLUMNS`."""
+    """One stored fact; the fields are in the order of `COLUMNS`."""
 
     id: int
     text: str
@@ -235,19 +243,19 @@ class Fact(msgspec.Struct, frozen=True):
     used: float
     uses: int
     replaced_by: int
-    """The fact that counts instead; 0: none."""
+    """Id of the fact that replaced this one, or 0."""
 
     def weight(self, now: float) -> float:
         return fact_weight(self.trust, max(self.confirmed, self.used), self.uses, now)
 
-    def told(self) -> str:
-        """As a model is shown it: when it was last said matters as much as what."""
+    def to_prompt(self) -> str:
+        """Return the text for the model, with the date of the last confirmation."""
         words = f'user said: "{self.text}"' if self.source == SOURCE_SAID else self.text
         return f"{words} ({format_day(self.confirmed)})"
 
 
 def parse_id(text: str) -> int | None:
-    """The id that `text` is; None when it is none."""
+    """Return the fact id in `text`, or None."""
     number = int(text) if text.isdecimal() and len(text) <= MAX_ID_DIGITS else 0
     return number or None
 
@@ -256,24 +264,25 @@ def format_day(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).date().isoformat()
 
 
-# Search by meaning, when the extra `embeddings` is installed and a model is named.
+# Search by meaning needs the extra `embeddings` and a configured model.
 
 MIN_COSINE = 0.4
-"""Cosine from which two texts count as being about the same."""
+"""Cosine similarity from which two texts count as similar."""
 
 
 class Embedder(Protocol):
     name: str
-    """Vectors of different models cannot be compared."""
+    """Stored with each vector, because vectors of different models cannot be compared."""
 
     def embed(self, text: str) -> Sequence[float]: ...
 
 
 class StaticEmbedder:
-    """A model2vec model: a table of word vectors, no neural network to run."""
+    """A model2vec model: a table of word vectors without a neural network."""
 
     def __init__(self, name: str) -> None:
         self.name = name
+        # By name, because the package is an optional extra without type information.
         self._model = import_module("model2vec").StaticModel.from_pretrained(name)
 
     def embed(self, text: str) -> Sequence[float]:
@@ -281,7 +290,7 @@ class StaticEmbedder:
 
 
 def unit_vector(vector: Sequence[float]) -> bytes:
-    """The vector with length 1, as it is stored; b"" for one that has no direction."""
+    """Return the vector scaled to length 1, as stored; b"" for a zero vector."""
     length = math.sqrt(sum(map(mul, vector, vector)))
     return array("f", (each / length for each in vector)).tobytes() if length else b""
 
@@ -289,7 +298,7 @@ def unit_vector(vector: Sequence[float]) -> bytes:
 def similar_facts(
     connection: apsw.Connection, user: str, embedder: Embedder, query: str
 ) -> dict[int, float]:
-    """The facts that mean something similar, with the cosine."""
+    """Return the facts with a similar meaning and their cosine similarity."""
     wanted = array("f", unit_vector(embedder.embed(query)))
     rows = connection.execute(
         "SELECT fact, vector FROM vectors JOIN facts ON facts.id = fact"
@@ -300,16 +309,14 @@ def similar_facts(
     return {fact: cosine for fact, cosine in found.items() if cosine >= MIN_COSINE}
 
 
-# Which facts hold which words.
-
 MAX_QUERY_WORDS = 24
-"""Of a query: half of them from its beginning, half from its end."""
+"""Words of a query that are used: half from its beginning, half from its end."""
 
 
 def match_words(
     connection: apsw.Connection, user: str, words: tuple[str, ...]
 ) -> dict[int, tuple[str, ...]]:
-    """The facts of a user that hold at least one of the words, with those they hold."""
+    """Return the facts of a user that contain at least one word, with the words they contain."""
     found: dict[int, tuple[str, ...]] = {}
     if len(words) > MAX_QUERY_WORDS:
         words = (*words[: MAX_QUERY_WORDS // 2], *words[-MAX_QUERY_WORDS // 2 :])
@@ -330,8 +337,24 @@ def match_words(
 Rows = list[tuple[Any, ...]]
 
 
-class Table:
-    """`user` is empty for the owner. `now` tells the time in seconds."""
+MAX_FACT_CHARS = 2000
+MAX_FACTS = 5000
+"""Limit per user; beyond it the facts with the least weight are deleted."""
+DUPLICATE_SHARE = 0.85
+"""Share of common words from which two facts count as duplicates."""
+
+_NEGATIONS = frozenset({"not", "no", "never", "without", "don't", "doesn't", "isn't", "can't"})
+
+
+class AddResult(msgspec.Struct, frozen=True):
+    fact: Fact
+    outcome: Literal["added", "confirmed"]
+    replaced: tuple[Fact, ...] = ()
+    """Facts that were replaced by this one."""
+
+
+class FactStore:
+    """The facts of one user; `user` is empty for the owner. Each change is one transaction."""
 
     def __init__(
         self,
@@ -343,25 +366,96 @@ class Table:
     ) -> None:
         self.connection, self.user, self.embedder, self.now = connection, user, embedder, now
 
-    def get(self, fact_id: int) -> Fact | None:
-        return next(iter(self.where("facts.id = ?", fact_id)), None)
+    def add(self, text: str, *, source: str, session: str, trust: float) -> AddResult:
+        """Add a fact, or confirm the one that says the same. `trust` is its initial trust."""
+        tidy = normalize_text(text)
 
-    def sure(self, fact_id: int) -> Fact:
-        """A fact that is known to be there."""
+        def work() -> AddResult:
+            with transaction(self.connection):
+                self._mark_seen(tidy)
+                return self._add(tidy, source, session, trust)
+
+        return patiently(work)
+
+    def add_if_unseen(self, text: str, *, source: str, session: str, trust: float) -> bool:
+        """Add a statement of an older message unless it was added before, because it may have been
+        replaced or forgotten since. Return whether it was added."""
+        rows = self.query(
+            "SELECT 1 FROM seen WHERE user = ? AND print = ?", self.user, _fingerprint(text)
+        )
+        if not rows:
+            self.add(text, source=source, session=session, trust=trust)
+        return not rows
+
+    def update(self, fact_id: int, text: str) -> Fact | None:
+        """Replace the text of a fact, merging it with a fact that already says this.
+
+        Return None if there is no such fact.
+        """
+        tidy = normalize_text(text)
+
+        def work() -> Fact | None:
+            with transaction(self.connection):
+                old, twin = self.get(fact_id), self.find_same(tidy)
+                if old is None:
+                    return None
+                if twin is not None and twin.id != old.id:
+                    self.remove(old.id)
+                    return self._confirm(twin, twin.session, 0.0, parse_claim(tidy)).fact
+                self.rewrite(old.id, tidy)
+                self.set_columns(old.id, confirmed=self.now())
+                self._mark_replaced(parse_claim(tidy), old.id)
+                return self.require(old.id)
+
+        return patiently(work)
+
+    def rate(self, fact_id: int, *, helpful: bool) -> Fact | None:
+        """Raise or lower the trust of a fact. Return None if there is no such fact."""
+
+        def work() -> Fact | None:
+            with transaction(self.connection):
+                fact = self.get(fact_id)
+                if fact is None:
+                    return None
+                self.set_columns(fact_id, trust=rated_trust(fact.trust, helpful=helpful))
+                return self.require(fact_id)
+
+        return patiently(work)
+
+    def forget(self, fact_id: int) -> bool:
+        """Delete a fact permanently, also from the write-ahead log. Return False if there is no
+        such fact."""
+        found = self.remove(fact_id)
+        if found:
+            self.query("PRAGMA wal_checkpoint(TRUNCATE)")
+        return found
+
+    def mark_used(self, ids: Iterable[int]) -> None:
+        for fact_id in ids:
+            self.query(
+                "UPDATE facts SET used = ?, uses = uses + 1 WHERE id = ?",
+                *(self.now(), fact_id),
+            )
+
+    def get(self, fact_id: int) -> Fact | None:
+        return next(iter(self.select("facts.id = ?", fact_id)), None)
+
+    def require(self, fact_id: int) -> Fact:
+        """Return a fact that must exist."""
         fact = self.get(fact_id)
         if fact is None:
             raise LookupError(f"fact {fact_id} is gone")
         return fact
 
-    def same(self, text: str) -> Fact | None:
-        """The fact with the same words."""
-        return next(iter(self.where("terms = ?", normalize(text))), None)
+    def find_same(self, text: str) -> Fact | None:
+        """Return the fact with the same words."""
+        return next(iter(self.select("terms = ?", normalize(text))), None)
 
-    def claimed(self, claim: Claim | None, *, same: bool) -> list[Fact]:
-        """The facts that claim the same, or another value of the same attribute."""
+    def find_claims(self, claim: Claim | None, *, same: bool) -> list[Fact]:
+        """Return the facts that claim the same value, or another value of the attribute."""
         if claim is None:
             return []
-        return self.where(
+        return self.select(
             f"subject = ? AND attribute = ? AND value {'=' if same else '<>'} ?",
             claim.subject,
             claim.attribute,
@@ -369,9 +463,9 @@ class Table:
         )
 
     def newest(self, limit: int) -> list[Fact]:
-        return self.where("1 ORDER BY max(confirmed, used) DESC, facts.id DESC LIMIT ?", limit)
+        return self.select("1 ORDER BY max(confirmed, used) DESC, facts.id DESC LIMIT ?", limit)
 
-    def where(self, condition: str, *values: object) -> list[Fact]:
+    def select(self, condition: str, *values: object) -> list[Fact]:
         rows = self.query(
             f"SELECT {COLUMNS} FROM facts WHERE user = ? AND {condition}", self.user, *values
         )
@@ -389,14 +483,14 @@ class Table:
             *(self.user, text, normalize(text), source, session, trust, now, now, now),
         )
         fact_id = self.connection.last_insert_rowid()
-        self._describe(fact_id, text)
+        self._derive(fact_id, text)
         return fact_id
 
     def rewrite(self, fact_id: int, text: str) -> None:
-        self.change(fact_id, text=text, terms=normalize(text))
-        self._describe(fact_id, text)
+        self.set_columns(fact_id, text=text, terms=normalize(text))
+        self._derive(fact_id, text)
 
-    def change(self, fact_id: int, **columns: object) -> None:
+    def set_columns(self, fact_id: int, **columns: object) -> None:
         named = ", ".join(f"{name} = ?" for name in columns)
         self.query(f"UPDATE facts SET {named} WHERE id = ?", *columns.values(), fact_id)
 
@@ -407,7 +501,7 @@ class Table:
         return found
 
     def fill_vectors(self, limit: int = 500) -> int:
-        """Give facts a vector that were added without, newest first; how many."""
+        """Compute missing vectors, newest facts first, and return their number."""
         if self.embedder is None:
             return 0
         rows = self.query(
@@ -416,168 +510,60 @@ class Table:
             *(self.user, self.embedder.name, limit),
         )
         for fact_id, text in rows:
-            self._give_vector(fact_id, text)
+            self._store_vector(fact_id, text)
         return len(rows)
 
     def query(self, statement: str, *values: object) -> Rows:
-        """All rows of one statement; waits while another process writes."""
+        """Run one statement and return its rows; waits while another process writes."""
         found: Rows = patiently(lambda: self.connection.execute(statement, values).fetchall())
         return found
 
-    def _describe(self, fact_id: int, text: str) -> None:
-        """What is derived from the text: its claim, its links, its vector."""
-        claim = parse_claim(text) or Claim("", "", "")
-        self.change(fact_id, subject=claim.subject, attribute=claim.attribute, value=claim.value)
-        self.query("DELETE FROM links WHERE fact = ?", fact_id)
-        for entity in extract_entities(text):
-            self.query("INSERT OR IGNORE INTO links VALUES (?, ?)", fact_id, normalize(entity))
-        self._give_vector(fact_id, text)
-
-    def _give_vector(self, fact_id: int, text: str) -> None:
-        self.query("DELETE FROM vectors WHERE fact = ?", fact_id)
-        vector = unit_vector(self.embedder.embed(text)) if self.embedder else b""
-        if self.embedder and vector:
-            name = self.embedder.name
-            self.query("INSERT INTO vectors VALUES (?, ?, ?)", fact_id, name, vector)
-
-
-# Keeping facts: without repeating them, with the newer of two that contradict each other.
-
-MAX_FACT_CHARS = 2000
-MAX_FACTS = 5000
-"""Of one user; beyond it those that count least go."""
-DUPLICATE_SHARE = 0.85
-"""Share of words two facts have in common from which they are one."""
-
-_NEGATIONS = frozenset({"not", "no", "never", "without", "don't", "doesn't", "isn't", "can't"})
-
-
-class AddResult(msgspec.Struct, frozen=True):
-    fact: Fact
-    outcome: Literal["added", "confirmed"]
-    replaced: tuple[Fact, ...] = ()
-    """What counted before and does not any more."""
-
-
-class Facts:
-    """What may be done to a table of facts. Each change is all or nothing."""
-
-    def __init__(self, table: Table) -> None:
-        self.table = table
-
-    def add(self, text: str, *, source: str, session: str, level: float) -> AddResult:
-        """Keep a fact, or confirm the one that says the same. `level` is its trust at first."""
-        tidy = normalize_text(text)
-
-        def work() -> AddResult:
-            with transaction(self.table.connection):
-                self._mark_considered(tidy)
-                return self._add(tidy, source, session, level)
-
-        return patiently(work)
-
-    def consider(self, text: str, *, source: str, session: str, level: float) -> bool:
-        """Add what is read in an older message, unless it was added before: it may have been
-        replaced or forgotten since."""
-        rows = self.table.query(
-            "SELECT 1 FROM seen WHERE user = ? AND print = ?", self.table.user, _fingerprint(text)
-        )
-        if not rows:
-            self.add(text, source=source, session=session, level=level)
-        return not rows
-
-    def update(self, fact_id: int, text: str) -> Fact | None:
-        """Put `text` in its place; None when there is no such fact. If another fact says that
-        already, the two become one."""
-        tidy = normalize_text(text)
-
-        def work() -> Fact | None:
-            with transaction(self.table.connection):
-                old, twin = self.table.get(fact_id), self.table.same(tidy)
-                if old is None:
-                    return None
-                if twin is not None and twin.id != old.id:
-                    self.table.remove(old.id)
-                    return self._confirm(twin, twin.session, 0.0, parse_claim(tidy)).fact
-                self.table.rewrite(old.id, tidy)
-                self.table.change(old.id, confirmed=self.table.now())
-                self._outdate(parse_claim(tidy), old.id)
-                return self.table.sure(old.id)
-
-        return patiently(work)
-
-    def rate(self, fact_id: int, *, helpful: bool) -> Fact | None:
-        """None when there is no such fact."""
-
-        def work() -> Fact | None:
-            with transaction(self.table.connection):
-                fact = self.table.get(fact_id)
-                if fact is None:
-                    return None
-                self.table.change(fact_id, trust=rated_trust(fact.trust, helpful=helpful))
-                return self.table.sure(fact_id)
-
-        return patiently(work)
-
-    def forget(self, fact_id: int) -> bool:
-        """Delete it for good, also from the journal beside the file; False when there is no such
-        fact."""
-        found = self.table.remove(fact_id)
-        if found:
-            self.table.query("PRAGMA wal_checkpoint(TRUNCATE)")
-        return found
-
-    def mark_used(self, ids: Iterable[int]) -> None:
-        for fact_id in ids:
-            self.table.query(
-                "UPDATE facts SET used = ?, uses = uses + 1 WHERE id = ?",
-                *(self.table.now(), fact_id),
-            )
-
-    def _add(self, text: str, source: str, session: str, level: float) -> AddResult:
+    def _add(self, text: str, source: str, session: str, trust: float) -> AddResult:
         claim = parse_claim(text)
-        known = self.table.same(text) or next(iter(self.table.claimed(claim, same=True)), None)
-        if known is None and (known := self._nearly_same(text)) is not None:
-            self.table.rewrite(known.id, text)
+        known = self.find_same(text) or next(iter(self.find_claims(claim, same=True)), None)
+        if known is None and (known := self._find_near_duplicate(text)) is not None:
+            self.rewrite(known.id, text)
         if known is not None:
-            return self._confirm(known, session, level, claim)
-        fact_id = self.table.insert(text, source, session, level)
-        replaced = self._outdate(claim, fact_id)
-        self._make_room()
-        return AddResult(self.table.sure(fact_id), "added", replaced)
+            return self._confirm(known, session, trust, claim)
+        fact_id = self.insert(text, source, session, trust)
+        replaced = self._mark_replaced(claim, fact_id)
+        self._evict_excess()
+        return AddResult(self.require(fact_id), "added", replaced)
 
-    def _confirm(self, fact: Fact, session: str, level: float, claim: Claim | None) -> AddResult:
-        """Said again; within one session that adds nothing. What was replaced counts again."""
+    def _confirm(self, fact: Fact, session: str, trust: float, claim: Claim | None) -> AddResult:
+        """Raise the trust of a fact stated again in another session, and make it current."""
         again = confirmed_trust(fact.trust) if session != fact.session else fact.trust
-        self.table.change(
+        self.set_columns(
             fact.id,
-            trust=max(level, again),
-            confirmed=self.table.now(),
+            trust=max(trust, again),
+            confirmed=self.now(),
             session=session,
             replaced_by=None,
         )
-        replaced = self._outdate(claim, fact.id)
-        return AddResult(self.table.sure(fact.id), "confirmed", replaced)
+        replaced = self._mark_replaced(claim, fact.id)
+        return AddResult(self.require(fact.id), "confirmed", replaced)
 
-    def _outdate(self, claim: Claim | None, winner: int) -> tuple[Fact, ...]:
-        """Older facts that claim another value: kept, but trusted less."""
-        found = self.table.claimed(claim, same=False)
+    def _mark_replaced(self, claim: Claim | None, winner: int) -> tuple[Fact, ...]:
+        """Mark facts that claim another value as replaced by `winner`, with less trust."""
+        found = self.find_claims(claim, same=False)
         old = tuple(fact for fact in found if not fact.replaced_by and fact.id != winner)
         for fact in old:
             lower = contradicted_trust(fact.trust)
-            self.table.change(fact.id, replaced_by=winner, trust=lower)
+            self.set_columns(fact.id, replaced_by=winner, trust=lower)
         return old
 
-    def _nearly_same(self, text: str) -> Fact | None:
-        """A fact with nearly all the words, about the same things. A number or a negation more is
-        a difference."""
+    def _find_near_duplicate(self, text: str) -> Fact | None:
+        """Return a fact with nearly the same words and the same entities.
+
+        A different number or negation makes a different fact.
+        """
         mine, about = (
             set(significant_words(text)),
             {normalize(each) for each in extract_entities(text)},
         )
-        found = match_words(self.table.connection, self.table.user, tuple(sorted(mine)))
+        found = match_words(self.connection, self.user, tuple(sorted(mine)))
         for fact_id in sorted(found, key=lambda each: -len(found[each]))[:10]:
-            fact = self.table.sure(fact_id)
+            fact = self.require(fact_id)
             theirs = set(significant_words(fact.text))
             other = set(normalize(text).split()) ^ set(fact.terms.split())
             if len(mine & theirs) < DUPLICATE_SHARE * len(mine | theirs) or other & _NEGATIONS:
@@ -588,23 +574,39 @@ class Facts:
                 return fact
         return None
 
-    def _make_room(self) -> None:
-        over = self.table.count() - MAX_FACTS
+    def _evict_excess(self) -> None:
+        over = self.count() - MAX_FACTS
         if over > 0:
-            now = self.table.now()
-            facts = self.table.where("1")
+            now = self.now()
+            facts = self.select("1")
             facts.sort(key=lambda fact: (not fact.replaced_by, fact.weight(now)))
             for fact in facts[:over]:
-                self.table.remove(fact.id)
+                self.remove(fact.id)
 
-    def _mark_considered(self, text: str) -> None:
-        self.table.query(
-            "INSERT OR IGNORE INTO seen VALUES (?, ?)", self.table.user, _fingerprint(text)
+    def _mark_seen(self, text: str) -> None:
+        self.query("INSERT OR IGNORE INTO seen VALUES (?, ?)", self.user, _fingerprint(text))
+
+    def _derive(self, fact_id: int, text: str) -> None:
+        """Store what is derived from the text: claim, links and vector."""
+        claim = parse_claim(text) or Claim("", "", "")
+        self.set_columns(
+            fact_id, subject=claim.subject, attribute=claim.attribute, value=claim.value
         )
+        self.query("DELETE FROM links WHERE fact = ?", fact_id)
+        for entity in extract_entities(text):
+            self.query("INSERT OR IGNORE INTO links VALUES (?, ?)", fact_id, normalize(entity))
+        self._store_vector(fact_id, text)
+
+    def _store_vector(self, fact_id: int, text: str) -> None:
+        self.query("DELETE FROM vectors WHERE fact = ?", fact_id)
+        vector = unit_vector(self.embedder.embed(text)) if self.embedder else b""
+        if self.embedder and vector:
+            name = self.embedder.name
+            self.query("INSERT INTO vectors VALUES (?, ?, ?)", fact_id, name, vector)
 
 
 def normalize_text(text: str) -> str:
-    """As it can be kept. Raises `ToolArgumentsInvalid`."""
+    """Return the text as stored. Raises `ToolArgumentsInvalid` if it is empty or too long."""
     tidy = " ".join(clean(text).split())
     if not normalize(tidy):
         raise ToolArgumentsInvalid("there are no words in it", hint="say what to remember")

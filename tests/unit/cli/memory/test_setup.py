@@ -157,7 +157,7 @@ def test_what_was_set_before_is_kept_unless_it_is_cleared(mine: Hermes) -> None:
 def test_an_address_that_is_none_is_not_switched_on(hermes: Hermes, address: str) -> None:
     outcome = hermes("setup", "mem0", "--set", "api_key=k", "--set", f"base_url={address}")
     assert outcome.code == 1
-    assert "is no http address" in outcome.err and "http://localhost:8000" in outcome.err
+    assert "is not an HTTP address" in outcome.err and "http://localhost:8000" in outcome.err
     assert hermes("status", "--json").document["provider"] == ""
 
 

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from hermes.core.errors import StoreError
-from hermes.memory.holographic.store import Facts, open_facts
+from hermes.memory.holographic.store import FactStore, open_facts
 from tests.unit.memory.holographic.conftest import Memory, Open
 
 WRITER = """
@@ -96,13 +96,13 @@ def test_damage_inside_the_file_is_noticed_when_it_is_opened(
 
 def test_damage_that_shows_in_the_middle_of_a_session_is_survived(memory: Memory) -> None:
     memory.says("My editor is vim.")
-    attempts: list[Facts] = []
+    attempts: list[FactStore] = []
 
-    def work(facts: Facts) -> int:
+    def work(facts: FactStore) -> int:
         attempts.append(facts)
         if len(attempts) == 1:
             raise apsw.CorruptError("database disk image is malformed")
-        return facts.table.count()
+        return facts.count()
 
     assert memory.provider._facts.use(work) == 1
     assert attempts[0] is not attempts[1], "it was opened, and so checked, again"

@@ -124,7 +124,7 @@ def test_recalling_counts_as_use_once_a_session(memory: Memory) -> None:
     memory.does("add", "Lunch is at noon")
     for _ in range(5):
         memory.recalls("lunch?")
-    (fact,) = memory.provider._facts.use(lambda facts: facts.table.newest(1))
+    (fact,) = memory.provider._facts.use(lambda facts: facts.newest(1))
     assert fact.uses == 1
 
 
