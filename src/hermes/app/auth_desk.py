@@ -107,9 +107,9 @@ class Desk:
     def rows(self, endpoint: Endpoint) -> list[Row]:
         """Everything there is for a provider, in the order of use; logins that are gone last."""
         state = PoolState(self._store, endpoint.id, lambda _: True, self._clock)
-        standings = state.standings(self._sources.credentials(endpoint))
+        standings = state.statuses(self._sources.credentials(endpoint))
         rows = [self._row(n, endpoint, one) for n, one in enumerate(standings, start=1)]
-        for place in self._sources.places(endpoint):
+        for place in self._sources.token_stores(endpoint):
             tokens = place.read()
             if tokens is not None and tokens.gone:
                 rows.append(_gone_row(len(rows) + 1, place.id, place.source, tokens))
@@ -155,7 +155,7 @@ class Desk:
         if name := variable_name(row.id):
             how = f"`hermes config unset {name}`" if name in self._loaded.saved else f"unset {name}"
             raise UsageError(f"this key comes from {row.source}", hint=f"to remove it: {how}")
-        if self._sources.belongs_to_other(endpoint, row.id):
+        if self._sources.is_foreign_login(endpoint, row.id):
             raise UsageError(f"this is the {row.source}", hint="log out in that program")
 
     def remove(self, endpoint: Endpoint, row: Row) -> None:
@@ -218,7 +218,7 @@ class Desk:
 
     def _row(self, index: int, endpoint: Endpoint, one: CredentialStatus) -> Row:
         credential, now = one.credential, self._clock.now().timestamp()
-        place = self._sources.place_of(endpoint, credential)
+        place = self._sources.token_store_of(endpoint, credential)
         tokens = place.read() if place else None
         renewable = tokens is not None and bool(tokens.refresh_token)
         over = credential.expires_at is not None and credential.expires_at <= now

@@ -25,21 +25,21 @@ def main_choice(loaded: Loaded) -> ModelChoice:
     address = loaded.origin("model.base_url")
     name = loaded.origin("model.default")
     unnamed = settings.provider in ("", "auto")
-    if not model.is_open and (unnamed or _outweighs(name, provider)):
+    if not model.is_auto and (unnamed or _outweighs(name, provider)):
         named = msgspec.structs.replace(
-            model, why=f"the model of {name.where} names it", context_length=_length(loaded)
+            model, reason=f"the model of {name.where} names it", context_length=_length(loaded)
         )
         return at_own_endpoint(named, settings)
     said = ModelChoice(
         provider=settings.provider or "auto",
         model=model.model if _fits(loaded, "model.default", provider) else "",
-        why=f"model.provider is set by {provider.where}",
+        reason=f"model.provider is set by {provider.where}",
         context_length=_length(loaded),
     )
     if _outweighs(address, provider) and settings.base_url:
         said = msgspec.structs.replace(said, provider="auto")
     if (
-        not said.is_open
+        not said.is_auto
         and said.provider != CUSTOM
         and not _fits(loaded, "model.base_url", provider)
     ):
@@ -49,7 +49,7 @@ def main_choice(loaded: Loaded) -> ModelChoice:
         base_url=settings.base_url,
         api_key=settings.api_key,
         context_length=settings.context_length or 0,
-        base_url_said=_said(address),
+        base_url_source=_said(address),
         base_url_saved=address.kind != "env",
     )
 
@@ -90,8 +90,8 @@ def _fallback(entry: FallbackProvider, name: str) -> ModelChoice:
         base_url=entry.base_url,
         api_key=entry.api_key,
         key_env=entry.key_env,
-        why=name,
-        base_url_said=f"{name}.base_url",
+        reason=name,
+        base_url_source=f"{name}.base_url",
     )
 
 

@@ -30,7 +30,7 @@ def gauge_of(session: Making) -> Gauge:
         session.target.provider,
         policy.tokens(history) if policy else 0,
         # What a small model is sent is cut to fit on its way, so there is nothing to fill up.
-        0 if profile.small or profile.acts else profile.context_length,
+        0 if profile.small or profile.is_agent else profile.context_length,
         sum(isinstance(message, User) for message in history),
-        profile.acts,
+        profile.is_agent,
     )

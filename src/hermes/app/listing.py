@@ -98,7 +98,7 @@ class ModelLister:
         note = ""
         if refresh or not self._known.is_fresh(target.base_url):
             note = await self._renewed(endpoint, target)
-        listed = self._known.listed(target.base_url)
+        listed = self._known.cached_list(target.base_url)
         if listed is None:
             names = dict.fromkeys((*bundled_models(endpoint), *([in_use] if in_use else [])))
             note = f"{note}; what comes with Hermes is shown" if names else note
@@ -136,9 +136,9 @@ class ModelLister:
     def _listed(self, endpoint: Endpoint, base_url: str, model: str, in_use: str) -> Listed:
         explained = self._known.explain(endpoint, base_url, model)
         facts = ModelFacts(id=model, **{one.field: one.value for one in explained})
-        listed = self._known.listed(base_url)
+        listed = self._known.cached_list(base_url)
         own = listed.find(model) if listed else None
-        used = bool(in_use) and (in_use == model or (own is not None and own.answers_to(in_use)))
+        used = bool(in_use) and (in_use == model or (own is not None and own.matches(in_use)))
         return Listed(facts, {one.field: one.source for one in explained}, used)
 
 

@@ -26,9 +26,9 @@ def asked_for(text: str, loaded: Loaded, current: Target | None) -> ModelChoice:
     ):
         return ModelChoice(provider=text.strip().lower())
     choice = expand_alias(text, loaded.settings.model_aliases, custom_names(loaded.settings))
-    if choice.is_open and not choice.model:
+    if choice.is_auto and not choice.model:
         raise UsageError("no model was named", hint="hermes model set provider:model")
-    if choice.is_open and current is not None:
+    if choice.is_auto and current is not None:
         choice = msgspec.structs.replace(choice, provider=current.provider)
     return at_own_endpoint(choice, loaded.settings.model)
 
@@ -42,11 +42,11 @@ def requested(request: SessionRequest, loaded: Loaded) -> ModelChoice:
     if request.provider:
         choice = msgspec.structs.replace(choice, provider=request.provider)
     if request.base_url:
-        provider = choice.provider if not choice.is_open else CUSTOM
+        provider = choice.provider if not choice.is_auto else CUSTOM
         choice = msgspec.structs.replace(choice, provider=provider, base_url=request.base_url)
-    if choice.is_open:
+    if choice.is_auto:
         return msgspec.structs.replace(
-            main_choice(loaded), model=choice.model, context_length=0, why="the session names it"
+            main_choice(loaded), model=choice.model, context_length=0, reason="the session names it"
         )
     return at_own_endpoint(choice, loaded.settings.model)
 

@@ -70,8 +70,8 @@ class ModelMaker:
         else:
             inner = self._watched(target, None, purse)
         # What may have reached an agent is not asked for again: it would act twice.
-        again = (Unreachable,) if target.profile.acts else RETRYABLE_ERRORS
-        return RetryModel(inner, self._clock, patient=patient, again=again)
+        again = (Unreachable,) if target.profile.is_agent else RETRYABLE_ERRORS
+        return RetryModel(inner, self._clock, patient=patient, retry_on=again)
 
     def _rotating(self, target: Target, purse: Budget) -> Model:
         endpoint = self._resolver.endpoint(target.key_owner or target.provider)

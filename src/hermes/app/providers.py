@@ -118,7 +118,7 @@ class Providers:
 
     def doubt(self, target: Target) -> str:
         """What speaks against the model's name: the endpoint's last list does not have it."""
-        listed = self.known.listed(target.base_url)
+        listed = self.known.cached_list(target.base_url)
         if listed is None or listed.find(target.model) is not None:
             return ""
         close = get_close_matches(target.model, [model.id for model in listed.models], n=1)

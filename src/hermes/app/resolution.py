@@ -56,7 +56,7 @@ def main_resolution(loaded: Loaded, providers: Providers) -> Resolution:
     choice = main_choice(loaded)
     main = resolved(choice, providers)
     also = [
-        Considered(candidate.endpoint.id, candidate.why)
+        Considered(candidate.endpoint.id, candidate.reason)
         for candidate in providers.resolver.candidates(choice)
         if candidate.endpoint.id != main.provider
     ]

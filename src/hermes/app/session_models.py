@@ -86,11 +86,11 @@ class AuxiliaryRouter:
 
     def wished(self, task: str, models: Sequence[str]) -> tuple[Target, ...]:
         """The targets of a task, before them the first of `models` that the main provider has."""
-        listed = self._providers.known.listed(self.main.base_url)
+        listed = self._providers.known.cached_list(self.main.base_url)
         found = next((name for name in models if listed and listed.find(name)), None)
         if found is None:
             return self.targets(task)
-        return (self._providers.resolver.another_model(self.main, found), *self.targets(task))
+        return (self._providers.resolver.with_model(self.main, found), *self.targets(task))
 
     async def ask(self, task: str, request: ModelRequest) -> Reply:
         return await self.ask_one_of(self.targets(task), task, request)

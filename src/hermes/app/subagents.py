@@ -104,14 +104,14 @@ class Subagents:
             return main
         resolver = self._parts.providers.resolver
         if settings.model and not (settings.provider or settings.base_url):
-            return resolver.another_model(main, settings.model)
+            return resolver.with_model(main, settings.model)
         return resolver.resolve(
             ModelChoice(
                 provider=settings.provider or CUSTOM,
                 model=settings.model or main.model,
                 base_url=settings.base_url,
                 api_key=settings.api_key,
-                why="delegation.provider is set",
-                base_url_said="delegation.base_url",
+                reason="delegation.provider is set",
+                base_url_source="delegation.base_url",
             )
         )

@@ -42,7 +42,9 @@ class Wizard:
 
     def _offers(self) -> list[tuple[str, str]]:
         """Providers that can be used now, and why."""
-        found = [(c.endpoint.id, c.why) for c in self._providers.resolver.candidates(ModelChoice())]
+        found = [
+            (c.endpoint.id, c.reason) for c in self._providers.resolver.candidates(ModelChoice())
+        ]
         own = [(f"{CUSTOM}:{name}", "custom_providers") for name in self._providers.custom_names()]
         here = [(e.id, e.label) for e in ENDPOINTS if not e.needs_key and e.id != CUSTOM]
         return [*found, *own, *here]

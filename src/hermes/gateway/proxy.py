@@ -105,7 +105,7 @@ def proxy_of(loaded: Loaded) -> Proxy | None:
             base_url=url,
             source="gateway.proxy_url",
             credentials=(credential,) if key else (),
-            profile=ModelProfile(context_length=ENDLESS, price=FREE, images=True, acts=True),
+            profile=ModelProfile(context_length=ENDLESS, price=FREE, images=True, is_agent=True),
             timeouts=Timeouts(
                 request=LONGEST_TURN, silence=LONGEST_TURN, read=SILENCE, stale=LONGEST_TURN
             ),

@@ -1,14 +1,13 @@
-"""AWS Signature Version 4 for one request, and where AWS keeps its keys.
+"""AWS Signature Version 4 for Bedrock requests, and where AWS stores its keys.
 
-A Bedrock credential is one of two things, told apart by its form:
+A Bedrock credential has one of two forms:
 
-- a Bedrock API key, sent as a plain bearer;
-- `ACCESS_KEY_ID:SECRET_ACCESS_KEY` or `ACCESS_KEY_ID:SECRET_ACCESS_KEY:SESSION_TOKEN`, with which
-  each request is signed.
+- a Bedrock API key, sent as a plain bearer token;
+- `ACCESS_KEY_ID:SECRET_ACCESS_KEY[:SESSION_TOKEN]`, with which each request is signed.
 
-`aws_credentials` composes the second from the variables or from the files of the AWS tools. Its
-credential has the id `env:AWS_ACCESS_KEY_ID` or `env:AWS_PROFILE`, both of which are among the
-endpoint's `other_uses`: an AWS account alone does not make `auto` choose Bedrock.
+`aws_credentials` builds the second form from variables or from the files of the AWS tools. Its
+credential has the id `env:AWS_ACCESS_KEY_ID` or `env:AWS_PROFILE`. Both are among the endpoint's
+`shared_key_vars`, so an AWS account alone does not make `auto` choose Bedrock.
 """
 
 import configparser
@@ -45,9 +44,9 @@ def sign_request(
     service: str = SERVICE,
     now: datetime | None = None,
 ) -> dict[str, str]:
-    """`headers` with what proves who sends this very request.
+    """Return `headers` with the authorization of exactly this request.
 
-    The host, the content type and all `x-amz-` headers are signed. Raises `CredentialMissing`.
+    Signs the host, the content type and all `x-amz-` headers. Raises `CredentialMissing`.
     """
     if credential is None or not credential.secret.strip():
         raise CredentialMissing(
@@ -76,7 +75,7 @@ def sign_request(
 
 
 def parse_access_key(secret: str) -> AccessKey | None:
-    """The parts of a composed secret; None for a Bedrock API key, which is no such thing."""
+    """Split a composed secret; returns None for a Bedrock API key."""
     parts = secret.split(":", 2)
     if len(parts) < 2 or not all(parts[:2]):
         return None
@@ -84,7 +83,7 @@ def parse_access_key(secret: str) -> AccessKey | None:
 
 
 def canonical_request(method: str, url: str, signed: Mapping[str, str], body: bytes) -> str:
-    """The request in the one form both sides compute."""
+    """Return the request in the canonical form that both sides compute."""
     parts = urlsplit(url)
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     query = "&".join(sorted(f"{quote(n, safe='-_.~')}={quote(v, safe='-_.~')}" for n, v in pairs))
@@ -94,7 +93,7 @@ def canonical_request(method: str, url: str, signed: Mapping[str, str], body: by
 
 
 def signing_key(secret: str, scope: str) -> bytes:
-    """The key for one day, region and service."""
+    """Return the key for one day, region and service."""
     key = f"AWS4{secret}".encode()
     for part in scope.split("/"):
         key = _hmac(key, part)
@@ -104,10 +103,10 @@ def signing_key(secret: str, scope: str) -> bytes:
 def aws_credentials(
     variable: Callable[[str], str | None], home: Path, profile: str
 ) -> Credential | None:
-    """The keys of AWS: of the variables, else of `profile` in `~/.aws`, where `home` is `~`.
+    """Return AWS keys from the variables, or from `profile` in `~/.aws`, where `home` is `~`.
 
-    An empty `profile` is the one named by AWS_PROFILE, or `default`. A profile named on purpose
-    beats the variables, as it does for the AWS tools.
+    An empty `profile` means the one named by AWS_PROFILE, or `default`. A configured profile takes
+    precedence over the variables, as in the AWS tools.
     """
     given = variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY")
     if all(given) and not profile:
@@ -127,12 +126,12 @@ def aws_credentials(
 
 
 def join_access_key(key_id: str, secret: str, session_token: str = "") -> str:
-    """The secret of a credential; neither of the first two ever holds a colon."""
+    """Return the secret of a credential. The first two parts never contain a colon."""
     return ":".join(part for part in (key_id, secret, session_token) if part)
 
 
 def _read_profile(path: Path, section: str) -> AccessKey | None:
-    """A file that is missing or not understood holds no key."""
+    """Return the keys of one profile; None when the file is missing or invalid."""
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string(path.read_text(encoding="utf-8"))
@@ -149,7 +148,7 @@ def _read_profile(path: Path, section: str) -> AccessKey | None:
 
 
 def _headers_to_sign(sent: Mapping[str, str], url: str) -> dict[str, str]:
-    """The headers that are signed, in order."""
+    """Return the headers to sign, sorted by name."""
     chosen = {
         name: value
         for name, value in sent.items()

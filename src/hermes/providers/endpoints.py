@@ -1,75 +1,79 @@
-"""The record of a model endpoint."""
+"""The model endpoints as data, and which hosts may receive which key.
+
+A new provider is one record in `ENDPOINTS`. How to reach an API is code in `hermes.providers.wire`;
+a quirk of a provider or model is a field of `ModelProfile`.
+"""
 
 import re
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import httpx2
 import msgspec
 
 from hermes.core.errors import ConfigError
 from hermes.core.model import WireMode
 from hermes.core.usage import FREE, Price
 
-# What is known of a model: facts and quirks, as data.
+if TYPE_CHECKING:
+    import httpx2
 
 ReasoningFormat = Literal["", "effort", "object", "budget", "adaptive", "switch", "enable_thinking"]
-"""How effort is asked for: not at all; `reasoning_effort: "low"`; `reasoning: {"effort": "low"}`;
-Anthropic's `thinking` with a budget of tokens; the same left to the model, with
+"""How a request asks for reasoning effort: not at all; `reasoning_effort: "low"`; `reasoning:
+{"effort": "low"}`; Anthropic's `thinking` with a token budget; the same without a budget, with
 `output_config.effort`; `thinking: {"type": "enabled"}`; `enable_thinking: true`."""
 
 
 class ModelProfile(msgspec.Struct, frozen=True):
     context_length: int = 128_000
     max_output: int | None = None
-    """Longest reply in tokens; None when it is not known."""
+    """Longest reply in tokens; None when unknown."""
     price: Price | None = None
-    """None when the price is not known."""
+    """None when unknown."""
     images: bool | None = None
-    """Whether it sees images; None when it is not known."""
+    """Whether it accepts images; None when unknown."""
     tools: bool = True
     reasoning: ReasoningFormat = ""
     developer_role: bool = False
-    """The system message is sent with the role `developer`."""
+    """Send the system message with the role `developer`."""
     thinking_field: str = ""
-    """Name under which earlier reasoning is sent back, or empty."""
+    """Field in which earlier reasoning is sent back; empty for none."""
     cache_marks: bool = False
-    """Only prefixes marked with `cache_control` are cached."""
+    """The endpoint caches only prefixes marked with `cache_control`."""
     max_tokens_field: str = "max_tokens"
     temperature: bool = True
-    """False where a temperature is refused."""
+    """False where the endpoint refuses a temperature."""
     streaming: Literal["both", "always", "never"] = "both"
-    """Which of streamed and whole replies the endpoint can give."""
+    """Which of streamed and whole replies the endpoint supports."""
     stream_usage: bool = True
-    """False where `stream_options` is refused."""
+    """False where the endpoint refuses `stream_options`."""
     strict: bool = False
-    """Refuses fields of messages that it does not know, such as those of another provider."""
+    """The endpoint refuses unknown fields in messages, such as those of another provider."""
     nine_letter_ids: bool = False
-    """Ids of tool calls must be nine letters or digits."""
+    """Ids of tool calls must have nine letters or digits."""
     small: bool = False
-    """Too small for native tool calls; `providers.small_model` speaks for it."""
-    acts: bool = False
-    """It is an agent: it does things before it answers, which must not be done twice."""
+    """Too small for native tool calls; wrapped in `providers.small_model`."""
+    is_agent: bool = False
+    """The model is an agent: it acts before it answers, so a request must not be repeated."""
     extra_body: dict[str, object] = {}
     """Fields added to every request."""
     keep_alive: bool = True
-    """False where the server may drop a connection between two requests."""
+    """False where the server may close a connection between two requests."""
 
 
 AuthScheme = Literal["bearer", "x-api-key", "aws"]
-"""`aws` signs each request with AWS Signature 4, or sends a Bedrock API key as a bearer."""
+"""`aws` signs each request with AWS Signature 4, or sends a Bedrock API key as a bearer token."""
 
 
 class LoginSpec(msgspec.Struct, frozen=True):
-    """How a person logs in instead of pasting a key: the device flow of RFC 8628."""
+    """How the user logs in instead of adding a key; the device flow of RFC 8628 by default."""
 
     client_id: str
     device_url: str
     token_url: str
     scope: str = ""
     flow: Literal["device", "codex", "google"] = "device"
-    """`codex` is OpenAI's own form of the device flow; `google` needs a client of the user's own
-    and a browser that comes back to this machine."""
+    """`codex` is OpenAI's variant of the device flow; `google` needs an OAuth client of the user
+    and a browser redirect to this machine."""
     pkce: bool = False
     exchange_url: str = ""
     """Where the token is exchanged for a short-lived one that is sent to the endpoint."""
@@ -79,38 +83,36 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     label: str
     base_url: str = ""
-    """Empty when the user must name one. `{region}` is filled in from `bedrock.region`."""
+    """Empty when the user must set one. `{region}` is replaced by `bedrock.region`."""
     api_mode: WireMode = "chat_completions"
-    mode_elsewhere: WireMode | None = None
-    """How an address in the place of its own is spoken to; None: in the same way."""
+    custom_url_api_mode: WireMode | None = None
+    """API of another base URL set in place of its own; None: the same API."""
     auth: AuthScheme = "bearer"
     key_vars: tuple[str, ...] = ()
     """Variables that may hold the key, best first."""
-    other_uses: tuple[str, ...] = ()
-    """Those of `key_vars` that are often set for other programs: `auto` does not go by them."""
+    shared_key_vars: tuple[str, ...] = ()
+    """Those of `key_vars` that are often set for other programs; `auto` ignores them."""
     base_url_vars: tuple[str, ...] = ()
     key_hosts: tuple[str, ...] = ()
-    """Hosts beside that of `base_url` its key may be sent to; `*` is one label of a name."""
+    """Further hosts that may receive its key; `*` matches one label of a host name."""
     aliases: tuple[str, ...] = ()
     needs_key: bool = True
     default_model: str = ""
     small_model: str = ""
-    """For auxiliary tasks: cheap and quick. Empty: the default model."""
+    """Cheap and fast model for auxiliary tasks. Empty: the default model."""
     models_path: str = "/models"
-    """Where the list of models is, after `base_url`; empty when there is none."""
+    """Path of the model list after `base_url`; empty when there is none."""
     headers: dict[str, str] = {}
     """Sent with every request."""
     login: LoginSpec | None = None
     request_seconds: float | None = None
-    """Longest time for one request; None: `timeouts.request_seconds`."""
+    """Longest duration of one request; None: `timeouts.request_seconds`."""
     profile: ModelProfile = ModelProfile()
-    """What holds for all its models unless a model's own facts say otherwise."""
+    """Applies to all its models unless the facts of a model differ."""
 
 
-# Where a person can log in instead of pasting a key, as data.
-#
-# Only logins whose protocol is public are here. Nous Portal has one too, but it is not documented:
-# its users make an API key on the portal.
+# Logins. Only logins with a public protocol are listed. Nous Portal has one too, but it is not
+# documented; its users create an API key on the portal.
 
 CODEX_LOGIN = LoginSpec(
     client_id="app_EMoamEEZ73f0CkXaXp7hrann",
@@ -119,7 +121,7 @@ CODEX_LOGIN = LoginSpec(
     scope="openid profile email offline_access",
     flow="codex",
 )
-"""A ChatGPT subscription, the way the Codex CLI logs in on a machine without a browser."""
+"""A ChatGPT subscription, as the Codex CLI logs in on a machine without a browser."""
 
 COPILOT_LOGIN = LoginSpec(
     client_id="Iv1.b507a08c87ecfe98",
@@ -128,12 +130,12 @@ COPILOT_LOGIN = LoginSpec(
     scope="read:user",
     exchange_url="https://api.github.com/copilot_internal/v2/token",
 )
-"""A GitHub account with Copilot, by the client id editors use."""
+"""A GitHub account with Copilot, with the client id that editors use."""
 
 GOOGLE_LOGIN = LoginSpec(
     client_id="", device_url="", token_url="https://oauth2.googleapis.com/token", flow="google"
 )
-"""A Google account, by the OAuth client in HERMES_GEMINI_CLIENT_ID and _SECRET."""
+"""A Google account, with the OAuth client in HERMES_GEMINI_CLIENT_ID and _SECRET."""
 
 QWEN_LOGIN = LoginSpec(
     client_id="f0304373b74a44d2b584a3fb70ca9e56",
@@ -142,19 +144,18 @@ QWEN_LOGIN = LoginSpec(
     scope="openid profile email model.completion",
     pkce=True,
 )
-"""A Qwen account, the way Qwen Code logs in."""
+"""A Qwen account, as Qwen Code logs in."""
 
 
-# The model endpoints Hermes knows, as data. A new provider is one record here.
-#
-# The order is that of `auto`: the first one with a key of its own is used. What is said of a model
-# in general stands in `facts`; a profile here holds for every model of its endpoint.
+# The endpoints, in the order of `auto`: the first one with a key of its own is used. Facts about
+# single models are in `hermes.providers.catalog`; a profile here applies to every model of its
+# endpoint.
 
 _CODEX_PROFILE = ModelProfile(
     reasoning="object", streaming="always", max_tokens_field="", temperature=False
 )
 _REASONING_FIELD = "reasoning_content"
-"""The field in which makers of open models send thoughts and want them back."""
+"""The field in which makers of open models send reasoning and expect it back."""
 
 ENDPOINTS = (
     Endpoint(
@@ -201,13 +202,13 @@ ENDPOINTS = (
         request_seconds=900,
         profile=ModelProfile(cache_marks=True, images=True),
     ),
-    # The newer models refuse tools on chat completions: the responses API is the one for agents.
+    # Newer models refuse tools on chat completions, so agents use the responses API.
     Endpoint(
         id="openai",
         label="OpenAI",
         base_url="https://api.openai.com/v1",
         api_mode="codex_responses",
-        mode_elsewhere="chat_completions",
+        custom_url_api_mode="chat_completions",
         key_vars=("OPENAI_API_KEY",),
         default_model="gpt-6-sol",
         small_model="gpt-6-luna",
@@ -323,7 +324,7 @@ ENDPOINTS = (
         base_url="https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
         key_vars=("DASHSCOPE_API_KEY",),
         base_url_vars=("DASHSCOPE_BASE_URL",),
-        # Buckets of strangers live under aliyuncs.com too: only these very names.
+        # aliyuncs.com also hosts buckets of other customers, so only these exact names.
         key_hosts=(
             "dashscope.aliyuncs.com",
             "dashscope-us.aliyuncs.com",
@@ -376,8 +377,8 @@ ENDPOINTS = (
         default_model="kilo/auto",
         profile=ModelProfile(reasoning="object", cache_marks=True),
     ),
-    # Both OpenCode gateways serve Claude and GPT models on other APIs; the defaults are of those
-    # that chat completions reach.
+    # Both OpenCode gateways serve Claude and GPT models through other APIs; the defaults are models
+    # that chat completions can reach.
     Endpoint(
         id="opencode-zen",
         label="OpenCode Zen",
@@ -438,7 +439,7 @@ ENDPOINTS = (
         label="Hugging Face",
         base_url="https://router.huggingface.co/v1",
         key_vars=("HF_TOKEN",),
-        other_uses=("HF_TOKEN",),
+        shared_key_vars=("HF_TOKEN",),
         base_url_vars=("HF_BASE_URL",),
         aliases=("hf", "hugging-face"),
         default_model="zai-org/GLM-5.3",
@@ -449,7 +450,7 @@ ENDPOINTS = (
         label="GitHub Copilot",
         base_url="https://api.githubcopilot.com",
         key_vars=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"),
-        other_uses=("GH_TOKEN", "GITHUB_TOKEN"),
+        shared_key_vars=("GH_TOKEN", "GITHUB_TOKEN"),
         key_hosts=("api.*.githubcopilot.com",),
         aliases=("github-copilot", "github"),
         default_model="claude-sonnet-5",
@@ -467,7 +468,7 @@ ENDPOINTS = (
         base_url="https://bedrock-runtime.{region}.amazonaws.com/openai/v1",
         auth="aws",
         key_vars=("AWS_BEARER_TOKEN_BEDROCK",),
-        other_uses=("AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
+        shared_key_vars=("AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
         base_url_vars=("BEDROCK_BASE_URL",),
         key_hosts=("bedrock-runtime.*.amazonaws.com", "bedrock-mantle.*.api.aws"),
         aliases=("aws", "amazon-bedrock"),
@@ -476,7 +477,7 @@ ENDPOINTS = (
         models_path="",
         profile=ModelProfile(reasoning="effort"),
     ),
-    # A program on this machine with a login of its own; see `providers.acp`.
+    # A program on this machine with its own login; see `providers.acp`.
     Endpoint(
         id="copilot-acp",
         label="GitHub Copilot CLI",
@@ -549,24 +550,21 @@ ENDPOINTS = (
 
 
 def find_endpoint(name: str) -> Endpoint | None:
-    """The endpoint with this id or alias."""
+    """Return the endpoint with this id or alias."""
     return next((e for e in ENDPOINTS if name == e.id or name in e.aliases), None)
 
 
 def own_key_variables() -> frozenset[str]:
-    """The variables with keys for models, but those that are often set for other programs."""
+    """Return the variables with model keys, without those that other programs share."""
     return frozenset(
-        name for each in ENDPOINTS for name in each.key_vars if name not in each.other_uses
+        name for each in ENDPOINTS for name in each.key_vars if name not in each.shared_key_vars
     )
 
 
-# Whose host an address is, and so which keys may be sent to it.
-#
-# A key goes to its own provider over TLS and to nobody else: not to an address put in the
-# provider's
-# place, not to a look-alike, not along a redirect (the HTTP client follows none). Addresses are
-# read
-# by the parser that will send the request, so both mean the same host.
+# Hosts and keys. A key is sent to its own provider over TLS and to no other host: not to a base URL
+# that replaces the provider's, not to a look-alike name, not along a redirect (the HTTP client
+# follows none). URLs are parsed by the library that sends the request, so that both see the same
+# host.
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
@@ -575,7 +573,7 @@ _HTTPS_PORT = 443
 
 
 def may_receive_key(endpoint: Endpoint, url: str) -> bool:
-    """Whether the keys of `endpoint` may be sent to `url`."""
+    """Return whether the keys of `endpoint` may be sent to `url`."""
     parsed = _parse_url(url)
     if parsed is None:
         return False
@@ -589,7 +587,7 @@ def may_receive_key(endpoint: Endpoint, url: str) -> bool:
 
 @lru_cache(maxsize=256)
 def endpoint_of_host(url: str) -> Endpoint | None:
-    """The provider whose host this is, or None."""
+    """Return the endpoint that this host belongs to, or None."""
     return next(
         (e for e in ENDPOINTS if (e.base_url or e.key_hosts) and may_receive_key(e, url)), None
     )
@@ -600,10 +598,10 @@ def is_loopback(url: str) -> bool:
     return parsed is not None and parsed.host in LOOPBACK_HOSTS
 
 
-def check_base_url(url: str, said_by: str) -> str:
-    """`url` as it is used, without a slash at the end. Raises `ConfigError` for no address.
+def check_base_url(url: str, source: str) -> str:
+    """Return `url` without a trailing slash. Raises `ConfigError` when it is not usable.
 
-    `said_by` names the setting or variable it came from.
+    `source` names the setting or variable it came from.
     """
     parsed = _parse_url(url)
     if (
@@ -616,17 +614,19 @@ def check_base_url(url: str, said_by: str) -> str:
     if parsed is not None and parsed.userinfo:
         hint = "leave out the part before @; a key goes into model.api_key"
         url = f"{parsed.scheme}://…@{parsed.host}"
-    raise ConfigError(f"{said_by}: {url!r} is not an address that can be used", hint=hint)
+    raise ConfigError(f"{source}: {url!r} is not an address that can be used", hint=hint)
 
 
-def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+def _origin(url: "httpx2.URL") -> tuple[str, str, int | None]:
     return url.scheme, url.raw_host.decode(), url.port
 
 
 @lru_cache(maxsize=256)
-def _parse_url(url: str) -> httpx2.URL | None:
+def _parse_url(url: str) -> "httpx2.URL | None":
     if _UNSAFE_CHARACTERS.search(url) or not url.startswith(("http://", "https://")):
         return None
+    import httpx2  # slow to load; the tables above are read without it
+
     try:
         return httpx2.URL(url)
     except (httpx2.InvalidURL, ValueError):
@@ -634,7 +634,7 @@ def _parse_url(url: str) -> httpx2.URL | None:
 
 
 def _host_matches(pattern: str, host: str) -> bool:
-    """`*` stands for one label, so `api.*.example.com` is never a host of somebody else."""
+    """Match host names; `*` stands for exactly one label, so a pattern covers no other domain."""
     wanted, labels = pattern.split("."), host.split(".")
     return len(wanted) == len(labels) and all(
         want in ("*", label) for want, label in zip(wanted, labels, strict=True)

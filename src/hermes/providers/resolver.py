@@ -1,7 +1,7 @@
-"""Which endpoint, model and key a request uses, and why. One resolver for every caller."""
+"""Resolves settings and a model choice to a `Target`: endpoint, model and credentials."""
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,13 +20,17 @@ from hermes.providers.endpoints import (
 )
 from hermes.providers.target import ENV, GIVEN, Credential, Target, Timeouts, timeouts_for
 
-# What was asked for, before anything is looked up.
+if TYPE_CHECKING:
+    from hermes.providers.catalog.catalog import ModelCatalog
+    from hermes.providers.credentials.pool import Keyring
+
+# Model choices.
 
 CUSTOM = "custom"
 
 
 class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """From the command line, config.yaml or the environment; empty means not said."""
+    """What the command line, config.yaml or the environment asks for; empty means not set."""
 
     provider: str = "auto"
     """Provider id or alias, `custom`, `custom:NAME`, the NAME of a custom provider, or `auto`."""
@@ -36,23 +40,23 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     key_env: str = ""
     """Name of the variable that holds the key."""
     context_length: int = 0
-    why: str = ""
-    """Where the choice was made, in words."""
-    base_url_said: str = "model.base_url"
-    """The setting or variable the address came from."""
+    reason: str = ""
+    """Where the choice was made, for messages."""
+    base_url_source: str = "model.base_url"
+    """The setting or variable that the base URL came from."""
     base_url_saved: bool = True
-    """False: only a variable of the shell says it."""
+    """False when only a variable of the shell sets it."""
 
     @property
-    def is_open(self) -> bool:
-        """Whether no provider was named."""
+    def is_auto(self) -> bool:
+        """Whether no provider is named."""
         return self.provider.strip().lower() in ("", "auto")
 
 
 def parse_model(text: str, custom_names: Collection[str] = ()) -> ModelChoice:
-    """A model as people write it: `name`, `provider:model`, `custom:model`, `custom:name:model`.
+    """Parse `name`, `provider:model`, `custom:model` or `custom:name:model`.
 
-    Model names hold colons too (`qwen3:4b`, `…:free`), so what stands before the first colon is a
+    Model names contain colons too (`qwen3:4b`, `…:free`), so the part before the first colon is a
     provider only when one has that name.
     """
     head, colon, rest = text.strip().partition(":")
@@ -74,7 +78,7 @@ def parse_model(text: str, custom_names: Collection[str] = ()) -> ModelChoice:
 def expand_alias(
     text: str, aliases: Mapping[str, str | ModelAlias], custom_names: Collection[str] = ()
 ) -> ModelChoice:
-    """`parse_model`, after the user's own short names (`model_aliases`)."""
+    """Parse a model after expanding the user's `model_aliases`."""
     alias = aliases.get(text.strip())
     if isinstance(alias, ModelAlias):
         return ModelChoice(
@@ -83,46 +87,18 @@ def expand_alias(
     return parse_model(alias or text, custom_names)
 
 
-# Which hosts OpenRouter may pass a request on to.
-
-
 def routing_body(endpoint: Endpoint, routing: RoutingSettings) -> dict[str, Any]:
-    """The field OpenRouter reads, with what differs from the defaults; nothing for the others."""
+    """Return OpenRouter's routing field with the settings that differ from the defaults."""
     if endpoint.id != "openrouter":
         return {}
-    usual = msgspec.to_builtins(RoutingSettings())
-    said = msgspec.to_builtins(routing)
-    wanted = {name: value for name, value in said.items() if value != usual[name]}
+    defaults = msgspec.to_builtins(RoutingSettings())
+    configured = msgspec.to_builtins(routing)
+    wanted = {name: value for name, value in configured.items() if value != defaults[name]}
     return {"provider": wanted} if wanted else {}
 
 
-# What the resolver and the policies need of the credentials.
-
-
-class Keys(Protocol):
-    """Where keys are found."""
-
-    def variable(self, name: str) -> str | None:
-        """A variable of .env or of the process; empty is not set."""
-        ...
-
-    def is_saved(self, name: str) -> bool:
-        """Whether the variable stands in .env, and so was put there on purpose."""
-        ...
-
-    def credentials(self, endpoint: Endpoint) -> tuple[Credential, ...]:
-        """Everything that could be sent to the endpoint, best first; resting ones too."""
-        ...
-
-
-class Models(Protocol):
-    """What is known of models."""
-
-    def profile(self, endpoint: Endpoint, base_url: str, model: str) -> ModelProfile: ...
-
-
 NO_KEY_REASON = "no key is configured"
-"""The `Target.source` of a request nobody configured anything for."""
+"""`Target.source` when nothing is configured."""
 
 LOCAL = "local"
 DEFAULT_REGION = "us-east-1"
@@ -132,31 +108,31 @@ class ProviderCandidate(msgspec.Struct, frozen=True):
     """A provider that could be used, and why."""
 
     endpoint: Endpoint
-    why: str
+    reason: str
     saved: bool
-    """Set up in the home (config.yaml, .env, auth.json), not just exported in the shell."""
+    """Configured in the home (config.yaml, .env, auth.json), not just exported in the shell."""
 
 
 class Resolver:
-    def __init__(self, settings: Settings, keys: Keys, models: Models) -> None:
+    def __init__(self, settings: Settings, keys: "Keyring", models: "ModelCatalog") -> None:
         self._settings, self._keys, self._models = settings, keys, models
 
     def resolve(self, choice: ModelChoice) -> Target:
-        """The target of `choice`. Raises `ConfigError` or `CredentialMissing`."""
-        if not choice.is_open:
+        """Return the target of `choice`. Raises `ConfigError` or `CredentialMissing`."""
+        if not choice.is_auto:
             endpoint = self.endpoint(choice.provider)
-            why = choice.why or f"provider {endpoint.id} was chosen"
-            return self._target(endpoint, choice, why)
+            reason = choice.reason or f"provider {endpoint.id} was chosen"
+            return self._target(endpoint, choice, reason)
         first = next(self.candidates(choice), None)
         if first is not None:
-            return self._target(first.endpoint, choice, first.why)
+            return self._target(first.endpoint, choice, first.reason)
         local = ModelChoice(provider=LOCAL, context_length=choice.context_length)
         return self._target(self.endpoint(LOCAL), local, NO_KEY_REASON)
 
     def candidates(self, choice: ModelChoice) -> Iterator[ProviderCandidate]:
-        """What `auto` can choose from, in its order: the first is taken.
+        """Yield what `auto` can choose from; the first one is used.
 
-        What was saved on purpose comes before what the shell happens to export.
+        Saved configuration comes before variables that the shell exports.
         """
         exported: list[ProviderCandidate] = []
         for one in self._possible(choice):
@@ -167,7 +143,7 @@ class Resolver:
         yield from exported
 
     def endpoint(self, name: str) -> Endpoint:
-        """The endpoint of a provider id, an alias or the name of a custom provider."""
+        """Return the endpoint of a provider id, an alias or the name of a custom provider."""
         wanted = name.strip()
         custom = find_custom_provider(self._settings, wanted)
         if custom is not None:
@@ -177,8 +153,8 @@ class Resolver:
             raise ConfigError(f"unknown provider {name!r}", hint=f"known: {self._known_names()}")
         return endpoint
 
-    def another_model(self, target: Target, model: str) -> Target:
-        """The same endpoint and keys with another of its models."""
+    def with_model(self, target: Target, model: str) -> Target:
+        """Return the same endpoint and keys with another model."""
         endpoint = msgspec.structs.replace(self.endpoint(target.provider), api_mode=target.api_mode)
         profile = self._profile(endpoint, target.base_url, model)
         return msgspec.structs.replace(target, model=model, profile=profile)
@@ -189,24 +165,24 @@ class Resolver:
 
     def _possible(self, choice: ModelChoice) -> Iterator[ProviderCandidate]:
         if choice.base_url:
-            why = f"{choice.base_url_said} is set"
-            yield ProviderCandidate(self.endpoint(CUSTOM), why, choice.base_url_saved)
+            reason = f"{choice.base_url_source} is set"
+            yield ProviderCandidate(self.endpoint(CUSTOM), reason, choice.base_url_saved)
         for endpoint in endpoints.ENDPOINTS:
             if not endpoint.base_url or not endpoint.needs_key:
                 continue
             for credential in self._keys.credentials(endpoint):
                 variable = credential.variable
-                if not credential.is_foreign and variable not in endpoint.other_uses:
+                if not credential.is_foreign and variable not in endpoint.shared_key_vars:
                     saved = not variable or self._keys.is_saved(variable)
                     yield ProviderCandidate(endpoint, credential.source, saved)
                     break
 
-    def _target(self, endpoint: Endpoint, choice: ModelChoice, why: str) -> Target:
+    def _target(self, endpoint: Endpoint, choice: ModelChoice, reason: str) -> Target:
         settings = self._settings
         region = settings.bedrock.region or DEFAULT_REGION
-        if choice.is_open and endpoint.id != CUSTOM:
-            # An address, and a key said with it, belong to a custom endpoint that lost against a
-            # saved provider; a key said without any address belongs to nobody.
+        if choice.is_auto and endpoint.id != CUSTOM:
+            # A base URL, and a key set with it, belong to a custom endpoint that lost to a saved
+            # provider. A key set without a base URL has no provider.
             _check_key_has_provider(choice)
             choice = msgspec.structs.replace(choice, base_url="", api_key="", key_env="")
         base_url = self._address(endpoint, choice).replace("{region}", region)
@@ -228,7 +204,7 @@ class Resolver:
             base_url=base_url,
             api_mode=endpoint.api_mode,
             auth=endpoint.auth,
-            source=why,
+            source=reason,
             credentials=credentials,
             profile=profile,
             timeouts=timeouts_for(settings, endpoint, model, here=is_loopback(base_url)),
@@ -239,7 +215,7 @@ class Resolver:
         )
 
     def _profile(self, endpoint: Endpoint, base_url: str, model: str) -> ModelProfile:
-        """What is known of the model, and what the settings make of it."""
+        """Return what is known of the model, with the settings applied."""
         settings, profile = self._settings, self._models.profile(endpoint, base_url, model)
         profile = _with_cache_price(profile, settings.prompt_caching.cache_ttl)
         if extra := routing_body(endpoint, settings.provider_routing):
@@ -250,7 +226,7 @@ class Resolver:
         if endpoint.id == LOCAL:
             return ""
         if choice.base_url:
-            return check_base_url(choice.base_url, choice.base_url_said)
+            return check_base_url(choice.base_url, choice.base_url_source)
         for variable in endpoint.base_url_vars:
             if url := self._keys.variable(variable):
                 return check_base_url(url, variable)
@@ -264,7 +240,7 @@ class Resolver:
         return endpoint.base_url
 
     def _key_owner(self, endpoint: Endpoint, base_url: str) -> Endpoint:
-        """The user's own endpoint gets OPENAI_API_KEY, unless it is a provider we know."""
+        """Return whose keys to use: those of the provider the base URL belongs to, if any."""
         return (endpoint.id == CUSTOM and endpoint_of_host(base_url)) or endpoint
 
     def _credentials(
@@ -291,7 +267,7 @@ class Resolver:
         return found
 
     def _named_key(self, variable: str, base_url: str) -> tuple[Credential, ...]:
-        """The key of a variable the user named, unless it belongs to somebody else."""
+        """Return the key of a named variable. Raises when it belongs to another provider."""
         _check_key_recipient(variable, base_url)
         secret = self._keys.variable(variable)
         if not secret:
@@ -301,7 +277,7 @@ class Resolver:
         return (Credential(id=f"{ENV}:{variable}", secret=secret, source=variable),)
 
     def _elsewhere(self, endpoint: Endpoint, base_url: str) -> tuple[Credential, ...]:
-        """No key for an address that is not the provider's own."""
+        """Raise unless no key is needed: this base URL is not the provider's own."""
         if not endpoint.needs_key:
             return ()
         held = self._keys.credentials(endpoint)
@@ -314,14 +290,14 @@ class Resolver:
 
 
 def find_custom_provider(settings: Settings, name: str) -> CustomProvider | None:
-    """The entry of `custom_providers` that `NAME` or `custom:NAME` means."""
+    """Return the entry of `custom_providers` named `NAME` or `custom:NAME`."""
     own = name.removeprefix(f"{CUSTOM}:").lower()
     customs = settings.custom_providers
     return next((custom for custom in customs if custom.name.lower() == own), None)
 
 
 def custom_endpoint(custom: CustomProvider) -> Endpoint:
-    """An entry of `custom_providers` as an endpoint."""
+    """Return an entry of `custom_providers` as an endpoint."""
     return Endpoint(
         id=f"{CUSTOM}:{custom.name}",
         label=custom.name,
@@ -335,18 +311,18 @@ def custom_endpoint(custom: CustomProvider) -> Endpoint:
 
 
 def _with_api_of_address(endpoint: Endpoint, owner: Endpoint, base_url: str) -> Endpoint:
-    """The endpoint with the API that this address speaks."""
-    if owner is not endpoint:  # an endpoint of the user's own at the host of a provider we know
+    """Return the endpoint with the API that this base URL serves."""
+    if owner is not endpoint:  # a custom endpoint at the host of a known provider
         return msgspec.structs.replace(
             endpoint, api_mode=owner.api_mode, auth=owner.auth, headers=owner.headers
         )
-    if endpoint.mode_elsewhere and not may_receive_key(endpoint, base_url):
-        return msgspec.structs.replace(endpoint, api_mode=endpoint.mode_elsewhere)
+    if endpoint.custom_url_api_mode and not may_receive_key(endpoint, base_url):
+        return msgspec.structs.replace(endpoint, api_mode=endpoint.custom_url_api_mode)
     return endpoint
 
 
 def _with_cache_price(profile: ModelProfile, ttl: str) -> ModelProfile:
-    """Where prefixes are marked, keeping one for an hour costs twice what reading it does."""
+    """Adjust the cache price: caching for an hour costs twice the input price."""
     price = profile.price
     if price is None or not profile.cache_marks or ttl != "1h":
         return profile
@@ -355,8 +331,10 @@ def _with_cache_price(profile: ModelProfile, ttl: str) -> ModelProfile:
 
 
 def _explicit_credential(key: str, source: str, address: str) -> Credential:
-    """A key said together with the address it is for. Raises `CredentialMissing` when it is a
-    `${NAME}` that nobody set."""
+    """Return a key that was set together with its base URL.
+
+    Raises `CredentialMissing` when it is a `${NAME}` that is not set.
+    """
     if names := unset_names(key):
         raise CredentialMissing(
             f"the key {source} is missing: {told(names)}",
@@ -383,7 +361,7 @@ def _check_key_has_provider(choice: ModelChoice) -> None:
 
 
 def _check_key_recipient(variable: str, base_url: str) -> None:
-    """Raises `ConfigError` when `variable` holds a provider's own key and this is not its host."""
+    """Raise `ConfigError` when `variable` holds a provider's own key and this is not its host."""
     owners = [e for e in endpoints.ENDPOINTS if variable in e.key_vars and e.base_url]
     if not owners or variable == "OPENAI_API_KEY":
         return
@@ -394,52 +372,54 @@ def _check_key_recipient(variable: str, base_url: str) -> None:
         )
 
 
-# Which models may do a piece of work beside the conversation, in the order they are tried.
+# Targets of auxiliary tasks, in the order in which they are tried.
 
 MAIN = "main"
 TEXT_CHAIN = ("openrouter", "nous", CUSTOM, "openai-codex")
-"""Then every other provider with a key, and the main model last."""
+"""Followed by every other provider with a key, and the main model last."""
 VISION_CHAIN = (MAIN, "openrouter", "nous", "openai-codex", "anthropic", CUSTOM)
 
 VISION = "vision"
 
 
 def auxiliary_targets(
-    task: str, asked: AuxiliaryTask, main: Target, resolver: Resolver
+    task: str, task_settings: AuxiliaryTask, main: Target, resolver: Resolver
 ) -> tuple[Target, ...]:
-    """At least one target. Raises `ConfigError` or `CredentialMissing`.
+    """Return at least one target. Raises `ConfigError` or `CredentialMissing`.
 
-    `auto` walks the chain of what is configured, `main` is the model of the conversation, and
-    anything else names a provider. An address without a provider is an endpoint of its own.
+    `auto` walks the chain of configured providers, `main` is the model of the conversation,
+    anything else names a provider. A base URL without a provider is a custom endpoint.
     """
-    if asked.provider == MAIN:
-        found = [resolver.another_model(main, asked.model) if asked.model else main]
-    elif asked.provider not in ("", "auto") or asked.base_url:
-        found = [_explicit_target(task, asked, main, resolver)]
+    if task_settings.provider == MAIN:
+        found = [resolver.with_model(main, task_settings.model) if task_settings.model else main]
+    elif task_settings.provider not in ("", "auto") or task_settings.base_url:
+        found = [_explicit_target(task, task_settings, main, resolver)]
     else:
-        found = list(_auto_chain(task, asked, main, resolver))
+        found = list(_auto_chain(task, task_settings, main, resolver))
     if not found:
         raise ConfigError(
             "no model that can see images is configured",
             hint="name one: hermes config set auxiliary.vision.provider <provider>",
         )
-    return tuple(_with_task_options(target, asked) for target in found)
+    return tuple(_with_task_options(target, task_settings) for target in found)
 
 
-def _explicit_target(task: str, asked: AuxiliaryTask, main: Target, resolver: Resolver) -> Target:
+def _explicit_target(
+    task: str, task_settings: AuxiliaryTask, main: Target, resolver: Resolver
+) -> Target:
     choice = ModelChoice(
-        provider=asked.provider if asked.provider not in ("", "auto") else CUSTOM,
-        model=asked.model,
-        base_url=asked.base_url,
-        api_key=asked.api_key,
-        why=f"auxiliary.{task}.provider is set",
-        base_url_said=f"auxiliary.{task}.base_url",
+        provider=task_settings.provider if task_settings.provider not in ("", "auto") else CUSTOM,
+        model=task_settings.model,
+        base_url=task_settings.base_url,
+        api_key=task_settings.api_key,
+        reason=f"auxiliary.{task}.provider is set",
+        base_url_source=f"auxiliary.{task}.base_url",
     )
     return resolver.resolve(_with_default_model(choice, main, resolver))
 
 
 def _with_default_model(choice: ModelChoice, main: Target, resolver: Resolver) -> ModelChoice:
-    """Without a model: the provider's small one, or that of the conversation on the same one."""
+    """Fill in the model: the provider's small one, or the main model at the same provider."""
     if choice.model:
         return choice
     endpoint = resolver.endpoint(choice.provider)
@@ -449,15 +429,15 @@ def _with_default_model(choice: ModelChoice, main: Target, resolver: Resolver) -
 
 
 def _auto_chain(
-    task: str, asked: AuxiliaryTask, main: Target, resolver: Resolver
+    task: str, task_settings: AuxiliaryTask, main: Target, resolver: Resolver
 ) -> Iterator[Target]:
     ready = [candidate.endpoint.id for candidate in resolver.candidates(ModelChoice())]
     if task == VISION:
         order = list(VISION_CHAIN)
     else:
         order = [*TEXT_CHAIN, *(name for name in ready if name not in TEXT_CHAIN), MAIN]
-    # A model named without a provider is asked of the first one; the others have their own.
-    model = asked.model
+    # A model named without a provider goes to the first entry; the others use their own.
+    model = task_settings.model
     seen: set[str] = set()
     for name in order:
         target = _chain_member(name, model, main, resolver, ready)
@@ -473,24 +453,26 @@ def _auto_chain(
 def _chain_member(
     name: str, model: str, main: Target, resolver: Resolver, ready: list[str]
 ) -> Target | None:
-    """The target of a link of the chain; None when it is not configured, or not fully."""
+    """Return the target of one entry of the chain; None when it is not fully configured."""
     if name == MAIN or (name == CUSTOM and main.provider.startswith(CUSTOM)):
-        return resolver.another_model(main, model) if model else main
+        return resolver.with_model(main, model) if model else main
     if name not in ready:
         return None
-    choice = ModelChoice(provider=name, model=model, why="auxiliary tasks are set to auto")
+    choice = ModelChoice(provider=name, model=model, reason="auxiliary tasks are set to auto")
     try:
         return resolver.resolve(_with_default_model(choice, main, resolver))
     except (ConfigError, CredentialMissing):
         return None
 
 
-def _with_task_options(target: Target, asked: AuxiliaryTask) -> Target:
-    """With the time and the further fields of the task. What is asked once is not worth a place in
-    a cache that has to be paid for."""
-    seconds = float(asked.timeout)
+def _with_task_options(target: Target, task_settings: AuxiliaryTask) -> Target:
+    """Apply the time limit and extra fields of the task.
+
+    Cache marks are removed: a one-off prompt is not worth a paid cache entry.
+    """
+    seconds = float(task_settings.timeout)
     limits = msgspec.structs.asdict(target.timeouts)
     timeouts = Timeouts(**{name: min(limit, seconds) for name, limit in limits.items()})
-    body = {**target.profile.extra_body, **asked.extra_body}
+    body = {**target.profile.extra_body, **task_settings.extra_body}
     profile = msgspec.structs.replace(target.profile, extra_body=body, cache_marks=False)
     return msgspec.structs.replace(target, profile=profile, timeouts=timeouts)

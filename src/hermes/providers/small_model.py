@@ -1,3 +1,5 @@
+"""Makes small models usable as agents: tool calls over a JSON grammar."""
+
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable
@@ -13,19 +15,16 @@ from hermes.core.openai_format import canonical_arguments, made_call_id
 from hermes.providers.policy import ModelWrapper
 from hermes.util.text import cut_middle
 
-# What a small model is told: data only.
-#
-# A model of half a billion parameters fails with native `tools=` and with long prompts. It does
-# well
-# with a handful of tools, a page of examples and a grammar that admits nothing but a call or a
-# reply.
+# The prompt of a small model, as data. A model of half a billion parameters fails with native
+# `tools=` and with long prompts. It works with a few tools, a page of examples and a grammar that
+# allows only a call or a reply.
 
 REPLY = "reply"
-"""The key of an answer to the user, beside the names of the tools."""
+"""The key of a reply to the user; other keys are names of tools."""
 
 
 class ToolHint(msgspec.Struct, frozen=True):
-    """How one known tool is shown: fewer parameters and fewer words than its full schema."""
+    """How one known tool is shown: fewer parameters and words than its full schema."""
 
     name: str
     about: str
@@ -39,7 +38,7 @@ class ExampleStep(msgspec.Struct, frozen=True):
 
 
 class PromptExample(msgspec.Struct, frozen=True):
-    """One exchange shown before the conversation; left out when its tool is not offered."""
+    """One exchange shown before the conversation; omitted when its tool is not offered."""
 
     user: str
     reply: str
@@ -49,21 +48,21 @@ class PromptExample(msgspec.Struct, frozen=True):
 class SmallProfile(msgspec.Struct, frozen=True):
     system: str
     hints: tuple[ToolHint, ...]
-    """Known tools, the most useful first; the order decides which are offered."""
+    """Known tools, most useful first; the order decides which ones are offered."""
     examples: tuple[PromptExample, ...]
     max_tools: int = 5
     max_calls: int = 6
-    """Calls after one message of the user; then the model has to reply."""
+    """Calls after one user message; then the model has to reply."""
     same_call: int = 2
-    """How often the very same call may be made after one message of the user."""
+    """How often the same call may be repeated after one user message."""
     context: int = 4096
-    """Tokens for prompt and reply together."""
+    """Tokens of prompt and reply together."""
     max_tokens: int = 768
     """Tokens of one reply."""
     result_tokens: int = 300
-    """How much of a tool's result is shown."""
+    """Tokens of a tool result that are shown."""
     bytes_per_token: float = 2.8
-    """For estimates; low on purpose, since code and numbers take more tokens than prose."""
+    """For estimates; deliberately low, since code and numbers take more tokens than prose."""
 
 
 _READ = PromptExample(
@@ -159,35 +158,34 @@ SMALL = SmallProfile(
 )
 
 
-# The text of `{"reply":"…"}` while it is still being written.
+# Streaming the text of `{"reply":"…"}`.
 
 _START = re.compile(rf'\s*\{{\s*"{REPLY}"\s*:\s*"')
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _PIECE = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair of surrogates
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a surrogate pair
     r"|\\u(?![dD][89abAB])[0-9a-fA-F]{4}"
     r'|\\[^u]|[^"\\]+'
 )
 
 
 class ReplyTextReader:
-    """Feed it the JSON as it arrives; it gives back the new text of the reply, decoded.
+    """Decodes the text of a reply while its JSON arrives.
 
-    For anything that is not a reply (a tool call) it stays silent. It never guesses: an escape
-    that is still incomplete waits for the rest.
+    Returns nothing for a tool call. An incomplete escape waits for the rest.
     """
 
     def __init__(self) -> None:
         self._waiting = ""
         self._inside = False
-        self.taken = 0
-        """How many characters of JSON were fed."""
+        self.consumed = 0
+        """Characters of JSON fed so far."""
         self.text = ""
-        """All of the reply so far."""
+        """The text so far."""
 
     def feed(self, json: str) -> str:
         self._waiting += json
-        self.taken += len(json)
+        self.consumed += len(json)
         if not self._inside:
             start = _START.match(self._waiting)
             if start is None:
@@ -197,7 +195,7 @@ class ReplyTextReader:
         pieces: list[str] = []
         position = 0
         while piece := _PIECE.match(self._waiting, position):
-            pieces.append(_decoded(piece[0]))
+            pieces.append(_decode_piece(piece[0]))
             position = piece.end()
         self._waiting = self._waiting[position:]
         new = "".join(pieces)
@@ -205,7 +203,7 @@ class ReplyTextReader:
         return new
 
 
-def _decoded(piece: str) -> str:
+def _decode_piece(piece: str) -> str:
     if piece.startswith("\\u"):
         units = bytes.fromhex(piece.replace("\\u", ""))
         return units.decode("utf-16-be", "replace")
@@ -214,15 +212,15 @@ def _decoded(piece: str) -> str:
     return piece
 
 
-# The tools a small model is offered, and the grammar its answer must follow.
+# Offered tools, and the grammar of the answer.
 
 MAX_DESCRIPTION = 80
 
 
 def select_tools(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[ToolSpec, ...]:
-    """At most `max_tools`: those of the profile in its order, then the others in theirs.
+    """Return at most `max_tools` tools: those of the profile in its order, then the others.
 
-    Each is cut to the parameters of its hint, or to the required ones where there is no hint.
+    Each is reduced to the parameters of its hint, or to the required ones without a hint.
     """
     rank = {hint.name: position for position, hint in enumerate(profile.hints)}
     hints = {hint.name: hint for hint in profile.hints}
@@ -232,13 +230,13 @@ def select_tools(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[To
 
 
 def reply_schema(specs: tuple[ToolSpec, ...]) -> dict[str, Any]:
-    """One object with one key: the name of a tool with its arguments, or `reply` with a text."""
+    """Return a schema of one object with one key: a tool with arguments, or `reply` with text."""
     options = [_option(spec.name, spec.parameters) for spec in specs]
     return {"oneOf": [*options, _option(REPLY, {"type": "string"})]}
 
 
 def describe_tool(spec: ToolSpec) -> str:
-    """The tool's line in the system prompt."""
+    """Return the tool's line in the system prompt."""
     names = ", ".join(spec.parameters["properties"])
     return f"{spec.name}({names}): {spec.description}"
 
@@ -259,9 +257,9 @@ def _shorten_tool(spec: ToolSpec, hint: ToolHint | None) -> ToolSpec:
 
 
 def _schema_without_text(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter's schema without the texts, which a grammar has no use for.
+    """Return a parameter schema without texts, which the grammar does not use.
 
-    A reference would point into the tool's own schema, which is not sent: any value is admitted.
+    A reference would point into the tool's own schema, which is not sent, so any value is allowed.
     """
     if b"$ref" in msgspec.json.encode(schema):
         return {}
@@ -277,17 +275,16 @@ def _option(name: str, value: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-# The agent's conversation as a small model sees it: short, flat, and within its context.
-#
-# The front (system text and examples) depends only on the profile and the tools, so it stays the
-# same byte for byte and a runtime can keep its state for it.
+# The conversation as a small model sees it: short, flat, and within its context. The prefix (system
+# text and examples) depends only on the profile and the tools, so it stays the same byte for byte
+# and a runtime can cache it.
 
 MARGIN = 64
-"""Tokens left over for the chat template's own marks."""
+"""Tokens reserved for the markers of the chat template."""
 
 
 def prompt_prefix(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[Message, ...]:
-    """System text and the examples whose tools are offered."""
+    """Return the system text and the examples whose tools are offered."""
     lines = "\n".join(f"- {describe_tool(spec)}" for spec in specs)
     names = {spec.name for spec in specs}
     messages: list[Message] = [System(profile.system.replace("{tools}", lines))]
@@ -300,10 +297,10 @@ def prompt_prefix(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[M
 def fit_conversation(
     messages: tuple[Message, ...], profile: SmallProfile, budget: int
 ) -> tuple[Message, ...]:
-    """The conversation in `budget` tokens: the newest turns that fit, the latest one always.
+    """Shorten the conversation to `budget` tokens: the newest turns that fit, always the latest.
 
-    A turn is a message of the user with all that followed. When even the latest does not fit, its
-    oldest results go first, then the middle of the user's message.
+    A turn is a user message with everything that followed. If even the latest does not fit, its
+    oldest results are dropped first, then the middle of the user message.
     """
     turns = _turns(messages)
     if not turns:
@@ -321,7 +318,7 @@ def fit_conversation(
 
 
 def latest_turn(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The latest message of the user and everything after it."""
+    """Return the latest user message and everything after it."""
     turns = _turns(messages)
     return tuple(turns[-1]) if turns else ()
 
@@ -331,7 +328,7 @@ def estimate_tokens(messages: Iterable[Message], profile: SmallProfile) -> int:
 
 
 def shorten_result(message: ToolResult, profile: SmallProfile) -> str:
-    """What the model gets to see of a result."""
+    """Return the part of a result that the model sees."""
     limit = int(profile.result_tokens * profile.bytes_per_token)
     return cut_middle(_flatten_json(message.text).strip() or "[no output]", limit)
 
@@ -356,7 +353,7 @@ def _example(example: PromptExample) -> Iterable[Message]:
 
 
 def _simplify(message: Message, profile: SmallProfile) -> Message:
-    """The message in the form of the examples."""
+    """Return the message in the form of the examples."""
     match message:
         case System():
             return message
@@ -372,7 +369,7 @@ def _simplify(message: Message, profile: SmallProfile) -> Message:
 
 
 def _simplify_assistant(message: Assistant) -> Assistant:
-    """Several calls at once become one line each; a small model itself makes one at a time."""
+    """Write several calls as one line each; a small model itself makes one at a time."""
     if not message.calls:
         return _assistant_json({REPLY: message.text})
     lines = [_encode_json({call.name: _parse_arguments(call.arguments)}) for call in message.calls]
@@ -419,7 +416,7 @@ def _parse_arguments(text: str) -> Any:
 
 
 def _flatten_json(text: str) -> str:
-    """A JSON object as `name: value` lines, which a small model reads better."""
+    """Write a JSON object as `name: value` lines, which a small model reads better."""
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -431,14 +428,11 @@ def _flatten_json(text: str) -> str:
     return "\n".join(f"{key}: {item}" for key, item in texts.items())
 
 
-# Makes any small model usable as an agent: our own tool calls over a JSON grammar.
-
-
 class SmallModel(ModelWrapper):
-    """Wraps a model that cannot use tools natively, or not with a long prompt.
+    """Makes a model usable that cannot use tools natively, or not with a long prompt.
 
     The agent's system prompt and tool schemas are replaced by a short prompt, a few tools and
-    examples; the answer must follow a JSON Schema and is mapped back to a tool call or a text.
+    examples. The answer must follow a JSON Schema and is mapped back to a tool call or text.
     """
 
     def __init__(self, inner: Model, profile: SmallProfile = SMALL) -> None:
@@ -446,7 +440,7 @@ class SmallModel(ModelWrapper):
         self._profile = profile
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """As `Model.stream`. Raises `ReplyInvalid` when the answer is no call and no text."""
+        """Raises `ReplyInvalid` when the answer is neither a call nor text."""
         reply_text = ReplyTextReader()
         async with aclosing(self._inner.stream(self.small_request(request))) as events:
             async for event in events:
@@ -455,16 +449,16 @@ class SmallModel(ModelWrapper):
                         if text := reply_text.feed(event.text):
                             yield TextDelta(text)
                     case Reply():
-                        if text := reply_text.feed(event.message.text[reply_text.taken :]):
+                        if text := reply_text.feed(event.message.text[reply_text.consumed :]):
                             yield TextDelta(text)
-                        if added := self._promised(reply_text.text, request.messages):
+                        if added := self._missing_list(reply_text.text, request.messages):
                             yield TextDelta(added)
-                        yield self._mapped(event, reply_text.text + added, request)
+                        yield self._map_reply(event, reply_text.text + added, request)
                     case _:
                         yield event
 
     def small_request(self, request: ModelRequest) -> ModelRequest:
-        """What is really sent."""
+        """Return the request that is sent."""
         profile = self._profile
         specs = select_tools(request.tools, profile)
         head = prompt_prefix(specs, profile)
@@ -479,7 +473,7 @@ class SmallModel(ModelWrapper):
         )
 
     def _must_reply(self, messages: tuple[Message, ...]) -> bool:
-        """True when the model goes round in circles after the latest message of the user."""
+        """Return True when the model repeats itself after the latest user message."""
         calls = [
             (call.name, canonical_arguments(call.arguments))
             for message in latest_turn(messages)
@@ -489,20 +483,20 @@ class SmallModel(ModelWrapper):
         most = max(Counter(calls).values(), default=0)
         return most >= self._profile.same_call or len(calls) >= self._profile.max_calls
 
-    def _promised(self, text: str, messages: tuple[Message, ...]) -> str:
-        """What is missing of "The files are:": a small model announces a list and stops."""
+    def _missing_list(self, text: str, messages: tuple[Message, ...]) -> str:
+        """Return the list missing after "The files are:"; small models often stop there."""
         last = messages[-1] if messages else None
         if text.rstrip().endswith(":") and isinstance(last, ToolResult):
             return f"\n{shorten_result(last, self._profile)}"
         return ""
 
-    def _mapped(self, reply: Reply, text: str, request: ModelRequest) -> Reply:
-        """The reply in the agent's own terms; `text` is what was streamed of it."""
+    def _map_reply(self, reply: Reply, text: str, request: ModelRequest) -> Reply:
+        """Return the reply in the agent's terms; `text` is what was streamed of it."""
         answer, finish_reason = reply.message, reply.message.finish_reason
         if finish_reason == "length" and text:
             cut = Assistant((Text(text),), finish_reason)
             return msgspec.structs.replace(reply, message=cut)
-        name, value = self._decoded(answer)
+        name, value = self._parse_answer(answer)
         if name == REPLY:
             message = Assistant((Text(text),), finish_reason)
         else:
@@ -511,8 +505,8 @@ class SmallModel(ModelWrapper):
             message = Assistant((call,), finish_reason="tool_calls")
         return msgspec.structs.replace(reply, message=message)
 
-    def _decoded(self, message: Assistant) -> tuple[str, Any]:
-        """The one key and its value."""
+    def _parse_answer(self, message: Assistant) -> tuple[str, Any]:
+        """Return the single key and its value."""
         try:
             answer = msgspec.json.decode(message.text, type=dict[str, Any])
         except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""Where requests go: the result of the resolver."""
+"""Where a request goes: `Target`, `Credential` and time limits."""
 
 from typing import Literal
 
@@ -11,12 +11,12 @@ from hermes.core.model import TextDelta, WireMode
 from hermes.providers.endpoints import AuthScheme, Endpoint, ModelProfile
 
 ENV, MANUAL, OAUTH, GIVEN = "env", "manual", "oauth", "given"
-"""How the id of a credential begins: a variable, a key added by hand, a login made here, a key said
-together with the choice. Any other id is that of another program's login."""
+"""Prefixes of credential ids: a variable, a key added by the user, a login made here, a key set
+with the choice. Any other id belongs to the login of another program."""
 
 
 def variable_name(credential_id: str) -> str:
-    """The variable an id names, or empty."""
+    """Return the variable that an id names, or an empty string."""
     kind, _, name = credential_id.partition(":")
     return name if kind == ENV else ""
 
@@ -27,28 +27,30 @@ class Credential(msgspec.Struct, frozen=True):
     id: str
     """Stable name within its pool: `env:OPENROUTER_API_KEY`, `manual:1f3a`, `oauth`, `given`."""
     secret: str
-    """What is sent."""
+    """The value to send."""
     kind: Literal["api_key", "oauth"] = "api_key"
     label: str = ""
-    """What the user called it."""
+    """Name given by the user."""
     source: str = ""
-    """Where it came from, in words: `OPENROUTER_API_KEY in ~/.hermes/.env`."""
+    """Origin for messages: `OPENROUTER_API_KEY in ~/.hermes/.env`."""
     expires_at: float | None = None
     """Seconds since the epoch; None when it does not expire."""
     base_url: str = ""
-    """The address the credential brought along; empty: that of the endpoint."""
+    """Base URL that belongs to the credential; empty: that of the endpoint."""
     headers: dict[str, str] = {}
-    """What else must be sent with it (an account id, say)."""
+    """Further headers it needs, such as an account id."""
 
     @property
     def is_foreign(self) -> bool:
-        """The login of another program on this machine: used where its provider was chosen, but
-        no reason for `auto` to choose it."""
+        """Whether it is the login of another program on this machine.
+
+        It is used where its provider was chosen, but does not make `auto` choose the provider.
+        """
         return self.id.partition(":")[0] not in (ENV, MANUAL, OAUTH, GIVEN)
 
     @property
     def variable(self) -> str:
-        """The variable it came from, or empty."""
+        """The variable it came from, or an empty string."""
         return variable_name(self.id)
 
     def __repr__(self) -> str:
@@ -56,62 +58,58 @@ class Credential(msgspec.Struct, frozen=True):
 
 
 class Timeouts(msgspec.Struct, frozen=True):
-    """Seconds."""
+    """Time limits in seconds."""
 
     connect: float = 10.0
     request: float = 1800.0
-    """Longest time for one request."""
+    """For one whole request."""
     silence: float = 300.0
-    """Longest silence of a request without streaming."""
+    """Without any data, for a request without streaming."""
     read: float = 120.0
-    """Longest wait for the next bytes of a stream."""
+    """Until the next bytes of a stream."""
     stale: float = 180.0
-    """Longest time a stream may go without bringing anything new; comments are nothing new."""
+    """Without new content in a stream; comments do not count."""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """An endpoint, a model and the credentials for it."""
 
     provider: str
-    """Provider id; `custom:NAME` for a named endpoint of the user's own."""
+    """Provider id; `custom:NAME` for a named custom endpoint."""
     model: str
     base_url: str
     api_mode: WireMode = "chat_completions"
     auth: AuthScheme = "bearer"
     source: str = ""
-    """Why this one, in words a user understands."""
+    """Why this one was chosen, for the user."""
     credentials: tuple[Credential, ...] = ()
     """Best first. Empty when none is needed."""
     profile: ModelProfile = ModelProfile()
     timeouts: Timeouts = Timeouts()
     headers: dict[str, str] = {}
     cache_ttl: Literal["5m", "1h"] = "5m"
-    """How long a marked prefix is kept."""
+    """Lifetime of a marked prefix."""
     key_owner: str = ""
-    """The provider whose keys these are, when it is another one."""
+    """The provider whose keys these are, when it is not `provider`."""
     region: str = ""
     """For AWS signatures."""
 
 
-# What an agent that answers for a model does meanwhile.
-
-
 class RemoteToolProgress(TextDelta, frozen=True, tag="remote_tool"):
-    """It began to use a tool of its own. A delta without text: who does not know it shows nothing,
-    and takes it for the sign of life it is."""
+    """A remote agent began to use one of its own tools.
+
+    A text delta without text: code that does not know it shows nothing and counts it as progress.
+    """
 
     text: str = ""
     call: ToolCall = ToolCall("", "", "{}")
 
 
-# How long a request may take, by provider and model.
-
-
 def timeouts_for(settings: Settings, endpoint: Endpoint, model: str, *, here: bool) -> Timeouts:
-    """What the settings say of the model, else of the provider, else of all.
+    """Return the limits set for the model, else for the provider, else in general.
 
-    A server on this machine (`here`) may read a long prompt for minutes before its first word, so
-    it is only held to the limit of the whole request.
+    A server on this machine (`here`) may process a long prompt for minutes before its first token,
+    so only the limit of the whole request applies.
     """
     general = settings.timeouts
     provider = settings.providers.get(endpoint.id, ProviderSettings())

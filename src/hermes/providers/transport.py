@@ -1,7 +1,7 @@
-"""Connections to endpoints over asyncio itself, for the HTTP client.
+"""An asyncio network backend for the HTTP client.
 
-What the client has of its own goes once around the event loop for every piece it writes, and stops
-and starts reading around every piece it reads: a tenth of what a call of a model costs us.
+The client's own backend passes through the event loop for every piece it writes, and pauses and
+resumes reading around every piece it reads: a tenth of the cost of a model call.
 """
 
 import asyncio
@@ -17,26 +17,26 @@ import httpcore2
 import httpx2
 
 WRITE_BUFFER_SIZE = 65_536
-"""Bytes. The head of a request waits for its body, so that both leave together."""
+"""Bytes. The head of a request waits for its body, so that both are sent together."""
 READ_BUFFER_LIMIT = 1_048_576
-"""Bytes that came and nobody has read; the other side waits then."""
+"""Unread bytes after which reading pauses."""
 HAPPY_EYEBALLS_DELAY = 0.25
-"""Seconds until another address of the same name is tried as well."""
+"""Seconds until another address of the same host is tried in parallel."""
 EXTRA_INFO_NAMES = {
     "ssl_object": "ssl_object",
     "client_addr": "sockname",
     "server_addr": "peername",
     "socket": "socket",
 }
-"""What the client asks for, and the name asyncio has for it."""
+"""Names of the client mapped to those of asyncio."""
 PROXY_SCHEMES = {"http", "https", "all"}
-"""What a proxy may be for."""
+"""Kinds of proxies."""
 
 
 def make_transport(
     context: ssl.SSLContext, limits: httpx2.Limits
 ) -> httpx2.AsyncBaseTransport | None:
-    """None where the environment names a proxy: the client's own transport knows the way."""
+    """Return None when the environment sets a proxy: the client's own transport handles it."""
     return None if PROXY_SCHEMES & getproxies().keys() else AsyncioTransport(context, limits)
 
 
@@ -82,7 +82,7 @@ class AsyncioBackend(httpcore2.AsyncNetworkBackend):
 
 
 class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
-    """Used by one task at a time, as the client does with HTTP/1.1."""
+    """One connection. Used by one task at a time, as the client does with HTTP/1.1."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -124,7 +124,7 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
             self._waiting.set_result(None)
 
     async def _change(self, seconds: float | None) -> None:
-        """Until something happens; raises `TimeoutError`."""
+        """Wait until the state changes. Raises `TimeoutError`."""
         self._waiting = waiting = self._loop.create_future()
         timer = None if seconds is None else self._loop.call_later(seconds, _expire, waiting)
         try:
@@ -175,7 +175,7 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
 
     async def aclose(self) -> None:
         self._transport.abort()
-        await asyncio.sleep(0)  # until it is closed
+        await asyncio.sleep(0)  # lets the loop close it
 
     async def start_tls(
         self,
@@ -190,7 +190,7 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
                     secured = await self._secured(ssl_context, server_hostname)
             except TimeoutError as error:
                 raise httpcore2.ConnectTimeout(str(error)) from error
-            except OSError as error:  # those of TLS are too
+            except OSError as error:  # TLS errors are OSError as well
                 raise httpcore2.ConnectError(str(error)) from error
             if secured is None:
                 raise httpcore2.ConnectError("the connection was closed")
@@ -199,13 +199,13 @@ class AsyncioStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         return self
 
     async def _secured(self, context: ssl.SSLContext, name: str | None) -> asyncio.Transport | None:
-        if type(context) is not ssl.SSLContext:  # it may have to read its certificates first
+        if type(context) is not ssl.SSLContext:  # a subclass may read certificates first
             bios = ssl.MemoryBIO(), ssl.MemoryBIO()
             await asyncio.to_thread(context.wrap_bio, *bios, server_hostname=name)
         return await self._loop.start_tls(self._transport, self, context, server_hostname=name)
 
     def get_extra_info(self, info: str) -> Any:
-        if info == "is_readable":  # nothing is, between two requests, but for the end
+        if info == "is_readable":  # between two requests only the end of the stream is readable
             return self._ended or bool(self._unread)
         return (
             self._transport.get_extra_info(EXTRA_INFO_NAMES[info])

@@ -44,7 +44,7 @@ class Offering:
 
     def _models(self) -> list[Offer]:
         target = self._app.session(self._agent()).target
-        listed = self._app.providers.known.listed(target.base_url)
+        listed = self._app.providers.known.cached_list(target.base_url)
         aliases = self._app.loaded.settings.model_aliases
         known = [Offer(model.id) for model in (listed.models if listed else ())]
         return [*(Offer(name, "an alias") for name in aliases), *known]

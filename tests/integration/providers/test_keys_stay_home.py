@@ -27,7 +27,7 @@ from hermes.util.clock import SystemClock
 KEYS = {
     variable: f"secret-of-{variable.lower()}"
     for endpoint in ENDPOINTS
-    for variable in (*endpoint.key_vars, *endpoint.other_uses)
+    for variable in (*endpoint.key_vars, *endpoint.shared_key_vars)
 }
 KEYED = [endpoint for endpoint in ENDPOINTS if endpoint.key_vars and endpoint.base_url]
 HOSTILE_VARS = [(e.id, variable) for e in KEYED for variable in e.base_url_vars]

@@ -40,7 +40,7 @@ def test_nothing_said_leaves_everything_open(chosen):
 def test_what_config_yaml_says_belongs_together(chosen):
     choice = chosen(OWN)
     assert parts(choice) == ("custom", "m", "http://127.0.0.1:9/v1", "k")
-    assert choice.why == "model.provider is set by ~/.hermes/config.yaml line 1"
+    assert choice.reason == "model.provider is set by ~/.hermes/config.yaml line 1"
 
 
 def test_a_provider_on_the_command_line_does_not_inherit_the_address_of_another(chosen):
@@ -84,7 +84,7 @@ def test_an_alias_stands_for_a_model_and_its_provider(chosen):
 def test_a_saved_address_beats_a_provider_the_shell_exports(chosen):
     shell = {"HERMES_INFERENCE_PROVIDER": "groq"}
     choice = chosen("model: {base_url: 'http://127.0.0.1:9/v1'}", shell=shell)
-    assert choice.is_open
+    assert choice.is_auto
     assert choice.base_url == "http://127.0.0.1:9/v1"
 
 
@@ -97,7 +97,7 @@ def test_an_address_only_the_shell_exports_is_marked_as_such(chosen):
     url = "http://127.0.0.1:9/v1"
     exported = chosen(shell={"OPENAI_BASE_URL": url})
     assert (exported.base_url, exported.base_url_saved) == (url, False)
-    assert exported.base_url_said == "OPENAI_BASE_URL"
+    assert exported.base_url_source == "OPENAI_BASE_URL"
     assert chosen(env=f"OPENAI_BASE_URL={url}\n").base_url_saved
 
 
@@ -114,7 +114,7 @@ def test_the_fallback_chain_leaves_out_incomplete_entries(hermes_home):
         ("groq", "a", "SPARE"),
         ("custom", "b", ""),
     ]
-    assert chain[1].why == "fallback_providers[3]"
+    assert chain[1].reason == "fallback_providers[3]"
 
 
 @pytest.mark.parametrize("name", ["gpt-5", "openai:gpt-5"])

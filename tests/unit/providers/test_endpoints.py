@@ -141,7 +141,7 @@ def test_of_several_variables_the_documented_one_counts_first(provider, order):
 
 
 def test_variables_of_other_programs_do_not_choose_a_provider():
-    unasked = {name for endpoint in ENDPOINTS for name in endpoint.other_uses}
+    unasked = {name for endpoint in ENDPOINTS for name in endpoint.shared_key_vars}
     assert {"GH_TOKEN", "GITHUB_TOKEN", "HF_TOKEN", "AWS_ACCESS_KEY_ID"} <= unasked
 
 

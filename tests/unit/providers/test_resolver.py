@@ -74,7 +74,7 @@ def test_an_alias_names_the_same_provider():
 
 def test_variables_other_programs_use_do_not_choose_a_provider():
     for endpoint in ENDPOINTS:
-        for variable in endpoint.other_uses:
+        for variable in endpoint.shared_key_vars:
             assert resolver({variable: "k"}).resolve(ModelChoice()).provider == "local"
 
 
@@ -320,6 +320,6 @@ def test_a_key_said_with_an_address_that_lost_is_not_sent_to_the_winner():
 def test_another_model_of_a_target_keeps_what_the_settings_make_of_it():
     found = resolver(ALL_KEYS, Settings(provider_routing=RoutingSettings(only=("groq",))))
     main = found.resolve(ModelChoice(provider="openrouter"))
-    other = found.another_model(main, "other")
+    other = found.with_model(main, "other")
     assert (other.model, other.credentials) == ("other", main.credentials)
     assert other.profile.extra_body == main.profile.extra_body

@@ -96,7 +96,7 @@ async def fallbacks(scene: Scene) -> Found:
 
 
 async def _fallback(scene: Scene, choice: ModelChoice) -> Finding:
-    named = f"{choice.why}: {choice.model} on {choice.provider}"
+    named = f"{choice.reason}: {choice.model} on {choice.provider}"
     try:
         target = scene.providers.known_target(choice)
     except HermesError as error:

@@ -47,7 +47,7 @@ def resolve_runtime_provider(
             model=model or "",
             base_url=base_url or "",
             api_key=api_key or "",
-            why="asked for",
+            reason="asked for",
         )
     target = shared.providers.known_target(asked)
     return shared.run(_with_key(shared, target))
@@ -111,6 +111,6 @@ def get_model_context_length(model: str, base_url: str = "", provider: str = "")
     main = providers.main_choice().provider
     name = name if name != "auto" else main if main != "auto" else CUSTOM
     endpoint = providers.resolver.endpoint(name)
-    asked = named.model if not named.is_open else model
+    asked = named.model if not named.is_auto else model
     address = base_url or endpoint.base_url or settings.model.base_url
     return providers.known.profile(endpoint, address, asked).context_length

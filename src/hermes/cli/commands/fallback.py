@@ -76,14 +76,14 @@ async def _add_checked(args: argparse.Namespace, cli: Cli) -> int:
     """What cannot be used now is not saved."""
     async with _providers(cli) as providers:
         choice = asked_for(args.model, cli.load(), None)
-        if choice.is_open:
+        if choice.is_auto:
             raise UsageError(
                 f"{args.model!r} does not say which provider", hint="write it as PROVIDER:MODEL"
             )
         said = {"base_url": args.base_url, "key_env": args.key_env}
         given = {name: value for name, value in said.items() if value}
         if args.base_url:
-            given["base_url_said"] = "--base-url"
+            given["base_url_source"] = "--base-url"
         choice = msgspec.structs.replace(choice, **given)
         target = providers.known_target(choice)
         entry = {"provider": target.provider, "model": choice.model or target.model}

@@ -88,7 +88,7 @@ def _use(text: str, base_url: str, cli: Cli, providers: Providers) -> int:
     """Save what `text` names, after it was resolved: what cannot be used is not saved."""
     choice = asked_for(text, cli.load(), _current(providers))
     if base_url:
-        choice = msgspec.structs.replace(choice, base_url=base_url, base_url_said="--base-url")
+        choice = msgspec.structs.replace(choice, base_url=base_url, base_url_source="--base-url")
     target = providers.known_target(choice)
     save_choice(cli.home, choice, target)
     cli.say(f"{target.model} on {target.provider} answers from now on")

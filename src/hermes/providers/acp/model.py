@@ -1,4 +1,4 @@
-"""A model that is an agent program on this machine."""
+"""A `Model` that is an agent program on this machine, over the Agent Client Protocol."""
 
 import asyncio
 import logging
@@ -39,24 +39,22 @@ from hermes.providers.target import Target
 from hermes.providers.wire.codec import ReplyBuilder, content_refused, token_count
 from hermes.providers.wire.model import StallTimer
 
-# What the Copilot CLI says itself among the words of its model.
-#
-# It ends a turn in good order whatever happened, and tells of failures in a chunk of text of their
-# own: `Error: 402 Insufficient credits`, `Info: Operation cancelled by user`. Taken for an answer
-# of the model, a spent quota would look like a reply.
+# Notices of the Copilot CLI. It ends every turn normally and reports failures in a text chunk of
+# their own: `Error: 402 Insufficient credits`, `Info: Operation cancelled by user`. Without this
+# check a spent quota would look like a reply of the model.
 
 _NOTICE = re.compile(r"(Info|Warning|Error): (\S.*)", re.DOTALL)
 _STATUS = re.compile(r"(?:^|HTTP |Last error: )([45]\d\d)\b")
 _TOOL_REFUSED = "Operation cancelled by user"
-"""Its model called a tool of its own, and we refused."""
+"""The model called a tool of its own, and Hermes refused it."""
 
 
 class CopilotNotice(msgspec.Struct, frozen=True):
     kind: str
     text: str
 
-    def trouble(self, provider: str) -> ProviderError | None:
-        """The error it tells of, should the turn end with it; None when it is only news."""
+    def to_error(self, provider: str) -> ProviderError | None:
+        """Return the error if the turn ends with this notice; None for mere information."""
         if self.text == _TOOL_REFUSED:
             return ReplyInvalid(
                 f"{provider} tried to use a tool of its own instead of one of Hermes",
@@ -80,41 +78,41 @@ def parse_notice(chunk: str) -> CopilotNotice | None:
     return CopilotNotice(found[1], found[2].strip()) if found else None
 
 
-# From the updates of one prompt to a reply.
+# The reply to one prompt.
 
 CHARACTERS_PER_TOKEN = 4
-"""For the estimate of what an agent does not count for us."""
+"""For estimates when the agent reports no usage."""
 
 _FINISH = {"max_turn_requests": "length"}
-"""It ended for its own limit of model calls: what came is a part."""
+"""The agent reached its own limit of model calls: the reply is incomplete."""
 
 
 class AgentReplyReader:
-    """Takes updates as they come, and makes the reply once the turn has ended."""
+    """Takes updates as they arrive and builds the reply after the end of the turn."""
 
     def __init__(self, target: Target, request: ModelRequest) -> None:
         self._target, self._request = target, request
         self._splitter = ToolCallSplitter() if request.tools else None
-        self._said: list[str] = []
-        self._thought: list[str] = []
+        self._text: list[str] = []
+        self._thinking: list[str] = []
         self._copilot = False
-        self._trouble: ProviderError | None = None
+        self._error: ProviderError | None = None
         self._prompt_size = 0
         self._reply_size = 0
         self._end: TurnEnd | None = None
 
-    def prompted(self, blocks: Sequence[dict[str, Any]], *, copilot: bool) -> None:
-        """What was sent, for the estimate, and to whom."""
+    def set_prompt(self, blocks: Sequence[dict[str, Any]], *, copilot: bool) -> None:
+        """Note the size of the prompt, for the estimate, and whether the agent is Copilot."""
         self._copilot = copilot
         self._prompt_size = sum(len(block.get("text", "")) for block in blocks)
 
-    def ended(self, end: TurnEnd) -> None:
+    def set_end(self, end: TurnEnd) -> None:
         self._end = end
 
-    def take(self, raw: Any) -> list[TextDelta | ReasoningDelta]:
-        """The deltas in an update, none when it is about something else.
+    def feed(self, raw: Any) -> list[TextDelta | ReasoningDelta]:
+        """Return the deltas of an update; none for other kinds of updates.
 
-        An empty delta is news as well: a call is being written.
+        An empty delta is progress as well: a call is being written.
         """
         try:
             update = msgspec.convert(raw, SessionUpdate)
@@ -126,40 +124,40 @@ class AgentReplyReader:
         if not text:
             return []
         if self._copilot and (notice := parse_notice(text)):
-            self._trouble = notice.trouble(self._target.provider)
+            self._error = notice.to_error(self._target.provider)
             return []
-        self._trouble = None
+        self._error = None
         self._reply_size += len(text)
         if update.session_update == "agent_thought_chunk":
-            self._thought.append(text)
+            self._thinking.append(text)
             return [ReasoningDelta(text)]
-        return [self._say(self._splitter.feed(text) if self._splitter else text)]
+        return [self._add_text(self._splitter.feed(text) if self._splitter else text)]
 
     def end(self) -> list[ModelEvent]:
-        """The last deltas and the `Reply`."""
+        """Return the last deltas and the `Reply`."""
         end, provider = self._end, self._target.provider
         if end is None or end.stop_reason == "cancelled":
             raise StreamCut(f"{provider} broke the reply off", provider=provider)
-        if self._trouble is not None:
-            raise self._trouble
+        if self._error is not None:
+            raise self._error
         rest, calls = self._splitter.end() if self._splitter else ("", [])
-        last = self._say(rest)
-        text = "".join(self._said)
+        last = self._add_text(rest)
+        text = "".join(self._text)
         if end.stop_reason == "refusal":
             raise content_refused(provider, text)
         draft = ReplyBuilder(self._target)
-        if self._thought:
-            draft.add(Thinking("".join(self._thought)))
+        if self._thinking:
+            draft.add(Thinking("".join(self._thinking)))
         if text:
             draft.add(Text(text))
         for position, call in enumerate(calls):
             self._add_call(draft, position, call)
         finish = _FINISH.get(end.stop_reason, end.stop_reason)
-        return [*([last] if last.text else []), draft.finished(finish, self._usage(end.usage))]
+        return [*([last] if last.text else []), draft.build(finish, self._usage(end.usage))]
 
-    def _say(self, text: str) -> TextDelta:
+    def _add_text(self, text: str) -> TextDelta:
         if text:
-            self._said.append(text)
+            self._text.append(text)
         return TextDelta(text)
 
     def _add_call(self, draft: ReplyBuilder, position: int, call: ParsedCall) -> None:
@@ -174,7 +172,7 @@ class AgentReplyReader:
         draft.add_call(made, call.name, call.arguments)
 
     def _usage(self, told: TokenCounts | None) -> Usage:
-        """What the agent counted, else an estimate."""
+        """Return the usage the agent reports, else an estimate."""
         if told is None:
             size = CHARACTERS_PER_TOKEN
             return Usage(-(-self._prompt_size // size), -(-self._reply_size // size))
@@ -182,7 +180,7 @@ class AgentReplyReader:
         thought = token_count(told.thought_tokens)
         given, made = token_count(told.input_tokens), token_count(told.output_tokens)
         if told.total_tokens == given + made:
-            given -= read + write  # the special ones are parts of the two
+            given -= read + write  # cached tokens are part of the input
         else:
             made += thought
         return Usage(max(0, given), made, read, write, thought)
@@ -196,15 +194,15 @@ _log = logging.getLogger(__name__)
 
 
 class AcpModel:
-    """A `Model` over the Agent Client Protocol. The program is kept by the owner of `agents`.
+    """Calls an agent program. The owner of `agents` ends the program.
 
-    Each call is a session of its own and sends the whole conversation again, as the other wires
-    do; nothing that happened on the agent's side can leak from one call into the next. The price:
-    what the agent puts in front (its own system prompt) is paid with every call, the provider may
-    cache less of it, and agents that keep a history list a session for each call.
+    Each call is a new session and sends the whole conversation, as the HTTP wires do, so no state
+    of the agent leaks from one call into the next. The cost: the agent's own system prompt is paid
+    for with every call, the provider may cache less, and agents with a history list one session per
+    call.
 
-    The agent decides about the length, the temperature and the effort: the protocol has no word
-    for them, so these fields of a request have no effect.
+    The protocol has no fields for the length, temperature and effort of a request, so these have no
+    effect.
     """
 
     def __init__(self, target: Target, agents: AgentPool) -> None:
@@ -223,22 +221,22 @@ class AcpModel:
         stale = limits.stale if request.stream else limits.request
         reply = AgentReplyReader(self._target, request)
         try:
-            with StallTimer(self.provider, limits.request, stale) as watch:
+            with StallTimer(self.provider, limits.request, stale) as timer:
                 async with aclosing(self._turn(request, reply)) as updates:
                     async for update in updates:
-                        deltas = reply.take(update)
+                        deltas = reply.feed(update)
                         if not deltas:
                             continue
-                        watch.news()
+                        timer.progress()
                         for delta in deltas if request.stream else ():
                             if not delta.text:
                                 continue
-                            watch.pause()
+                            timer.pause()
                             yield delta
-                            watch.resume()
+                            timer.resume()
         except StreamStalled:
-            # It may hang for good, and then every other call with it.
-            self._agents.drop("stopped answering and was killed")
+            # It may hang permanently and block every other call.
+            self._agents.kill_current("stopped answering and was killed")
             raise
         *last, whole = reply.end()
         for event in (*last, whole) if request.stream else (whole,):
@@ -247,33 +245,35 @@ class AcpModel:
     async def _turn(
         self, request: ModelRequest, reply: AgentReplyReader
     ) -> AsyncGenerator[Any, None]:
-        """The updates of one prompt; how it ended is told to `reply`."""
-        agent = await self._soon(self._agents.ready(), request)
+        """Yield the updates of one prompt; `reply` receives its end."""
+        agent = await self._with_timeout(self._agents.ready(), request)
         try:
-            session = await self._soon(self._session(agent), request)
-            blocks = prompt_blocks(request, images=agent.abilities.images)
-            reply.prompted(blocks, copilot=agent.abilities.is_copilot)
-            asking = agent.rpc.begin("session/prompt", {"sessionId": session, "prompt": blocks})
-            came: asyncio.Queue[Any] = asyncio.Queue()
-            asking.add_done_callback(came.put_nowait)
-            agent.follow(session, came.put_nowait)
+            session = await self._with_timeout(self._session(agent), request)
+            blocks = prompt_blocks(request, images=agent.capabilities.images)
+            reply.set_prompt(blocks, copilot=agent.capabilities.is_copilot)
+            pending = agent.rpc.start_request(
+                "session/prompt", {"sessionId": session, "prompt": blocks}
+            )
+            queue: asyncio.Queue[Any] = asyncio.Queue()
+            pending.add_done_callback(queue.put_nowait)
+            agent.subscribe(session, queue.put_nowait)
             unfinished = True
             try:
-                while (update := await self._soon(came.get(), request)) is not asking:
+                while (update := await self._with_timeout(queue.get(), request)) is not pending:
                     yield update
                 unfinished = False
-                reply.ended(msgspec.convert(asking.result(), TurnEnd))
+                reply.set_end(msgspec.convert(pending.result(), TurnEnd))
             finally:
-                asking.cancel()
-                agent.leave(session, unfinished=unfinished)
+                pending.cancel()
+                agent.leave_session(session, unfinished=unfinished)
         except (RpcError, AgentExited, msgspec.ValidationError, UnicodeEncodeError) as error:
             raise self._failure(agent, error) from error
 
     async def _session(self, agent: AgentProcess) -> str:
-        """A new session with the model the target names, as far as the agent lets us choose."""
+        """Return a new session with the target's model, if the agent lets the client choose one."""
         params = {"cwd": str(agent.folder), "mcpServers": []}
         session = msgspec.convert(await agent.rpc.request("session/new", params), NewSessionResult)
-        choice, wanted = session.model_choice(), self._target.model
+        choice, wanted = session.model_selection(), self._target.model
         if wanted in ("", DEFAULT_MODEL):
             return session.session_id
         if choice is None:
@@ -289,8 +289,8 @@ class AcpModel:
             )
         return session.session_id
 
-    async def _soon(self, waiting: Awaitable[_T], request: ModelRequest) -> _T:
-        """What comes within the longest silence that is allowed."""
+    async def _with_timeout(self, waiting: Awaitable[_T], request: ModelRequest) -> _T:
+        """Await with the longest allowed silence as timeout."""
         limits = self._target.timeouts
         seconds = limits.read if request.stream else limits.silence
         try:

@@ -1,4 +1,4 @@
-"""One running agent program."""
+"""Agent programs: command, process, and errors. One process serves all models."""
 
 import asyncio
 import os
@@ -24,39 +24,41 @@ from hermes.providers.failures.body import printable
 from hermes.util.programs import start_program
 
 STOP_SECONDS = 2.0
-"""How long the program may take to end by itself once its standard input has."""
+"""Time for the program to exit after its standard input was closed."""
 MAX_STDERR_LINES = 10
-"""Lines of its standard error that are kept for the error message."""
+"""Lines of standard error kept for the error message."""
 
 
 class AgentExited(Exception):
-    """The program ended, or had to be ended; the text says how."""
+    """The program exited or was killed; the text says how."""
 
 
 class AgentProcess:
     """A child process that speaks the protocol on its standard input and output.
 
-    It works in an empty folder of its own, so it finds no project to read or to change. It has
-    no hands: every permission it asks for is refused, and so are files and terminals.
+    It runs in an empty folder of its own, so it finds no project to read or change. All its
+    requests for permission, files and terminals are refused.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, name: str, folder: Path) -> None:
         if process.stdin is None or process.stdout is None or process.stderr is None:
             raise ValueError("the process needs three pipes")
         self.name, self.folder = name, folder
-        self.ended = False
-        self.abilities = Initialized(VERSION)
-        """What it said of itself; set by whoever started it."""
+        self.is_ending = False
+        self.capabilities = Initialized(VERSION)
+        """What it reported about itself; set by the code that started it."""
         self._process, self._stderr = process, process.stderr
-        self._words: deque[str] = deque(maxlen=MAX_STDERR_LINES)
+        self._stderr_lines: deque[str] = deque(maxlen=MAX_STDERR_LINES)
         self._sinks: dict[str, Callable[[Any], None]] = {}
-        self._why = ""
-        self.rpc = RpcConnection(process.stdout, process.stdin, self._heard, _answer_request)
-        self._listening = asyncio.create_task(self._listen())
+        self._reason = ""
+        self.rpc = RpcConnection(
+            process.stdout, process.stdin, self._on_notification, _answer_request
+        )
+        self._listen_task = asyncio.create_task(self._listen())
 
     @classmethod
     async def start(cls, command: Sequence[str], environment: Mapping[str, str]) -> "AgentProcess":
-        """Raises `OSError` when there is no such program or it cannot be run."""
+        """Start the program. Raises `OSError` when it is missing or cannot be run."""
         program = shutil.which(command[0], path=environment.get("PATH"))
         if program is None:
             raise FileNotFoundError(command[0])
@@ -78,67 +80,67 @@ class AgentProcess:
         return cls(process, Path(program).name, folder)
 
     @property
-    def gone(self) -> bool:
-        """Nothing is left of it."""
-        return self._listening.done()
+    def has_exited(self) -> bool:
+        """Whether the process has exited and everything is cleaned up."""
+        return self._listen_task.done()
 
-    def follow(self, session: str, sink: Callable[[Any], None]) -> None:
-        """`sink` gets the updates of the session."""
+    def subscribe(self, session: str, sink: Callable[[Any], None]) -> None:
+        """Pass the updates of the session to `sink`."""
         self._sinks[session] = sink
 
-    def leave(self, session: str, *, unfinished: bool) -> None:
-        """No more updates of the session; what it still does is stopped. Does not wait."""
+    def leave_session(self, session: str, *, unfinished: bool) -> None:
+        """Stop the session and its updates, without waiting."""
         self._sinks.pop(session, None)
         if unfinished:
             self.rpc.notify("session/cancel", {"sessionId": session})
-        for method in self.abilities.farewells:
-            self.rpc.ask_in_passing(method, {"sessionId": session})
+        for method in self.capabilities.closing_methods:
+            self.rpc.request_and_forget(method, {"sessionId": session})
 
-    def kill(self, why: str) -> None:
-        """End it at once. Does not wait; those who wait for answers are told `why`."""
-        self.ended, self._why = True, self._why or why
-        if self.gone:
-            return  # its number may be another program's by now
+    def kill(self, reason: str) -> None:
+        """Kill it without waiting; pending requests fail with `reason`."""
+        self.is_ending, self._reason = True, self._reason or reason
+        if self.has_exited:
+            return  # its process id may belong to another program by now
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     async def end(self) -> None:
-        """Let it end by itself, then make it."""
-        self.ended = True
+        """Let it exit on its own, then kill it."""
+        self.is_ending = True
         if self._process.stdin is not None:
             self._process.stdin.close()
-        await asyncio.wait({self._listening}, timeout=STOP_SECONDS)
+        await asyncio.wait({self._listen_task}, timeout=STOP_SECONDS)
         self.kill("was stopped")
-        await asyncio.wait({self._listening}, timeout=STOP_SECONDS)
-        self._listening.cancel()
+        await asyncio.wait({self._listen_task}, timeout=STOP_SECONDS)
+        self._listen_task.cancel()
 
     async def _listen(self) -> None:
-        complaining = asyncio.create_task(self._hear_complaints())
+        stderr_task = asyncio.create_task(self._read_stderr())
         try:
             await self.rpc.listen()
         except ValueError:
             self.kill(f"sent a line of more than {MAX_LINE // 1024**2} MB")
         finally:
-            self.ended = True
+            self.is_ending = True
             exited = asyncio.create_task(self._process.wait())
-            await asyncio.wait({exited, complaining}, timeout=STOP_SECONDS)
+            await asyncio.wait({exited, stderr_task}, timeout=STOP_SECONDS)
             self.kill(_exit_reason(self._process.returncode))
             await exited
-            await asyncio.wait({complaining}, timeout=STOP_SECONDS)
-            complaining.cancel()
+            await asyncio.wait({stderr_task}, timeout=STOP_SECONDS)
+            stderr_task.cancel()
             shutil.rmtree(self.folder, ignore_errors=True)
-            self.rpc.lose(self._lost)
+            self.rpc.fail_all(self._lost)
 
-    async def _hear_complaints(self) -> None:
+    async def _read_stderr(self) -> None:
         while piece := await self._stderr.read(65_536):
             lines = piece.decode("utf-8", "replace").splitlines()
-            self._words.extend(line for line in lines if line.strip())
+            self._stderr_lines.extend(line for line in lines if line.strip())
 
     def _lost(self) -> AgentExited:
-        words = printable(" / ".join(self._words), 400)
-        return AgentExited(f"{self.name} {self._why}" + (f": {words}" if words else ""))
+        words = printable(" / ".join(self._stderr_lines), 400)
+        return AgentExited(f"{self.name} {self._reason}" + (f": {words}" if words else ""))
 
-    def _heard(self, method: str, params: Any) -> None:
+    def _on_notification(self, method: str, params: Any) -> None:
         if method != "session/update" or not isinstance(params, dict):
             return
         sink = self._sinks.get(str(params.get("sessionId")))
@@ -153,7 +155,7 @@ def _exit_reason(code: int | None) -> str:
 
 
 def _answer_request(method: str, params: Any) -> Any:
-    """What the agent gets for a request of its own: a no."""
+    """Refuse a request of the agent."""
     if method != "session/request_permission":
         raise RpcError(METHOD_NOT_FOUND, f"not offered here: {method}")
     try:
@@ -167,7 +169,7 @@ def _answer_request(method: str, params: Any) -> Any:
     return {"outcome": {"outcome": "cancelled"}}
 
 
-# Which program is started.
+# The command.
 
 COMMAND_VARS = ("HERMES_COPILOT_ACP_COMMAND", "COPILOT_CLI_PATH")
 ARGS_VAR = "HERMES_COPILOT_ACP_ARGS"
@@ -175,14 +177,14 @@ ARGS_VAR = "HERMES_COPILOT_ACP_ARGS"
 _PROGRAM = "copilot"
 _ACP_ARGUMENTS = ("--acp", "--stdio")
 _DISABLE_TOOLS = ("--available-tools=none", "--disable-builtin-mcps", "--no-custom-instructions")
-"""Leaves the model of the Copilot CLI without its own tools and texts: it cannot reach for them,
-and each call is some 6,000 tokens shorter."""
+"""Disables the tools and texts of the Copilot CLI: its model cannot use them, and each call is some
+6,000 tokens shorter."""
 
 
 def agent_command(variable: Callable[[str], str | None]) -> tuple[str, ...]:
-    """The program and its arguments. `variable` gives a variable, or None when it is not set.
+    """Return the program and its arguments; `variable` returns a variable or None.
 
-    Arguments the user wrote are taken as they are; those we add are only known to Copilot.
+    Arguments set by the user are used unchanged; the default ones are known to Copilot only.
     """
     program = next(filter(None, map(variable, COMMAND_VARS)), _PROGRAM)
     if written := variable(ARGS_VAR):
@@ -191,37 +193,37 @@ def agent_command(variable: Callable[[str], str | None]) -> tuple[str, ...]:
     return (program, *_ACP_ARGUMENTS, *(_DISABLE_TOOLS if is_copilot else ()))
 
 
-# From an error the agent answered with to the class that decides what happens next.
+# Errors in responses of the agent.
 
 _CLIENT_ERRORS = range(-32602, -32599)
-"""Invalid request, method not found, invalid params: asking again does not help."""
+"""Invalid request, method not found, invalid params: a retry does not help."""
 
 
 def agent_error(provider: str, agent: AgentProcess, error: RpcError) -> ProviderError:
-    said = printable(" ".join(filter(None, (str(error), _error_text(error.data)))), 400)
+    text = printable(" ".join(filter(None, (str(error), _error_text(error.data)))), 400)
     if error.code == AUTH_REQUIRED:
         return CredentialRefused(
-            f"{agent.name} is not logged in: {said}", provider=provider, hint=_login_hint(agent)
+            f"{agent.name} is not logged in: {text}", provider=provider, hint=_login_hint(agent)
         )
     if error.code in _CLIENT_ERRORS:
-        return RequestRefused(f"{agent.name} refused the request: {said}", provider=provider)
-    return failed_in_stream(provider, {"message": said})
+        return RequestRefused(f"{agent.name} refused the request: {text}", provider=provider)
+    return failed_in_stream(provider, {"message": text})
 
 
 def _login_hint(agent: AgentProcess) -> str:
-    ways = [way.description or way.name for way in agent.abilities.auth_methods or ()]
-    told = printable("; or ".join(filter(None, ways)), 300)
-    return f"log in with that program: {told or f'run {agent.name} in a terminal'}"
+    ways = [way.description or way.name for way in agent.capabilities.auth_methods or ()]
+    ways_text = printable("; or ".join(filter(None, ways)), 300)
+    return f"log in with that program: {ways_text or f'run {agent.name} in a terminal'}"
 
 
 def _error_text(data: Any) -> str:
-    """The words in what came along with an error."""
+    """Return the strings in the data of an error."""
     if isinstance(data, dict):
         return " ".join(_error_text(value) for value in data.values())
     return data if isinstance(data, str) else ""
 
 
-# The agent program of a provider: started when it is needed, ended with its owner.
+# The shared process.
 
 LOGIN_VARIABLES = (
     "COPILOT_GITHUB_TOKEN",
@@ -230,9 +232,9 @@ LOGIN_VARIABLES = (
     "COPILOT_PROVIDER_API_KEY",
     "COPILOT_PROVIDER_BEARER_TOKEN",
 )
-"""The keys the program logs in with. No other key is given to it."""
+"""Keys the program logs in with. It receives no other key."""
 WITHHELD_VARIABLES = ("COPILOT_ALLOW_ALL",)
-"""What would let it use its tools without asking."""
+"""Would let it use its tools without asking."""
 
 
 def agent_environment() -> dict[str, str]:
@@ -243,10 +245,10 @@ def agent_environment() -> dict[str, str]:
 
 
 class AgentPool:
-    """Holds at most one process of `command`, shared by all the models made over it.
+    """Holds at most one process of `command`, shared by all models that use it.
 
-    It is started with the first call and again after it died; `close` ends it. `environment`
-    gives the variables for a new process.
+    The process starts with the first call and again after it died; `close` ends it. `environment`
+    returns the variables of a new process.
     """
 
     def __init__(
@@ -260,20 +262,20 @@ class AgentPool:
         self._environment = environment
         self._starting = asyncio.Lock()
         self._agents: list[AgentProcess] = []
-        """The one in use is the last; those before it are about to be gone."""
+        """The last one is in use; those before it are exiting."""
 
     async def ready(self) -> AgentProcess:
-        """The running program. Raises `Unreachable` when it cannot be started."""
+        """Return the running process. Raises `Unreachable` when it cannot be started."""
         async with self._starting:
-            self._agents = [agent for agent in self._agents if not agent.gone]
-            if not self._agents or self._agents[-1].ended:
+            self._agents = [agent for agent in self._agents if not agent.has_exited]
+            if not self._agents or self._agents[-1].is_ending:
                 await self._start()
             return self._agents[-1]
 
-    def drop(self, why: str) -> None:
-        """Kill a program that no longer answers; the next call starts another one."""
+    def kill_current(self, reason: str) -> None:
+        """Kill a process that does not respond; the next call starts another one."""
         if self._agents:
-            self._agents[-1].kill(why)
+            self._agents[-1].kill(reason)
 
     async def close(self) -> None:
         async with self._starting:
@@ -297,10 +299,10 @@ class AgentPool:
         self._agents.append(agent)
         with ExitStack() as undo:
             undo.callback(agent.kill, "was stopped")
-            agent.abilities = await self._introduced(agent)
+            agent.capabilities = await self._initialize(agent)
             undo.pop_all()
 
-    async def _introduced(self, agent: AgentProcess) -> Initialized:
+    async def _initialize(self, agent: AgentProcess) -> Initialized:
         greeting: dict[str, Any] = {
             "protocolVersion": VERSION,
             "clientCapabilities": {
@@ -311,22 +313,22 @@ class AgentPool:
         }
         try:
             answer = await agent.rpc.request("initialize", greeting)
-            abilities = msgspec.convert(answer, Initialized)
+            capabilities = msgspec.convert(answer, Initialized)
         except AgentExited as error:
             call = " ".join(self._command)
             raise self._unreachable(str(error), f"run `{call}` by hand to see why") from error
         except RpcError as error:
             raise agent_error(self._provider, agent, error) from error
         except msgspec.ValidationError as error:
-            raise self._unlike(agent, str(error)) from error
-        if abilities.protocol_version != VERSION:
-            raise self._unlike(agent, f"it speaks version {abilities.protocol_version}")
-        return abilities
+            raise self._incompatible(agent, str(error)) from error
+        if capabilities.protocol_version != VERSION:
+            raise self._incompatible(agent, f"it speaks version {capabilities.protocol_version}")
+        return capabilities
 
     def _unreachable(self, message: str, hint: str) -> Unreachable:
         return Unreachable(message, provider=self._provider, hint=hint)
 
-    def _unlike(self, agent: AgentProcess, what: str) -> ProviderError:
+    def _incompatible(self, agent: AgentProcess, what: str) -> ProviderError:
         return RequestRefused(
             f"{agent.name} does not speak version {VERSION} of the Agent Client Protocol: {what}",
             provider=self._provider,

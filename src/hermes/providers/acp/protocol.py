@@ -1,6 +1,6 @@
-"""What is read of the Agent Client Protocol, version 1, as far as a model needs it.
+"""The Agent Client Protocol, version 1: what a model needs of it.
 
-Agents leave fields out or send null for them; what is not known is ignored.
+Agents omit fields or send null; unknown fields are ignored.
 """
 
 import json
@@ -18,7 +18,7 @@ AUTH_REQUIRED = -32000
 
 
 class AcpStruct(msgspec.Struct, frozen=True, rename="camel"):
-    """Base: names are written like `sessionId`."""
+    """Base struct; field names are camelCase, such as `sessionId`."""
 
 
 class PromptCapabilities(AcpStruct, frozen=True):
@@ -28,7 +28,7 @@ class PromptCapabilities(AcpStruct, frozen=True):
 class AgentCapabilities(AcpStruct, frozen=True):
     prompt_capabilities: PromptCapabilities | None = None
     session_capabilities: dict[str, Any] | None = None
-    """A key for each optional method of sessions the agent knows: `close`, `delete`."""
+    """One key for each optional session method of the agent: `close`, `delete`."""
 
 
 class AuthMethod(AcpStruct, frozen=True):
@@ -56,8 +56,8 @@ class Initialized(AcpStruct, frozen=True):
         return self.agent_info is not None and "copilot" in self.agent_info.name.lower()
 
     @property
-    def farewells(self) -> tuple[str, ...]:
-        """The methods that free what a session holds."""
+    def closing_methods(self) -> tuple[str, ...]:
+        """Methods that release a session."""
         known = (self.agent_capabilities and self.agent_capabilities.session_capabilities) or {}
         return tuple(
             f"session/{name}" for name in ("close", "delete") if known.get(name) is not None
@@ -65,13 +65,13 @@ class Initialized(AcpStruct, frozen=True):
 
 
 class ModelSelection(msgspec.Struct, frozen=True):
-    """How the model of a session is chosen."""
+    """How to set the model of a session."""
 
     method: str
     fields: dict[str, str]
-    """What the method needs beside the session and the model."""
+    """Further parameters of the method."""
     key: str
-    """Under which name the model goes."""
+    """Name of the parameter that takes the model."""
     models: list[str]
 
 
@@ -84,7 +84,7 @@ class AcpModelList(AcpStruct, frozen=True):
 
 
 class SelectOption(AcpStruct, frozen=True):
-    """A choice, or a group of choices."""
+    """An option, or a group of options."""
 
     value: str | None = None
     options: list["SelectOption"] | None = None
@@ -98,7 +98,7 @@ class ConfigOption(AcpStruct, frozen=True):
     id: str
     category: Any = None
     options: Any = None
-    """Of a `select`: options."""
+    """For a `select`: its options."""
 
 
 class NewSessionResult(AcpStruct, frozen=True):
@@ -106,10 +106,10 @@ class NewSessionResult(AcpStruct, frozen=True):
     models: AcpModelList | None = None
     config_options: list[ConfigOption] | None = None
 
-    def model_choice(self) -> ModelSelection | None:
-        """None when the agent leaves no choice.
+    def model_selection(self) -> ModelSelection | None:
+        """Return how to choose the model; None when the agent offers no choice.
 
-        The list under `models` is the older form, the setting of category `model` the newer one.
+        The list under `models` is the older form, the option of category `model` the newer one.
         """
         for setting in self.config_options or ():
             if setting.category == "model":
@@ -145,7 +145,7 @@ class ContentBlock(AcpStruct, frozen=True):
 class SessionUpdate(AcpStruct, frozen=True):
     session_update: str = ""
     content: Any = None
-    """Of a chunk: one `Content`."""
+    """For a chunk: one `ContentBlock`."""
 
 
 class PermissionOption(AcpStruct, frozen=True):
@@ -157,10 +157,9 @@ class PermissionRequest(AcpStruct, frozen=True):
     options: list[PermissionOption] = []
 
 
-# Tool calls inside a text: how the model is told to write them, and how they are found.
-#
-# A call is a fenced block. What is around it is the text of the reply. The JSON of a call is read
-# to where the object ends, not to the next fence: the arguments may well hold fences.
+# Tool calls inside text. A call is a fenced block; the text around it is the reply. The JSON of a
+# call is parsed up to the end of the object, not to the next fence, because arguments may contain
+# fences.
 
 MARK = "tool_call"
 INSTRUCTION = f"""\
@@ -177,25 +176,25 @@ last block: the program runs the calls in their order and sends the results. Whe
 _OPENING = re.compile(rf"```+[ \t]*{MARK}[ \t]*\r?\n")
 _CLOSING = re.compile(r"\s*```+[ \t]*(?=\r?\n|\Z)")
 _POSSIBLE_OPENING = re.compile(r"\s*(?:`{1,2}|```+[ \t]*\w*[ \t]*\r?)?\Z")
-"""The end of a piece that may turn out to be in front of a call, or the beginning of one."""
+"""The end of a fragment that may turn out to precede or begin a call."""
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\]+)"')
 _LENIENT = json.JSONDecoder(strict=False)
-"""Takes line breaks inside of strings."""
+"""Accepts line breaks inside strings."""
 
 
 class ParsedCall(msgspec.Struct, frozen=True):
     name: str
     """Empty when the block names no tool."""
     arguments: str
-    """JSON, or what stands there instead."""
+    """JSON, or the text found instead."""
 
 
 class ToolCallSplitter:
-    """Takes a text in pieces; gives what is said as soon as it is certain to be no call."""
+    """Takes text in fragments; returns text as soon as it cannot be part of a call."""
 
     def __init__(self) -> None:
         self._held = ""
-        self._spoke = self._in_calls = False
+        self._has_text = self._in_calls = False
 
     def feed(self, piece: str) -> str:
         self._held += piece
@@ -203,33 +202,33 @@ class ToolCallSplitter:
             return ""
         if opening := _OPENING.search(self._held):
             self._in_calls = True
-            said, self._held = self._held[: opening.start()], self._held[opening.start() :]
-            return self._certain(said.rstrip())
+            text_parts, self._held = self._held[: opening.start()], self._held[opening.start() :]
+            return self._emit(text_parts.rstrip())
         undecided = _POSSIBLE_OPENING.search(self._held)
         at = undecided.start() if undecided else len(self._held)
-        said, self._held = self._held[:at], self._held[at:]
-        return self._certain(said)
+        text_parts, self._held = self._held[:at], self._held[at:]
+        return self._emit(text_parts)
 
     def end(self) -> tuple[str, list[ParsedCall]]:
-        """What is still to be said, and the calls."""
-        rest, calls, said = self._held, [], []
+        """Return the remaining text and the calls."""
+        rest, calls, text_parts = self._held, [], []
         while opening := _OPENING.search(rest):
-            said.append(rest[: opening.start()].strip())
+            text_parts.append(rest[: opening.start()].strip())
             call, rest = _parse_call(rest[opening.end() :])
             calls.append(call)
         if not calls:
             return rest, []
-        said.append(rest.strip())
-        text = "\n\n".join(filter(None, said))
-        return f"\n\n{text}" if text and self._spoke else text, calls
+        text_parts.append(rest.strip())
+        text = "\n\n".join(filter(None, text_parts))
+        return f"\n\n{text}" if text and self._has_text else text, calls
 
-    def _certain(self, said: str) -> str:
-        self._spoke = self._spoke or bool(said)
-        return said
+    def _emit(self, text_parts: str) -> str:
+        self._has_text = self._has_text or bool(text_parts)
+        return text_parts
 
 
 def format_call(name: str, arguments: str) -> str:
-    """A call as the model should write it."""
+    """Return a call as the model should write it."""
     try:
         given = msgspec.json.decode(arguments)
     except msgspec.DecodeError:
@@ -239,17 +238,17 @@ def format_call(name: str, arguments: str) -> str:
 
 
 def describe_tools(tools: tuple[ToolSpec, ...]) -> str:
-    """One line of JSON for each tool."""
+    """Return one line of JSON per tool."""
     return "\n".join(msgspec.json.encode(tool).decode() for tool in tools)
 
 
 def _parse_call(text: str) -> tuple[ParsedCall, str]:
-    """The call at the beginning of `text`, and what comes after it."""
+    """Return the call at the start of `text`, and what follows it."""
     start = len(text) - len(text.lstrip())
     try:
         value, end = _LENIENT.raw_decode(text, start)
     except ValueError:
-        # Not JSON: up to the line that closes the block.
+        # Not JSON: take everything up to the line that closes the block.
         body, _, rest = text.partition("\n```")
         name = _NAME.search(body)
         return ParsedCall(name[1] if name else "", body.strip()), rest.lstrip("`")
@@ -262,12 +261,12 @@ def _to_call(value: Any) -> ParsedCall:
     if not isinstance(name, str):
         return ParsedCall("", json.dumps(value))
     arguments = value.get("arguments", {})
-    if isinstance(arguments, str):  # JSON in a string, as some APIs have it
+    if isinstance(arguments, str):  # JSON in a string, as in some APIs
         return ParsedCall(name, arguments)
     return ParsedCall(name, msgspec.json.encode(arguments).decode())
 
 
-# A whole request as one prompt: an agent takes a prompt, not a conversation with tools.
+# The request as one prompt: an agent takes a prompt, not a conversation with tools.
 
 OPENING = """\
 You are the language model inside of a program called Hermes, and this is one request of it. \
@@ -281,9 +280,9 @@ _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,(.+)", re.DOTALL)
 
 
 def prompt_blocks(request: ModelRequest, *, images: bool) -> list[dict[str, Any]]:
-    """Content blocks in order. The front only depends on the system text and the tools.
+    """Return the content blocks. The beginning depends only on the system text and the tools.
 
-    Without `images` the place of each is marked by a word.
+    Without `images` a placeholder marks the position of each image.
     """
     page = _PromptBuilder(images)
     page.text(OPENING)
@@ -364,5 +363,5 @@ def _assistant(message: Assistant) -> str:
 
 
 def _escape_tags(text: str) -> str:
-    """`text` in which nothing looks like the border of a message."""
+    """Escape everything in `text` that looks like a message tag."""
     return _TAG.sub("&lt;", text)

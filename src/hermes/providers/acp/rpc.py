@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 over two streams: one JSON object a line, and either side may ask."""
+"""JSON-RPC 2.0 over two streams: one JSON object per line, requests in both directions."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class RpcError(Exception):
-    """The other side answered with an error."""
+    """The other side responded with an error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class RpcError(Exception):
 
 
 class RpcMessage(msgspec.Struct):
-    """Whatever a line may hold."""
+    """Any message: request, notification or response."""
 
     id: int | str | None = None
     method: str = ""
@@ -32,26 +32,29 @@ class RpcMessage(msgspec.Struct):
 
 
 class RpcConnection:
-    """`heard` gets the notifications. `asked` gets the requests of the other side and gives the
-    result; it raises `RpcError` to refuse."""
+    """One connection.
+
+    `on_notification` receives notifications. `on_request` receives requests of the other side and
+    returns the result; it raises `RpcError` to refuse.
+    """
 
     def __init__(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        heard: Callable[[str, Any], None],
-        asked: Callable[[str, Any], Any],
+        on_notification: Callable[[str, Any], None],
+        on_request: Callable[[str, Any], Any],
     ) -> None:
         self._reader, self._writer = reader, writer
-        self._heard, self._asked = heard, asked
+        self._on_notification, self._on_request = on_notification, on_request
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._last_id = 0
-        self._lost: Callable[[], Exception] | None = None
+        self._loss: Callable[[], Exception] | None = None
 
     async def listen(self) -> None:
-        """Take what comes until the stream ends. Raises `ValueError` for an endless line.
+        """Handle messages until the stream ends. Raises `ValueError` for a line that is too long.
 
-        Lines that are no messages are skipped: programs print what they should not.
+        Lines that are not messages are skipped: some programs print to standard output.
         """
         while line := await self._reader.readline():
             try:
@@ -60,32 +63,33 @@ class RpcConnection:
                 if line.strip():
                     _log.debug("not a message: %.200r", line)
                 continue
-            self._take(message)
+            self._dispatch(message)
 
     async def request(self, method: str, params: Any) -> Any:
-        """The result. Raises `RpcError`, or what `lose` said when the connection is lost."""
-        return await self.begin(method, params)
+        """Return the result. Raises `RpcError`, or the error of `fail_all` when the connection is
+        lost."""
+        return await self.start_request(method, params)
 
-    def begin(self, method: str, params: Any) -> asyncio.Future[Any]:
-        """Ask without waiting; a future that is cancelled is forgotten."""
-        if self._lost is not None:
-            raise self._lost()
-        number = self._post(method, params)
+    def start_request(self, method: str, params: Any) -> asyncio.Future[Any]:
+        """Send a request without waiting; a cancelled future is forgotten."""
+        if self._loss is not None:
+            raise self._loss()
+        number = self._send_request(method, params)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         future.add_done_callback(lambda _: self._forget(number))
         return future
 
-    def ask_in_passing(self, method: str, params: Any) -> None:
-        """Ask, and do not care for the answer."""
-        self._post(method, params)
+    def request_and_forget(self, method: str, params: Any) -> None:
+        """Send a request and ignore the response."""
+        self._send_request(method, params)
 
     def notify(self, method: str, params: Any) -> None:
         self._write({"method": method, "params": params})
 
-    def lose(self, why: Callable[[], Exception]) -> None:
-        """Nothing comes any more: everybody who waits gets the error that `why` makes."""
-        self._lost = why
+    def fail_all(self, why: Callable[[], Exception]) -> None:
+        """Mark the connection as lost: all pending requests raise the error that `why` makes."""
+        self._loss = why
         for future in list(self._waiting.values()):
             if not future.done():
                 future.set_exception(why())
@@ -93,21 +97,21 @@ class RpcConnection:
     def _forget(self, number: int) -> None:
         future = self._waiting.pop(number)
         if not future.cancelled():
-            future.exception()  # whoever went away in the meantime need not hear of it
+            future.exception()  # marks it as retrieved, in case the waiting task is gone
 
-    def _post(self, method: str, params: Any) -> int:
+    def _send_request(self, method: str, params: Any) -> int:
         self._last_id += 1
         self._write({"id": self._last_id, "method": method, "params": params})
         return self._last_id
 
     def _write(self, message: dict[str, Any]) -> None:
         line = msgspec.json.encode({"jsonrpc": "2.0", **message}) + b"\n"
-        if self._lost is None and not self._writer.is_closing():
+        if self._loss is None and not self._writer.is_closing():
             self._writer.write(line)
 
-    def _take(self, message: RpcMessage) -> None:
+    def _dispatch(self, message: RpcMessage) -> None:
         if message.method and message.id is None:
-            self._heard(message.method, message.params)
+            self._on_notification(message.method, message.params)
         elif message.method:
             self._answer(message)
         elif isinstance(message.id, int) and message.id in self._waiting:
@@ -115,7 +119,7 @@ class RpcConnection:
 
     def _answer(self, message: RpcMessage) -> None:
         try:
-            answer = {"result": self._asked(message.method, message.params)}
+            answer = {"result": self._on_request(message.method, message.params)}
         except RpcError as refusal:
             answer = {"error": {"code": refusal.code, "message": str(refusal)}}
         self._write({"id": message.id, **answer})

@@ -1,7 +1,7 @@
-"""What is known of models: bundled, listed by their endpoints, and said by the user.
+"""What is known of models: bundled tables, lists of the endpoints, and the user's settings.
 
-For each fact the best source that knows it wins: config.yaml, then the list of the endpoint (kept
-on disk), then what holds for all models of the endpoint, then the bundled tables.
+For each fact the best source wins: config.yaml, then the endpoint's list (cached on disk), then
+what applies to all models of the endpoint, then the bundled tables.
 """
 
 import hashlib
@@ -26,28 +26,26 @@ from hermes.providers.target import Credential
 from hermes.util import atomic
 from hermes.util.text import human_duration
 
-# What one source says of one model.
-
 
 class ModelFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """None: this source says nothing of it."""
+    """What one source states about one model. None means that it states nothing."""
 
     id: str
     aliases: tuple[str, ...] = ()
-    """Other names the endpoint takes for it."""
+    """Other names the endpoint accepts for it."""
     label: str | None = None
     context_length: int | None = None
     max_output: int | None = None
     price: Price | None = None
     images: bool | None = None
-    """Whether it sees images."""
+    """Whether it accepts images."""
     tools: bool | None = None
     reasoning: bool | None = None
     language: bool | None = None
-    """False for models that embed, speak, listen or draw."""
+    """False for embedding, speech, transcription and image models."""
     deprecated: bool | None = None
 
-    def answers_to(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         return name == self.id or name in self.aliases
 
 
@@ -62,16 +60,16 @@ MERGED_FIELDS = (
     "language",
     "deprecated",
 )
-"""The fields of which the best source wins, each for itself."""
+"""Fields merged one by one, each from the best source."""
 
 
-# Looking a model up in the tables that come with Hermes.
+# Bundled tables.
 
 LIST_PRICE_PROVIDERS = frozenset({"openrouter", "ai-gateway", "kilocode", "opencode-zen"})
-"""Gateways that pass a model on for what its maker asks."""
+"""Gateways that charge the maker's list price."""
 
 UNPRICED_PROVIDERS = frozenset({"copilot", "openai-codex", "custom"})
-"""Subscriptions, and endpoints of which nobody knows what they ask."""
+"""Subscriptions, and endpoints with unknown prices."""
 
 UNKNOWN_FAMILY = Family(pattern="")
 
@@ -81,8 +79,11 @@ _VERSION = re.compile(r"[-@](v\d+(-\d+)?|\d{8}|\d{4}-\d{2}-\d{2}|latest|free|bet
 
 @lru_cache(maxsize=4096)
 def normalize_name(model: str) -> str:
-    """`us.anthropic.claude-opus-4-5-20251101-v1:0` and `anthropic/claude-opus-4.5` are both
-    `claude-opus-4-5`."""
+    """Return a name without maker and version.
+
+    `us.anthropic.claude-opus-4-5-20251101-v1:0` and `anthropic/claude-opus-4.5` both become
+    `claude-opus-4-5`.
+    """
     name = model.lower().rpartition("/")[2]
     name = _MAKER.sub("", name, count=1).replace(".", "-").replace(":", "-")
     while (shorter := _VERSION.sub("", name)) != name:
@@ -92,13 +93,13 @@ def normalize_name(model: str) -> str:
 
 @lru_cache(maxsize=4096)
 def family_of(model: str) -> Family:
-    """The family of the model; `UNKNOWN` when its name tells nothing."""
+    """Return the family of the model; `UNKNOWN_FAMILY` when its name matches none."""
     name = normalize_name(model)
     return next((family for family in FAMILIES if re.match(family.pattern, name)), UNKNOWN_FAMILY)
 
 
 def bundled_facts(endpoint: Endpoint, model: str) -> ModelFacts:
-    """What the tables say of the model; a price only where its maker's price is asked."""
+    """Return what the tables state; a price only where the maker's price applies."""
     family, entry = family_of(model), _ENTRIES.get(normalize_name(model), ModelEntry(model))
     if family is UNKNOWN_FAMILY:
         return ModelFacts(id=model)
@@ -112,13 +113,13 @@ def bundled_facts(endpoint: Endpoint, model: str) -> ModelFacts:
         price=entry.price if pays else None,
         images=family.images if entry.images is None else entry.images,
         tools=family.tools,
-        reasoning=family.thinks,
+        reasoning=family.reasoning,
         language=family.language,
     )
 
 
 def bundled_models(endpoint: Endpoint) -> tuple[str, ...]:
-    """Models of the endpoint that are known by name, best first: a list for want of a better."""
+    """Return the models of the endpoint that are known by name, best first."""
     own = [entry.name for entry in MODELS if is_maker(endpoint, family_of(entry.name))]
     if _provider_kind(endpoint) == "custom":
         own = []
@@ -127,42 +128,41 @@ def bundled_models(endpoint: Endpoint) -> tuple[str, ...]:
 
 
 def is_maker(endpoint: Endpoint, family: Family) -> bool:
-    """Whether the endpoint is one of the makers of the family."""
-    return _provider_kind(endpoint) in family.home
+    """Return whether the endpoint belongs to the maker of the family."""
+    return _provider_kind(endpoint) in family.makers
 
 
 def complete_price(
     model: str,
-    reading: float,
-    writing: float,
-    cached: float | None,
-    caching: float | None,
+    input_price: float,
+    output_price: float,
+    cache_read: float | None,
+    cache_write: float | None,
     date: str,
 ) -> Price:
-    """A price of which a list may not give what the cache costs.
+    """Return a price with cache prices filled in when a list omits them.
 
-    What is missing comes from what is usual in the model's family; in a family that is not known
-    the cache is taken to save nothing.
+    The usual ratios of the family apply; in an unknown family caching saves nothing.
     """
     family = family_of(model)
     return Price(
-        reading,
-        writing,
-        round(reading * family.cache_read, 6) if cached is None else cached,
-        round(reading * family.cache_write, 6) if caching is None else caching,
+        input_price,
+        output_price,
+        round(input_price * family.cache_read, 6) if cache_read is None else cache_read,
+        round(input_price * family.cache_write, 6) if cache_write is None else cache_write,
         date,
     )
 
 
 def _provider_kind(endpoint: Endpoint) -> str:
-    """`custom` for every endpoint of the user's own."""
+    """Return the provider id, `custom` for every custom endpoint."""
     return endpoint.id.partition(":")[0]
 
 
 _ENTRIES = {normalize_name(entry.name): entry for entry in MODELS}
 
 
-# Lists of models on disk, one file for each endpoint.
+# Model lists on disk, one file per endpoint.
 
 log = logging.getLogger(__name__)
 
@@ -180,13 +180,13 @@ class CachedModelList(msgspec.Struct, frozen=True):
     format: int = FORMAT
 
     def find(self, model: str) -> ModelFacts | None:
-        return next((facts for facts in self.models if facts.answers_to(model)), None)
+        return next((facts for facts in self.models if facts.matches(model)), None)
 
     def age(self, now: float) -> float:
         return max(0.0, now - self.fetched_at)
 
     def is_fresh(self, now: float) -> bool:
-        """A list from the future was written by a wrong clock."""
+        """Return whether the list is recent. One from the future was written by a wrong clock."""
         return 0 <= now - self.fetched_at < FRESH_SECONDS
 
 
@@ -200,7 +200,7 @@ class ModelListCache:
         return self.folder / f"{host}-{digest}.json"
 
     def read(self, base_url: str) -> CachedModelList | None:
-        """The stored list; None when there is none, or one that cannot be understood."""
+        """Return the stored list; None when it is missing or invalid."""
         path = self.path(base_url)
         try:
             stored = msgspec.json.decode(path.read_bytes(), type=CachedModelList)
@@ -212,7 +212,7 @@ class ModelListCache:
         return stored if (stored.base_url, stored.format) == (base_url, FORMAT) else None
 
     def write(self, models: CachedModelList) -> None:
-        """A list that cannot be stored is fetched again next time."""
+        """Store the list. If that fails, it is fetched again next time."""
         data = msgspec.json.encode(models)
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -221,7 +221,7 @@ class ModelListCache:
             log.warning("the list of models cannot be stored in %s: %s", self.folder, error)
 
 
-# What the user says of models in config.yaml.
+# Settings in config.yaml.
 
 Overrides = Mapping[str, Mapping[str, ModelOverrides]]
 """By provider id (`custom:NAME` for a named endpoint) and model name."""
@@ -237,35 +237,35 @@ def model_overrides(settings: Settings) -> Overrides:
     return known
 
 
-def override_facts(model: str, said: ModelOverrides) -> ModelFacts:
+def override_facts(model: str, override: ModelOverrides) -> ModelFacts:
     return ModelFacts(
         id=model,
-        context_length=said.context_length,
-        max_output=said.max_output,
-        images=said.images,
-        price=_price(said.price) if said.price else None,
+        context_length=override.context_length,
+        max_output=override.max_output,
+        images=override.images,
+        price=_price(override.price) if override.price else None,
     )
 
 
-def _price(said: ModelPrice) -> Price:
+def _price(price: ModelPrice) -> Price:
     return Price(
-        said.input,
-        said.output,
-        said.input if said.cache_read is None else said.cache_read,
-        said.input if said.cache_write is None else said.cache_write,
-        said.date,
+        price.input,
+        price.output,
+        price.input if price.cache_read is None else price.cache_read,
+        price.input if price.cache_write is None else price.cache_write,
+        price.date,
     )
 
 
 SMALL_CONTEXT = 4096
-"""What servers on this machine give a small model unless told otherwise."""
+"""Context that local servers give a small model by default."""
 
 _SMALL = re.compile(r"(?<![\d.])(0\.\d+|1(\.\d+)?)b\b")
 """Fewer than two billion parameters, as in `qwen2.5-coder:1.5b`."""
 
 
 class ExplainedFact(NamedTuple):
-    """One fact and where it comes from."""
+    """One fact and its source."""
 
     field: str
     value: Any
@@ -275,15 +275,15 @@ class ExplainedFact(NamedTuple):
 class FactSource(NamedTuple):
     kind: str
     """`config`, `list`, `endpoint` or `bundled`."""
-    words: str
+    description: str
     facts: ModelFacts
 
 
 class ModelCatalog:
-    """Cheap to ask: at most one small file is read for an endpoint in the life of a process."""
+    """Facts and profiles of models. A process reads at most one small file per endpoint."""
 
     def __init__(self, cache_dir: Path, overrides: Overrides, clock: Clock) -> None:
-        """`cache_dir` is `models` in the cache of a home, `overrides` those of its settings."""
+        """`cache_dir` is `models` in the cache of a home, `overrides` come from its settings."""
         self._cache, self._overrides, self._clock = ModelListCache(cache_dir), overrides, clock
         self._lists: dict[str, CachedModelList | None] = {}
 
@@ -296,7 +296,7 @@ class ModelCatalog:
         return ModelFacts(id=model, **merged)
 
     def explain(self, endpoint: Endpoint, base_url: str, model: str) -> list[ExplainedFact]:
-        """Each known fact with its source in words."""
+        """Return each known fact with its source."""
         explained: list[ExplainedFact] = []
         sources = tuple(self.sources(endpoint, base_url, model))
         for field in MERGED_FIELDS:
@@ -310,14 +310,14 @@ class ModelCatalog:
         return explained
 
     def sources(self, endpoint: Endpoint, base_url: str, model: str) -> Iterator[FactSource]:
-        """Who says anything of the model, best first."""
-        said = self._overrides.get(endpoint.id, {}).get(model)
-        if said is not None:
-            yield FactSource("config", "config.yaml", override_facts(model, said))
-        listed = self.listed(base_url)
-        facts = listed.find(model) if listed else None
-        if listed is not None and facts is not None:
-            age = human_duration(listed.age(self._now()))
+        """Yield all sources that know the model, best first."""
+        override = self._overrides.get(endpoint.id, {}).get(model)
+        if override is not None:
+            yield FactSource("config", "config.yaml", override_facts(model, override))
+        stored = self.cached_list(base_url)
+        facts = stored.find(model) if stored else None
+        if stored is not None and facts is not None:
+            age = human_duration(stored.age(self._now()))
             yield FactSource("list", f"the list of {endpoint.label}, {age} old", facts)
         profile = endpoint.profile
         general = ModelFacts(id=model, price=profile.price, images=profile.images)
@@ -325,7 +325,7 @@ class ModelCatalog:
         yield FactSource("bundled", "comes with Hermes", bundled_facts(endpoint, model))
 
     def profile(self, endpoint: Endpoint, base_url: str, model: str) -> ModelProfile:
-        """The endpoint's profile with what is known of the model worked in."""
+        """Return the endpoint's profile with the facts of the model applied."""
         base, family = endpoint.profile, family_of(model)
         facts = self.facts(endpoint, base_url, model)
         small = base.small or (is_loopback(base_url) and bool(_SMALL.search(model.lower())))
@@ -348,15 +348,15 @@ class ModelCatalog:
             small=small,
         )
 
-    def listed(self, base_url: str) -> CachedModelList | None:
-        """The list of the endpoint as it was last fetched, however old; None when it never was."""
+    def cached_list(self, base_url: str) -> CachedModelList | None:
+        """Return the endpoint's list as last fetched, of any age; None when it never was."""
         if base_url not in self._lists:
             self._lists[base_url] = self._cache.read(base_url) if base_url else None
         return self._lists[base_url]
 
     def is_fresh(self, base_url: str) -> bool:
-        listed = self.listed(base_url)
-        return listed is not None and listed.is_fresh(self._now())
+        stored = self.cached_list(base_url)
+        return stored is not None and stored.is_fresh(self._now())
 
     async def refresh(
         self,
@@ -366,24 +366,25 @@ class ModelCatalog:
         client: httpx2.AsyncClient,
         region: str = "",
     ) -> tuple[ModelFacts, ...]:
-        """Ask the endpoint and remember what it says. Raises a `ProviderError`.
+        """Fetch and store the endpoint's model list. Raises a `ProviderError`.
 
-        The credential is sent only where it belongs; no redirect is followed.
+        The credential is sent only to its own hosts; no redirect is followed.
         """
         now = self._now()
         date = datetime.fromtimestamp(now, UTC).date().isoformat()
-        from hermes.providers.catalog.listing import fetch_models  # most processes never list
+        from hermes.providers.catalog.listing import fetch_models  # rarely needed
 
         models = await fetch_models(
             endpoint, base_url, credential, client, date=date, region=region
         )
-        listed = CachedModelList(base_url, now, models)
-        self._lists[base_url] = listed
-        self._cache.write(listed)
+        stored = CachedModelList(base_url, now, models)
+        self._lists[base_url] = stored
+        self._cache.write(stored)
         return models
 
     def _context(self, endpoint: Endpoint, base_url: str, model: str, *, small: bool) -> int:
-        """What a small model was made for says nothing of what its server gives it."""
+        """Return the context window. For a small model the bundled value is ignored: its server
+        usually gives it less."""
         for source in self.sources(endpoint, base_url, model):
             if source.facts.context_length and not (small and source.kind == "bundled"):
                 return source.facts.context_length
@@ -395,32 +396,34 @@ class ModelCatalog:
 
 
 def _needs_developer_role(model: str) -> bool:
-    """The documented rule, which holds for names that tell nothing else too."""
+    """Return the documented rule, which also applies to names of unknown families."""
     return "gpt-5" in model.lower() or "codex" in model.lower()
 
 
 def _describe_source(source: FactSource, field: str, value: Any) -> str:
     if field == "price" and value.date:
-        return f"{source.words} (price of {value.date})"
-    return source.words
+        return f"{source.description} (price of {value.date})"
+    return source.description
 
 
 def _reasoning_format(endpoint: Endpoint, family: Family, facts: ModelFacts) -> ReasoningFormat:
-    """How the model is asked for effort there; not at all when it is not known to think."""
+    """Return how the endpoint takes the effort; empty unless the model is known to reason."""
     if facts.reasoning is not True:
         return ""
     if endpoint.api_mode == "anthropic_messages":
-        return family.form if family.form in ("budget", "adaptive") else ""
-    if is_maker(endpoint, family) and family.form:
-        return family.form
+        return family.reasoning_format if family.reasoning_format in ("budget", "adaptive") else ""
+    if is_maker(endpoint, family) and family.reasoning_format:
+        return family.reasoning_format
     if endpoint.id.startswith("custom:"):
         return "effort"
     return endpoint.profile.reasoning
 
 
 def _needs_cache_marks(endpoint: Endpoint, family: Family) -> bool:
-    """Marks are part of Anthropic's API; elsewhere the endpoint must know them and the model
-    need them."""
+    """Return whether to send cache marks.
+
+    They are part of Anthropic's API; elsewhere the endpoint must accept and the model need them.
+    """
     if endpoint.api_mode == "anthropic_messages":
         return True
     return endpoint.profile.cache_marks and family.cache_marks

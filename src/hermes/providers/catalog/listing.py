@@ -1,8 +1,7 @@
-"""Reading the list of models of any endpoint.
+"""Fetches and parses the model list of any endpoint.
 
-No two endpoints write it alike, but most differ in names only. So each fact has a table of places
-where it may stand, and what stands nowhere is not known. A place is a dotted path; a list on the
-way means each of its members.
+The lists differ mostly in names, so each fact has a table of paths where it may be. A path is
+dotted; a list on the way stands for each of its members. A fact found at no path is unknown.
 """
 
 import posixpath
@@ -52,7 +51,7 @@ OUTPUT_PATHS = (
 )
 
 Signs = tuple[tuple[str, str], ...]
-"""Path and word: the word is among what stands there. Without a word: what stands there is true."""
+"""Path and word: the value is or contains the word. Without a word: the value is true."""
 
 IMAGE_SIGNS: Signs = (
     ("architecture.input_modalities", "image"),
@@ -110,21 +109,21 @@ CHAT_SIGNS: Signs = (
     ("capabilities.completion_chat", ""),
 )
 AVAILABILITY_FLAGS = ("model_picker_enabled", "active")
-"""False here: the endpoint does not offer the model."""
+"""When one of these is false, the endpoint does not offer the model."""
 DEPRECATION_DATES = ("deprecation", "deprecation_date", "expiration_date", "retirement_date")
 
 TOOL_USERS_ONLY = frozenset({"ai-gateway"})
-"""Endpoints that list much a conversation cannot use: only language models with tools are kept."""
+"""Endpoints that list many unusable models: only language models with tools are kept."""
 
 _INPUT_PRICE_NAMES, _OUTPUT_PRICE_NAMES = ("prompt", "input"), ("completion", "output")
 _CACHE_READ_NAMES = ("input_cache_read", "input_cache_reads", "cache_read", "cached_input")
 _CACHE_WRITE_NAMES = ("input_cache_write", "input_cache_writes", "cache_write")
 _CENTS = 10_000
-"""xAI gives whole cents for a hundred million tokens."""
+"""xAI states whole cents for a hundred million tokens."""
 
 
 def parse_models(document: Any, *, provider: str, date: str) -> tuple[ModelFacts, ...]:
-    """Every model an answer lists, each once. What cannot be understood is left out."""
+    """Return every listed model once. Invalid rows are skipped."""
     found: dict[str, ModelFacts] = {}
     for row in _rows(document):
         facts = parse_model(row, date=date)
@@ -134,7 +133,7 @@ def parse_models(document: Any, *, provider: str, date: str) -> tuple[ModelFacts
 
 
 def parse_model(row: Mapping[str, Any], *, date: str) -> ModelFacts | None:
-    """One model; None when it has no name or is not offered."""
+    """Parse one row; None when it has no name or is not offered."""
     model = _text(row, ID_NAMES)
     if not model or any(row.get(name) is False for name in AVAILABILITY_FLAGS):
         return None
@@ -157,7 +156,7 @@ def parse_model(row: Mapping[str, Any], *, date: str) -> ModelFacts | None:
 
 
 def next_page(document: Any) -> str:
-    """The cursor of the next page, or empty."""
+    """Return the cursor of the next page, or an empty string."""
     if isinstance(document, Mapping) and document.get("has_more") is True:
         last = document.get("last_id")
         return last if isinstance(last, str) else ""
@@ -181,7 +180,7 @@ def _is_usable(facts: ModelFacts, provider: str) -> bool:
 
 
 def _values(row: Any, path: str) -> list[Any]:
-    """Whatever stands at `path`."""
+    """Return all values at `path`."""
     found = [row]
     for name in path.split("."):
         held = [one.get(name) for one in found if isinstance(one, Mapping)]
@@ -190,7 +189,7 @@ def _values(row: Any, path: str) -> list[Any]:
 
 
 def _count(row: Mapping[str, Any], paths: Sequence[str]) -> int | None:
-    """The first number of tokens; the largest where several hosts have one each."""
+    """Return the first token count; the largest one when several hosts state one."""
     for path in paths:
         counts = [v for v in _values(row, path) if isinstance(v, int | float) and v > 0]
         if counts and not isinstance(counts[0], bool):
@@ -199,7 +198,7 @@ def _count(row: Mapping[str, Any], paths: Sequence[str]) -> int | None:
 
 
 def _supports(row: Mapping[str, Any], signs: Signs) -> bool | None:
-    """Whether any sign is there; None when no place for one is."""
+    """Return whether any sign is present; None when none of the fields is."""
     answers = [answer for path, word in signs for answer in _sign_values(row, path, word)]
     return any(answers) if answers else None
 
@@ -226,7 +225,10 @@ def _language(model: str, row: Mapping[str, Any]) -> bool | None:
 
 
 def _price(model: str, row: Mapping[str, Any], date: str) -> Price | None:
-    """Texts are dollars for a token, numbers for a million; of several hosts the dearest counts."""
+    """Return the price. Strings are dollars per token, numbers per million tokens.
+
+    Of several hosts the highest price counts.
+    """
     prices = [
         price
         for holder in (*_values(row, "pricing"), *_values(row, "providers.pricing"))
@@ -239,24 +241,32 @@ def _price(model: str, row: Mapping[str, Any], date: str) -> Price | None:
 
 
 def _parse_pricing(model: str, pricing: Mapping[str, Any], date: str) -> Price | None:
-    reading, writing = _dollars(pricing, _INPUT_PRICE_NAMES), _dollars(pricing, _OUTPUT_PRICE_NAMES)
-    if reading is None or writing is None:
+    input_price, output_price = (
+        _dollars(pricing, _INPUT_PRICE_NAMES),
+        _dollars(pricing, _OUTPUT_PRICE_NAMES),
+    )
+    if input_price is None or output_price is None:
         return None
-    cached, caching = _dollars(pricing, _CACHE_READ_NAMES), _dollars(pricing, _CACHE_WRITE_NAMES)
-    return complete_price(model, reading, writing, cached, caching, date)
+    cache_read, cache_write = (
+        _dollars(pricing, _CACHE_READ_NAMES),
+        _dollars(pricing, _CACHE_WRITE_NAMES),
+    )
+    return complete_price(model, input_price, output_price, cache_read, cache_write, date)
 
 
 def _cent_prices(model: str, row: Mapping[str, Any], date: str) -> list[Price]:
     names = ("prompt_text_token_price", "completion_text_token_price")
     cents = [row.get(name) for name in (*names, "cached_prompt_text_token_price")]
-    reading, writing, cached = (v / _CENTS if isinstance(v, int) else None for v in cents)
-    if reading is None or writing is None:
+    input_price, output_price, cache_read = (
+        v / _CENTS if isinstance(v, int) else None for v in cents
+    )
+    if input_price is None or output_price is None:
         return []
-    return [complete_price(model, reading, writing, cached, None, date)]
+    return [complete_price(model, input_price, output_price, cache_read, None, date)]
 
 
 def _dollars(pricing: Mapping[str, Any], names: Sequence[str]) -> float | None:
-    """For a million tokens. A negative price means that it depends."""
+    """Return dollars per million tokens. A negative price means that it varies."""
     for name in names:
         value = pricing.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float | str):
@@ -273,15 +283,15 @@ def _is_list(value: Any) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
-# Asking an endpoint for its list of models.
+# Fetching.
 
 MAX_RESPONSE_BYTES = 32 * 1024 * 1024
-"""Bytes of one answer."""
+"""Limit of one response."""
 MAX_PAGES = 20
 PAGE_SIZE = 1000
 TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
 MAX_DETAIL_REQUESTS = 100
-"""Models of Ollama that are asked for one by one."""
+"""Ollama models whose details are requested one by one."""
 
 _NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
 
@@ -295,24 +305,24 @@ async def fetch_models(
     date: str,
     region: str = "",
 ) -> tuple[ModelFacts, ...]:
-    """The models the endpoint lists. Raises a `ProviderError`."""
-    asked = _ListingClient(endpoint, base_url, credential, client, region)
+    """Return the models the endpoint lists. Raises a `ProviderError`."""
+    listing = _ListingClient(endpoint, base_url, credential, client, region)
     models: dict[str, ModelFacts] = {}
-    async for page in _pages(asked):
+    async for page in _pages(listing):
         for facts in parse_models(page, provider=endpoint.id, date=date):
             models.setdefault(facts.id, facts)
     found = tuple(models.values())
     if endpoint.id != "ollama":
         return found
-    loaded = await _ollama_contexts(asked)
-    shown = [
-        await _ollama_facts(asked, facts, loaded, date) for facts in found[:MAX_DETAIL_REQUESTS]
+    loaded = await _ollama_contexts(listing)
+    details = [
+        await _ollama_facts(listing, facts, loaded, date) for facts in found[:MAX_DETAIL_REQUESTS]
     ]
-    return (*shown, *found[MAX_DETAIL_REQUESTS:])
+    return (*details, *found[MAX_DETAIL_REQUESTS:])
 
 
 class _ListingClient:
-    """One endpoint being asked."""
+    """Requests to one endpoint."""
 
     def __init__(
         self,
@@ -343,7 +353,7 @@ class _ListingClient:
         return self.endpoint.api_mode == "anthropic_messages"
 
     def url(self, path: str) -> str:
-        """`path` under the address of the endpoint; `..` goes up, as in any path."""
+        """Return `path` under the base URL; `..` goes up."""
         if self.is_anthropic and not self._base.endswith("/v1"):
             path = f"/v1{path}"
         url = httpx2.URL(join_url(self._base, path.partition("?")[0]))
@@ -352,7 +362,7 @@ class _ListingClient:
         return f"{plain}{'&' if '?' in plain else '?'}{query}" if query else plain
 
     async def get(self, url: str, body: Any = None) -> Any:
-        """The decoded answer; with a body it is a POST."""
+        """Return the decoded response; with a body the request is a POST."""
         content = b"" if body is None else msgspec.json.encode(body)
         method = "GET" if body is None else "POST"
         own = AnthropicDialect.headers if self.is_anthropic else {}
@@ -389,18 +399,18 @@ class _ListingClient:
 
 
 def _may_send(endpoint: Endpoint, credential: Credential, base_url: str) -> bool:
-    """A provider's key goes to its own hosts; the user's own endpoint gets what it was given."""
+    """Return whether the key may be sent: to the provider's own hosts, or to a custom endpoint."""
     if endpoint.id.partition(":")[0] == "custom" or credential.id == "given":
         return True
     return may_receive_key(endpoint, credential.base_url or base_url)
 
 
-async def _pages(asked: _ListingClient) -> AsyncIterator[Any]:
-    path = asked.endpoint.models_path
-    first = asked.url(f"{path}?limit={PAGE_SIZE}" if asked.is_anthropic else path)
+async def _pages(listing: _ListingClient) -> AsyncIterator[Any]:
+    path = listing.endpoint.models_path
+    first = listing.url(f"{path}?limit={PAGE_SIZE}" if listing.is_anthropic else path)
     url, cursor = first, ""
     for _ in range(MAX_PAGES):
-        page = await asked.get(url)
+        page = await listing.get(url)
         yield page
         after = next_page(page)
         if not after or after == cursor:
@@ -418,10 +428,10 @@ async def _read(response: httpx2.Response, provider: str) -> bytes:
     return bytes(data)
 
 
-async def _ollama_contexts(asked: _ListingClient) -> dict[str, int]:
-    """The context windows Ollama gave the models that run now."""
+async def _ollama_contexts(listing: _ListingClient) -> dict[str, int]:
+    """Return the context windows of the models that Ollama runs now."""
     try:
-        running = await asked.get(asked.url("/../api/ps"))
+        running = await listing.get(listing.url("/../api/ps"))
     except ProviderError:
         return {}  # an older server, or one that only resembles Ollama
     rows = running.get("models") if isinstance(running, dict) else None
@@ -435,27 +445,27 @@ async def _ollama_contexts(asked: _ListingClient) -> dict[str, int]:
 
 
 async def _ollama_facts(
-    asked: _ListingClient, facts: ModelFacts, loaded: dict[str, int], date: str
+    listing: _ListingClient, facts: ModelFacts, loaded: dict[str, int], date: str
 ) -> ModelFacts:
-    """Ollama lists names only; the rest is told for each model.
+    """Request the details of a model; Ollama lists names only.
 
-    What it gives a model is often less than the model could take: the window of the running model
-    counts most, then the one set for it, then what it was made for.
+    The context window of the running model takes precedence, then the configured one, then the
+    model's maximum.
     """
     try:
-        shown = await asked.get(asked.url("/../api/show"), {"model": facts.id})
+        details = await listing.get(listing.url("/../api/show"), {"model": facts.id})
     except ProviderError:
         return facts
-    if not isinstance(shown, dict):
+    if not isinstance(details, dict):
         return facts
-    known = shown.get("model_info")
-    made_for = [
+    known = details.get("model_info")
+    maximum = [
         size
         for name, size in (known.items() if isinstance(known, dict) else ())
         if name.endswith(".context_length") and isinstance(size, int)
     ]
-    given = _NUM_CTX.search(str(shown.get("parameters") or ""))
-    sizes = [loaded.get(facts.id), int(given[1]) if given else None, *made_for]
+    configured = _NUM_CTX.search(str(details.get("parameters") or ""))
+    sizes = [loaded.get(facts.id), int(configured[1]) if configured else None, *maximum]
     context = next((size for size in sizes if size), None)
-    told = {"id": facts.id, "capabilities": shown.get("capabilities"), "context_length": context}
-    return parse_model(told, date=date) or facts
+    row = {"id": facts.id, "capabilities": details.get("capabilities"), "context_length": context}
+    return parse_model(row, date=date) or facts

@@ -1,7 +1,7 @@
-"""Families of models by their names: what all of a family have in common. Data only.
+"""Model families and single models: data only.
 
-Names are compared in lower case, without the maker in front and with `-` for `.` and `:`. The first
-row that fits counts, so the narrow ones come first.
+Names are compared in lower case, without the maker and with `-` for `.` and `:`. The first matching
+family counts, so narrow patterns come first.
 """
 
 from typing import Any
@@ -21,37 +21,37 @@ MINIMAX = ("minimax", "minimax-cn")
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
     pattern: str
-    """Where the name must begin to fit."""
-    home: tuple[str, ...] = ()
-    """The makers' own providers, where `form` and `max_tokens_field` hold."""
+    """Regular expression for the beginning of the name."""
+    makers: tuple[str, ...] = ()
+    """Provider ids of the makers, where `reasoning_format` and `max_tokens_field` apply."""
     context: int | None = None
     output: int | None = None
     images: bool | None = None
     tools: bool | None = None
-    thinks: bool | None = None
-    form: ReasoningFormat = ""
-    """How its maker is asked for effort, when not as all models of that endpoint are."""
+    reasoning: bool | None = None
+    reasoning_format: ReasoningFormat = ""
+    """How its maker takes the effort, when not as the endpoint's profile says."""
     developer_role: bool = False
     max_tokens_field: str = ""
     temperature: bool = True
     cache_marks: bool = False
     cache_read: float = 1.0
-    """Price of a token from the cache, as a part of the price of one read."""
+    """Price of a cached input token, as a fraction of the input price."""
     cache_write: float = 1.0
     language: bool = True
 
 
 _REASONING_GPT = Family(
     pattern="",
-    home=OPENAI,
-    thinks=True,
+    makers=OPENAI,
+    reasoning=True,
     max_tokens_field="max_completion_tokens",
     temperature=False,
     cache_read=0.1,
 )
 _CLAUDE = Family(
     pattern="",
-    home=ANTHROPIC,
+    makers=ANTHROPIC,
     images=True,
     tools=True,
     cache_marks=True,
@@ -70,7 +70,7 @@ FAMILIES = (
         r"|-live|-image|image-|imagine|content-safety|guard)|(dall-e|sora|veo|imagen|lyria|flux"
         r"|stable-diffusion|bge-|aqa|gpt-audio|nano-banana|native-audio|voxtral)",
         language=False,
-        thinks=False,
+        reasoning=False,
         tools=False,
     ),
     # Anthropic. From Opus 4.7 on a temperature is refused and thinking has no budget.
@@ -79,8 +79,8 @@ FAMILIES = (
         pattern=r"claude-(opus-4-[7-9]|[a-z]+-[5-9])",
         context=MILLION,
         output=128_000,
-        thinks=True,
-        form="adaptive",
+        reasoning=True,
+        reasoning_format="adaptive",
         temperature=False,
     ),
     _variant(
@@ -88,26 +88,26 @@ FAMILIES = (
         pattern=r"claude-(opus|sonnet)-4-6",
         context=MILLION,
         output=64_000,
-        thinks=True,
-        form="adaptive",
+        reasoning=True,
+        reasoning_format="adaptive",
     ),
     _variant(
         _CLAUDE,
         pattern=r"claude-(3-7|[a-z]+-4)",
         context=200_000,
         output=32_000,
-        thinks=True,
-        form="budget",
+        reasoning=True,
+        reasoning_format="budget",
     ),
-    _variant(_CLAUDE, pattern=r"claude", context=200_000, output=4096, thinks=False),
+    _variant(_CLAUDE, pattern=r"claude", context=200_000, output=4096, reasoning=False),
     # OpenAI.
     Family(
         pattern=r"gpt-5(-\d)?-(chat|instant)",
-        home=OPENAI,
+        makers=OPENAI,
         context=128_000,
         output=16_384,
         images=True,
-        thinks=False,
+        reasoning=False,
         developer_role=True,
         max_tokens_field="max_completion_tokens",
         cache_read=0.1,
@@ -130,149 +130,167 @@ FAMILIES = (
         developer_role=True,
     ),
     _variant(_REASONING_GPT, pattern=r"o[134](-|$)", context=200_000, output=100_000),
-    Family(pattern=r"gpt-oss", context=131_072, images=False, tools=True, thinks=True),
+    Family(pattern=r"gpt-oss", context=131_072, images=False, tools=True, reasoning=True),
     Family(
         pattern=r"gpt-4-1",
-        home=OPENAI,
+        makers=OPENAI,
         context=1_047_576,
         output=32_768,
         images=True,
-        thinks=False,
+        reasoning=False,
         cache_read=0.25,
     ),
     Family(
         pattern=r"gpt-4o",
-        home=OPENAI,
+        makers=OPENAI,
         context=128_000,
         output=16_384,
         images=True,
-        thinks=False,
+        reasoning=False,
         cache_read=0.5,
     ),
     # Google.
     Family(
         pattern=r"gemini-(2-5|[3-9]|pro|flash)",
-        home=("gemini",),
+        makers=("gemini",),
         context=1_048_576,
         output=65_536,
         images=True,
         tools=True,
-        thinks=True,
+        reasoning=True,
         cache_read=0.1,
     ),
-    Family(pattern=r"gemini", home=("gemini",), context=1_048_576, output=8192, images=True),
+    Family(pattern=r"gemini", makers=("gemini",), context=1_048_576, output=8192, images=True),
     Family(pattern=r"gemma-?[34]", context=131_072, images=True),
     # xAI.
-    Family(pattern=r"grok-(2|3(?!-mini))", home=("xai",), context=131_072, thinks=False),
-    Family(pattern=r".*non-reasoning", thinks=False),
+    Family(pattern=r"grok-(2|3(?!-mini))", makers=("xai",), context=131_072, reasoning=False),
+    Family(pattern=r".*non-reasoning", reasoning=False),
     Family(
-        pattern=r"grok", home=("xai",), context=256_000, tools=True, thinks=True, cache_read=0.25
+        pattern=r"grok",
+        makers=("xai",),
+        context=256_000,
+        tools=True,
+        reasoning=True,
+        cache_read=0.25,
     ),
     # DeepSeek.
     Family(
         pattern=r"deepseek-(flash|v4)",
-        home=("deepseek",),
+        makers=("deepseek",),
         context=MILLION,
         output=384_000,
         tools=True,
-        thinks=True,
+        reasoning=True,
         cache_read=0.1,
     ),
     Family(
-        pattern=r"deepseek-(r\d|reasoner|v3-[12])", home=("deepseek",), context=128_000, thinks=True
+        pattern=r"deepseek-(r\d|reasoner|v3-[12])",
+        makers=("deepseek",),
+        context=128_000,
+        reasoning=True,
     ),
-    Family(pattern=r"deepseek", home=("deepseek",), context=128_000, images=False, thinks=False),
+    Family(
+        pattern=r"deepseek", makers=("deepseek",), context=128_000, images=False, reasoning=False
+    ),
     # Qwen.
     Family(
         pattern=r"qwen-?3-[5-9]-(max|plus|flash)",
-        home=("alibaba",),
+        makers=("alibaba",),
         context=MILLION,
         output=65_536,
         tools=True,
-        thinks=True,
+        reasoning=True,
     ),
-    Family(pattern=r"qwen-?3-[5-9]", context=262_144, images=True, tools=True, thinks=True),
-    Family(pattern=r"qwen-?3-coder", context=262_144, output=65_536, tools=True, thinks=False),
-    Family(pattern=r"qwen-?3.*instruct", context=262_144, tools=True, thinks=False),
-    Family(pattern=r"qwen-?3|qwq", context=131_072, tools=True, thinks=True),
-    Family(pattern=r"qwen-(plus|flash|turbo)", home=("alibaba",), context=MILLION, thinks=True),
-    Family(pattern=r"qwen", context=131_072, thinks=False),
+    Family(pattern=r"qwen-?3-[5-9]", context=262_144, images=True, tools=True, reasoning=True),
+    Family(pattern=r"qwen-?3-coder", context=262_144, output=65_536, tools=True, reasoning=False),
+    Family(pattern=r"qwen-?3.*instruct", context=262_144, tools=True, reasoning=False),
+    Family(pattern=r"qwen-?3|qwq", context=131_072, tools=True, reasoning=True),
+    Family(
+        pattern=r"qwen-(plus|flash|turbo)", makers=("alibaba",), context=MILLION, reasoning=True
+    ),
+    Family(pattern=r"qwen", context=131_072, reasoning=False),
     # Z.ai. From GLM-5.3 on thinking cannot be switched off, only made shorter.
     Family(
         pattern=r"glm-5-[3-9]",
-        home=GLM,
+        makers=GLM,
         context=MILLION,
         output=131_072,
         tools=True,
-        thinks=True,
-        form="effort",
+        reasoning=True,
+        reasoning_format="effort",
     ),
-    Family(pattern=r"glm-5-2", home=GLM, context=MILLION, output=131_072, tools=True, thinks=True),
+    Family(
+        pattern=r"glm-5-2", makers=GLM, context=MILLION, output=131_072, tools=True, reasoning=True
+    ),
     Family(
         pattern=r"glm-(5|4-[67])",
-        home=GLM,
+        makers=GLM,
         context=200_000,
         output=131_072,
         tools=True,
-        thinks=True,
+        reasoning=True,
     ),
-    Family(pattern=r"glm-4-5", home=GLM, context=131_072, output=98_304, tools=True, thinks=True),
-    Family(pattern=r"glm", home=GLM, context=128_000),
+    Family(
+        pattern=r"glm-4-5", makers=GLM, context=131_072, output=98_304, tools=True, reasoning=True
+    ),
+    Family(pattern=r"glm", makers=GLM, context=128_000),
     # Moonshot.
     Family(
         pattern=r"kimi-k3",
-        home=KIMI,
+        makers=KIMI,
         context=1_048_576,
         output=262_144,
         images=True,
         tools=True,
-        thinks=True,
+        reasoning=True,
         cache_read=0.1,
     ),
     Family(
         pattern=r"kimi-(k2-([5-9]|thinking)|for-coding)",
-        home=KIMI,
+        makers=KIMI,
         context=262_144,
         tools=True,
-        thinks=True,
+        reasoning=True,
     ),
-    Family(pattern=r"kimi", home=KIMI, context=262_144, images=False, tools=True, thinks=False),
+    Family(
+        pattern=r"kimi", makers=KIMI, context=262_144, images=False, tools=True, reasoning=False
+    ),
     # The others.
-    Family(pattern=r"minimax-m[3-9]", home=MINIMAX, context=MILLION, output=131_072, thinks=True),
+    Family(
+        pattern=r"minimax-m[3-9]", makers=MINIMAX, context=MILLION, output=131_072, reasoning=True
+    ),
     Family(
         pattern=r"minimax-m2",
-        home=MINIMAX,
+        makers=MINIMAX,
         context=204_800,
         output=131_072,
         images=False,
-        thinks=True,
+        reasoning=True,
     ),
-    Family(pattern=r"mimo", home=("xiaomi",), context=1_048_576, output=131_072, thinks=True),
-    Family(pattern=r"mistral-(large|medium)", home=("mistral",), context=262_144, images=True),
-    Family(pattern=r"(magistral|mistral-small)", home=("mistral",), context=131_072, images=True),
-    Family(pattern=r"(codestral|devstral)", home=("mistral",), context=262_144, images=False),
-    Family(pattern=r"(mistral|mixtral|ministral)", home=("mistral",), context=131_072),
-    Family(pattern=r"llama-?4", context=MILLION, images=True, thinks=False),
-    Family(pattern=r"(meta-)?llama-?3-2.*vision", context=131_072, images=True, thinks=False),
-    Family(pattern=r"(meta-)?llama-?3-[123]", context=131_072, images=False, thinks=False),
-    Family(pattern=r"(nous-)?hermes-[34]", home=("nous",), context=131_072, images=False),
+    Family(pattern=r"mimo", makers=("xiaomi",), context=1_048_576, output=131_072, reasoning=True),
+    Family(pattern=r"mistral-(large|medium)", makers=("mistral",), context=262_144, images=True),
+    Family(pattern=r"(magistral|mistral-small)", makers=("mistral",), context=131_072, images=True),
+    Family(pattern=r"(codestral|devstral)", makers=("mistral",), context=262_144, images=False),
+    Family(pattern=r"(mistral|mixtral|ministral)", makers=("mistral",), context=131_072),
+    Family(pattern=r"llama-?4", context=MILLION, images=True, reasoning=False),
+    Family(pattern=r"(meta-)?llama-?3-2.*vision", context=131_072, images=True, reasoning=False),
+    Family(pattern=r"(meta-)?llama-?3-[123]", context=131_072, images=False, reasoning=False),
+    Family(pattern=r"(nous-)?hermes-[34]", makers=("nous",), context=131_072, images=False),
     Family(
         pattern=r"trinity-large-thinking",
-        home=("arcee",),
+        makers=("arcee",),
         context=262_144,
         images=False,
-        thinks=True,
+        reasoning=True,
     ),
-    Family(pattern=r"trinity", home=("arcee",), context=131_072, images=False, thinks=False),
-    Family(pattern=r"nemotron-3", home=("nvidia",), context=MILLION, tools=True, thinks=True),
+    Family(pattern=r"trinity", makers=("arcee",), context=131_072, images=False, reasoning=False),
+    Family(pattern=r"nemotron-3", makers=("nvidia",), context=MILLION, tools=True, reasoning=True),
 )
 
 
-# Single models with what their makers publish: limits, and prices with the day they were read.
-#
-# Where a price rises with the length of the prompt both are here; where it changes with the hour
-# it
-# is the higher one. A model that is not here has no bundled price.
+# Single models with the limits and prices their makers publish; the date is the day they were read.
+# A price that rises with the prompt length is listed with both levels, one that changes with the
+# hour with the higher one. A model that is missing here has no bundled price.
 
 
 class ModelEntry(msgspec.Struct, frozen=True):
@@ -280,7 +298,7 @@ class ModelEntry(msgspec.Struct, frozen=True):
     """The id at its maker's own endpoint."""
     price: Price | None = None
     context: int | None = None
-    """None in these: as its family."""
+    """None here and below: as its family."""
     output: int | None = None
     images: bool | None = None
 
@@ -299,7 +317,7 @@ def _price(
     caching: float | None = None,
     long: LongPrompts | None = None,
 ) -> Price:
-    """US dollars for a million tokens; without a price for caching it costs as much as reading."""
+    """US dollars per million tokens; without a cache price caching costs as much as input."""
     return Price(reading, writing, cached, reading if caching is None else caching, date, long)
 
 

@@ -1,1 +1,1 @@
-"""Keys and logins: where they are kept, which one is next, and how a token stays fresh."""
+"""Keys and logins: where they are stored, which one is used next, and when they rest."""

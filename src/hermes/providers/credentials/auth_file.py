@@ -1,11 +1,11 @@
-"""auth.json: keys added by hand, logins, and what is known of every key.
+"""auth.json: keys added by the user, logins, and usage of every key.
 
     {"version": 1,
      "providers": {"<provider>": {the tokens of a login}},
      "credential_pool": {"<provider or custom:name>": [entries]}}
 
-Unknown keys are kept. A login has a place of its own under `providers`, so that the tokens of a
-subscription are never taken for API keys.
+Unknown keys are kept. Logins have their own section, so that the tokens of a subscription are never
+used as API keys.
 """
 
 import hashlib
@@ -26,26 +26,26 @@ log = logging.getLogger(__name__)
 
 VERSION = 1
 LOCK_SECONDS = 10.0
-"""Longest wait for another process that is changing the file."""
+"""Longest wait for another process that changes the file."""
 
 SECTIONS = {"providers": dict, "credential_pool": list}
-"""The parts of the file, each an object, and what it holds for a provider."""
+"""The sections of the file, and the type of their values."""
 
 AuthData = dict[str, Any]
 
 
 class AuthFile:
-    """The file. Reading needs no lock, because the file is only ever replaced as a whole."""
+    """The file. Reads need no lock, because the file is only replaced as a whole."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._held, self._state = b"", (0, 0, 0)
-        """What was read, and of which state of the file."""
+        self._content, self._state = b"", (0, 0, 0)
+        """The last content, and the inode, time and size of the file it was read from."""
 
     def read(self) -> AuthData:
-        """What is in the file; an empty store when there is none.
+        """Return the content of the file; an empty store when it does not exist.
 
-        Raises `ConfigError` when it cannot be understood. It is then left as it is.
+        Raises `ConfigError` when it is invalid. The file is then not changed.
         """
         try:
             raw = self._raw()
@@ -71,19 +71,19 @@ class AuthFile:
         return data
 
     def _raw(self) -> bytes:
-        """The file; read again only when it was replaced. Every provider is looked up in it."""
+        """Return the bytes of the file; read again only after it was replaced."""
         stat = self.path.stat()
         state = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
         if state != self._state:
-            self._held, self._state = self.path.read_bytes(), state
-        return self._held
+            self._content, self._state = self.path.read_bytes(), state
+        return self._content
 
     @contextmanager
     def change(self) -> Iterator[AuthData]:
-        """What is in the file, to be changed in place; written at the end of the block.
+        """Yield the content for changes in place; it is written at the end of the block.
 
-        Two processes never lose each other's change: the second waits for the first. When the
-        block raises, or changes nothing, nothing is written.
+        A second process waits, so no change is lost. Nothing is written when the block raises or
+        changes nothing.
         """
         with self._locked():
             data = self.read()
@@ -93,7 +93,7 @@ class AuthFile:
                 self._write({"version": VERSION, **data})
 
     def lock_path(self, name: str = "") -> Path:
-        """Beside the real file, so that two homes that share it by a link share the lock."""
+        """Return a lock file next to the real file, so that homes linked to it share the lock."""
         folder = Path(os.path.realpath(self.path)).parent
         return folder / (f".auth.{name}.lock" if name else ".auth.lock")
 
@@ -122,8 +122,8 @@ class AuthFile:
         text = msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n"
         target = Path(os.path.realpath(self.path))
         try:
-            for left in target.parent.glob(f".{target.name}.*.tmp"):  # of a process that was killed
-                left.unlink()
+            for leftover in target.parent.glob(f".{target.name}.*.tmp"):  # left by a killed process
+                leftover.unlink()
             atomic.write_bytes(target, text, mode=0o600)
         except OSError as error:
             raise unusable(self.path, error) from error
@@ -149,15 +149,15 @@ class AuthFile:
         )
 
 
-# The entries of `credential_pool`: keys added by hand, and what is known of every credential.
+# Entries of `credential_pool`.
 
 POOL = "credential_pool"
 
 
 class KeyEntry(msgspec.Struct, frozen=True):
-    """A key added by hand, or the state of a credential that is kept elsewhere.
+    """A key added by the user, or the state of a credential that is stored elsewhere.
 
-    The value of a variable is never copied here, only the name of the variable.
+    The value of a variable is never copied here, only its name.
     """
 
     id: str
@@ -165,11 +165,11 @@ class KeyEntry(msgspec.Struct, frozen=True):
     kind: Literal["api_key", "oauth"] = "api_key"
     label: str = ""
     source: str = ""
-    """`manual`, `env:NAME`, `oauth`, or the program the credential belongs to."""
+    """`manual`, `env:NAME`, `oauth`, or the program that owns the credential."""
     secret: str = ""
-    """Only for keys added by hand."""
+    """Only for keys added by the user."""
     fingerprint: str = ""
-    """A few digits of the hash of a value kept elsewhere: a new value has no past."""
+    """Start of the hash of a value stored elsewhere; a changed value starts without history."""
     uses: int = 0
     last_used: float = 0.0
     resting_until: float = 0.0
@@ -187,23 +187,23 @@ def fingerprint(secret: str) -> str:
 
 
 def entries_of(data: AuthData, provider: str) -> dict[str, KeyEntry]:
-    """By id, in the order of the file. What is not understood is left out here and kept there."""
+    """Return the entries by id, in the order of the file. Invalid ones are skipped."""
     entries = (_parse_entry(raw) for raw in _raw_entries(data, provider))
     return {entry.id: entry for entry in entries if entry is not None}
 
 
 def count_invalid_entries(data: AuthData, provider: str) -> int:
-    """How many entries somebody else wrote in a form that is not known."""
+    """Return the number of entries in an unknown format."""
     return sum(1 for raw in _raw_entries(data, provider) if _parse_entry(raw) is None)
 
 
 def stored_providers(data: AuthData) -> list[str]:
-    """Every provider the file holds something for."""
+    """Return every provider with an entry or a login."""
     return list(dict.fromkeys([*data.get(POOL, {}), *data.get("providers", {})]))
 
 
 def put_entry(data: AuthData, provider: str, entry: KeyEntry) -> None:
-    """Add the entry, or replace the one with its id; keys that are not ours stay in it."""
+    """Add the entry or replace the one with its id; unknown keys in it are kept."""
     raws = data.setdefault(POOL, {}).setdefault(provider, [])
     raw = next((old for old in raws if _id_of(old) == entry.id), None)
     if raw is None:
@@ -216,16 +216,16 @@ def put_entry(data: AuthData, provider: str, entry: KeyEntry) -> None:
 
 
 def remove_entries(data: AuthData, provider: str, unwanted: Callable[[KeyEntry], bool]) -> int:
-    """Take entries out; how many there were."""
+    """Remove entries and return how many there were."""
     raws = _raw_entries(data, provider)
-    kept = [raw for raw in raws if (e := _parse_entry(raw)) is None or not unwanted(e)]
-    if len(kept) == len(raws):
+    remaining = [raw for raw in raws if (e := _parse_entry(raw)) is None or not unwanted(e)]
+    if len(remaining) == len(raws):
         return 0
-    if kept:
-        data[POOL][provider] = kept
+    if remaining:
+        data[POOL][provider] = remaining
     else:
         del data[POOL][provider]
-    return len(raws) - len(kept)
+    return len(raws) - len(remaining)
 
 
 def _raw_entries(data: AuthData, provider: str) -> list[Any]:

@@ -1,7 +1,7 @@
-"""Tokens that are exchanged for a short-lived one before use: GitHub's, for Copilot.
+"""Tokens that are exchanged for a short-lived one before use, such as GitHub's for Copilot.
 
-The short-lived token is only kept in memory. Nous has something like it too (a short-lived agent
-key), but how is not documented, so it is not built.
+The short-lived token is kept in memory only. Nous has a similar exchange (an agent key), but it is
+not documented and therefore not implemented.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ from hermes.providers.login.oauth import (
 from hermes.providers.target import Credential
 
 MARGIN_SECONDS = 120.0
-"""A token that expires sooner is exchanged anew. They live for about half an hour."""
+"""A token that expires sooner is exchanged again. Tokens live for about half an hour."""
 
 _NO_ACCESS = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN, httpx2.codes.NOT_FOUND)
 
@@ -34,30 +34,32 @@ _NO_ACCESS = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN, httpx2.codes.NO
 class TokenExchange:
     def __init__(self, client: httpx2.AsyncClient, clock: Clock) -> None:
         self._client, self._clock = client, clock
-        self._held: dict[tuple[str, str], Credential] = {}
-        """The exchanged credential by endpoint and long-lived secret."""
+        self._cache: dict[tuple[str, str], Credential] = {}
+        """Exchanged credentials by endpoint and long-lived secret."""
 
-    async def short_lived(
+    async def exchange(
         self, endpoint: Endpoint, credential: Credential, refused: str = ""
     ) -> Credential:
-        """The credential with the token to send; as it is where nothing is exchanged.
+        """Return the credential with the token to send; unchanged where there is no exchange.
 
-        `refused` is one that was just refused. Raises a `ProviderError`.
+        `refused` is a token that was just refused. Raises a `ProviderError`.
         """
         if endpoint.login is None or not endpoint.login.exchange_url:
             return credential
         key = (endpoint.id, credential.secret)
-        held = self._held.get(key)
-        if held is None or held.secret == refused or not self._lasts(held):
-            held = await self._exchanged(endpoint, endpoint.login.exchange_url, credential)
-            self._held[key] = held
-        return held
+        cached = self._cache.get(key)
+        if cached is None or cached.secret == refused or not self._is_valid(cached):
+            cached = await self._fetch_token(endpoint, endpoint.login.exchange_url, credential)
+            self._cache[key] = cached
+        return cached
 
-    def _lasts(self, credential: Credential) -> bool:
+    def _is_valid(self, credential: Credential) -> bool:
         now = self._clock.now().timestamp()
         return credential.expires_at is None or credential.expires_at > now + MARGIN_SECONDS
 
-    async def _exchanged(self, endpoint: Endpoint, url: str, credential: Credential) -> Credential:
+    async def _fetch_token(
+        self, endpoint: Endpoint, url: str, credential: Credential
+    ) -> Credential:
         authorization = {"Authorization": f"token {credential.secret}"}
         try:
             response = await self._client.get(
@@ -91,12 +93,9 @@ class TokenExchange:
         )
 
 
-# The project that Code Assist counts the requests of a login to.
-#
-# It is named by the user, or asked for with the token and kept in memory. It travels in the
-# address
-# of the credential, as `?project=ID`, and the wire puts it where it belongs. Setting up an account
-# that has no project yet is left to the Gemini CLI.
+# The project that Code Assist charges. The user names it, or it is requested with the token and
+# kept in memory. It is passed in the base URL of the credential as `?project=ID`, and the dialect
+# moves it into the body. An account without a project must be set up with the Gemini CLI.
 
 METADATA = {
     "ideType": "IDE_UNSPECIFIED",
@@ -107,35 +106,35 @@ MAX_REASON = 300
 
 
 class CodeAssistExchange(TokenExchange):
-    """Exchanges tokens like any other, and gives those for Code Assist their project."""
+    """A token exchange that also adds the project for Code Assist."""
 
     def __init__(self, client: httpx2.AsyncClient, clock: Clock, project: str = "") -> None:
-        """`project` is the one the user named; empty: that of the login."""
+        """`project` is named by the user; empty: that of the login."""
         super().__init__(client, clock)
-        self._named = project.strip()
-        self._found: dict[str, tuple[str, str]] = {}
-        """The token and its project, by the id of the credential."""
+        self._configured_project = project.strip()
+        self._projects: dict[str, tuple[str, str]] = {}
+        """Token and project by credential id."""
 
-    async def short_lived(
+    async def exchange(
         self, endpoint: Endpoint, credential: Credential, refused: str = ""
     ) -> Credential:
         if endpoint.api_mode != "code_assist":
-            return await super().short_lived(endpoint, credential, refused)
-        project = self._named or await self._project(endpoint, credential)
+            return await super().exchange(endpoint, credential, refused)
+        project = self._configured_project or await self._project(endpoint, credential)
         address = f"{endpoint.base_url}?{urlencode({'project': project})}"
         return msgspec.structs.replace(credential, base_url=address)
 
     async def _project(self, endpoint: Endpoint, credential: Credential) -> str:
-        token, project = self._found.get(credential.id, ("", ""))
+        token, project = self._projects.get(credential.id, ("", ""))
         if token != credential.secret:
-            answer = await self._load(endpoint, credential.secret)
+            answer = await self._load_code_assist(endpoint, credential.secret)
             project = _parse_project(answer)
             if not project:
                 raise _no_project_error(endpoint, credential, answer)
-            self._found[credential.id] = (credential.secret, project)
+            self._projects[credential.id] = (credential.secret, project)
         return project
 
-    async def _load(self, endpoint: Endpoint, token: str) -> dict[str, Any]:
+    async def _load_code_assist(self, endpoint: Endpoint, token: str) -> dict[str, Any]:
         url = f"{endpoint.base_url}:loadCodeAssist"
         try:
             response = await self._client.post(
@@ -153,9 +152,9 @@ class CodeAssistExchange(TokenExchange):
 
 
 def _parse_project(answer: dict[str, Any]) -> str:
-    """The id stands alone, or in an object."""
-    held = answer.get("cloudaicompanionProject")
-    project = held.get("id") if isinstance(held, dict) else held
+    """Return the project id, which is a string or in an object."""
+    cached = answer.get("cloudaicompanionProject")
+    project = cached.get("id") if isinstance(cached, dict) else cached
     return project if isinstance(project, str) else ""
 
 
@@ -168,8 +167,8 @@ def _no_project_error(
         for tier in (tiers if isinstance(tiers, list) else ())
         if isinstance(tier, dict)
     ]
-    words = "".join([c if c.isprintable() else " " for c in "".join(reasons[:1])])
-    because = f": {' '.join(words.split())[:MAX_REASON]}" if words.strip() else ""
+    reason = "".join([c if c.isprintable() else " " for c in "".join(reasons[:1])])
+    because = f": {' '.join(reason.split())[:MAX_REASON]}" if reason.strip() else ""
     return CredentialRefused(
         f"Google names no project for the {credential.source or endpoint.label}{because}",
         provider=endpoint.id,

@@ -1,4 +1,4 @@
-"""The credentials of one endpoint while requests are made."""
+"""Chooses the next credential of an endpoint and records uses and rests."""
 
 import asyncio
 import logging
@@ -36,17 +36,17 @@ from hermes.providers.login.tokens import CLAUDE_CODE_LOGIN, TokenRefresher
 from hermes.providers.target import GIVEN, MANUAL, Credential, variable_name
 from hermes.util.text import human_duration
 
-# Which of several healthy credentials is used next.
+# Strategies.
 
 
 class CredentialStatus(msgspec.Struct, frozen=True):
-    """A credential and what is known of it."""
+    """A credential with its usage."""
 
     credential: Credential
     uses: int = 0
     last_used: float = 0.0
     resting_until: float = 0.0
-    """0.0 when it does not rest."""
+    """Seconds since the epoch; 0.0 when it does not rest."""
     rest_reason: str = ""
 
 
@@ -58,36 +58,32 @@ STRATEGIES: dict[PoolStrategy, Strategy] = {
     "least_used": lambda healthy, _: min(healthy, key=lambda one: (one.uses, one.last_used)),
     "random": lambda healthy, rng: rng.choice(healthy),
 }
-"""They get at least one standing, best first; of equal ones the better is taken."""
+"""Each gets at least one status, best first; of equal ones the first is taken."""
 
 COUNTING_STRATEGIES: frozenset[PoolStrategy] = frozenset({"round_robin", "least_used"})
-"""These go by earlier uses, so that the next process must know of each use."""
+"""These depend on earlier uses, so other processes must see each use."""
 
 
-# Uses and rests of a provider's credentials: kept over restarts, shared by all processes.
-#
-# What is written when:
-# - a rest is written at once;
-# - a use is written at once where the choice depends on it (`round_robin` and `least_used` with
-# two
-#   credentials or more), and the choice is made under the same lock: processes take turns;
-# - any other use is only counted in memory and goes into the file with the next write, after
-#   `FLUSH_SECONDS` at the latest while requests are made, and when the keyring is closed.
-# A write that fails is logged and tried again with the next one; this process knows it all the
-# same.
+# Usage of a provider's credentials, shared by all processes and kept over restarts.
+# - A rest is written at once.
+# - A use is written at once when the choice depends on it (`round_robin` and `least_used` with two
+#   or more credentials). The choice is made under the same lock, so processes take turns.
+# - Any other use is counted in memory and written with the next write, after at most
+#   `FLUSH_SECONDS` while requests are made, and when the keyring is closed.
+# A failed write is logged and repeated with the next one; this process keeps the counts.
 
 log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 300.0
 MAX_REST = 7 * 86_400.0
 MIN_USE_INTERVAL = 1e-6
-"""Two uses never have the same time, so that their order is known."""
+"""Seconds. Two uses never have the same time, so that their order is known."""
 
 Pick = Callable[[Sequence[CredentialStatus]], CredentialStatus | None]
 
 
 class PendingUsage(msgspec.Struct, frozen=True):
-    """What happened to a credential since the file was written."""
+    """Uses and rests of a credential that are not written yet."""
 
     credential: Credential
     uses: int = 0
@@ -95,8 +91,8 @@ class PendingUsage(msgspec.Struct, frozen=True):
     resting_until: float = 0.0
     rest_reason: str = ""
 
-    def since(self, written: "PendingUsage") -> "PendingUsage | None":
-        """What is left of it when `written` is in the file."""
+    def minus(self, written: "PendingUsage") -> "PendingUsage | None":
+        """Return what remains after `written` was stored; None for nothing."""
         rests = self.resting_until > written.resting_until
         if self.uses == written.uses and not rests:
             return None
@@ -108,39 +104,39 @@ class PendingUsage(msgspec.Struct, frozen=True):
 
 
 class PoolState:
-    """Of one provider. `is_set` tells whether a variable still has a value."""
+    """Usage of one provider's credentials. `is_set` returns whether a variable has a value."""
 
     def __init__(
         self, store: AuthFile, provider: str, is_set: Callable[[str], bool], clock: Clock
     ) -> None:
         self._store, self._provider, self._is_set, self._clock = store, provider, is_set, clock
-        self._news: dict[str, PendingUsage] = {}
+        self._pending: dict[str, PendingUsage] = {}
         self._writing = asyncio.Lock()
         self._written_at = clock.monotonic()
 
-    def standings(self, credentials: Iterable[Credential]) -> list[CredentialStatus]:
-        """What is known of each, in their order. A rest that is over is not mentioned."""
-        return self._standings(self._store.read(), credentials, self._news)
+    def statuses(self, credentials: Iterable[Credential]) -> list[CredentialStatus]:
+        """Return the status of each credential in order. A past rest is omitted."""
+        return self._statuses(self._store.read(), credentials, self._pending)
 
     async def claim(
         self, credentials: Sequence[Credential], pick: Pick, *, shared: bool
     ) -> CredentialStatus | None:
-        """The one `pick` chooses, counted as used; None when it chooses none.
+        """Return the credential that `pick` chooses and count the use; None when it chooses none.
 
-        `shared` lets processes that claim at the same time see each other's uses.
+        With `shared`, processes that claim at the same time see each other's uses.
         """
         if shared:
             try:
-                return await self._write(lambda data: self._claimed(data, credentials, pick))
+                return await self._write(lambda data: self._claim_in_file(data, credentials, pick))
             except ConfigError as error:
-                self._complain(error)
-        standings = self.standings(credentials)
-        chosen = pick(standings)
+                self._log_failure(error)
+        statuses = self.statuses(credentials)
+        chosen = pick(statuses)
         if chosen is None:
             return None
-        news = self._of(chosen.credential)
-        changed = {"uses": news.uses + 1, "last_used": self._next_time(standings)}
-        self._news[chosen.credential.id] = msgspec.structs.replace(news, **changed)
+        pending = self._pending_of(chosen.credential)
+        changed = {"uses": pending.uses + 1, "last_used": self._next_time(statuses)}
+        self._pending[chosen.credential.id] = msgspec.structs.replace(pending, **changed)
         if self._clock.monotonic() - self._written_at >= FLUSH_SECONDS:
             await self.flush()
         return chosen
@@ -148,69 +144,73 @@ class PoolState:
     async def rest(self, credential: Credential, seconds: float, reason: str) -> None:
         until = self._now() + min(max(seconds, 0.0), MAX_REST)
         changed = {"resting_until": until, "rest_reason": reason}
-        self._news[credential.id] = msgspec.structs.replace(self._of(credential), **changed)
+        self._pending[credential.id] = msgspec.structs.replace(
+            self._pending_of(credential), **changed
+        )
         await self.flush()
 
     async def flush(self) -> None:
-        """Put what is only in memory into the file."""
-        if self._news:
+        """Write what is only in memory."""
+        if self._pending:
             try:
                 await self._write(lambda _: None)
             except ConfigError as error:
-                self._complain(error)
+                self._log_failure(error)
 
     async def _write(
         self, then: Callable[[AuthData], CredentialStatus | None]
     ) -> CredentialStatus | None:
-        """Write the news, and what `then` does to the data."""
+        """Write pending usage and what `then` changes."""
         async with self._writing:
-            news = dict(self._news)
+            pending = dict(self._pending)
             self._written_at = self._clock.monotonic()
-            chosen = await asyncio.to_thread(self._change, news, then)
-            for name, written in news.items():
-                left = self._news[name].since(written)
-                if left is None:
-                    del self._news[name]
+            chosen = await asyncio.to_thread(self._change, pending, then)
+            for name, written in pending.items():
+                remaining = self._pending[name].minus(written)
+                if remaining is None:
+                    del self._pending[name]
                 else:
-                    self._news[name] = left
+                    self._pending[name] = remaining
             return chosen
 
     def _change(
-        self, news: Mapping[str, PendingUsage], then: Callable[[AuthData], CredentialStatus | None]
+        self,
+        pending: Mapping[str, PendingUsage],
+        then: Callable[[AuthData], CredentialStatus | None],
     ) -> CredentialStatus | None:
         with self._store.change() as data:
             entries = entries_of(data, self._provider)
-            for name, change in news.items():
-                if name in entries or not name.startswith(MANUAL):  # else it was removed
+            for name, change in pending.items():
+                if name in entries or not name.startswith(MANUAL):  # otherwise the user removed it
                     put_entry(data, self._provider, _merge_usage(entries.get(name), change))
-            self._tidy(data, news)
+            self._remove_stale(data, pending)
             return then(data)
 
-    def _claimed(
+    def _claim_in_file(
         self, data: AuthData, credentials: Sequence[Credential], pick: Pick
     ) -> CredentialStatus | None:
-        standings = self._standings(data, credentials, {})
-        chosen = pick(standings)
+        statuses = self._statuses(data, credentials, {})
+        chosen = pick(statuses)
         if chosen is not None:
-            use = PendingUsage(chosen.credential, uses=1, last_used=self._next_time(standings))
+            use = PendingUsage(chosen.credential, uses=1, last_used=self._next_time(statuses))
             entry = entries_of(data, self._provider).get(chosen.credential.id)
             put_entry(data, self._provider, _merge_usage(entry, use))
         return chosen
 
-    def _standings(
-        self, data: AuthData, credentials: Iterable[Credential], news: Mapping[str, PendingUsage]
+    def _statuses(
+        self, data: AuthData, credentials: Iterable[Credential], pending: Mapping[str, PendingUsage]
     ) -> list[CredentialStatus]:
         entries, now = entries_of(data, self._provider), self._now()
         found: list[CredentialStatus] = []
         for one in credentials:
-            entry = _merge_usage(entries.get(one.id), news.get(one.id, PendingUsage(one)))
+            entry = _merge_usage(entries.get(one.id), pending.get(one.id, PendingUsage(one)))
             rests = entry.resting_until > now
             until, reason = (entry.resting_until, entry.rest_reason) if rests else (0.0, "")
             found.append(CredentialStatus(one, entry.uses, entry.last_used, until, reason))
         return found
 
-    def _tidy(self, data: AuthData, news: Mapping[str, PendingUsage]) -> None:
-        """Forget rests that are over, and credentials that are gone; never a key added by hand."""
+    def _remove_stale(self, data: AuthData, pending: Mapping[str, PendingUsage]) -> None:
+        """Remove past rests and vanished credentials; never a key added by the user."""
         now = self._now()
         for entry in entries_of(data, self._provider).values():
             if 0.0 < entry.resting_until <= now:
@@ -220,45 +220,45 @@ class PoolState:
         def is_gone(entry: KeyEntry) -> bool:
             if variable := variable_name(entry.id):
                 return not entry.secret and not self._is_set(variable)
-            return entry.id == GIVEN and entry.id not in news and entry.resting_until <= now
+            return entry.id == GIVEN and entry.id not in pending and entry.resting_until <= now
 
         remove_entries(data, self._provider, is_gone)
 
-    def _of(self, credential: Credential) -> PendingUsage:
-        return self._news.get(credential.id, PendingUsage(credential))
+    def _pending_of(self, credential: Credential) -> PendingUsage:
+        return self._pending.get(credential.id, PendingUsage(credential))
 
-    def _next_time(self, standings: Sequence[CredentialStatus]) -> float:
-        return max(self._now(), max(one.last_used for one in standings) + MIN_USE_INTERVAL)
+    def _next_time(self, statuses: Sequence[CredentialStatus]) -> float:
+        return max(self._now(), max(one.last_used for one in statuses) + MIN_USE_INTERVAL)
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
 
-    def _complain(self, error: ConfigError) -> None:
+    def _log_failure(self, error: ConfigError) -> None:
         log.warning("the state of the keys of %s is not kept: %s", self._provider, error)
 
 
-def _merge_usage(entry: KeyEntry | None, news: PendingUsage) -> KeyEntry:
-    """The entry with the news in it. An entry of another value of the same name counts nothing."""
-    credential = news.credential
+def _merge_usage(entry: KeyEntry | None, pending: PendingUsage) -> KeyEntry:
+    """Add usage to the entry. The history of another value under the same name is dropped."""
+    credential = pending.credential
     borrowed = credential.id == GIVEN or bool(credential.variable)
     mark = fingerprint(credential.secret) if borrowed else ""
     if entry is None or entry.fingerprint != mark:
         source = credential.id if borrowed else credential.id.partition(":")[0]
         entry = KeyEntry(credential.id, credential.kind, credential.label, source, fingerprint=mark)
     until, reason = max(
-        (entry.resting_until, entry.rest_reason), (news.resting_until, news.rest_reason)
+        (entry.resting_until, entry.rest_reason), (pending.resting_until, pending.rest_reason)
     )
     return msgspec.structs.replace(
         entry,
-        uses=entry.uses + news.uses,
-        last_used=max(entry.last_used, news.last_used),
+        uses=entry.uses + pending.uses,
+        last_used=max(entry.last_used, pending.last_used),
         resting_until=until,
         rest_reason=reason,
     )
 
 
 class CredentialPool:
-    """Implements `providers.ports.Pool`."""
+    """Implements `policy.key_rotation.KeyPool`."""
 
     def __init__(
         self,
@@ -268,14 +268,14 @@ class CredentialPool:
         *,
         state: PoolState,
         sources: CredentialSources,
-        renewal: TokenRefresher,
+        refresher: TokenRefresher,
         exchange: TokenExchange,
         clock: Clock,
         rng: random.Random,
     ) -> None:
         self._endpoint, self._credentials, self._strategy = endpoint, tuple(credentials), strategy
         self._state, self._sources = state, sources
-        self._renewal, self._exchange = renewal, exchange
+        self._refresher, self._exchange = refresher, exchange
         self._clock, self._rng = clock, rng
 
     @property
@@ -283,10 +283,11 @@ class CredentialPool:
         return len(self._credentials)
 
     async def take(self, avoid: Collection[str] = ()) -> Credential:
-        """The next one by the strategy, ready to be sent; of `avoid` only for want of another.
+        """Return the next credential by the strategy, ready to send.
 
-        One that cannot be made ready (a login that is gone, say) is passed over. When none is left
-        the error of the last one is raised, or `CredentialsExhausted` when all rest.
+        One in `avoid` is taken only when there is no other. One that cannot be prepared, such as a
+        revoked login, is skipped. Raises the error of the last skipped one, or
+        `CredentialsExhausted` when all rest.
         """
         if not self._credentials:
             raise CredentialMissing(
@@ -295,20 +296,20 @@ class CredentialPool:
                 hint=f"hermes auth add {self._endpoint.id}",
             )
         failure: ProviderError | None = None
-        passed_over: set[str] = set()
-        while chosen := await self._claim(passed_over, avoid):
+        skipped: set[str] = set()
+        while chosen := await self._claim(skipped, avoid):
             try:
-                return await self._ready(chosen.credential)
+                return await self._prepare(chosen.credential)
             except ProviderError as error:
                 log.warning("%s (%s)", error, chosen.credential.source)
                 failure = error
-                passed_over.add(chosen.credential.id)
+                skipped.add(chosen.credential.id)
         raise failure or self._exhausted()
 
     async def renew(self, credential: Credential) -> Credential | None:
-        """After a 401: the same with another token, or None when there is no other to get."""
+        """After a 401, return the credential with another token; None when there is none."""
         try:
-            renewed = await self._ready(self._original(credential), refused=credential.secret)
+            renewed = await self._prepare(self._original(credential), refused=credential.secret)
         except ProviderError as error:
             log.warning("%s cannot be renewed: %s", credential.source, error)
             return None
@@ -317,14 +318,12 @@ class CredentialPool:
     async def rest(self, credential: Credential, seconds: float, reason: str) -> None:
         await self._state.rest(self._original(credential), seconds, reason)
 
-    async def _claim(
-        self, passed_over: set[str], avoid: Collection[str]
-    ) -> CredentialStatus | None:
-        def pick(standings: Sequence[CredentialStatus]) -> CredentialStatus | None:
+    async def _claim(self, skipped: set[str], avoid: Collection[str]) -> CredentialStatus | None:
+        def pick(statuses: Sequence[CredentialStatus]) -> CredentialStatus | None:
             healthy = [
                 one
-                for one in standings
-                if not one.resting_until and one.credential.id not in passed_over
+                for one in statuses
+                if not one.resting_until and one.credential.id not in skipped
             ]
             wanted = [one for one in healthy if one.credential.id not in avoid] or healthy
             return STRATEGIES[self._strategy](wanted, self._rng) if wanted else None
@@ -332,29 +331,29 @@ class CredentialPool:
         shared = self._strategy in COUNTING_STRATEGIES and self.size > 1
         return await self._state.claim(self._credentials, pick, shared=shared)
 
-    async def _ready(self, credential: Credential, refused: str = "") -> Credential:
-        """With a token that lasts for some minutes. Raises a `ProviderError`."""
-        place = self._sources.place_of(self._endpoint, credential)
-        if place is not None:
-            tokens = await self._renewal.tokens(place, self._endpoint.id, refused)
-            credential = login_credential(self._endpoint, place, tokens)
+    async def _prepare(self, credential: Credential, refused: str = "") -> Credential:
+        """Return the credential with a token that lasts some minutes. Raises a `ProviderError`."""
+        token_store = self._sources.token_store_of(self._endpoint, credential)
+        if token_store is not None:
+            tokens = await self._refresher.tokens(token_store, self._endpoint.id, refused)
+            credential = login_credential(self._endpoint, token_store, tokens)
             if not tokens.is_valid(self._clock.now().timestamp()):
                 raise CredentialRefused(
-                    f"the login for {self._endpoint.id} has expired ({place.source})",
+                    f"the login for {self._endpoint.id} has expired ({token_store.source})",
                     provider=self._endpoint.id,
-                    hint=place.remedy,
+                    hint=token_store.login_hint,
                 )
-        elif credential.base_url:  # meant for that address, which is not the provider's own
+        elif credential.base_url:  # it belongs to that URL, which is not the provider's own
             return credential
-        return await self._exchange.short_lived(self._endpoint, credential, refused)
+        return await self._exchange.exchange(self._endpoint, credential, refused)
 
     def _original(self, credential: Credential) -> Credential:
-        """As it was before its token was renewed or exchanged."""
+        """Return the credential as it was before its token was renewed or exchanged."""
         return next((one for one in self._credentials if one.id == credential.id), credential)
 
     def _exhausted(self) -> CredentialsExhausted:
-        standings = self._state.standings(self._credentials)
-        first = min(standings, key=lambda one: one.resting_until)
+        statuses = self._state.statuses(self._credentials)
+        first = min(statuses, key=lambda one: one.resting_until)
         wait = max(0.0, first.resting_until - self._clock.now().timestamp())
         zone = self._clock.now().tzinfo
         at = datetime.fromtimestamp(first.resting_until, UTC).astimezone(zone)
@@ -370,14 +369,10 @@ class CredentialPool:
         )
 
 
-# Every key of a home: found, chosen, kept fresh.
-
-
 class Keyring:
-    """Implements `providers.ports.Keys`, and makes pools.
+    """All credentials of a home; makes the pools.
 
-    One for a process: what was counted and not yet written is shared by its pools. Close it at the
-    end, so that the counts are kept.
+    Use one per process: its pools share counts that are not written yet. `close` writes them.
     """
 
     def __init__(
@@ -396,15 +391,15 @@ class Keyring:
     ) -> None:
         """`client` is used for logins only; its owner closes it.
 
-        `user_home` is where other programs keep their logins, `claude_code` and `qwen_code` say
-        how those are renewed. `strategies` are by provider id; `fill_first` is the usual one.
+        Other programs store their logins in `user_home`; `claude_code` and `qwen_code` describe how
+        those are renewed. `strategies` are by provider id, `fill_first` by default.
         """
         self._store, self._variables, self._clock = store, variables, clock
         self._sources = CredentialSources(
             store, variables, user_home, claude_code, qwen_code, aws_profile
         )
         self._strategies = dict(strategies or {})
-        self._renewal, self._exchange = (
+        self._refresher, self._exchange = (
             TokenRefresher(client, clock),
             CodeAssistExchange(client, clock, variables.secret(GOOGLE_PROJECT_ID) or ""),
         )
@@ -418,10 +413,9 @@ class Keyring:
         return bool(self._variables.saved.get(name))
 
     def credentials(self, endpoint: Endpoint) -> tuple[Credential, ...]:
-        """Everything that could be sent to the endpoint, best first (see `sources`).
+        """Return everything that could be sent to the endpoint, best first (see `sources`).
 
-        A token among them may have expired, or be one that must be exchanged: what is really sent
-        is what `pool(...).take()` gives.
+        A token may have expired or need an exchange; `pool(...).take()` returns what to send.
         """
         return self._sources.credentials(endpoint)
 
@@ -432,7 +426,7 @@ class Keyring:
             self.strategy(endpoint),
             state=self._state(endpoint),
             sources=self._sources,
-            renewal=self._renewal,
+            refresher=self._refresher,
             exchange=self._exchange,
             clock=self._clock,
             rng=self._rng,
@@ -441,12 +435,12 @@ class Keyring:
     def strategy(self, endpoint: Endpoint) -> PoolStrategy:
         return self._strategies.get(endpoint.id, "fill_first")
 
-    def standings(self, endpoint: Endpoint) -> list[CredentialStatus]:
-        """What is known of each credential, best first."""
-        return self._state(endpoint).standings(self.credentials(endpoint))
+    def statuses(self, endpoint: Endpoint) -> list[CredentialStatus]:
+        """Return the status of each credential, best first."""
+        return self._state(endpoint).statuses(self.credentials(endpoint))
 
     async def close(self) -> None:
-        """Write what was only counted in memory."""
+        """Write counts that are only in memory."""
         for state in self._states.values():
             await state.flush()
 

@@ -1,8 +1,8 @@
-"""From the body of a failed answer to a `Complaint`.
+"""Reads the body of a failed response into a `Complaint`.
 
-Endpoints agree on little: the message, the type and the code stand at the top or under `error`,
-`detail`, `base_resp`, `response`, in a list, or in a string that is JSON again. So the body is
-walked through the names that are known to lead somewhere, and what they hold is collected.
+Endpoints agree on little: message, type and code are at the top or under `error`, `detail`,
+`base_resp` or `response`, in a list, or in a string that contains JSON. So the body is searched
+along the known names, and their values are collected.
 """
 
 import math
@@ -16,27 +16,25 @@ import msgspec
 
 from hermes.core.errors import ProviderError, QuotaSpent, RateLimited, ServerFault
 
-# What an endpoint said about a failure, whatever the shape it came in.
-
 SEARCHED_CHARACTERS = 4000
-"""So many characters of the text are looked at by the rules."""
+"""Length of the text that the rules search."""
 
 
 class Complaint(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
-    """Its own words: those of the model's host rather than those of a relay. Not yet cleaned."""
-    marks: frozenset[str] = frozenset()
-    """Every type, code, status and reason it gave, in lower case."""
+    """The endpoint's message; that of the model's host rather than of a relay. Not yet cleaned."""
+    codes: frozenset[str] = frozenset()
+    """Every type, code, status and reason, in lower case."""
     text: str = ""
-    """All messages, parameters and marks together, for rules that go by wording."""
+    """All messages, parameters and codes together, for rules that match wording."""
     status: int | None = None
-    """The HTTP status that is written inside the body."""
+    """HTTP status stated inside the body."""
     waits: dict[str, str] = {}
-    """Values that say when to come back, under their lower-case names."""
+    """Values that state a wait, by lower-case name."""
     headers: dict[str, str] = {}
     """Headers that a relay passed on inside the body, with lower-case names."""
-    page: bool = False
-    """It is a web page: no model endpoint answered, but something in front of it."""
+    is_page: bool = False
+    """The body is a web page: a proxy answered, not the model endpoint."""
 
 
 MAX_BODY = 1_000_000
@@ -52,7 +50,7 @@ _NESTED_NAMES = re.compile(
     "|upstream_error|violations|promptfeedback"
 )
 _FLAG_NAMES = re.compile("flagged_input|content_filter_result")
-"""Names that count as a mark by being there."""
+"""Names whose presence counts as a code."""
 _WAIT_NAMES = re.compile(
     "retrydelay|resets_in_seconds|resets_at|retry_after|retry_after_seconds|estimated_time"
 )
@@ -66,72 +64,74 @@ _EVENT = re.compile(r"^data: *([{\[].*)$", re.MULTILINE)
 
 
 def read_body(body: bytes, headers: Mapping[str, str]) -> Complaint:
-    """What the body of an HTTP answer says; `headers` have lower-case names."""
+    """Read the body of an HTTP response; `headers` have lower-case names."""
     amazon = headers.get("x-amzn-errortype", "").partition(":")[0]
     text = body[:MAX_BODY].decode("utf-8", "replace").strip()
     if text.startswith("<"):
         title = _TITLE.search(text[:_PAGE_SEARCHED])
-        return _complaint(_Findings(messages=[title[2] if title else ""]), page=True)
-    finds = _Findings(marks=[amazon] if amazon else [])
-    _walk(text, finds, 0)
-    return _complaint(finds)
+        return _complaint(_Findings(messages=[title[2] if title else ""]), is_page=True)
+    findings = _Findings(codes=[amazon] if amazon else [])
+    _walk(text, findings, 0)
+    return _complaint(findings)
 
 
 def read_error(error: object) -> Complaint:
-    """What decoded JSON says."""
-    finds = _Findings()
-    _walk(error, finds, 0)
-    if not finds.messages:
-        finds.messages.append("no details" if not error else str(error))
-    return _complaint(finds)
+    """Read decoded JSON."""
+    findings = _Findings()
+    _walk(error, findings, 0)
+    if not findings.messages:
+        findings.messages.append("no details" if not error else str(error))
+    return _complaint(findings)
 
 
 class _Findings(msgspec.Struct):
     messages: list[str] = []
-    marks: list[str] = []
+    codes: list[str] = []
     params: list[str] = []
     statuses: list[int] = []
     waits: dict[str, str] = {}
     headers: dict[str, str] = {}
 
 
-def _complaint(finds: _Findings, *, page: bool = False) -> Complaint:
-    telling = (words for words in finds.messages if not _GENERIC.fullmatch(words.strip()))
-    said = next(telling, next(iter(finds.messages), ""))
+def _complaint(findings: _Findings, *, is_page: bool = False) -> Complaint:
+    specific = (words for words in findings.messages if not _GENERIC.fullmatch(words.strip()))
+    message = next(specific, next(iter(findings.messages), ""))
     return Complaint(
-        message=said,
-        marks=frozenset(mark.lower() for mark in finds.marks),
-        text="\n".join([*finds.messages, *finds.params, *finds.marks])[:SEARCHED_CHARACTERS],
-        status=next(iter(finds.statuses), None),
-        waits=finds.waits,
-        headers=finds.headers,
-        page=page,
+        message=message,
+        codes=frozenset(mark.lower() for mark in findings.codes),
+        text="\n".join([*findings.messages, *findings.params, *findings.codes])[
+            :SEARCHED_CHARACTERS
+        ],
+        status=next(iter(findings.statuses), None),
+        waits=findings.waits,
+        headers=findings.headers,
+        is_page=is_page,
     )
 
 
-def _walk(node: object, finds: _Findings, depth: int) -> None:
+def _walk(node: object, findings: _Findings, depth: int) -> None:
     match node:
         case _ if depth > _MAX_DEPTH:
             return
         case str():
-            _read_text(node, finds, depth)
+            _read_text(node, findings, depth)
         case dict():
-            _read_object(node, finds, depth)
+            _read_object(node, findings, depth)
         case list():
             for item in node[:20]:
-                _walk(item, finds, depth + 1)
+                _walk(item, findings, depth + 1)
         case _:
             return
 
 
-def _read_text(text: str, finds: _Findings, depth: int) -> None:
-    """Text is a message, unless it is JSON or holds an event with JSON."""
+def _read_text(text: str, findings: _Findings, depth: int) -> None:
+    """Take text as a message, unless it is JSON or contains an event with JSON."""
     event = _EVENT.search(text)
     inside = _decode_json(event[1] if event else text)
     if inside is not None:
-        _walk(inside, finds, depth + 1)
+        _walk(inside, findings, depth + 1)
     elif text.strip():
-        finds.messages.append(text)
+        findings.messages.append(text)
 
 
 def _decode_json(text: str) -> object:
@@ -143,44 +143,44 @@ def _decode_json(text: str) -> object:
         return None
 
 
-def _read_object(node: dict[object, object], finds: _Findings, depth: int) -> None:
+def _read_object(node: dict[object, object], findings: _Findings, depth: int) -> None:
     named = {str(name).lower(): value for name, value in node.items()}
     for name in _MESSAGE_NAMES:
         value = named.get(name)
         if isinstance(value, str):
-            _read_text(_with_location(value, named.get("loc")), finds, depth)
+            _read_text(_with_location(value, named.get("loc")), findings, depth)
     for name, value in named.items():
-        _read_code(name, value, finds)
+        _read_code(name, value, findings)
         if _NESTED_NAMES.fullmatch(name) and isinstance(value, (dict, list)):
-            _walk(value, finds, depth + 1)
+            _walk(value, findings, depth + 1)
     if isinstance(passed_on := named.get("headers"), dict):
-        finds.headers |= {str(name).lower(): str(value) for name, value in passed_on.items()}
+        findings.headers |= {str(name).lower(): str(value) for name, value in passed_on.items()}
 
 
 def _with_location(message: str, place: object) -> str:
-    """The message with the place it is about, as FastAPI gives it."""
+    """Add the location that FastAPI reports."""
     if not isinstance(place, Sequence) or isinstance(place, str):
         return message
     return f"{'.'.join(str(step) for step in place)}: {message}"
 
 
-def _read_code(name: str, value: object, finds: _Findings) -> None:
+def _read_code(name: str, value: object, findings: _Findings) -> None:
     if _FLAG_NAMES.fullmatch(name) and value:
-        finds.marks.append(name)
+        findings.codes.append(name)
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return
     words = str(value)
     if _WAIT_NAMES.fullmatch(name):
-        finds.waits[name] = words
+        findings.waits[name] = words
     if name == "param":
-        finds.params.append(words)
+        findings.params.append(words)
     if _CODE_NAMES.fullmatch(name) or (name == "error" and " " not in words):
-        finds.marks.append(words.rpartition("#")[2])
+        findings.codes.append(words.rpartition("#")[2])
         if words.isascii() and words.isdigit() and len(words) == 3 and 300 <= int(words) < 600:
-            finds.statuses.append(int(words))
+            findings.statuses.append(int(words))
 
 
-# An endpoint's words, made fit to be shown: one line, no control characters, no keys.
+# Messages of endpoints, cleaned for display: one line, no control characters, no keys.
 
 HIDDEN = "***"
 _ESCAPES = re.compile(
@@ -206,7 +206,7 @@ _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def printable(text: str, limit: int) -> str:
-    """At most `limit` characters of `text`, cleaned and free of what looks like a key."""
+    """Return at most `limit` characters of `text` without control characters and keys."""
     plain = _ESCAPES.sub("", text[: limit * 10])
     shown = "".join(char if _is_visible(char) else " " for char in plain)
     hidden = _KEYS.sub(HIDDEN, " ".join(shown.split()))
@@ -219,10 +219,10 @@ def _is_visible(char: str) -> bool:
     ) not in _HIDDEN_CATEGORIES
 
 
-# How long an endpoint asked to wait, wherever it wrote that.
+# How long the endpoint asks to wait.
 
 MAX_WAIT = 31 * 86400.0
-"""Seconds. A longer wait is taken for a mistake."""
+"""Seconds. A longer wait is treated as a mistake."""
 _EPOCH = 1_000_000_000
 _EPOCH_MS = 100_000_000_000
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -240,7 +240,7 @@ _BUCKET = re.compile(r"((?:x|anthropic)-ratelimit-(?:.+-)?)reset(-.+)?")
 
 
 class RetryHints:
-    """Everything the answer says about time, and the time it was said."""
+    """Everything a response states about waiting, and when it arrived."""
 
     def __init__(self, headers: Mapping[str, str], complaint: Complaint, now: float) -> None:
         self.headers = {**complaint.headers, **headers}
@@ -255,17 +255,17 @@ class RetryHints:
         return parse_wait(self.waits.get(name, ""), self.now)
 
 
-def requested_wait(kind: type[ProviderError], said: RetryHints) -> float | None:
-    """Seconds to wait before an error of this kind may have passed, or None."""
+def requested_wait(kind: type[ProviderError], hints: RetryHints) -> float | None:
+    """Return the seconds to wait before retrying after this kind of error, or None."""
     for classes, sources in _WAIT_SOURCES:
         if issubclass(kind, classes):
-            found = (source(said) for source in sources)
+            found = (source(hints) for source in sources)
             return next((seconds for seconds in found if seconds is not None), None)
     return None
 
 
 def parse_wait(value: str, now: float) -> float | None:
-    """Seconds from now, of a number, a span such as `6m0s`, an epoch time or a date."""
+    """Parse a number, a span such as `6m0s`, an epoch time or a date into seconds from now."""
     text = value[:100].strip()
     for reader in (_number, _span, _date):
         seconds = reader(text, now)
@@ -309,31 +309,34 @@ def _date(text: str, now: float) -> float | None:
     return None
 
 
-def _milliseconds(said: RetryHints) -> float | None:
-    seconds = _number(said.headers.get("retry-after-ms", ""), said.now)
+def _milliseconds(hints: RetryHints) -> float | None:
+    seconds = _number(hints.headers.get("retry-after-ms", ""), hints.now)
     return None if seconds is None or seconds < 0 else min(seconds / 1000, MAX_WAIT)
 
 
-def _wait_in_text(said: RetryHints) -> float | None:
-    match = _WAIT_SENTENCE.search(said.text)
-    return parse_wait(match["span"], said.now) if match else None
+def _wait_in_text(hints: RetryHints) -> float | None:
+    match = _WAIT_SENTENCE.search(hints.text)
+    return parse_wait(match["span"], hints.now) if match else None
 
 
 def _first_of(
     take: Callable[[RetryHints, str], float | None], *names: str
 ) -> Callable[[RetryHints], float | None]:
-    def source(said: RetryHints) -> float | None:
-        found = (take(said, name) for name in names)
+    def source(hints: RetryHints) -> float | None:
+        found = (take(hints, name) for name in names)
         return next((seconds for seconds in found if seconds is not None), None)
 
     return source
 
 
-def _rate_limit_buckets(said: RetryHints) -> float | None:
-    """The limits of OpenAI, Groq and Anthropic: of the empty ones the last to be filled again,
-    of others the first, because nothing tells which one was hit."""
-    matches = (match for match in map(_BUCKET.fullmatch, said.headers) if match)
-    resets = [(said.header(match[0]), _is_empty(match, said.headers)) for match in matches]
+def _rate_limit_buckets(hints: RetryHints) -> float | None:
+    """Return the wait of the rate limit headers of OpenAI, Groq and Anthropic.
+
+    Of exhausted limits the last reset counts; if none is marked as exhausted, the first, because
+    nothing states which one was hit.
+    """
+    matches = (match for match in map(_BUCKET.fullmatch, hints.headers) if match)
+    resets = [(hints.header(match[0]), _is_empty(match, hints.headers)) for match in matches]
     empty = [seconds for seconds, nothing_left in resets if nothing_left and seconds is not None]
     return max(empty) if empty else _smallest(seconds for seconds, _ in resets)
 
@@ -355,7 +358,7 @@ _RESET_HEADER = _first_of(RetryHints.header, "x-ratelimit-reset")
 _WAIT_SOURCES: tuple[
     tuple[tuple[type[ProviderError], ...], tuple[Callable[[RetryHints], float | None], ...]], ...
 ] = (
-    # The short pauses of a limit per minute say nothing about a quota that is spent.
+    # The short pauses of a per-minute limit say nothing about a spent quota.
     ((QuotaSpent,), (_RESET_FIELDS, *_RETRY_AFTER_HEADERS, _RESET_HEADER)),
     (
         (RateLimited, ServerFault),

@@ -1,4 +1,4 @@
-"""From any failure of a model endpoint to the error that decides what happens next."""
+"""Turns any failure of a model endpoint into the `ProviderError` that decides what happens next."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from hermes.providers.failures.rules import (
 )
 from hermes.util.text import human_duration
 
-# What a person is told: one line on what happened, and what to do next.
+# Messages for the user: what happened, and what to do next.
 
 MAX_MESSAGE = 400
 """Characters of a message."""
@@ -75,10 +75,10 @@ _WORDING: dict[type[ProviderError], tuple[str, str]] = {
 
 
 def headline(
-    provider: str, kind: type[ProviderError], *, says: str, notes: list[str], detail: str
+    provider: str, kind: type[ProviderError], *, message: str, notes: list[str], detail: str
 ) -> str:
-    """`openai is limiting requests (HTTP 429, wait 20s): Rate limit reached ...`"""
-    start = f"{display_provider(provider)} {says or _WORDING[kind][0]}"
+    """Return `openai is limiting requests (HTTP 429, wait 20s): Rate limit reached ...`"""
+    start = f"{display_provider(provider)} {message or _WORDING[kind][0]}"
     if notes:
         start += f" ({', '.join(notes)})"
     if not detail:
@@ -100,16 +100,16 @@ def display_provider(provider: str) -> str:
 
 
 def status_notes(
-    status: int | None, retry_after: float | None, *, inside: bool = False
+    status: int | None, retry_after: float | None, *, in_stream: bool = False
 ) -> list[str]:
-    said = [] if status is None else [f"{'code' if inside else 'HTTP'} {status}"]
+    notes = [] if status is None else [f"{'code' if in_stream else 'HTTP'} {status}"]
     if retry_after is not None and retry_after >= 1:
-        said.append(f"wait {human_duration(retry_after)}")
-    return said
+        notes.append(f"wait {human_duration(retry_after)}")
+    return notes
 
 
 RULES = (*PROVIDER_RULES, *RULES_BY_CONTENT, *RULES_BY_STATUS)
-"""All of them, in the order in which they are tried. The last one fits everything."""
+"""All rules in the order in which they are tried. The last one matches everything."""
 
 
 def refused(
@@ -120,27 +120,27 @@ def refused(
     *,
     now: Callable[[], float] = time.time,
 ) -> ProviderError:
-    """The error for an HTTP answer with a status of 300 or more. `now` is seconds of the epoch."""
+    """Return the error for a response with status 300 or more. `now` returns the epoch time."""
     lowered = {name.lower(): value for name, value in headers.items()}
     if 300 <= status < 400:
         return _redirect_error(provider, status, lowered.get("location", ""))
     complaint = bodies.read_body(body, lowered)
     return _classify(
-        provider, status, complaint, RetryHints(lowered, complaint, now()), inside=False
+        provider, status, complaint, RetryHints(lowered, complaint, now()), in_stream=False
     )
 
 
 def failed_in_stream(
     provider: str, error: object, *, now: Callable[[], float] = time.time
 ) -> ProviderError:
-    """The error for one that came as decoded JSON inside a stream or a body with status 200."""
+    """Return the error for decoded JSON inside a stream or a body with status 200."""
     complaint = bodies.read_error(error)
-    said = RetryHints({}, complaint, now())
-    return _classify(provider, complaint.status, complaint, said, inside=True)
+    hints = RetryHints({}, complaint, now())
+    return _classify(provider, complaint.status, complaint, hints, in_stream=True)
 
 
 def unreachable(provider: str, url: str, error: Exception) -> ProviderError:
-    """The error for a request that got no complete answer."""
+    """Return the error for a request without a complete response."""
     cause = printable(str(error), 200) or type(error).__name__
     name = display_provider(provider)
     match error:
@@ -159,19 +159,19 @@ def rule_for(provider: str, status: int | None, complaint: Complaint) -> Failure
 
 
 def _classify(
-    provider: str, status: int | None, complaint: Complaint, said: RetryHints, *, inside: bool
+    provider: str, status: int | None, complaint: Complaint, hints: RetryHints, *, in_stream: bool
 ) -> ProviderError:
     rule = rule_for(provider, status, complaint)
-    kind = rule.then
-    retry_after = requested_wait(kind, said)
+    kind = rule.error
+    retry_after = requested_wait(kind, hints)
     detail = printable(complaint.message, MAX_DETAIL)
-    match = rule.found(complaint)
+    match = rule.match(complaint)
     return kind(
         headline(
             provider,
             kind,
-            says=rule.says,
-            notes=status_notes(status, retry_after, inside=inside),
+            message=rule.message,
+            notes=status_notes(status, retry_after, in_stream=in_stream),
             detail=detail,
         ),
         provider=provider,
@@ -183,7 +183,7 @@ def _classify(
 
 
 def _redirect_error(provider: str, status: int, location: str) -> ProviderError:
-    """Keys are sent to the host they belong to, so an answer that points elsewhere ends there."""
+    """Return the error for a redirect: keys are sent only to the host they belong to."""
     target = printable(_without_secrets(location), 200) or "an address it does not name"
     return errors.RequestRefused(
         f"{display_provider(provider)} redirects to {target} (HTTP {status}), "
@@ -207,7 +207,7 @@ def _connection_error(provider: str, url: str, cause: str) -> ProviderError:
 
 
 def _without_secrets(url: str) -> str:
-    """The address without a password or a query, which may hold a key."""
+    """Return the URL without password and query, which may contain a key."""
     try:
         parts = urlsplit(url)
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""

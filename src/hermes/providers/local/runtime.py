@@ -1,4 +1,4 @@
-"""The model process: started when needed, warm between turns, gone when we are."""
+"""The process of the embedded model: started on demand, kept between turns."""
 
 import asyncio
 import hashlib
@@ -34,7 +34,7 @@ def runtime_is_installed() -> bool:
 
 
 async def install_runtime(checkout: Path) -> None:
-    """Add llama.cpp to the environment of the checkout, from the lock file."""
+    """Install llama.cpp into the environment of the checkout, from the lock file."""
     setup = checkout / "scripts" / "setup.sh"
     if not setup.is_file():
         raise LocalModelError(
@@ -53,7 +53,7 @@ async def install_runtime(checkout: Path) -> None:
 
 
 class ModelProcess:
-    """A child that serves one GGUF file over HTTP on loopback."""
+    """A child process that serves one GGUF file over HTTP on loopback."""
 
     def __init__(self, process: asyncio.subprocess.Process, address: str, api_key: str) -> None:
         self._process = process
@@ -62,7 +62,7 @@ class ModelProcess:
 
     @classmethod
     async def start(cls, model: Path, *, context: int, threads: int, cache: Path) -> "ModelProcess":
-        """Raises `LocalModelError` when the file cannot be served."""
+        """Start the process. Raises `LocalModelError` when the file cannot be served."""
         cache.mkdir(parents=True, exist_ok=True, mode=0o700)
         order = ServeOrder(
             model=str(model),
@@ -78,7 +78,7 @@ class ModelProcess:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C at the terminal is for the agent
+            start_new_session=True,  # Ctrl-C in the terminal is meant for the agent
         )
         async with AsyncExitStack() as undo:
             undo.push_async_callback(_stop, process)
@@ -94,17 +94,17 @@ class ModelProcess:
 async def _handshake(process: asyncio.subprocess.Process, order: ServeOrder) -> ServeAnswer:
     if process.stdin is None or process.stdout is None or process.stderr is None:
         raise LocalModelError("the model process has no pipes")
-    with suppress(ConnectionError):  # it died at once; what it said on stderr tells why
+    with suppress(ConnectionError):  # it exited at once; its stderr says why
         process.stdin.write(msgspec.json.encode(order) + b"\n")
         await process.stdin.drain()
     line = await process.stdout.readline()
     if not line:
-        complaint = (await process.stderr.read()).decode("utf-8", "replace").strip()
-        last = complaint.splitlines()[-1] if complaint else f"exit code {await process.wait()}"
+        stderr = (await process.stderr.read()).decode("utf-8", "replace").strip()
+        last = stderr.splitlines()[-1] if stderr else f"exit code {await process.wait()}"
         raise LocalModelError(f"the model process did not start: {last}")
     answer = msgspec.json.decode(line, type=ServeAnswer)
     if answer.error:
-        # The runtime only says that it failed; the reason is the first error it logged.
+        # The runtime only reports failure; the cause is the first error it logged.
         logged = _LOGGED_ERROR.search((await process.stderr.read()).decode("utf-8", "replace"))
         raise LocalModelError(
             f"{order.model} cannot be used: {logged[1] if logged else answer.error}",
@@ -114,13 +114,13 @@ async def _handshake(process: asyncio.subprocess.Process, order: ServeOrder) -> 
 
 
 async def _drain_stderr(process: asyncio.subprocess.Process) -> None:
-    """Read what the runtime writes to stderr, so that it never blocks on a full pipe."""
+    """Read the runtime's stderr, so that it never blocks on a full pipe."""
     while process.stderr is not None and await process.stderr.read(65_536):
         continue
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    """The child ends by itself when its standard input does."""
+    """Stop the child. It exits when its standard input is closed."""
     if process.stdin is not None:
         process.stdin.close()
     try:
@@ -130,17 +130,17 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-# How many threads the model gets.
+# Threads.
 
 SAMPLE_SECONDS = 0.1
 BUSY_PERCENT = 50.0
-"""A core above this many percent is taken."""
+"""Above this load a core counts as busy."""
 
 
 def thread_count(wanted: int) -> int:
-    """`wanted` when it is positive; else the cores that are free right now, at least one.
+    """Return `wanted` if positive, else the number of idle cores, at least one.
 
-    More threads than free cores collapse: each step waits for the slowest of them.
+    With more threads than idle cores every step waits for the slowest thread.
     """
     if wanted > 0:
         return wanted
@@ -150,23 +150,23 @@ def thread_count(wanted: int) -> int:
 
 
 def _usable_cores() -> int:
-    """Physical cores this process may run on."""
+    """Return the number of physical cores this process may use."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     physical = psutil.cpu_count(logical=False) or 1
     return max(1, min(allowed or 1, physical))
 
 
-# The start of the prompt, kept on disk between runs: reading it again costs seconds.
+# The processed start of the prompt, stored on disk: processing it again takes seconds.
 
 REQUEST_SECONDS = 10.0
 
 
 class PromptPrefixCache(ModelWrapper):
-    """A `Model` in front of the model process.
+    """A `Model` in front of the model process that stores and restores the prompt prefix.
 
-    Before the first call it loads what an earlier run saved for the same system prompt; when
-    nothing was saved, it saves after the first reply. Only speed is at stake: a failure is passed
-    over, and the prompt is read again.
+    Before the first call it restores what an earlier run saved for the same system prompt. If
+    nothing was saved, it saves after the first reply. A failure is ignored: the prompt is processed
+    again.
     """
 
     def __init__(
@@ -174,20 +174,20 @@ class PromptPrefixCache(ModelWrapper):
     ) -> None:
         super().__init__(inner)
         self._process, self._client, self._folder = process, client, folder
-        self._asked = False
+        self._called = False
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        first, self._asked = not self._asked, True
+        first, self._called = not self._called, True
         file = prefix_file_name(request)
-        unsaved = first and not await self._do("restore", file)
+        unsaved = first and not await self._slot_action("restore", file)
         async with aclosing(self._inner.stream(request)) as events:
             async for event in events:
                 if unsaved and isinstance(event, Reply):
-                    self._forget_others()
-                    await self._do("save", file)
+                    self._remove_others()
+                    await self._slot_action("save", file)
                 yield event
 
-    async def _do(self, action: str, file: str) -> bool:
+    async def _slot_action(self, action: str, file: str) -> bool:
         if action == "restore" and not (self._folder / file).is_file():
             return False
         address = self._process.base_url.removesuffix("/v1")
@@ -201,13 +201,13 @@ class PromptPrefixCache(ModelWrapper):
             return answer.status_code == 200
         return False
 
-    def _forget_others(self) -> None:
-        """Prompts change with the version of Hermes and its tools; old ones are only ballast."""
+    def _remove_others(self) -> None:
+        """Remove older prefixes: they change with the version of Hermes and its tools."""
         for old in self._folder.glob("prefix-*.bin"):
             old.unlink(missing_ok=True)
 
 
 def prefix_file_name(request: ModelRequest) -> str:
-    """A name for the start of the prompt."""
+    """Return a file name for the start of the prompt."""
     front = getattr(request.messages[0], "text", "") if request.messages else ""
     return f"prefix-{hashlib.sha256(front.encode()).hexdigest()[:16]}.bin"

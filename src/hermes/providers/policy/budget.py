@@ -1,4 +1,4 @@
-"""Hard caps on money: nothing is spent that was not set aside first."""
+"""Spending caps: the highest possible cost of a call is reserved before the call is made."""
 
 import math
 from collections.abc import AsyncGenerator
@@ -29,33 +29,25 @@ from hermes.core.usage import Price
 from hermes.providers.endpoints import ModelProfile
 from hermes.providers.policy import ModelWrapper
 
-# What counts against one cap: what is spent, and what calls under way may still spend.
-#
-# The ledger and this process know different things. The ledger has what all processes recorded,
-# but
-# a call of ours enters it only some time after it was settled here. With `first` the ledger's sum
-# when it was read first, `own` what we settled since, and `total` the sum read now:
-#
-#     the total is first + others + the recorded part of own, so others >= total - first - own
-#
-# The bound is exact whenever all of ours is recorded, which is the rule, and since money once
-# spent
-# stays spent, the greatest bound seen so far holds. Hence
-#
-#     what is spent is first + others + own + unrecorded, which
-#
-# loses nothing of ours, counts nothing twice, and knows what others spent up to the last time that
-# we had no call between settling and recording. `unrecorded` is what never enters the ledger: the
-# part of a broken reply that was probably paid for.
+# How spending is counted against one cap.
+# The ledger holds what all processes recorded, but a call of this process enters it only some time
+# after the call was settled here. Let `first` be the ledger's total at the first read, `own` what
+# this process settled since then, and `total` the sum read now. The total contains `first`, the
+# spending of other processes, and the recorded part of `own`. So other processes spent at least
+# total - first - own. The bound is exact when all own calls are recorded, and spent money stays
+# spent, so the highest bound seen so far is kept as `others`.
+# The sum of first, others, own and unrecorded therefore misses nothing of this process and counts
+# nothing twice. `unrecorded` never enters the ledger: the part of a broken reply that the provider
+# probably charged for.
 
 
 class SpendCounter:
-    """Of one turn: only this process spends in it."""
+    """Spending against one cap. This class counts one turn: only this process spends in it."""
 
-    def __init__(self, cap: float, span: str, setting: str) -> None:
+    def __init__(self, cap: float, period: str, setting: str) -> None:
         self.cap = cap
-        self.span = span
-        """What the cap is for, in words."""
+        self.period = period
+        """What the cap covers, for messages."""
         self.setting = setting
         self.reserved = 0.0
         self._first: float | None = None
@@ -76,28 +68,28 @@ class SpendCounter:
             self._unrecorded += usd
 
     async def refresh(self) -> None:
-        """Look at what others spent."""
+        """Read what other processes spent."""
 
-    def saw(self, total: float) -> None:
-        """The ledger said so. What was settled while it was asked is in `own` by now."""
+    def update_total(self, total: float) -> None:
+        """Take in a total of the ledger. What was settled during the query is already in `own`."""
         if self._first is None:
             self._first = total
         else:
             self._others = max(self._others, total - self._first - self._own)
 
-    def forget(self) -> None:
-        """Begin again; reservations stay."""
+    def reset(self) -> None:
+        """Start counting from zero; open reservations stay."""
         self._first = None
         self._others = self._own = self._unrecorded = 0.0
 
 
 class SessionSpend(SpendCounter):
-    """Of a session or a job's run. The ledger is asked once for each turn."""
+    """Spending of one session or one run of a job. Queries the ledger once per turn."""
 
     def __init__(
-        self, cap: float, span: str, setting: str, ledger: Ledger, session_id: str
+        self, cap: float, period: str, setting: str, ledger: Ledger, session_id: str
     ) -> None:
-        super().__init__(cap, span, setting)
+        super().__init__(cap, period, setting)
         self._ledger, self._session_id = ledger, session_id
         self.stale = True
 
@@ -105,14 +97,14 @@ class SessionSpend(SpendCounter):
         if self.stale:
             total = await self._ledger.spent_usd(self._session_id)
             self.stale = False
-            self.saw(total)
+            self.update_total(total)
 
 
 class DailySpend(SpendCounter):
-    """Of the user's calendar day. The ledger is asked each time, since others spend too.
+    """Spending of one calendar day. Queries the ledger for every call, since others spend too.
 
-    `zone` None is the zone of the clock, `user` "" is everybody. Share one among all purses of a
-    process, so that its sessions cannot overshoot together.
+    `zone` None means the zone of the clock, `user` "" means all users. Budgets of one process share
+    one instance, so that its sessions cannot exceed the cap together.
     """
 
     def __init__(
@@ -129,32 +121,32 @@ class DailySpend(SpendCounter):
         else:
             super().__init__(cap, "one day", "budget.day_usd")
         self._ledger, self._clock, self._zone, self._user = ledger, clock, zone, user
-        self._date = self._began().date()
+        self._date = self._day_start().date()
 
     async def refresh(self) -> None:
-        began = self._began()
-        total = await self._ledger.spent_usd(since=began.timestamp(), user_id=self._user)
-        if began.date() != self._date:
-            self._date = began.date()
-            self.forget()
-        self.saw(total)
+        start = self._day_start()
+        total = await self._ledger.spent_usd(since=start.timestamp(), user_id=self._user)
+        if start.date() != self._date:
+            self._date = start.date()
+            self.reset()
+        self.update_total(total)
 
-    def _began(self) -> datetime:
+    def _day_start(self) -> datetime:
         return start_of_day(self._clock.now(), self._zone)
 
 
 def start_of_day(now: datetime, zone: tzinfo | None) -> datetime:
-    """When the day began; `zone` None is that of `now`."""
+    """Return the start of the day; `zone` None means the zone of `now`."""
     local = now.astimezone(zone) if zone else now
     return local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
 
 
 ROUNDING = 1e-9
-"""Sums of floats may be off by this much."""
+"""Tolerance for sums of floats."""
 
 
 class BudgetLimits(msgspec.Struct, frozen=True):
-    """US dollars; None is no limit. The settings are `budget.turn_usd` and so on."""
+    """Caps in US dollars; None means no cap. The settings are `budget.turn_usd` and so on."""
 
     turn: float | None = None
     session: float | None = None
@@ -163,21 +155,21 @@ class BudgetLimits(msgspec.Struct, frozen=True):
 
 
 class Reservation:
-    """Money set aside for one call. It ends once: settled or released."""
+    """Money set aside for one call. It is settled or released exactly once."""
 
-    def __init__(self, usd: float, tallies: tuple[SpendCounter, ...]) -> None:
+    def __init__(self, usd: float, counters: tuple[SpendCounter, ...]) -> None:
         self.usd = usd
-        self.tallies = tallies
+        self.counters = counters
         self.open = True
 
 
 class Budget:
-    """What a session may spend: its turns, auxiliary calls and subagents share one.
+    """What one session may spend. Its turns, auxiliary calls and subagents share one budget.
 
-    A reservation counts against the caps from the moment it is granted, so calls made at the same
-    time cannot overshoot together. The session of a `job` is under `limits.job` too.
-    `day` is the tally shared by the purses of a process; without it this purse has its own.
-    `user` is that of the user whose session it is, if users have a cap.
+    A reservation counts against the caps as soon as it is granted, so concurrent calls cannot
+    exceed them together. The session of a `job` is also limited by `limits.job`. `day` is the
+    counter that all budgets of a process share; without it this budget makes its own. `user` counts
+    the spending of the session's user, if users have a cap.
     """
 
     def __init__(
@@ -197,171 +189,170 @@ class Budget:
         self._day, self._user = day, user
         if limits.day is not None and day is None:
             self._day = DailySpend(limits.day, ledger, clock, zone)
-        self._tallies: tuple[SpendCounter, ...] = ()
+        self._counters: tuple[SpendCounter, ...] = ()
         self.begin_turn()
 
     @property
-    def limited(self) -> bool:
+    def is_limited(self) -> bool:
         """Whether there is any cap."""
-        return bool(self._tallies)
+        return bool(self._counters)
 
     def begin_turn(self) -> None:
-        """From here on the cap of a turn counts anew.
+        """Start a new turn with a full turn cap.
 
-        What was set aside before counts against the turn that it was set aside in.
+        Open reservations still count against the turn in which they were made.
         """
         turn = self._turn_cap
-        fresh = None if turn is None else SpendCounter(turn, "one turn", "budget.turn_usd")
-        for tally in self._session:
-            tally.stale = True
-        every = (fresh, *self._session, self._day, self._user)
-        self._tallies = tuple([tally for tally in every if tally is not None])
+        turn_counter = None if turn is None else SpendCounter(turn, "one turn", "budget.turn_usd")
+        for counter in self._session:
+            counter.stale = True
+        every = (turn_counter, *self._session, self._day, self._user)
+        self._counters = tuple([counter for counter in every if counter is not None])
 
     async def reserve(self, usd: float, *, least: float | None = None) -> Reservation:
-        """Set aside `usd`, or what there is down to `least`.
+        """Reserve `usd`, or what is left down to `least`.
 
         Raises `BudgetSpent` when a cap does not allow it.
         """
-        tallies = self._tallies
-        for tally in tallies:
-            await tally.refresh()
-        # From here to the end nothing else runs, so that two callers never get the same money.
+        counters = self._counters
+        for counter in counters:
+            await counter.refresh()
+        # No await from here on: two callers must not be granted the same money.
         needed = usd if least is None else least
-        for tally in tallies:
-            if needed > tally.left + ROUNDING:
-                raise _budget_spent_error(tally, needed)
-        granted = max(min([usd, *(tally.left for tally in tallies)]), needed)
-        for tally in tallies:
-            tally.reserved += granted
-        return Reservation(granted, tallies)
+        for counter in counters:
+            if needed > counter.left + ROUNDING:
+                raise _budget_spent_error(counter, needed)
+        granted = max(min([usd, *(counter.left for counter in counters)]), needed)
+        for counter in counters:
+            counter.reserved += granted
+        return Reservation(granted, counters)
 
     def settle(self, reservation: Reservation, usd: float, *, recorded: bool = True) -> None:
-        """The call cost `usd`. Not `recorded` is what the ledger will never hear of."""
+        """End a reservation with the cost of its call.
+
+        With `recorded=False` the cost never enters the ledger.
+        """
         if not reservation.open:
             raise ValueError("this reservation has ended already")
         reservation.open = False
-        for tally in reservation.tallies:
-            tally.reserved -= reservation.usd
-            tally.add(usd, recorded=recorded)
+        for counter in reservation.counters:
+            counter.reserved -= reservation.usd
+            counter.add(usd, recorded=recorded)
 
     def release(self, reservation: Reservation) -> None:
-        """The call cost nothing."""
+        """End a reservation whose call cost nothing."""
         self.settle(reservation, 0.0)
 
 
 def _session_counters(
     limits: BudgetLimits, ledger: Ledger, session_id: str, *, job: bool
 ) -> tuple[SessionSpend, ...]:
-    tallies: list[SessionSpend] = []
+    counters: list[SessionSpend] = []
     if job and limits.job is not None:
         name = ("one run of a job", "budget.job_usd")
-        tallies.append(SessionSpend(limits.job, *name, ledger, session_id))
+        counters.append(SessionSpend(limits.job, *name, ledger, session_id))
     if limits.session is not None:
         name = ("one session", "budget.session_usd")
-        tallies.append(SessionSpend(limits.session, *name, ledger, session_id))
-    return tuple(tallies)
+        counters.append(SessionSpend(limits.session, *name, ledger, session_id))
+    return tuple(counters)
 
 
-def _budget_spent_error(tally: SpendCounter, needed: float) -> BudgetSpent:
-    waiting = f", {format_usd(tally.reserved)} is set aside for calls under way" * (
-        tally.reserved > ROUNDING
+def _budget_spent_error(counter: SpendCounter, needed: float) -> BudgetSpent:
+    waiting = f", {format_usd(counter.reserved)} is set aside for calls under way" * (
+        counter.reserved > ROUNDING
     )
     return BudgetSpent(
-        f"{tally.setting} allows {format_usd(tally.cap)} for {tally.span}: "
-        f"{format_usd(tally.spent)} is spent{waiting} and the next call may cost "
+        f"{counter.setting} allows {format_usd(counter.cap)} for {counter.period}: "
+        f"{format_usd(counter.spent)} is spent{waiting} and the next call may cost "
         f"{format_usd(needed)}",
-        hint=f"`hermes config set {tally.setting} N` changes the cap",
+        hint=f"`hermes config set {counter.setting} N` changes the cap",
     )
 
 
 def format_usd(usd: float) -> str:
-    """`$1.50`, or with more places where two would hide something."""
+    """Format as `$1.50`, with more digits where two would hide the amount."""
     if 0 < usd < 0.0001:
         return "less than $0.0001"
     return f"${usd:.2f}" if abs(usd - round(usd, 2)) < 0.00005 else f"${usd:.4f}"
 
 
-# No call goes out that a cap on money does not allow.
-#
-# Before a call the most it may cost is set aside in the `Purse`: an estimate of the tokens read
-# (`policy.estimate`) at the dearest input price, and the longest reply at the output price. When
-# that
-# does not fit but a useful reply does, the request goes out with a shorter `max_tokens`. What the
-# call really cost replaces the sum when the reply is there. So a cap stops a call before it
-# begins,
-# and never in the middle of a reply.
+# Metering.
+# Before a call its highest cost is reserved in the `Budget`: the estimated input tokens at the
+# highest input price, and the longest reply at the output price. If that does not fit but a useful
+# reply does, the request is sent with a lower `max_tokens`. The real cost replaces the reservation
+# once the reply is there. So a cap stops a call before it begins, never in the middle of a reply.
 
 DEFAULT_MAX_OUTPUT = 8192
-"""Longest reply of a model of which nobody knows it; it is then asked for no more."""
+"""Reply limit for a model whose limit is unknown; the request then asks for no more."""
 MIN_USEFUL_OUTPUT = 256
-"""A reply that must be shorter than this is not worth its input."""
+"""Output tokens. A reply that would have to be shorter is not worth its input."""
 MILLION = 1_000_000
 
 
 class MeteredModel(ModelWrapper):
-    """Calls `inner` as far as `purse` allows. Without a cap, or for a free model, it costs nothing.
+    """Calls `inner` within `budget`. Adds nothing without a cap or for a free model.
 
-    Raises `BudgetSpent` before the call. When a call fails or is cancelled, what was received of
-    it counts as spent, since it was probably paid for.
+    Raises `BudgetSpent` before the call. When a call fails or is cancelled, the received part
+    counts as spent, since the provider probably charged for it.
     """
 
-    def __init__(self, inner: Model, purse: Budget, profile: ModelProfile) -> None:
+    def __init__(self, inner: Model, budget: Budget, profile: ModelProfile) -> None:
         super().__init__(inner)
-        self._purse, self._profile = purse, profile
+        self._budget, self._profile = budget, profile
         self._tools: tuple[tuple[ToolSpec, ...], int] = ((), 0)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         price = self._profile.price
-        if not self._purse.limited or (price is not None and not _highest_price(price)):
+        if not self._budget.is_limited or (price is not None and not _highest_price(price)):
             return self._inner.stream(request)
-        return self._metered(request, price)
+        return self._stream_metered(request, price)
 
-    async def _metered(
+    async def _stream_metered(
         self, request: ModelRequest, price: Price | None
     ) -> AsyncGenerator[ModelEvent, None]:
         if price is None:
             raise self._price_unknown()
         tokens = self._input_tokens(request)
-        bill = _CallEstimate(price.for_prompt(tokens), tokens)
-        reservation, request = await self._reserve(request, bill)
+        estimate = _CallEstimate(price.for_prompt(tokens), tokens)
+        reservation, request = await self._reserve(request, estimate)
         try:
             async with aclosing(self._inner.stream(request)) as events:
                 async for event in events:
                     if isinstance(event, TextDelta | ReasoningDelta):
-                        bill.received += text_tokens(event.text)
+                        estimate.received += text_tokens(event.text)
                     elif isinstance(event, Reply):
-                        self._settle(reservation, event, price, bill)
+                        self._settle(reservation, event, price, estimate)
                     yield event
         finally:
-            if reservation.open and bill.received:
-                partial = min(bill.cost(bill.received), reservation.usd)
-                self._purse.settle(reservation, partial, recorded=False)
+            if reservation.open and estimate.received:
+                partial = min(estimate.cost(estimate.received), reservation.usd)
+                self._budget.settle(reservation, partial, recorded=False)
             elif reservation.open:
-                self._purse.release(reservation)
+                self._budget.release(reservation)
 
     async def _reserve(
-        self, request: ModelRequest, bill: "_CallEstimate"
+        self, request: ModelRequest, estimate: "_CallEstimate"
     ) -> tuple[Reservation, ModelRequest]:
-        """The money, and the request as it may go out."""
+        """Reserve the cost; return the reservation and the request with its token limit."""
         known = [n for n in (request.max_tokens, self._profile.max_output) if n is not None]
         longest = min(known, default=DEFAULT_MAX_OUTPUT)
-        full, least = bill.cost(longest), bill.cost(min(longest, MIN_USEFUL_OUTPUT))
-        reservation = await self._purse.reserve(full, least=least)
+        full, least = estimate.cost(longest), estimate.cost(min(longest, MIN_USEFUL_OUTPUT))
+        reservation = await self._budget.reserve(full, least=least)
         if reservation.usd < full:
-            longest = bill.affordable(reservation.usd)
+            longest = estimate.affordable(reservation.usd)
         elif known:
             return reservation, request
         return reservation, msgspec.structs.replace(request, max_tokens=longest)
 
     def _settle(
-        self, reservation: Reservation, reply: Reply, price: Price, bill: "_CallEstimate"
+        self, reservation: Reservation, reply: Reply, price: Price, estimate: "_CallEstimate"
     ) -> None:
         cost = reply.cost_usd or price.cost(reply.usage)
         if cost:
-            self._purse.settle(reservation, cost)
-        else:  # The endpoint did not count, so the estimate has to do.
-            cost = bill.cost(message_tokens(reply.message))
-            self._purse.settle(reservation, cost, recorded=False)
+            self._budget.settle(reservation, cost)
+        else:  # The endpoint reported no usage, so the estimate counts.
+            cost = estimate.cost(message_tokens(reply.message))
+            self._budget.settle(reservation, cost, recorded=False)
 
     def _input_tokens(self, request: ModelRequest) -> int:
         if self._tools[0] is not request.tools:
@@ -379,12 +370,12 @@ class MeteredModel(ModelWrapper):
 
 
 class _CallEstimate(msgspec.Struct):
-    """What one call may cost."""
+    """Price and size of one call."""
 
     price: Price
     input_tokens: int
     received: int = 0
-    """Tokens that have come so far."""
+    """Output tokens received so far."""
 
     @property
     def input_usd(self) -> float:
@@ -396,7 +387,7 @@ class _CallEstimate(msgspec.Struct):
         return self.input_usd + output_tokens * self.price.output / MILLION
 
     def affordable(self, usd: float) -> int:
-        """How many tokens of output `usd` pays for beside the input."""
+        """Return how many output tokens `usd` pays for after the input."""
         return math.floor((usd - self.input_usd) * MILLION / self.price.output)
 
 

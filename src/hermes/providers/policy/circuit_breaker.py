@@ -1,4 +1,4 @@
-"""Counts the failures of one model with one credential; see `policy.health` for what follows."""
+"""Circuit breaker: counts the failures of each credential at each endpoint."""
 
 import math
 from collections import deque
@@ -11,34 +11,26 @@ from hermes.core.model import Model, ModelEvent, ModelRequest, Reply
 from hermes.core.ports import Clock
 from hermes.providers.policy import ModelWrapper
 
-# How the endpoints fare, for each credential: the circuit breaker's memory.
+# A circuit is closed while calls succeed. After `FAILURE_THRESHOLD` transient failures in a row,
+# all within `FAILURE_WINDOW` seconds, it opens for `FIRST_OPEN` seconds. After that it is half
+# open: one call is let through. If that call fails, the circuit opens for twice as long, up to
+# `LONGEST_OPEN`; if it is answered, the circuit closes. A refusal counts as an answer, because the
+# endpoint works; other policies handle it. A cancelled call counts as nothing.
 #
-# A circuit is closed while calls go well. After `FAILURES` transient failures in a row, none of
-# them older than `WINDOW` seconds, it opens for `FIRST_OPEN` seconds. When these are over it is
-# half
-# open: one call is let through. When that call fails too the circuit opens for twice as long, up
-# to
-# `LONGEST_OPEN`; a call that is answered closes it. A refusal is an answer: the endpoint lives,
-# and
-# other policies deal with the refusal. A call that was cancelled says nothing.
-#
-# An open circuit refuses nothing. It only tells that the model behind it is unwell, to those who
-# have a choice:
-#
-# - `RotatingModel` takes another credential when there is a well one,
-# - `RetryingModel` does not wait when it was told that there is another model (`patient=False`),
-# - `FallbackModel` goes past an entry that is unwell, and comes back to it when all others failed.
-#
-# So a sick endpoint costs no time when there is something better, and nobody is locked out when
-# there is nothing: the call is then simply made.
+# An open circuit blocks no call. It only reports the model behind it as unavailable:
+# - `KeyRotationModel` takes another credential if one is available.
+# - `RetryModel` does not wait if it has a fallback.
+# - `FallbackModel` skips an unavailable entry and returns to it when all others failed.
+# So a failing endpoint costs no time while there is an alternative, and is still called when there
+# is none.
 
 FAILURE_THRESHOLD = 5
 FAILURE_WINDOW = 600.0
-"""Long enough for failures that take minutes each, such as a stalled stream."""
+"""Seconds; long enough for failures that take minutes each, such as a stalled stream."""
 FIRST_OPEN = 30.0
 LONGEST_OPEN = 300.0
 TRIAL_WAIT = 5.0
-"""How long to stay away while another call tries whether it works again."""
+"""Seconds to wait while another call tests the endpoint."""
 
 
 class CircuitKey(NamedTuple):
@@ -55,7 +47,7 @@ class EndpointHealth:
         self._circuits: dict[CircuitKey, EndpointCircuit] = {}
 
     def circuit(self, provider: str, base_url: str, credential_id: str = "") -> "EndpointCircuit":
-        """The one of this credential at this endpoint; the same object each time."""
+        """Return the circuit of this credential at this endpoint; always the same object."""
         key = CircuitKey(provider, base_url, credential_id)
         return self._circuits.setdefault(key, EndpointCircuit(self._clock))
 
@@ -65,13 +57,13 @@ class EndpointCircuit:
         self._clock = clock
         self._failures: deque[float] = deque(maxlen=FAILURE_THRESHOLD)
         self._open_seconds = 0.0
-        """How long it was opened for the last time; 0 while it is closed."""
+        """Duration of the last opening; 0 while the circuit is closed."""
         self._until = 0.0
         self._on_trial = False
 
     @property
     def open_for(self) -> float:
-        """Seconds to leave it alone; 0 when a call is welcome."""
+        """Seconds until the endpoint should be called again; 0 when it may be called now."""
         if not self._open_seconds:
             return 0.0
         left = self._until - self._clock.monotonic()
@@ -81,22 +73,22 @@ class EndpointCircuit:
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Around each call. What it raises is counted; a success is told with `succeeded`."""
+        """Wrap one call and count its error. The caller reports success with `record_success`."""
         trial = self._half_open and not self._on_trial
         self._on_trial = self._on_trial or trial
         try:
             yield
         except Transient:
-            self._failed()
+            self._record_failure()
             raise
         except ProviderError:
-            self.succeeded()
+            self.record_success()
             raise
         finally:
             if trial:
                 self._on_trial = False
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         self._failures.clear()
         self._open_seconds = 0.0
 
@@ -104,7 +96,7 @@ class EndpointCircuit:
     def _half_open(self) -> bool:
         return self._open_seconds > 0 and self._clock.monotonic() >= self._until
 
-    def _failed(self) -> None:
+    def _record_failure(self) -> None:
         now = self._clock.monotonic()
         if self._half_open:
             self._open(min(self._open_seconds * 2, LONGEST_OPEN))
@@ -123,7 +115,7 @@ class EndpointCircuit:
 
 
 class CircuitBreakerModel(ModelWrapper):
-    """Tells `circuit` how each call of `inner` ended, and says when it is unwell."""
+    """Reports the outcome of each call of `inner` to `circuit`."""
 
     def __init__(self, inner: Model, circuit: EndpointCircuit) -> None:
         super().__init__(inner)
@@ -134,15 +126,15 @@ class CircuitBreakerModel(ModelWrapper):
             async with aclosing(self._inner.stream(request)) as events:
                 async for event in events:
                     if isinstance(event, Reply):
-                        self._circuit.succeeded()
+                        self._circuit.record_success()
                     yield event
 
-    def unwell(self) -> str:
+    def unavailable_reason(self) -> str:
         return open_circuit_message(self.provider, self._circuit.open_for)
 
 
 def open_circuit_message(provider: str, seconds: float) -> str:
-    """Why a provider is left alone for `seconds`; empty when it is not."""
+    """Return why the provider is avoided for `seconds`; empty for 0."""
     if not seconds:
         return ""
     return f"{provider} failed several times in a row and is left alone for {math.ceil(seconds)} s"

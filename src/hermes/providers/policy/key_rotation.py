@@ -1,13 +1,13 @@
-"""Several keys of one provider: when one is used up or refused, the next takes over.
+"""Key rotation: when one key of a provider is used up or refused, the next one is used.
 
-- Rate limited: once more with the same key, then it rests for as long as the endpoint asked, else
-  for an hour.
-- Quota spent: it rests at once, for as long as the endpoint asked, else for a day.
-- Refused: its token is renewed and tried once; when that fails or there is nothing to renew, it
+- Rate limited: one more try with the same key, then it rests for as long as the endpoint asked,
+  or for an hour.
+- Quota spent: it rests at once for as long as the endpoint asked, or for a day.
+- Refused: its token is renewed and tried once. If that fails or there is nothing to renew, it
   rests for an hour.
 
-The only key of a pool is never put to rest: its error goes out as it is, and `RetryingModel` or
-the user waits. Each key is tried at most once in a call, these second chances aside.
+The only key of a pool never rests: its error is raised, and `RetryModel` or the user waits. Apart
+from these second attempts, a call tries each key at most once.
 """
 
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
@@ -30,26 +30,25 @@ from hermes.providers.target import Credential
 
 
 class KeyPool(Protocol):
-    """The credentials of one target while requests are made."""
+    """The credentials of one target. A Protocol, because policies do not import `credentials`."""
 
     @property
     def size(self) -> int: ...
 
     async def take(self, avoid: Collection[str] = ()) -> Credential:
-        """The next one by the pool's strategy, with a token that is not about to expire.
+        """Return the next credential by the pool's strategy, with a token that is still valid.
 
-        One whose id is in `avoid` is taken only when there is no other.
-
-        Raises `CredentialsExhausted` when all rest, and says until when.
+        A credential whose id is in `avoid` is taken only when there is no other. Raises
+        `CredentialsExhausted` with the time when the first one is free again.
         """
         ...
 
     async def renew(self, credential: Credential) -> Credential | None:
-        """After a 401: the credential with a new token, or None when it has none to get."""
+        """After a 401, return the credential with a new token; None when there is none."""
         ...
 
     async def rest(self, credential: Credential, seconds: float, reason: str) -> None:
-        """Do not hand it out for so long. Kept over restarts."""
+        """Do not hand out the credential for `seconds`. The rest survives restarts."""
         ...
 
 
@@ -60,28 +59,28 @@ REST_SECONDS: dict[type[ProviderError], float] = {
     CredentialRefused: HOUR,
 }
 SHORT_REST = 60.0
-"""After any other failure, such as a token that could not be renewed just now."""
+"""Seconds after any other failure, such as a token that could not be renewed now."""
 PAUSE = 1.0
 MAX_PAUSE = 5.0
-"""Longest wait before the second try with the same key; there are others."""
+"""Longest wait in seconds before the second try with a key, since there are other keys."""
 
 
 class _NextAttempt(msgspec.Struct, frozen=True):
-    """What comes after a failure."""
+    """What to try after a failure."""
 
     credential: Credential
-    why: str
+    reason: str
     pause: float = 0.0
 
 
 class _CallFailures(msgspec.Struct):
-    """What failed so far in one call."""
+    """What failed so far during one call."""
 
     second_chances: set[tuple[str, type[ProviderError]]] = msgspec.field(default_factory=set)
     rested: set[str] = msgspec.field(default_factory=set)
 
     def first_of(self, credential: Credential, error: ProviderError) -> bool:
-        """True the first time this happens to this credential."""
+        """Return True the first time this kind of error happens to this credential."""
         chance = (credential.id, type(error))
         first = chance not in self.second_chances
         self.second_chances.add(chance)
@@ -89,10 +88,9 @@ class _CallFailures(msgspec.Struct):
 
 
 class KeyRotationModel:
-    """A `Model` that asks `pool` for a credential and the model of `make` for the answer.
+    """A `Model` that takes a credential from `pool` and calls the model `make` builds for it.
 
-    `circuits` holds the circuit of each credential id: an unwell key makes room for one that is
-    well.
+    `circuits` holds the circuit of each credential id; keys with an open circuit are avoided.
     """
 
     def __init__(
@@ -118,8 +116,8 @@ class KeyRotationModel:
     def provider(self) -> str:
         return self._provider
 
-    def unwell(self) -> str:
-        """Whether all its keys are."""
+    def unavailable_reason(self) -> str:
+        """Return why all keys are unavailable; empty when one is available."""
         waits = [circuit.open_for for circuit in self._circuits.values()]
         return open_circuit_message(self._provider, min(waits, default=0.0))
 
@@ -135,8 +133,8 @@ class KeyRotationModel:
                         yield event
                 return
             except (RateLimited, QuotaSpent, CredentialRefused) as error:
-                step = await self._after(credential, error, failures)
-            yield Retrying(step.why, attempt, step.pause)
+                step = await self._next_attempt(credential, error, failures)
+            yield Retrying(step.reason, attempt, step.pause)
             if step.pause:
                 await self._clock.sleep(step.pause)
             credential = step.credential
@@ -148,10 +146,10 @@ class KeyRotationModel:
             model = self._models[key] = self._make(credential)
         return model
 
-    async def _after(
+    async def _next_attempt(
         self, credential: Credential, error: ProviderError, failures: _CallFailures
     ) -> _NextAttempt:
-        """The next thing to try after `error`; raises it when there is none."""
+        """Return what to try after `error`. Raises the error when there is nothing to try."""
         alone = self._pool.size <= 1
         if isinstance(error, RateLimited) and not alone and failures.first_of(credential, error):
             return _NextAttempt(credential, f"{display_name(credential)}: {error}", _pause(error))
@@ -168,23 +166,23 @@ class KeyRotationModel:
         failures.rested.add(credential.id)
         following = await self._take(error)
         if following.id in failures.rested:
-            # It rested for no time at all; the pause is for `RetryingModel` to make.
+            # The rest lasted no time at all. Pausing is the job of `RetryModel`.
             raise error
         return _NextAttempt(
             following, f"{display_name(following)} replaces {display_name(credential)}: {error}"
         )
 
     async def _take(self, error: ProviderError | None = None) -> Credential:
-        """The next credential, a well one if there is one; `error` is what the last one met."""
-        unwell = [name for name, circuit in self._circuits.items() if circuit.open_for]
+        """Take the next credential, an available one if possible; `error` is the last failure."""
+        unavailable = [name for name, circuit in self._circuits.items() if circuit.open_for]
         try:
-            return await self._pool.take(unwell)
+            return await self._pool.take(unavailable)
         except ProviderError as failure:
             raise _with_last_error(failure, error) from error
 
 
 def display_name(credential: Credential) -> str:
-    """For messages; never the secret."""
+    """Return a name for messages; never the secret."""
     return credential.label or credential.id
 
 
@@ -202,7 +200,7 @@ def _rest_seconds(error: ProviderError) -> float:
 
 
 def _with_last_error(failure: ProviderError, error: ProviderError | None) -> ProviderError:
-    """Why there is no further key; when all rest, with what the last one met."""
+    """Add the last key's error when all keys rest."""
     if error is None or not isinstance(failure, CredentialsExhausted):
         return failure
     return CredentialsExhausted(

@@ -1,4 +1,4 @@
-"""Send a refused request again without what was refused."""
+"""Resend a refused request without the part that was refused."""
 
 import json
 import re
@@ -24,11 +24,9 @@ from hermes.core.messages import (
 from hermes.core.model import Model, ModelEvent, ModelRequest, Retrying, ToolSpec
 from hermes.providers.policy import ModelWrapper
 
-# Messages without characters that some endpoints refuse.
-#
-# Replaced by U+FFFD: halves of surrogate pairs (two halves that belong together become their
-# character), control characters other than tab and line ends, and the code points that Unicode
-# reserves as no characters. What has none of them is given back as the same object.
+# Removal of characters that some endpoints refuse. Replaced by U+FFFD are lone surrogates (matching
+# pairs become their character), control characters except tab and line ends, and Unicode
+# noncharacters. A value without any of them is returned as the same object.
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -48,7 +46,7 @@ def clean_text(text: str) -> str:
 
 
 def clean_json(value: Any) -> Any:
-    """Decoded JSON with clean strings and keys."""
+    """Return decoded JSON with cleaned strings and keys."""
     match value:
         case str():
             return clean_text(value)
@@ -61,7 +59,7 @@ def clean_json(value: Any) -> Any:
 
 
 def clean_arguments(arguments: str) -> str:
-    """JSON text in which escapes such as `\\ud800` count too; left as text when it is no JSON."""
+    """Clean JSON text, including escapes such as `\\ud800`. Text that is not JSON stays text."""
     arguments = clean_text(arguments)
     if "\\u" not in arguments:
         return arguments
@@ -120,39 +118,39 @@ def _unchanged(value: T) -> T:
 
 
 class _Repair(msgspec.Struct, frozen=True):
-    """Each function answers its argument itself when there is nothing to repair in it."""
+    """One kind of repair. Each function returns its argument itself when nothing changes."""
 
-    done: str
+    description: str
     """What was done, for the user."""
     message: Callable[[Message], Message] = _unchanged
     tool: Callable[[ToolSpec], ToolSpec] = _unchanged
     request: Callable[[ModelRequest], ModelRequest] = _unchanged
-    """For what is neither."""
+    """Repairs of fields other than messages and tools."""
 
 
 class RequestRepairModel(ModelWrapper):
-    """Repairs a request once for each kind of refusal, and every later request in the same way.
+    """Repairs a request once for each kind of refusal, and all later requests in the same way.
 
-    The later ones too, because the history that was refused comes again with each of them, and
-    because its beginning must stay the same for the provider's cache. A repaired message is made
-    once and kept, so that its wire form is also made once.
+    Later requests contain the refused history again, and the beginning of the conversation must
+    stay the same for the provider's cache. A repaired message is kept, so that it is encoded only
+    once.
     """
 
     def __init__(self, inner: Model, plain: set[tuple[str, str]] | None = None) -> None:
-        """`plain` are the models that refuse options, as (provider, name), for all who share it."""
+        """`plain` holds the (provider, name) of models that refuse options. It may be shared."""
         super().__init__(inner)
         self._plain = set() if plain is None else plain
-        self._repairs: list[_Repair] = [DROP_OPTIONS] if self._me in self._plain else []
+        self._repairs: list[_Repair] = [DROP_OPTIONS] if self._model_key in self._plain else []
         self._messages: dict[int, tuple[Message, Message]] = {}
-        """By identity: a message and its repaired form. Holding the first keeps its id its own."""
+        """Original and repaired message by id. Holding the original keeps its id in use."""
         self._tools: tuple[tuple[ToolSpec, ...], tuple[ToolSpec, ...]] = ((), ())
 
     @property
-    def _me(self) -> tuple[str, str]:
+    def _model_key(self) -> tuple[str, str]:
         return self.provider, self.name
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        sent = self._repaired(request)
+        sent = self._apply_repairs(request)
         while True:
             try:
                 async with aclosing(self._inner.stream(sent)) as events:
@@ -161,39 +159,42 @@ class RequestRepairModel(ModelWrapper):
                 return
             except tuple(REPAIRS) as error:
                 repair = _repair_for(error)
-                if repair in self._repairs or not self._helps(repair, sent):
+                if repair in self._repairs or not self._would_change(repair, sent):
                     raise
                 self._repairs.append(repair)
                 if repair is DROP_OPTIONS:
-                    self._plain.add(self._me)
+                    self._plain.add(self._model_key)
                 self._messages, self._tools = {}, ((), ())
-                sent = self._repaired(request)
-                yield Retrying(f"{error}; {repair.done}", len(self._repairs), 0.0)
+                sent = self._apply_repairs(request)
+                yield Retrying(f"{error}; {repair.description}", len(self._repairs), 0.0)
 
-    def _helps(self, repair: _Repair, request: ModelRequest) -> bool:
+    def _would_change(self, repair: _Repair, request: ModelRequest) -> bool:
         return (
             repair.request(request) is not request
             or any(repair.message(message) is not message for message in request.messages)
             or any(repair.tool(tool) is not tool for tool in request.tools)
         )
 
-    def _repaired(self, request: ModelRequest) -> ModelRequest:
+    def _apply_repairs(self, request: ModelRequest) -> ModelRequest:
         if not self._repairs:
             return request
-        # Made anew from the old one, so that what left the conversation is let go.
-        kept = {id(message): self._pair(message) for message in request.messages}
-        self._messages = kept
+        # Rebuilt for each request, so that messages which left the conversation are released.
+        repaired = {id(message): self._repair_message(message) for message in request.messages}
+        self._messages = repaired
         if self._tools[0] is not request.tools:
-            self._tools = (request.tools, tuple([self._tool(tool) for tool in request.tools]))
+            self._tools = (
+                request.tools,
+                tuple([self._repair_tool(tool) for tool in request.tools]),
+            )
         for repair in self._repairs:
             request = repair.request(request)
         return msgspec.structs.replace(
             request,
-            messages=tuple([kept[id(message)][1] for message in request.messages]),
+            messages=tuple([repaired[id(message)][1] for message in request.messages]),
             tools=self._tools[1],
         )
 
-    def _pair(self, message: Message) -> tuple[Message, Message]:
+    def _repair_message(self, message: Message) -> tuple[Message, Message]:
         pair = self._messages.get(id(message))
         if pair is None:
             repaired = message
@@ -202,14 +203,14 @@ class RequestRepairModel(ModelWrapper):
             pair = (message, repaired)
         return pair
 
-    def _tool(self, tool: ToolSpec) -> ToolSpec:
+    def _repair_tool(self, tool: ToolSpec) -> ToolSpec:
         for repair in self._repairs:
             tool = repair.tool(tool)
         return tool
 
 
 def without_signatures(message: Message) -> Message:
-    """Without what only the provider that made it can read; the texts stay."""
+    """Remove signatures that only the issuing provider can read; texts stay."""
     if not isinstance(message, Assistant):
         return message
     parts = tuple([_unsigned(part) for part in message.parts])
@@ -227,7 +228,7 @@ def _unsigned(part: AssistantPart) -> AssistantPart:
 
 
 def without_options(request: ModelRequest) -> ModelRequest:
-    """Without what not every model takes and an answer does not depend on."""
+    """Remove options that some models refuse and that a reply does not depend on."""
     if not request.reasoning_effort and request.temperature is None:
         return request
     return msgspec.structs.replace(request, reasoning_effort="", temperature=None)

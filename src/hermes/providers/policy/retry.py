@@ -1,4 +1,4 @@
-"""Try again when trying again can help."""
+"""Retry the same model after transient errors, and fall back to another one after others."""
 
 import random
 from collections import deque
@@ -23,19 +23,18 @@ ATTEMPTS = 3
 FIRST_DELAY = 1.0
 MAX_DELAY = 30.0
 MAX_RETRY_AFTER = 60.0
-"""A server that asks for a longer wait is not waited for: a fallback can act in the meantime."""
+"""Seconds. When a server asks for more, the error is raised so that a fallback can act."""
 
 
 RETRYABLE_ERRORS: tuple[type[ProviderError], ...] = (Transient, RateLimited)
 
 
 class RetryModel(ModelWrapper):
-    """Calls `inner` up to `attempts` times, with jittered, doubling pauses.
+    """Calls `inner` up to `attempts` times, with doubling, jittered pauses.
 
-    A stream that broke after some deltas is asked for again too; the deltas are void. Not
-    `patient` means that there is another model to turn to: it gives up as soon as `inner` is
-    unwell, where a patient one, having no choice, goes on. `again` are the errors after which it
-    is asked again.
+    A stream that breaks off is requested again as well; its deltas are void. `patient=False` means
+    that the caller has another model: this one gives up as soon as `inner` is unavailable.
+    `retry_on` lists the errors after which it retries.
     """
 
     def __init__(
@@ -45,11 +44,11 @@ class RetryModel(ModelWrapper):
         *,
         attempts: int = ATTEMPTS,
         patient: bool = True,
-        again: tuple[type[ProviderError], ...] = RETRYABLE_ERRORS,
+        retry_on: tuple[type[ProviderError], ...] = RETRYABLE_ERRORS,
     ) -> None:
         super().__init__(inner)
         self._clock, self._attempts, self._patient = clock, attempts, patient
-        self._again = again
+        self._retry_on = retry_on
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         for attempt in range(1, self._attempts + 1):
@@ -58,7 +57,7 @@ class RetryModel(ModelWrapper):
                     async for event in events:
                         yield event
                 return
-            except self._again as error:
+            except self._retry_on as error:
                 seconds = pause_before(attempt, error)
                 if seconds is None or attempt == self._attempts or self._gives_up():
                     raise
@@ -66,41 +65,41 @@ class RetryModel(ModelWrapper):
             await self._clock.sleep(seconds)
 
     def _gives_up(self) -> bool:
-        return not self._patient and bool(self.unwell())
+        return not self._patient and bool(self.unavailable_reason())
 
 
 def pause_before(attempt: int, error: ProviderError) -> float | None:
-    """Seconds to wait after failed attempt number `attempt`; None when waiting is pointless."""
+    """Return the seconds to wait after attempt number `attempt`; None when waiting is pointless."""
     if error.retry_after:
         return error.retry_after if error.retry_after <= MAX_RETRY_AFTER else None
-    # Jitter spreads callers that failed together; it is no secret, so `random` will do.
+    # Jitter spreads callers that failed together. It is not security-relevant.
     return random.uniform(0.5, 1.0) * min(FIRST_DELAY * 2.0 ** (attempt - 1), MAX_DELAY)
 
 
-# Another model takes over when one fails for good.
+# Fallback.
 
 ModelFactory = Callable[[], Model]
 
 FALLBACK_ERRORS = (ProviderError, LocalModelError)
-"""What another model may do better ..."""
+"""Errors after which another model may succeed,"""
 FINAL_ERRORS = (ContextOverflow, ContentRefused)
-"""... but for these: compaction is for the first, and nobody shops around for the second."""
+"""except these: the first needs compaction, and a refusal is not evaded by asking another model."""
 
 
 class FallbackModel:
-    """The first of `entries` that works, for one turn.
+    """The first model of `entries` that works, for one turn.
 
-    Each entry gets one chance, in order, and an entry that took over stays for the rest of the
-    turn. One that cannot be built is passed over; one that is unwell is kept for the end. When all
-    failed the error of the first is raised. Making this object builds the first model, so what
-    keeps every entry from being built is raised there.
+    Each entry gets one attempt, in order; an entry that took over stays for the rest of the turn.
+    An entry that cannot be built is skipped, an unavailable one is tried last. When all failed, the
+    first entry's error is raised. The constructor builds the first model and raises if no entry can
+    be built.
     """
 
     def __init__(self, entries: Sequence[ModelFactory]) -> None:
         self._entries = deque(enumerate(entries))
-        self._unwell: deque[tuple[int, Model]] = deque()
+        self._unavailable: deque[tuple[int, Model]] = deque()
         self._errors: dict[int, HermesError] = {}
-        self._news: list[FellBack] = []
+        self._events: list[FellBack] = []
         self._number, self._model = self._next("")
 
     @property
@@ -113,8 +112,8 @@ class FallbackModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         while True:
-            while self._news:
-                yield self._news.pop(0)
+            while self._events:
+                yield self._events.pop(0)
             try:
                 async with aclosing(self._model.stream(request)) as events:
                     async for event in events:
@@ -127,7 +126,7 @@ class FallbackModel:
                 self._number, self._model = self._next(str(error))
 
     def _next(self, error: str) -> tuple[int, Model]:
-        """The next one to try, with its number; `error` is why the one in force does not do."""
+        """Return the next model and its number; `error` is why the current one failed."""
         reason = error
         while self._entries:
             number, build = self._entries.popleft()
@@ -138,26 +137,27 @@ class FallbackModel:
                 reason = reason or str(failure)
                 continue
             if not (complaint := unavailable_reason(model)):
-                return self._takes_over(number, model, reason)
-            self._unwell.append((number, model))
+                return self._take_over(number, model, reason)
+            self._unavailable.append((number, model))
             reason = reason or complaint
-        if not self._unwell:
-            raise self._failure()
-        number, model = self._unwell.popleft()
-        # A first entry that begins although it is unwell, for want of a better one, is no news.
-        return self._takes_over(number, model, reason if number else error)
+        if not self._unavailable:
+            raise self._first_error()
+        number, model = self._unavailable.popleft()
+        # An unavailable first entry without an alternative is not a fallback, so it is not
+        # reported.
+        return self._take_over(number, model, reason if number else error)
 
-    def _takes_over(self, number: int, model: Model, reason: str) -> tuple[int, Model]:
+    def _take_over(self, number: int, model: Model, reason: str) -> tuple[int, Model]:
         if reason:
-            self._news.append(FellBack(model.provider, model.name, reason))
+            self._events.append(FellBack(model.provider, model.name, reason))
         return number, model
 
-    def _failure(self) -> HermesError:
-        """The error of the first entry; its hint tells of the others."""
+    def _first_error(self) -> HermesError:
+        """Return the error of the first entry; its hint mentions the others."""
         first = self._errors.pop(0)
         if self._errors:
             count, last = len(self._errors), list(self._errors.values())[-1]
-            told = f"{count} fallback{'s' * (count > 1)} failed too, the last with: {last}"
-            first.hint = f"{first.hint}; {told}" if first.hint else told
+            others = f"{count} fallback{'s' * (count > 1)} failed too, the last with: {last}"
+            first.hint = f"{first.hint}; {others}" if first.hint else others
         self._errors[0] = first
         return first

@@ -1,6 +1,7 @@
-"""One transport, three dialects.
+"""HTTP wires: one transport (`model`) and four dialects.
 
-`model` sends a request, keeps time and closes; `chat`, `anthropic` and `responses` each write a
-request (`request`, `form`) and read a reply (`reply`). Nothing in here retries: see
-`providers.policy`.
+A dialect encodes requests and reads replies of one API: `chat_completions`, `anthropic`,
+`responses` and `code_assist`. `codec` holds what they share. Nothing here retries; see
+`hermes.providers.policy`. Encoding is deterministic byte for byte, because the prompt caches of
+providers match on prefixes.
 """

@@ -1,3 +1,5 @@
+"""The Anthropic messages API: requests and replies."""
+
 import re
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
@@ -40,10 +42,8 @@ from hermes.providers.wire.codec import (
 )
 from hermes.providers.wire.model import join_url
 
-# Messages and tools as the Anthropic wire writes them.
-#
-# A message becomes a list of content blocks: neighbours of one role are put together later, since
-# all results of one reply must stand in one message.
+# Encoding. A message becomes a list of content blocks. Neighbours of one role are joined later,
+# because all results of one reply must be in one message.
 
 Block = dict[str, Any]
 
@@ -52,10 +52,10 @@ _INVALID_NAME_CHARACTERS = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class AnthropicEncoder(msgspec.Struct, frozen=True):
-    """A wire form (see `core.messages.WireForm`); an empty list stands for nothing to send."""
+    """Encodes one message (see `core.messages.WireForm`); an empty list means nothing to send."""
 
     mark: str = ""
-    """How long the prefix up to this message is to be kept; empty without a mark."""
+    """Cache lifetime of the prefix up to this message; empty without a mark."""
 
     def __call__(self, message: Message) -> list[Block]:
         blocks = _blocks(message)
@@ -70,7 +70,7 @@ def encode_tool(spec: ToolSpec) -> Block:
 
 
 def has_signed_thinking(message: Assistant) -> bool:
-    """Whether the thinking of this wire is still with the message."""
+    """Return whether the message still carries signed thinking of this API."""
     thoughts = [part for part in message.parts if isinstance(part, Thinking)]
     return any(detail.get("type") in THINKING_TYPES for part in thoughts for detail in part.details)
 
@@ -83,7 +83,7 @@ def _blocks(message: Message) -> list[Block]:
             return [block for part in message.parts for block in _user_blocks(part)]
         case Assistant():
             blocks = [block for part in message.parts for block in _assistant_blocks(part)]
-            # Thinking alone is no message.
+            # The API refuses a message that contains only thinking.
             return blocks if any(block["type"] not in THINKING_TYPES for block in blocks) else []
         case ToolResult():
             return [_result_block(message)]
@@ -124,7 +124,7 @@ def _assistant_blocks(part: AssistantPart) -> list[Block]:
 
 
 def _tool_input(arguments: str) -> msgspec.Raw:
-    """The arguments as an object with sorted keys, which is what the API insists on."""
+    """Return the arguments as a JSON object with sorted keys; the API requires an object."""
     try:
         value = msgspec.json.decode(arguments or "{}")
     except msgspec.DecodeError:
@@ -143,7 +143,7 @@ def _result_block(message: ToolResult) -> Block:
     return block
 
 
-# An Anthropic reply, read from its events or from one body.
+# Replies, from events or from one body.
 
 Number = float | None
 
@@ -153,7 +153,7 @@ class AnthropicOutputDetails(msgspec.Struct):
 
 
 class AnthropicUsage(msgspec.Struct):
-    """Each count is a total so far; one that is missing or 0 keeps its earlier value."""
+    """Each count is the total so far. A missing or zero count keeps the earlier value."""
 
     input_tokens: Number = None
     output_tokens: Number = None
@@ -168,7 +168,7 @@ class AnthropicStopDetails(msgspec.Struct):
 
 
 class AnthropicMessage(msgspec.Struct):
-    """The message at its beginning, or the whole reply."""
+    """The message at the start of a stream, or a whole reply."""
 
     content: list[dict[str, Any]] | None = None
     stop_reason: str | None = None
@@ -190,7 +190,7 @@ class AnthropicEvent(msgspec.Struct):
     type: str = ""
     index: int | None = None
     message: AnthropicMessage | str | None = None
-    """Text only in an error that is not quite in order."""
+    """A string only in malformed errors."""
     content_block: dict[str, Any] | None = None
     delta: AnthropicDelta | None = None
     usage: AnthropicUsage | None = None
@@ -198,7 +198,7 @@ class AnthropicEvent(msgspec.Struct):
 
 
 class _ContentBlock:
-    """A content block whose deltas are still coming."""
+    """A content block that is still receiving deltas."""
 
     def __init__(self, start: dict[str, Any]) -> None:
         self.kind = start.get("type", "")
@@ -228,14 +228,14 @@ class _ContentBlock:
         if text := self.text:
             draft.add(Text(text))
         elif self.kind in THINKING_TYPES:
-            draft.add(self._thought(grown))
+            draft.add(self._thinking_part(grown))
         elif self.kind == "tool_use":
             given = self.start.get("input")
             arguments = grown or (_encode_json(given) if given else "")
             draft.add_call(self.start.get("id") or "", self.start.get("name") or "", arguments)
 
-    def _thought(self, grown: str) -> Thinking:
-        """The block exactly as it would have come in one piece."""
+    def _thinking_part(self, grown: str) -> Thinking:
+        """Return the block exactly as it would have arrived in one piece."""
         block = dict(self.start)
         if grown:
             block["thinking"] = (block.get("thinking") or "") + grown
@@ -249,36 +249,36 @@ class AnthropicReader:
         self._target = target
         self._blocks: list[_ContentBlock] = []
         self._open: dict[int, _ContentBlock] = {}
-        """The latest block of each index, for servers that use one twice."""
+        """The latest block of each index; some servers use an index twice."""
         self._finish: str | None = None
         self._stop = AnthropicStopDetails()
         self._usage: AnthropicUsage | None = None
-        self.ended = False
+        self.is_done = False
 
-    def take(self, data: bytes) -> Sequence[ModelEvent] | None:
+    def feed(self, data: bytes) -> Sequence[ModelEvent] | None:
         event: AnthropicEvent = decode_json(_event_decoder, data, self._target.provider)
         if event.type == "content_block_delta":
-            return self._take_delta(event)
+            return self._feed_delta(event)
         if event.type == "ping":
             return None
         if event.type == "content_block_start" and event.content_block is not None:
             return self._begin(event.content_block, event.index)
         if event.error or event.type == "error":
             raise failed_in_stream(self._target.provider, event.error or event.message)
-        self.ended = event.type == "message_stop"
-        self._count(event.usage)
+        self.is_done = event.type == "message_stop"
+        self._add_usage(event.usage)
         if isinstance(event.message, AnthropicMessage):
-            self._count(event.message.usage)
+            self._add_usage(event.message.usage)
         if event.delta is not None:
             self._finish = event.delta.stop_reason or self._finish
             self._stop = event.delta.stop_details or self._stop
         return ()
 
-    def take_whole(self, data: bytes) -> None:
+    def feed_body(self, data: bytes) -> None:
         reply: AnthropicMessage = decode_json(_message_decoder, data, self._target.provider)
         if reply.error:
             raise failed_in_stream(self._target.provider, reply.error)
-        self.ended = True
+        self.is_done = True
         self._blocks = [_ContentBlock(block) for block in reply.content or ()]
         self._usage = reply.usage
         if reply.content is not None:
@@ -290,8 +290,8 @@ class AnthropicReader:
         for block in self._blocks:
             block.finish(draft)
         if self._finish == "refusal":
-            raise content_refused(self._target.provider, self._excuse())
-        return draft.finished(self._finish, _to_usage(self._usage))
+            raise content_refused(self._target.provider, self._refusal_text())
+        return draft.build(self._finish, _to_usage(self._usage))
 
     def _begin(self, start: dict[str, Any], index: int | None) -> Sequence[ModelEvent]:
         block = _ContentBlock(start)
@@ -302,23 +302,23 @@ class AnthropicReader:
             return (TextDelta(text),)
         return (ReasoningDelta(thought),) if thought else ()
 
-    def _take_delta(self, event: AnthropicEvent) -> Sequence[ModelEvent] | None:
+    def _feed_delta(self, event: AnthropicEvent) -> Sequence[ModelEvent] | None:
         block = self._open.get(event.index) if event.index is not None else None
         if block is None and self._blocks:
             block = self._blocks[-1]
         if block is None or event.delta is None:
             return None
-        shown = block.add(event.delta)
-        return () if shown is None else (shown,)
+        event_delta = block.add(event.delta)
+        return () if event_delta is None else (event_delta,)
 
-    def _count(self, usage: AnthropicUsage | None) -> None:
+    def _add_usage(self, usage: AnthropicUsage | None) -> None:
         if usage is not None:
-            told = {name: n for name, n in msgspec.structs.asdict(usage).items() if n}
-            self._usage = msgspec.structs.replace(self._usage or AnthropicUsage(), **told)
+            counts = {name: n for name, n in msgspec.structs.asdict(usage).items() if n}
+            self._usage = msgspec.structs.replace(self._usage or AnthropicUsage(), **counts)
 
-    def _excuse(self) -> str:
-        said = "".join([block.text for block in self._blocks])
-        return self._stop.explanation or said or self._stop.category or ""
+    def _refusal_text(self) -> str:
+        text = "".join([block.text for block in self._blocks])
+        return self._stop.explanation or text or self._stop.category or ""
 
 
 def _to_usage(wire: AnthropicUsage | None) -> Usage | None:
@@ -342,10 +342,10 @@ _event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(AnthropicEvent)
 _message_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(AnthropicMessage)
 
 
-# Requests of the Anthropic messages API.
+# Requests.
 
 DEFAULT_MAX_TOKENS = 8192
-"""The API insists on a limit; this one holds when neither the request nor the model has one."""
+"""The API requires a limit. Used when neither the request nor the model has one."""
 
 
 class AnthropicDialect:
@@ -353,7 +353,7 @@ class AnthropicDialect:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._form, self._marked = AnthropicEncoder(), AnthropicEncoder(cache_ttl_of(target))
+        self._encoder, self._marked = AnthropicEncoder(), AnthropicEncoder(cache_ttl_of(target))
 
     def url(self, base_url: str) -> str:
         base = base_url.partition("?")[0].rstrip("/")
@@ -391,10 +391,12 @@ class AnthropicDialect:
         if not sent:
             return EMPTY_ARRAY
         *first, last = sent
-        return bytes(join_arrays([*(m.wire(self._form) for m in first), last.wire(self._marked)]))
+        return bytes(
+            join_arrays([*(m.wire(self._encoder) for m in first), last.wire(self._marked)])
+        )
 
     def _messages(self, messages: Sequence[Message], slots: int) -> list[dict[str, Any]]:
-        """Neighbours of one role as one message, the last ones marked."""
+        """Join neighbours of one role into one message and mark the last ones."""
         runs: list[tuple[str, list[Message]]] = []
         for message in messages:
             if not has_content(message):
@@ -411,13 +413,15 @@ class AnthropicDialect:
 
     def _content(self, messages: Sequence[Message], mark: bool) -> msgspec.Raw:
         *first, last = messages
-        end = last.wire(self._marked if mark else self._form)
+        end = last.wire(self._marked if mark else self._encoder)
         return (
-            join_arrays([message.wire(self._form) for message in first] + [end]) if first else end
+            join_arrays([message.wire(self._encoder) for message in first] + [end])
+            if first
+            else end
         )
 
     def _thinking(self, request: ModelRequest, max_tokens: int) -> dict[str, Any]:
-        """The fields that ask for thinking. A budget must leave room for the answer."""
+        """Return the fields that request thinking. A budget must leave room for the answer."""
         profile = self._target.profile
         fields = effort_fields(profile.reasoning, request.reasoning_effort)
         budget = fields.get("thinking", {}).get("budget_tokens")
@@ -430,17 +434,17 @@ class AnthropicDialect:
         budget = min(budget, max_tokens // 2)
         if (
             budget < MIN_THINKING_BUDGET
-        ):  # a limit somebody set is kept, and leaves no room to think
+        ):  # a limit set by the caller stays, and leaves no room for thinking
             return {}
         return {"thinking": {"type": "enabled", "budget_tokens": budget}, "max_tokens": max_tokens}
 
 
 def _lacks_signed_thinking(messages: Sequence[Message]) -> bool:
-    """Between a tool call and its result the API wants the thinking that led to the call.
+    """Return True when a pending tool call lacks the thinking that the API requires with it.
 
-    When another model made the call there is none, and the request would be refused.
+    A call made by another model has none, and a request with thinking would be refused.
     """
-    said = [m for m in messages if not isinstance(m, ToolResult)]
+    text = [m for m in messages if not isinstance(m, ToolResult)]
     waiting = bool(messages) and isinstance(messages[-1], ToolResult)
-    last = said[-1] if said else None
+    last = text[-1] if text else None
     return waiting and isinstance(last, Assistant) and not has_signed_thinking(last)

@@ -1,6 +1,6 @@
-"""Prompt-cache marks on OpenAI-format dicts, as plugins and scripts know it.
+"""Prompt-cache marks on OpenAI-format dicts: the documented helper for plugins and scripts.
 
-Our own wires mark messages where they are encoded; see `marks`.
+The wires of Hermes mark messages when they encode them; see `codec`.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,10 @@ TTLS = ("5m", "1h")
 def apply_anthropic_cache_control(
     api_messages: Sequence[Dict], cache_ttl: str = "5m", native_anthropic: bool = False
 ) -> list[Dict]:
-    """The messages with the system prompt and the last three others marked; the input stays as it
-    is. A message that cannot carry a mark gives its slot to an earlier one."""
+    """Return the messages with the system prompt and the last three others marked.
+
+    The input is not changed. A message that cannot carry a mark gives its slot to an earlier one.
+    """
     if cache_ttl not in TTLS:
         raise ConfigError(
             f"a prompt cache cannot be kept for {cache_ttl!r}",
@@ -40,7 +42,7 @@ def apply_anthropic_cache_control(
 
 
 def _marked(message: Dict, mark: dict[str, str], *, native: bool) -> Dict | None:
-    """A copy that carries the mark; None when it cannot."""
+    """Return a marked copy; None when the message cannot carry a mark."""
     content = message.get("content")
     if message.get("role") == "tool":
         return {**message, "cache_control": mark} if native else None

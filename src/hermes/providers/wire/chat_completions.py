@@ -1,3 +1,5 @@
+"""The chat completions API: requests, streamed replies, tool calls and reasoning details."""
+
 import hashlib
 import re
 from collections import defaultdict
@@ -38,13 +40,13 @@ from hermes.providers.wire.codec import (
 )
 from hermes.providers.wire.model import join_url
 
-# Tool calls of the chat-completions wire, put together from their pieces.
+# Tool calls, assembled from stream deltas.
 
 
 class FunctionDelta(msgspec.Struct):
     name: str | None = None
     arguments: Any = None
-    """A piece of JSON text; some servers send the object."""
+    """A fragment of JSON text; some servers send the object."""
 
 
 class ToolCallDelta(msgspec.Struct):
@@ -70,14 +72,14 @@ class _ToolCallParts:
             text = arguments if isinstance(arguments, str) else _encode_json(arguments)
             self.arguments.append(text)
 
-    def is_over(self, piece: ToolCallDelta) -> bool:
-        """Whether `piece` begins another call, although it stands in the place of this one."""
+    def is_finished_by(self, piece: ToolCallDelta) -> bool:
+        """Return whether `piece` starts another call under the same index."""
         if piece.id and self.id:
-            return piece.id != self.id or self._repeated(piece)
-        return self._repeated(piece)
+            return piece.id != self.id or self._repeats(piece)
+        return self._repeats(piece)
 
-    def _repeated(self, piece: ToolCallDelta) -> bool:
-        """A name and arguments once more, after arguments that are complete."""
+    def _repeats(self, piece: ToolCallDelta) -> bool:
+        """Return True for a name with arguments after complete arguments."""
         function = piece.function
         if function is None or not (function.name and function.arguments and self.arguments):
             return False
@@ -91,7 +93,7 @@ class _ToolCallParts:
 
 
 class ToolCallAssembler:
-    """Knows which call a piece belongs to, also where servers leave out or repeat the index."""
+    """Assigns deltas to tool calls, also when a server omits or repeats the index."""
 
     def __init__(self) -> None:
         self._calls: list[_ToolCallParts] = []
@@ -105,7 +107,7 @@ class ToolCallAssembler:
         for position, piece in enumerate(pieces):
             place = self._place(piece, position if len(pieces) > 1 else None)
             call = self._open.get(place)
-            if call is None or call.is_over(piece):
+            if call is None or call.is_finished_by(piece):
                 call = self._open[place] = _ToolCallParts()
                 self._calls.append(call)
             call.add(piece)
@@ -126,7 +128,7 @@ def _encode_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-# `reasoning_details`: signed or encrypted blocks of thinking, streamed in pieces.
+# `reasoning_details`: signed or encrypted blocks of reasoning, streamed in fragments.
 
 Detail = dict[str, Any]
 
@@ -142,15 +144,18 @@ class _DetailBlock:
         for name, value in piece.items():
             if name in _STREAMED_FIELDS and isinstance(value, str):
                 self._grown[name].append(value)
-                self.fields.setdefault(name, "")  # The order of the fields stays.
+                self.fields.setdefault(name, "")  # keeps the order of the fields
             elif value is not None or name not in self.fields:
                 self.fields[name] = value
 
-    def whole(self) -> Detail:
+    def assemble(self) -> Detail:
         return self.fields | {name: "".join(pieces) for name, pieces in self._grown.items()}
 
-    def continued_by(self, piece: Detail) -> bool:
-        """Providers number carelessly: another id, or text after a signature, begins anew."""
+    def is_continued_by(self, piece: Detail) -> bool:
+        """Return whether `piece` continues this block.
+
+        Providers reuse indexes: another id, or text after a signature, starts a new block.
+        """
         fields, new_id = self.fields, piece.get("id")
         if any(fields.get(name) != piece.get(name) for name in ("index", "type")):
             return False
@@ -162,48 +167,51 @@ class _DetailBlock:
 
 
 class ReasoningDetails:
-    """Puts pieces together so that each block goes back as the provider made it."""
+    """Assembles blocks so that each is sent back exactly as the provider made it."""
 
     def __init__(self) -> None:
         self._blocks: list[_DetailBlock] = []
 
     def add(self, pieces: list[Detail]) -> str:
-        """Takes the pieces of one chunk and gives the text in them."""
-        earlier = self._blocks[::-1]  # What comes together is not one block.
+        """Add the fragments of one chunk and return the text in them."""
+        earlier = self._blocks[::-1]  # fragments of one chunk belong to different blocks
         for piece in pieces:
             self._block_of(piece, earlier).add(piece)
         texts = [piece.get("text") or piece.get("summary") for piece in pieces]
         return "".join([text for text in texts if isinstance(text, str)])
 
-    def whole(self) -> tuple[Detail, ...]:
-        return tuple(block.whole() for block in self._blocks)
+    def assemble(self) -> tuple[Detail, ...]:
+        return tuple(block.assemble() for block in self._blocks)
 
     def _block_of(self, piece: Detail, earlier: list[_DetailBlock]) -> _DetailBlock:
-        """The block that `piece` continues, or a new one."""
+        """Return the block that `piece` continues, or a new one."""
         for block in earlier:
-            if block.continued_by(piece):
+            if block.is_continued_by(piece):
                 return block
         self._blocks.append(_DetailBlock())
         return self._blocks[-1]
 
 
-# Messages and tools as the chat-completions wire writes them.
+# Encoding.
 
 _ANTHROPIC_TYPES = ("thinking", "redacted_thinking")
-"""Blocks of the Anthropic wire, which mean nothing here."""
+"""Block types of the Anthropic API; chat completions endpoints do not know them."""
 _NINE_CHARACTERS = re.compile(r"[a-zA-Z0-9]{9}")
 
 
 class ChatEncoder(msgspec.Struct, frozen=True):
-    """A wire form (see `core.messages.WireForm`); two with equal fields share a cache entry."""
+    """Encodes one message (see `core.messages.WireForm`).
+
+    Encoders with equal fields share one cache entry per message.
+    """
 
     developer_role: bool = False
     thinking_field: str = ""
     strict: bool = False
-    """Nothing that only some endpoints know."""
+    """Omit fields that only some endpoints know."""
     nine_letter_ids: bool = False
     mark: str = ""
-    """How long the prefix up to this message is to be kept; empty without a mark."""
+    """Cache lifetime of the prefix up to this message; empty without a mark."""
 
     def __call__(self, message: Message) -> dict[str, Any]:
         data = self._plain(message)
@@ -227,7 +235,7 @@ class ChatEncoder(msgspec.Struct, frozen=True):
                 assert_never(message)
 
     def _assistant(self, message: Assistant) -> dict[str, Any]:
-        # A missing `content` is refused by some endpoints; null is what the API documents.
+        # Some endpoints refuse a missing `content`; the API documents null.
         data: dict[str, Any] = {"role": "assistant", "content": message.text.strip() or None}
         if calls := message.calls:
             data["tool_calls"] = [self._call(call) for call in calls]
@@ -247,7 +255,7 @@ class ChatEncoder(msgspec.Struct, frozen=True):
         return data
 
     def _id(self, call_id: str) -> str:
-        """The same for a call and its result; one that fits is left as it is."""
+        """Return the id for a call and its result; a valid id is not changed."""
         if not self.nine_letter_ids or _NINE_CHARACTERS.fullmatch(call_id):
             return call_id
         return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:9]
@@ -260,7 +268,7 @@ class ChatEncoder(msgspec.Struct, frozen=True):
 
 
 def can_carry_mark(message: Message) -> bool:
-    """Whether a mark fits: it sits on the content, and content must not be empty."""
+    """Return whether the message can carry a cache mark, which needs non-empty content."""
     return has_content(message) if isinstance(message, User) else bool(message.text.strip())
 
 
@@ -275,7 +283,7 @@ def _reasoning_details(message: Assistant) -> list[dict[str, Any]]:
     return [detail for detail in details if detail.get("type") not in _ANTHROPIC_TYPES]
 
 
-# Token counts of the chat-completions wire, in the spellings in use.
+# Token counts, in the spellings in use.
 
 Number = float | None
 
@@ -302,7 +310,7 @@ class ChatCompletionsUsage(msgspec.Struct):
     """Moonshot."""
     reasoning_tokens: Number = None
     cost: Any = None
-    """OpenRouter: US dollars. Others put an object here."""
+    """OpenRouter sends US dollars, others an object."""
 
     def usage(self) -> Usage:
         prompt, output = token_count(self.prompt_tokens), token_count(self.completion_tokens)
@@ -311,7 +319,7 @@ class ChatCompletionsUsage(msgspec.Struct):
         written = details.cache_write_tokens or details.cache_creation_input_tokens
         read = min(token_count(cached), prompt)
         write = min(token_count(written), prompt - read)
-        # Some leave the thinking out of the output and count it only in the total.
+        # Some servers count reasoning only in the total, not in the output.
         unseen = max(0, token_count(self.total_tokens) - prompt - output)
         thought = self.completion_tokens_details or ChatOutputDetails()
         reasoning = token_count(thought.reasoning_tokens or self.reasoning_tokens)
@@ -329,7 +337,7 @@ class ChatCompletionsUsage(msgspec.Struct):
         return float(cost) if isinstance(cost, int | float) else None
 
 
-# A chat-completions reply, read from its chunks or from one body.
+# Replies, from chunks or from one body.
 
 
 class ChatDelta(msgspec.Struct):
@@ -340,7 +348,7 @@ class ChatDelta(msgspec.Struct):
     refusal: str | None = None
     tool_calls: list[ToolCallDelta] | None = None
     function_call: FunctionDelta | None = None
-    """What tool calls were called before there could be several."""
+    """The predecessor of `tool_calls`."""
 
 
 class ChatChoice(msgspec.Struct):
@@ -348,7 +356,7 @@ class ChatChoice(msgspec.Struct):
     message: ChatDelta | None = None
     finish_reason: str | None = None
     usage: ChatCompletionsUsage | None = None
-    """Moonshot puts it here."""
+    """Moonshot sends the usage here."""
     error: Any = None
 
 
@@ -357,14 +365,14 @@ class GroqExtra(msgspec.Struct):
 
 
 class MiniMaxStatus(msgspec.Struct):
-    """How MiniMax says that something went wrong."""
+    """How MiniMax reports errors."""
 
     status_code: int = 0
     status_msg: str | None = None
 
 
 class ChatChunk(msgspec.Struct):
-    """A chunk, or a whole reply, which differs only in `choices[].message`."""
+    """A chunk or a whole reply; the latter has `choices[].message`."""
 
     choices: list[ChatChoice] | None = None
     usage: ChatCompletionsUsage | None = None
@@ -376,7 +384,8 @@ class ChatChunk(msgspec.Struct):
     code: Any = None
     base_resp: MiniMaxStatus | None = None
     tool: Any = None
-    """With `call_id`, `status` and `label`: what another Hermes does (`hermes.tool.progress`)."""
+    """With `call_id`, `status` and `label`: tool progress of another Hermes
+    (`hermes.tool.progress`)."""
     call_id: Any = None
     status: Any = None
     label: Any = None
@@ -393,135 +402,135 @@ class ChatReader:
         self._finish: str | None = None
         self._usage: Usage | None = None
         self._cost: float | None = None
-        self.ended = False
+        self.is_done = False
 
-    def take(self, data: bytes) -> Sequence[ModelEvent] | None:
+    def feed(self, data: bytes) -> Sequence[ModelEvent] | None:
         if data == b"[DONE]":
-            self.ended = True
-            if self._finish is None and (self._tags.said or self._calls):
-                self._finish = "stop"  # Some servers never say why.
-            return self._last_words()
+            self.is_done = True
+            if self._finish is None and (self._tags.visible or self._calls):
+                self._finish = "stop"  # some servers send no finish reason
+            return self._flush_tags()
         chunk: ChatChunk = decode_json(_decoder, data, self._target.provider)
-        self._note(chunk)
+        self._read_status(chunk)
         if chunk.tool and chunk.call_id:
             return [_tool_progress(chunk)]
         if not chunk.choices:
             return None if chunk.usage is None else ()
         choice = chunk.choices[0]
-        deltas = self._take_delta(choice.delta) if choice.delta is not None else None
+        deltas = self._feed_delta(choice.delta) if choice.delta is not None else None
         if choice.finish_reason:
             self._finish = choice.finish_reason
-            deltas = [*(deltas or ()), *self._last_words()]
+            deltas = [*(deltas or ()), *self._flush_tags()]
         return deltas
 
-    def take_whole(self, data: bytes) -> None:
+    def feed_body(self, data: bytes) -> None:
         reply: ChatChunk = decode_json(_decoder, data, self._target.provider)
-        self._note(reply)
-        self.ended = True
+        self._read_status(reply)
+        self.is_done = True
         for choice in (reply.choices or ())[:1]:
             self._finish = choice.finish_reason or "stop"
             if choice.message is not None:
-                self._take_delta(choice.message)
+                self._feed_delta(choice.message)
 
     def reply(self) -> Reply:
         if self._refusal:
             raise content_refused(self._target.provider, self._refusal)
         if self._finish == "error":
             raise failed_in_stream(self._target.provider, "the reply ended with an error")
-        self._last_words()
+        self._flush_tags()
         draft = ReplyBuilder(self._target)
-        thinking = "".join(self._thinking) or "\n".join(self._tags.thought).strip()
-        details = self._details.whole()
+        thinking = "".join(self._thinking) or "\n".join(self._tags.thinking).strip()
+        details = self._details.assemble()
         if thinking or details:
             draft.add(Thinking(thinking, details))
-        if text := "".join(self._tags.said):
+        if text := "".join(self._tags.visible):
             draft.add(Text(text))
         self._calls.finish(draft)
-        return draft.finished(self._finish, self._usage, self._cost)
+        return draft.build(self._finish, self._usage, self._cost)
 
-    def _note(self, chunk: ChatChunk) -> None:
-        """What a chunk says besides its deltas."""
+    def _read_status(self, chunk: ChatChunk) -> None:
+        """Raise reported errors and note the usage."""
         choice = chunk.choices[0] if chunk.choices else None
         if error := chunk.error or (choice and choice.error):
             raise failed_in_stream(self._target.provider, error)
         if chunk.object == "error":
-            told = {"message": chunk.message, "type": chunk.type, "code": chunk.code}
-            raise failed_in_stream(self._target.provider, told)
+            details = {"message": chunk.message, "type": chunk.type, "code": chunk.code}
+            raise failed_in_stream(self._target.provider, details)
         if chunk.base_resp is not None and chunk.base_resp.status_code:
-            told = {"base_resp": msgspec.to_builtins(chunk.base_resp)}
-            raise failed_in_stream(self._target.provider, told)
+            details = {"base_resp": msgspec.to_builtins(chunk.base_resp)}
+            raise failed_in_stream(self._target.provider, details)
         usage = chunk.usage or (choice and choice.usage) or (chunk.x_groq and chunk.x_groq.usage)
         if usage:
             self._usage, self._cost = usage.usage(), usage.cost_usd
 
-    def _take_delta(self, delta: ChatDelta) -> list[ModelEvent] | None:
-        """The deltas to show; None when there was nothing in it."""
-        shown: list[ModelEvent] = []
-        self._take_thinking(delta, shown)
+    def _feed_delta(self, delta: ChatDelta) -> list[ModelEvent] | None:
+        """Return the deltas to show; None when the delta was empty."""
+        events: list[ModelEvent] = []
+        self._feed_thinking(delta, events)
         if content := delta.content:
-            self._take_content(content, shown)
+            self._feed_content(content, events)
         if delta.tool_calls:
             self._calls.add(delta.tool_calls)
         elif delta.function_call is not None:
             self._calls.add([ToolCallDelta(index=0, function=delta.function_call)])
         elif delta.refusal:
             self._refusal += delta.refusal
-        elif not (shown or content or delta.reasoning_details):
+        elif not (events or content or delta.reasoning_details):
             return None
-        return shown
+        return events
 
-    def _take_thinking(self, delta: ChatDelta, shown: list[ModelEvent]) -> None:
+    def _feed_thinking(self, delta: ChatDelta, events: list[ModelEvent]) -> None:
         thought = delta.reasoning_content or delta.reasoning
         if delta.reasoning_details:
-            # The same text comes in both fields where there are both.
+            # Servers that send both fields send the same text in both.
             text = self._details.add(delta.reasoning_details)
             thought = thought or text
         if thought:
             self._thinking.append(thought)
-            shown.append(ReasoningDelta(thought))
+            events.append(ReasoningDelta(thought))
 
-    def _take_content(self, content: str | list[dict[str, Any]], shown: list[ModelEvent]) -> None:
+    def _feed_content(self, content: str | list[dict[str, Any]], events: list[ModelEvent]) -> None:
         if isinstance(content, list):
             content, thought = _split_blocks(content)
             if thought:
                 self._thinking.append(thought)
-                shown.append(ReasoningDelta(thought))
-        said, thought = self._tags.feed(content)
+                events.append(ReasoningDelta(thought))
+        text, thought = self._tags.feed(content)
         if thought and not self._thinking:
-            shown.append(ReasoningDelta(thought))
-        if said:
-            shown.append(TextDelta(said))
+            events.append(ReasoningDelta(thought))
+        if text:
+            events.append(TextDelta(text))
 
-    def _last_words(self) -> list[ModelEvent]:
-        """What was held back because it looked like the beginning of a tag."""
-        said = self._tags.end()
-        return [TextDelta(said)] if said else []
+    def _flush_tags(self) -> list[ModelEvent]:
+        """Return text that was held back as a possible start of a tag."""
+        text = self._tags.end()
+        return [TextDelta(text)] if text else []
 
 
 def _tool_progress(chunk: ChatChunk) -> TextDelta:
-    """A tool that begins; of its end only that something happened."""
+    """Return the progress event of a starting tool, an empty delta for any other status."""
     if chunk.status != "started":
         return TextDelta("")
-    given = msgspec.json.encode({"label": str(chunk.label)} if chunk.label else {}).decode()
-    return RemoteToolProgress(call=ToolCall(str(chunk.call_id), str(chunk.tool), given))
+    arguments = msgspec.json.encode({"label": str(chunk.label)} if chunk.label else {}).decode()
+    return RemoteToolProgress(call=ToolCall(str(chunk.call_id), str(chunk.tool), arguments))
 
 
 def _split_blocks(blocks: list[dict[str, Any]]) -> tuple[str, str]:
-    """The text and the thinking of content in blocks, as Mistral sends it."""
-    said = [block.get("text") or "" for block in blocks if block.get("type") != "thinking"]
+    """Split content blocks, as Mistral sends them, into text and thinking."""
+    text = [block.get("text") or "" for block in blocks if block.get("type") != "thinking"]
     inner = [block.get("thinking") or [] for block in blocks if block.get("type") == "thinking"]
     thoughts = [
         part if isinstance(part, str) else part.get("text") or ""
         for parts in inner
         for part in parts
     ]
-    return "".join(said), "".join(thoughts)
+    return "".join(text), "".join(thoughts)
 
 
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ChatChunk)
 
 
-# Requests of the chat-completions API, as OpenAI defined it and many endpoints speak it.
+# Requests of the chat completions API, as OpenAI defined it and many endpoints implement it.
 
 
 class ChatCompletionsDialect:
@@ -530,11 +539,11 @@ class ChatCompletionsDialect:
     def __init__(self, target: Target) -> None:
         profile = target.profile
         self._target = target
-        self._form = ChatEncoder(
+        self._encoder = ChatEncoder(
             profile.developer_role, profile.thinking_field, profile.strict, profile.nine_letter_ids
         )
-        self._marked = msgspec.structs.replace(self._form, mark=cache_ttl_of(target))
-        self._growing = IncrementalEncoder(self._form)
+        self._marked = msgspec.structs.replace(self._encoder, mark=cache_ttl_of(target))
+        self._incremental = IncrementalEncoder(self._encoder)
 
     def url(self, base_url: str) -> str:
         return join_url(base_url, "/chat/completions")
@@ -543,7 +552,7 @@ class ChatCompletionsDialect:
         return ChatReader(self._target)
 
     def body(self, request: ModelRequest, stream: bool) -> bytes:
-        """The request as bytes: messages carry their own encoded form, so only new ones cost."""
+        """Encode the request. Messages cache their encoded form, so only new ones are encoded."""
         profile = self._target.profile
         body: dict[str, Any] = {
             "model": self._target.model,
@@ -567,16 +576,16 @@ class ChatCompletionsDialect:
 
     def _messages(self, messages: Sequence[Message]) -> list[msgspec.Raw]:
         if not self._marked.mark:
-            return self._growing.encoded(messages)
+            return self._incremental.encode(messages)
         marks = _marked_positions(messages)
         return [
-            message.wire(self._marked if position in marks else self._form)
+            message.wire(self._marked if position in marks else self._encoder)
             for position, message in enumerate(messages)
         ]
 
 
 def _marked_positions(messages: Sequence[Message]) -> set[int]:
-    """Where the marks go: on the system prompt and on the last messages that can carry one.
+    """Return the positions to mark: the system prompt and the last messages that can carry a mark.
 
     Of the results of one reply only the last is marked, so that the marks reach further back.
     """

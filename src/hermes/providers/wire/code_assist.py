@@ -1,3 +1,5 @@
+"""Google's Code Assist API (the Gemini CLI's): requests, replies and the schema of its tools."""
+
 import mimetypes
 import re
 from collections.abc import Mapping, Sequence
@@ -36,7 +38,7 @@ from hermes.providers.wire.codec import (
     token_count,
 )
 
-# JSON Schema as Gemini takes it: a known set of keywords, and nothing beside a reference.
+# JSON Schema as Gemini accepts it: only known keywords, and nothing next to a reference.
 
 Schema = dict[str, Any]
 
@@ -46,13 +48,16 @@ _KEYWORDS = (
 )
 _KNOWN_KEYWORDS = frozenset(_KEYWORDS.split())
 _NOT_EMPTY = ("required", "enum")
-"""Refused when they are empty."""
+"""Keywords that Gemini refuses when they are empty."""
 _SCHEMA_LISTS = ("anyOf", "oneOf", "prefixItems")
 _SCHEMA_MAPS = ("properties", "$defs")
 
 
 def gemini_schema(schema: Schema) -> Schema:
-    """What is left out only narrowed the values down; the tools check their arguments anyway."""
+    """Return the schema with only the keywords that Gemini knows.
+
+    The dropped ones only restrict values, and the tools validate their arguments anyway.
+    """
     schema = _normalize_keywords(schema)
     if "$ref" in schema and "$defs" not in schema and "description" in schema:
         return {"anyOf": [{"$ref": schema["$ref"]}], "description": schema["description"]}
@@ -67,13 +72,13 @@ def gemini_schema(schema: Schema) -> Schema:
         known = cleaned.get("properties") or {}
         cleaned["required"] = [name for name in names if name in known]
     if isinstance(values := cleaned.get("enum"), list):
-        # Only words and numbers are taken; of `true`, `null` and objects the type is enough.
+        # Gemini accepts only strings and numbers; for other values the type is enough.
         cleaned["enum"] = [value for value in values if type(value) in (str, int, float)]
     return {key: value for key, value in cleaned.items() if value or key not in _NOT_EMPTY}
 
 
 def _normalize_keywords(schema: Schema) -> Schema:
-    """The same in the keywords that are known."""
+    """Rewrite keywords that have a known equivalent."""
     schema = dict(schema)
     for part in schema.pop("allOf", None) or ():
         if isinstance(part, dict):
@@ -98,44 +103,44 @@ def _clean_value(key: str, value: Any) -> Any:
 
 
 def _clean_schema(schema: Any) -> Schema:
-    """In most places `true` is not taken for the schema that fits everything."""
+    """Clean a nested schema. Gemini does not accept `true` in place of an empty schema."""
     return gemini_schema(schema) if isinstance(schema, dict) else {}
 
 
-# Messages and tools as the Code Assist wire writes them: a message becomes a list of parts.
+# Encoding: a message becomes a list of parts.
 
 Part = dict[str, Any]
 
 SKIP_SIGNATURE_CHECK = "skip_thought_signature_validator"
-"""What Google documents as the signature of calls that no Gemini model made."""
+"""The signature that Google documents for calls which no Gemini model made."""
 
 _INVALID_NAME_CHARACTERS = re.compile(r"[^a-zA-Z0-9_.:-]")
 _MAX_NAME_LENGTH = 64
 
 
 class CodeAssistEncoder(msgspec.Struct, frozen=True):
-    """A wire form (see `core.messages.WireForm`); an empty list stands for nothing to send.
+    """Encodes one message (see `core.messages.WireForm`); an empty list means nothing to send.
 
-    Thoughts do not go back; their signature does, on the call that it came with.
+    Thinking is not sent back; its signature is, on the call it came with.
     """
 
     signed: bool = False
-    """The first call of a reply must carry a signature: without one of its own, `UNSIGNED`."""
+    """The first call of a reply must carry a signature: its own, or `SKIP_SIGNATURE_CHECK`."""
 
     def __call__(self, message: Message) -> list[Part]:
         match message:
             case System():
                 return _text_parts(message.text.strip())
             case User():
-                return [part for held in message.parts for part in _user_parts(held)]
+                return [part for stored in message.parts for part in _user_parts(stored)]
             case Assistant():
-                return self._said(message)
+                return self._assistant_parts(message)
             case ToolResult():
                 return [_result_part(message)]
             case _:
                 assert_never(message)
 
-    def _said(self, message: Assistant) -> list[Part]:
+    def _assistant_parts(self, message: Assistant) -> list[Part]:
         parts: list[Part] = []
         first = True
         for part in message.parts:
@@ -156,19 +161,19 @@ class CodeAssistEncoder(msgspec.Struct, frozen=True):
 
 def encode_tool(spec: ToolSpec) -> dict[str, Any]:
     form: dict[str, Any] = {"name": _valid_name(spec.name), "description": spec.description}
-    if spec.parameters.get("properties"):  # an object without any is refused
+    if spec.parameters.get("properties"):  # an object without properties is refused
         form["parametersJsonSchema"] = gemini_schema(spec.parameters)
     return form
 
 
 def signature_extra(signature: str | None) -> dict[str, Any] | None:
-    """How a signature is kept with its call; Google's chat-completions API sends it like this."""
+    """Return a signature in the form in which a call stores it, as Google's chat API sends it."""
     return {"google": {"thought_signature": signature}} if signature else None
 
 
 def _signature(call: ToolCall) -> str:
-    held = (call.extra or {}).get("google")
-    signature = held.get("thought_signature") if isinstance(held, dict) else None
+    stored = (call.extra or {}).get("google")
+    signature = stored.get("thought_signature") if isinstance(stored, dict) else None
     return signature if isinstance(signature, str) else ""
 
 
@@ -194,7 +199,7 @@ def _call_part(call: ToolCall, unsigned: str) -> Part:
 
 
 def _args(call: ToolCall) -> msgspec.Raw:
-    """The arguments as an object with sorted keys, which is what the API insists on."""
+    """Return the arguments as a JSON object with sorted keys; the API requires an object."""
     try:
         value = msgspec.json.decode(call.arguments or "{}")
     except msgspec.DecodeError:
@@ -211,13 +216,13 @@ def _result_part(message: ToolResult) -> Part:
 
 
 def _valid_name(name: str) -> str:
-    """A name that is taken; the same for a tool, a call of it and the result."""
+    """Return a valid function name, the same for a tool, its calls and their results."""
     name = _INVALID_NAME_CHARACTERS.sub("_", name)[:_MAX_NAME_LENGTH]
     return name if name[:1].isalpha() or name[:1] == "_" else f"_{name}"[:_MAX_NAME_LENGTH]
 
 
-# A Code Assist reply, read from its events or from one body: each is a whole response of Gemini's
-# API in an envelope, with the parts that are new.
+# Replies, from events or from one body. Each event is a Gemini response in an envelope, with the
+# new parts.
 
 Number = float | None
 
@@ -231,14 +236,14 @@ REFUSALS = {
     "IMAGE_SAFETY",
     "IMAGE_PROHIBITED_CONTENT",
 }
-"""The reply was withheld; what came of it is not to be used."""
+"""The reply was withheld; its parts must not be used."""
 FAILURES = {
     "MALFORMED_FUNCTION_CALL",
     "MALFORMED_RESPONSE",
     "UNEXPECTED_TOOL_CALL",
     "TOO_MANY_TOOL_CALLS",
 }
-"""The model wrote something that is no reply; asked again it may do better."""
+"""The model wrote something invalid; a retry may succeed."""
 MISSING_SIGNATURE = "MISSING_THOUGHT_SIGNATURE"
 
 
@@ -246,7 +251,7 @@ class GeminiFunctionCall(msgspec.Struct):
     name: str | None = None
     args: Any = None
     id: str | None = None
-    """Only newer models give one."""
+    """Only newer models send one."""
 
 
 class GeminiPart(msgspec.Struct, rename="camel"):
@@ -277,11 +282,11 @@ class GeminiUsage(msgspec.Struct, rename="camel"):
     prompt_token_count: Number = None
     candidates_token_count: Number = None
     thoughts_token_count: Number = None
-    """Not part of the candidates."""
+    """Not included in the candidates."""
     cached_content_token_count: Number = None
-    """Part of the prompt."""
+    """Included in the prompt."""
     tool_use_prompt_token_count: Number = None
-    """Not part of the prompt."""
+    """Not included in the prompt."""
 
     def usage(self) -> Usage:
         prompt, thought = (
@@ -309,19 +314,19 @@ class CodeAssistEnvelope(msgspec.Struct):
 
 
 class CodeAssistReader:
-    ended = False
-    """No event says that it is the last one; the body ends."""
+    is_done = False
+    """No event is marked as the last one; the body just ends."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._parts: list[GeminiPart] = []
         self._finish: str | None = None
-        self._said = ""
-        """Why it ended, in words."""
+        self._finish_message = ""
+        """The finish message of the endpoint."""
         self._blocked: PromptFeedback | None = None
         self._usage: GeminiUsage | None = None
 
-    def take(self, data: bytes) -> Sequence[ModelEvent] | None:
+    def feed(self, data: bytes) -> Sequence[ModelEvent] | None:
         envelope: CodeAssistEnvelope = decode_json(_decoder, data, self._target.provider)
         if envelope.error:
             raise failed_in_stream(self._target.provider, envelope.error)
@@ -335,13 +340,13 @@ class CodeAssistReader:
             return None
         candidate = response.candidates[0]
         self._finish = candidate.finish_reason or self._finish
-        self._said = candidate.finish_message or self._said
+        self._finish_message = candidate.finish_message or self._finish_message
         new = (candidate.content.parts if candidate.content else None) or []
         self._parts += new
         return [_delta(part) for part in new if part.text] if new or self._finish else None
 
-    def take_whole(self, data: bytes) -> None:
-        self.take(data)
+    def feed_body(self, data: bytes) -> None:
+        self.feed(data)
 
     def reply(self) -> Reply:
         self._check()
@@ -352,21 +357,23 @@ class CodeAssistReader:
                     _add_call(part, draft)
             elif text := "".join([part.text or "" for part in run]):
                 draft.add(Thinking(text) if kind is Thinking else Text(text))
-        return draft.finished(self._finish, self._usage.usage() if self._usage else None)
+        return draft.build(self._finish, self._usage.usage() if self._usage else None)
 
     def _check(self) -> None:
-        """Raises for a reply that is none."""
+        """Raise the error of a blocked or broken reply."""
         provider = self._target.provider
         if self._blocked is not None:
-            said = self._blocked.block_reason_message or self._blocked.block_reason or ""
-            raise content_refused(provider, said)
+            reason = self._blocked.block_reason_message or self._blocked.block_reason or ""
+            raise content_refused(provider, reason)
         if self._finish in REFUSALS:
-            raise content_refused(provider, self._said or self._finish)
+            raise content_refused(provider, self._finish_message or self._finish)
         if self._finish == MISSING_SIGNATURE:
-            raise failed_in_stream(provider, {"message": self._said, "status": self._finish})
+            raise failed_in_stream(
+                provider, {"message": self._finish_message, "status": self._finish}
+            )
         if self._finish in FAILURES:
-            said = self._said or self._finish
-            raise ReplyInvalid(f"{provider} broke its reply off: {said}", provider=provider)
+            reason = self._finish_message or self._finish
+            raise ReplyInvalid(f"{provider} broke its reply off: {reason}", provider=provider)
 
 
 def _delta(part: GeminiPart) -> ModelEvent:
@@ -390,31 +397,31 @@ def _add_call(part: GeminiPart, draft: ReplyBuilder) -> None:
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(CodeAssistEnvelope)
 
 
-# Requests of the Code Assist API: Gemini's own API in an envelope with model and project.
+# Requests: Gemini's own API in an envelope with model and project.
 
 THINKING_LEVELS = {"none": "LOW", "minimal": "LOW", "low": "LOW", "medium": "MEDIUM"}
-"""Those that every newer model knows; it cannot be kept from thinking. Anything else is HIGH."""
+"""Levels that every newer model knows. Thinking cannot be switched off. Anything else is HIGH."""
 MAX_THINKING_BUDGET = 24_576
 MIN_THINKING_BUDGETS = {"pro": 128}
-"""What an older model thinks at least; the others can be kept from it."""
+"""Smallest thinking budgets of older models; the others accept 0."""
 
 _BUDGET_MODEL = re.compile(r"gemini-[12]\b(?:.*\b(?P<kind>pro)\b)?")
-"""Models with a budget instead of a level, whose calls need no signature."""
+"""Older models: they take a budget instead of a level, and their calls need no signature."""
 
 
 class CodeAssistDialect:
-    """The API has no single address for both kinds of reply: the profile must say `always` for
-    streaming, and `url` is where streams come from.
+    """Gemini through Code Assist.
 
-    A login brings its project along in its address, as `?project=ID`; it belongs into the body.
+    The API has different URLs for streamed and whole replies, so the profile must say `always` for
+    streaming. A login passes its project in its base URL as `?project=ID`; it is sent in the body.
     """
 
     headers: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._older = _BUDGET_MODEL.search(target.model)
-        self._form = CodeAssistEncoder(signed=self._older is None)
+        self._budget_model = _BUDGET_MODEL.search(target.model)
+        self._encoder = CodeAssistEncoder(signed=self._budget_model is None)
         self._project = ""
 
     def url(self, base_url: str) -> str:
@@ -428,7 +435,7 @@ class CodeAssistDialect:
     def body(self, request: ModelRequest, stream: bool) -> bytes:  # noqa: ARG002 - the address asks for it
         profile = self._target.profile
         leading = list(takewhile(lambda message: isinstance(message, System), request.messages))
-        system = [message.wire(self._form) for message in leading if has_content(message)]
+        system = [message.wire(self._encoder) for message in leading if has_content(message)]
         inner: dict[str, Any] = {}
         if system:
             inner["systemInstruction"] = {"role": "user", "parts": join_arrays(system)}
@@ -444,13 +451,13 @@ class CodeAssistDialect:
         return msgspec.json.encode({**body, "request": inner} | profile.extra_body)
 
     def _contents(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """Neighbours of one kind as one content: all results of one reply must stand together,
-        and nothing may stand between a call and what was said with it."""
+        """Join neighbours of one role: all results of one reply must be in one content, and nothing
+        may stand between a call and the text it came with."""
         sent = [message for message in _with_tool_names(messages) if has_content(message)]
         return [
             {
                 "role": "model" if kind is Assistant else "user",
-                "parts": join_arrays([message.wire(self._form) for message in run]),
+                "parts": join_arrays([message.wire(self._encoder) for message in run]),
             }
             for kind, run in groupby(sent, type)
         ]
@@ -462,8 +469,8 @@ class CodeAssistDialect:
             config["maxOutputTokens"] = request.max_tokens
         if request.temperature is not None and profile.temperature:
             config["temperature"] = request.temperature
-        # The older models refuse a form of the reply beside tools.
-        if request.reply_schema is not None and not (tools and self._older):
+        # Older models refuse a reply schema together with tools.
+        if request.reply_schema is not None and not (tools and self._budget_model):
             config["responseMimeType"] = "application/json"
             config["responseJsonSchema"] = gemini_schema(request.reply_schema)
         if profile.reasoning:
@@ -474,19 +481,19 @@ class CodeAssistDialect:
         thinking: dict[str, Any] = {"includeThoughts": effort != "none"}
         if not effort:
             return thinking
-        if self._older is None:
+        if self._budget_model is None:
             return {**thinking, "thinkingLevel": THINKING_LEVELS.get(effort, "HIGH")}
-        least = MIN_THINKING_BUDGETS.get(self._older["kind"] or "", 0)
+        least = MIN_THINKING_BUDGETS.get(self._budget_model["kind"] or "", 0)
         budget = 0 if effort == "none" else THINKING_BUDGETS.get(effort, THINKING_BUDGETS["medium"])
         return {**thinking, "thinkingBudget": min(max(budget, least), MAX_THINKING_BUDGET)}
 
 
 def _with_tool_names(messages: Sequence[Message]) -> Sequence[Message]:
-    """A result is matched by the name of its tool; one from elsewhere may lack it."""
+    """Fill in missing tool names of results; the API matches results by name."""
     if all(message.name for message in messages if isinstance(message, ToolResult)):
         return messages
-    said = [message for message in messages if isinstance(message, Assistant)]
-    names = {call.id: call.name for message in said for call in message.calls}
+    reason = [message for message in messages if isinstance(message, Assistant)]
+    names = {call.id: call.name for message in reason for call in message.calls}
     return [
         msgspec.structs.replace(message, name=names.get(message.call_id, ""))
         if isinstance(message, ToolResult) and not message.name

@@ -1,4 +1,4 @@
-"""Encoded JSON, put together without encoding it again."""
+"""What the dialects share: encoding of JSON fragments, cache marks, effort and reply building."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,7 @@ _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def join_arrays(arrays: Iterable[msgspec.Raw]) -> msgspec.Raw:
-    """One JSON array with the elements of all."""
+    """Join JSON arrays without decoding them."""
     inner = [bytes(array)[1:-1] for array in arrays]
     return msgspec.Raw(b"[" + b",".join([part for part in inner if part]) + b"]")
 
@@ -40,26 +40,28 @@ def join_arrays(arrays: Iterable[msgspec.Raw]) -> msgspec.Raw:
 def encode_tools(
     form: Callable[[ToolSpec], dict[str, Any]], tools: tuple[ToolSpec, ...]
 ) -> msgspec.Raw:
-    """The tools as `form` writes them, encoded once for all the calls that offer them."""
+    """Encode the tools with `form`, once for all calls that offer the same tools."""
     return msgspec.Raw(msgspec.json.encode([form(spec) for spec in tools]))
 
 
 def safe_call_id(call_id: str) -> str:
-    """An id that every endpoint takes; the same for a call and its result."""
+    """Return an id that every endpoint accepts, the same for a call and its result."""
     return call_id if _SAFE_ID.fullmatch(call_id) else made_call_id("", call_id, 0)
 
 
 class IncrementalEncoder:
-    """The wire forms of a conversation that grows from request to request: what was sent before is
-    only compared, not looked up again."""
+    """Encodes a conversation that grows from request to request.
+
+    Messages that were sent before are only compared by identity, not looked up again.
+    """
 
     def __init__(self, form: WireForm) -> None:
         self._form = form
         self._messages: list[Message] = []
         self._encoded: list[msgspec.Raw] = []
 
-    def encoded(self, messages: Sequence[Message]) -> list[msgspec.Raw]:
-        """A list of the caller's own."""
+    def encode(self, messages: Sequence[Message]) -> list[msgspec.Raw]:
+        """Return the encoded messages as a new list."""
         same = len(messages) >= len(self._messages) and all(map(is_, self._messages, messages))
         if not same:
             self._messages, self._encoded = [], []
@@ -69,15 +71,15 @@ class IncrementalEncoder:
         return self._encoded[:]
 
 
-# How hard the model should think, in the words of its endpoint.
+# Reasoning effort, in the fields of the endpoint.
 
 THINKING_BUDGETS = {"minimal": 1024, "low": 4096, "medium": 8192, "high": 16384, "xhigh": 32768}
-"""Tokens of thinking for endpoints that want a number."""
+"""Thinking tokens for endpoints that take a number."""
 MIN_THINKING_BUDGET = 1024
 
 
 def effort_fields(form: ReasoningFormat, effort: str) -> dict[str, Any]:
-    """The fields of the request that ask for `effort`; none when there is nothing to ask."""
+    """Return the request fields for `effort`; none when there is nothing to request."""
     return _EFFORT_FIELDS[form](effort) if effort else {}
 
 
@@ -90,7 +92,7 @@ def _budget_fields(effort: str) -> dict[str, Any]:
 def _adaptive_fields(effort: str) -> dict[str, Any]:
     if effort == "none":
         return {}
-    # Newer models leave their thoughts out unless they are asked for.
+    # Newer models omit their thinking unless it is requested.
     return {
         "thinking": {"type": "adaptive", "display": "summarized"},
         "output_config": {"effort": "low" if effort == "minimal" else effort},
@@ -110,15 +112,14 @@ _EFFORT_FIELDS: dict[ReasoningFormat, Callable[[str], dict[str, Any]]] = {
 }
 
 
-# Prompt-cache marks: `cache_control` on the system prompt and on the last messages.
-#
-# A mark says that everything before it is worth keeping. An endpoint takes four.
+# Prompt-cache marks: `cache_control` on the system prompt and on the last messages. A mark asks the
+# endpoint to cache everything before it; an endpoint accepts four.
 
 MAX_CACHE_MARKS = 4
 
 
 def cache_ttl_of(target: Target) -> str:
-    """How long marked prefixes are kept, or empty when nothing is to be marked."""
+    """Return the lifetime of marked prefixes; empty when nothing is marked."""
     return target.cache_ttl if target.profile.cache_marks else ""
 
 
@@ -127,7 +128,7 @@ def cache_control(mark: str) -> dict[str, str]:
 
 
 def has_content(message: Message) -> bool:
-    """Whether there is a block that can carry a mark; a thought cannot."""
+    """Return whether the message has a block that can carry a mark. Thinking cannot."""
     match message:
         case System():
             return bool(message.text.strip())
@@ -140,27 +141,27 @@ def has_content(message: Message) -> bool:
 
 
 def last_positions(can_carry: Sequence[bool], slots: int) -> set[int]:
-    """The positions of the last `slots` places that can carry a mark."""
+    """Return the positions of the last `slots` true values."""
     places = [position for position, can in enumerate(can_carry) if can]
     return set(places[-slots:]) if slots else set()
 
 
-# What the replies of all wires have in common.
+# Replies.
 
 _FINISH_WORDS = {
     "stop": "stop end_turn stop_sequence eos eos_token end complete",
     "tool_calls": "tool_calls tool_call tool_use function_call",
-    # `pause_turn`: the endpoint stopped half-way and would go on if it were asked to.
+    # `pause_turn`: the endpoint stopped midway and would continue on request.
     "length": "length max_tokens max_output_tokens max_completion_tokens model_length"
     " model_context_window_exceeded pause_turn",
     "content_filter": "content_filter refusal safety sensitive recitation",
 }
 FINISH_REASONS = {word: reason for reason, words in _FINISH_WORDS.items() for word in words.split()}
-"""Why a reply ended: what endpoints say, and what it is called here."""
+"""Finish reasons of the endpoints, mapped to those of Hermes."""
 
 
 class ReplyBuilder:
-    """The end of reading: the parts and figures that make a `Reply`."""
+    """Collects the parts of a reply and builds the `Reply`."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -173,16 +174,16 @@ class ReplyBuilder:
     def add_call(
         self, call_id: str, name: str, arguments: str, extra: dict[str, Any] | None = None
     ) -> None:
-        """A tool call; one without an id of its own gets one, always the same."""
+        """Add a tool call. One without a unique id gets a deterministic one."""
         if not call_id or call_id in self._ids:
             call_id = made_call_id(name, arguments, len(self._ids))
         self._ids.add(call_id)
         self.add(ToolCall(call_id, name, arguments or "{}", extra))
 
-    def finished(
+    def build(
         self, finish: str | None, usage: Usage | None, cost_usd: float | None = None
     ) -> Reply:
-        """The whole reply. `finish` is None when the endpoint never said that it was done."""
+        """Return the reply. `finish` is None when the endpoint did not report the end."""
         provider = self._target.provider
         if finish is None:
             if self._parts:
@@ -192,15 +193,15 @@ class ReplyBuilder:
         if finish in ("stop", "tool_calls"):
             finish = "tool_calls" if self._ids else "stop"
         if not self._parts:
-            self._nothing(finish)
+            self._check_not_empty(finish)
         price = self._target.profile.price
         if cost_usd is None and price is not None and usage is not None:
             cost_usd = price.cost(usage)
         message = Assistant(tuple(self._parts), finish)
         return Reply(message, usage or Usage(), self._target.model, provider, cost_usd)
 
-    def _nothing(self, finish: str) -> None:
-        """A reply without any part is only in order when its length was the reason."""
+    def _check_not_empty(self, finish: str) -> None:
+        """Raise for a reply without parts, unless it was cut for its length."""
         provider = self._target.provider
         if finish == "content_filter":
             raise content_refused(provider, "the reply was filtered out")
@@ -208,17 +209,20 @@ class ReplyBuilder:
             raise ReplyInvalid(f"{provider} sent an empty reply", provider=provider)
 
 
-def content_refused(provider: str, said: str) -> ContentRefused:
-    """The model or its endpoint will not answer; `said` is how it put it."""
-    said = " ".join(said.split())
-    message = f"{provider} declined to answer" + (f": {said}" if said else "")
+def content_refused(provider: str, explanation: str) -> ContentRefused:
+    """Return the error for a refusal; `explanation` is the model's or endpoint's explanation."""
+    explanation = " ".join(explanation.split())
+    message = f"{provider} declined to answer" + (f": {explanation}" if explanation else "")
     return ContentRefused(
-        message, provider=provider, body=said, hint="rephrase the request or choose another model"
+        message,
+        provider=provider,
+        body=explanation,
+        hint="rephrase the request or choose another model",
     )
 
 
 def decode_json(decoder: "msgspec.json.Decoder[Any]", data: bytes, provider: str) -> Any:
-    """One event or body. Raises `ReplyInvalid` when it is not what the wire sends."""
+    """Decode one event or body. Raises `ReplyInvalid` when it does not have the expected form."""
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -231,11 +235,11 @@ def decode_json(decoder: "msgspec.json.Decoder[Any]", data: bytes, provider: str
 
 
 def token_count(number: float | None) -> int:
-    """A number of tokens as an endpoint wrote it, or did not."""
+    """Return a token count; 0 when the endpoint sent none."""
     return int(number or 0)
 
 
-# Thinking that a model writes into its text, between tags.
+# Thinking inside the text, between tags.
 
 _CLOSING_TAGS = {
     "<think>": "</think>",
@@ -244,93 +248,93 @@ _CLOSING_TAGS = {
 
 
 class ThinkTagSplitter:
-    """Takes a text in pieces and parts what is said from what is thought.
+    """Splits streamed text into text and thinking.
 
-    A tag may be torn over pieces. A tag in backticks is being talked about, so it stays. A block
-    that is never closed is thinking when it began a line (the reply was cut), and text when it
-    stood inside a sentence.
+    A tag may be split over fragments. A tag after a backtick is quoted and stays text. A block that
+    is never closed is thinking if it began a line (the reply was cut), and text if it began inside
+    a line.
     """
 
     def __init__(self) -> None:
-        self.said: list[str] = []
-        self.thought: list[str] = []
+        self.visible: list[str] = []
+        self.thinking: list[str] = []
         self._held = ""
-        """The end of the last piece, when it may be the beginning of a tag."""
+        """End of the last fragment that may be the start of a tag."""
         self._opening = ""
-        """The tag we are inside of."""
+        """The open tag; empty outside."""
         self._inline = False
         self._block: list[str] = []
-        """What was thought since that tag."""
+        """Thinking since that tag."""
         self._last = "\n"
-        """The last character said."""
+        """Last character of the text."""
 
     def feed(self, piece: str) -> tuple[str, str]:
-        """What `piece` adds to what is said, and to what is thought."""
+        """Return what `piece` adds to the text and to the thinking."""
         if not (self._held or self._opening) and "<" not in piece:
-            return self._say(piece), ""
+            return self._add_text(piece), ""
         text, self._held = self._held + piece, ""
-        said, thought = "", ""
+        visible, thinking = "", ""
         while text:
             if self._opening:
                 more, text = self._inside(text)
-                thought += more
+                thinking += more
             else:
                 more, text = self._outside(text)
-                said += more
-        return said, thought
+                visible += more
+        return visible, thinking
 
     def end(self) -> str:
-        """What is said after all, once no more pieces come."""
+        """Return text that was held back, after the last fragment."""
         held, self._held = self._held, ""
         if not self._opening:
-            return self._say(held)
+            return self._add_text(held)
         self._block.append(held)
         block, opening = "".join(self._block), self._opening
         self._opening = ""
         if self._inline:
-            return self._say(opening + block)
-        self.thought.append(block)
+            return self._add_text(opening + block)
+        self.thinking.append(block)
         return ""
 
     def _outside(self, text: str) -> tuple[str, str]:
-        """What is said up to the next tag, and what comes after that tag."""
+        """Return the text up to the next tag, and what follows the tag."""
         found = [(at, tag) for tag in _CLOSING_TAGS if (at := text.find(tag)) >= 0]
         if not found:
             text, self._held = _split_partial_tag(text, *_CLOSING_TAGS)
-            return self._say(text), ""
+            return self._add_text(text), ""
         at, tag = min(found)
         before = text[at - 1] if at else self._last
         if before == "`":
-            return self._say(text[: at + len(tag)]), text[at + len(tag) :]
-        said = self._say(text[:at])
+            return self._add_text(text[: at + len(tag)]), text[at + len(tag) :]
+        visible = self._add_text(text[:at])
         self._opening, self._block = tag, []
         self._inline = self._last != "\n"
-        return said, text[at + len(tag) :]
+        return visible, text[at + len(tag) :]
 
     def _inside(self, text: str) -> tuple[str, str]:
-        """What is thought up to the closing tag, and what comes after it."""
+        """Return the thinking up to the closing tag, and what follows it."""
         closing = _CLOSING_TAGS[self._opening]
-        thought, tag, rest = text.partition(closing)
+        thinking, tag, rest = text.partition(closing)
         if not tag:
-            thought, self._held = _split_partial_tag(thought, closing)
-        self._block.append(thought)
+            thinking, self._held = _split_partial_tag(thinking, closing)
+        self._block.append(thinking)
         if tag:
-            self.thought.append("".join(self._block))
+            self.thinking.append("".join(self._block))
             self._opening, self._last = "", "\n"
-            rest = rest.lstrip() if not self.said else rest
-        return thought, rest
+            rest = rest.lstrip() if not self.visible else rest
+        return thinking, rest
 
-    def _say(self, text: str) -> str:
-        if self.thought and not self.said:
-            text = text.lstrip()  # Between the thinking and the answer there is only space.
+    def _add_text(self, text: str) -> str:
+        if self.thinking and not self.visible:
+            text = text.lstrip()  # only whitespace separates the thinking from the answer
         if text:
-            self.said.append(text)
+            self.visible.append(text)
             self._last = text[-1]
         return text
 
 
 def _split_partial_tag(text: str, *tags: str) -> tuple[str, str]:
-    """`text` without its end, and the end, when that may be the beginning of a tag."""
+    """Split off the end of `text` if it may be the start of a tag."""
     at = text.rfind("<")
     if at >= 0 and any(tag.startswith(text[at:]) for tag in tags):
         return text[:at], text[at:]

@@ -1,4 +1,4 @@
-"""One call of a model over HTTP, whatever API it speaks."""
+"""One model call over HTTP: headers, stall timer, server-sent events. Dialects do the rest."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     import httpx2
 
 
-# What a wire must know of an API: where it is, how a request is written, how a reply is read.
+# What a dialect provides: the URL, the request body and a reader of the reply.
 
 
 class ReplyReader(Protocol):
-    """Reads one reply. Every method raises a `ProviderError` for what is not in order."""
+    """Reads one reply. Every method raises a `ProviderError` for an invalid one."""
 
     @property
-    def ended(self) -> bool:
-        """The endpoint has said that nothing more comes."""
+    def is_done(self) -> bool:
+        """True once the endpoint has reported the end of the reply."""
         ...
 
-    def take(self, data: bytes) -> Sequence[ModelEvent] | None:
-        """One event of a stream: the deltas in it, or None when it brings nothing new."""
+    def feed(self, data: bytes) -> Sequence[ModelEvent] | None:
+        """Take one stream event. Returns its deltas; None when it contains nothing new."""
         ...
 
-    def take_whole(self, data: bytes) -> None:
-        """A reply that was not streamed."""
+    def feed_body(self, data: bytes) -> None:
+        """Take a reply that was not streamed."""
         ...
 
     def reply(self) -> Reply:
-        """The whole reply, after the last event or the body."""
+        """Return the whole reply, after the last event or the body."""
         ...
 
 
@@ -77,15 +77,15 @@ def dialect_for(target: Target) -> Dialect:
             assert_never(target.api_mode)
 
 
-# Where a request goes and what it carries besides its body.
+# URL and headers.
 
 ANTHROPIC_OAUTH_BETA = "oauth-2025-04-20"
 _BETA_HEADER = "anthropic-beta"
-"""The header of which every part counts; any other is replaced by a later one."""
+"""The only header whose values are joined; any other is replaced by the later one."""
 
 
 def join_url(base_url: str, path: str) -> str:
-    """`path` under `base_url`, whose query stays at the end."""
+    """Append `path` to `base_url`; a query stays at the end."""
     base, mark, query = base_url.partition("?")
     return f"{base.rstrip('/')}{path}{mark}{query}"
 
@@ -93,7 +93,7 @@ def join_url(base_url: str, path: str) -> str:
 def request_headers(
     target: Target, credential: Credential | None, own: Mapping[str, str], stream: bool
 ) -> dict[str, str]:
-    """All headers but an AWS signature. `own` are those of the wire."""
+    """Return all headers except an AWS signature. `own` are those of the dialect."""
     headers = {
         "content-type": "application/json",
         "accept": "text/event-stream" if stream else "application/json",
@@ -114,7 +114,7 @@ def _authorization(target: Target, credential: Credential) -> dict[str, str]:
     if not secret:
         return {}
     if not (secret.isascii() and secret.isprintable()):
-        # The HTTP library would refuse it too, but show it in its complaint.
+        # The HTTP library refuses it too, but would show it in its error.
         raise CredentialRefused(
             f"the key for {target.provider} contains characters that no key has",
             provider=target.provider,
@@ -136,43 +136,43 @@ def _merge_headers(headers: dict[str, str], more: Mapping[str, str]) -> None:
         headers[name] = value
 
 
-# How long a call may take, and how long it may bring nothing new.
+# Time limits of a call.
 
 
 class StallTimer:
     """Raises `StreamStalled` in the task that waits for a reply which takes too long.
 
-    There is one timer for the whole call, not one for each chunk: when it fires, it looks whether
-    time is really up. While the consumer of the reply is busy with its own work (between `pause`
-    and `resume`) the clock stands still, and nothing is ever raised there.
+    One timer serves the whole call instead of one per chunk: when it fires, it checks whether the
+    time is really up. Between `pause` and `resume` the consumer works on its own: that time does
+    not count, and nothing is raised there.
     """
 
-    def __init__(self, provider: str, whole: float, stale: float) -> None:
-        """`whole` seconds for everything, `stale` seconds without anything new."""
-        self._provider, self._whole, self._stale = provider, whole, stale
+    def __init__(self, provider: str, total: float, stale: float) -> None:
+        """Allow `total` seconds for the call and `stale` seconds without progress."""
+        self._provider, self._total, self._stale = provider, total, stale
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[object] | None = None
-        """Whoever waits for us; None while we wait for him."""
+        """The task that waits for the reply; None while the consumer works."""
         self._cancelling = 0
-        self._complaint = ""
+        self._message = ""
 
     def __enter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
         self._stopped_at = self._loop.time()
-        self._end = self._stopped_at + self._whole
+        self._end = self._stopped_at + self._total
         self.resume()
         return self
 
-    def news(self) -> None:
-        """Something new has come."""
-        self._news_at = self._loop.time()
+    def progress(self) -> None:
+        """Note that something new has arrived."""
+        self._progress_at = self._loop.time()
 
     def pause(self) -> None:
         self._task = None
         self._stopped_at = self._loop.time()
 
     def resume(self) -> None:
-        now = self._news_at = self._loop.time()
+        now = self._progress_at = self._loop.time()
         self._end += now - self._stopped_at
         self._task = asyncio.current_task()
         self._cancelling = self._task.cancelling() if self._task else 0
@@ -180,7 +180,7 @@ class StallTimer:
             self._timer = self._loop.call_at(self._due(), self._fire)
 
     def _due(self) -> float:
-        return min(self._end, self._news_at + self._stale)
+        return min(self._end, self._progress_at + self._stale)
 
     def _fire(self) -> None:
         self._timer = None
@@ -190,8 +190,8 @@ class StallTimer:
             self._timer = self._loop.call_at(due, self._fire)
             return
         late = self._loop.time() >= self._end
-        self._complaint = (
-            f"{self._provider} did not finish its reply within {self._whole:g} s"
+        self._message = (
+            f"{self._provider} did not finish its reply within {self._total:g} s"
             if late
             else f"{self._provider} sent nothing new for {self._stale:g} s"
         )
@@ -205,21 +205,20 @@ class StallTimer:
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if not self._complaint or self._task is None:
+        if not self._message or self._task is None:
             return
         ours = self._task.uncancel() <= self._cancelling
         if ours and kind is not None and issubclass(kind, asyncio.CancelledError):
             hint = "try again; `timeouts` in config.yaml holds the limits"
-            raise StreamStalled(self._complaint, provider=self._provider, hint=hint) from error
+            raise StreamStalled(self._message, provider=self._provider, hint=hint) from error
 
 
-# Server-sent events out of a byte stream.
-#
-# Only the data of an event is kept: on all three wires the JSON itself says what it is.
+# Server-sent events. Only the data of an event is kept: in all dialects the JSON states its own
+# type.
 
 
 class SseSplitter:
-    """Takes chunks, whose borders mean nothing, and gives the data of each whole event.
+    """Splits chunks of any size into the data of complete events.
 
     Comments and events without data are dropped.
     """
@@ -228,7 +227,7 @@ class SseSplitter:
         self._rest: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The data of every event that `chunk` completes."""
+        """Return the data of every event that `chunk` completes."""
         if self._rest:
             self._rest.append(chunk)
             if b"\n" not in chunk:
@@ -241,7 +240,7 @@ class SseSplitter:
         return [data for block in blocks if (data := _event_data(block))]
 
     def end(self) -> bytes:
-        """What is left at the end of the stream, as it came."""
+        """Return the unprocessed rest at the end of the stream."""
         return b"".join(self._rest)
 
 
@@ -250,7 +249,7 @@ def looks_like_sse(body: bytes) -> bool:
 
 
 def split_sse(body: bytes) -> list[bytes]:
-    """The data of the events in a whole body; the last one may lack its blank line."""
+    """Return the data of all events in a body; the last one may lack its blank line."""
     return SseSplitter().feed(body + b"\n\n")
 
 
@@ -268,9 +267,9 @@ DRAIN_SECONDS = 0.2
 
 
 class WireModel:
-    """A `Model` behind an endpoint. The client is shared and kept open by its owner.
+    """A `Model` behind an HTTP endpoint. The owner of the shared client closes it.
 
-    `credential` is what is sent; without one the first of the target is.
+    Without `credential` the first one of the target is sent.
     """
 
     def __init__(
@@ -296,23 +295,23 @@ class WireModel:
         streamed = request.stream if mode == "both" else mode == "always"
         reader, limits = self._dialect.reader(), self._target.timeouts
         stale = limits.stale if streamed else limits.request
-        with StallTimer(self.provider, limits.request, stale) as watch:
+        with StallTimer(self.provider, limits.request, stale) as timer:
             try:
-                async with self._sending(request, streamed) as response:
+                async with self._open_stream(request, streamed) as response:
                     if response.status_code >= 300:
                         body = await response.aread()
                         raise refused(self.provider, response, body, secret=self._secret)
-                    async with aclosing(_read_deltas(response, reader, watch)) as deltas:
+                    async with aclosing(_read_deltas(response, reader, timer)) as deltas:
                         async for delta in deltas:
                             if request.stream:
-                                watch.pause()
+                                timer.pause()
                                 yield delta
-                                watch.resume()
+                                timer.resume()
             except http_errors() as error:
                 raise unreachable(self.provider, self._url, error) from error
         yield reader.reply()
 
-    def _sending(
+    def _open_stream(
         self, request: ModelRequest, streamed: bool
     ) -> "AbstractAsyncContextManager[httpx2.Response]":
         target, limits = self._target, self._target.timeouts
@@ -330,7 +329,7 @@ class WireModel:
             headers = sign_request(
                 "POST", self._url, headers, body, region=target.region, credential=self._credential
             )
-        # Waiting for a free connection counts towards the whole call, not towards its silences.
+        # Waiting for a free connection counts toward the whole call, not toward its silence.
         silence = limits.read if streamed else limits.silence
         timeout = (limits.connect, silence, silence, limits.request)
         return self._client.stream(
@@ -349,32 +348,32 @@ class WireModel:
 
 @lru_cache(maxsize=64)
 def _parse_url(url: str) -> "httpx2.URL":
-    """As the client takes it; reading one takes long, and few are ever sent to."""
+    """Parse a URL for the client; cached, because parsing is slow and there are few URLs."""
     import httpx2  # slow to load, so importing this module must not load it
 
     return httpx2.URL(url)
 
 
 async def _read_deltas(
-    response: "httpx2.Response", reader: ReplyReader, watch: StallTimer
+    response: "httpx2.Response", reader: ReplyReader, timer: StallTimer
 ) -> AsyncGenerator[ModelEvent, None]:
-    """What `response` brings, as it comes. What kind of body it is, it says itself."""
+    """Yield the deltas of `response` as they arrive; its content type says how to read it."""
     if response.headers.get("content-type", "").startswith("application/json"):
         _feed_body(await response.aread(), reader)
         return
-    # A layer less for each chunk when there is nothing to unpack.
+    # Raw bytes save one layer per chunk when there is nothing to decompress.
     packed = "content-encoding" in response.headers
     splitter = SseSplitter()
     async with aclosing(response.aiter_bytes() if packed else response.aiter_raw()) as chunks:
         async for chunk in chunks:
             for data in splitter.feed(chunk):
-                deltas = reader.take(data)
+                deltas = reader.feed(data)
                 if deltas is None:
                     continue
-                watch.news()
+                timer.progress()
                 for delta in deltas:
                     yield delta
-            if reader.ended:
+            if reader.is_done:
                 await _drain(chunks)
                 return
     if rest := splitter.end().strip():
@@ -382,17 +381,19 @@ async def _read_deltas(
 
 
 def _feed_body(body: bytes, reader: ReplyReader) -> None:
-    """A reply in one piece, be it one object or all the events at once."""
+    """Read a reply in one piece: one object, or all events at once."""
     if not looks_like_sse(body):
-        reader.take_whole(body)
+        reader.feed_body(body)
         return
     for data in split_sse(body):
-        reader.take(data)
+        reader.feed(data)
 
 
 async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
-    """Read to the end of the body, so that the connection can be used again. A server that keeps
-    the stream open after its last word is not waited for."""
+    """Read to the end of the body, so that the connection can be reused.
+
+    A server that keeps the stream open after its last event is not waited for.
+    """
     with suppress(TimeoutError):
         async with asyncio.timeout(DRAIN_SECONDS):
             async for _ in chunks:

@@ -1,3 +1,5 @@
+"""The OpenAI responses API, also of the Codex service: requests and replies."""
+
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, ClassVar, assert_never
@@ -32,13 +34,13 @@ from hermes.providers.wire.codec import (
 )
 from hermes.providers.wire.model import join_url
 
-# Messages and tools as the responses wire writes them: a message becomes a list of items.
+# Encoding: a message becomes a list of items.
 
 Item = dict[str, Any]
 
 
 class ResponsesEncoder(msgspec.Struct, frozen=True):
-    """A wire form (see `core.messages.WireForm`); an empty list stands for nothing to send."""
+    """Encodes one message (see `core.messages.WireForm`); an empty list means nothing to send."""
 
     developer_role: bool = False
 
@@ -51,7 +53,7 @@ class ResponsesEncoder(msgspec.Struct, frozen=True):
                 return _user_items(message)
             case Assistant():
                 items = [item for part in message.parts for item in _assistant_items(part)]
-                # Thinking must be followed by what came of it.
+                # The API refuses reasoning that is not followed by an item.
                 return items if any(item.get("type") != "reasoning" for item in items) else []
             case ToolResult():
                 call_id = safe_call_id(message.call_id)
@@ -62,7 +64,7 @@ class ResponsesEncoder(msgspec.Struct, frozen=True):
 
 
 def encode_tool(spec: ToolSpec) -> Item:
-    # Without `strict: false` every argument would become a required one.
+    # Without `strict: false` the API makes every argument required.
     function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
     return {"type": "function", **function, "strict": False}
 
@@ -100,11 +102,11 @@ def _assistant_items(part: AssistantPart) -> list[Item]:
 
 
 def _is_self_contained(item: Item) -> bool:
-    """An item without its content is only a reference to one that the endpoint did not store."""
+    """Return False for an item without content: it only refers to one that was not stored."""
     return bool(item.get("encrypted_content") or item.get("content"))
 
 
-# A reply of the responses API, read from its events or from one body.
+# Replies, from events or from one body.
 
 Number = float | None
 
@@ -153,7 +155,7 @@ class ResponsesEvent(msgspec.Struct):
 
 
 class _OutputItem:
-    """An output item; its last word is `item`, and until then there are the pieces."""
+    """An output item: `item` once it is complete, the fragments until then."""
 
     def __init__(self, item: dict[str, Any]) -> None:
         self.item = item
@@ -162,13 +164,13 @@ class _OutputItem:
         self.done = False
 
     def finish(self, draft: ReplyBuilder) -> str:
-        """Adds the item to the reply and gives the refusal in it."""
+        """Add the item to the reply and return the refusal in it."""
         grown = "".join(self.pieces)
         kind = self.item.get("type")
         if kind == "message":
             content = self.item.get("content") or ()
-            said = "".join([part.get("text") or "" for part in content])
-            if text := said or grown:
+            text = "".join([part.get("text") or "" for part in content])
+            if text := text or grown:
                 draft.add(Text(text))
             return "".join([part.get("refusal") or "" for part in content])
         if kind == "reasoning":
@@ -188,28 +190,28 @@ class ResponsesReader:
         self._refusal = ""
         self._finish: str | None = None
         self._usage: ResponsesUsage | None = None
-        self.ended = False
+        self.is_done = False
 
-    def take(self, data: bytes) -> Sequence[ModelEvent] | None:
+    def feed(self, data: bytes) -> Sequence[ModelEvent] | None:
         if data == b"[DONE]":
             return ()
         event: ResponsesEvent = decode_json(_event_decoder, data, self._target.provider)
         kind, delta = event.type, event.delta
         if delta and isinstance(delta, str):
-            return self._take_delta(kind, delta, event)
+            return self._feed_delta(kind, delta, event)
         if event.item is not None:
-            return self._take_item(kind, event.item, event)
+            return self._feed_item(kind, event.item, event)
         if kind == "error":
-            told = {"code": event.code, "message": event.message}
-            raise failed_in_stream(self._target.provider, event.error or told)
+            error = {"code": event.code, "message": event.message}
+            raise failed_in_stream(self._target.provider, event.error or error)
         if kind in _END_EVENTS and event.response is not None:
             self._end(event.response, kind.removeprefix("response."))
         return None if kind == "keepalive" else ()
 
-    def take_whole(self, data: bytes) -> None:
+    def feed_body(self, data: bytes) -> None:
         response: ResponseBody = decode_json(_response_decoder, data, self._target.provider)
-        unsaid = "" if response.output is None else "completed"
-        self._end(response, response.status or unsaid)
+        default_status = "" if response.output is None else "completed"
+        self._end(response, response.status or default_status)
 
     def reply(self) -> Reply:
         draft = ReplyBuilder(self._target)
@@ -218,22 +220,22 @@ class ResponsesReader:
             raise content_refused(self._target.provider, refusal)
         cost = self._usage.cost if self._usage else None
         cost_usd = float(cost) if isinstance(cost, int | float) else None
-        return draft.finished(self._finish, _to_usage(self._usage), cost_usd)
+        return draft.build(self._finish, _to_usage(self._usage), cost_usd)
 
-    def _take_delta(self, kind: str, delta: str, event: ResponsesEvent) -> Sequence[ModelEvent]:
+    def _feed_delta(self, kind: str, delta: str, event: ResponsesEvent) -> Sequence[ModelEvent]:
         if kind == "response.output_text.delta":
             self._item_of(event, "message").pieces.append(delta)
             return (TextDelta(delta),)
         if kind == "response.function_call_arguments.delta":
             self._item_of(event, "function_call").pieces.append(delta)
         elif kind in _REASONING_EVENTS:
-            return (ReasoningDelta(self._thought(delta, event)),)
+            return (ReasoningDelta(self._feed_reasoning(delta, event)),)
         elif kind == "response.refusal.delta":
             self._refusal += delta
         return ()
 
-    def _thought(self, delta: str, event: ResponsesEvent) -> str:
-        """Summaries come in parts, which are paragraphs."""
+    def _feed_reasoning(self, delta: str, event: ResponsesEvent) -> str:
+        """Add a reasoning delta. Parts of a summary are paragraphs."""
         item = self._item_of(event, "reasoning")
         number = event.summary_index or 0
         if number > item.summaries:
@@ -242,7 +244,7 @@ class ResponsesReader:
         item.pieces.append(delta)
         return delta
 
-    def _take_item(
+    def _feed_item(
         self, kind: str, item: dict[str, Any], event: ResponsesEvent
     ) -> Sequence[ModelEvent]:
         if kind == "response.output_item.added":
@@ -253,23 +255,23 @@ class ResponsesReader:
         return ()
 
     def _item_of(self, event: ResponsesEvent, kind: str) -> _OutputItem:
-        """The item an event is about. Some servers never announce it."""
+        """Return the item of an event. Some servers never announce it."""
         item = self._places.get(_item_key(event))
         if item is None or (item.done and item.item.get("type") != kind):
             return self._begin({"type": kind}, event)
         return item
 
     def _begin(self, item: dict[str, Any], event: ResponsesEvent) -> _OutputItem:
-        begun = self._places[_item_key(event)] = _OutputItem(item)
-        self._items.append(begun)
-        return begun
+        output_item = self._places[_item_key(event)] = _OutputItem(item)
+        self._items.append(output_item)
+        return output_item
 
     def _end(self, response: ResponseBody, status: str) -> None:
-        self.ended = True
+        self.is_done = True
         self._usage = response.usage or self._usage
         if response.error or status in ("failed", "cancelled"):
-            told = response.error or {"message": f"the reply was {status}"}
-            raise failed_in_stream(self._target.provider, told)
+            error = response.error or {"message": f"the reply was {status}"}
+            raise failed_in_stream(self._target.provider, error)
         if not self._items:
             for item in response.output or ():
                 self._items.append(_OutputItem(item))
@@ -317,10 +319,10 @@ _event_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ResponsesEvent)
 _response_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(ResponseBody)
 
 
-# Requests of the OpenAI responses API, and of the Codex service that speaks it too.
+# Requests of the OpenAI responses API and of the Codex service.
 
 DEFAULT_INSTRUCTIONS = "You are a helpful assistant."
-"""For services that insist on instructions."""
+"""For services that require instructions."""
 
 
 class ResponsesDialect:
@@ -328,7 +330,7 @@ class ResponsesDialect:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._growing = IncrementalEncoder(ResponsesEncoder(target.profile.developer_role))
+        self._incremental = IncrementalEncoder(ResponsesEncoder(target.profile.developer_role))
 
     def url(self, base_url: str) -> str:
         return join_url(base_url, "/responses")
@@ -337,17 +339,17 @@ class ResponsesDialect:
         return ResponsesReader(self._target)
 
     def body(self, request: ModelRequest, stream: bool) -> bytes:
-        """Nothing is stored at the endpoint, so thinking comes and goes in encrypted form."""
+        """Encode the request. Nothing is stored at the endpoint, so reasoning is sent encrypted."""
         profile, effort = self._target.profile, request.reasoning_effort
         leading = list(takewhile(lambda message: isinstance(message, System), request.messages))
         rest = request.messages[len(leading) :]
         body: dict[str, Any] = {"model": self._target.model, "store": False}
-        if profile.reasoning:  # a model that does not think refuses to be asked for thoughts
+        if profile.reasoning:  # a model without reasoning refuses this field
             body["include"] = ["reasoning.encrypted_content"]
         instructions = "\n\n".join(message.text.strip() for message in leading)
         if instructions or profile.streaming == "always":
             body["instructions"] = instructions or DEFAULT_INSTRUCTIONS
-        body["input"] = join_arrays(self._growing.encoded(rest))
+        body["input"] = join_arrays(self._incremental.encode(rest))
         if request.tools and profile.tools:
             body["tools"] = encode_tools(encode_tool, request.tools)
         if request.max_tokens is not None and profile.max_tokens_field:

@@ -73,7 +73,7 @@ async def test_a_program_that_died_between_two_calls_is_not_noticed(stage: Stage
     await ask(model)
     os.kill(stage.starts[0]["pid"], 9)
     agent = await stage.agents.ready()
-    await until(lambda: agent.ended)
+    await until(lambda: agent.is_ending)
     _, reply = await ask(model)
     assert reply.message.text == "a"
     assert len(stage.starts) == 2

@@ -86,8 +86,8 @@ async def test_without_the_client_the_token_is_used_while_it_lasts(bench: Bench)
         place, PROVIDER, refused="ya29.0"
     )
     assert (tokens.access_token, tokens.refresh_token) == ("ya29.0", "")
-    assert "run `gemini` once" in place.remedy
-    assert "HERMES_GEMINI_CLIENT_ID and HERMES_GEMINI_CLIENT_SECRET" in place.remedy
+    assert "run `gemini` once" in place.login_hint
+    assert "HERMES_GEMINI_CLIENT_ID and HERMES_GEMINI_CLIENT_SECRET" in place.login_hint
 
 
 async def test_a_login_of_another_client_is_said_to_be_one_until_gemini_renews_it(

@@ -33,7 +33,7 @@ def code_assist(google: GoogleServer) -> Endpoint:
 
 async def test_a_named_project_needs_no_question(bench: Bench, google: GoogleServer) -> None:
     exchange = CodeAssistExchange(bench.client, bench.clock, " my project ")
-    got = await exchange.short_lived(code_assist(google), LOGIN)
+    got = await exchange.exchange(code_assist(google), LOGIN)
     assert got.base_url == f"{google.url}/v1internal?project=my+project"
     assert (got.id, got.secret) == (LOGIN.id, LOGIN.secret)
     assert google.loaded == []
@@ -46,9 +46,9 @@ async def test_the_project_of_a_login_is_asked_for_once_for_each_token(
     google.account = {"cloudaicompanionProject": held}
     exchange, endpoint = CodeAssistExchange(bench.client, bench.clock), code_assist(google)
     for _ in range(2):
-        got = await exchange.short_lived(endpoint, LOGIN)
+        got = await exchange.exchange(endpoint, LOGIN)
         assert got.base_url.endswith("?project=found-project")
-    await exchange.short_lived(endpoint, msgspec.structs.replace(LOGIN, secret="ya29.1"))
+    await exchange.exchange(endpoint, msgspec.structs.replace(LOGIN, secret="ya29.1"))
     tokens = [request.headers["authorization"] for request in google.loaded]
     assert tokens == ["Bearer ya29.0", "Bearer ya29.1"]
     assert google.loaded[0].path == "/v1internal:loadCodeAssist"
@@ -61,7 +61,7 @@ async def test_an_account_without_a_project_is_said_to_be_one(
     tiers = [{"reasonCode": "UNSUPPORTED_LOCATION", "reasonMessage": "not in\nyour\x1b place"}]
     google.account = {"allowedTiers": [{"id": "free-tier"}], "ineligibleTiers": tiers}
     with pytest.raises(CredentialRefused) as caught:
-        await CodeAssistExchange(bench.client, bench.clock).short_lived(code_assist(google), LOGIN)
+        await CodeAssistExchange(bench.client, bench.clock).exchange(code_assist(google), LOGIN)
     words = "Google names no project for the login of gemini-cli: not in your place"
     assert str(caught.value) == words
     assert "run `gemini` once" in caught.value.hint
@@ -75,16 +75,16 @@ async def test_a_refusal_is_told_apart(
     google.load_status = status
     google.account = {"error": {"code": status, "message": "no: ya29.0"}}
     with pytest.raises(kind) as caught:
-        await CodeAssistExchange(bench.client, bench.clock).short_lived(code_assist(google), LOGIN)
+        await CodeAssistExchange(bench.client, bench.clock).exchange(code_assist(google), LOGIN)
     assert "ya29.0" not in str(caught.value)
 
 
 async def test_a_server_that_is_not_there_is_said_so(bench: Bench, google: GoogleServer) -> None:
     endpoint = msgspec.structs.replace(code_assist(google), base_url="http://127.0.0.1:1/v1")
     with pytest.raises(Unreachable):
-        await CodeAssistExchange(bench.client, bench.clock).short_lived(endpoint, LOGIN)
+        await CodeAssistExchange(bench.client, bench.clock).exchange(endpoint, LOGIN)
 
 
 async def test_other_providers_have_no_project(bench: Bench, google: GoogleServer) -> None:
     exchange = CodeAssistExchange(bench.client, bench.clock, "my-project")
-    assert await exchange.short_lived(shop(), LOGIN) is LOGIN
+    assert await exchange.exchange(shop(), LOGIN) is LOGIN

@@ -77,7 +77,7 @@ class Scene:
     async def end(self) -> None:
         for ring in self._rings:
             await ring.close()
-        standings = self._bench.keyring(self._strategy).standings(shop())
+        standings = self._bench.keyring(self._strategy).statuses(shop())
         assert {one.credential.label: one.uses for one in standings} == self._uses
 
 

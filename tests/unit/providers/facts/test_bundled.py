@@ -83,7 +83,11 @@ def test_no_model_is_described_twice():
 )
 def test_families_know_how_their_models_think(model, thinks, form, temperature):
     family = family_of(model)
-    assert (family.thinks, family.form, family.temperature) == (thinks, form, temperature)
+    assert (family.reasoning, family.reasoning_format, family.temperature) == (
+        thinks,
+        form,
+        temperature,
+    )
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ async def test_a_damaged_file_is_fetched_again(known, cache_dir, clock, client, 
     here = await listed(known, client, server, "groq", {"id": "m", "context_window": 77})
     ModelListCache(cache_dir).path(here.base_url).write_bytes(b"{")
     later = ModelCatalog(cache_dir, {}, clock)
-    assert later.listed(here.base_url) is None
+    assert later.cached_list(here.base_url) is None
     await later.refresh(here, here.base_url, None, client)
     assert later.facts(here, here.base_url, "m").context_length == 77
 

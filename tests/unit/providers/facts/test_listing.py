@@ -77,7 +77,7 @@ def test_gemini_names_lose_their_prefix():
 def test_mistral_aliases_and_abilities():
     found = parse(answers.MISTRAL, "mistral")
     large = found["mistral-large-2512"]
-    assert large.answers_to("mistral-large-latest")
+    assert large.matches("mistral-large-latest")
     assert (large.context_length, large.images, large.tools) == (262_144, True, True)
     assert (large.reasoning, large.language, large.deprecated) == (False, True, None)
     assert (found["mistral-embed"].language, found["mistral-embed"].deprecated) == (False, True)
@@ -93,7 +93,7 @@ def test_groq_leaves_out_what_it_no_longer_serves():
 def test_xai_prices_are_in_cents():
     grok = parse(answers.XAI, "xai")["grok-4.7"]
     assert grok.price == Price(2, 6, 0.5, 2, TODAY)
-    assert (grok.images, grok.answers_to("grok-latest")) == (True, True)
+    assert (grok.images, grok.matches("grok-latest")) == (True, True)
 
 
 def test_of_several_hosts_the_dearest_price_and_the_widest_window_count():

@@ -41,14 +41,14 @@ def test_the_message_is_found_in_every_shape(body, message):
     assert read(body).message == message
 
 
-def test_types_and_codes_become_marks():
+def test_types_and_codes_become_codes():
     body = {"error": {"type": "A", "code": 7, "details": [{"reason": "B"}]}, "status": "C"}
-    assert read(body).marks == {"a", "7", "b", "c"}
+    assert read(body).codes == {"a", "7", "b", "c"}
 
 
 def test_amazon_names_the_error_in_a_header_or_with_a_namespace():
     said = read({"__type": "com.amazon#Throttled"}, {"x-amzn-errortype": "Refused:http://x/"})
-    assert said.marks == {"throttled", "refused"}
+    assert said.codes == {"throttled", "refused"}
 
 
 def test_the_status_inside_the_body_is_the_outermost_one():
@@ -58,8 +58,8 @@ def test_the_status_inside_the_body_is_the_outermost_one():
 
 
 def test_a_page_is_told_from_an_answer():
-    assert read(b"  <!doctype html>").page
-    assert not read({"message": "<b>"}).page
+    assert read(b"  <!doctype html>").is_page
+    assert not read({"message": "<b>"}).is_page
 
 
 def test_an_error_without_words_is_shown_as_it_is():

@@ -83,6 +83,6 @@ def test_no_rule_is_dead():
 def test_a_rule_for_one_provider_corrects_the_general_ones(rule):
     general = [deciding_rule(case, "custom:other") for case in CASES if deciding_rule(case) == rule]
     assert any(
-        (other.then, other.says, other.hint) != (rule.then, rule.says, rule.hint)
+        (other.error, other.message, other.hint) != (rule.error, rule.message, rule.hint)
         for other in general
     )

@@ -46,10 +46,13 @@ def test_each_credential_has_a_health_of_its_own(clock):
 async def test_five_failures_in_a_row_make_it_unwell(circuit):
     model = CircuitBreakerModel(ScriptedModel([ReplyInvalid("empty")] * FAILURE_THRESHOLD), circuit)
     for _ in range(FAILURE_THRESHOLD):
-        assert model.unwell() == ""
+        assert model.unavailable_reason() == ""
         with pytest.raises(ReplyInvalid):
             await ask(model)
-    assert model.unwell() == "testing failed several times in a row and is left alone for 30 s"
+    assert (
+        model.unavailable_reason()
+        == "testing failed several times in a row and is left alone for 30 s"
+    )
 
 
 async def test_an_answer_in_between_begins_the_count_anew(circuit):

@@ -203,8 +203,8 @@ async def test_sessions_of_one_process_share_the_day():
 
 
 def test_without_caps_nothing_is_limited():
-    assert not Wallet().purse.limited
-    assert Wallet(day=1.0).purse.limited
+    assert not Wallet().purse.is_limited
+    assert Wallet(day=1.0).purse.is_limited
 
 
 @pytest.mark.parametrize(

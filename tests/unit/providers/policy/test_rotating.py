@@ -222,7 +222,7 @@ async def test_when_all_keys_are_unwell_the_first_is_used():
     keys = Keys("A", "B", A=["fine"])
     keys.make_unwell("A", "B")
     model = keys.model()
-    assert "acme failed several times" in model.unwell()
+    assert "acme failed several times" in model.unavailable_reason()
     await ask(model)
     assert keys.pool.rests == []
 
@@ -239,4 +239,4 @@ async def test_an_unwell_key_is_used_when_the_others_rest_and_also_the_next_time
 def test_one_well_key_is_enough():
     keys = Keys("A", "B")
     keys.make_unwell("A")
-    assert keys.model().unwell() == ""
+    assert keys.model().unavailable_reason() == ""

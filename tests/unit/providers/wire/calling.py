@@ -49,13 +49,13 @@ def read(mode: str, *events: Any, **fields: Any) -> tuple[list[ModelEvent], Repl
     deltas: list[ModelEvent] = []
     for event in events:
         data = event if isinstance(event, bytes) else json.dumps(event).encode()
-        deltas += reader.take(data) or ()
+        deltas += reader.feed(data) or ()
     return deltas, reader.reply()
 
 
 def read_whole(mode: str, body: Any, **fields: Any) -> Reply:
     reader = dialect_for(target(mode, **fields)).reader()
-    reader.take_whole(json.dumps(body).encode())
+    reader.feed_body(json.dumps(body).encode())
     return reader.reply()
 
 

@@ -16,7 +16,7 @@ class Form:
 
 
 def said(growing: IncrementalEncoder, messages: tuple[User, ...]) -> list[str]:
-    return [bytes(raw).decode().strip('"') for raw in growing.encoded(messages)]
+    return [bytes(raw).decode().strip('"') for raw in growing.encode(messages)]
 
 
 def test_only_what_is_new_is_encoded():
@@ -42,5 +42,5 @@ def test_a_shorter_conversation_is_another_one():
 
 def test_what_the_caller_does_to_its_list_changes_nothing():
     growing, a = IncrementalEncoder(Form()), User.say("a")
-    growing.encoded((a,)).clear()
+    growing.encode((a,)).clear()
     assert said(growing, (a,)) == ["a"]

@@ -31,8 +31,8 @@ def test_tags_are_found_however_the_text_is_torn(data, text, said, thought):
     for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
         shown += tags.feed(text[start:end])[0]
     shown += tags.end()
-    assert shown == "".join(tags.said) == said
-    assert tags.thought == thought
+    assert shown == "".join(tags.visible) == said
+    assert tags.thinking == thought
 
 
 def test_thinking_streams_while_it_comes():
