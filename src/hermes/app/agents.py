@@ -332,7 +332,7 @@ class Making:
     async def _moved(self, old: str, new: str) -> None:
         """After a compaction: what the model saw of files is gone from its context."""
         self.auxiliary.session_id = new
-        self.workbench.bench.reads.forget()
+        self.workbench.bench.reads.forget_pages()
         self._hints.reset()
         source = self.start.request.source
         await self._room.begin(self._engine, new, self._parts.home, source, parent=old)

@@ -159,7 +159,7 @@ async def test_after_a_change_or_a_compaction_the_text_comes_again(
 ) -> None:
     (workspace / "a.txt").write_text(TEXT)
     first = await use(tool, path="a.txt")
-    reads.forget()
+    reads.forget_pages()
     assert await use(tool, path="a.txt") == first
     before = (workspace / "a.txt").stat()
     (workspace / "a.txt").write_text(TEXT.replace("line 7", "LINE 7"))

@@ -37,7 +37,7 @@ def patch_tool(
     *,
     isolated: bool = False,
 ) -> Tool:
-    writing = FileEditor(files, guard, reads, isolated=isolated)
+    editor = FileEditor(files, guard, reads, isolated=isolated)
 
     async def patch(
         call: ToolContext,
@@ -55,7 +55,7 @@ def patch_tool(
         replace_all: every place instead of the only one
         patch: *** Begin Patch … *** Update File: P / Add File / Delete File … *** End Patch, or a unified diff
         """  # noqa: E501 - a note is one line
-        plan = PatchPlan(writing, call)
+        plan = PatchPlan(editor, call)
         if mode == "patch" or (patch and not old_string):
             for section in parse_patch(normalize_argument(patch, "patch")):
                 await plan.section(section)
@@ -66,11 +66,11 @@ def patch_tool(
             )
             await plan.replace(path, old, new, replace_all=replace_all)
         changes = plan.changes()
-        await writing.save(call, changes)
+        await editor.save(call, changes)
         return await run_sized(plan.size, lambda: plan.report(changes))
 
     async def examine(arguments: dict[str, Any]) -> Concern | None:
-        return await writing.examine(changed_paths(arguments))
+        return await editor.examine(changed_paths(arguments))
 
     return Tool.from_function(
         patch, effect=Effect.WRITE, toolset="file", serial=True, examine=examine
@@ -95,7 +95,7 @@ class PlannedFile(msgspec.Struct):
     target: WriteTarget
     before: bytes | None
     after: bytes | None
-    past: str = ""
+    ignored: str = ""
     """Differences that were ignored to find the place."""
     moved_from: "PlannedFile | None" = None
 
@@ -114,8 +114,8 @@ class PlannedFile(msgspec.Struct):
 class PatchPlan:
     """The changes of one call. All are located and approved in memory before one is written."""
 
-    def __init__(self, writing: FileEditor, call: ToolContext) -> None:
-        self._writing, self._call = writing, call
+    def __init__(self, editor: FileEditor, call: ToolContext) -> None:
+        self._editor, self._call = editor, call
         self._files: dict[str, PlannedFile] = {}
 
     @property
@@ -128,8 +128,8 @@ class PatchPlan:
 
         def work() -> bytes:
             located: LocatedEdits = locate(document.text, old, new, replace_all=replace_all)
-            file.past = located.past
-            return document.edited(located.edits)
+            file.ignored = located.ignored
+            return document.apply(located.edits)
 
         file.after = await _edit_text(file, work)
 
@@ -150,21 +150,21 @@ class PatchPlan:
             document = Document(file.after or b"")
 
             def work() -> bytes:
-                edits, past = locate_hunks(document.text, section.hunks)
-                file.past = ", ".join(past)
-                return document.edited(edits)
+                edits, ignored = locate_hunks(document.text, section.hunks)
+                file.ignored = ", ".join(ignored)
+                return document.apply(edits)
 
             file.after = await _edit_text(file, work)
         if section.move_to:
             goal = await self._file(section.move_to)
             self._require_absent(goal)
-            goal.after, goal.moved_from, goal.past = file.after, file, file.past
+            goal.after, goal.moved_from, goal.ignored = file.after, file, file.ignored
             file.after = None
 
     async def _file(self, path: str) -> PlannedFile:
-        target = await self._writing.target(self._call, path)
+        target = await self._editor.target(self._call, path)
         if target.real not in self._files:
-            content = await self._writing.content(target)
+            content = await self._editor.content(target)
             self._files[target.real] = PlannedFile(target, content, content)
         return self._files[target.real]
 
@@ -240,10 +240,10 @@ def _report_file(file: PlannedFile) -> list[str]:
         head = f"moved {display_path(file.moved_from.target.path)} to {name}"
     else:
         head = f"changed {name}" if base is not None else f"created {name}"
-    past = f" (found by looking past {file.past})" if file.past else ""
+    ignored = f" (found by looking past {file.ignored})" if file.ignored else ""
     diff = unified_diff(base, after) if base is not None else ""
     problem = new_syntax_problem(file.target.real, base, after)
-    return [head + past, diff, f"[syntax error: {problem}]" if problem else ""]
+    return [head + ignored, diff, f"[syntax error: {problem}]" if problem else ""]
 
 
 def make(deps: ToolDeps) -> Tool:

@@ -57,9 +57,9 @@ def read_file_tool(
                 f"the limit is {max_chars}",
                 hint=f"read fewer lines at once, for example offset={offset}, limit={lines}",
             )
-        reads.saw(real, info)
+        reads.record(real, info)
         result = "\n".join([text, *_notes(page, offset)]) if text else _empty_note(page, offset)
-        if reads.repeats(ReadPage(real, offset, limit), result):
+        if reads.is_repeat(ReadPage(real, offset, limit), result):
             last = offset + len(page.lines) - 1
             return f"[unchanged since you read it (lines {offset}-{last}); read again to see it]"
         return result

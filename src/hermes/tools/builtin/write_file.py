@@ -31,25 +31,27 @@ def write_file_tool(
     *,
     isolated: bool = False,
 ) -> Tool:
-    writing = FileEditor(files, guard, reads, isolated=isolated)
+    editor = FileEditor(files, guard, reads, isolated=isolated)
 
     async def write_file(call: ToolContext, path: str, content: str) -> str:
         """Write a whole file; missing folders are made, an existing file is replaced."""
         normalize_argument(content, "content")
-        target = await writing.target(call, path)
-        old = await writing.content(target)
-        data, kept = _match_encoding(old, content)
-        warning = _stale_warning(writing, target)
-        await writing.save(call, [FileChange(target, old, data)])
+        target = await editor.target(call, path)
+        old = await editor.content(target)
+        data, note = _match_encoding(old, content)
+        warning = _stale_warning(editor, target)
+        await editor.save(call, [FileChange(target, old, data)])
         problem = await run_sized(len(data), lambda: new_syntax_problem(target.real, old, data))
         done = "replaced" if target.exists else "created"
         lines = data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
-        said = f"{done} {display_path(path)}: {plural(len(data), 'byte')}, {plural(lines, 'line')}"
+        summary = (
+            f"{done} {display_path(path)}: {plural(len(data), 'byte')}, {plural(lines, 'line')}"
+        )
         checked = f"[syntax error: {problem}]" if problem else ""
-        return "\n".join(filter(None, [warning, said + kept, checked]))
+        return "\n".join(filter(None, [warning, summary + note, checked]))
 
     async def examine(arguments: dict[str, Any]) -> Concern | None:
-        return await writing.examine([str(arguments.get("path", ""))])
+        return await editor.examine([str(arguments.get("path", ""))])
 
     return Tool.from_function(
         write_file, effect=Effect.WRITE, toolset="file", serial=True, examine=examine
@@ -68,19 +70,19 @@ def _match_encoding(old: bytes | None, content: str) -> tuple[bytes, str]:
     if document.crlf and "\n" in content and "\r" not in content:
         content = content.replace("\n", "\r\n")
         kept.append("CRLF line ends")
-    marked = document.marked and not content.startswith("\ufeff")
-    if marked:
+    has_bom = document.has_bom and not content.startswith("\ufeff")
+    if has_bom:
         kept.append("byte order mark")
-    return encode_text(content, marked=marked), f" ({' and '.join(kept)} kept)" if kept else ""
+    return encode_text(content, has_bom=has_bom), f" ({' and '.join(kept)} kept)" if kept else ""
 
 
-def _stale_warning(writing: FileEditor, target: WriteTarget) -> str:
+def _stale_warning(editor: FileEditor, target: WriteTarget) -> str:
     if target.stale:
         return (
             f"warning: {display_path(target.path)} had been changed since you last saw it; "
             "those changes are overwritten"
         )
-    if writing.unseen(target):
+    if editor.is_unread(target):
         return f"note: {display_path(target.path)} existed and you had not read it"
     return ""
 

@@ -1,7 +1,7 @@
-"""What stands against something a running script is about to do.
+"""Launching a script, talking to its runner, and judging its effects.
 
-The same rules as for the tools: a command line is examined as the terminal's, a path as that of a
-file tool.
+Effects follow the rules of the tools: a command is examined like one of `terminal`, a path like one
+of the file tools.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from hermes.security.paths import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDE
 from hermes.terminal import Running, Shell
 
 SHELL = ("/bin/sh", "-c")
-"""How Python starts a command line: what follows is judged as one."""
+"""How Python starts a shell command; the next word is examined as the command."""
 
 Effect = dict[str, Any]
 
 
 def protected_places(guard: Guard) -> list[str]:
-    """Where a script must ask also inside of the workspace, and before it reads."""
+    """Return the paths that a script must ask about, even to read them in the workspace."""
     in_home = [str(guard.home / name) for name in (*CREDENTIAL_STORES, *STARTUP_FILES)]
     return [*map(str, guard.own), *in_home, *SYSTEM_CREDENTIALS]
 
 
 def effect_concern(effect: Effect, guard: Guard) -> Concern | None:
-    """None when it may happen."""
+    """Return why an effect needs approval, or None."""
     judge = _JUDGES.get(str(effect.get("effect")))
     if judge is None:
         return Concern("unknown effect", str(effect.get("effect")), "it cannot be judged")
@@ -49,7 +49,7 @@ def effect_concern(effect: Effect, guard: Guard) -> Concern | None:
 
 
 def _printable(text: str) -> str:
-    """Names of files may hold bytes that are no text; people and events need text."""
+    """Escape bytes of file names that are not UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
@@ -113,18 +113,16 @@ _JUDGES: dict[str, Callable[[Effect, Guard], Concern | None]] = {
 }
 
 
-# The module `hermes_tools` of a script: a function for each tool it may call.
-
 CALLABLE = (
     "web_search", "web_extract", "read_file", "write_file", "search_files", "patch", "terminal",
 )  # fmt: skip
-"""The tools a script may call, where the session has them."""
+"""Tools that scripts may call, if the session has them."""
 SERIAL_TOOLS = frozenset({"write_file", "patch", "terminal"})
-"""Those that run one at a time, also when threads of the script call them at once."""
+"""Tools that run one at a time, even when threads of the script call them in parallel."""
 OMITTED_PARAMETERS = {
     "terminal": frozenset({"background", "notify_on_complete", "watch_patterns", "pty"}),
 }
-"""Parameters that make no sense in a script: its commands run in the foreground."""
+"""Parameters that scripts do not have: their commands run in the foreground."""
 PYTHON_TYPES = {
     "string": "str",
     "integer": "int",
@@ -136,13 +134,13 @@ PYTHON_TYPES = {
 
 
 def callable_specs(specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """Those of the tools that a script may call, as it may call them."""
+    """Return the specs of the tools that a script may call, without omitted parameters."""
     known = {spec.name: spec for spec in specs}
     return tuple(_omit_parameters(known[name]) for name in CALLABLE if name in known)
 
 
 def stub_source(client: str, specs: Iterable[ToolSpec]) -> str:
-    """The source of `hermes_tools`: what talks with us, then the functions."""
+    """Return the source of the module `hermes_tools`: the client, then a function per tool."""
     return "\n\n".join([client.rstrip(), *map(_stub_function, specs)]) + "\n"
 
 
@@ -180,15 +178,13 @@ def _python_type(schema: dict[str, Any]) -> str:
     return PYTHON_TYPES.get(kind, "object") if isinstance(kind, str) else "object"
 
 
-# How a script gets to where the shell is, and which Python runs it there.
-
 Mode = Literal["project", "strict"]
 
 STDOUT_LIMIT = 50_000
 STDERR_LIMIT = 10_000
-"""Bytes of each that are kept."""
+"""Bytes of each stream that are kept."""
 TOO_OLD_EXIT = 97
-"""What the Python over there ends with when it cannot run our part."""
+"""Exit code of a remote Python that is too old for the runner."""
 NOT_FOUND_EXIT = 127
 
 PROJECT_PYTHONS = (
@@ -198,8 +194,8 @@ PROJECT_PYTHONS = (
 )
 PLAIN_PYTHONS = ("python3", "python")
 
-# The source comes over standard input, so that it meets no limit on a command line. `-I` keeps the
-# files of the project from standing in for modules of the standard library.
+# The source is sent over standard input, because command lines are limited in length. `-I` prevents
+# files of the project from shadowing modules of the standard library.
 START_COMMAND = """\
 for python in {pythons}; do
   command -v "$python" >/dev/null 2>&1 || continue
@@ -220,20 +216,20 @@ names["main"](setup, dict(os.environ))"""
 
 
 class ScriptLaunch(msgspec.Struct, frozen=True):
-    """All that is needed to run one script."""
+    """A command and its input that run one script."""
 
     command: str
-    """For the shell."""
+    """The shell command."""
     setup: bytes
-    """The first line it reads."""
+    """The first line of its input, as JSON."""
     mark: bytes
-    """What its messages begin with."""
+    """The prefix of its messages."""
 
 
 def prepare_launch(
     code: str, specs: Sequence[ToolSpec], guard: Guard, mode: Mode, python: str, let: Sequence[str]
 ) -> ScriptLaunch:
-    """`let` are the variables given although their names look secret."""
+    """Prepare a run. `let` are variables to pass on although their names look like secrets."""
     mark = f"\x1e{secrets.token_hex(8)} "
     client = _remote_source("client.py")
     setup: dict[str, Any] = {
@@ -271,21 +267,19 @@ def _remote_source(name: str) -> str:
     return resources.files("hermes.tools.code.remote").joinpath(name).read_text("utf-8")
 
 
-# One run of a script: the talk with its runner, its time, and its certain end.
-
 STOP_GRACE = 5.0
 """Seconds between SIGTERM and SIGKILL when the time is up."""
 STOP_WAIT = 5.0
-"""Seconds after that until we stop waiting to be told of the end."""
+"""Seconds after that to wait for the report of the runner."""
 MAX_NOISE_CHARS = 2_000
-"""Characters kept of what is not ours: messages of a shell, or of a Python that cannot start."""
+"""For other output: messages of the shell, or of a Python that cannot start."""
 
 AnswerRequest = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 class ScriptOutcome(msgspec.Struct, frozen=True):
     code: int | None
-    """As Python's `returncode`; None when it is not known."""
+    """Like `Popen.returncode`; None when it is not known."""
     stdout: str
     stderr: str
     seconds: float
@@ -293,7 +287,7 @@ class ScriptOutcome(msgspec.Struct, frozen=True):
 
 
 class ScriptRun:
-    """`show` is given what the script prints, as it comes."""
+    """One run of a script. `show` gets what the script prints, as it arrives."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
@@ -310,9 +304,9 @@ class ScriptRun:
     async def run(
         self, shell: Shell, launch: ScriptLaunch, seconds: float, answer: AnswerRequest
     ) -> ScriptOutcome:
-        """`answer` is given what the script asks for.
+        """Run the script; `answer` handles its requests.
 
-        Everything the script started is gone when this returns, or raises.
+        Every process that the script started has ended when this returns or raises.
         """
         self._mark, self._answer = launch.mark, answer
         loop = asyncio.get_running_loop()
@@ -322,32 +316,32 @@ class ScriptRun:
         ended: dict[str, Any] | None = None
         timed_out = False
         try:
-            # One that has ended already takes no input; its exit code says why.
+            # A process that has ended takes no input; its exit code says why.
             with contextlib.suppress(ToolError):
                 await running.write(launch.setup)
             try:
-                ended = await self._in_time(running, seconds)
+                ended = await self._handle_with_timeout(running, seconds)
             except TimeoutError:
                 timed_out = True
-                ended = await self._end(running)
+                ended = await self._stop(running)
         finally:
             watching.cancel()
-            await self._drop_answers()
+            await self._cancel_answers()
             await running.stop()
         if ended is None and not timed_out:
-            raise self._cannot_start(running.exit_code)
+            raise self._start_error(running.exit_code)
         ended = ended or {}
         return ScriptOutcome(
             code=ended.get("code"),
-            stdout=self._plain(ended.get("stdout", "")),
-            stderr=self._plain(ended.get("stderr", "")),
+            stdout=self._strip_folder(ended.get("stdout", "")),
+            stderr=self._strip_folder(ended.get("stderr", "")),
             seconds=loop.time() - began,
             timed_out=timed_out,
         )
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Within it the time of the script stands still: a person is being asked."""
+        """Stop the clock of the script while the user is being asked."""
         now = asyncio.get_running_loop().time
         self._questions += 1
         if self._clock is not None and (when := self._clock.when()) is not None:
@@ -360,15 +354,15 @@ class ScriptRun:
             if self._clock is not None and not self._questions:
                 self._clock.reschedule(now() + self._left)
 
-    async def _in_time(self, running: Running, seconds: float) -> dict[str, Any] | None:
+    async def _handle_with_timeout(self, running: Running, seconds: float) -> dict[str, Any] | None:
         try:
             async with asyncio.timeout(seconds) as self._clock:
-                return await self._converse(running)
+                return await self._handle_messages(running)
         finally:
             self._clock = None
 
-    async def _converse(self, running: Running) -> dict[str, Any] | None:
-        """Until the runner tells of the end, or has ended itself."""
+    async def _handle_messages(self, running: Running) -> dict[str, Any] | None:
+        """Handle messages until the end; return the report of the runner, None if it is lost."""
         while (message := await self._messages.get()) is not None:
             if isinstance(message, BaseException):
                 raise message
@@ -380,20 +374,20 @@ class ScriptRun:
                 case "request":
                     task = asyncio.ensure_future(self._reply(running, message))
                     self._answering.add(task)
-                    task.add_done_callback(self._answered)
+                    task.add_done_callback(self._on_answer_done)
                 case "ended":
                     return message
                 case "failed":
                     raise ToolError(f"the script cannot be started: {message['reason']}")
         return None
 
-    async def _end(self, running: Running) -> dict[str, Any] | None:
-        """The time is up."""
-        await self._drop_answers()
+    async def _stop(self, running: Running) -> dict[str, Any] | None:
+        """Stop the script after its timeout; return the report of the runner, if it comes."""
+        await self._cancel_answers()
         try:
             async with asyncio.timeout(STOP_GRACE + STOP_WAIT):
                 await _send(running, type="stop", grace=STOP_GRACE)
-                return await self._converse(running)
+                return await self._handle_messages(running)
         except TimeoutError:
             return None
 
@@ -401,13 +395,13 @@ class ScriptRun:
         reply = await self._answer(message["request"])
         await _send(running, type="reply", id=message["id"], reply=reply)
 
-    def _answered(self, task: asyncio.Task[None]) -> None:
-        """A tool that broke must not keep the script waiting."""
+    def _on_answer_done(self, task: asyncio.Task[None]) -> None:
+        """Pass on the exception of a failed answer, or the script would wait for ever."""
         self._answering.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._messages.put_nowait(error)
 
-    async def _drop_answers(self) -> None:
+    async def _cancel_answers(self) -> None:
         tasks = [*self._answering]
         for task in tasks:
             task.cancel()
@@ -428,11 +422,11 @@ class ScriptRun:
                     -MAX_NOISE_CHARS:
                 ]
 
-    def _plain(self, text: str) -> str:
-        """The script by its name alone."""
+    def _strip_folder(self, text: str) -> str:
+        """Remove the temporary folder from paths in tracebacks."""
         return text.replace(f"{self._folder}/", "") if self._folder else text
 
-    def _cannot_start(self, exit_code: int | None) -> ToolError:
+    def _start_error(self, exit_code: int | None) -> ToolError:
         if exit_code in (NOT_FOUND_EXIT, TOO_OLD_EXIT):
             return ToolError(
                 "there is no Python 3.8 or newer where commands run",
@@ -445,6 +439,6 @@ class ScriptRun:
 
 
 async def _send(running: Running, **message: Any) -> None:
-    # A runner that has gone takes nothing; `_watch` tells of it.
+    # A runner that has ended takes no input; `_watch` reports it.
     with contextlib.suppress(ToolError):
         await running.write(json.dumps(message).encode() + b"\n")

@@ -1,4 +1,8 @@
-"""A text file as it is edited: with plain line feeds, while its own line ends and mark are kept."""
+"""A text file during an edit, unified diffs, and syntax checks.
+
+`Document` shows the text with plain line feeds and keeps the CRLF line ends, byte order mark and
+invalid bytes of the file.
+"""
 
 import codecs
 import difflib
@@ -11,7 +15,6 @@ import tomllib
 import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import PurePath
 from typing import Any
 
@@ -34,24 +37,24 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Document:
-    """The text of a file. Bytes that are not UTF-8 survive an edit as surrogate escapes."""
+    """The text of a file. Bytes that are not UTF-8 become surrogate escapes and survive an edit."""
 
     def __init__(self, data: bytes) -> None:
-        self.marked = data.startswith(codecs.BOM_UTF8)
-        raw = data[len(codecs.BOM_UTF8) if self.marked else 0 :].decode("utf-8", "surrogateescape")
+        self.has_bom = data.startswith(codecs.BOM_UTF8)
+        raw = data[len(codecs.BOM_UTF8) if self.has_bom else 0 :].decode("utf-8", "surrogateescape")
         self._raw = raw
-        # Where in `text` a line feed stands that follows a carriage return in the file.
-        self._returns = (
+        # Positions in `text` of line feeds that follow a carriage return in the file.
+        self._crlf_positions = (
             [match.start() - number for number, match in enumerate(_CRLF.finditer(raw))]
             if "\r\n" in raw
             else []
         )
-        self.text = raw.replace("\r\n", "\n") if self._returns else raw
-        self.crlf = len(self._returns) * 2 > self.text.count("\n")
-        """Most lines end with CRLF; new ones do too."""
+        self.text = raw.replace("\r\n", "\n") if self._crlf_positions else raw
+        self.crlf = len(self._crlf_positions) * 2 > self.text.count("\n")
+        """True when most lines end with CRLF; new lines get CRLF too."""
 
-    def edited(self, edits: Sequence[Edit]) -> bytes:
-        """The file with the edits made, which must not overlap."""
+    def apply(self, edits: Sequence[Edit]) -> bytes:
+        """Return the file with the edits, which must not overlap."""
         pieces: list[str] = []
         position = 0
         for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
@@ -59,26 +62,29 @@ class Document:
             pieces.append(edit.new.replace("\n", "\r\n") if self.crlf else edit.new)
             position = edit.end
         pieces.append(self._original(position, len(self.text)))
-        return encode_text("".join(pieces), marked=self.marked)
+        return encode_text("".join(pieces), has_bom=self.has_bom)
 
     def _original(self, start: int, end: int) -> str:
-        return self._raw[self._place(start) : self._place(end)]
+        return self._raw[self._raw_position(start) : self._raw_position(end)]
 
-    def _place(self, position: int) -> int:
-        """Where a position of `text` is in the file."""
-        return position + bisect_left(self._returns, position)
+    def _raw_position(self, position: int) -> int:
+        """Convert a position in `text` to one in the file."""
+        return position + bisect_left(self._crlf_positions, position)
 
 
 def is_binary(data: bytes) -> bool:
     return b"\0" in data
 
 
-def encode_text(text: str, *, marked: bool) -> bytes:
-    return (codecs.BOM_UTF8 if marked else b"") + text.encode("utf-8", "surrogateescape")
+def encode_text(text: str, *, has_bom: bool) -> bytes:
+    return (codecs.BOM_UTF8 if has_bom else b"") + text.encode("utf-8", "surrogateescape")
 
 
 def normalize_argument(text: str, name: str) -> str:
-    """An argument as it is looked for: plain line feeds, no byte order mark, valid text."""
+    """Return an argument with plain line feeds and without a byte order mark.
+
+    Raises `ToolArgumentsInvalid` for text that cannot be encoded.
+    """
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -87,17 +93,17 @@ def normalize_argument(text: str, name: str) -> str:
 
 
 def display_text(text: str) -> str:
-    """Text of a file as a model may see it: odd bytes as U+FFFD, as `read_file` shows them."""
+    """Return text of a file for the model: invalid bytes as U+FFFD, like `read_file`."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 class TextLines:
-    """The lines of a text, and edits of whole lines as edits of characters."""
+    """The lines of a text; converts edits of whole lines to edits of characters."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.ended = text.endswith("\n") or not text
-        """The last line has a line end."""
+        """True when the last line ends with a line feed."""
         self.lines = text.split("\n")
         if self.ended:
             self.lines.pop()
@@ -106,16 +112,16 @@ class TextLines:
             self._starts.append(self._starts[-1] + len(line) + 1)
 
     def number_at(self, position: int) -> int:
-        """The number of the line, from 1, in which a position is."""
+        """Return the number of the line, from 1, that contains a position."""
         return self.text.count("\n", 0, position) + 1
 
-    def replaced(
+    def replace_lines(
         self, first: int, last: int, new: Sequence[str], *, ended: bool | None = None
     ) -> Edit:
-        """Lines `first` to before `last` become `new`.
+        """Return the edit that replaces the lines `first` to `last` (exclusive) by `new`.
 
-        `ended` says whether the file's last line, when it is part of this, has a line end
-        afterwards; as before, when not given.
+        When the edit reaches the end of the file, `ended` says whether the last line ends with a
+        line feed afterwards; None keeps it as it is.
         """
         start = min(self._starts[first], len(self.text))
         if last < len(self.lines):
@@ -125,23 +131,21 @@ class TextLines:
         if first == len(self.lines) and not self.ended and new:
             body = f"\n{body}"
         elif not new and 0 < first < last and not ended:
-            start -= 1  # the line before becomes the last one, without an end
+            start -= 1  # the line before becomes the last one, without a line feed
         return Edit(start, len(self.text), body)
 
-
-# What an edit changed, as a unified diff of bounded size.
 
 MAX_DIFF_LINES = 80
 MAX_DIFF_CHARS = 6_000
 MAX_LINE_CHARS = 300
-"""Characters of a line that are shown."""
+"""For one line of a diff."""
 CONTEXT_LINES = 3
 MAX_COMPARED_LINES = 20_000
-"""Changed lines that are worth comparing."""
+"""A diff of more changed lines would take too long."""
 
 
 def unified_diff(before: bytes, after: bytes) -> str:
-    """The diff without its two header lines; "" when only line ends differ."""
+    """Return the diff without its two header lines; "" when only line ends differ."""
     if is_binary(before) or is_binary(after):
         return ""
     old, new = (Document(data).text.splitlines() for data in (before, after))
@@ -158,7 +162,7 @@ def unified_diff(before: bytes, after: bytes) -> str:
 
 
 def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many lines at the start are the same."""
+    """Return how many lines at the start are equal."""
     for count, (one, other) in enumerate(zip(old, new, strict=False)):
         if one != other:
             return count
@@ -196,15 +200,13 @@ def _limit_diff(lines: list[str]) -> str:
     return "\n".join(shown)
 
 
-# Whether a file still parses after an edit. In-process only: no linter is started.
-
 MAX_CHECKED_BYTES = 500_000
-"""Larger files are not checked."""
+"""Larger files get no syntax check."""
 
 
 class SyntaxProblem(msgspec.Struct, frozen=True):
     line: int
-    """0 when it is not known."""
+    """From 1; 0 when it is not known."""
     text: str
 
     def __str__(self) -> str:
@@ -215,7 +217,7 @@ SyntaxCheck = Callable[[bytes], SyntaxProblem | None]
 
 
 def new_syntax_problem(path: str, before: bytes | None, after: bytes) -> SyntaxProblem | None:
-    """What is wrong with the file now and was not before the edit; None when nothing is."""
+    """Return the syntax problem that an edit introduced, or None."""
     check = _check_for(path, after)
     if check is None or len(after) > MAX_CHECKED_BYTES:
         return None
@@ -237,7 +239,7 @@ def _check_for(path: str, data: bytes) -> SyntaxCheck | None:
 
 
 _WARNINGS_LOCK = threading.Lock()
-"""The filters of warnings belong to the whole process."""
+"""The filters of `warnings` are global to the process."""
 
 
 def _python(data: bytes) -> SyntaxProblem | None:
@@ -274,7 +276,8 @@ _COMMENTS = re.compile(rb"^\s*(//|/\*)|[,{\[]\s*(//|/\*)", re.MULTILINE)
 def _yaml(data: bytes) -> SyntaxProblem | None:
     if b"{{" in data or b"{%" in data:
         return None  # a template, not YAML yet
-    yaml = import_module("yaml")
+    import yaml  # slow to load, as are the parsers below
+
     try:
         for _ in yaml.compose_all(data, Loader=yaml.CSafeLoader):
             pass
@@ -302,7 +305,8 @@ def _toml(data: bytes) -> SyntaxProblem | None:
 
 
 def _xml(data: bytes) -> SyntaxProblem | None:
-    expat = import_module("xml.parsers.expat")
+    from xml.parsers import expat
+
     try:
         expat.ParserCreate().Parse(data, True)
     except expat.ExpatError as error:
@@ -311,17 +315,19 @@ def _xml(data: bytes) -> SyntaxProblem | None:
 
 
 def _shell(data: bytes) -> SyntaxProblem | None:
-    tree_sitter, bash = import_module("tree_sitter"), import_module("tree_sitter_bash")
+    import tree_sitter
+    import tree_sitter_bash as bash
+
     tree = tree_sitter.Parser(tree_sitter.Language(bash.language())).parse(data)
     if not tree.root_node.has_error:
         return None
     wrong = _first_error(tree.root_node)
-    last = len(data.splitlines())  # what is missing at the end is told of the last line
+    last = len(data.splitlines())  # a missing end is reported for the last line
     return SyntaxProblem(min(wrong.start_point[0] + 1, last), "the shell syntax looks wrong")
 
 
 def _first_error(node: Any) -> Any:
-    """The first node of the tree that could not be read."""
+    """Return the first node of the tree that is an error or missing."""
     while not (node.is_error or node.is_missing):
         below = next((child for child in node.children if child.has_error), None)
         if below is None:

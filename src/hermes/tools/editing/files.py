@@ -1,4 +1,4 @@
-"""The way of every change to a file: judged, looked at, saved as a whole, remembered."""
+"""`FileEditor` approves, checks and saves changes; `FileReads` knows what a session has read."""
 
 import asyncio
 import errno
@@ -15,19 +15,17 @@ from hermes.core.tool import Concern, ToolContext
 from hermes.security.paths import Guard
 from hermes.terminal import FileInfo, Files
 
-# What this session has seen of the files it works on.
-
 MAX_PAGES = 500
 MAX_FILES = 5_000
 MIN_REPEAT_CHARS = 400
-"""Characters; a shorter page is simply shown again."""
+"""A shorter page is shown again instead of a note that it did not change."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class ReadPage(msgspec.Struct, frozen=True):
-    """What was asked for."""
+    """The arguments of a `read_file` call."""
 
     path: str
     offset: int
@@ -44,20 +42,20 @@ class FileStamp(msgspec.Struct, frozen=True):
 
 
 class FileReads:
-    """One for each session. `forget` when the model no longer has what it read.
+    """The pages and files that the model of one session has seen.
 
-    It saves the model from paying twice for a page it still has, and it notices when a file was
-    changed by somebody else since the session last saw it.
+    It avoids sending a page twice, and detects files that were changed from outside since the
+    session last saw them.
     """
 
     def __init__(self) -> None:
         self._pages: OrderedDict[ReadPage, bytes] = OrderedDict()
         self._files: OrderedDict[str, FileStamp] = OrderedDict()
 
-    def repeats(self, page: ReadPage, text: str) -> bool:
-        """Whether the model was shown this very text for this page.
+    def is_repeat(self, page: ReadPage, text: str) -> bool:
+        """Return whether the model has seen the same text for this page.
 
-        After a yes the page counts as not shown, so whoever asks once more gets the text.
+        After True the page counts as is_unread, so that the next request shows the text.
         """
         if len(text) < MIN_REPEAT_CHARS:
             return False
@@ -67,24 +65,24 @@ class FileReads:
         _put_bounded(self._pages, page, digest, MAX_PAGES)
         return False
 
-    def saw(self, path: str, info: FileInfo) -> None:
-        """The session knows the file `path` (a real path) as it is now."""
+    def record(self, path: str, info: FileInfo) -> None:
+        """Remember the state of the file `path` (a real path) as seen."""
         _put_bounded(self._files, path, FileStamp.of(info), MAX_FILES)
 
-    def knows(self, path: str) -> bool:
+    def has_seen(self, path: str) -> bool:
         return path in self._files
 
-    def changed(self, path: str, info: FileInfo) -> bool:
-        """Whether somebody else changed the file since the session saw it."""
+    def is_stale(self, path: str, info: FileInfo) -> bool:
+        """Return whether the file was changed from outside since the session saw it."""
         seen = self._files.get(path)
         return seen is not None and seen != FileStamp.of(info)
 
-    def forget(self) -> None:
-        """The conversation was shortened: pages may be gone from it. Files stay known."""
+    def forget_pages(self) -> None:
+        """Forget the pages after a compaction, which may have removed them. Files stay known."""
         self._pages.clear()
 
-    def lost(self, path: str) -> None:
-        """The file is gone."""
+    def remove(self, path: str) -> None:
+        """Forget a deleted file."""
         self._files.pop(path, None)
 
 
@@ -95,16 +93,13 @@ def _put_bounded(kept: OrderedDict[K, V], key: K, value: V, most: int) -> None:
         kept.popitem(last=False)
 
 
-# Words for the model that several tools share.
-
-
 def display_path(path: str) -> str:
-    """A path as valid text: bytes that are not UTF-8 as `\\xNN`."""
+    """Return a path as valid text, with bytes that are not UTF-8 as `\\xNN`."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def file_error(action: str, path: str, error: OSError) -> ToolError:
-    """What the file system refused, in one line."""
+    """Return a tool error for a failed file operation."""
     reason = (error.strerror or str(error)).lower()
     return ToolError(f"cannot {action} {display_path(path)}: {reason}")
 
@@ -118,9 +113,9 @@ MAX_EDIT_BYTES = 10_000_000
 """Larger files are neither edited nor compared."""
 MAX_EXAMINED = 1_000
 SETTLE_SECONDS = 0.8
-"""How long a call that is stopped waits for writes under way."""
+"""How long a cancelled call waits for writes in progress."""
 INLINE_BYTES = 50_000
-"""Bytes of text that are worked on at once; a thread would cost more than the work."""
+"""Up to this size a thread would cost more than the work."""
 
 T = TypeVar("T")
 
@@ -132,9 +127,9 @@ class WriteTarget(msgspec.Struct, frozen=True):
     """As the model wrote it."""
     real: str
     info: FileInfo | None
-    """None when there is no file yet."""
+    """None when the file does not exist."""
     stale: bool = False
-    """Somebody else changed it since this session saw it."""
+    """True when it was changed from outside since this session saw it."""
 
     @property
     def exists(self) -> bool:
@@ -144,13 +139,16 @@ class WriteTarget(msgspec.Struct, frozen=True):
 class FileChange(msgspec.Struct, frozen=True):
     target: WriteTarget
     before: bytes | None
-    """None when there was no file, or when it was not read."""
+    """None when the file did not exist or was not read."""
     after: bytes | None
-    """None when the file goes."""
+    """None deletes the file."""
 
 
 class FileEditor:
-    """What write_file and patch share. `isolated`: only protected files are an obstacle."""
+    """The file operations of `write_file` and `patch`.
+
+    `isolated`: the backend is the boundary, so only refusals count.
+    """
 
     def __init__(
         self,
@@ -162,19 +160,19 @@ class FileEditor:
     ) -> None:
         self._files, self._guard, self._reads = files, guard, reads
         self._isolated = isolated
-        self._judged: dict[str, str] = {}
+        self._examined: dict[str, str] = {}
 
     async def examine(self, paths: Sequence[str]) -> Concern | None:
-        """What stands against writing these: a refusal first, else one question for all."""
+        """Return why writing needs approval: the first refusal, else one concern for all paths."""
         concerns: list[Concern] = []
         for path in paths:
             try:
                 real = await self._files.locate(path)
             except OSError:
-                continue  # the call itself fails there, and says why
+                continue  # the call fails too, and reports why
             concern = self._guard.writing(path, real)
             if concern is not None and concern.refused:
-                self._judged.pop(path, None)
+                self._examined.pop(path, None)
                 return concern
             self._remember(path, real)
             if concern is not None and not self._isolated:
@@ -185,25 +183,28 @@ class FileEditor:
         return msgspec.structs.replace(concerns[0], subject=subjects)
 
     def _remember(self, path: str, real: str) -> None:
-        if len(self._judged) >= MAX_EXAMINED:
-            self._judged.clear()
-        self._judged[path] = real
+        if len(self._examined) >= MAX_EXAMINED:
+            self._examined.clear()
+        self._examined[path] = real
 
     async def target(self, call: ToolContext, path: str) -> WriteTarget:
-        """Looked at again where it counts: a link may have changed since the call was allowed."""
+        """Resolve a path for writing.
+
+        Checks the real path again: a link may have changed since the call was approved.
+        """
         if not path:
             raise ToolArgumentsInvalid("path is empty")
         try:
             real = await self._files.locate(path)
-            if self._judged.get(path) != real:
-                await self._judge(call, path)
+            if self._examined.get(path) != real:
+                await self._require_approval(call, path)
             info = await self._files.stat(real)
         except OSError as error:
             raise file_error("write", path, error) from error
-        stale = info is not None and self._reads.changed(real, info)
+        stale = info is not None and self._reads.is_stale(real, info)
         return WriteTarget(path, real, info, stale)
 
-    async def _judge(self, call: ToolContext, path: str) -> None:
+    async def _require_approval(self, call: ToolContext, path: str) -> None:
         concern = await self.examine([path])
         if concern is not None and concern.refused:
             raise ToolDenied(f"{display_path(path)} must not be written: {concern.reason}")
@@ -211,7 +212,7 @@ class FileEditor:
             await call.consent(concern)
 
     async def content(self, target: WriteTarget) -> bytes | None:
-        """The bytes of the file; None when there is none, or it cannot be read as a whole."""
+        """Return the content; None when there is no file, or it is too large or not readable."""
         if target.info is None or target.info.kind != "file":
             return None
         try:
@@ -221,11 +222,11 @@ class FileEditor:
                 return None
             raise file_error("read", target.path, error) from error
 
-    def unseen(self, target: WriteTarget) -> bool:
-        return target.exists and not self._reads.knows(target.real)
+    def is_unread(self, target: WriteTarget) -> bool:
+        return target.exists and not self._reads.has_seen(target.real)
 
     async def save(self, call: ToolContext, changes: Sequence[FileChange]) -> None:
-        """Make all the changes, or none. Once begun it is not left half done."""
+        """Make all changes or none; a cancellation does not interrupt it half-way."""
         call.cancel.check()
         saving = asyncio.ensure_future(self._save_all(changes))
         try:
@@ -233,12 +234,12 @@ class FileEditor:
         except asyncio.CancelledError:
             await asyncio.wait([saving], timeout=SETTLE_SECONDS)
             if saving.done():
-                saving.exception()  # asked for, so that it is not reported as forgotten
+                saving.exception()  # retrieve it, or asyncio logs it as never retrieved
             raise
 
     async def _save_all(self, changes: Sequence[FileChange]) -> None:
         for change in changes:
-            await self._require_as_seen(change.target)
+            await self._require_unchanged(change.target)
         done: list[FileChange] = []
         for change in changes:
             try:
@@ -247,11 +248,11 @@ class FileEditor:
             except OSError as error:
                 action = "delete" if change.after is None else "write"
                 problem = file_error(action, change.target.path, error)
-                raise await self._undone(problem, done) from error
+                raise await self._roll_back(problem, done) from error
         for change in changes:
-            await self._note(change)
+            await self._record(change)
 
-    async def _require_as_seen(self, target: WriteTarget) -> None:
+    async def _require_unchanged(self, target: WriteTarget) -> None:
         try:
             now = await self._files.stat(target.real)
         except OSError as error:
@@ -268,7 +269,7 @@ class FileEditor:
         else:
             await self._files.write(real, data)
 
-    async def _undone(self, problem: ToolError, done: Sequence[FileChange]) -> ToolError:
+    async def _roll_back(self, problem: ToolError, done: Sequence[FileChange]) -> ToolError:
         left: list[str] = []
         for change in reversed(done):
             try:
@@ -279,13 +280,13 @@ class FileEditor:
             return ToolError(f"{problem}; these are changed already: {', '.join(left)}")
         return ToolError(f"{problem}; nothing was changed") if done else problem
 
-    async def _note(self, change: FileChange) -> None:
+    async def _record(self, change: FileChange) -> None:
         real = change.target.real
         info = None if change.after is None else await self._stat(real)
         if info is None:
-            self._reads.lost(real)
+            self._reads.remove(real)
         else:
-            self._reads.saw(real, info)
+            self._reads.record(real, info)
 
     async def _stat(self, real: str) -> FileInfo | None:
         try:
@@ -295,5 +296,5 @@ class FileEditor:
 
 
 async def run_sized(size: int, work: Callable[[], T]) -> T:
-    """`work` over so many bytes: in a thread when it would keep others waiting."""
+    """Run `work`, in a thread when `size` bytes would block the event loop for long."""
     return await asyncio.to_thread(work) if size > INLINE_BYTES else work()

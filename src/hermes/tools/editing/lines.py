@@ -1,4 +1,4 @@
-"""Comparing lines while looking past what models get wrong: spaces, quotes, indentation."""
+"""Comparing and merging lines, ignoring what models get wrong: spaces, quotes, indentation."""
 
 import difflib
 import itertools
@@ -8,18 +8,16 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-# Carrying a change over to lines that are not quite the ones it was written for.
-#
-# The model sends old lines and new ones; the file holds lines much like the old ones. Only what
-# differs between old and new is changed. Every other line stays as the file has it, so a slip in a
-# line that was quoted as context never reaches the file.
+# The model sends old and new lines; the file has lines similar to the old ones. Only what differs
+# between old and new is changed. Every other line stays as it is in the file, so that a mistake of
+# the model in a context line never reaches the file.
 
 
 class IndentShift:
-    """How the indentation of the old lines became that of the file; new lines follow it."""
+    """Maps the indentation of the old lines to that of the file, and applies it to new lines."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """`pairs` are lines of the old text with the lines of the file they stand for."""
+        """`pairs` are lines of the old text and the corresponding lines of the file."""
         self._known: dict[str, str] = {}
         self.consistent = True
         for old, found in pairs:
@@ -29,47 +27,47 @@ class IndentShift:
             self.consistent &= self._known.setdefault(before, after) == after
         widths = sorted((len(before), len(after)) for before, after in self._known.items())
         self.consistent &= [after for _, after in widths] == sorted(after for _, after in widths)
-        self._steps = self._steps_of(sorted(self._known, key=len))
+        self._steps = self._find_steps(sorted(self._known, key=len))
 
     def apply(self, line: str) -> str:
         if not line.strip():
             return line
         before = indentation(line)
-        return self._moved(before) + line[len(before) :]
+        return self._map_indentation(before) + line[len(before) :]
 
-    def _moved(self, before: str) -> str:
+    def _map_indentation(self, before: str) -> str:
         if before in self._known:
             return self._known[before]
         bases = [known for known in self._known if before.startswith(known)]
         if bases:
             base = max(bases, key=len)
-            return self._known[base] + self._scaled(before[len(base) :])
+            return self._known[base] + self._scale(before[len(base) :])
         deeper = [known for known in self._known if known.startswith(before)]
         if not deeper:
             return before
         base = min(deeper, key=len)
-        away = self._scaled(base[len(before) :])
+        away = self._scale(base[len(before) :])
         return self._known[base].removesuffix(away)
 
-    def _scaled(self, rest: str) -> str:
+    def _scale(self, rest: str) -> str:
         old, new = self._steps
         if old and len(rest) % len(old) == 0 and rest == old * (len(rest) // len(old)):
             return new * (len(rest) // len(old))
         return rest
 
-    def _steps_of(self, known: Sequence[str]) -> tuple[str, str]:
-        """One level of indentation in the old text and in the file, where two levels show it."""
+    def _find_steps(self, known: Sequence[str]) -> tuple[str, str]:
+        """Return one level of indentation in the old text and in the file, or two empty strings."""
         for less, more in itertools.pairwise(known):
             low, high = self._known[less], self._known[more]
             if more.startswith(less) and high.startswith(low) and high != low:
                 return more[len(less) :], high[len(low) :]
         if len(known) == 1 and known[0] and self._known[known[0]]:
-            return self._single(known[0], self._known[known[0]])
+            return self._single_step(known[0], self._known[known[0]])
         return "", ""
 
     @staticmethod
-    def _single(old: str, new: str) -> tuple[str, str]:
-        """Tabs for spaces or the other way round, from one line alone."""
+    def _single_step(old: str, new: str) -> tuple[str, str]:
+        """Derive the level from a single line, where one text has tabs and the other has spaces."""
         if set(old) == set(new) or len(set(old)) > 1 or len(set(new)) > 1:
             return "", ""
         tabs, spaces = (old, new) if "\t" in old else (new, old)
@@ -84,7 +82,7 @@ def indentation(line: str) -> str:
 
 
 class LineAlignment(msgspec.Struct, frozen=True):
-    """Which line of the file stands for which old line."""
+    """Which line of the file corresponds to which old line."""
 
     old: Sequence[str]
     found: Sequence[str]
@@ -97,9 +95,9 @@ class LineAlignment(msgspec.Struct, frozen=True):
 
 
 def merge_change(alignment: LineAlignment, new: Sequence[str]) -> list[str] | None:
-    """The lines of the file with the change made, or None when its place is not certain.
+    """Return the lines of the file with the change, or None when its place is uncertain.
 
-    Every old line that the change touches must be aligned, and without a gap.
+    Every old line that the change touches must be aligned, without a gap.
     """
     old, found, places = alignment.old, alignment.found, alignment.places
     shift = IndentShift([(old[one], found[other]) for one, other in places.items()])
@@ -119,7 +117,7 @@ def merge_change(alignment: LineAlignment, new: Sequence[str]) -> list[str] | No
 
 
 def _replaced_span(places: dict[int, int], first: int, last: int) -> tuple[int, int] | None:
-    """The lines of the file that a change of the old lines `first` to before `last` replaces."""
+    """Return the lines of the file that correspond to the old lines `first` to `last`."""
     if last > first:
         touched = [places.get(index, -1) for index in range(first, last)]
         if -1 in touched or touched != list(range(touched[0], touched[0] + len(touched))):
@@ -146,7 +144,7 @@ _SPACES = re.compile(r"[ \t]+")
 
 
 def plain_typography(text: str) -> str:
-    """Typographic quotes, dashes and spaces as a keyboard has them; the length stays."""
+    """Replace typographic quotes, dashes and spaces by ASCII; the length stays the same."""
     return text if text.isascii() else text.translate(_TYPOGRAPHY)
 
 
@@ -163,14 +161,14 @@ def normalize_typography(line: str) -> str:
 
 
 def normalize_spacing(line: str) -> str:
-    """Runs of spaces inside the line as one; its indentation counts."""
+    """Collapse runs of spaces after the indentation."""
     line = normalize_typography(line)
     start = indentation(line)
     return start + _SPACES.sub(" ", line[len(start) :])
 
 
 def normalize_line(line: str) -> str:
-    """Without indentation as well."""
+    """Collapse runs of spaces and remove the indentation."""
     return _SPACES.sub(" ", normalize_typography(line).strip())
 
 
@@ -178,13 +176,13 @@ class LineMatcher(msgspec.Struct, frozen=True):
     """One way to compare lines."""
 
     name: str
-    """What was looked past, as the model is told."""
+    """The ignored difference, as shown to the model."""
     key: Key
     shifted: bool = False
-    """Indentation may differ, in the same way for all lines."""
+    """The indentation may differ, if it does so consistently for all lines."""
 
-    def windows(self, lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
-        """Where `wanted` stands in `lines`: the index of each first line."""
+    def find_all(self, lines: Sequence[str], wanted: Sequence[str]) -> list[int]:
+        """Return the index of the first line of each place where `wanted` is found."""
         if not wanted or len(wanted) > len(lines):
             return []
         keys = [self.key(line) for line in lines]
@@ -221,4 +219,4 @@ TYPOGRAPHY = LineMatcher("quotes and dashes", normalize_typography)
 SPACING = LineMatcher("the amount of spaces", normalize_spacing)
 INDENTATION = LineMatcher("indentation", normalize_line, shifted=True)
 LINE_MATCHERS = (TRAILING, TYPOGRAPHY, SPACING, INDENTATION)
-"""From strict to loose; each looks past all that the one before does."""
+"""From strict to loose; each ignores all that the previous one does."""

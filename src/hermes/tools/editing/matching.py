@@ -1,8 +1,8 @@
-"""Where the text a model wants to replace stands in a file: exactly, or as good as exactly.
+"""Finding the text that a model wants to replace in a file, exactly or nearly so.
 
-The exact text comes first. Nine looser looks follow, from strict to loose; the first that finds
-anything decides. More than one place is an error unless all are to be replaced, so a looser look
-never picks one of several.
+The exact text is tried first, then nine looser steps, from strict to loose; the first step that
+finds anything decides. More than one place is an error unless all are to be replaced, so a looser
+step never picks one of several.
 
     line numbers            `12|` of read_file's output in front of every line
     spaces at line ends
@@ -18,7 +18,6 @@ never picks one of several.
 import difflib
 import re
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -38,27 +37,25 @@ from hermes.tools.editing.lines import (
     plain_typography,
 )
 
-# Blocks of lines that are alike but not the same. Used last, and only where one place is meant.
-#
-# What the change touches must be in the file word for word (but for spaces and quotes); only lines
-# quoted around it may differ, and those stay as the file has them.
-
+# Similar blocks are the last steps, and only for a single place. The lines that the change touches
+# must be in the file word for word (except spaces and quotes); only context lines may differ, and
+# those stay as they are in the file.
 MIN_BLOCK_SCORE = 80.0
-"""Least likeness, of 100, of a block between its first and its last line."""
+"""Minimum similarity, of 100, of a block with equal first and last lines."""
 MIN_LINE_SCORE = 70.0
-"""Least likeness of a single line."""
+"""Minimum similarity of a single line."""
 RIVAL_MARGIN = 15.0
-"""A second block that is less alike by no more than this makes the first one uncertain."""
+"""A second block within this margin makes the best one ambiguous."""
 MAX_COMPARISONS = 5_000_000
-"""Comparisons of lines; beyond that a look is not worth the time."""
+"""Line comparisons; a step that needs more is skipped."""
 SHOWN_LINES = 12
-"""Lines shown of the closest block."""
+"""For the closest block in an error."""
 
 
 class SimilarBlock(msgspec.Struct, frozen=True):
     first: int
     last: int
-    """The line after its end."""
+    """Exclusive."""
     new: list[str]
     score: float
 
@@ -66,7 +63,7 @@ class SimilarBlock(msgspec.Struct, frozen=True):
 def find_anchored(
     lines: Sequence[str], old: Sequence[str], new: Sequence[str]
 ) -> list[SimilarBlock]:
-    """Blocks with the same first and last line and much the same between them."""
+    """Return blocks with the same first and last line and similar lines between them."""
     keys, wanted = [normalize_line(line) for line in lines], [normalize_line(line) for line in old]
     if len(wanted) < 3 or len(re.findall(r"\w", wanted[0])) < 3 or not wanted[-1]:
         return []
@@ -110,7 +107,7 @@ def _matching_lines(wanted: Sequence[str], keys: Sequence[str]) -> dict[int, int
 def find_similar(
     lines: Sequence[str], old: Sequence[str], new: Sequence[str]
 ) -> list[SimilarBlock]:
-    """Blocks of the same length in which hardly a line differs, and none by a name or a number."""
+    """Return blocks of the same length in which few lines differ, none by a word or number."""
     size = len(old)
     if size < 4 or len(lines) * size > MAX_COMPARISONS:
         return []
@@ -133,25 +130,26 @@ def find_similar(
 
 
 def _is_similar_line(one: str, other: str) -> bool:
-    """One line says what the other says and something more; neither has a word of its own."""
+    """True when the words of one line contain those of the other, and the lines are similar."""
     words, others = set(re.findall(r"\w+", one)), set(re.findall(r"\w+", other))
     return (words <= others or others <= words) and _ratio(one, other) >= MIN_LINE_SCORE
 
 
 def _best_blocks(blocks: list[SimilarBlock]) -> list[SimilarBlock]:
-    """The best block alone when no other comes near, else all that do."""
+    """Return the best block and all within `RIVAL_MARGIN` of it."""
     best = max((block.score for block in blocks), default=0.0)
     return [block for block in blocks if block.score >= best - RIVAL_MARGIN]
 
 
 def closest_block(lines: Sequence[str], old: Sequence[str]) -> tuple[int, int] | None:
-    """The lines (first, and the one after the last) most like `old`, if any are."""
+    """Return the span of lines most similar to `old`, or None."""
     wanted = [normalize_line(line) for line in old]
     telling = max(range(len(wanted)), key=lambda n: len(wanted[n]))
     if not wanted[telling]:
         return None
     keys = [normalize_line(line) for line in lines]
-    process, fuzz = import_module("rapidfuzz.process"), import_module("rapidfuzz.fuzz")
+    from rapidfuzz import fuzz, process  # slow to load, and most texts match exactly
+
     near: list[Any] = process.extract(
         wanted[telling], keys, scorer=fuzz.ratio, limit=20, score_cutoff=50
     )
@@ -167,15 +165,17 @@ def closest_block(lines: Sequence[str], old: Sequence[str]) -> tuple[int, int] |
 
 
 def _ratio(one: str, other: str) -> float:
-    return float(import_module("rapidfuzz.fuzz").ratio(one, other))
+    from rapidfuzz import fuzz  # slow to load, and most texts match exactly
+
+    return float(fuzz.ratio(one, other))
 
 
 MAX_LISTED = 20
-"""Line numbers listed when a text is found more than once."""
+"""Line numbers in the error for an ambiguous text."""
 
 
 class Replacement(msgspec.Struct, frozen=True):
-    """What to replace and with what."""
+    """The text to replace and the new text."""
 
     old: str
     new: str
@@ -191,15 +191,15 @@ class Replacement(msgspec.Struct, frozen=True):
 
 class LocatedEdits(msgspec.Struct, frozen=True):
     edits: list[Edit]
-    past: str = ""
-    """What was looked past to find it; "" when the text is there exactly."""
+    ignored: str = ""
+    """The difference that was ignored to find the text; "" for an exact match."""
 
 
 Strategy = Callable[[TextLines, Replacement], list[Edit]]
 
 
 def locate(text: str, old: str, new: str, *, replace_all: bool = False) -> LocatedEdits:
-    """The edits that replace `old` by `new` in `text`. Raises `ToolError` when it is not clear."""
+    """Return the edits that replace `old` by `new`; raise `ToolError` when the place is unclear."""
     if not old.strip("\n"):
         raise ToolArgumentsInvalid(
             "old_string is empty", hint="write_file makes a new file or replaces a whole one"
@@ -208,20 +208,20 @@ def locate(text: str, old: str, new: str, *, replace_all: bool = False) -> Locat
         raise ToolArgumentsInvalid("old_string and new_string are the same")
     target, wanted = TextLines(text), Replacement(old, new)
     found = _exact(target, wanted)
-    past, choice = "", True
+    ignored, choice = "", True
     for step in () if found else STEPS:
         prepared = step.prepare(wanted)
         if prepared is wanted and step.prepare is not _unchanged:
             continue
         wanted = prepared
-        found, past, choice = step.find(target, wanted), step.name, step.several
+        found, ignored, choice = step.find(target, wanted), step.name, step.several
         if found:
             break
     if not found:
         raise _not_found_error(target, wanted)
     if len(found) > 1 and not (replace_all and choice):
-        raise _ambiguous_error(target, found, past)
-    return LocatedEdits(_drop_overlaps(found), past)
+        raise _ambiguous_error(target, found, ignored)
+    return LocatedEdits(_drop_overlaps(found), ignored)
 
 
 def _lines(text: str) -> list[str]:
@@ -248,11 +248,11 @@ def _by_lines(look: LineMatcher) -> Strategy:
     def find(target: TextLines, wanted: Replacement) -> list[Edit]:
         old, new = wanted.old_lines, wanted.new_lines
         edits: list[Edit] = []
-        for start in look.windows(target.lines, old):
+        for start in look.find_all(target.lines, old):
             end = start + len(old)
             result = merge_change(LineAlignment.one_to_one(old, target.lines[start:end]), new)
             if result is not None:
-                edits.append(target.replaced(start, end, result))
+                edits.append(target.replace_lines(start, end, result))
         return edits
 
     return find
@@ -265,7 +265,7 @@ def _typography(target: TextLines, wanted: Replacement) -> list[Edit]:
         found = _by_lines(TYPOGRAPHY)(target, wanted)
         if found:
             return found
-    # Within a line: what old and new have in common at both ends stays as the file has it.
+    # Within a line, the common start and end of old and new stay as they are in the file.
     head = _common_length(wanted.old, wanted.new)
     tail = _common_length(wanted.old[head:][::-1], wanted.new[head:][::-1])
     new = wanted.new[head : len(wanted.new) - tail]
@@ -317,7 +317,7 @@ def _spacing(target: TextLines, wanted: Replacement) -> list[Edit]:
 def _by_blocks(find: Callable[..., list[SimilarBlock]]) -> Strategy:
     def blocks(target: TextLines, wanted: Replacement) -> list[Edit]:
         return [
-            target.replaced(block.first, block.last, block.new)
+            target.replace_lines(block.first, block.last, block.new)
             for block in find(target.lines, wanted.old_lines, wanted.new_lines)
         ]
 
@@ -328,7 +328,7 @@ _NUMBERED = re.compile(r"^ *(\d+)\|", re.MULTILINE)
 
 
 def _strip_line_numbers(wanted: Replacement) -> Replacement:
-    """Without the line numbers of read_file, when every line has one and they count up."""
+    """Remove the line numbers of read_file, if every line has one and they are consecutive."""
     numbers = [_NUMBERED.match(line) for line in wanted.old_lines]
     counted = [int(match[1]) for match in numbers if match]
     if len(counted) != len(numbers) or counted != list(
@@ -339,7 +339,7 @@ def _strip_line_numbers(wanted: Replacement) -> Replacement:
 
 
 def _strip_blank_lines(wanted: Replacement) -> Replacement:
-    """Without blank lines around; the new text loses no more of them than the old one did."""
+    """Remove blank lines around the old text, and at most as many around the new text."""
     old, new = wanted.old_lines, wanted.new_lines
     head = next((n for n, line in enumerate(old) if line.strip()), 0)
     tail = next((n for n, line in enumerate(reversed(old)) if line.strip()), 0)
@@ -361,9 +361,9 @@ class MatchStep(msgspec.Struct, frozen=True):
     name: str
     find: Strategy
     prepare: Callable[[Replacement], Replacement] = _unchanged
-    """Takes off what is not part of the text, for this step and all that follow."""
+    """Removes what is not part of the text, for this step and all later ones."""
     several: bool = True
-    """Good enough to replace several places at once."""
+    """The step may replace several places at once."""
 
 
 STEPS: Sequence[MatchStep] = (
@@ -380,7 +380,7 @@ STEPS: Sequence[MatchStep] = (
 
 
 def _drop_overlaps(edits: list[Edit]) -> list[Edit]:
-    """Without those that reach into the one before."""
+    """Drop edits that overlap the previous one."""
     kept: list[Edit] = []
     for edit in sorted(edits, key=lambda edit: edit.start):
         if not kept or edit.start >= kept[-1].end:
@@ -388,15 +388,15 @@ def _drop_overlaps(edits: list[Edit]) -> list[Edit]:
     return kept
 
 
-def _ambiguous_error(target: TextLines, found: Sequence[Edit], past: str) -> ToolError:
+def _ambiguous_error(target: TextLines, found: Sequence[Edit], ignored: str) -> ToolError:
     numbers = [str(target.number_at(edit.start)) for edit in found]
     more = f" and {len(numbers) - MAX_LISTED} more" if len(numbers) > MAX_LISTED else ""
-    looked = f", looking past {past}" if past else ""
+    looked = f", looking past {ignored}" if ignored else ""
     return ToolError(
         f"old_string is there {len(numbers)} times{looked}: at lines "
         f"{', '.join(numbers[:MAX_LISTED])}{more}",
         hint="add lines before or after it that only the right place has"
-        + ("" if past else ", or set replace_all=true"),
+        + ("" if ignored else ", or set replace_all=true"),
     )
 
 

@@ -1,4 +1,7 @@
-"""Reading a patch over several files: the `*** Begin Patch` format, or a unified diff."""
+"""Parsing a patch over several files, and locating its hunks.
+
+The formats are `*** Begin Patch` and the unified diff.
+"""
 
 import re
 from collections.abc import Sequence
@@ -31,27 +34,27 @@ HINT = (
 
 class Hunk(msgspec.Struct, frozen=True):
     old: list[str]
-    """Lines that stay and lines that go, as they are in the file."""
+    """Context lines and removed lines."""
     new: list[str]
-    """Lines that stay and lines that come."""
+    """Context lines and added lines."""
     headers: tuple[str, ...] = ()
-    """Lines of the file above it, from `@@ line`, outermost first."""
+    """Lines of the file above the hunk, from `@@ line`, outermost first."""
     line: int = 0
-    """Where it begins according to a unified diff, from 1; 0 when nobody says."""
+    """First line according to a unified diff, from 1; 0 when unknown."""
     at_end: bool = False
-    """It reaches to the end of the file."""
+    """True when the hunk ends at the end of the file."""
     ended: bool | None = None
-    """Whether the file ends with a line end afterwards; None when nobody says."""
+    """Whether the file ends with a line feed afterwards; None when unknown."""
 
 
 class PatchSection(msgspec.Struct, frozen=True):
-    """What happens to one file."""
+    """The change of one file."""
 
     kind: Literal["add", "update", "delete"]
     path: str
     hunks: tuple[Hunk, ...] = ()
     content: str = ""
-    """Of a new file."""
+    """The content of a new file."""
     move_to: str = ""
 
     @property
@@ -60,7 +63,7 @@ class PatchSection(msgspec.Struct, frozen=True):
 
 
 def parse_patch(text: str) -> list[PatchSection]:
-    """The sections of a patch, in order. Raises `ToolArgumentsInvalid`."""
+    """Return the sections of a patch, in order; raises `ToolArgumentsInvalid`."""
     lines = text.split("\n")
     stripped = [line.strip() for line in lines]
     if BEGIN in stripped:
@@ -75,7 +78,7 @@ def parse_patch(text: str) -> list[PatchSection]:
 
 
 def _make_hunk(lines: Sequence[str], **fields: object) -> Hunk:
-    """From lines with their signs. Blank lines at the end that have none belong to nobody."""
+    """Make a hunk from lines with their signs; trailing lines without a sign are dropped."""
     body = list(lines)
     while body and not body[-1]:
         body.pop()
@@ -116,7 +119,7 @@ class _EnvelopeParser:
         return self._lines[self._next - 1]
 
     def _body(self) -> list[str]:
-        """The lines up to the next file header."""
+        """Return the lines up to the next file header."""
         start = self._next
         while self._next < len(self._lines) and not self._lines[self._next].startswith(
             (ADD, UPDATE, DELETE)
@@ -177,7 +180,7 @@ _RANGE = re.compile(r"@@+ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@+ ?(.*)")
 
 
 def _hunk_header(line: str) -> str:
-    """The text behind `@@`; the numbers of a unified diff say nothing in this format."""
+    """Return the text after `@@`; line numbers have no meaning in this format."""
     numbers = _RANGE.match(line)
     return (numbers[3] if numbers else line[2:].removesuffix("@@")).strip()
 
@@ -206,7 +209,7 @@ class _UnifiedParser:
         ]
 
     def _is_header(self, number: int) -> bool:
-        """A removed line may look like `--- x` too; a header is followed by `+++` and a hunk."""
+        """True for a file header: a removed line `-- x` looks alike, but lacks `+++` and a hunk."""
         after = [*self._lines[number + 1 : number + 3], "", ""]
         return (
             self._lines[number].startswith("--- ")
@@ -263,14 +266,14 @@ _GIT_LINES = (
     "diff ", "index ", "new file", "deleted file", "similarity", "rename ", "old mode", "new mode",
     "Binary files", "```",
 )  # fmt: skip
-"""What git writes between two files."""
+"""Lines that git writes between two files."""
 
 
 def _numbered_hunk(body: list[str], numbers: re.Match[str]) -> Hunk:
     unended = [n for n, line in enumerate(body) if line.startswith("\\")]
     ended: bool | None = None
     if unended:
-        # The mark stands behind the last line of one side or of both.
+        # The mark follows the last line of one side or of both.
         last = body[unended[-1] - 1][:1]
         ended = last == "-"
     lines = [line for line in body if not line.startswith("\\")]
@@ -279,32 +282,30 @@ def _numbered_hunk(body: list[str], numbers: re.Match[str]) -> Hunk:
     return _make_hunk(lines, line=line, ended=ended, at_end=bool(unended))
 
 
-# Finding the places of a patch's hunks in a file.
-
 HUNK_MATCHERS = (LineMatcher("", lambda line: line), *LINE_MATCHERS)
 SHOWN_PLACES = 20
 
 
 def locate_hunks(text: str, hunks: Sequence[Hunk]) -> tuple[list[Edit], list[str]]:
-    """The edits of all hunks, and what was looked past to find them.
+    """Return the edits of all hunks, and the differences that were ignored to find them.
 
-    Raises `ToolError` for the first hunk whose place is missing or not certain.
+    Raises `ToolError` for the first hunk whose place is missing or ambiguous.
     """
     target = TextLines(text)
     search = _HunkLocator(target)
     edits = [search.hunk(number, hunk) for number, hunk in enumerate(hunks, 1)]
-    return edits, sorted(search.past)
+    return edits, sorted(search.ignored)
 
 
 class _HunkLocator:
-    """Goes through the file from hunk to hunk; a hunk is looked for below the one before."""
+    """Locates hunks in order; each is searched for below the previous one first."""
 
     def __init__(self, target: TextLines) -> None:
         self._target = target
         self._taken: list[range] = []
         self._below = 0
         self._drift = 0
-        self.past: set[str] = set()
+        self.ignored: set[str] = set()
 
     def hunk(self, number: int, hunk: Hunk) -> Edit:
         if hunk.old == hunk.new:
@@ -316,14 +317,14 @@ class _HunkLocator:
         first = self._place(number, hunk, start)
         found = self._target.lines[first : first + len(hunk.old)]
         lines = merge_change(LineAlignment.one_to_one(hunk.old, found), hunk.new)
-        if lines is None:  # every line is aligned, so every change has its place
+        if lines is None:  # cannot happen: every line is aligned
             raise ToolError(f"hunk {number} cannot be carried over")
         self._taken.append(range(first, first + len(hunk.old)))
         self._below = first + len(hunk.old)
-        return self._target.replaced(first, self._below, lines, ended=hunk.ended)
+        return self._target.replace_lines(first, self._below, lines, ended=hunk.ended)
 
     def _after_headers(self, number: int, headers: Sequence[str]) -> int:
-        """The line below the last of the headers, each looked for below the one before."""
+        """Return the line below the last header; each is searched for below the previous one."""
         start = self._below
         for header in headers:
             keys = [normalize_line(line) for line in self._target.lines]
@@ -342,31 +343,31 @@ class _HunkLocator:
         return start
 
     def _above(self, number: int, headers: Sequence[str]) -> int:
-        """A hunk that stands above the one before: looked for from the top."""
+        """Search for the headers from the top: the hunk is above the previous one."""
         search = _HunkLocator(self._target)
         return search._after_headers(number, headers)
 
     def _insert(self, hunk: Hunk, start: int) -> Edit:
-        """Lines without any old ones: where the diff says, below the header, or at the end."""
+        """Insert lines where the diff says, below the header, or at the end of the file."""
         place = len(self._target.lines)
         if hunk.line and not hunk.at_end:
             place = min(hunk.line - 1, place)
         elif hunk.headers:
             place = start
         self._below = place
-        return self._target.replaced(place, place, hunk.new, ended=hunk.ended)
+        return self._target.replace_lines(place, place, hunk.new, ended=hunk.ended)
 
     def _place(self, number: int, hunk: Hunk, start: int) -> int:
         lines = self._target.lines
         for look in HUNK_MATCHERS:
-            found = [place for place in look.windows(lines, hunk.old) if self._free(place, hunk)]
+            found = [place for place in look.find_all(lines, hunk.old) if self._free(place, hunk)]
             if hunk.at_end:
                 found = [place for place in found if place + len(hunk.old) == len(lines)] or found
             if not found:
                 continue
             place = self._choose(number, hunk, found, start)
             if look.name:
-                self.past.add(look.name)
+                self.ignored.add(look.name)
             if hunk.line:
                 self._drift = place + 1 - hunk.line
             return place
@@ -404,7 +405,7 @@ class _HunkLocator:
 
 
 def _without_blank_ends(hunk: Hunk) -> Hunk:
-    """Blank context around a hunk is often invented; it finds no place that the rest does not."""
+    """Drop blank context lines around a hunk: models often invent them."""
     old, new = list(hunk.old), list(hunk.new)
     while len(old) > 1 and new and not old[0].strip() and not new[0].strip():
         old, new = old[1:], new[1:]

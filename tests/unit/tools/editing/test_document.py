@@ -9,7 +9,7 @@ from hermes.tools.editing.document import Document, Edit, TextLines
 def edited(data: bytes, old: str, new: str) -> bytes:
     document = Document(data)
     start = document.text.index(old)
-    return document.edited([Edit(start, start + len(old), new)])
+    return document.apply([Edit(start, start + len(old), new)])
 
 
 def test_crlf_and_mark() -> None:
@@ -40,10 +40,10 @@ def test_lone_carriage_returns_are_text() -> None:
 def test_only_the_edit_changes(lines: list[str], ends: list[str], data: some.DataObject) -> None:
     raw = "".join(line + end for line, end in zip(lines, ends, strict=False))
     document = Document(raw.encode())
-    assert document.edited([]) == raw.encode()
+    assert document.apply([]) == raw.encode()
     start = data.draw(some.integers(0, len(document.text)))
     end = data.draw(some.integers(start, len(document.text)))
-    result = Document(document.edited([Edit(start, end, "Z")])).text
+    result = Document(document.apply([Edit(start, end, "Z")])).text
     assert result == document.text[:start] + "Z" + document.text[end:]
 
 
@@ -58,7 +58,7 @@ def test_whole_lines_are_replaced_as_a_list_would(
     target = TextLines(text)
     first = data.draw(some.integers(0, len(target.lines)))
     last = data.draw(some.integers(first, len(target.lines)))
-    edit = target.replaced(first, last, new)
+    edit = target.replace_lines(first, last, new)
     result = TextLines(text[: edit.start] + edit.new + text[edit.end :])
     expected = [*target.lines[:first], *new, *target.lines[last:]]
     # An unended last line that is blank cannot be told from an ended line before it.

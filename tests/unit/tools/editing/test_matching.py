@@ -32,7 +32,7 @@ OPEN_WITH_CHECK = """\
 def replace(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, str]:
     """The text afterwards, and what was looked past."""
     located = locate(text, old, new, replace_all=replace_all)
-    return Document(text.encode()).edited(located.edits).decode(), located.past
+    return Document(text.encode()).apply(located.edits).decode(), located.ignored
 
 
 def test_there_are_nine_looser_looks() -> None:
