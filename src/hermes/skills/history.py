@@ -1,4 +1,4 @@
-"""Every change of the user's skills, with its reason, so that each can be seen and undone."""
+"""The history of the user's skills: every change with its reason, listed and undone."""
 
 import asyncio
 import contextlib
@@ -35,23 +35,23 @@ from hermes.store.git import GitFailed
 from hermes.util.atomic import write_text
 from hermes.util.threads import in_thread
 
-# Taking one change back while keeping what came after it. Only decides; puts nothing.
-#
-# A file has three versions: before the change, after it, and now. Undoing is a three-way merge:
-# what
-# leads from after to before is done to what is there now.
+# Undo: a three-way merge of each file. The versions are before the change, after it, and now; the
+# way from "after" to "before" is applied to "now". These functions decide; they write nothing.
 
 
 class UndoRefused(UsageError):
-    """A later change is in the way; nothing was done."""
+    """A later change prevents the undo. Nothing was changed."""
 
 
 class _MergeConflict(Exception):
-    """Both the change and a later one have a say in the same place."""
+    """The change and a later one touch the same place."""
 
 
 async def plan_undo(repository: HistoryRepository, commit: SkillCommit) -> list[FileUpdate]:
-    """What to put so that `commit` is undone; empty when it is already. Raises `UndoRefused`."""
+    """Return the file updates that undo `commit`; empty when it is already undone.
+
+    Raises `UndoRefused`.
+    """
     now = await repository.entries()
     puts: list[FileUpdate] = []
     for path, before, after in await repository.changed_entries(commit.id):
@@ -74,7 +74,7 @@ async def _merge_entry(
     after: TreeEntry | None,
     present: TreeEntry | None,
 ) -> TreeEntry | None:
-    """The file as it should be; None is no file. Raises `_Collides`."""
+    """Return the merged file, or None for no file. Raises `_MergeConflict`."""
     if present == after:
         return before
     if before is None or after is None or present is None:
@@ -90,7 +90,10 @@ async def _merge_entry(
 
 
 async def _merge_content(repository: HistoryRepository, now: str, after: str, before: str) -> str:
-    """The id of `now` with the way from `after` to `before` done to it. Binary files collide."""
+    """Merge three versions of a file and return the id of the result.
+
+    Raises `_MergeConflict`, also for binary files.
+    """
     git = repository.git
     contents = await git.blobs([now, after, before])
     with tempfile.TemporaryDirectory(dir=git.folder, prefix="merge-") as folder:
@@ -118,19 +121,23 @@ async def _refusal(repository: HistoryRepository, commit: SkillCommit, path: str
     )
 
 
-# What is about to be done, on disk before it is done: a process that dies in between leaves enough
-# for the next one to finish the record.
+# The journal: a change is stored before it is made, so that the next process can finish the
+# record of a process that died.
 
 
 class PendingChange(msgspec.Struct, frozen=True):
+    """A change that is being made."""
+
     change: SkillChange
     puts: tuple[FileUpdate, ...] = ()
-    """Files to put, for an undo; whoever finds the intent puts the rest."""
+    """Files to write for an undo. The process that finds the journal writes the remaining ones."""
 
 
 class ChangeJournal:
-    """At most one is open: the lock sees to that. The JSON of the standard library takes names of
-    files that are no UTF-8; msgspec's does not."""
+    """Stores the pending change; the history lock ensures that there is at most one.
+
+    Uses the json module, because msgspec rejects file names that are not UTF-8.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -139,7 +146,7 @@ class ChangeJournal:
         write_text(self._file, json.dumps(msgspec.to_builtins(intent)), mode=0o600)
 
     def unfinished(self) -> PendingChange | None:
-        """The one that a process which died has left; a damaged one says nothing."""
+        """Return the change of a process that died, or None. A damaged file is ignored."""
         try:
             return msgspec.convert(json.loads(self._file.read_text("utf-8")), PendingChange)
         except (FileNotFoundError, ValueError):
@@ -149,13 +156,11 @@ class ChangeJournal:
         self._file.unlink(missing_ok=True)
 
 
-# The history of the user's skills: recording changes, looking at them, taking them back.
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-NO_GIT = "git is not installed: changes of skills are kept, but cannot be shown or undone"
+NO_GIT = "git is not installed: changes of skills are saved, but cannot be listed or undone"
 INSTALL_GIT = "install git; changes are recorded from then on"
 MIN_ID_LENGTH = 4
 DEFAULT_LOG_LENGTH = 20
@@ -166,10 +171,10 @@ def _ignore_notice(_text: str) -> None:
 
 
 class SkillHistory:
-    """`folder` is `<home>/skills`; the store in it is made with the first change. `notify` is told
-    what the user should know, each thing once. `git` is the program; None looks for it, "" is none.
+    """`folder` is `<home>/skills`; the repository in it is created by the first change.
 
-    Reading never writes. Whatever writes is alone with the folder, among all processes.
+    `notify` receives notices for the user, each one once. `git` is the program; None searches for
+    it, "" means none. Reading never writes. Writing holds a lock among all processes.
     """
 
     def __init__(
@@ -188,24 +193,27 @@ class SkillHistory:
     async def record(
         self, change: SkillChange, work: Callable[[], T]
     ) -> tuple[T, SkillCommit | None]:
-        """Do `work` and record it as `change`; what was changed by hand before is recorded apart.
+        """Run `work` and record it as `change`. Earlier manual changes become a commit of their
+        own.
 
-        `work` runs in a thread, alone with the folder, and changes the files below `change.paths`
-        in one step or not at all. What it raises is raised here, and nothing is recorded. The
-        commit is None when nothing differs or git is missing. Somebody who stops waiting does not
-        stop the work; a process that dies leaves a record the next one finishes.
+        `work` runs in a thread under the lock and changes the files below `change.paths` completely
+        or not at all. Its exceptions are raised here, and nothing is recorded then. The commit is
+        None when nothing differs or git is missing. Cancelling the caller does not stop the work.
+        If the process dies, the next one finishes the record.
         """
         return await self._run_shielded(self._record(change, work))
 
     async def undo(
         self, commit_id: str, who: Author = Author.USER, session: str = ""
     ) -> SkillCommit:
-        """Take one change back, as a change of its own. Raises `UndoRefused` when a later one is in
-        the way; nothing is done then."""
+        """Undo one change with a new change.
+
+        Raises `UndoRefused` when a later change prevents it; nothing is changed then.
+        """
         return await self._run_shielded(self._undo(commit_id, who, session))
 
     async def log(self, skill: str = "", limit: int = DEFAULT_LOG_LENGTH) -> list[SkillCommit]:
-        """The newest first; `limit` 0 is all."""
+        """Return changes, the newest first; `limit` 0 returns all."""
         repository = self._require_repository()
         try:
             if not repository.exists or not await repository.head():
@@ -214,13 +222,13 @@ class SkillHistory:
         except GitFailed as error:
             raise StoreError(
                 f"the history of the skills cannot be read: {error}",
-                hint="the next change of a skill mends it, or puts it aside and begins a new one",
+                hint="the next change of a skill repairs it, or moves it aside and starts anew",
             ) from error
         found = [each for each in found if not skill or skill in each.skills]
         return found[:limit] if limit else found
 
     async def commit(self, commit_id: str = "") -> SkillCommit:
-        """The change that an id, or the beginning of one, names; the newest when it is empty."""
+        """Return a change by id or unique prefix; the newest one for an empty id."""
         every = await self.log(limit=0)
         if not every:
             raise UsageError("no change of skills is recorded yet")
@@ -230,22 +238,24 @@ class SkillHistory:
         found = [each for each in every if each.id.startswith(wanted)]
         if len(wanted) < MIN_ID_LENGTH or not found:
             raise UsageError(
-                f"there is no change {commit_id!r}", hint="`hermes skills log` shows their ids"
+                f"no change has the id {commit_id!r}", hint="list the ids: `hermes skills log`"
             )
         if len(found) > 1:
             raise UsageError(
-                f"{commit_id} begins the ids of {len(found)} changes", hint="give more of it"
+                f"{commit_id} matches {len(found)} changes", hint="give more characters of the id"
             )
         return found[0]
 
     async def diff(self, commit_id: str = "") -> str:
-        """What a change did to the files; the newest one when no id is given."""
+        """Return the diff of a change, by default of the newest one."""
         found = await self.commit(commit_id)
         return await self._require_repository().diff(found.id)
 
     async def folders_added_with(self, file: str, commit_id: str) -> list[dict[str, bytes]]:
-        """The files of each folder to which a change brought `file`, by their paths below it. None
-        when it did something else as well."""
+        """Return the files of each folder in which a change created `file`, by relative path.
+
+        Empty when the change did anything else as well.
+        """
         repository = self._require_repository()
         deltas = await repository.changed_entries(commit_id)
         new = [path for path, before, _ in deltas if not before and path.endswith(f"/{file}")]
@@ -290,7 +300,7 @@ class SkillHistory:
                 raise UsageError(f"{commit.label} cannot be undone: the history begins with it")
             puts = await plan_undo(repository, commit)
             if not puts:
-                raise UsageError(f"{commit.label} is undone already")
+                raise UsageError(f"{commit.label} is already undone")
             change = SkillChange(
                 action="undo",
                 skills=commit.skills,
@@ -313,7 +323,7 @@ class SkillHistory:
             return done
 
     async def _catch_up(self, repository: HistoryRepository) -> None:
-        """Record what a process that died has done, then what was changed by hand."""
+        """Record what a process that died has done, then manual changes."""
         with _write_errors():
             try:
                 await self._recover(repository)
@@ -322,7 +332,7 @@ class SkillHistory:
                     aside = self._folder / f"{HISTORY_FOLDER}.broken-{time.time_ns()}"
                     (self._folder / HISTORY_FOLDER).rename(aside)
                     self._notify_once(
-                        f"the history of the skills was damaged; it is now in {aside}"
+                        f"the history of the skills was damaged and is now in {aside}"
                     )
                 await self._recover(repository)
 
@@ -332,13 +342,13 @@ class SkillHistory:
         if intent is not None:
             for path in intent.change.paths:
                 remove_temporary_files(self._folder, path)
-            # Those that differ from the newest commit were put already, or changed since.
+            # Files that differ from the newest commit are already written, or changed since.
             there = set(await repository.changed_names()) if intent.puts else set()
             rest = [each for each in intent.puts if each.path not in there]
             try:
                 await self._apply_updates(repository, rest)
             except OSError as error:
-                self._notify_once(f"an undo that was interrupted cannot be finished: {error}")
+                self._notify_once(f"an interrupted undo cannot be finished: {error}")
             await repository.commit_changes(intent.change)
             self._journal.close()
         names = skill_names(iter(await repository.changed_names()))
@@ -346,7 +356,7 @@ class SkillHistory:
         await repository.commit_changes(SkillChange("by hand", names, reason, Author.USER))
 
     async def _apply_updates(self, repository: HistoryRepository, puts: list[FileUpdate]) -> None:
-        """All of them or, with OSError, none."""
+        """Write all files or, with OSError, none."""
         now = await repository.entries() if puts else {}
         back = [FileUpdate(each.path, now.get(each.path)) for each in puts]
         contents = await repository.contents([*puts, *back])
@@ -365,15 +375,17 @@ class SkillHistory:
     async def _commit_change(
         self, repository: HistoryRepository, change: SkillChange
     ) -> SkillCommit | None:
-        """The commit of what was just done. It is done, so a failure is only told; the next change
-        records it."""
+        """Commit a change that was just made.
+
+        The files are already written, so a failure is only reported; the next change records it.
+        """
         try:
             commit = await repository.commit_changes(change)
             self._journal.close()
         except (StoreError, OSError) as error:
-            self._notify_once(f"a change of skills is kept, but not recorded yet: {error}")
+            self._notify_once(f"a change of skills is saved, but not recorded yet: {error}")
             return None
-        if commit is not None and commit.id.startswith("00"):  # now and then is often enough
+        if commit is not None and commit.id.startswith("00"):  # about one commit in 256
             with contextlib.suppress(StoreError):
                 await repository.collect_garbage()
         return commit
@@ -386,11 +398,11 @@ class SkillHistory:
     def _notify_once(self, text: str) -> None:
         if text not in self._notified:
             self._notified.add(text)
-            log.info("%s", text)  # whoever listens shows it
+            log.info("%s", text)  # the log handler of the front end shows it
             self._notify(text)
 
     async def _run_shielded(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, which goes on when nobody waits for it any more."""
+        """Await `work`, which continues when the caller is cancelled."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._on_done)

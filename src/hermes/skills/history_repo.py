@@ -1,4 +1,4 @@
-"""The git store of the skills: what lies in the folder as trees, and changes as commits."""
+"""The git repository of the skill history: changes as commits, files as trees."""
 
 import asyncio
 import contextlib
@@ -8,8 +8,8 @@ import stat
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,13 +18,16 @@ from hermes.skills.skill import LINKED_FOLDERS
 from hermes.store.git import SETTINGS, Git, GitFailed
 from hermes.util.atomic import write_bytes, write_text
 
-# A change of skills in words: who made it, why, and how that is written into a commit.
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+# Changes and commits
 
 BY_HAND = "changed by hand"
 AS_FOUND = "as it was before the first recorded change"
 MAX_REASON_LENGTH = 500
 SHORT_ID_LENGTH = 8
-"""Digits of an id that are shown."""
+"""Characters of an id that are displayed."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
@@ -32,28 +35,28 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 class Author(StrEnum):
     AGENT = "agent"
     REVIEW = "review"
-    """The look back after a piece of work."""
+    """The review after a piece of work."""
     USER = "user"
     HUB = "hub"
 
 
 class SkillChange(msgspec.Struct, frozen=True):
-    """What is about to be done."""
+    """A change that is about to be made."""
 
     action: str
-    """create, patch, edit, delete, …, undo, retire; "by hand" for what nobody announced."""
+    """create, patch, edit, delete, …, undo, retire; "by hand" for manual changes."""
     skills: tuple[str, ...]
     reason: str
     who: Author
     session: str = ""
     paths: tuple[str, ...] = ()
-    """Files and folders it touches, below the folder of skills; empty: any."""
+    """Files and folders it touches, relative to the skill folder; empty means any."""
     undoes: str = ""
-    """The id of the change it takes back."""
+    """The id of the change that it undoes."""
 
 
 class SkillCommit(msgspec.Struct, frozen=True):
-    """What was done."""
+    """A recorded change."""
 
     id: str
     at: float
@@ -71,12 +74,12 @@ class SkillCommit(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """For messages: the id and the reason."""
+        """The id and the reason, for messages."""
         return f"{self.short} ({self.reason})"
 
 
 def format_message(change: SkillChange) -> str:
-    """The commit message: the reason, then one `Key: value` a line, as git's trailers are."""
+    """Return the commit message: the reason, then one `Key: value` a line as in git trailers."""
     reason = _one_line(change.reason)[:MAX_REASON_LENGTH] or " ".join(
         (change.action, *change.skills)
     )
@@ -92,7 +95,7 @@ def format_message(change: SkillChange) -> str:
 
 
 def parse_commit(commit_id: str, at: str, message: str) -> SkillCommit:
-    """The opposite of `message_of`; what a foreign commit lacks is empty."""
+    """The inverse of `format_message`; missing values of a foreign commit are ""."""
     reason, _, rest = message.strip("\n").partition("\n")
     found: dict[str, list[str]] = {}
     for line in rest.splitlines():
@@ -116,20 +119,20 @@ def _first_trailer(found: dict[str, list[str]], key: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    """On one line, so that nobody can write a trailer into a reason."""
+    """Return the text on one line, so that a reason cannot contain a trailer."""
     return " ".join(_CONTROL.sub(" ", text).split())
 
 
-# Files as git knows them, and putting them into the folder of skills.
+# Tree entries and file updates
 
 LINK = "120000"
 EXECUTABLE = "100755"
 REGULAR = ("100644", EXECUTABLE)
 RETIRED = ".retired"
-"""The folder of skills that are kept, but not used any more."""
+"""The folder of skills that are archived but not used."""
 
 _TEMPORARY_NAME = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
-"""How `util.atomic` calls a file that is not yet in its place."""
+"""How `util.atomic` names a file before it is moved into place."""
 
 
 class TreeEntry(msgspec.Struct, frozen=True):
@@ -140,14 +143,14 @@ class TreeEntry(msgspec.Struct, frozen=True):
 
 
 class FileUpdate(msgspec.Struct, frozen=True):
-    """What becomes of one path; None takes the file away."""
+    """The new content of a path; None deletes the file."""
 
     path: str
     entry: TreeEntry | None
 
 
 def skill_names(paths: Iterator[str]) -> tuple[str, ...]:
-    """The names of the skills that files belong to, as far as their paths tell."""
+    """Return the names of the skills to which files belong, judged by their paths."""
     found: dict[str, None] = {}
     for path in paths:
         folders = [each for each in PurePosixPath(path).parts[:-1] if each != RETIRED]
@@ -168,7 +171,7 @@ def is_reachable(workspace: Path, path: str) -> bool:
 
 
 def apply_update(workspace: Path, wanted: FileUpdate, content: Callable[[str], bytes]) -> None:
-    """Make it so. `content` gives the bytes of an id."""
+    """Write or delete a file. `content` returns the bytes of a blob id."""
     target = workspace / wanted.path
     if not is_reachable(workspace, wanted.path):
         raise OSError(f"{wanted.path} cannot be reached")
@@ -187,7 +190,7 @@ def apply_update(workspace: Path, wanted: FileUpdate, content: Callable[[str], b
 
 
 def remove_temporary_files(workspace: Path, path: str) -> None:
-    """Remove what a process that died while it replaced a file at or below `path` left there."""
+    """Remove temporary files that an interrupted write left at or below `path`."""
     place = workspace / path
     for left in place.rglob(".*.tmp") if place.is_dir() else place.parent.glob(".*.tmp"):
         if _TEMPORARY_NAME.fullmatch(left.name) and left.is_file():
@@ -195,7 +198,7 @@ def remove_temporary_files(workspace: Path, path: str) -> None:
 
 
 def remove_empty_folders(folder: Path, stop: Path) -> None:
-    """Remove folders that hold nothing, from `folder` up to below `stop`."""
+    """Remove empty folders from `folder` upwards, excluding `stop`."""
     with contextlib.suppress(OSError):  # not empty, or gone
         while folder != stop and stop in folder.parents:
             folder.rmdir()
@@ -205,9 +208,9 @@ def remove_empty_folders(folder: Path, stop: Path) -> None:
 HISTORY_FOLDER = ".history"
 BRANCH = "refs/heads/main"
 MAX_FILE_BYTES = 10_000_000
-"""Larger files are not kept."""
+"""Larger files are not recorded."""
 MAX_DIFF_BYTES = 500_000
-"""Bytes of a diff that are shown."""
+"""Bytes of a diff that are displayed."""
 GIT_SETTINGS = """\
 [core]
 	fsync = committed,reference
@@ -225,16 +228,15 @@ node_modules/
 .venv/
 .DS_Store
 """
-"""Dot files at the top are state of the hub, counts and locks; the user's own .git is among them,
-and git never looks into one that lies deeper. A .gitignore has no say: what the agent writes must
-be kept whatever it is called."""
+"""Hidden files at the top are state of the hub, usage counts, locks and the user's own .git. A
+.gitignore does not apply: everything the agent writes must be recorded."""
 GIT_ATTRIBUTES = "* -text !eol -ident !filter !working-tree-encoding\n"
-"""Above every .gitattributes of the folder: files are kept byte for byte."""
+"""Takes precedence over every .gitattributes in the folder: files are recorded byte for byte."""
 SKIPPED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", ".venv"})
 
 
 class HistoryRepository:
-    """Used by one task at a time; the caller holds the lock for whatever writes."""
+    """Used by one task at a time. The caller holds the lock for everything that writes."""
 
     def __init__(self, program: str, workspace: Path) -> None:
         self.workspace = workspace
@@ -246,7 +248,7 @@ class HistoryRepository:
         return (self.git.folder / "HEAD").exists()
 
     def prepare(self) -> None:
-        """Make the store, or make sure that its settings are ours and nobody else's."""
+        """Create the repository, or restore its settings if they differ from ours."""
         folder = self.git.folder
         for name in ("objects", "refs", "info"):
             (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -259,28 +261,28 @@ class HistoryRepository:
             path = folder / name
             if not path.exists() or path.read_text("utf-8", "replace") != text:
                 write_text(path, text, mode=0o600)
-        for left in ("index.lock", f"{BRANCH}.lock"):  # by a git that was killed
+        for left in ("index.lock", f"{BRANCH}.lock"):  # left by a git process that was killed
             (folder / left).unlink(missing_ok=True)
 
     async def head(self) -> str:
-        """The id of the newest commit; "" when there is none."""
+        """Return the id of the newest commit, or ""."""
         output = await self.git.run("rev-parse", "--verify", "--quiet", BRANCH, good=(0, 1))
         return output.decode().strip()
 
     async def changed_names(self) -> list[str]:
-        """Files that are new, changed or gone since the index was written."""
+        """Return the files that are new, changed or deleted since the index was written."""
         output = await self.git.run(
             "ls-files", "-z", "--others", "--modified", "--deleted", "-X", str(self._exclude)
         )
         names: dict[str, None] = {}
         for name in (os.fsdecode(each) for each in output.split(b"\0") if each):
-            # A repository of the user's inside the folder is one thing for git.
+            # git lists a nested repository as one folder.
             inside = self._files_below(name) if name.endswith("/") else (name,)
             names.update(dict.fromkeys(inside))
         return list(names)
 
     async def commit_changes(self, change: SkillChange) -> SkillCommit | None:
-        """What is in the paths of the change now, as a commit; None when nothing differs."""
+        """Commit the current files below the paths of a change; None when nothing differs."""
         tree = await self._write_tree(change.paths)
         head = await self.head()
         if head and tree == await self._resolve_id(f"{head}^{{tree}}"):
@@ -295,14 +297,14 @@ class HistoryRepository:
         return (await self.log(commit_id, most=1))[0]
 
     async def log(self, start: str = BRANCH, most: int = 0) -> list[SkillCommit]:
-        """The newest first; `most` 0 is all."""
+        """Return commits, the newest first; `most` 0 returns all."""
         limit = (f"--max-count={most}",) if most else ()
         output = await self.git.run("log", "-z", "--format=%H%x1f%ct%x1f%B", *limit, start, "--")
         texts = [each for each in output.decode("utf-8", "replace").split("\0") if each]
         return [parse_commit(*text.split("\x1f", 2)) for text in texts]
 
     async def commits_touching(self, path: str, since: str) -> list[SkillCommit]:
-        """Commits after `since` that changed the file, the newest first."""
+        """Return the commits after `since` that changed a file, the newest first."""
         output = await self.git.run(
             "log", "-z", "--format=%H%x1f%ct%x1f%B", f"{since}..{BRANCH}", "--",
             f":(literal){path}",
@@ -311,7 +313,7 @@ class HistoryRepository:
         return [parse_commit(*text.split("\x1f", 2)) for text in texts]
 
     async def diff(self, commit_id: str) -> str:
-        """What the commit changed, as text for a person."""
+        """Return the changes of a commit as text."""
         output = await self.git.run(
             "show", "--format=", "--no-color", "--no-ext-diff", "--no-textconv", commit_id, "--"
         )
@@ -322,7 +324,7 @@ class HistoryRepository:
     async def changed_entries(
         self, commit_id: str
     ) -> list[tuple[str, TreeEntry | None, TreeEntry | None]]:
-        """What the commit did: path, entry before and entry after."""
+        """Return the changes of a commit: path, entry before and entry after."""
         output = await self.git.run(
             "diff-tree",
             "-r",
@@ -343,7 +345,7 @@ class HistoryRepository:
         return found
 
     async def entries(self, commit: str = BRANCH) -> dict[str, TreeEntry]:
-        """All files of a commit, the newest one unless said otherwise."""
+        """Return all files of a commit, by default of the newest one."""
         output = await self.git.run("ls-tree", "-r", "-z", commit)
         found: dict[str, TreeEntry] = {}
         for line in output.split(b"\0"):
@@ -354,16 +356,16 @@ class HistoryRepository:
         return found
 
     async def contents(self, puts: Sequence[FileUpdate]) -> dict[str, bytes]:
-        """The bytes of all that is to be put, by id."""
+        """Return the bytes of all updated files by blob id."""
         ids = list({each.entry.id for each in puts if each.entry is not None})
         return dict(zip(ids, await self.git.blobs(ids), strict=True)) if ids else {}
 
     async def collect_garbage(self) -> None:
-        """Pack what has piled up, when it is worth it."""
+        """Let git pack loose objects when it is worthwhile."""
         await self.git.run("gc", "--quiet", "--auto")
 
     async def rebuild_index(self) -> bool:
-        """Make git's list of files anew from the newest commit; False when more is damaged."""
+        """Rebuild the index from the newest commit; return False when more is damaged."""
         (self.git.folder / "index").unlink(missing_ok=True)
         try:
             await self.git.run("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
@@ -395,7 +397,7 @@ class HistoryRepository:
             yield from (str(relative / file) for file in files)
 
     def _is_recorded(self, name: str) -> bool:
-        """Whether it is a file to keep. One that is gone counts: git takes it out."""
+        """Whether a file is recorded. Deleted files are, so that git removes them."""
         try:
             found = (self.workspace / name).lstat()
         except (FileNotFoundError, NotADirectoryError):
@@ -415,7 +417,7 @@ def _tree_entry(mode: str, object_id: str) -> TreeEntry | None:
     return None if mode == "000000" else TreeEntry(mode, object_id)
 
 
-# One writer of skills at a time, in this process and in all others.
+# The lock: one writer among all processes
 
 LOCK_FILE = ".history.lock"
 LOCK_SECONDS = 20.0
@@ -424,12 +426,13 @@ _LOCK_POLL = 0.02
 
 @contextlib.asynccontextmanager
 async def history_lock(folder: Path) -> AsyncIterator[None]:
-    """Alone with the skills in `folder`; the lock goes with the process that holds it."""
-    filelock = import_module("filelock")  # slow to load, and most sessions change no skill
+    """Hold the lock of the skills in `folder`. It is released when the process ends."""
+    from filelock import FileLock  # slow to load, and most sessions change no skill
+
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = filelock.FileLock(folder / LOCK_FILE, mode=0o600, fallback_to_soft=False)
-        await _acquire(lock, filelock.Timeout)
+        lock = FileLock(folder / LOCK_FILE, mode=0o600, fallback_to_soft=False)
+        await _acquire(lock)
     except OSError as error:
         raise StoreError(
             f"the skills in {folder} cannot be locked: {error.strerror or error}",
@@ -441,13 +444,15 @@ async def history_lock(folder: Path) -> AsyncIterator[None]:
         lock.release()
 
 
-async def _acquire(lock: object, held: type[TimeoutError]) -> None:
+async def _acquire(lock: "FileLock") -> None:
+    from filelock import Timeout
+
     end = time.monotonic() + LOCK_SECONDS
     while True:
         try:
-            lock.acquire(blocking=False)  # type: ignore[attr-defined]  # loaded late, so untyped
+            lock.acquire(blocking=False)
             return
-        except held as error:
+        except Timeout as error:
             if time.monotonic() > end:
                 raise StoreError(
                     "another Hermes is changing skills", hint="try again in a moment"

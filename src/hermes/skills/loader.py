@@ -1,4 +1,4 @@
-"""Loading a skill: its instructions as the model gets them, ready to be followed."""
+"""Load a skill: render its instructions for the model and check its setup."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,6 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -17,6 +16,7 @@ from hermes.config.environment import child_environment
 from hermes.core.ports import SecretAsker
 from hermes.security.injection import blocked, scan
 from hermes.security.paths import OWN_FILES
+from hermes.skills.frontmatter import read_frontmatter
 from hermes.skills.index import SkillIndex
 from hermes.skills.parse import decode, is_garbled, is_inside, read_instructions, strip_comments
 from hermes.skills.skill import (
@@ -41,17 +41,17 @@ from hermes.skills.usage import SkillUsage
 from hermes.util.text import human_size
 from hermes.util.threads import in_thread
 
-# The files of a skill beside its SKILL.md. None of them may lie outside its folder.
+# Linked files: the files of a skill other than SKILL.md. None may be outside its folder.
 
 MAX_LISTED_FILES = 60
-"""Files that are named when a skill is loaded."""
+"""Files that are listed when a skill is loaded."""
 MAX_LINKED_DEPTH = 3
 MAX_LINKED_BYTES = 500_000
-"""Bytes of a file that is shown."""
+"""Size limit of a linked file."""
 
 
 def linked_files(folder: Path) -> tuple[str, ...]:
-    """Paths below the folder of a skill, those in the usual folders first."""
+    """Return the files of a skill folder as relative paths, the usual folders first."""
     found = [
         path.relative_to(folder).as_posix()
         for path in _walk_files(folder, MAX_LINKED_DEPTH)
@@ -62,7 +62,7 @@ def linked_files(folder: Path) -> tuple[str, ...]:
 
 
 def format_listing(names: tuple[str, ...]) -> str:
-    """The files by folder, on a line each; "" for none."""
+    """Return the files by folder, one folder a line, or "" when there are none."""
     by_folder: dict[str, list[str]] = {}
     for name in names[:MAX_LISTED_FILES]:
         folder, slash, rest = name.partition("/")
@@ -77,7 +77,7 @@ def format_listing(names: tuple[str, ...]) -> str:
 
 
 def read_linked(skill: Skill, name: str) -> str:
-    """The text of one file. Raises `SkillNotFound` and `SkillInvalid`."""
+    """Return the text of one linked file. Raises `SkillNotFound` and `SkillInvalid`."""
     path = skill.folder / name.strip()
     if (
         name.startswith(("/", "~", "\\"))
@@ -120,7 +120,7 @@ def _file_not_found(skill: Skill, name: str) -> SkillNotFound:
 
 
 def _walk_files(folder: Path, depth: int) -> list[Path]:
-    """Without hidden ones and caches."""
+    """Return the files below a folder, without hidden files and caches."""
     try:
         with os.scandir(folder) as entries:
             inside = sorted((each.name, each.is_dir()) for each in entries)
@@ -143,27 +143,26 @@ def _listing_order(name: str) -> tuple[int, str]:
     return LINKED_FOLDERS.index(folder) if known else len(LINKED_FOLDERS), name
 
 
-# What a skill needs before it works: variables and credential files.
-#
-# Values never pass through here: the user is asked by a `SecretAsker`, and programs get the
-# variables
-# by their names.
+# Setup: variables and credential files that a skill needs. Values never pass through here: a
+# `SecretAsker` asks the user, and programs get variables by name.
 
 VariableLookup = Callable[[str], str | None]
-"""The value of a variable of the environment or of .env; None for none."""
+"""Returns the value of a variable from the environment or .env, or None."""
 
 
 class SetupStatus(NamedTuple):
+    """The result of a setup check."""
+
     reasons: tuple[str, ...]
-    """What is missing, and how to set it up; on a line each."""
+    """What is missing and how to set it up, one line each."""
     variables: tuple[str, ...]
-    """Those that are set."""
+    """Names of the variables that are set."""
     files: tuple[Path, ...]
-    """Those that are there."""
+    """Credential files that exist."""
 
 
 class SetupChecker:
-    """Of one session: what the user would not tell once is not asked for again."""
+    """Checks the setup of skills for one session. A value the user declines is asked for once."""
 
     def __init__(self, home: Path, variables: VariableLookup, asker: SecretAsker | None) -> None:
         self._home, self._variables, self._asker = home, variables, asker
@@ -199,7 +198,7 @@ class SetupChecker:
         return False
 
     def _resolve_credential(self, credential: CredentialFile) -> Path | None:
-        """None for one outside the home, and for our own keys and settings."""
+        """Return the path, or None when it is outside the home or one of our own files."""
         home = self._home.resolve()
         path = (self._home / credential.path).resolve()
         if not path.is_relative_to(home) or path == home:
@@ -212,7 +211,7 @@ class SetupChecker:
 def _is_readable_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a name that is too long, a folder that is closed
+    except OSError:  # a name that is too long, an unreadable folder
         return False
 
 
@@ -229,14 +228,14 @@ SESSION_VARIABLE = "${HERMES_SESSION_ID}"
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Plain values; see `SkillSettings` for those of `skills.*`."""
+    """Options for loading skills; see `SkillSettings` for those of `skills.*`."""
 
     home: Path
-    """The home folder, below which credential files are."""
+    """The home folder, which contains credential files."""
     config_file: str
-    """config.yaml as it is shown to people, such as `~/.hermes/config.yaml`."""
+    """config.yaml as it is displayed, such as `~/.hermes/config.yaml`."""
     context: VisibilityContext
-    """What is switched off, and the system this is."""
+    """Disabled skills and the current platform."""
     config: Mapping[str, Any] = {}
     """`skills.config`."""
     template_vars: bool = True
@@ -245,31 +244,33 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadedSkill(msgspec.Struct, frozen=True):
+    """A skill rendered for the model."""
+
     skill: Skill
     text: str
-    """For the model, complete."""
+    """The complete text for the model."""
     setup_needed: tuple[str, ...] = ()
-    """What is missing before it works."""
+    """What is missing before the skill works."""
     linked: tuple[str, ...] = ()
-    """Its further files."""
+    """Relative paths of its linked files."""
     blocked: bool = False
     """True when the text is withheld because it looks like prompt injection."""
 
 
 class SkillEnvironment(Protocol):
-    """Takes what a skill needs to where the session works."""
+    """Makes what a skill needs available where the session works."""
 
     def directory(self, skill: Skill) -> str:
-        """The folder of the skill, as commands of the session see it."""
+        """Return the folder of a skill as commands of the session see it."""
         ...
 
     def provide(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None:
-        """From now on programs may see these variables, by name, and these credential files."""
+        """Make variables, by name, and credential files available to programs of the session."""
         ...
 
 
 class LocalSkillEnvironment:
-    """The session works where the skills are, and nothing is given."""
+    """For a session that works where the skills are. Nothing is provided."""
 
     def directory(self, skill: Skill) -> str:
         return str(skill.folder)
@@ -278,9 +279,9 @@ class LocalSkillEnvironment:
 
 
 class SkillLoader:
-    """For one session.
+    """Loads skills for one session.
 
-    `variables` looks into the environment and .env; `asker` asks the user, where one is at hand.
+    `variables` looks up the environment and .env. `asker` asks the user, if one is present.
     """
 
     def __init__(
@@ -301,7 +302,7 @@ class SkillLoader:
         self._usage, self._now = usage, now
 
     async def load(self, name: str, file_path: str = "") -> LoadedSkill:
-        """The instructions, or with `file_path` one linked file as it is.
+        """Return the rendered instructions, or with `file_path` a linked file unchanged.
 
         Raises `SkillNotFound` and `SkillInvalid`.
         """
@@ -319,14 +320,13 @@ class SkillLoader:
         refused = self._blocked_result(skill, SKILL_FILE, text)
         if refused is not None:
             return refused
-        head = import_module("hermes.skills.frontmatter").read_frontmatter(text)
-        loaded = await self._render(skill, strip_comments(head.body))
+        loaded = await self._render(skill, strip_comments(read_frontmatter(text).body))
         if self._usage is not None:
             await in_thread(self._usage.record, skill.name, self._now())
         return loaded
 
     def _blocked_result(self, skill: Skill, file: str, text: str) -> LoadedSkill | None:
-        """None when the text may be shown."""
+        """Return a notice instead of a third-party text that looks like injection, else None."""
         findings = scan(text) if skill.source in THIRD_PARTY else ()
         if not findings:
             return None
@@ -383,24 +383,24 @@ def _linked_block(skill: Skill, linked: tuple[str, ...]) -> str:
     )
 
 
-# Skills as slash commands, and skills that a session starts with.
+# Slash commands and preloaded skills
 
 
 class SkillCommand(NamedTuple):
-    """`/name rest` as it was typed."""
+    """A slash command `/name rest` as typed by the user."""
 
     skill: str
     rest: str
 
 
 def command_name(name: str) -> str:
-    """Without the slash: lower case, with hyphens for spaces and underscores."""
+    """Return the command of a skill without the slash: lower case, with hyphens."""
     plugin, colon, last = name.rpartition(":")
     return f"{normalize_name(plugin)}{colon}{normalize_name(last)}"
 
 
 def skill_commands(skills: Iterable[Skill], context: VisibilityContext) -> Mapping[str, str]:
-    """The description of each command, by its name without the slash."""
+    """Return the descriptions of the visible skills by command name."""
     return {
         command_name(skill.name): skill.description
         for skill in skills
@@ -411,7 +411,7 @@ def skill_commands(skills: Iterable[Skill], context: VisibilityContext) -> Mappi
 def skill_command(
     text: str, skills: Iterable[Skill], context: VisibilityContext
 ) -> SkillCommand | None:
-    """Which skill `/name …` calls; None when it calls none."""
+    """Return the skill that `/name …` calls, or None."""
     line = text.strip()
     if not line.startswith("/") or not line[1:2].strip():
         return None
@@ -424,7 +424,7 @@ def skill_command(
 
 
 def hidden_command_reason(text: str, skills: SkillIndex, context: VisibilityContext) -> str:
-    """Why `/name …` calls nothing although there is such a skill; "" when there is none."""
+    """Return why `/name …` does not call the skill of that name, or "" if there is none."""
     wanted = command_name(text.split(maxsplit=1)[0].removeprefix("/"))
     for skill in skills.skills():
         if command_name(skill.name) == wanted and (reason := hidden_reason(skill, context)):
@@ -436,7 +436,10 @@ def hidden_command_reason(text: str, skills: SkillIndex, context: VisibilityCont
 
 
 async def command_message(loader: SkillLoader, command: SkillCommand) -> tuple[LoadedSkill, str]:
-    """The user message for a command. Raises `SkillNotFound` and `SkillInvalid`."""
+    """Return the loaded skill and the user message for a command.
+
+    Raises `SkillNotFound` and `SkillInvalid`.
+    """
     loaded = await loader.load(command.skill)
     asked = command.rest or "Follow the skill for what we are working on."
     opening = f"[The user called the skill {command.skill!r}: follow it.]"
@@ -446,7 +449,7 @@ async def command_message(loader: SkillLoader, command: SkillCommand) -> tuple[L
 async def preload_skills(
     loader: SkillLoader, names: Iterable[str]
 ) -> tuple[list[LoadedSkill], str]:
-    """For `-s name`: the text before the first user message, each skill once, in order."""
+    """Return the skills of `-s name` and the text before the first user message."""
     loaded: dict[str, LoadedSkill] = {}
     for name in names:
         if name.strip():
@@ -459,26 +462,26 @@ async def preload_skills(
     return list(loaded.values()), "\n\n".join([opening, *texts])
 
 
-# Inline shell: !`command` in a SKILL.md is replaced with what the command prints.
-#
-# It runs on this machine and without approval, and therefore only when `skills.inline_shell` is
-# on.
+# Inline shell: !`command` in a SKILL.md is replaced by the output of the command. It runs on this
+# machine without approval, and therefore only when `skills.inline_shell` is on.
 
 MAX_SNIPPET_OUTPUT = 4_000
-"""Characters of one snippet's output."""
+"""Characters of the output of one snippet."""
 MAX_SNIPPETS = 20
-"""Of one text; they run one after the other."""
+"""Snippets in one text; they run one after another."""
 MAX_SNIPPET_BYTES = 1_000_000
-"""Bytes after which a snippet is stopped: nobody will read them."""
+"""Bytes after which a snippet is killed."""
 
 KILL_GRACE = 1.0
-"""Seconds in which a killed process is gone."""
+"""Seconds to wait for a killed process."""
 BASH = "/bin/bash"
 
 _SNIPPET = re.compile(r"(?<![\w!`\\])!`([^`\n]+)`")
 
 
 class SnippetShell(msgspec.Struct, frozen=True):
+    """Where and how snippets run."""
+
     folder: Path
     environment: Mapping[str, str]
     timeout: float
@@ -486,7 +489,7 @@ class SnippetShell(msgspec.Struct, frozen=True):
 
 
 async def run_snippets(text: str, shell: SnippetShell) -> str:
-    """`text` with the output of each snippet in its place, or why there is none."""
+    """Return `text` with each snippet replaced by its output or by an error."""
     parts: list[str] = []
     end = 0
     for number, snippet in enumerate(_SNIPPET.finditer(text)):
@@ -500,7 +503,7 @@ async def run_snippets(text: str, shell: SnippetShell) -> str:
 
 
 class _SnippetProcess(asyncio.SubprocessProtocol):
-    """Takes in what a process prints."""
+    """Collects the output of a snippet."""
 
     def __init__(self) -> None:
         self.output = {1: bytearray(), 2: bytearray()}
@@ -536,7 +539,7 @@ async def _run_snippet(command: str, shell: SnippetShell) -> str:
             cwd=shell.folder,
             env=dict(shell.environment),
             stdin=asyncio.subprocess.DEVNULL,
-            start_new_session=True,  # so that all it starts can be stopped
+            start_new_session=True,  # so that all processes it starts can be killed
         )
     except (OSError, ValueError) as error:
         return _snippet_error(str(error))
@@ -545,7 +548,7 @@ async def _run_snippet(command: str, shell: SnippetShell) -> str:
             await child.done.wait()
         code = transport.get_returncode()
     except TimeoutError:
-        # When it has ended, only what it left in the background still holds its output.
+        # The command itself has ended if it has an exit code; a background process holds its pipe.
         code = transport.get_returncode()
         if code is None:
             return _snippet_error(f"no result after {shell.timeout:g} s")
@@ -557,7 +560,7 @@ async def _run_snippet(command: str, shell: SnippetShell) -> str:
                 await child.exited.wait()
         transport.close()
     output, errors = (_decode_output(child.output[fd]) for fd in (1, 2))
-    if code:  # None for a flood, which was cut off
+    if code:  # None when it was stopped for printing too much
         return _snippet_error(": ".join(filter(None, [f"exit code {code}", errors or output])))
     return output
 

@@ -1,4 +1,4 @@
-"""skills_list and skill_view: finding and loading skills."""
+"""The tools skills_list, skill_view and skill_manage."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -23,7 +23,7 @@ LISTED_CHARS, FOUND_CHARS = 120, 240
 
 
 def skills_list_tool(skills: SkillIndex, context: Callable[[], VisibilityContext]) -> Tool:
-    """`circle` is asked with each call: a session knows its tools only when it has them all."""
+    """`context` is called for each use, because a session knows its tools only after creation."""
 
     async def skills_list(category: str = "", query: str = "") -> str:
         """List skills, or find them by words.
@@ -97,7 +97,7 @@ def _category_names(skills: Iterable[Skill]) -> str:
     return ", ".join(sorted({skill.category or GENERAL for skill in skills}))
 
 
-# skill_manage: what the agent learnt, written down as skills.
+# skill_manage
 
 REQUIRED_ARGUMENTS = {
     DraftAction.CREATE: ("content",),
@@ -115,8 +115,10 @@ TEXT_ARGUMENTS = (
 def skill_manage_tool(
     writer: SkillWriter, session_id: Callable[[], str], who: Author = Author.AGENT
 ) -> Tool:
-    """Its writes stay in the agent's own folder of skills and can be undone, so nobody has to
-    approve a call. With `skills.review: ask` it only proposes."""
+    """Its writes stay in the user's skill folder and can be undone, so a call needs no approval.
+
+    With `skills.review: ask` it only creates proposals.
+    """
 
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
         draft = _parse_draft(arguments, session_id(), who)

@@ -203,7 +203,7 @@ async def test_an_audit_notices_links_missing_folders_and_strays(hub: Hub, repo:
     assert "link" in audit_installed(hub).skills[0].problem
     folder.rename(hub.store.skills / "elsewhere")
     found = audit_installed(hub)
-    assert "gone" in found.skills[0].problem
+    assert "missing" in found.skills[0].problem
     assert found.strays == (str(hub.store.skills / "elsewhere"),)
 
 
@@ -268,7 +268,7 @@ async def test_a_lock_whose_hashes_were_changed_is_noticed(hub: Hub, repo: GitHu
     forged = file_hashes(NEW)["SKILL.md"]
     hub.store.lock_file.write_text(text.replace(entry.files["SKILL.md"], forged))
     (one,) = audit_installed(hub).skills
-    assert "contradict" in one.problem
+    assert "inconsistent" in one.problem
 
 
 async def test_a_folder_in_quarantine_that_vanishes_is_no_error(hub: Hub, repo: GitHub):

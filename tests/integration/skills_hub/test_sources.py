@@ -215,7 +215,7 @@ async def test_a_site_offers_archives_with_a_digest(hub: Hub, site: Static):
     one = await hub.prepare(site.url)
     assert (one.files, one.origin.version) == (PDF, digest)
     site.pages["/.well-known/agent-skills/pdf.tar.gz"] = answer(tarball(skill("pdf", "Evil"), ""))
-    with pytest.raises(InvalidContent, match="hash differs"):
+    with pytest.raises(InvalidContent, match="does not match the hash"):
         await hub.prepare(site.url)
 
 

@@ -56,7 +56,7 @@ def test_a_damaged_note_of_the_hub_stops_nobody(hermes_home: Path):
     told: list[str] = []
     shelf = SkillShelf(loaded(hermes_home, ""), Home(hermes_home), (), told.append)
     assert "mine" in shelf.skills.table().names
-    assert "the note of an interrupted change is damaged" in told[0]
+    assert "the record of an interrupted change is damaged" in told[0]
 
 
 @pytest.mark.parametrize("name", ["v-req-ok", "V_Req_Ok", "V Req OK", "tools/v-req-ok"])

@@ -111,7 +111,7 @@ def test_log_and_diff(hermes):
     assert "+name: deploy" in hermes("diff", first[:8]).out
     assert "\x1b[31m-Step one." in hermes("diff", typed="").out
     assert hermes("diff", "ffffffff").err == (
-        "there is no change 'ffffffff'\n`hermes skills log` shows their ids\n"
+        "no change has the id 'ffffffff'\nlist the ids: `hermes skills log`\n"
     )
 
 
@@ -126,7 +126,7 @@ def test_undo_asks(hermes):
     assert f"{identity} is undone, as change " in done.out
     assert not (hermes.home.skills / "deploy").exists()
     again = hermes("undo", identity, "--yes")
-    assert (again.code, "is undone already" in again.err) == (2, True)
+    assert (again.code, "is already undone" in again.err) == (2, True)
 
 
 def test_what_waits_is_shown_approved_and_rejected(hermes):

@@ -1,7 +1,7 @@
-"""Files out of a tar or zip archive that somebody else made.
+"""Read files from untrusted tar and zip archives.
 
-Nothing is ever unpacked to a disk here: the wanted files are read into memory, each name is looked
-at, links and devices are left out or refused, and the sum of what is read is limited.
+Nothing is unpacked to disk. Wanted files are read into memory, names are checked, links and devices
+are skipped or refused, and the total size is limited.
 """
 
 import gzip
@@ -16,38 +16,39 @@ from hermes.skills.hub.contents import InvalidContent, check_file_name, check_si
 
 MAX_MEMBERS = 100_000
 MAX_UNPACKED_BYTES = 512 * 1024 * 1024
-"""What may come out of the packing, wanted or not: a small file can hold endless zeros."""
+"""Limit for the decompressed size: a small file can expand without end."""
 
 NameFilter = Callable[[str], bool]
 
 
 def read_tar(data: bytes, wanted: NameFilter, *, below_top: bool = False) -> dict[str, bytes]:
-    """The wanted files of a .tar.gz. `below_top` takes off the folder all of them lie in.
+    """Return the wanted files of a .tar.gz. `below_top` removes the common top folder.
 
-    Raises `Unfit` for a wanted member that is no plain file, or when there is too much of it.
+    Raises `InvalidContent` for a wanted member that is not a regular file, and above the size
+    limit.
     """
     return _collect(tar_members(data, below_top=below_top), wanted)
 
 
 def tar_members(data: bytes, *, below_top: bool = False) -> "Iterator[ArchiveMember]":
-    """Every entry but folders, one after the other; one can be read only when it is its turn."""
+    """Yield every entry except folders. Read an entry before requesting the next one."""
     with _archive_errors(), tarfile.open(fileobj=_LimitedGzip(data), mode="r|") as archive:
         yield from _tar_members_of(archive, below_top)
 
 
 def read_zip(data: bytes, wanted: NameFilter) -> dict[str, bytes]:
-    """The wanted files of a .zip, with the same rules."""
+    """Return the wanted files of a .zip, with the same rules as `read_tar`."""
     with _archive_errors(), zipfile.ZipFile(io.BytesIO(data)) as archive:
         return _collect(_zip_members(archive), wanted)
 
 
 def read_archive(data: bytes, wanted: NameFilter) -> dict[str, bytes]:
-    """The wanted files of a .zip or .tar.gz, whichever it is."""
+    """Return the wanted files of a .zip or .tar.gz."""
     return read_zip(data, wanted) if data.startswith(b"PK") else read_tar(data, wanted)
 
 
 ArchiveMember = tuple[str, int, Callable[[], bytes] | None]
-"""Name, size, and how to read it; None for what is no plain file."""
+"""Name, size and a function that reads it; None for anything but a regular file."""
 
 
 def _collect(members: Iterator[ArchiveMember], wanted: NameFilter) -> dict[str, bytes]:
@@ -101,7 +102,7 @@ def _zip_members(archive: zipfile.ZipFile) -> Iterator[ArchiveMember]:
 def _zip_reader(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable[[], bytes]:
     def read() -> bytes:
         with archive.open(entry) as file:
-            # The size in the index may be a lie; one byte more shows it.
+            # The declared size may be wrong; reading one byte more reveals it.
             data = file.read(entry.file_size + 1)
         if len(data) > entry.file_size:
             raise InvalidContent(f"{entry.filename!r} in the archive is larger than it says")
@@ -111,7 +112,7 @@ def _zip_reader(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Callable[[]
 
 
 class _LimitedGzip(gzip.GzipFile):
-    """A gzip stream, unpacked as it is read, up to a limit."""
+    """A gzip stream with a limit for its decompressed size."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__(fileobj=io.BytesIO(data), mode="rb")
@@ -134,5 +135,5 @@ def _archive_errors() -> Iterator[None]:
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise InvalidContent(f"the archive cannot be read: {error}") from error
     except (NotImplementedError, RuntimeError, UnicodeError, OSError, ValueError) as error:
-        # An encrypted entry, a kind of packing we do not know, a nonsensical header.
+        # An encrypted entry, an unknown compression method or an invalid header.
         raise InvalidContent(f"the archive cannot be read: {error}") from error

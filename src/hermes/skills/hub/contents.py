@@ -1,4 +1,4 @@
-"""The files of one skill, by name: what may be among them, and the hashes they are known by."""
+"""The files of one skill by name: which are accepted, their hashes, and errors of the hub."""
 
 import hashlib
 import os
@@ -13,22 +13,22 @@ from hermes.core.errors import HermesError
 from hermes.skills.parse import decode, parse_skill
 from hermes.skills.skill import SKILL_FILE, Skill, SkillInvalid, SkillRoot, Source
 
-# What can go wrong between this machine and a skill somewhere else.
+# Errors
 #
-# HermesError
-# └── HubError
-#     ├── Unreachable      the service did not answer, or not sensibly
-#     │   └── RateSpent    it answers no more questions for now
-#     ├── NotThere         there is no such skill, folder, branch or repository
-#     ├── Unfit            what came is no skill we would put on a disk
-#     └── Refused          the scan, or the user, said no
+#     HermesError
+#     └── HubError
+#         ├── SourceUnreachable   the service did not answer, or not as expected
+#         │   └── RateLimited     its rate limit is reached
+#         ├── NotAvailable        no such skill, folder, branch or repository
+#         ├── InvalidContent      the files are not an acceptable skill
+#         └── InstallRefused      the scan or the user refused it
 
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError)
-"""What decoding raises for what is not the JSON that was expected."""
+"""Raised when data is not the expected JSON."""
 
 
 class HubError(HermesError):
-    """What strangers wrote may be part of it: no character of it steers a terminal."""
+    """A failure of the hub. Unprintable characters of foreign texts are replaced."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(_printable(message), hint=_printable(hint))
@@ -59,7 +59,7 @@ def _printable(text: str) -> str:
 
 
 MAX_BYTES = 10 * 1024 * 1024
-"""Of all files of a skill together."""
+"""Limit for all files of a skill together."""
 MAX_FILES = 200
 MAX_FILE_NAME = 200
 MAX_DEPTH = 8
@@ -69,24 +69,24 @@ SkillFiles = Mapping[str, bytes]
 
 
 def check_file_name(name: str) -> str:
-    """`name` when it can only be a file below the skill's folder. Raises `Unfit`."""
+    """Return `name` if it is a path inside the skill folder. Raises `InvalidContent`."""
     parts = name.split("/")
     plain = all(char.isprintable() and char not in '\\:*?"<>|' for char in name)
     if not plain or any(part in ("", ".", "..") or part != part.strip() for part in parts):
-        raise InvalidContent(f"a file of it is called {name!r}, which is not kept")
+        raise InvalidContent(f"one of its file names is not allowed: {name!r}")
     if len(name) > MAX_FILE_NAME or len(parts) > MAX_DEPTH:
-        raise InvalidContent(f"the name of a file of it is too long: {name[:60]!r}…")
+        raise InvalidContent(f"one of its file names is too long: {name[:60]!r}…")
     return name
 
 
 def is_hidden(name: str) -> bool:
-    """Whether it is no part of a skill: `.git`, `.DS_Store`, caches. `..` is bad, not hidden."""
+    """Whether a file is not part of a skill: `.git`, `.DS_Store`, caches. `..` is not hidden."""
     parts = PurePosixPath(name).parts
     return any(part == "__pycache__" or (part[0] == "." and part != "..") for part in parts)
 
 
 def check_files(files: SkillFiles) -> dict[str, bytes]:
-    """The files that are kept. Raises `Unfit` for names, sizes and numbers that are not taken."""
+    """Return the files to store. Raises `InvalidContent` for bad names, sizes and counts."""
     kept = {check_file_name(name): data for name, data in files.items() if not is_hidden(name)}
     check_size(len(kept), sum(map(len, kept.values())))
     _check_clashes(kept)
@@ -105,32 +105,34 @@ def check_size(count: int, size: int) -> None:
 
 
 def _check_clashes(names: Iterable[str]) -> None:
-    """Names that some file systems take for the same, or for a file and a folder at once."""
+    """Reject names that some file systems treat as equal, or as a file and a folder."""
     seen: dict[str, str] = {}
     for name in names:
         folded = unicodedata.normalize("NFC", name).casefold()
         if folded in seen:
-            raise InvalidContent(f"two files of it have one name: {seen[folded]!r} and {name!r}")
+            raise InvalidContent(
+                f"two of its files have the same name: {seen[folded]!r} and {name!r}"
+            )
         seen[folded] = name
     for folded, name in seen.items():
         parents = PurePosixPath(folded).parents
         if any(str(parent) in seen for parent in parents):
-            raise InvalidContent(f"{name!r} lies below a file of it")
+            raise InvalidContent(f"{name!r} is below another of its files")
 
 
 def file_hashes(files: SkillFiles) -> dict[str, str]:
-    """SHA-256 of each file, by name, in order."""
+    """Return the SHA-256 of each file by name, sorted."""
     return {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}
 
 
 def combined_hash(each: Mapping[str, str]) -> str:
-    """One hash for all: of the lines `hash  name`, in order."""
+    """Return one hash for all files: of the sorted lines `hash  name`."""
     lines = "".join(f"{each[name]}  {name}\n" for name in sorted(each))
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def write_folder(folder: Path, files: SkillFiles) -> None:
-    """A new folder with the files. A script that says what runs it may be run."""
+    """Create a folder with the files. Files with a shebang become executable."""
     folder.mkdir(parents=True)
     for name, data in files.items():
         path = folder / check_file_name(name)
@@ -140,17 +142,18 @@ def write_folder(folder: Path, files: SkillFiles) -> None:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Makes it and what is missing above it; only the owner may look inside."""
+    """Create a folder and its parents, accessible to the owner only."""
     if not folder.is_dir():
         make_private_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def read_folder(folder: Path, *, hidden: bool = False) -> dict[str, bytes]:
-    """The files of a folder on this machine; with `hidden`, those that are no part of a skill too,
-    but for what Python and desktops leave behind.
+    """Return the files of a local folder.
 
-    A link is no file: it may lead anywhere. Raises `Unfit`, and OSError.
+    With `hidden`, files that are not part of a skill are included, except what Python and desktops
+    leave behind. Links are refused, because they may lead anywhere. Raises `InvalidContent` and
+    OSError.
     """
     files: dict[str, bytes] = {}
     size = 0
@@ -166,7 +169,7 @@ def read_folder(folder: Path, *, hidden: bool = False) -> dict[str, bytes]:
 
 
 def _walk(folder: Path, hidden: bool) -> Iterator[Path]:
-    """Everything below a folder; one that is left out is not even looked into."""
+    """Yield everything below a folder, without entering skipped folders."""
 
     def kept(name: str) -> bool:
         return name not in SYSTEM_LEFTOVERS if hidden else not is_hidden(name)
@@ -177,23 +180,25 @@ def _walk(folder: Path, hidden: bool) -> Iterator[Path]:
 
 
 def _raise(error: OSError) -> None:
-    """A folder that cannot be read is not an empty one."""
+    """Raise: an unreadable folder must not look like an empty one."""
     raise error
 
 
-# What the SKILL.md of a stranger says, before any of it lies on a disk.
+# Parsing the SKILL.md of a fetched skill
 
 PLACEHOLDER_FOLDER = Path("skill")
 MAX_CATEGORY_LENGTH = 64
 
 
 class SkillSummary(NamedTuple):
+    """Name and description of a skill in a list."""
+
     name: str = ""
     description: str = ""
 
 
 def read_summary(data: bytes) -> SkillSummary:
-    """Name and description for a list; empty ones when it cannot be read."""
+    """Return name and description for a list; empty ones when SKILL.md cannot be parsed."""
     try:
         skill = _parse(data, PLACEHOLDER_FOLDER)
     except SkillInvalid:
@@ -202,9 +207,9 @@ def read_summary(data: bytes) -> SkillSummary:
 
 
 def parse_files(files: SkillFiles, folder: str = "") -> Skill:
-    """The skill that these files are; `folder` is what it is called without a name of its own.
+    """Return the skill that these files contain; `folder` is its name if it has no other.
 
-    Raises `Unfit` for one that would not load.
+    Raises `InvalidContent` when it would not load.
     """
     try:
         skill = _parse(files[SKILL_FILE], Path(folder or PLACEHOLDER_FOLDER))
@@ -217,7 +222,7 @@ def parse_files(files: SkillFiles, folder: str = "") -> Skill:
 
 
 def normalize_category(text: str) -> str:
-    """A category as the name of a folder; "" when it cannot be one."""
+    """Return a category as a folder name, or "" when it cannot be one."""
     plain = "-".join(text.lower().replace("/", " ").split())[:MAX_CATEGORY_LENGTH]
     usable = all(char.isalnum() or char in "-_" for char in plain)
     return plain if usable and not is_hidden(plain) else ""

@@ -1,9 +1,10 @@
-"""A git repository anywhere: `https://host/repo.git`, `ssh://…`, `git@host:repo.git`, `file://…`.
+"""Skills in any git repository: `https://host/repo.git`, `ssh://…`, `git@host:repo.git`,
+`file://…`.
 
-After `#` comes a branch or tag and, after a colon, the folder: `…/repo.git#v1:skills/pdf`. Only
-objects are fetched, one commit deep if the server can, into a folder that is deleted at once.
-Nothing is checked out, so no hook, filter or link of theirs ever takes effect; nobody is asked for
-a password.
+A branch or tag follows after `#` and the folder after a colon: `…/repo.git#v1:skills/pdf`. Only
+objects are fetched, one commit deep if the server supports it, into a temporary folder. Nothing is
+checked out, so hooks, filters and links of the repository have no effect. git never asks for a
+password.
 """
 
 import asyncio
@@ -43,28 +44,32 @@ from hermes.store.git import Git, GitFailed
 from hermes.util.text import human_size
 
 MAX_FETCHED_BYTES = 256 * 1024 * 1024
-"""Bytes on this disk, while a repository is fetched."""
+"""Bytes on disk while a repository is fetched."""
 SIZE_CHECK_INTERVAL = 0.2
 STALL_TIMEOUT = 20
-"""Without a byte for so long, git itself gives a server up."""
+"""Seconds without a byte after which git gives up."""
 NO_SHALLOW_FETCH = "does not support shallow"
-"""What git says of a server that only hands out files."""
+"""Part of the message of git for a server that only serves files."""
 REGULAR_MODES = ("100644", "100755")
 
 _SCP = re.compile(r"[A-Za-z0-9_.-]+@([A-Za-z0-9.-]+):(?!-)[^\s:#]+")
 _REF = re.compile(r"(?!.*\.\.)(?![-/.])[A-Za-z0-9._/+-]{1,200}")
 _SCHEMES = ("https", "ssh", "file")
 _LOCAL_SCHEMES = ("http", "git")
-"""Without encryption: only from this machine."""
+"""Unencrypted: only for this machine."""
 
 
 class GitAddress(msgspec.Struct, frozen=True):
+    """A repository, a branch or tag, and a folder."""
+
     url: str
     ref: str = ""
     path: str = ""
 
 
 class GitSource:
+    """The source `git`."""
+
     name = "git"
 
     def __init__(
@@ -74,8 +79,8 @@ class GitSource:
         most: int = MAX_FETCHED_BYTES,
         stalled: int = STALL_TIMEOUT,
     ) -> None:
-        """`ssh_agent` is the socket of the user's agent (SSH_AUTH_SOCK), or empty; `most` are the
-        bytes of a repository."""
+        """`ssh_agent` is the socket of the SSH agent (SSH_AUTH_SOCK) or ""; `most` limits the bytes
+        fetched."""
         self._program, self._ssh_agent, self._most = program, ssh_agent, most
         self._stalled = stalled
 
@@ -148,7 +153,7 @@ def is_git_address(identifier: str) -> bool:
 
 
 def parse_git_address(identifier: str) -> GitAddress:
-    """Raises `UsageError` for what is no address of a git repository that we would use."""
+    """Raises `UsageError` for anything but an acceptable address of a git repository."""
     url, _, rest = identifier.removeprefix("git+").partition("#")
     ref, _, path = rest.partition(":")
     if ref and not _REF.fullmatch(ref):
@@ -165,7 +170,7 @@ def _check_url(url: str) -> str:
     except ValueError as error:
         raise UsageError(f"{url} is not an address: {error}") from error
     if parts.password or (parts.username and parts.scheme != "ssh"):
-        raise UsageError("an address with a password in it is not used", hint="leave it out")
+        raise UsageError("an address with a password is not accepted", hint="leave it out")
     host = parts.hostname or ""
     if parts.scheme == "file" or (parts.scheme in _SCHEMES and host and not host.startswith("-")):
         return url
@@ -182,13 +187,15 @@ def _is_local(url: str) -> bool:
 
 
 def _ref_names(ref: str) -> list[str]:
-    """What a branch or tag is called in full, in the order in which git looks; of a tag with a
-    message, first the commit it stands for."""
+    """Return the full names of a branch or tag in the order in which git resolves them.
+
+    For an annotated tag, the commit it points to comes first.
+    """
     return [f"refs/tags/{ref}^{{}}", f"refs/tags/{ref}", f"refs/heads/{ref}"] if ref else ["HEAD"]
 
 
 async def _fetch(git: Git, place: GitAddress, most: int) -> None:
-    """One commit; from a plain web server, which cannot cut it off, with all that came before."""
+    """Fetch one commit; plain web servers cannot do that and send the whole history."""
     try:
         await _fetch_limited(git, place, most, "--depth=1")
     except SourceUnreachable as error:
@@ -198,7 +205,7 @@ async def _fetch(git: Git, place: GitAddress, most: int) -> None:
 
 
 async def _fetch_limited(git: Git, place: GitAddress, most: int, *options: str) -> None:
-    """Stopped when more arrives than a collection of skills can weigh."""
+    """Fetch, and stop when the repository is larger than `most` bytes."""
     wanted = ("--quiet", "--no-tags", *options, "--", place.url, place.ref or "HEAD")
     fetching = asyncio.ensure_future(_run_git(git, "fetch", *wanted))
     try:
@@ -218,7 +225,7 @@ def _size_on_disk(folder: Path) -> int:
     for path in (folder / "objects").rglob("*"):
         try:
             total += path.stat().st_size
-        except FileNotFoundError:  # git renames its files as it goes
+        except FileNotFoundError:  # git renames files while it works
             continue
     return total
 
@@ -234,7 +241,7 @@ async def _run_git(git: Git, *arguments: str) -> bytes:
 
 
 def _parse_tree(output: bytes) -> GitTree:
-    """`mode type id size<tab>name`, one after the other with a NUL between them."""
+    """Parse `mode type id size<tab>name`, separated by NUL."""
     tree: GitTree = {}
     for line in output.decode("utf-8", "surrogateescape").split("\0"):
         if line:

@@ -1,4 +1,4 @@
-"""Skills in repositories of GitHub: `owner/repo/path`, a branch or tag after `@`."""
+"""Skills in GitHub repositories: `owner/repo/path`, with a branch or tag after `@`."""
 
 import time
 from collections.abc import Mapping
@@ -38,11 +38,12 @@ from hermes.skills.hub.sources import (
 )
 from hermes.util import atomic
 
-# The few questions of GitHub's REST API that the hub asks.
+# The REST API, as far as the hub needs it
 #
-# GET /repos/{repo}/commits/{ref}          Accept: application/vnd.github.sha  -> the commit
-# GET /repos/{repo}/tarball/{commit}       -> 302 to the archive
-# and, to publish, those of `hermes.skills.hub.sharing`.
+#     GET /repos/{repo}/commits/{ref}     Accept: application/vnd.github.sha  -> the commit
+#     GET /repos/{repo}/tarball/{commit}  -> 302 to the archive
+#
+# The requests for publishing are in `hermes.skills.hub.sharing`.
 
 MAX_ARCHIVE_BYTES = 64 * 1024 * 1024
 ACCEPT_JSON = "application/vnd.github+json"
@@ -51,7 +52,7 @@ SET_TOKEN = "`hermes config set GITHUB_TOKEN …` (a token without any rights wi
 
 
 class GitHubApi:
-    """`token` may be empty: then GitHub answers 60 questions an hour."""
+    """Without `token`, GitHub allows 60 requests an hour."""
 
     def __init__(self, web: HubHttpClient, address: str, token: str = "") -> None:
         self._web, self._address, self._token = web, address.rstrip("/"), token
@@ -62,7 +63,7 @@ class GitHubApi:
         return bool(self._token)
 
     async def commit(self, repo: str, ref: str = "") -> str:
-        """The id of the newest commit of a branch or tag."""
+        """Return the id of the newest commit of a branch or tag."""
         wanted = quote(ref or "HEAD", safe="/")
         reply = await self.get(f"/repos/{repo}/commits/{wanted}", accept=ACCEPT_SHA)
         if reply.status == 422:
@@ -73,7 +74,7 @@ class GitHubApi:
         return commit
 
     async def archive(self, repo: str, commit: str) -> bytes:
-        """All files of the repository as a .tar.gz; fetched once in a run."""
+        """Return the repository as a .tar.gz; downloaded once per command."""
         key = (repo, commit)
         if key not in self._archives:
             reply = await self.get(f"/repos/{repo}/tarball/{commit}", max_bytes=MAX_ARCHIVE_BYTES)
@@ -83,14 +84,14 @@ class GitHubApi:
     async def get(
         self, path: str, *, accept: str = ACCEPT_JSON, max_bytes: int = MAX_ARCHIVE_BYTES
     ) -> HubResponse:
-        """Raises `NotThere`, `RateSpent`, `Unreachable` for an answer that is none."""
+        """Raises `NotAvailable`, `RateLimited` and `SourceUnreachable`."""
         reply = await self._web.get(
             f"{self._address}{path}", self._headers(accept), max_bytes=max_bytes
         )
         return self._check_reply(path, reply)
 
     async def send(self, method: str, path: str, body: Mapping[str, Any]) -> HubResponse:
-        """Sends something; the status is for the caller to look at, but for the usual refusals."""
+        """Send a request. The caller checks the status, except for the usual refusals."""
         url = f"{self._address}{path}"
         return self._check_reply(
             path, await self._web.send(method, url, self._headers(ACCEPT_JSON), body)
@@ -149,13 +150,11 @@ class GitHubApi:
             minutes = max(1, round(int(after) / 60))
         wait = f"wait {minutes} min"
         hint = wait if self._token else f"{wait}, or set a token: {SET_TOKEN}"
-        return RateLimited(
-            "GitHub answers no more questions for now: its rate limit is reached", hint=hint
-        )
+        return RateLimited("the rate limit of GitHub is reached", hint=hint)
 
 
 def error_message(reply: HubResponse) -> str:
-    """The message in an answer of GitHub, on one line."""
+    """Return the message in a GitHub response, on one line."""
     try:
         message = reply.json().get("message", "")
     except (HubError, AttributeError):
@@ -164,14 +163,14 @@ def error_message(reply: HubResponse) -> str:
 
 
 class RepoCatalog(msgspec.Struct, frozen=True):
-    """The skills of a repository at one commit, kept so that looking twice costs one question."""
+    """The skills of a repository at one commit, cached so that a second look costs one request."""
 
     commit: str
     skills: tuple[ListedSkill, ...]
 
 
 class GitHubRepos:
-    """Reads repositories; what a commit holds is remembered in `cache`."""
+    """Reads repositories; the skills of a commit are cached in the folder `cache`."""
 
     def __init__(self, api: GitHubApi, cache: Path, web: str) -> None:
         self._api, self._cache, self._web = api, cache, web
@@ -180,7 +179,7 @@ class GitHubRepos:
         return parse_repo_path(identifier, self._web)
 
     async def skills(self, repo: str, ref: str = "") -> RepoCatalog:
-        """Raises `NotThere` for a repository that cannot be seen."""
+        """Raises `NotAvailable` for a repository that does not exist or is not visible."""
         commit = await self._api.commit(repo, ref)
         file = self._cache / f"{repo.replace('/', '--')}.json"
         try:
@@ -214,14 +213,14 @@ class GitHubRepos:
         held = read_tar(data, wanted, below_top=True)
         files = {name[len(start) :]: content for name, content in held.items()}
         where = f"{self._web}/{place.repo}/tree/{catalogue.commit}/{folder}".rstrip("/")
-        # A commit of somebody's fork can be asked for under the name of the original repository:
-        # only its own default branch says something about who wrote it.
+        # GitHub serves commits of a fork under the name of the original repository, so only the
+        # default branch proves who wrote the files.
         proven = "" if place.ref else place.repo
         exactly = str(RepoPath(place.repo, folder, place.ref))
         return FetchedSkill(files, SkillOrigin(catalogue.commit, where), proven, identifier=exactly)
 
     async def file(self, repo: str, name: str) -> bytes:
-        """One file of the default branch. Raises `NotThere`."""
+        """Return one file of the default branch. Raises `NotAvailable`."""
         data = await self._api.archive(repo, await self._api.commit(repo))
         found = read_tar(data, lambda each: each == name, below_top=True)
         if name not in found:
@@ -233,7 +232,7 @@ class GitHubRepos:
 
 
 class GitHubSource:
-    """The source `github`: any repository that is named."""
+    """The source `github`: any repository."""
 
     name = "github"
 
@@ -244,7 +243,7 @@ class GitHubSource:
         raise UsageError("no repository is named", hint="search for `owner/repo WORDS`")
 
     async def search(self, query: str) -> list[SkillOffer]:
-        """`owner/repo words` looks in that repository."""
+        """`owner/repo words` searches that repository."""
         first, _, rest = query.partition(" ")
         return filter_offers(
             await self._repos.offers(self._repos.parse_path(first).repo, self.name), rest
@@ -258,7 +257,7 @@ class GitHubSource:
 
 
 class RepoListing(GitHubSource):
-    """One repository to browse: a tap, or one of those everybody knows."""
+    """One repository to browse: a tap or a well-known one."""
 
     def __init__(self, repos: GitHubRepos, repo: str, name: str) -> None:
         super().__init__(repos)

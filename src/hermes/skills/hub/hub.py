@@ -1,4 +1,4 @@
-"""Find, fetch, look at, install and remove skills."""
+"""The hub: search, fetch, scan, install, update, audit and remove skills."""
 
 import asyncio
 import difflib
@@ -56,31 +56,31 @@ from hermes.skills.scanner.report import (
 from hermes.skills.skill import SKILL_FILE, Skill
 from hermes.util.text import human_size, many
 
-# How far the place a skill was fetched from is trusted.
+# Trust
 
 GITHUB_SOURCES = frozenset({"github", "skills-sh", "tap", "claude-marketplace"})
-"""Sources whose files come from a repository at GitHub: that is who is trusted, or not."""
+"""Sources whose files come from GitHub, where the repository decides about trust."""
 
 
 def source_trust(source: str, fetched: FetchedSkill, addresses: HubAddresses) -> SourceTrust:
-    """Of a place that proves nothing, only as much as of anybody."""
+    """Return how far the place of a fetched skill is trusted; without provenance, as community."""
     if not fetched.provenance:
         return SourceTrust.COMMUNITY
     if source not in GITHUB_SOURCES:
         return trust_for(source, fetched.provenance)
-    # Who owns a name at GitHub may not own it at another server that speaks the same language.
+    # A trusted name at GitHub may belong to somebody else at another server with the same API.
     genuine = addresses.github_api == HubAddresses().github_api
     return trust_for("github", fetched.provenance) if genuine else SourceTrust.COMMUNITY
 
 
-# What a new version of a skill changes, for a person to read.
+# Diffs
 
 MAX_DIFF_LINES = 400
 DIFF_CONTEXT = 3
 
 
 def diff_files(old: SkillFiles, new: SkillFiles) -> str:
-    """A unified diff of all files, cut at `MOST_LINES`; "" when nothing differs."""
+    """Return a unified diff of all files, cut at `MAX_DIFF_LINES`; "" when nothing differs."""
     lines: list[str] = []
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
@@ -92,7 +92,7 @@ def diff_files(old: SkillFiles, new: SkillFiles) -> str:
 
 
 def summarize_changes(old: SkillFiles, new: SkillFiles) -> str:
-    """`2 files changed, 1 added`."""
+    """Return a text such as `2 changed, 1 added`."""
     counts = {
         "changed": sum(name in old and old[name] != data for name, data in new.items()),
         "added": len(new.keys() - old.keys()),
@@ -133,21 +133,23 @@ def _format_size(data: bytes | None) -> str:
 
 
 class HubOptions(msgspec.Struct, frozen=True):
+    """Paths, programs and secrets that the hub needs."""
+
     root: Path
     """`<home>/skills/.hub`."""
     official: Path | None = None
-    """The folder of optional skills that come with Hermes."""
+    """The folder of the optional skills that come with Hermes."""
     token: str = ""
-    """The variable GITHUB_TOKEN, or GH_TOKEN."""
+    """GITHUB_TOKEN or GH_TOKEN."""
     git: str | None = None
     """The git program."""
     ssh_agent: str = ""
-    """The variable SSH_AUTH_SOCK."""
+    """SSH_AUTH_SOCK."""
     addresses: HubAddresses = HubAddresses()
 
 
 class InstallCandidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill that was fetched and looked at, and waits in quarantine."""
+    """A skill that was fetched and scanned, and waits in quarantine."""
 
     skill: Skill
     identifier: str
@@ -159,9 +161,9 @@ class InstallCandidate(msgspec.Struct, frozen=True, kw_only=True):
     report: ScanReport
     staged: Path
     installed: InstalledSkill | None
-    """What the lock says of a skill of this name."""
+    """The lock entry of the installed skill with this name."""
     current: dict[str, bytes]
-    """The files of that one."""
+    """The files of that skill."""
 
     @property
     def name(self) -> str:
@@ -177,7 +179,7 @@ class InstallCandidate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def locally_changed(self) -> tuple[str, ...]:
-        """Installed files with changes that this version would replace."""
+        """The installed files with local changes that this version would overwrite."""
         known = self.installed.files if self.installed else {}
         now = file_hashes(self.current)
         return tuple(name for name, each in now.items() if known.get(name) != each)
@@ -195,10 +197,10 @@ def _no_other_source(_name: str) -> str:
 
 
 class Hub:
-    """One run of a command. Use it as a context manager: it holds connections.
+    """The hub for one command. It holds connections, so use it as a context manager.
 
-    `elsewhere` says where a skill of a name lies that is not of the hub (`bundled`, `external`),
-    or "": an installed one would take its place.
+    `other_source` returns where a skill of a name outside the hub is (`bundled`, `external`), or
+    "". An installed skill would take precedence over it.
     """
 
     def __init__(
@@ -231,7 +233,7 @@ class Hub:
         await self._web.__aexit__(kind, error, trace)
 
     async def browse(self, source: str = "") -> SearchResult:
-        """What there is, without asking everybody when no source is named."""
+        """Return all offers of a source, or of those that are cheap to query."""
         asked = self.sources.named(source) if source else self.sources.sources_for(DEFAULT_BROWSED)
         return await self._ask_all(asked, lambda one: one.browse())
 
@@ -252,7 +254,7 @@ class Hub:
         return SearchResult(found.offers, (*found.problems, *self.warnings()))
 
     def warnings(self) -> list[str]:
-        """What sources said that is not quite right, once."""
+        """Return the warnings of the sources since the last call."""
         said = list(dict.fromkeys(self._warnings))
         self._warnings.clear()
         return said
@@ -260,7 +262,7 @@ class Hub:
     async def prepare(
         self, identifier: str, source: str = "", category: str = ""
     ) -> InstallCandidate:
-        """Fetches a skill into quarantine and scans it there. Nothing is installed yet."""
+        """Fetch a skill into quarantine and scan it. Nothing is installed yet."""
         if category and not normalize_category(category):
             raise UsageError(f"{category!r} cannot be a category", hint="letters, digits, - and _")
         found, identifier = self.sources.resolve(identifier, source)
@@ -268,7 +270,7 @@ class Hub:
         identifier = fetched.identifier or identifier
         files = check_files(fetched.files)
         skill = parse_files(files, identifier.rstrip("/").rpartition("/")[2])
-        # An interrupted change is ended first: what it staged may be old enough to be swept.
+        # Finish an interrupted change first: staging deletes abandoned folders it may still need.
         installed = self.store.lock().skills.get(skill.name)
         staged = self.quarantine.stage(skill.name, files)
         wanted = category or fetched.category or skill.category
@@ -289,7 +291,7 @@ class Hub:
         )
 
     def check_name(self, candidate: InstallCandidate, *, force: bool = False) -> None:
-        """Raises `UsageError` when the name belongs to another skill."""
+        """Raise `UsageError` when the name belongs to another skill."""
         name, held = candidate.name, candidate.installed
         if held and (held.source, held.identifier) != (candidate.source, candidate.identifier):
             raise UsageError(
@@ -299,12 +301,15 @@ class Hub:
         where = "" if held else self._other_source(name)
         if where and not force:
             raise UsageError(
-                f"it would take the place of the {where} skill {name}",
+                f"it would replace the {where} skill {name}",
                 hint="--force installs it all the same",
             )
 
     def accept(self, candidate: InstallCandidate, *, force: bool = False) -> InstalledSkill:
-        """Installs it. Raises `Refused` when the rules say no; it then stays in quarantine."""
+        """Install a candidate.
+
+        Raises `InstallRefused` when the rules forbid it; it then stays in quarantine.
+        """
         decision = candidate.decision(force=force)
         if not decision.allowed:
             self.refuse(candidate, decision.reason)
@@ -314,7 +319,7 @@ class Hub:
             now = self.store.current_lock().skills.get(candidate.name)
             if now != candidate.installed:
                 raise InstallRefused(
-                    f"{candidate.name} was changed by somebody else", hint="try again"
+                    f"{candidate.name} was changed by another process", hint="try again"
                 )
             if self.quarantine.files(candidate.staged) != candidate.files:
                 raise InvalidContent(
@@ -329,7 +334,7 @@ class Hub:
         return entry
 
     def refuse(self, candidate: InstallCandidate, reason: str) -> None:
-        """Leaves it in quarantine, to be looked at."""
+        """Keep the candidate in quarantine for inspection."""
         at = utc_now()
         held = RefusedSkill(
             name=candidate.name,
@@ -367,7 +372,7 @@ class Hub:
         return entry
 
     def files_of(self, name: str, entry: InstalledSkill) -> dict[str, bytes]:
-        """The files as they lie there; none when they cannot be read."""
+        """Return the current files of an installed skill; {} when they cannot be read."""
         folder = entry.folder(self.store.skills, name)
         try:
             return self.quarantine.files(folder) if folder.is_dir() else {}
@@ -413,7 +418,7 @@ def _audit_event(what: str, candidate: InstallCandidate, at: str, reason: str = 
 async def _ask_sources(
     sources: Sequence[SkillSource], ask: Callable[[SkillSource], Awaitable[Sequence[SkillOffer]]]
 ) -> SearchResult:
-    """All of them asked at once. When nobody answers, the error of the first is raised."""
+    """Query all sources at once. When all of them fail, the first error is raised."""
     answers = await asyncio.gather(*map(ask, sources), return_exceptions=True)
     offers: dict[str, SkillOffer] = {}
     problems: list[str] = []
@@ -433,7 +438,7 @@ async def _ask_sources(
     return SearchResult(tuple(offers.values()), tuple(dict.fromkeys(problems)))
 
 
-# What has changed at the places skills came from.
+# Updates
 
 
 class UpdateState(StrEnum):
@@ -454,7 +459,10 @@ class UpdateStatus(msgspec.Struct, frozen=True):
 
 
 async def check_update(hub: Hub, name: str, entry: InstalledSkill) -> UpdateStatus:
-    """Asks the source, and fetches only when it has another version. A failure is a state."""
+    """Ask the source of a skill for its version, and fetch it only if that differs.
+
+    A failure is returned as a state.
+    """
     try:
         source, _ = hub.sources.resolve(entry.identifier, entry.source)
         version = await source.version(entry.identifier)
@@ -475,7 +483,7 @@ async def check_update(hub: Hub, name: str, entry: InstalledSkill) -> UpdateStat
 
 
 async def check_updates(hub: Hub, names: Sequence[str] = ()) -> list[UpdateStatus]:
-    """All installed skills, or these. New versions are not kept: only named."""
+    """Check all installed skills, or `names`. Fetched versions are discarded."""
     found: list[UpdateStatus] = []
     for name in names or sorted(hub.store.lock().skills):
         one = await check_update(hub, name, hub.installed(name))
@@ -486,9 +494,9 @@ async def check_updates(hub: Hub, names: Sequence[str] = ()) -> list[UpdateStatu
 
 
 async def restore_skill(hub: Hub, name: str) -> None:
-    """Fetches an installed skill once more and puts back the files as they were installed.
+    """Fetch an installed skill again and restore its files.
 
-    Raises `NotThere` when the source has other ones now.
+    Raises `NotAvailable` when the source has another version now.
     """
     entry = hub.installed(name)
     candidate = await hub.prepare(entry.identifier, entry.source)
@@ -512,10 +520,12 @@ async def restore_skill(hub: Hub, name: str) -> None:
         hub.quarantine.discard(candidate.staged)
 
 
-# Whether the installed skills are still what was installed, and still look harmless.
+# Audit
 
 
 class SkillInspection(msgspec.Struct, frozen=True, kw_only=True):
+    """The audit of one skill."""
+
     name: str
     identifier: str
     trust: str
@@ -523,7 +533,7 @@ class SkillInspection(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
     problem: str = ""
-    """Why it could not be read."""
+    """Why the skill could not be read."""
     verdict: str = ""
     findings: tuple[ScanFinding, ...] = ()
 
@@ -533,9 +543,11 @@ class SkillInspection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditResult(msgspec.Struct, frozen=True):
+    """The audit of all installed skills."""
+
     skills: tuple[SkillInspection, ...]
     strays: tuple[str, ...] = ()
-    """Folders of skills that nobody installed."""
+    """Skill folders that are not in the lock file."""
 
     @property
     def clean(self) -> bool:
@@ -544,7 +556,7 @@ class AuditResult(msgspec.Struct, frozen=True):
 
 
 def audit_installed(hub: Hub) -> AuditResult:
-    """Compares every file with the lock and scans again. What differs goes to the audit log."""
+    """Compare every file with the lock file and scan again. Differences go to the audit log."""
     lock = hub.store.lock()
     found = tuple(_inspect(hub, name, entry) for name, entry in sorted(lock.skills.items()))
     for one in found:
@@ -564,9 +576,9 @@ def _inspect(hub: Hub, name: str, entry: InstalledSkill) -> SkillInspection:
     found = SkillInspection(name=name, identifier=entry.identifier, trust=entry.trust)
     folder = entry.folder(hub.store.skills, name)
     if combined_hash(entry.files) != entry.sha256:
-        return replace(found, problem="its hashes in the lock contradict each other")
+        return replace(found, problem="its hashes in lock.json are inconsistent")
     if not folder.is_dir():
-        return replace(found, problem="its folder is gone")
+        return replace(found, problem="its folder is missing")
     try:
         files = read_folder(folder, hidden=True)
     except (OSError, InvalidContent) as error:

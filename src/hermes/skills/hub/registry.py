@@ -1,4 +1,4 @@
-"""Where skills come from, one module for each kind of place."""
+"""All sources by name and identifier, and the sources on this machine."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,10 +42,12 @@ from hermes.skills.hub.web_sources import (
 from hermes.skills.skill import SKILL_FILE
 from hermes.util import atomic
 
-# A folder of this machine.
+# Local folders
 
 
 class FolderSource:
+    """A local folder."""
+
     name = "folder"
 
     async def browse(self) -> list[SkillOffer]:
@@ -64,7 +66,7 @@ class FolderSource:
 
 
 def resolve_folder(identifier: str) -> Path:
-    """The folder of a skill on this machine, as a whole path. Raises `NotThere`."""
+    """Return the absolute path of a local skill folder. Raises `NotAvailable`."""
     try:
         folder = Path(identifier).expanduser().absolute()
         if folder.name == SKILL_FILE:
@@ -72,7 +74,7 @@ def resolve_folder(identifier: str) -> Path:
         if (folder / SKILL_FILE).is_file():
             return folder
         what = f"{folder} holds no {SKILL_FILE}" if folder.is_dir() else f"there is no {folder}"
-    except (RuntimeError, OSError):  # `~nobody`, or a name that no disk takes
+    except (RuntimeError, OSError):  # an unknown user after `~`, or an invalid name
         what = f"there is no {identifier[:60]}"
     raise NotAvailable(what, hint="name the folder of one skill")
 
@@ -84,12 +86,14 @@ def _read_folder(folder: Path) -> dict[str, bytes]:
         raise InvalidContent(f"{folder} cannot be read: {error.strerror}") from error
 
 
-# The optional skills that come with Hermes: `official/<category>/<name>`.
+# Optional skills of Hermes: `official/<category>/<name>`
 
 OFFICIAL_PREFIX = "official/"
 
 
 class OfficialSource:
+    """The optional skills that come with Hermes."""
+
     name = "official"
 
     def __init__(self, folder: Path | None) -> None:
@@ -118,7 +122,7 @@ class OfficialSource:
         return combined_hash(file_hashes(read_folder(self._resolve_folder(identifier))))
 
     def has(self, name: str) -> bool:
-        """Whether a skill of this bare name is among them."""
+        """Whether an optional skill has this name."""
         return any(one.name == name for one in self._list_skills())
 
     def _resolve_folder(self, identifier: str) -> Path:
@@ -141,7 +145,7 @@ class OfficialSource:
         return found
 
 
-# Taps: repositories and sites the user wants searched too, kept in `taps.json`.
+# Taps: additional repositories and sites, stored in `taps.json`
 
 TAP_SOURCE = "tap"
 
@@ -152,11 +156,13 @@ class TapFile(msgspec.Struct, frozen=True):
 
 
 class TapList:
+    """The taps of the user."""
+
     def __init__(self, file: Path, web: str) -> None:
         self._file, self._web = file, web
 
     def all(self) -> tuple[str, ...]:
-        """Raises `ConfigError` for a file that cannot be understood."""
+        """Raises `ConfigError` for a file that cannot be read."""
         try:
             return msgspec.json.decode(self._file.read_bytes(), type=TapFile).taps
         except FileNotFoundError:
@@ -169,7 +175,8 @@ class TapList:
             ) from error
 
     def normalize(self, text: str) -> str:
-        """A tap as it is kept: `owner/repo`, or the address of a site. Raises `UsageError`."""
+        """Return a tap as it is stored: `owner/repo`, or the address of a site. Raises
+        `UsageError`."""
         if is_site(text) and not text.startswith(f"{self._web}/"):
             check_address(text)
             return text.rstrip("/")
@@ -179,7 +186,7 @@ class TapList:
         return place.repo
 
     def add(self, tap: str) -> bool:
-        """False when it was there already."""
+        """Return False when the tap already exists."""
         held = self.all()
         if tap.lower() in (each.lower() for each in held):
             return False
@@ -200,7 +207,7 @@ class TapList:
         atomic.write_bytes(self._file, data + b"\n")
 
 
-# All sources by name, and which one an identifier belongs to.
+# The registry
 
 SOURCE_NAMES = (
     "official",
@@ -212,15 +219,17 @@ SOURCE_NAMES = (
     "git",
     "folder",
 )
-"""What `--source` takes."""
+"""Values of `--source`."""
 UNSUPPORTED_SOURCES = ("clawhub", "lobehub")
-"""Known from elsewhere; whoever names one is told."""
+"""Known from other agents; they get a message of their own."""
 DEFAULT_BROWSED = ("official", "tap")
-"""What `browse` shows without a source: what costs little to ask."""
+"""What `browse` lists without a source: sources that are cheap to query."""
 DEFAULT_SEARCHED = ("official", "tap", "github", "skills-sh")
 
 
 class SourceRegistry:
+    """Finds sources by name and by identifier."""
+
     def __init__(
         self,
         web: HubHttpClient,
@@ -245,11 +254,11 @@ class SourceRegistry:
         }
 
     def sources_for(self, names: Sequence[str]) -> list[SkillSource]:
-        """Everything to ask for a list, one for each repository or site: one may fail alone."""
+        """Return the sources to query, one for each repository or site: each may fail alone."""
         return [source for name in names for source in self._sources_of(name)]
 
     def named(self, name: str, query: str = "") -> list[SkillSource]:
-        """The sources that `--source NAME` means, for a query that may name a place itself."""
+        """Return the sources of `--source NAME`, for a query that may name a place itself."""
         check_source_name(name)
         first = query.partition(" ")[0]
         if "/" in first and name in ("github", "well-known", "claude-marketplace"):
@@ -257,7 +266,7 @@ class SourceRegistry:
         return self._sources_of(name)
 
     def resolve(self, identifier: str, name: str = "") -> tuple[SkillSource, str]:
-        """The source of a skill, and its identifier as it is written down. Raises `UsageError`."""
+        """Return the source of a skill and its full identifier. Raises `UsageError`."""
         name = check_source_name(name or self._guess(identifier))
         if name == TAP_SOURCE:
             name = "well-known" if is_site(identifier) else "github"
@@ -289,7 +298,7 @@ class SourceRegistry:
         if self._official.has(identifier):
             return "official"
         raise UsageError(
-            f"{identifier!r} does not say where the skill is",
+            f"{identifier!r} does not identify a source",
             hint="`hermes skills search WORDS` shows identifiers; a folder is written ./folder",
         )
 
@@ -312,7 +321,7 @@ class SourceRegistry:
 
 
 def check_source_name(name: str) -> str:
-    """`name` itself. Raises `UsageError` for one that cannot be asked."""
+    """Return `name`. Raises `UsageError` when there is no such source."""
     if name in UNSUPPORTED_SOURCES:
         raise UsageError(
             f"{name} is not supported yet",

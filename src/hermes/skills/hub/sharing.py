@@ -1,6 +1,6 @@
-"""All installed and own skills as one file, to keep or to carry to another machine.
+"""Share skills: bundles of all own and installed skills, and pull requests for single ones.
 
-A .tar.gz with `manifest.json`, which holds the hash of every file, and the files in
+A bundle is a .tar.gz with `manifest.json`, which has the hash of every file, and the files in
 `own/<folder>/…` and `hub/<folder>/…`.
 """
 
@@ -54,39 +54,45 @@ MANIFEST = "manifest.json"
 VERSION = 1
 MAX_BUNDLE_BYTES = 128 * 1024 * 1024
 STAGE = ".stage-"
-"""What `hermes.skills.writing` calls folders in which things are made ready; it clears them."""
+"""The prefix that `hermes.skills.writing` uses for temporary folders; it removes leftovers."""
 
 Kind = Literal["own", "hub"]
 
 
 class PackedSkill(msgspec.Struct, frozen=True, kw_only=True):
+    """A skill in a bundle."""
+
     name: str
     kind: Kind
     folder: str
-    """Below the folder of its kind."""
+    """Relative to the folder of its kind."""
     files: dict[str, str]
-    """SHA-256 by name."""
+    """SHA-256 by file name."""
     sha256: str
     entry: InstalledSkill | None = None
-    """What the lock said of an installed one."""
+    """The lock entry of an installed skill."""
 
 
 class BundleManifest(msgspec.Struct, frozen=True):
+    """The manifest of a bundle."""
+
     made_at: str
     skills: tuple[PackedSkill, ...]
     version: int = VERSION
 
 
 class ImportResult(msgspec.Struct, frozen=True):
+    """The skills of an imported bundle."""
+
     stored: tuple[str, ...]
     skipped: tuple[str, ...]
-    """They were there already."""
+    """Skills that already existed."""
     refused: dict[str, str]
-    """With the reason."""
+    """Reasons by name."""
 
 
 def export_bundle(hub: Hub, home: Path, own: Iterable[Skill], target: Path) -> BundleManifest:
-    """Writes everything to `target` as a whole. `home` is `<home>/skills`."""
+    """Write all skills to `target` atomically. `home` is `<home>/skills`."""
     packed: list[tuple[PackedSkill, dict[str, bytes]]] = []
     for skill in own:
         files = _read_skill(skill.name, skill.folder)
@@ -105,7 +111,7 @@ def export_bundle(hub: Hub, home: Path, own: Iterable[Skill], target: Path) -> B
 
 
 def _read_skill(name: str, folder: Path) -> dict[str, bytes]:
-    """Raises `Unfit` for what could not be imported again."""
+    """Raises `InvalidContent` for files that could not be imported again."""
     try:
         return check_files(read_folder(folder))
     except FileNotFoundError as error:
@@ -119,9 +125,9 @@ def _read_skill(name: str, folder: Path) -> dict[str, bytes]:
 async def import_bundle(
     hub: Hub, home: Path, history: SkillHistory, file: Path, *, force: bool = False
 ) -> ImportResult:
-    """Checks all hashes first, then stores what is not there yet and may be stored.
+    """Check all hashes, then store the skills that are new and allowed.
 
-    Nobody vouches for such a file: whatever it says, its skills are scanned as a stranger's.
+    The origin of a bundle is unknown, so its skills are scanned as community skills.
     """
     stored: list[str] = []
     skipped: list[str] = []
@@ -156,7 +162,7 @@ async def import_bundle(
 
 
 def read_bundle(data: bytes) -> list[tuple[PackedSkill, dict[str, bytes]]]:
-    """Everything in it, checked. Raises `Unfit` for what is damaged or not made by us."""
+    """Return all skills of a bundle. Raises `InvalidContent` when it is damaged or foreign."""
     held = dict(_read_members(data))
     try:
         manifest = msgspec.json.decode(held.pop(MANIFEST, b""), type=BundleManifest)
@@ -173,7 +179,7 @@ def read_bundle(data: bytes) -> list[tuple[PackedSkill, dict[str, bytes]]]:
 
 
 def _take_files(one: PackedSkill, held: dict[str, bytes]) -> dict[str, bytes]:
-    """The files of one skill, taken out of `held`."""
+    """Remove the files of one skill from `held` and return them."""
     folder = check_file_name(one.folder)
     if is_hidden(folder) or folder.count("/") > 2:
         raise InvalidContent(f"{one.name} lies in {folder!r}, where no skill can be")
@@ -187,7 +193,7 @@ def _take_files(one: PackedSkill, held: dict[str, bytes]) -> dict[str, bytes]:
         files[name] = data
     kept = check_files(files)
     if parse_files(kept, Path(folder).name).name != one.name:
-        raise InvalidContent(f"{one.name} calls itself something else")
+        raise InvalidContent(f"{one.name} contains a skill with another name")
     if one.kind == "own" and MARK_FILE in files:
         kept[MARK_FILE] = files[MARK_FILE]
     return kept
@@ -285,7 +291,7 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     archive.addfile(member, io.BytesIO(data))
 
 
-# Offer a skill to a repository at GitHub: a branch, one commit, a pull request. No fork is made.
+# Publishing: a branch, one commit and a pull request. No fork is made.
 #
 #     GET  /repos/{repo}                             -> default_branch
 #     GET  /repos/{repo}/commits/{branch}            -> the commit to build on
@@ -296,14 +302,14 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 #     POST /repos/{repo}/git/refs                    {ref, sha}
 #     POST /repos/{repo}/pulls                       {title, head, base, body}
 #
-# The name of the branch holds the hash of the content: doing it twice finds the first one again.
+# The branch name contains the hash of the content, so publishing twice finds the first request.
 
 DEFAULT_FOLDER = "skills"
-"""Where a repository keeps its skills when it has none yet."""
+"""Where skills go in a repository that has none yet."""
 
 
 class PublishableSkill(msgspec.Struct, frozen=True):
-    """A skill of this machine, ready to be sent."""
+    """A local skill that passed the checks for publishing."""
 
     skill: Skill
     files: dict[str, bytes]
@@ -321,7 +327,7 @@ class PublishPlan(msgspec.Struct, frozen=True):
     parcel: PublishableSkill
     repo: str
     base: str
-    """The branch it is offered to."""
+    """The target branch."""
     commit: str
     folder: str
     changed: tuple[str, ...]
@@ -339,8 +345,10 @@ class PublishResult(msgspec.Struct, frozen=True):
 
 
 async def prepare_skill(path: str, secrets: Iterable[str]) -> PublishableSkill:
-    """The skill in a folder, scanned. Raises `Refused` for one that must not leave this machine:
-    a dangerous one, or one with a password or key in it."""
+    """Read and scan the skill in a folder.
+
+    Raises `InstallRefused` when it is dangerous or contains a password or key.
+    """
     files = check_files((await FolderSource().fetch(path)).files)
     skill = parse_files(files, resolve_folder(path).name)
     leaking = sorted(_files_with_secrets(files, Redactor(secrets)))
@@ -352,7 +360,7 @@ async def prepare_skill(path: str, secrets: Iterable[str]) -> PublishableSkill:
     report = scan_files(files)
     if report.verdict == "dangerous":
         raise InstallRefused(
-            f"the scan calls {skill.name} dangerous; nobody could install it",
+            f"the scan rates {skill.name} as dangerous, so it could not be installed",
             hint=f"`hermes skills inspect {Path(path)}` shows what it found",
         )
     return PublishableSkill(skill, files, report.verdict, report.findings)
@@ -361,7 +369,10 @@ async def prepare_skill(path: str, secrets: Iterable[str]) -> PublishableSkill:
 async def plan_publication(
     api: GitHubApi, parcel: PublishableSkill, repo: str, folder: str = ""
 ) -> PublishPlan:
-    """Looks at the repository. Raises `Refused` when it has the skill just so."""
+    """Compare a skill with a repository.
+
+    Raises `InstallRefused` when the repository already has it unchanged.
+    """
     place = parse_repo_path(repo)
     if place.path or place.ref:
         raise UsageError(f"--repo takes owner/repo, not {repo}")
@@ -375,14 +386,17 @@ async def plan_publication(
     changed = [name for name, data in parcel.files.items() if inside.get(name) != blob_id(data)]
     removed = sorted(inside.keys() - parcel.files.keys())
     if not changed and not removed:
-        raise InstallRefused(f"{place.repo} has {parcel.skill.name} already, just as it is here")
+        raise InstallRefused(f"{place.repo} already has this version of {parcel.skill.name}")
     return PublishPlan(
         parcel, place.repo, base, commit, folder, tuple(sorted(changed)), tuple(removed)
     )
 
 
 async def publish(api: GitHubApi, plan: PublishPlan) -> PublishResult:
-    """Sends it. Raises `HubError`; what was made before a failure is a branch nobody sees."""
+    """Send a planned change.
+
+    Raises `HubError`. A failure leaves at most an unused branch behind.
+    """
     if not api.has_token:
         raise UsageError("publishing needs a token of GitHub", hint=f"set one: {SET_TOKEN}")
     at = f"/repos/{plan.repo}"

@@ -1,9 +1,8 @@
-"""What every source of skills can do, and what it hands over."""
+"""The interface of skill sources, and what all of them share: records, paths and HTTP."""
 
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
@@ -28,62 +27,66 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WarnCallback = Callable[[str], None]
-"""Told what is wrong somewhere else, but stops nobody."""
+"""Receives problems of other systems that do not stop the command."""
 
 
 class SkillOffer(msgspec.Struct, frozen=True):
-    """A skill that can be had."""
+    """A skill that a source offers."""
 
     source: str
     identifier: str
-    """What `install` takes."""
+    """What `install` accepts."""
     name: str
     description: str = ""
     installs: int = 0
-    """How often others installed it, where the source counts."""
+    """Number of installations, if the source counts them."""
 
 
 class SkillOrigin(msgspec.Struct, frozen=True):
     """Where exactly the files came from."""
 
     version: str = ""
-    """Commit, tag of the answer, or hash; "" where a place has none."""
+    """Commit, ETag or hash; "" when the source has none."""
     address: str = ""
-    """For a person."""
+    """For display."""
 
 
 class FetchedSkill(msgspec.Struct, frozen=True):
+    """The files of a fetched skill."""
+
     files: dict[str, bytes]
     origin: SkillOrigin
     provenance: str = ""
-    """Where trust comes from: the `owner/repo` at GitHub whose default branch it was, or
-    `official`; "" when the place proves nothing."""
+    """The basis of trust: the `owner/repo` at GitHub whose default branch it was, or `official`; ""
+    when the place proves nothing."""
     category: str = ""
-    """What the source files it under."""
+    """The category in the source."""
     identifier: str = ""
-    """The identifier in full, when what was asked for was short; "" when it was not."""
+    """The full identifier, if the requested one was abbreviated, else ""."""
 
 
 class SkillSource(Protocol):
+    """A place from which skills can be installed."""
+
     @property
     def name(self) -> str:
-        """As `--source` takes it."""
+        """The name that `--source` accepts."""
 
     async def browse(self) -> Sequence[SkillOffer]:
-        """Everything it has. Raises `HubError` where that cannot be known."""
+        """Return all offers. Raises `HubError` when the source cannot list them."""
 
     async def search(self, query: str) -> Sequence[SkillOffer]:
-        """What fits the words."""
+        """Return the offers that match the words."""
 
     async def fetch(self, identifier: str) -> FetchedSkill:
-        """The files, not yet looked at. Raises `HubError`."""
+        """Return the files, not yet checked. Raises `HubError`."""
 
     async def version(self, identifier: str) -> str:
-        """What `Origin.version` would be now, cheaply; "" when only fetching tells."""
+        """Return what `SkillOrigin.version` would be now, or "" when only fetching tells."""
 
 
 def filter_offers(offers: Iterable[SkillOffer], query: str) -> list[SkillOffer]:
-    """Those that hold every word, the ones with a word in their name first."""
+    """Return the offers that contain every word; matches in the name come first."""
     words = query.lower().split()
 
     def text(offer: SkillOffer) -> str:
@@ -97,7 +100,7 @@ def filter_offers(offers: Iterable[SkillOffer], query: str) -> list[SkillOffer]:
 def decode_entries(
     entries: Sequence[msgspec.Raw], kind: type[T], where: str, warn: WarnCallback
 ) -> list[T]:
-    """The entries of a list without those that are not a `kind`: one must not hide the others."""
+    """Decode a list, skipping invalid entries with one warning for all of them."""
     found: list[T] = []
     problems: list[str] = []
     for number, entry in enumerate(entries, 1):
@@ -111,7 +114,7 @@ def decode_entries(
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """Offers of several sources, and what went wrong at others."""
+    """Offers of several sources, and the problems of those that failed."""
 
     offers: tuple[SkillOffer, ...]
     problems: tuple[str, ...] = ()
@@ -121,7 +124,7 @@ def describe_problem(source: str, error: HermesError) -> str:
     return f"{source}: {error}" + (f" ({error.hint})" if error.hint else "")
 
 
-# Which of the skills in a repository is meant.
+# Choosing a skill of a repository
 
 MAX_LISTED = 2_000
 """Skills of one repository."""
@@ -130,14 +133,16 @@ MAX_SKILL_BYTES = 512 * 1024
 
 
 class ListedSkill(msgspec.Struct, frozen=True):
+    """A skill of a repository."""
+
     folder: str
-    """In the repository; "" is the top."""
+    """Relative to the repository; "" is the top."""
     name: str
     description: str
 
 
 def skill_folder_of(name: str) -> str | None:
-    """The folder, when the file `name` of a repository makes it one of a skill.
+    """Return the folder of a SKILL.md in a repository, or None for any other file.
 
     Hidden folders count: some collections keep their skills in `.curated`.
     """
@@ -146,9 +151,10 @@ def skill_folder_of(name: str) -> str | None:
 
 
 def choose_folder(place: str, path: str, skills: Sequence[ListedSkill]) -> str:
-    """The folder that `path` means: the whole of it, its end, the skill's name, or the only one.
+    """Return the folder that `path` denotes: its full path, its end, the skill's name, or the only
+    one.
 
-    `place` is what messages call it. Raises `NotThere`.
+    `place` is used in messages. Raises `NotAvailable`.
     """
     ways: tuple[Callable[[ListedSkill], bool], ...] = (
         lambda one: one.folder == path,
@@ -169,7 +175,7 @@ def choose_folder(place: str, path: str, skills: Sequence[ListedSkill]) -> str:
     raise NotAvailable(f"there is no skill {place}", hint=f"what is there: {names}")
 
 
-# `owner/repo/path@ref`: a place in a repository of GitHub.
+# Repository paths: `owner/repo/path@ref`
 
 _OWNER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,38})")
 _REPO = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}")
@@ -177,6 +183,8 @@ _REF = re.compile(r"(?!.*\.\.)(?![-/.])[A-Za-z0-9._/+-]{1,200}")
 
 
 class RepoPath(msgspec.Struct, frozen=True):
+    """A place in a GitHub repository."""
+
     repo: str
     """`owner/name`."""
     path: str = ""
@@ -190,7 +198,10 @@ class RepoPath(msgspec.Struct, frozen=True):
 
 
 def parse_repo_path(text: str, web: str = "") -> RepoPath:
-    """The place that `text` names; `web` is where people browse GitHub. Raises `UsageError`."""
+    """Parse `owner/repo/path@ref`, or an address below `web`, the GitHub web site.
+
+    Raises `UsageError`.
+    """
     if web and text.startswith(f"{web}/"):
         return _parse_page_url(text, web)
     body, _, ref = text.partition("@")
@@ -212,7 +223,7 @@ def make_repo_path(owner: str, repo: str, path: str = "", ref: str = "") -> Repo
 
 
 def _parse_page_url(text: str, web: str) -> RepoPath:
-    """`https://github.com/owner/repo/tree/main/path`, as copied from a browser."""
+    """Parse `https://github.com/owner/repo/tree/main/path`, as copied from a browser."""
     page = unquote(urlsplit(text.removeprefix(web)).path).strip("/")
     owner, repo, *rest = [*page.split("/"), "", ""][: page.count("/") + 3]
     rest = [part for part in rest if part]
@@ -221,45 +232,49 @@ def _parse_page_url(text: str, web: str) -> RepoPath:
     return make_repo_path(owner, repo.removesuffix(".git"), "/".join(rest))
 
 
-# Where the services are. Data, so that a mirror, a company's own GitHub or a test can be used.
+# Addresses are data, so that a mirror, a private GitHub or a test can be used.
 
 
 class HubAddresses(msgspec.Struct, frozen=True):
+    """The addresses of all services."""
+
     github_api: str = "https://api.github.com"
-    """The REST API of GitHub, without a slash at the end."""
+    """The GitHub REST API, without a trailing slash."""
     github_web: str = "https://github.com"
-    """Addresses of repositories that people copy from a browser."""
+    """The GitHub web site, as in addresses copied from a browser."""
     skills_sh: str = "https://skills.sh"
     repositories: tuple[str, ...] = ("openai/skills", "anthropics/skills")
-    """Repositories `--source github` looks in when no other is named."""
+    """Repositories that `--source github` searches by default."""
     marketplaces: tuple[str, ...] = ("anthropics/claude-code", "anthropics/skills")
     """Repositories with a `.claude-plugin/marketplace.json`."""
 
 
-# HTTP for the hub: HTTPS only, limited in size and time, and a token never leaves its host.
+# HTTP: HTTPS only, limited in size and time; a token is never sent to another host
 
 TIMEOUT = 30.0
 CONNECT_TIMEOUT = 10.0
 RESPONSE_TIMEOUT = 300.0
-"""For one whole answer: a server that sends a byte now and then is not waited for."""
+"""For one complete response, so that a very slow server is given up."""
 MAX_REDIRECTS = 5
 MAX_JSON_BYTES = 8 * 1024 * 1024
-"""Bytes of an answer that is no archive."""
+"""Limit of a response that is not an archive."""
 USER_AGENT = "hermes-skills"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 REDIRECT_STATUSES = (301, 302, 303, 307, 308)
 
 
 class HubResponse(msgspec.Struct, frozen=True):
+    """An HTTP response."""
+
     status: int
     headers: Mapping[str, str]
     """Names in lower case."""
     body: bytes
     url: str = ""
-    """Where it came from in the end."""
+    """The final address after redirects."""
 
     def json(self) -> Any:
-        """Raises `Unreachable` when it is none."""
+        """Decode the body. Raises `SourceUnreachable` when it is not JSON."""
         try:
             return msgspec.json.decode(self.body)
         except DECODE_ERRORS as error:
@@ -267,10 +282,10 @@ class HubResponse(msgspec.Struct, frozen=True):
 
 
 class HubHttpClient:
-    """One client for one run of a command; the connection machinery is loaded at first use."""
+    """An HTTP client for one command. The HTTP library is loaded at first use."""
 
     def __init__(self, seconds: float = RESPONSE_TIMEOUT) -> None:
-        """`seconds` are for one whole answer."""
+        """`seconds` limits the time for one complete response."""
         self._seconds = seconds
         self._client: httpx2.AsyncClient | None = None
 
@@ -290,10 +305,10 @@ class HubHttpClient:
     async def get(
         self, url: str, headers: Mapping[str, str] | None = None, *, max_bytes: int = MAX_JSON_BYTES
     ) -> HubResponse:
-        """The answer, whatever its status. Raises `Unreachable`, also beyond `most` bytes.
+        """Return the response with any status. Raises `SourceUnreachable`, also above `max_bytes`.
 
-        Redirects stay within HTTPS and do not lead from outside to an address of this network;
-        on another host the header `Authorization` is left off.
+        Redirects stay within HTTPS and do not lead from outside into the local network. The header
+        `Authorization` is not sent to another host.
         """
         sent = dict(headers or {})
         for _ in range(MAX_REDIRECTS + 1):
@@ -304,12 +319,12 @@ class HubHttpClient:
             check_redirect(before, url)
             if _host_key(before) != _host_key(url):
                 sent = {name: v for name, v in sent.items() if name.lower() != "authorization"}
-        raise SourceUnreachable(f"{host_of(url)} redirects in a circle")
+        raise SourceUnreachable(f"{host_of(url)} redirects too often")
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: Any
     ) -> HubResponse:
-        """Sends `body` as JSON. A redirect is not followed: it is the answer."""
+        """Send `body` as JSON. A redirect is returned, not followed."""
         return await self._send(method, url, headers, msgspec.json.encode(body), MAX_JSON_BYTES)
 
     async def _send(
@@ -317,7 +332,8 @@ class HubHttpClient:
     ) -> HubResponse:
         check_address(url)
         client = self._open_client()
-        http: Any = import_module("httpx2")
+        import httpx2 as http
+
         try:
             async with (
                 asyncio.timeout(self._seconds),
@@ -328,7 +344,7 @@ class HubHttpClient:
                     data += piece
                     if len(data) > max_bytes:
                         limit = f"{max_bytes // 1024**2} MiB"
-                        raise SourceUnreachable(f"{host_of(url)} sends more than {limit}")
+                        raise SourceUnreachable(f"{host_of(url)} sent more than {limit}")
                 return HubResponse(response.status_code, dict(response.headers), bytes(data), url)
         except (http.TimeoutException, TimeoutError) as error:
             raise SourceUnreachable(
@@ -343,11 +359,13 @@ class HubHttpClient:
     def _open_client(self) -> "httpx2.AsyncClient":
         client = self._client
         if client is None:
-            http: Any = import_module("httpx2")  # slow to load, and most commands do without
-            late_tls: Any = import_module("hermes.util.late_tls")
+            import httpx2 as http  # slow to load, and most commands need no network
+
+            from hermes.util.late_tls import LateTls
+
             client = self._client = http.AsyncClient(
                 timeout=http.Timeout(TIMEOUT, connect=CONNECT_TIMEOUT),
-                verify=late_tls.LateTls(),
+                verify=LateTls(),
                 headers={"User-Agent": USER_AGENT},
                 follow_redirects=False,
             )
@@ -355,10 +373,10 @@ class HubHttpClient:
 
 
 def check_address(url: str) -> None:
-    """HTTPS, or HTTP to this machine; no password in it. Raises `HubError`."""
+    """Accept HTTPS, and HTTP to this machine, without a password. Raises `HubError`."""
     parts = _split_url(url)
     if parts.username or parts.password:
-        raise HubError("an address with a password in it is not used", hint="leave it out")
+        raise HubError("an address with a password is not accepted", hint="leave it out")
     if parts.scheme == "https" and parts.hostname:
         return
     if parts.scheme == "http" and parts.hostname in LOOPBACK:
@@ -367,21 +385,22 @@ def check_address(url: str) -> None:
 
 
 def check_redirect(before: str, after: str) -> None:
-    """Whether `before` may send us to `after`. Raises `HubError`."""
+    """Check whether `before` may redirect to `after`. Raises `HubError`."""
     old, new = _split_url(before), _split_url(after)
     if new.scheme != "https" and (old.scheme, new.scheme) != ("http", "http"):
-        raise HubError(f"{old.hostname} leads to a place without https, which is not followed")
+        raise HubError(f"{old.hostname} redirects to an address without https, which is refused")
     check_address(after)
     if old.hostname != new.hostname:
-        guard: Any = import_module("hermes.security.urls")
+        from hermes.security.urls import UrlGuard  # only needed for redirects
+
         try:
-            guard.UrlGuard().check(after)
+            UrlGuard().check(after)
         except ToolDenied as error:
-            raise HubError(f"{old.hostname} leads to a place it must not: {error}") from error
+            raise HubError(f"{old.hostname} redirects to a forbidden address: {error}") from error
 
 
 def host_of(url: str) -> str:
-    """For messages: the host alone, without what may be secret around it."""
+    """Return the host for messages, without parts of the address that may be secret."""
     return _split_url(url).hostname or "the address"
 
 
@@ -393,7 +412,7 @@ def _host_key(url: str) -> tuple[str, str, int | None]:
 def _split_url(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        _ = parts.port  # a bad one is noticed when it is asked for
+        _ = parts.port  # raises ValueError for an invalid port
     except ValueError as error:
         raise HubError(f"this is not an address: {error}") from error
     return parts

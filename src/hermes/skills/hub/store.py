@@ -1,9 +1,9 @@
-"""The folder `.hub`: installed skills and their lock, changed so that a crash does no harm.
+"""The folder `.hub`: installed skills, lock file, audit log and quarantine, safe against crashes.
 
-A change is written down in `pending.json` before the first folder moves. Whoever opens the shelf
-next finishes what is written there, so that there is always the old skill or the new one:
+A change is written to `pending.json` before any folder is moved. The next process that opens the
+store finishes an interrupted change, so there is always the old skill or the new one:
 
-    staged  --rename-->  skills/<category>/<name>      (the old one goes to trash/ first)
+    staged  --rename-->  skills/<category>/<name>      (the old one is moved to trash/ first)
 """
 
 import contextlib
@@ -15,7 +15,6 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +35,13 @@ from hermes.skills.hub.sources import SkillOrigin
 from hermes.skills.scanner.report import ScanFinding
 from hermes.util import atomic
 
-# `lock.json`: what is installed, where it came from, and the hash of every file.
+# `lock.json`: installed skills, their origins and file hashes
 
 LOCK_VERSION = 1
 
 
 class InstalledSkill(msgspec.Struct, frozen=True, kw_only=True):
-    """One installed skill."""
+    """One installed skill in the lock file."""
 
     identifier: str
     source: str
@@ -50,11 +49,11 @@ class InstalledSkill(msgspec.Struct, frozen=True, kw_only=True):
     origin: SkillOrigin
     category: str = ""
     files: dict[str, str]
-    """SHA-256 by name."""
+    """SHA-256 by file name."""
     sha256: str
-    """Of all together; see `whole_hash`."""
+    """See `combined_hash`."""
     verdict: str = ""
-    """What the scan said when it was installed."""
+    """The verdict of the scan at installation."""
     installed_at: str
     """ISO 8601, in UTC."""
     updated_at: str = ""
@@ -64,12 +63,14 @@ class InstalledSkill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LockFile(msgspec.Struct, frozen=True):
+    """The content of lock.json."""
+
     skills: dict[str, InstalledSkill] = {}
     version: int = LOCK_VERSION
 
 
 def read_lock(file: Path) -> LockFile:
-    """Raises `ConfigError` for one that cannot be understood: nothing is guessed over it."""
+    """Raises `ConfigError` for a file that cannot be decoded: it is never overwritten."""
     try:
         data = file.read_bytes()
     except FileNotFoundError:
@@ -91,7 +92,7 @@ def read_lock(file: Path) -> LockFile:
 
 
 def check_entry(name: str, entry: InstalledSkill) -> None:
-    """Whether its folder can only be one of the hub's. Raises `Unfit`."""
+    """Check that the folder of a skill is inside the hub. Raises `InvalidContent`."""
     check_file_name(name)
     if "/" in name or "/" in entry.category:
         raise InvalidContent(f"{name} has no folder of its own in the hub")
@@ -112,10 +113,12 @@ def write_lock(file: Path, lock: LockFile) -> None:
     atomic.write_bytes(file, data + b"\n")
 
 
-# `audit.log`: one JSON object a line for everything the hub did or refused to do.
+# `audit.log`: one JSON object a line for everything the hub did or refused
 
 
 class AuditEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of the audit log."""
+
     at: str
     """ISO 8601, in UTC."""
     what: str
@@ -130,7 +133,7 @@ class AuditEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def append_event(file: Path, event: AuditEvent) -> None:
-    """In one write, so that two processes do not mix their lines."""
+    """Append with one write, so that two processes do not mix their lines."""
     line = msgspec.json.encode(event) + b"\n"
     descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -140,7 +143,7 @@ def append_event(file: Path, event: AuditEvent) -> None:
 
 
 def read_events(file: Path) -> list[AuditEvent]:
-    """A line that was cut off by a crash is left out."""
+    """Return all events. A line cut off by a crash is skipped."""
     try:
         lines = file.read_bytes().splitlines()
     except FileNotFoundError:
@@ -158,21 +161,23 @@ LOCK_SECONDS = 30
 
 
 class PendingInstall(msgspec.Struct, frozen=True):
-    """A change that has been decided on."""
+    """A change that must be completed."""
 
     name: str
     entry: InstalledSkill | None
-    """What the lock will say; None removes the skill."""
+    """The new lock entry; None removes the skill."""
     staged: str
-    """The folder with the new files, below the shelf; "" for none."""
+    """The folder with the new files, relative to the store; "" for none."""
     trash: str
-    """Where the old folder goes, below the shelf."""
+    """Where the old folder is moved, relative to the store."""
     old: str = ""
-    """The old folder, below the shelf; "" for none."""
+    """The old folder, relative to the store; "" for none."""
     event: AuditEvent | None = None
 
 
 class HubStore:
+    """The folder `.hub`."""
+
     def __init__(self, root: Path) -> None:
         """`root` is `<home>/skills/.hub`."""
         self.root = root
@@ -182,36 +187,37 @@ class HubStore:
         self.taps_file = root / "taps.json"
         self.log_file = root / "audit.log"
         self.index = root / "index"
-        """What repositories held when they were last looked at."""
+        """Cached catalogs of repositories."""
         self._pending = root / "pending.json"
         self._trash = root / "trash"
 
     def lock(self) -> LockFile:
-        """What is installed. Nothing is created by looking, but an interrupted change is ended."""
+        """Return the installed skills after finishing an interrupted change. Creates nothing."""
         self.finish_interrupted()
         return self.current_lock()
 
     def current_lock(self) -> LockFile:
-        """The same, for who holds the shelf already."""
+        """Return the installed skills; for callers inside `exclusive`."""
         return read_lock(self.lock_file)
 
     def finish_interrupted(self) -> None:
-        """Ends a change during which the process was killed. Costs one look when there is none."""
+        """Finish the change of a process that was killed. Costs one stat when there is none."""
         if self._pending.exists():
             with self.exclusive():
                 pass
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Alone: no other process changes the shelf meanwhile. Not to be entered twice."""
-        filelock = import_module("filelock")  # slow to load, and rarely needed
+        """Hold the lock against other processes. Not reentrant."""
+        from filelock import FileLock, Timeout  # slow to load, and rarely needed
+
         make_private_folder(self.root)
-        lock = filelock.FileLock(
+        lock = FileLock(
             self.root / ".lock", timeout=LOCK_SECONDS, mode=0o600, fallback_to_soft=False
         )
         try:
             lock.acquire()
-        except filelock.Timeout as error:
+        except Timeout as error:
             raise ConfigError(
                 "another process is changing the installed skills", hint="try again in a moment"
             ) from error
@@ -222,9 +228,9 @@ class HubStore:
             lock.release()
 
     def install(self, name: str, entry: InstalledSkill, staged: Path, event: AuditEvent) -> None:
-        """Makes the folder `staged`, which lies on the shelf, the skill. Needs `held`.
+        """Make the folder `staged`, which is below the store, the skill `name`. Needs `exclusive`.
 
-        Raises `Refused` when it would lie around another skill, or inside one.
+        Raises `InstallRefused` when it would contain another skill or be inside one.
         """
         skills = read_lock(self.lock_file).skills
         self._check_nesting(name, entry, skills)
@@ -243,7 +249,7 @@ class HubStore:
     def _check_nesting(
         self, name: str, entry: InstalledSkill, skills: Mapping[str, InstalledSkill]
     ) -> None:
-        """A skill may be called what others are filed under, and the other way round."""
+        """Refuse a skill named like a category of other skills, and the reverse."""
         wanted = entry.folder(self.skills, name)
         for other, held in skills.items():
             folder = held.folder(self.skills, other)
@@ -255,7 +261,7 @@ class HubStore:
                 )
 
     def remove(self, name: str, entry: InstalledSkill, event: AuditEvent) -> None:
-        """Removes a skill. Needs `held`."""
+        """Remove a skill. Needs `exclusive`."""
         folder = self._relative(entry.folder(self.skills, name))
         self._apply(PendingInstall(name, None, "", self._new_trash(), folder, event))
 
@@ -278,7 +284,7 @@ class HubStore:
             shutil.rmtree(self._trash, ignore_errors=True)
 
     def _parse_pending(self, data: bytes) -> PendingInstall:
-        """Raises `ConfigError` for what was not written here, or leads out of the shelf."""
+        """Raises `ConfigError` when it is damaged or contains paths outside the store."""
         try:
             pending = msgspec.json.decode(data, type=PendingInstall)
             for folder in filter(None, (pending.staged, pending.trash, pending.old)):
@@ -287,14 +293,14 @@ class HubStore:
                 check_entry(pending.name, pending.entry)
         except (*DECODE_ERRORS, InvalidContent) as error:
             raise ConfigError(
-                f"the note of an interrupted change is damaged: {error}",
+                f"the record of an interrupted change is damaged: {error}",
                 where=str(self._pending),
                 hint="delete it; `hermes skills audit` then says what is wrong with which skill",
             ) from error
         return pending
 
     def _finish(self, pending: PendingInstall) -> None:
-        """Every step may have been done already."""
+        """Carry out a change. Every step may already have been done."""
         self._trash.mkdir(exist_ok=True)
         old = self.root / pending.old if pending.old else None
         away = self.root / pending.trash
@@ -304,9 +310,9 @@ class HubStore:
         elif staged.exists():
             target = pending.entry.folder(self.skills, pending.name)
             target.parent.mkdir(parents=True, exist_ok=True)
-            if target != old:  # what lies there without being in the lock is nobody's
+            if target != old:  # a folder that is not in the lock file
                 _move_away(target, self.root / f"{pending.trash}-unknown")
-            # Right after each other: between them, who only looks sees no skill.
+            # Between these two renames a reader finds no skill, so nothing may come between them.
             _move_away(old, away)
             staged.rename(target)
         self._update_lock(pending)
@@ -327,7 +333,7 @@ class HubStore:
     def _drop_empty_category(self, old: str) -> None:
         folder = (self.root / old).parent
         if old and folder != self.skills:
-            with contextlib.suppress(OSError):  # others are in it, or it is gone
+            with contextlib.suppress(OSError):  # not empty, or already gone
                 folder.rmdir()
 
     def _new_trash(self) -> str:
@@ -348,21 +354,21 @@ def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-# `quarantine/`: what was fetched waits here, and is looked at here, before it may be used.
+# `quarantine/`: fetched skills wait here while they are scanned
 #
 #     quarantine/<name>.<random>/skill/…      the files
-#     quarantine/<name>.<random>/report.json  where they came from and what the scan found
+#     quarantine/<name>.<random>/report.json  origin and findings of a refused skill
 #
-# What is accepted is moved away; what is refused stays, to be looked at, until it is cleaned.
+# Accepted skills are moved away; refused ones stay for inspection until they are deleted.
 
 FILES_FOLDER = "skill"
 REPORT_FILE = "report.json"
 ABANDONED_SECONDS = 3600
-"""A folder without a report that is older was left by a process that was killed."""
+"""A folder without a report that is older was left by a killed process."""
 
 
 class RefusedSkill(msgspec.Struct, frozen=True, kw_only=True):
-    """A refused skill."""
+    """The report of a refused skill."""
 
     name: str
     source: str
@@ -376,39 +382,41 @@ class RefusedSkill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quarantine:
+    """The folder of fetched and refused skills."""
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def stage(self, name: str, files: SkillFiles) -> Path:
-        """The new folder with the files, on the same disk as the installed skills."""
+        """Write the files to a new folder on the disk of the installed skills, and return it."""
         make_private_folder(self._folder)
         self._sweep()
         folder = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=self._folder)) / FILES_FOLDER
         try:
             write_folder(folder, files)
-        except OSError:  # a half of it is of no use, and may fill the disk
+        except OSError:  # incomplete, and may fill the disk
             shutil.rmtree(folder.parent, ignore_errors=True)
             raise
         return folder
 
     def files(self, staged: Path) -> dict[str, bytes]:
-        """What lies there now."""
+        """Return the current files of a staged skill."""
         return read_folder(staged)
 
     def keep(self, staged: Path, held: RefusedSkill) -> None:
-        """A refused skill stays; an earlier one from the same place goes."""
+        """Keep a refused skill; an earlier one from the same place is deleted."""
         self.forget(held.source, held.identifier)
         data = msgspec.json.format(msgspec.json.encode(held), indent=2)
         (staged.parent / REPORT_FILE).write_bytes(data + b"\n")
 
     def forget(self, source: str, identifier: str) -> None:
-        """What was refused from this place before."""
+        """Delete refused skills from this place."""
         for folder, held in self._reports():
             if (held.source, held.identifier) == (source, identifier):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def discard(self, staged: Path) -> None:
-        """Unless it was refused: then it stays to be looked at."""
+        """Delete a staged skill, unless it was refused."""
         if not (staged.parent / REPORT_FILE).exists():
             shutil.rmtree(staged.parent, ignore_errors=True)
 
@@ -416,14 +424,14 @@ class Quarantine:
         return [held for _, held in self._reports()]
 
     def find(self, name: str) -> tuple[RefusedSkill, dict[str, bytes]] | None:
-        """A refused skill by its name, with its files; what is there now, its identifier tells."""
+        """Return a refused skill by name, with its files."""
         for folder, held in self._reports():
             if name == held.name:
                 return held, read_folder(folder / FILES_FOLDER)
         return None
 
     def clean(self, name: str = "") -> list[str]:
-        """Deletes the refused skill of this name or identifier, or all; their names."""
+        """Delete the refused skills with this name or identifier, or all; return their names."""
         gone: list[str] = []
         for folder, held in self._reports():
             if not name or name in (held.name, held.identifier):
@@ -440,7 +448,7 @@ class Quarantine:
 
     def _sweep(self) -> None:
         for folder in self._folder.iterdir():
-            with contextlib.suppress(FileNotFoundError):  # another process is done with it
+            with contextlib.suppress(FileNotFoundError):  # removed by another process
                 old = time.time() - folder.stat().st_mtime > ABANDONED_SECONDS
                 if old and not (folder / REPORT_FILE).exists():
                     shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,7 @@
-"""Skills in the plugins of a marketplace: `claude-marketplace/<owner>/<repo>/<plugin>/<skill>`.
+"""Sources on the web: Claude marketplaces, skills.sh and well-known addresses.
 
-A marketplace is a repository at GitHub with `.claude-plugin/marketplace.json`:
+A marketplace is a GitHub repository with `.claude-plugin/marketplace.json`. Its skills are named
+`claude-marketplace/<owner>/<repo>/<plugin>/<skill>`:
 
     {"name": "…", "metadata": {"pluginRoot": "./plugins"},
      "plugins": [{"name": "p", "description": "…", "source": "./p", "skills": ["./skills/a"]},
@@ -70,7 +71,7 @@ class _Marketplace(msgspec.Struct, frozen=True):
 
 
 class MarketplaceSource:
-    """`repo` is the marketplace to browse."""
+    """The source `claude-marketplace`. `repo` is the marketplace to browse."""
 
     name = "claude-marketplace"
 
@@ -98,12 +99,12 @@ class MarketplaceSource:
         return await self._repos.version(await self._place(identifier))
 
     async def _place(self, identifier: str) -> RepoPath:
-        """Where the skill is kept."""
+        """Return the repository path of a skill."""
         named = parse_repo_path(identifier.removeprefix(MARKETPLACE_PREFIX))
         wanted, _, skill = named.path.partition("/")
         if not wanted:
             raise UsageError(
-                f"{identifier} names no plugin",
+                f"{identifier} does not name a plugin",
                 hint=f"write {MARKETPLACE_PREFIX}<owner>/<repo>/<plugin>/<skill>",
             )
         market = await self._market(named.repo)
@@ -142,7 +143,7 @@ class MarketplaceSource:
             ) from error
 
     async def _skills(self, plugin: _MarketplacePlugin, place: RepoPath) -> list[tuple[str, str]]:
-        """Folders and names of the plugin's skills."""
+        """Return folder and name of each of the plugin's skills."""
         listed = (plugin.skills,) if isinstance(plugin.skills, str) else plugin.skills
         starts = [_join_below(place.path, folder) for folder in listed or ("skills",)]
         return [
@@ -153,7 +154,7 @@ class MarketplaceSource:
 
 
 def _is_in_repository(plugin: _MarketplacePlugin) -> bool:
-    """Whether it lies in the marketplace's own repository; others are looked at when chosen."""
+    """Whether a plugin is in the marketplace's own repository; others are read when chosen."""
     return isinstance(plugin.source, str)
 
 
@@ -172,22 +173,22 @@ def _plugin_path(plugin: _MarketplacePlugin, market: _Marketplace, repo: str) ->
 
 
 def _join_below(folder: str, path: str) -> str:
-    """`./a/b` below `folder`; it cannot lead out of the repository."""
+    """Return `path` relative to `folder`. Raises `NotAvailable` when it leaves the repository."""
     parts = [part for part in PurePosixPath(folder, path.lstrip("/")).parts if part != "."]
     if ".." in parts:
         raise NotAvailable(f"the folder {path!r} leads out of its repository")
     return "/".join(parts)
 
 
-# The directory skills.sh: `skills-sh/<owner>/<repo>/<skill>`.
+# skills.sh: `skills-sh/<owner>/<repo>/<skill>`
 #
-# It is asked one question, the one its own search page asks:
+# The only request is the one of its search page:
 #
 #     GET /api/search?q=WORDS&limit=N
 #     {"skills": [{"id": "owner/repo/skill", "skillId": "skill", "name": "skill",
 #                  "installs": 123, "source": "owner/repo"}, …]}
 #
-# The files themselves come from the repository at GitHub that it names.
+# The files come from the GitHub repository that it names.
 
 SKILLS_SH_PREFIX = "skills-sh/"
 MAX_RESULTS = 30
@@ -203,10 +204,12 @@ class _SkillsShEntry(msgspec.Struct, frozen=True, rename="camel"):
 
 class _SkillsShResponse(msgspec.Struct, frozen=True):
     skills: tuple[msgspec.Raw, ...]
-    """Of an `Entry` each."""
+    """Each is a `_SkillsShEntry`."""
 
 
 class SkillsShSource:
+    """The source `skills-sh`."""
+
     name = "skills-sh"
 
     def __init__(
@@ -228,7 +231,7 @@ class SkillsShSource:
         try:
             listed = msgspec.json.decode(reply.body, type=_SkillsShResponse).skills[:MAX_RESULTS]
         except DECODE_ERRORS as error:
-            raise SourceUnreachable(f"skills.sh answered something unexpected: {error}") from error
+            raise SourceUnreachable(f"skills.sh sent an unexpected answer: {error}") from error
         found = decode_entries(listed, _SkillsShEntry, "skills.sh", self._warn)
         return [offer for entry in found if (offer := self._offer(entry)) is not None]
 
@@ -239,7 +242,7 @@ class SkillsShSource:
         return await self._repos.version(skills_sh_path(identifier))
 
     def _offer(self, entry: _SkillsShEntry) -> SkillOffer | None:
-        """None for one that is not kept at GitHub."""
+        """Return None for a skill that is not at GitHub."""
         skill = entry.skill_id or entry.name or entry.id.rpartition("/")[2]
         identifier = f"{SKILLS_SH_PREFIX}{entry.source}/{skill}"
         try:
@@ -255,16 +258,15 @@ def skills_sh_path(identifier: str) -> RepoPath:
     place = parse_repo_path(identifier.removeprefix(SKILLS_SH_PREFIX))
     if not place.path:
         raise UsageError(
-            f"{identifier} names no skill", hint="write skills-sh/<owner>/<repo>/<skill>"
+            f"{identifier} does not name a skill", hint="write skills-sh/<owner>/<repo>/<skill>"
         )
     return place
 
 
-# Skills that a web site offers under `/.well-known/skills/` (or `/.well-known/agent-skills/`).
+# Well-known: web sites with skills at `/.well-known/skills/` or `/.well-known/agent-skills/`
 #
-# `index.json` there lists the skills as `files`, or as one `url` with a `digest`.
-#
-# In the first, a file is at `<folder of the index>/<name>/<file>`.
+# `index.json` lists each skill with `files`, found at `<folder of the index>/<name>/<file>`, or
+# with the `url` and `digest` of one file or archive.
 
 WELL_KNOWN_FOLDERS = ("/.well-known/skills/", "/.well-known/agent-skills/")
 INDEX_FILE = "index.json"
@@ -283,11 +285,11 @@ class _WellKnownEntry(msgspec.Struct, frozen=True):
 
 class _WellKnownIndex(msgspec.Struct, frozen=True):
     skills: tuple[msgspec.Raw, ...]
-    """Of an `Entry` each."""
+    """Each is a `_WellKnownEntry`."""
 
 
 class WellKnownSource:
-    """`site` is the address of one site to browse; without it, a search must begin with one."""
+    """The source `well-known`. Without `site`, a search must start with an address."""
 
     name = "well-known"
 
@@ -338,7 +340,7 @@ class WellKnownSource:
         ]
 
     async def _index(self, site: str) -> tuple[list[_WellKnownEntry], str]:
-        """What the site offers, and the address of its index."""
+        """Return the entries of a site and the address of its index."""
         folders = [
             folder for folder in WELL_KNOWN_FOLDERS if folder in f"{site}/"
         ] or WELL_KNOWN_FOLDERS
@@ -377,7 +379,7 @@ class WellKnownSource:
         found = f"sha256:{hashlib.sha256(reply.body).hexdigest()}"
         if found != entry.digest.lower():
             raise InvalidContent(
-                f"{entry.name} is not what the index of {host_of(url)} says: its hash differs"
+                f"{entry.name} does not match the hash in the index of {host_of(url)}"
             )
         if entry.type == "archive":
             return _strip_top_folder(read_archive(reply.body, lambda name: not is_hidden(name)))
@@ -399,7 +401,7 @@ def is_site(text: str) -> bool:
 
 
 def split_site(identifier: str) -> tuple[str, str]:
-    """The site and the name of the skill there, which may be empty."""
+    """Return the site and the name of the skill, which may be ""."""
     address, _, name = identifier.partition("#")
     address = address.removesuffix(f"/{SKILL_FILE}").removesuffix(f"/{INDEX_FILE}").rstrip("/")
     for folder in WELL_KNOWN_FOLDERS:
@@ -420,7 +422,7 @@ def _find_entry(entries: Sequence[_WellKnownEntry], name: str, site: str) -> _We
 
 
 def _strip_top_folder(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Without the one folder that everything in an archive may lie in."""
+    """Remove the top folder when all files of an archive are in it."""
     tops = {name.partition("/")[0] for name in files}
     if len(tops) != 1 or not all("/" in name for name in files):
         return files

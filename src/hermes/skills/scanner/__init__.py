@@ -1,12 +1,9 @@
-"""Looks through the files of a skill before it is kept. The rules are loaded with the first scan.
+"""Scan the files of a skill for dangerous content before it is stored.
 
-Nothing is run, nothing is fetched, nothing is opened: the files come as bytes.
+Nothing is run, fetched or opened: the files are given as bytes.
 """
 
 from collections.abc import Mapping
-from functools import cache
-from importlib import import_module
-from typing import Any
 
 from hermes.skills.scanner.report import ScanReport
 
@@ -14,12 +11,10 @@ __all__ = ["scan_files"]
 
 
 def scan_files(files: Mapping[str, bytes]) -> ScanReport:
-    """What is to be said against a skill. `files` are its files by their path inside its folder,
-    with forward slashes. Links are no files: whoever unpacks a skill refuses them."""
-    report: ScanReport = _scan().scan_files(files)
-    return report
+    """Scan a skill. `files` are its files by relative path, with forward slashes.
 
+    Links are not files: the code that unpacks a skill refuses them.
+    """
+    from hermes.skills.scanner import scan  # the rules load with the first scan
 
-@cache
-def _scan() -> Any:
-    return import_module("hermes.skills.scanner.scan")
+    return scan.scan_files(files)

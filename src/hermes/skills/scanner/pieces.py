@@ -1,4 +1,4 @@
-"""A file taken apart into pieces that are judged alike: prose, shell, Python, other code, data."""
+"""Split a file into pieces that are judged alike: prose, shell, Python, other code, data."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ import msgspec
 
 from hermes.skills.scanner.report import LineIndex
 
-# Command lines in files of another kind: images, makefiles, workflows, packages, timetables.
+# Commands in files of other kinds: Dockerfiles, makefiles, workflows, packages, crontabs
 
 _RUN = re.compile(r"^[ \t]*(?:RUN|CMD|ENTRYPOINT)[ \t]+((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
 _MOUNT = re.compile(r"^(?:--\w+=\S+\s+)+")
@@ -47,11 +47,11 @@ _AT_INSTALL: Final = frozenset({"preinstall", "install", "postinstall", "prepare
 MAX_CELLS: Final = 500
 MAX_INLINE_CHARS: Final = 4_000
 MAX_STEP_LINES: Final = 200
-"""Lines of one step of a workflow that are read."""
+"""Lines of one workflow step that are read."""
 
 
 def embedded_commands(language: str, text: str) -> Iterator[tuple[int, str]]:
-    """Lines (from 0) and commands of a file of data."""
+    """Yield line (from 0) and text of the commands in a data file."""
     lines = LineIndex(text)
     if language == "yaml":
         yield from _workflow_steps(text)
@@ -82,7 +82,7 @@ _COMMANDS: Final[dict[str, tuple[tuple[re.Pattern[str], Callable[[str], str]], .
 
 
 def install_scripts(text: str) -> Iterator[tuple[int, str]]:
-    """What a package.json runs while the package is installed."""
+    """Yield what a package.json runs while the package is installed."""
     lines = LineIndex(text)
     for match in _SCRIPT.finditer(text):
         if match[1] in _AT_INSTALL:
@@ -90,7 +90,7 @@ def install_scripts(text: str) -> Iterator[tuple[int, str]]:
 
 
 def scheduled_commands(text: str) -> Iterator[tuple[int, str]]:
-    """Commands that a unit of systemd, a timetable of cron or launchd would start by itself."""
+    """Yield commands in systemd units, crontabs, launchd files and SSH configurations."""
     lines = LineIndex(text)
     for match in _CRON.finditer(text):
         command = match[2].partition(match[1])[0] if match[1] else match[2]
@@ -101,14 +101,14 @@ def scheduled_commands(text: str) -> Iterator[tuple[int, str]]:
 
 
 def database_commands(text: str) -> Iterator[tuple[int, str]]:
-    """Lines (from 0) and commands that a database server is told to start."""
+    """Yield line (from 0) and text of commands that a database server is told to start."""
     lines = LineIndex(text)
     for match in _BY_DATABASE.finditer(text):
         yield lines.at(match.start()), match[1]
 
 
 def inline_python(text: str) -> Iterator[tuple[int, str]]:
-    """Lines (from 0) and Python code that stands in a command line."""
+    """Yield line (from 0) and text of Python code in command lines."""
     lines = LineIndex(text)
     for match in _INLINE.finditer(text):
         end = text.find(match[1], match.end(), match.end() + MAX_INLINE_CHARS)
@@ -122,7 +122,7 @@ def inline_python(text: str) -> Iterator[tuple[int, str]]:
 
 
 def notebook_cells(text: str) -> Iterator[tuple[str, str]]:
-    """The cells of a notebook, `code` or other, with their text."""
+    """Yield type and text of the cells of a notebook."""
     try:
         book = msgspec.json.decode(text.encode("utf-8", "replace"))
     except (msgspec.DecodeError, RecursionError):
@@ -138,7 +138,7 @@ def notebook_cells(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _exec_form(command: str) -> list[str]:
-    """`["sh", "-c", "…"]` as words."""
+    """Return the words of `["sh", "-c", "…"]`."""
     if not command.lstrip().startswith("["):
         return []
     try:
@@ -149,7 +149,7 @@ def _exec_form(command: str) -> list[str]:
 
 
 def _workflow_steps(text: str) -> Iterator[tuple[int, str]]:
-    """`run:` and its like in a workflow, on one line or as a block."""
+    """Yield `run:` and similar keys of a workflow, on one line or as a block."""
     lines, rows = LineIndex(text), text.split("\n")
     for match in _STEP.finditer(text):
         first = lines.at(match.start())
@@ -166,7 +166,7 @@ def _workflow_steps(text: str) -> Iterator[tuple[int, str]]:
             yield first + 1, "\n".join(block)
 
 
-# Whether a text speaks against what it shows: a warning, an example of an attack, a bad habit.
+# Warnings: text that advises against the code it shows
 
 _PROHIBITION = re.compile(
     r"\b(?:never|do\s+not|don['’]?t|must\s+not|mustn['’]?t|should\s+not|shouldn['’]?t|avoid|"
@@ -179,7 +179,7 @@ _PROHIBITION = re.compile(
 _EXCEPTION = re.compile(
     r"\b(?:without|unless|until|except|skip|forget|fail)\b|\bbefore\s+running", re.IGNORECASE
 )
-"""`Never run this without sudo` orders to run it."""
+"""`Never run this without sudo` tells the reader to run it."""
 _ATTACK_WORD = (
     r"(?:attacks?|attackers?|malicious|malware|exploits?|backdoors?|jailbreaks?|injections?|"
     r"intruders?|break-ins?|dangerous|destructive|harmful|suspicious|insecure|vulnerable|unsafe|"
@@ -206,7 +206,7 @@ _RUN_ORDER = re.compile(
 
 
 def is_warning(text: str) -> bool:
-    """Whether these few sentences keep a reader from doing what follows them."""
+    """Whether these sentences keep a reader from doing what follows them."""
     against = _PROHIBITION.search(text)
     if against and not _EXCEPTION.search(text, against.start()):
         return True
@@ -215,7 +215,7 @@ def is_warning(text: str) -> bool:
     return bool(_ATTACK_EXAMPLE.search(text) or _BAD_HABIT.search(text))
 
 
-# The code in a Markdown text: blocks, commands inside sentences, and what is said before them.
+# Markdown: code blocks, commands in sentences, and the text before them
 
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})[ \t]*(?:\{?[ \t]*\.?([\w+#-]*))?")
 _HEADING = re.compile(r"#{1,6}\s")
@@ -230,34 +230,37 @@ _BARE_COMMAND = re.compile(
     r"iwr|irm|chmod|crontab|echo|npm|pip3?)\s+(?=[^\n`]{0,200}(?:\||\s-[a-zA-Z]|https?://|\$\())"
     r"[^\n`]{4,300}"
 )
-"""A command line in the middle of a sentence, without any marks."""
+"""A command line in a sentence without any marks."""
 _PIPED = re.compile(r"(\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b)\s+[A-Za-z].*")
-"""Where the sentence goes on after a command."""
+"""Where the sentence continues after a command."""
 _SENTENCE = re.compile(r"[.!?]\s|\n\s*\n|\n[-*|\d]")
 _MAX_PARAGRAPH_LINES: Final = 6
-"""Lines before a block that say what it is for."""
+"""Lines before a block that explain it."""
 _SENTENCE_CHARS: Final = 240
 
 
 class CodeBlock(msgspec.Struct, frozen=True):
+    """A fenced code block."""
+
     language: str
-    """In small letters; "" when the block does not say."""
+    """In lower case; "" when not given."""
     text: str
     line: int
     warned: bool
 
 
 class InlineCommand(msgspec.Struct, frozen=True):
-    """A command inside a sentence."""
+    """A command in a sentence."""
 
     text: str
     line: int
     warned: bool
     inline: bool
-    """Marked to be run while the skill is loaded: an exclamation mark before it."""
+    """Has a leading exclamation mark, so it runs while the skill is loaded."""
 
 
 def markdown_code(text: str) -> Iterator[CodeBlock | InlineCommand]:
+    """Yield the code blocks and inline commands of a Markdown text."""
     lines = text.split("\n")
     prose: list[str] = []
     heading = ""
@@ -280,7 +283,7 @@ def markdown_code(text: str) -> Iterator[CodeBlock | InlineCommand]:
 
 
 def _closing_line(lines: list[str], at: int, fence: str) -> int:
-    """The line that closes the block, or the end of the text."""
+    """Return the line that closes the block, or the number of lines."""
     for number in range(at, len(lines)):
         line = lines[number].strip("> \t")
         if line.startswith(fence) and not line.strip(fence[0]):
@@ -289,7 +292,7 @@ def _closing_line(lines: list[str], at: int, fence: str) -> int:
 
 
 def _paragraph_before(lines: list[str], at: int) -> str:
-    """The paragraph right before a block."""
+    """Return the paragraph before a block."""
     end = at
     while end > 0 and at - end < 2 and not lines[end - 1].strip():
         end -= 1
@@ -302,7 +305,7 @@ def _paragraph_before(lines: list[str], at: int) -> str:
 
 
 def _is_whole_line(prose: str, span: re.Match[str]) -> bool:
-    """Whether a line holds nothing else: a block by another name."""
+    """Whether a span is alone on its line, and therefore used like a block."""
     start = prose.rfind("\n", 0, span.start()) + 1
     before, after = prose[start : span.start()], prose[span.end() :].partition("\n")[0]
     return not before.strip(" \t>*-+0123456789.)") and not after.strip()
@@ -320,7 +323,7 @@ def _inline_commands(prose: str) -> Iterator[InlineCommand]:
             )
     for match in _BARE_COMMAND.finditer(prose):
         said = _SENTENCE.split(prose[max(0, match.start() - _SENTENCE_CHARS) : match.start()])[-1]
-        if "|" not in said:  # no row of a table
+        if "|" not in said:  # not a row of a table
             yield InlineCommand(
                 _PIPED.sub(r"\1", match[0]), lines.at(match.start()), is_warning(said), inline=False
             )
@@ -330,16 +333,18 @@ PieceKind = Literal["prose", "shell", "python", "code", "data"]
 
 
 class ScanPiece(msgspec.Struct, frozen=True):
+    """A part of a file with one kind of content."""
+
     kind: PieceKind
     text: str
     line: int = 0
-    """Where it begins in the file, from 0."""
+    """Its first line in the file, from 0."""
     warned: bool = False
-    """The text around it speaks against it."""
+    """The surrounding text advises against it."""
     script: bool = False
-    """A file of its own, not a part of a text."""
+    """A whole file, not a part of a text."""
     mentioned: bool = False
-    """A command inside a sentence, which may be no command at all."""
+    """A command in a sentence, which may not be a command at all."""
 
 
 _MARKDOWN: Final = (".md", ".mdx", ".markdown", ".mdc", ".rst", ".txt", ".adoc")
@@ -376,7 +381,7 @@ _PROMPT = re.compile(r"^[ \t]*(?:[\w.@~:/-]*[$%#>]|>>>) ?", re.MULTILINE)
 
 
 def split_file(name: str, text: str) -> Iterator[ScanPiece]:
-    """The pieces of one file. Prose is given as the whole file: an attack may span anything."""
+    """Yield the pieces of one file. Prose is the whole file: an attack may span anything."""
     language = _language(name, text)
     if language == "markdown":
         yield ScanPiece("prose", text)

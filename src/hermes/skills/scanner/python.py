@@ -1,4 +1,4 @@
-"""Python scripts, read as syntax trees. Nothing is run."""
+"""Analyse Python scripts as syntax trees. Nothing is run."""
 
 import ast
 import re
@@ -47,7 +47,7 @@ _SEND = re.compile(
     r"stor(?:binary|lines)|gethostbyname\w*|getaddrinfo|resolve|query|upload\w*|write|connect)\Z"
 )
 _SEND_LOOSELY = re.compile(r"\?\.(?:post|put|sendall|sendto|sendmail|send_message|urlopen)\Z")
-"""Methods of objects that nothing is known of, in a script that uses the network."""
+"""Methods of unknown objects, in a script that uses the network."""
 _LOGIN_KEYWORDS: Final = frozenset({"headers", "auth", "cert", "cookies", "verify", "timeout"})
 _LOGIN_HEADER = re.compile(r"authorization|api-?key|token|content-type", re.IGNORECASE)
 _DELETES: Final = frozenset(
@@ -75,14 +75,14 @@ _MAX_DEPTH: Final = 2
 
 
 def analyze_python(text: str, depth: int = 0) -> list[RuleHit] | None:
-    """What a script would do; None when it is no Python."""
+    """Return what a script would do; None when it is not Python."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of invalid escapes in foreign code
+            warnings.simplefilter("ignore")  # about invalid escapes in the scanned code
             tree = ast.parse(text)
     except (SyntaxError, ValueError):
         return None
-    except (RecursionError, MemoryError):  # what the parser says of far too deep nesting
+    except (RecursionError, MemoryError):  # raised for excessive nesting
         return [RuleHit(UNREADABLE)]
     if sum(1 for _ in ast.walk(tree)) > _MAX_NODES:
         return [RuleHit(UNREADABLE)]
@@ -92,6 +92,8 @@ def analyze_python(text: str, depth: int = 0) -> list[RuleHit] | None:
 
 
 class PythonAnalysis:
+    """The analysis of one script."""
+
     def __init__(self, found: DataFlow, depth: int) -> None:
         self.flow, self._depth = found, depth
         self._values = found.values
@@ -99,7 +101,7 @@ class PythonAnalysis:
         self._online = any(map(found.is_network, self._call_value))
 
     def script_hits(self) -> Iterator[RuleHit]:
-        """What only the whole script tells."""
+        """Yield hits that depend on the whole script."""
         connects = any(name.endswith(".connect") and "socket" in name for name in self._call_value)
         for node in self.flow.nodes:
             value = self._values.folded(node)
@@ -138,7 +140,7 @@ class PythonAnalysis:
                 yield RuleHit(rule, line)
 
     def _hidden_name_rules(self, call: ast.Call, name: str) -> Iterator[ScanRule]:
-        """A function or module whose name is put together only here."""
+        """A function or module whose name is assembled at run time."""
         hidden = [arg for arg in call.args if not isinstance(arg, ast.Constant)]
         texts = {self._values.text(arg) for arg in hidden}
         if (
@@ -152,7 +154,7 @@ class PythonAnalysis:
             yield rules.PY_HIDDEN_NAME
 
     def _written_command_rules(self, call: ast.Call) -> Iterator[ScanRule]:
-        """Commands written into a file that is run at login."""
+        """Commands written into a file that runs at login."""
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("write", "write_text"):
             text = self._values.text(call.args[0]) if call.args else ""
             startup = flow.STARTUP in self.flow.labels(call.func.value)
@@ -204,7 +206,7 @@ class PythonAnalysis:
             yield RuleHit(rules.PY_COMMANDED if whole else rules.PY_INTERPOLATES, line)
 
     def _command(self, call: ast.Call, name: str) -> str:
-        """The command line, with `$x` for what is not known."""
+        """Return the command line, with `$x` for unknown parts."""
         if name.startswith(("os.exec", "os.spawn", "asyncio.create_subprocess_exec")):
             return " ".join(self._words(call.args))
         value = self._values.folded(call.args[0])
@@ -255,12 +257,12 @@ class PythonAnalysis:
             yield rules.PY_SENDS_KEY if MESSENGER.search(address) else rules.PY_FOREIGN_KEY
 
     def _logs_in(self, node: ast.expr) -> bool:
-        """Headers given without a name."""
+        """Whether a positional argument is a dict of login headers."""
         keys = node.keys if isinstance(node, ast.Dict) else []
         return any(key and _LOGIN_HEADER.search(self._values.text(key)) for key in keys)
 
     def _start(self, node: ast.expr) -> str:
-        """The text of a node, or what it begins with."""
+        """Return the text of a node, or its constant beginning."""
         text = self._values.text(node)
         if text or not isinstance(node, (ast.JoinedStr, ast.BinOp)):
             return text
@@ -321,7 +323,7 @@ def _is_true(call: ast.Call, name: str) -> bool:
 
 
 def _is_concatenated(node: ast.expr) -> bool:
-    """Put together from texts that are nowhere whole; a join of words with blanks is not."""
+    """Whether a text is assembled from parts; joining words with spaces does not count."""
     if isinstance(node, ast.Call):
         return not (isinstance(node.func, ast.Attribute) and node.func.attr in ("join", "format"))
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)

@@ -1,4 +1,4 @@
-"""Where values of a Python script come from, followed through its variables."""
+"""Follow the values of a Python script through its variables."""
 
 import ast
 import base64
@@ -15,16 +15,16 @@ from hermes.security.danger.secrets import SECRET_NAME
 from hermes.skills.scanner.signatures import STARTUP as PLACES
 from hermes.skills.scanner.signatures import is_credential_store, is_env_file
 
-# Values of a Python script that can be told without running it: names, texts, paths, lists.
+# Constant folding: names, texts, paths and lists that are known without running the script
 
 Value = str | int | tuple["Value", ...]
 
 MAX_LENGTH: Final = 20_000
-"""Characters of a text, and members of a list, that are kept."""
+"""Characters of a text, and items of a list, that are stored."""
 _TRANSPARENT_METHODS: Final = frozenset({
     "decode", "encode", "strip", "expanduser", "resolve", "absolute", "as_posix", "lower", "rstrip",
 })  # fmt: skip
-"""Methods whose result is as good as what they are called on."""
+"""Methods whose result is equivalent to the object they are called on."""
 _TRANSPARENT_FUNCTIONS: Final = frozenset({
     "str", "bytes", "os.path.expanduser", "os.path.abspath", "os.path.realpath", "os.path.normpath",
     "os.path.expandvars", "os.fspath", "bytearray", "repr",
@@ -36,17 +36,17 @@ _ROT13: Final = frozenset({"rot13", "rot_13", "rot-13"})
 
 
 class ConstantValues:
-    """Fills itself node by node; children are read before their parents."""
+    """Known names and constant values, filled node by node; children come before parents."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {"__file__": "__file__"}
-        """What a name of the script stands for: `p` for `pathlib.Path`."""
+        """What a name stands for: `p` for `pathlib.Path`."""
         self.variables: dict[str, Value] = {"__file__": "__file__"}
         self._dotted: dict[ast.AST, str] = {}
         self._folded: dict[ast.AST, Value] = {}
 
     def dotted(self, node: ast.AST) -> str:
-        """`os.system`, `socket.socket().connect`; "" when unknown."""
+        """Return a name such as `os.system` or `socket.socket().connect`, or ""."""
         return self._dotted.get(node, "")
 
     def folded(self, node: ast.AST) -> Value | None:
@@ -67,7 +67,7 @@ class ConstantValues:
                 self.names[top] = top
 
     def read(self, node: ast.AST) -> None:
-        """What is known of one node, from what is known of its children."""
+        """Derive what is known of a node from its children."""
         dotted = self._name_of(node)
         if dotted and len(dotted) < 300:
             self._dotted[node] = dotted
@@ -145,7 +145,7 @@ class ConstantValues:
         return None
 
     def _spelled(self, each: ast.expr, loop: ast.comprehension) -> Value | None:
-        """`chr(c) for c in (111, 115)`."""
+        """Fold `chr(c) for c in (111, 115)`."""
         codes = self.folded(loop.iter)
         if isinstance(each, ast.Call) and self.dotted(each.func) == "chr" and codes is not None:
             return _join_characters(codes)
@@ -268,7 +268,7 @@ REQUEST, INPUT, HOME = "request", "input", "home"
 SCREEN, TYPED = "screen or clipboard", "typed"
 STARTUP, MACHINE, ENV_FILE, FILES = "startup", "machine", "env file", "files of the home"
 KEY: Final = "key:"
-"""Followed by the name of a variable of the environment."""
+"""Followed by the name of an environment variable."""
 NO_LABELS: Final[Labels] = frozenset()
 MAX_ROUNDS: Final = 8
 _NETWORK = re.compile(
@@ -313,7 +313,7 @@ _MATCH_ALL: Final = frozenset({"*", "**", "**/*", "*.*"})
 
 
 class DataFlow:
-    """A parsed script; `labels` tells where the value of a node comes from."""
+    """A parsed script; `labels` returns where the value of a node comes from."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.nodes = list(ast.walk(tree))
@@ -355,7 +355,7 @@ class DataFlow:
                     self._serves = self._serves or any("Handler" in ast.unparse(b) for b in bases)
 
     def _compute_labels(self, node: ast.AST) -> Labels:
-        """The labels of one node; those of its children are known."""
+        """Return the labels of a node whose children are known."""
         if isinstance(node, ast.stmt):
             return NO_LABELS
         text = self.values.text(node)
@@ -377,7 +377,7 @@ class DataFlow:
         return self.labels(*ast.iter_child_nodes(node))
 
     def _spelled(self, node: ast.AST) -> Labels:
-        """A text that is written as numbers or in a code, and variables that hold it."""
+        """Label texts that are written as numbers or encoded, and variables that hold them."""
         if isinstance(node, ast.Name):
             return self._name_labels.get(node.id, NO_LABELS) & {DECODED}
         if not isinstance(node, ast.Call):
@@ -408,7 +408,7 @@ class DataFlow:
         return carried.union(self._source_labels(node, name, first))
 
     def _source_labels(self, node: ast.Call, name: str, first: str) -> Iterator[str]:
-        """What the function itself brings in."""
+        """Yield the labels that the function itself introduces."""
         if name.rpartition(".")[2] in _SEARCHES and HOME in self.labels(node.func, *node.args):
             yield FILES
         if name in _OUTPUT_FUNCTIONS and node.args:
@@ -425,13 +425,13 @@ class DataFlow:
             yield NETWORK
 
     def _program(self, command: ast.expr) -> str:
-        """What is started, as far as it is known."""
+        """Return the started program, as far as it is known."""
         value = self.values.folded(command)
         first = value[0] if isinstance(value, tuple) and value else value
         return first if isinstance(first, str) else ""
 
     def _in_folder(self, folder: ast.expr, *rest: ast.expr) -> Labels:
-        """Something inside a folder is no longer that folder, unless it was found by a search."""
+        """A path in a folder loses the label of that folder, unless a search found it."""
         inner = self.labels(*rest)
         return (self.labels(folder) if HOME in inner else self.labels(folder) - {HOME}) | inner
 
@@ -465,7 +465,7 @@ class DataFlow:
                 self._add(name, self.labels(*returned))
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.comprehension) -> None:
-        """What is looped over; of constants, the first stands for all."""
+        """Bind the loop variable; for constants, to the first one."""
         self._mark(node.target, self.labels(node.iter))
         members = self.values.folded(node.iter)
         if isinstance(node.target, ast.Name) and isinstance(members, tuple) and members:
@@ -497,7 +497,7 @@ class DataFlow:
                 self._add(f".{attr}", labels)
 
     def _bind_arguments(self, node: ast.Call) -> None:
-        """Arguments go into the parameters of functions of the script, and into lists that grow."""
+        """Pass arguments to parameters of functions in the script, and into growing lists."""
         if isinstance(node.func, ast.Name) and node.func.id in self._parameters:
             names = self._parameters[node.func.id]
             for name, value in zip(names, node.args, strict=False):

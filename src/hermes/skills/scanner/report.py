@@ -1,4 +1,4 @@
-"""What a scan says."""
+"""The result of a scan, the rules behind it, and the decision whether to install."""
 
 import re
 from bisect import bisect_right
@@ -13,10 +13,12 @@ Severity = Literal["low", "medium", "high", "critical"]
 Verdict = Literal["safe", "caution", "dangerous"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("low", "medium", "high", "critical")
-"""From what is only worth knowing to what no honest skill does."""
+"""From mere information to what no honest skill does."""
 
 
 class FindingCategory(StrEnum):
+    """What kind of danger a finding is."""
+
     EXFILTRATION = "exfiltration"
     PROMPT_INJECTION = "prompt_injection"
     DESTRUCTIVE = "destructive"
@@ -31,41 +33,47 @@ class FindingCategory(StrEnum):
     CRYPTO_MINING = "crypto_mining"
     SUPPLY_CHAIN = "supply_chain"
     SECRETS = "secrets"
-    """Keys and passwords written into the skill itself."""
+    """Keys and passwords in the skill itself."""
     BINARY = "binary"
-    """Files that cannot be looked into: programs, archives, compiled code, far too much text."""
+    """Files that cannot be scanned: programs, archives, compiled code, too much text."""
 
 
 class ScanFinding(msgspec.Struct, frozen=True):
+    """One finding in a file."""
+
     rule: str
     category: FindingCategory
     severity: Severity
     file: str
     line: int
-    """From 1; 0 for the file as a whole."""
+    """From 1; 0 for the whole file."""
     text: str
-    """That line, at most 120 characters, without secrets and without characters nobody sees."""
+    """The line, at most 120 characters, without secrets and invisible characters."""
     why: str
 
 
 class ScanReport(msgspec.Struct, frozen=True):
+    """All findings of a skill."""
+
     findings: tuple[ScanFinding, ...]
-    """The gravest first, then by file and line."""
+    """Ordered by severity, then by file and line."""
     verdict: Verdict
 
 
 def verdict_of(findings: tuple[ScanFinding, ...]) -> Verdict:
-    """Low findings are worth knowing and change nothing."""
+    """Return the verdict. Findings of low severity are information and do not change it."""
     worst = max((SEVERITIES.index(finding.severity) for finding in findings), default=0)
     if worst == 0:
         return "safe"
     return "dangerous" if SEVERITIES[worst] == "critical" else "caution"
 
 
-# A rule, and a place where it fits.
+# Rules and hits
 
 
 class ScanRule(msgspec.Struct, frozen=True):
+    """A rule with its severity and the reason shown to the user."""
+
     id: str
     category: FindingCategory
     severity: Severity
@@ -73,9 +81,11 @@ class ScanRule(msgspec.Struct, frozen=True):
 
 
 class RuleHit(NamedTuple):
+    """A place where a rule matched."""
+
     rule: ScanRule
     line: int = 0
-    """From 0, inside the text that was looked at."""
+    """From 0, in the scanned text."""
 
 
 def is_at_least(hit: RuleHit, severity: Severity) -> bool:
@@ -83,23 +93,25 @@ def is_at_least(hit: RuleHit, severity: Severity) -> bool:
 
 
 def cap_severity(rule: ScanRule, most: Severity) -> ScanRule:
-    """`rule` with a severity of `most` at most."""
+    """Return `rule` with at most the severity `most`."""
     severity = min(rule.severity, most, key=SEVERITIES.index)
     return msgspec.structs.replace(rule, severity=severity)
 
 
-# How far the place a skill comes from is trusted, and what that means for its findings.
+# Trust and decisions
 
 TRUSTED_REPOS: Final = frozenset({"openai/skills", "anthropics/skills"})
 
 _FROM_GITHUB: Final = frozenset({"github", "skills-sh"})
-"""Sources whose identifiers are `owner/repository/path` on GitHub."""
+"""Sources whose identifiers are `owner/repository/path` at GitHub."""
 _SEGMENT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", re.ASCII)
-"""No blanks, no escapes, no letters of other scripts, no `..`, no `@branch`: a branch may hold the
+"""Excludes spaces, escapes, letters of other scripts, `..` and `@branch`: a branch may contain the
 commits of a stranger's fork."""
 
 
 class SourceTrust(StrEnum):
+    """How far the source of a skill is trusted."""
+
     BUILTIN = "builtin"
     """Comes with Hermes."""
     OFFICIAL = "official"
@@ -107,22 +119,27 @@ class SourceTrust(StrEnum):
     TRUSTED = "trusted"
     """One of `TRUSTED_REPOS`."""
     COMMUNITY = "community"
-    """Anything else."""
+    """Everything else."""
 
 
 class InstallDecision(msgspec.Struct, frozen=True):
+    """Whether a skill may be installed."""
+
     allowed: bool
     reason: str
     """One sentence for the user."""
     asks: bool = False
-    """Not allowed, but it would be if the user insisted (`--force`)."""
+    """Not allowed now, but allowed if the user insists (`--force`)."""
 
 
 def trust_for(source: str, identifier: str) -> SourceTrust:
-    """`source` is the kind of place (`builtin`, `official`, `github`, `skills-sh`, …), said by the
-    code that fetched the skill, never by the skill or its index. `identifier` is
-    `owner/repository/path`, also with `skills-sh/` before it. Anything spelled in an unusual way
-    (capitals too) is community."""
+    """Return the trust in a place.
+
+    `source` is the kind of place (`builtin`, `official`, `github`, `skills-sh`, …). It comes from
+    the code that fetched the skill, never from the skill or its index. `identifier` is
+    `owner/repository/path`, optionally with the prefix `skills-sh/`. Unusual spellings, including
+    capitals, count as community.
+    """
     if source in (SourceTrust.BUILTIN, SourceTrust.OFFICIAL):
         return SourceTrust(source)
     if source not in _FROM_GITHUB:
@@ -134,7 +151,7 @@ def trust_for(source: str, identifier: str) -> SourceTrust:
 
 
 def decide_install(report: ScanReport, trust: SourceTrust, force: bool) -> InstallDecision:
-    """Whether a skill may be installed. What is dangerous stays out, whatever `force` says."""
+    """Decide whether a skill may be installed. A dangerous one may not, even with `force`."""
     found = many(len(report.findings), "finding")
     if trust in (SourceTrust.BUILTIN, SourceTrust.OFFICIAL):
         return InstallDecision(True, f"{trust}: installed with {found}")
@@ -157,13 +174,15 @@ def _worst_finding(report: ScanReport) -> str:
     return f"{place}: {first.why}"
 
 
-# The line of a place in a text, without counting from the beginning every time.
+# Line numbers
 
 
 class LineIndex:
+    """Finds the line of a position without counting from the start each time."""
+
     def __init__(self, text: str) -> None:
         self._starts = [match.end() for match in re.finditer("\n", text)]
 
     def at(self, place: int) -> int:
-        """From 0."""
+        """Return the line of a position, from 0."""
         return bisect_right(self._starts, place)

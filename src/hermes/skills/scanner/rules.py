@@ -1,4 +1,4 @@
-"""What the classes of dangerous commands mean in a skill, and rules of its own."""
+"""Rules for shell commands and Python scripts, as data."""
 
 from typing import Final
 
@@ -145,8 +145,8 @@ RULES_BY_KIND: Final[dict[str, ScanRule]] = {
     "traces": CLEARS_HISTORY,
     "owner sweep": OPENS_SYSTEM,
 }
-"""By the class of a command. Classes that are not here are what terminals are for: the user is
-asked about them when the command is run."""
+"""By the kind of a dangerous command. Other kinds are ordinary terminal work, for which the user is
+asked when the command runs."""
 RULES_BY_REASON: Final[dict[str, ScanRule | None]] = {
     "clears logs": None,
     "overwrites files beyond recovery": SHREDS,
@@ -162,10 +162,10 @@ RULES_BY_REASON: Final[dict[str, ScanRule | None]] = {
     "moves the system or the whole home folder": WIPES,
     "runs a file this command has just fetched or decoded": REMOTE_CODE,
 }
-"""By the reason, where it says more than the class."""
+"""By the reason, where it is more specific than the kind."""
 
 
-# What is wrong in a Python script.
+# Rules for Python scripts
 
 PY_SENDS = ScanRule("py_sends", _C.EXFILTRATION, "critical", "sends keys or private data away")
 PY_SENDS_KEY = ScanRule("py_sends_key", _C.EXFILTRATION, "critical", "sends a key to a dead drop")

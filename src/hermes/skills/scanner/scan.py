@@ -1,4 +1,4 @@
-"""A scan: every file is taken apart, every piece is judged, and the findings are put together."""
+"""Scan a skill: split every file into pieces, judge each piece, collect the findings."""
 
 import re
 import textwrap
@@ -39,7 +39,7 @@ from hermes.skills.scanner.text import (
     stray_character_hits,
 )
 
-# What the name and the first bytes of a file say, before anything in it is read.
+# Checks of the name and the first bytes of a file
 
 NAME_LEAVES_FOLDER = ScanRule(
     "name_leaves_folder",
@@ -79,13 +79,13 @@ _ARCHIVES: Final = (
     b"\x28\xb5\x2f\xfd", b"xar!", b"MSCF", b"\x1f\x9d",
 )  # fmt: skip
 _DOCUMENTS: Final = (".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp", ".epub", ".dotx", ".xltx")
-"""Archives by their form, documents by their use."""
+"""Archives by format, documents by use."""
 _HARMLESS: Final = (
     b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"%PDF-", b"\0\0\1\0", b"OTTO", b"wOFF", b"wOF2",
     b"\0\1\0\0", b"true", b"ttcf", b"ID3", b"OggS", b"fLaC", b"\xff\xfb", b"\xff\xf3", b"BM",
     b"SQLite format 3\0", b"II*\0", b"MM\0*", b"\x1aE\xdf\xa3", b"8BPS", b"PAR1",
 )  # fmt: skip
-"""Pictures, fonts, sound, films, tables: nothing in them is run."""
+"""Images, fonts, sound, video and tables: nothing in them is executed."""
 _PICTURES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".ico", ".bmp")
 _COMPILED_PYTHON = re.compile(rb"..\r\n[\0-\x03]\0\0\0", re.DOTALL)
 _SAMPLE_BYTES: Final = 8_192
@@ -101,7 +101,7 @@ def check_name(name: str) -> Iterator[ScanRule]:
 
 
 def check_bytes(name: str, data: bytes) -> ScanRule | None:
-    """What makes the file unreadable; None for text and for harmless data."""
+    """Return the rule for a file that cannot be scanned; None for text and harmless data."""
     lowered = name.lower()
     if lowered.endswith(_PICTURES) and data.startswith((b"#!", b"<?php", b"import ", b"\x7fELF")):
         return DISGUISED
@@ -123,13 +123,13 @@ def is_binary(data: bytes) -> bool:
 
 
 def _is_text(data: bytes) -> bool:
-    """`BM` and `MZ` also begin words."""
+    """Whether the start is UTF-8 text; some magic numbers such as `BM` also start words."""
     start = data[:_SAMPLE_BYTES]
     return b"\0" not in start and len(start.decode("utf-8", "ignore").encode()) >= len(start) - 3
 
 
 def decode_text(data: bytes) -> str:
-    """Whatever the bytes are; what is no text becomes replacement characters."""
+    """Decode any bytes; undecodable ones become replacement characters."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     return data.decode("utf-8", "replace")
@@ -156,19 +156,19 @@ AT_INSTALL = ScanRule(
 )
 
 MAX_FILE_BYTES: Final = 384 * 1024
-"""Bytes of one file that are read; the rest of it only counts as long."""
+"""Bytes of one file that are read; of a longer file, its start and end."""
 MAX_SKILL_BYTES: Final = 2 * 1024 * 1024
-"""Bytes of a skill that are read, the files that matter most first; see `_WEIGHTS`."""
+"""Weighted bytes of a skill that are read, the most important files first; see `_WEIGHTS`."""
 _WEIGHTS: Final = {".md": 3, ".py": 4, ".sh": 6, ".txt": 3, "": 6}
-"""Reading instructions and scripts takes longer than reading data."""
+"""Scanning instructions and scripts takes longer than scanning data."""
 MAX_PIECES: Final = 3_000
 """Blocks and commands of a skill that are judged."""
 MAX_PROGRAMS: Final = 10_000
-"""Programs that the scripts of a skill start, roughly. When there are more, only `SHORT` scripts
-and the beginnings of others are read."""
+"""Approximate number of programs that the scripts of a skill start. Beyond it, only the first
+`SHORT_SCRIPT_CHARS` of each script are read."""
 SHORT_SCRIPT_CHARS: Final = 4_000
 MAX_INLINE: Final = 300
-"""Commands that code starts, and code that commands run, in one piece."""
+"""Commands started by code, and code run by commands, in one piece."""
 MAX_FILES: Final = 1_000
 MAX_FINDINGS: Final = 200
 MAX_PER_RULE: Final = 5
@@ -210,7 +210,7 @@ def scan_files(contents: Mapping[str, bytes]) -> ScanReport:
 
 
 class _Scan:
-    """One skill, and how much of it may still be read."""
+    """The scan of one skill, with its remaining budgets."""
 
     def __init__(self) -> None:
         self.found: list[ScanFinding] = []
@@ -251,7 +251,7 @@ def _count_programs(part: ScanPiece) -> int:
 
 
 def _importance(name: str) -> tuple[int, str]:
-    """SKILL.md, other instructions, scripts, data."""
+    """Sort key: SKILL.md, other instructions, scripts, data."""
     lowered = name.lower()
     if lowered == "skill.md":
         return 0, name
@@ -395,7 +395,7 @@ def _encoded_hits(text: str) -> Iterator[RuleHit]:
 
 
 def _joined_string_hits(text: str) -> Iterator[RuleHit]:
-    """What shows only when split strings are put together."""
+    """Find what only shows after split strings are joined."""
     whole = scan_text.join_strings(text)
     if whole:
         before = {hit.rule for hit in _signature_hits(text)}

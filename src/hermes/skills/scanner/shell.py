@@ -1,4 +1,4 @@
-"""Commands of a shell: what `hermes.security` says of them, in the light of a skill."""
+"""Judge shell commands with the rules of `hermes.security`, adapted to skills."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ from hermes.skills.scanner.signatures import (
     uses_unknown_index,
 )
 
-# Where the output of one program goes: keys and private data on their way out.
+# Data flow: secrets and private data that leave the machine
 
 _SENDERS: Final = frozenset({
     "curl", "wget", "nc", "ncat", "netcat", "socat", "telnet", "ftp", "tftp", "mail", "mailx",
@@ -46,7 +46,7 @@ _MACHINE_INFO_PROGRAMS: Final = frozenset({
     "base64", "base32", "xxd", "od", "hexdump", "cat", "whoami", "hostname", "id", "env",
     "printenv", "uname", "fold", "openssl", "gzip",
 })  # fmt: skip
-"""Programs whose output says something about the machine, or packs something up."""
+"""Programs whose output describes the machine, or that pack data."""
 _ENCODERS: Final = frozenset({"base64", "base32", "xxd", "od", "hexdump"})
 _COPIERS: Final = frozenset({"scp", "sftp", "gh", "aws", "gsutil", "rclone", "mc"})
 _PACKERS: Final = frozenset({"tar", "zip", "cp", "7z", "gpg", "cat", "rsync", "openssl"})
@@ -65,14 +65,14 @@ _SOCKET = re.compile(r"/dev/(?:tcp|udp)/")
 
 
 class ShellFlows:
-    """One script; what was read before counts when something is uploaded later."""
+    """Follows the commands of one script: what was read before counts for a later upload."""
 
     def __init__(self, scene: CommandContext) -> None:
         self._scene = scene
         self._packed = False
         self._encoded = False
         self.addresses: list[str] = []
-        """Everything fetched so far."""
+        """All addresses fetched so far."""
 
     def follow(self, invocation: Invocation) -> Iterator[ScanRule]:
         sends = invocation.name in _SENDERS or any(
@@ -113,14 +113,14 @@ class ShellFlows:
             yield rules.FOREIGN_KEY
 
     def _resolver_rules(self, invocation: Invocation) -> Iterator[ScanRule]:
-        """Names of hosts that are made out of data."""
+        """Find host names that are built from data."""
         made = any(re.search(rf"{UNKNOWN}[\w.-]*\.[a-z]", word) for word in invocation.arguments)
         sources = {source.name for source in (*invocation.fed_by, *invocation.drawn)}
         if made and (sources & _MACHINE_INFO_PROGRAMS or self._encoded):
             yield rules.DNS
 
     def _has_secret_output(self, invocation: Invocation) -> bool:
-        """Whether its output holds keys, passwords or the whole environment."""
+        """Whether the output contains keys, passwords or the whole environment."""
         if invocation.name in DUMPERS and not invocation.arguments:
             return True
         if (
@@ -135,7 +135,7 @@ class ShellFlows:
 
 
 def _sending_programs(invocation: Invocation) -> tuple[Invocation, ...]:
-    """The programs whose output is sent. What only stands in a header is how one logs in."""
+    """Return the programs whose output is sent. Output in a header only is a login."""
     unknown = [
         (before, word)
         for before, word in pairwise(("", *invocation.arguments))
@@ -154,7 +154,7 @@ def _attaches_secret(invocation: Invocation) -> bool:
 
 
 def _copies_store(invocation: Invocation) -> bool:
-    """The key that logs in, after `-i`, is not copied."""
+    """Whether a credential store is copied. The login key after `-i` does not count."""
     if invocation.name == "ssh":
         return any(
             is_credential_store(word) for source in invocation.upstream for word in source.arguments
@@ -170,7 +170,7 @@ def _copies_store(invocation: Invocation) -> bool:
 
 
 def _foreign_key(invocation: Invocation) -> bool:
-    """A variable named after one service, sent to another."""
+    """Whether a variable named after one service is sent to another."""
     hosts = [host.lower() for host in HOST.findall(invocation.text) if not LOCAL.match(host)]
     names = [
         VENDORS.get(name.partition("_")[0]) for name in invocation.uses if SECRET_NAME.search(name)
@@ -180,7 +180,7 @@ def _foreign_key(invocation: Invocation) -> bool:
     )
 
 
-# A class of dangerous commands, judged by the command at hand.
+# Judging kinds of dangerous commands
 
 _PLACEHOLDER = re.compile(rf"/dev/(?:sd[XYNx](?!\w)|disk[XN]|rdisk[XN]|<|{UNKNOWN}|mmcblkX|your)")
 _IMAGE = re.compile(r"\bif=\S+\.(?:img|iso|raw|xz|gz|zst|bin)\b")
@@ -200,7 +200,7 @@ _MAIN_FOLDER = re.compile(
     r"(?:/|/\*)?"
 )
 _NAMED_AT_HOME = re.compile(r"(?:~|/home/\w+)\s(?:-type\s\w\s)?-i?name\s[\"']?[\w*.]*[\w.]{3}")
-"""What a search is told to change when it looks for files of one name in the home folder."""
+"""A search in the home folder that is limited to files of one name."""
 _UNPROTECTED = re.compile(
     r"setenforce 0|ufw disable|ip6?tables (?:-F|--flush)\s*\Z|nft flush ruleset"
 )
@@ -210,7 +210,10 @@ _WHOLE_HOST = re.compile(r"(?:-v|--volume)[= ]/:|chroot\s+/host|source=/,|--targ
 def judge_command(
     kind: str, reason: str, invocation: Invocation, fetched: list[str]
 ) -> ScanRule | None:
-    """None for what is nothing special in a skill. `fetched` are the addresses so far."""
+    """Return the rule for a dangerous command, or None when it is normal in a skill.
+
+    `fetched` are the addresses that were fetched so far.
+    """
     judge = _JUDGES.get(kind)
     if judge is not None:
         return judge(reason, invocation, fetched)
@@ -233,7 +236,7 @@ def _judge_own_policy(reason: str, invocation: Invocation, _fetched: list[str]) 
     if reason != "changes what Hermes is allowed to do":
         targets = " ".join(redirect.target for redirect in invocation.redirects)
         named = "hermes" in f"{given} {targets} {invocation.folder}".lower()
-        return rules.OWN_POLICY if named else None  # else a word that could mean anything
+        return rules.OWN_POLICY if named else None  # otherwise the word may mean anything
     if _LOOSENS.search(given):
         return rules.OWN_POLICY
     return rules.OWN_SETTINGS
@@ -241,7 +244,7 @@ def _judge_own_policy(reason: str, invocation: Invocation, _fetched: list[str]) 
 
 def _judge_setuid(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
     if not _TO_OWNER.search(invocation.text):
-        return None  # a folder whose files belong to its group
+        return None  # setgid on a folder
     named = any(_SHELL_FILE.search(word) for word in invocation.arguments)
     return rules.SETUID_SHELL if named else rules.SETUID
 
@@ -254,7 +257,7 @@ def _only_in_logs(invocation: Invocation) -> bool:
 def _judge_credentials(reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
     special = rules.RULES_BY_REASON.get(reason)
     if special is rules.HUNTS_KEYS and _only_in_logs(invocation):
-        return None  # `Failed password` is what a log says
+        return None  # log lines such as `Failed password`
     if special is not None:
         return special
     shows = invocation.name in PRINTERS and any(map(is_secret_path, invocation.arguments))
@@ -274,7 +277,7 @@ def _judge_network_shell(
     if invocation.name in _REMOTE_TOOLS:
         return rules.OPENS
     if reason == "connects a shell to the network" and invocation.name in _PROBES:
-        return None  # looks whether a port is open; what is sent is looked at elsewhere
+        return None  # a port check; data that is sent is judged by ShellFlows
     return rules.REVERSE_SHELL
 
 
@@ -295,7 +298,7 @@ def _judge_remote_code(reason: str, invocation: Invocation, fetched: list[str]) 
 
 
 def _judge_decoded(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
-    """A shell or `eval` that is fed by a decoder."""
+    """A shell or `eval` that runs the output of a decoder."""
     runs = invocation.name in SHELLS or invocation.name in ("eval", "source", ".")
     names = {source.name for source in invocation.sources} | invocation.named_by
     return rules.DECODED_SHELL if runs and names & DECODERS else None
@@ -349,7 +352,7 @@ def _judge_system_files(
 
 
 def _judge_look_alike(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
-    """Letters of another script; an ellipsis in the place of a program imitates nothing."""
+    """Letters of another script. Other characters, such as an ellipsis, imitate nothing."""
     strange = (letter for word in invocation.words for letter in word if not letter.isascii())
     return rules.INVISIBLE if any(letter.isalpha() for letter in strange) else None
 
@@ -402,23 +405,23 @@ _JUDGES = {
     "system files": _judge_system_files,
 }
 JUDGED_KINDS: Final = frozenset({*_JUDGES, *rules.RULES_BY_KIND})
-"""Rules of other classes need not be asked."""
+"""Rules of other kinds are not evaluated."""
 
 
 HOME: Final = "/home/user"
 FOLDER: Final = "/home/user/project"
 _GUARD = Guard(Path(HOME), (Path(FOLDER),), (Path(f"{HOME}/.hermes"),), here=False)
 _MAX_PART_CHARS: Final = 6_000
-"""Characters read at once; a longer script is read in parts, cut between its paragraphs."""
+"""A longer script is read in parts, split between its paragraphs."""
 _MAX_PART_LINES: Final = 200
 _MIN_PART_CHARS: Final = 1_500
-"""A part that is too much is halved down to this."""
+"""A part that is too complex is halved down to this size."""
 _MAX_DEPTH: Final = 2
 _LETTER = re.compile(r"[A-Za-z]")
 
 
 def analyze_shell(text: str, depth: int = 0) -> Iterator[RuleHit]:
-    """What commands would do. `depth` counts commands inside commands."""
+    """Yield what commands would do. `depth` counts commands inside commands."""
     if not _LETTER.search(text):
         return
     for rule in TEXT_RULES:
@@ -434,12 +437,12 @@ def analyze_shell(text: str, depth: int = 0) -> Iterator[RuleHit]:
 
 
 def dangerous_hits(text: str, depth: int = _MAX_DEPTH) -> list[RuleHit]:
-    """Only what makes a skill suspicious."""
+    """Return only the hits that make a skill suspicious."""
     return [hit for hit in analyze_shell(text, depth) if is_at_least(hit, "medium")]
 
 
 def _split_script(text: str, longest: int) -> Iterator[str]:
-    """Cut where a line is empty, else where a line ends, else anywhere."""
+    """Split at empty lines, else at line ends, else anywhere."""
     start = 0
     while start < len(text):
         end = min(start + longest, len(text))
@@ -494,7 +497,7 @@ def _invocation_rules(
 
 
 def _find_line(invocation: Invocation, lines: list[str]) -> int:
-    """The first line with the program and the most telling of its words."""
+    """Return the first line with the program and the longest of its words."""
     name = invocation.words[0] if invocation.words else ""
     words = [*invocation.arguments, *(redirect.target for redirect in invocation.redirects)]
     pieces = (piece for word in words for piece in re.split(r"[^\x21-\x7e]", word))

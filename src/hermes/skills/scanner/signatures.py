@@ -1,13 +1,12 @@
-"""Signs of an attack in code of any language, looked for in the text itself.
+"""Signatures of attacks in code of any language, matched against the text.
 
-Scripts of Python and of the shell are read as trees; these rules stand beside them and are all
-there is for other languages.
+Python and shell scripts are also analysed as syntax trees. For other languages, these signatures
+are the only check.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib import import_module
 from typing import Any, Final, Literal
 
 from hermes.security.danger.secrets import ENV_FILE, SECRET_FILES, SECRET_PLACES
@@ -17,7 +16,7 @@ from hermes.skills.scanner import rules
 from hermes.skills.scanner.pieces import scheduled_commands
 from hermes.skills.scanner.report import FindingCategory, LineIndex, RuleHit, ScanRule
 
-# Addresses and files that mean something to several detectors.
+# Addresses and files that several detectors use
 
 COLLECTOR = re.compile(
     r"webhook\.site|requestbin|pipedream\.net|\.oast\.|oastify|burpcollaborator|interact\.sh|"
@@ -25,17 +24,17 @@ COLLECTOR = re.compile(
     r"pastebin\.com|transfer\.sh|0x0\.st|file\.io\b|termbin|ix\.io|paste\.rs|bashupload|gofile|"
     r"anonfiles|temp\.sh|serveo\.net|canarytokens|requestcatcher|\.onion\b|localhost\.run"
 )
-"""Places that take anything from anybody and show it to whoever set them up."""
+"""Services that accept data from anyone and show it to whoever set them up."""
 MESSENGER = re.compile(
     r"discord(?:app)?\.com/api/webhooks|api\.telegram\.org/bot|hooks\.zapier\.com|"
     r"hook\.\w+\.make\.com|hooks\.slack\.com|ntfy\.sh"
 )
-"""Places with the same use that people also send their own messages to."""
+"""Similar services that people also use for their own messages."""
 BARE_ADDRESS = re.compile(
     r"https?://(?!127\.|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|0\.0\.0\.0|169\.254\.)"
     r"\d{1,3}(?:\.\d{1,3}){3}"
 )
-"""A machine on the internet without a name."""
+"""An internet address without a host name."""
 HOST = re.compile(r"(?:https?|wss?|ftp)://(?:[^\s/@\"']{1,80}@)?([A-Za-z0-9.-]{1,200})")
 LOCAL = re.compile(r"(?:localhost|127\.[\d.]+|0\.0\.0\.0|::1|[\w-]+\.(?:local|lan|internal))\Z")
 
@@ -52,7 +51,7 @@ INSTALLERS: Final = frozenset({
     "micro.mamba.pm", "repo.anaconda.com", "get.pulumi.com", "just.systems", "setup.atuin.sh",
     "install.determinate.systems", "getcomposer.org", "packages.microsoft.com", "apt.llvm.org",
 })  # fmt: skip
-"""Where the set-up scripts of well-known tools live; an owner on GitHub counts with its name."""
+"""Hosts of installation scripts of well-known tools; for GitHub, with the owner."""
 
 VENDORS: Final = {
     "OPENAI": "openai", "ANTHROPIC": "anthropic", "CLAUDE": "anthropic", "GITHUB": "github",
@@ -63,7 +62,7 @@ VENDORS: Final = {
     "CLOUDFLARE": "cloudflare", "DISCORD": "discord", "TELEGRAM": "telegram", "TWILIO": "twilio",
     "SENDGRID": "sendgrid", "LINEAR": "linear", "HERMES": "nousresearch",
 }  # fmt: skip
-"""The first word of a variable that holds a key, and what the host it belongs to is called."""
+"""The first word of a variable that holds a key, and part of the host it belongs to."""
 
 _HOMES = r"(?:~|\$\{?HOME\}?|%USERPROFILE%|/root|/home/[^/\s\"']{1,40}|/Users/[^/\s\"']{1,40})"
 
@@ -90,15 +89,15 @@ STARTUP = re.compile(
     r"|\.pth\Z|(?:site|user)customize\.py|\.vscode/tasks\.json|\.claude/settings"
     r"|/var/spool/cron|/Library/Launch(?:Agents|Daemons)|CurrentVersion\\+Run\b|shell:startup"
 )
-"""Files that are run at login, at start or by a timetable."""
+"""Files that run at login, at start-up or on a schedule."""
 HERMES_FILE = re.compile(
     rf"(?:\.hermes|HERMES_HOME\}}?)[/\\\"',\s)]+(?:{_any_of(OWN_FILES)}|SOUL\.md)(?!\w)"
 )
-"""Our settings, keys, consents and instructions."""
+"""Our settings, keys, approvals and instructions."""
 
 
 def is_credential_store(path: str) -> bool:
-    """Whether the user's keys, passwords or history are there: nothing a skill has to read."""
+    """Whether a path holds keys, passwords or history of the user."""
     path = "/" + path.replace("\\", "/").removeprefix("~").lstrip("/")
     if _PUBLIC_FILE.search(path):
         return False
@@ -113,7 +112,7 @@ def is_credential_store(path: str) -> bool:
 
 
 def is_secret_path(path: str) -> bool:
-    """As `is_store`, or named like a file with secrets of the project at hand."""
+    """Like `is_credential_store`, or named like a secret file of a project."""
     if is_credential_store(path):
         return True
     return not _PUBLIC_FILE.search(path) and bool(SECRET_FILES.search(path))
@@ -124,7 +123,7 @@ def is_env_file(path: str) -> bool:
 
 
 def is_known_installer(text: str) -> bool:
-    """Whether every address in a command is one from which well-known tools are set up."""
+    """Whether every address in a command serves installers of well-known tools."""
     addresses = re.findall(r"https?://[^\s\"'|;)]{1,300}", text)
     return bool(addresses) and all(map(_is_installer_address, addresses))
 
@@ -211,7 +210,7 @@ _STARTED = re.compile(
     r"(?<![\w$])(?:exec|execSync|execFile|system|popen|spawn|spawnSync|shell_exec|passthru|Exec|"
     r"Command|do_shell_script|Run)[\"']?\]?\s{0,3}\(\s{0,3}([\"'`])((?:(?!\1)[^\\\n]|\\.){3,600})\1"
 )
-"""Command lines that code of another language starts."""
+"""Command lines started by code of another language."""
 
 ENVIRONMENT_SENT = ScanRule(
     "environment_sent", _C.EXFILTRATION, "critical", "sends all variables away"
@@ -262,11 +261,11 @@ _COMBINED: Final = (
     (SOCKET_SHELL, _CONNECTS, _STARTS_SHELL),
     (DROP_NAMED, COLLECTOR, _SENDS),
 )
-"""Two things that are harmless each."""
+"""Pairs of patterns that are harmless alone."""
 
 
 def single_signatures(text: str) -> Iterator[RuleHit]:
-    """What needs nothing beside it."""
+    """Yield signatures that are sufficient alone."""
     lines = LineIndex(text)
     for rule, pattern in _SINGLE:
         if match := pattern.search(text):
@@ -280,14 +279,14 @@ def single_signatures(text: str) -> Iterator[RuleHit]:
 
 
 def started_commands(text: str) -> Iterator[tuple[int, str]]:
-    """Lines (from 0) and commands that are started from there."""
+    """Yield line (from 0) and text of the commands that code starts."""
     lines = LineIndex(text)
     for match in _STARTED.finditer(text):
         yield lines.at(match.start()), re.sub(r"\\(.)", r"\1", match[2])
 
 
 def combined_signatures(text: str) -> Iterator[RuleHit]:
-    """What two places of one script say."""
+    """Yield signatures that need two places of one script."""
     lines = LineIndex(text)
     for rule, first, second in _COMBINED:
         match = first.search(text)
@@ -297,7 +296,7 @@ def combined_signatures(text: str) -> Iterator[RuleHit]:
             yield RuleHit(STORE_NAMED, lines.at(match.start()))
 
 
-# Names of packages that are one slip of the finger away from a well-known one.
+# Packages: names that differ in one letter from a well-known one
 
 Registry = Literal["python", "node"]
 
@@ -344,7 +343,7 @@ _SIMILAR_NAMES: Final = """
     vitess
 """
 _SIMILAR: Final = frozenset(_SIMILAR_NAMES.split())
-"""Close to a well-known name, but themselves honest or never installed by mistake."""
+"""Close to a well-known name, but legitimate or never installed by mistake."""
 _INSTALL: Final = {
     "pip": "python", "pip3": "python", "pipx": "python", "uv": "python", "poetry": "python",
     "npm": "node", "pnpm": "node", "yarn": "node", "bun": "node", "npx": "node",
@@ -372,7 +371,7 @@ _MIN_NAME_LENGTH: Final = 5
 
 
 def installed_packages(invocation: Invocation) -> Iterator[tuple[str, Registry]]:
-    """The packages a command would install."""
+    """Yield the packages that a command would install."""
     registry = _INSTALL.get(invocation.name)
     words = list(invocation.arguments)
     if registry is None or not (_VERBS & set(words[:3]) or invocation.name == "npx"):
@@ -387,7 +386,7 @@ def installed_packages(invocation: Invocation) -> Iterator[tuple[str, Registry]]
 
 
 def uses_unknown_index(invocation: Invocation) -> bool:
-    """Whether packages would come from a place that is not known to hold any."""
+    """Whether packages would come from an unknown index."""
     if invocation.name not in _INSTALL:
         return False
     hosts = (HOST.match(address) for address in _INDEX.findall(invocation.text))
@@ -399,7 +398,7 @@ def _is_known_index(host: str) -> bool:
 
 
 def package_name(word: str) -> str:
-    """`requests[socks]>=2` as `requests`; "" for a path or an address."""
+    """Return `requests` for `requests[socks]>=2`; "" for a path or an address."""
     match = _NAME.match(word)
     if (
         match is None
@@ -412,7 +411,7 @@ def package_name(word: str) -> str:
 
 
 def listed_packages(text: str, name: str) -> Iterator[tuple[int, str, Registry]]:
-    """Lines (from 0) and packages of a requirements.txt or package.json."""
+    """Yield line (from 0), package and registry of a requirements.txt or package.json."""
     base = name.replace("\\", "/").rpartition("/")[2].lower()
     if base.startswith("requirements") and base.endswith(".txt"):
         for number, line in enumerate(text.split("\n")):
@@ -431,7 +430,7 @@ def listed_packages(text: str, name: str) -> Iterator[tuple[int, str, Registry]]
 
 
 def packages_from_urls(text: str) -> Iterator[int]:
-    """Lines (from 0) of a package.json with a package from an address of its own."""
+    """Yield lines (from 0) of a package.json with a package from an address."""
     for number, line in enumerate(text.split("\n")):
         if re.match(
             r'\s*"[^"]{1,80}"\s*:\s*"https?://(?!github\.com|codeload)[^"]{1,300}\.t', line
@@ -459,11 +458,13 @@ def is_typosquat(name: str, registry: Registry) -> bool:
 
 @cache
 def _edit_distance() -> Any:
-    """Slow to load, and seldom needed."""
-    return import_module("rapidfuzz.distance.OSA").distance
+    """Imported on demand: slow to load and rarely needed."""
+    from rapidfuzz.distance import OSA
+
+    return OSA.distance
 
 
-# What a text would have started later, at login or by itself.
+# Files and commands that start by themselves
 
 _WRITES = re.compile(r"^[^\n]*(?:>>?|\btee\b|\bcp\b|\bmv\b|\bln\b)[^\n]*$", re.MULTILINE)
 _DOCUMENT = re.compile(r"<<-?\s*[\"']?(\w{1,40})")
@@ -482,11 +483,11 @@ _FALSE_NAME = re.compile(
 )
 _ROOT_FOR_ALL = re.compile(r"\bALL\s*=\s*\([^)\n]{1,20}\)\s*NOPASSWD:\s*ALL\b")
 _MAX_HEREDOC_CHARS = 4_000
-"""Characters of a here-document that are looked at."""
+"""Characters of a here-document that are checked."""
 
 
 def startup_hits(text: str, dangers: Callable[[str], list[RuleHit]]) -> Iterator[RuleHit]:
-    """`dangers` says what is suspicious in a command line."""
+    """Yield hits in start-up files. `dangers` returns the suspicious parts of a command line."""
     lines = LineIndex(text)
     if "authorized_keys" in text and (key := _KEY.search(text)):
         yield RuleHit(rules.KEY_ADDED, lines.at(key.start()))
@@ -506,7 +507,7 @@ def startup_hits(text: str, dangers: Callable[[str], list[RuleHit]]) -> Iterator
 def _written_startup_hits(
     text: str, lines: LineIndex, dangers: Callable[[str], list[RuleHit]]
 ) -> Iterator[RuleHit]:
-    """What goes into a file that is run by itself."""
+    """Check what is written into files that run by themselves."""
     for match in _WRITES.finditer(text):
         if _STARTUP_OR_HOOK.search(match[0]) is None:
             continue
@@ -519,7 +520,7 @@ def _written_startup_hits(
 
 
 def _heredoc(text: str, line: re.Match[str]) -> str:
-    """The here-document that begins on this line; "" when there is none."""
+    """Return the here-document that starts on this line, or ""."""
     opening = _DOCUMENT.search(line[0])
     if opening is None:
         return ""

@@ -1,4 +1,4 @@
-"""What a skill tells the agent in words, beyond what the injection scan knows."""
+"""Findings in text: orders in prose, invisible characters, links, encoded texts and secrets."""
 
 import base64
 import binascii
@@ -15,15 +15,17 @@ from hermes.skills.scanner.pieces import is_warning
 from hermes.skills.scanner.report import FindingCategory, LineIndex, RuleHit, ScanRule, cap_severity
 from hermes.skills.scanner.signatures import HERMES_FILE, is_credential_store, is_env_file
 
-# Orders that a skill gives in words, as data.
+# Orders to the agent, as data
 
 _MAX_GAP: Final = 160
 """Characters between two parts of an order."""
 
 
 class ProseOrder(msgspec.Struct, frozen=True):
-    """Parts that follow each other in one paragraph. They are looked for one after the other, so
-    that no text takes longer than it is long."""
+    """Parts that follow each other in one paragraph.
+
+    They are searched one after another, so that the time stays linear in the length of the text.
+    """
 
     rule: ScanRule
     parts: tuple[re.Pattern[str], ...]
@@ -41,7 +43,7 @@ class ProseOrder(msgspec.Struct, frozen=True):
 
 
 def _find_after(part: re.Pattern[str], text: str, start: int) -> int:
-    """Where the next part ends; -1 when it does not follow."""
+    """Return where the next part ends, or -1 when it does not follow."""
     stop = text.find("\n", start, start + _MAX_GAP)
     found = part.search(text, start, stop if stop >= 0 else start + _MAX_GAP)
     return found.end() if found else -1
@@ -276,7 +278,7 @@ ORDERS: Final = (
 
 
 _OWN_NEGATION: Final = frozenset({"never_asks", "hides_deeds", "claims_safety"})
-"""Rules that forbid something themselves: a `never` before them is part of the order."""
+"""Rules about prohibitions: a `never` before them is part of the order."""
 _WRAPPED = re.compile(r"(?<=\S)\n(?![\s#>|*-]|\d+[.)]\s|```)")
 _NEGATED = re.compile(
     r"\b(?:never|not|n['’]t|avoid|without|refuse|unless|cannot)\b[^.!?\n]{0,60}\Z", re.IGNORECASE
@@ -286,14 +288,14 @@ _COMPOUND = re.compile(
     r"\b(?:instruction|rule|prompt|guideline|message|restriction)s?-[A-Za-z]+", re.I
 )
 _CONFIG_GIVEN = re.compile(r"\s(?:-K|--config)[ =]?-(?:\s|$)")
-"""Curl reads its options, with the password among them, from its input."""
+"""curl reads its options, including the password, from its input."""
 _CONTEXT_CHARS: Final = 200
 _MAX_PLACES: Final = 50
-"""Places of one order that are looked at."""
+"""Places of one order that are checked."""
 
 
 def prose_hits(text: str) -> Iterator[RuleHit]:
-    """Orders in words. Line breaks inside a paragraph count as blanks."""
+    """Find orders in prose. Line breaks inside a paragraph count as spaces."""
     flat = _WRAPPED.sub(" ", text)
     lines = LineIndex(text)
     for order in ORDERS:
@@ -308,8 +310,11 @@ def prose_hits(text: str) -> Iterator[RuleHit]:
 
 
 def injection_hits(text: str, found: list[Finding]) -> Iterator[RuleHit]:
-    """What the injection scan found in `text`. It does not see hyphens: `ignore all
-    instructions-only changes` is no order, and what depends on such a word counts less."""
+    """Convert findings of the injection scan.
+
+    That scan ignores hyphens: `ignore all instructions-only changes` is not an order, so findings
+    that depend on such a word have a lower severity.
+    """
     known = [finding for finding in found if finding.id in INJECTION]
     if not known:
         return
@@ -324,7 +329,7 @@ def injection_hits(text: str, found: list[Finding]) -> Iterator[RuleHit]:
         yield RuleHit(rule, finding.line - 1)
 
 
-# Characters nobody sees: what they are there for, judged by how they stand together.
+# Invisible characters
 
 _HIDDEN: Final = FindingCategory.HIDDEN_CHARACTERS
 SMUGGLED = ScanRule(
@@ -353,7 +358,7 @@ _MANY_SPLIT_WORDS: Final = 3
 
 
 def hidden_character_hits(text: str, *, code: bool) -> Iterator[RuleHit]:
-    """`code`: the text is run, so what a reader sees must be what a machine reads."""
+    """`code` means that the text is run, so a reader must see what the machine reads."""
     if text.isascii() and "\x1b" not in text and "\b" not in text:
         return
     lines = LineIndex(text)
@@ -371,13 +376,13 @@ def hidden_character_hits(text: str, *, code: bool) -> Iterator[RuleHit]:
 
 
 def stray_character_hits(found: list[Finding]) -> Iterator[RuleHit]:
-    """Of what the injection scan found."""
+    """Convert findings of the injection scan about invisible characters."""
     for finding in found:
         if finding.id.startswith("invisible"):
             yield RuleHit(STRAY, finding.line - 1)
 
 
-# Paths that lead out of the skill's folder.
+# Paths out of the skill folder
 
 _PATHS: Final = FindingCategory.PATH_TRAVERSAL
 TO_SECRETS = ScanRule(
@@ -404,7 +409,7 @@ _SYSTEM = re.compile(
 
 
 def link_hits(text: str) -> Iterator[RuleHit]:
-    """In any file: paths that climb, and links of Markdown."""
+    """Find paths that climb out of the folder, and Markdown links to sensitive files."""
     lines = LineIndex(text)
     for match in _LINK.finditer(text):
         target = match[1]
@@ -421,7 +426,7 @@ def link_hits(text: str) -> Iterator[RuleHit]:
 
 
 def credential_file_hits(text: str) -> Iterator[RuleHit]:
-    """In the head of SKILL.md: key files lie in our home, below their own names."""
+    """Check the credential files in the frontmatter: they must be below the home folder."""
     block = _DECLARED.search(text)
     if block is None:
         return
@@ -434,13 +439,13 @@ def credential_file_hits(text: str) -> Iterator[RuleHit]:
 
 
 def _reaches_sensitive_path(path: str) -> bool:
-    """Whether a path that goes up ends where no skill has business."""
+    """Whether a path that goes up ends at a sensitive file or folder."""
     rest = path.replace("../", "")
     far = is_env_file(rest) and path.count("../") > 2
     return far or is_credential_store(rest) or bool(HERMES_FILE.search(path) or _SYSTEM.match(path))
 
 
-# Texts that are written in a code: base64, hexadecimal, escapes, numbers of characters, pieces.
+# Encoded texts: base64, hexadecimal, escapes, character codes, split strings
 
 _BASE64 = re.compile(
     r"(?<![A-Za-z0-9+/_=-])(?<!base64,)[A-Za-z0-9+/_-]{32,20000}={0,2}(?![A-Za-z0-9+/_-])"
@@ -454,16 +459,16 @@ _CODES = re.compile(
 _PLUS = re.compile(r"[\"']\s{0,9}\+\s{0,9}[\"']")
 _MIN_CONCATENATIONS: Final = 3
 MAX_ENCODED_TEXTS: Final = 200
-"""Encoded texts of one file that are looked at."""
+"""Encoded texts of one file that are decoded."""
 MAX_DECODED_CHARS: Final = 48_000
-"""Characters they may have together."""
+"""Their total length."""
 _MIN_DECODED_BYTES: Final = 12
 _TEXT = re.compile(r"[\t\n\r\x20-\x7e]*")
 PROGRAMS: Final = (b"\x7fELF", b"MZ\x90", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 
 
 def decode_texts(text: str) -> Iterator[tuple[int, str]]:
-    """Lines (from 0) and what stands there in plain. A program becomes `PROGRAM`."""
+    """Yield line (from 0) and decoded text. An executable is returned as `PROGRAM`."""
     lines = LineIndex(text)
     count, left = 0, MAX_DECODED_CHARS
     for pattern, decode in _CODECS:
@@ -478,7 +483,7 @@ def decode_texts(text: str) -> Iterator[tuple[int, str]]:
 
 
 def join_strings(text: str) -> str:
-    """The text with its split strings put together; "" when there are hardly any."""
+    """Return the text with split strings joined, or "" when there are hardly any."""
     return _PLUS.sub("", text) if len(_PLUS.findall(text)) >= _MIN_CONCATENATIONS else ""
 
 
@@ -486,10 +491,10 @@ PROGRAM: Final = "\x7fPROGRAM"
 
 
 def _printable_text(data: bytes) -> str:
-    """The text; "" when it is none."""
+    """Return the text, or "" when the data is not text."""
     if data.startswith(PROGRAMS):
         return PROGRAM
-    if data[1:2] == b"\0" and data[3:4] == b"\0":  # as PowerShell writes it
+    if data[1:2] == b"\0" and data[3:4] == b"\0":  # UTF-16, as PowerShell encodes it
         data = data[::2]
     if len(data) < _MIN_DECODED_BYTES:
         return ""
@@ -500,7 +505,7 @@ def _printable_text(data: bytes) -> str:
 def _decode_base64(match: re.Match[str]) -> bytes:
     body = match[0].rstrip("=")
     odd = body.isalpha() and (body.islower() or body.isupper())
-    if odd or "--" in body or len(body) % 4 == 1:  # a word, a rule of dashes
+    if odd or "--" in body or len(body) % 4 == 1:  # a long word or a line of dashes
         return b""
     try:
         return base64.b64decode(
@@ -534,14 +539,14 @@ _CODECS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], bytes]], .
 )
 
 
-# Keys and passwords written into a skill.
+# Secrets in the skill itself
 
 WRITTEN = ScanRule(
     "written_secret", FindingCategory.SECRETS, "medium", "a key or password is written into it"
 )
 
 _LOOSE_SECRET: Final = frozenset({"authorization", "bearer", "cookie", "://", "=", "pass", "."})
-"""Hints of shapes that ordinary examples have as well."""
+"""Hints of patterns that ordinary examples match too."""
 _EXAMPLE = re.compile(
     r"example|xxx|your|placeholder|dummy|sample|0{6}|1{6}|123456|abcdef|\.\.\.|test_?key|fake|<|\{",
     re.IGNORECASE,
@@ -562,6 +567,6 @@ def secret_hits(text: str) -> Iterator[RuleHit]:
         after = redacted[start + len(MARK) :][:12]
         end = text.find(after, start) if after else len(text)
         if "private key" in shape.hints and not _BODY.search(text, start, start + 300):
-            continue  # only its first line, as code that looks for keys has it
+            continue  # only the first line of a key, as in code that searches for keys
         if not _EXAMPLE.search(text, max(0, start - 8), max(start + 8, min(end, start + 200))):
             yield RuleHit(WRITTEN, text.count("\n", 0, start))

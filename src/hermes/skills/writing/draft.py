@@ -1,9 +1,8 @@
-"""A change of a skill as it was asked for, and the rules for what it may name."""
+"""A requested change of a skill, the checks it must pass, and the plan for making it."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -37,15 +36,17 @@ MAX_PATH_LENGTH = 200
 
 
 class ChangeRefused(UsageError):
-    """Nothing was changed; the hint says what to do instead."""
+    """Nothing was changed. The hint says what to do instead."""
 
 
 ContentCheck = Callable[[Mapping[str, bytes]], Sequence[str]]
-"""Reasons not to keep files, by name. A reason says what, but not where: what was there before is
-not held against a change."""
+"""Returns reasons against storing files. A reason does not name a position, because reasons that
+already applied to the old content are ignored."""
 
 
 class DraftAction(StrEnum):
+    """The actions of `skill_manage`."""
+
     CREATE = "create"
     PATCH = "patch"
     EDIT = "edit"
@@ -55,16 +56,18 @@ class DraftAction(StrEnum):
 
 
 class SkillLimits(msgspec.Struct, frozen=True):
+    """Size limits of a skill."""
+
     skill_chars: int = 100_000
-    """Of a SKILL.md."""
+    """Characters of a SKILL.md."""
     file_bytes: int = 1_048_576
-    """Of any other file."""
+    """Bytes of any other file."""
     files: int = 100
-    """Of one skill."""
+    """Files of one skill."""
 
 
 class SkillDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """Fields as in the parameters of `skill_manage`; those an action does not need are empty."""
+    """A requested change, with the parameters of `skill_manage`. Unused fields are empty."""
 
     action: DraftAction
     name: str
@@ -99,7 +102,7 @@ def check_category(category: str) -> None:
 
 
 def check_linked_path(path: str) -> str:
-    """`path` when it can only be a file in one of the folders a skill may link to."""
+    """Return `path` if it is a file in one of the linked folders. Raises `ChangeRefused`."""
     parts = path.split("/")
     plain = path.isprintable() and "\\" not in path and len(path) <= MAX_PATH_LENGTH
     if not plain or any(part.startswith(".") or part != part.strip() or not part for part in parts):
@@ -115,7 +118,7 @@ def check_linked_path(path: str) -> str:
     return str(PurePosixPath(path))
 
 
-# The text of a SKILL.md: what must be in it, and replacing a part of it.
+# Checks and replacements of text
 
 FRONTMATTER_HINT = (
     "begin with\n---\nname: {name}\ndescription: what it does and when to use it\n---"
@@ -123,7 +126,7 @@ FRONTMATTER_HINT = (
 
 
 def find_problems(text: str, name: str) -> dict[str, str]:
-    """What is wrong with the text of the skill `name`, and what to correct."""
+    """Return what is wrong with the SKILL.md of the skill `name`, with hints."""
     form = FRONTMATTER_HINT.format(name=name)
     try:
         head = read_frontmatter(text)
@@ -147,7 +150,7 @@ def find_problems(text: str, name: str) -> dict[str, str]:
 
 
 def check_text(text: str, name: str, before: str | None) -> None:
-    """Raise `ChangeRefused` for what is wrong with the text and was not wrong before."""
+    """Raise `ChangeRefused` for problems of the text that were not there before."""
     known = find_problems(before, name) if before is not None else {}
     for problem, hint in find_problems(text, name).items():
         if problem not in known:
@@ -155,9 +158,11 @@ def check_text(text: str, name: str, before: str | None) -> None:
 
 
 def replace_text(text: str, old: str, new: str, *, replace_all: bool) -> str:
-    """`text` with `new` for the one place where `old` stands (or all of them). When it stands
-    nowhere, whole lines that differ only in spaces, and in comments the agent was not shown, are
-    taken, if there is one such place."""
+    """Replace the only occurrence of `old`, or all of them with `replace_all`.
+
+    If `old` does not occur, whole lines are compared, ignoring spaces and the comments that the
+    agent does not see. They must match in exactly one place. Raises `ChangeRefused`.
+    """
     if not old.strip():
         raise ChangeRefused("old_string is empty", hint="copy the text to replace from the skill")
     if old == new:
@@ -201,7 +206,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _visible_lines(lines: Sequence[str]) -> dict[int, str]:
-    """The lines that the agent is shown, bare, by their numbers."""
+    """Return the lines that the agent sees, with normalized spaces, by line number."""
     hidden = comment_lines(lines)
     return {
         number: _normalize_spaces(line) for number, line in enumerate(lines) if number not in hidden
@@ -212,33 +217,35 @@ def _normalize_spaces(line: str) -> str:
     return re.sub(r"\s+", " ", line).strip()
 
 
-# From a draft to the one file that changes. Only decides; writes nothing.
+# Plans: which file changes, and to what. Planning writes nothing.
 
 SWITCH_OFF = "to have it out of the way, the user adds it to `skills.disabled` in config.yaml"
 
 
 class ChangePlan(msgspec.Struct, frozen=True):
-    """`file` of the skill becomes `after`. An empty `file` is the whole folder, which goes away."""
+    """`file` of the skill becomes `after`. An empty `file` deletes the whole folder."""
 
     draft: SkillDraft
     name: str
-    """Of the skill, as it is listed."""
+    """The listed name of the skill."""
     target: Path
-    """The folder of the skill once it is done."""
+    """The folder of the skill after the change."""
     original: Skill | None
-    """What is copied to `target` first."""
+    """The skill that is copied to `target` first."""
     file: str
     before: bytes | None = None
     after: bytes | None = None
 
 
 class ChangePlanner:
+    """Decides how drafts are carried out."""
+
     def __init__(self, home: Path, index: SkillIndex, limits: SkillLimits) -> None:
         """`home` is `<home>/skills`."""
         self._home, self._index, self._limits = home, index, limits
 
     def plan(self, draft: SkillDraft) -> ChangePlan:
-        """Raises `ChangeRefused`, and `SkillNotFound`."""
+        """Raises `ChangeRefused` and `SkillNotFound`."""
         match draft.action:
             case DraftAction.CREATE:
                 return self._create(draft)
@@ -253,7 +260,7 @@ class ChangePlanner:
                 return self._change(draft)
 
     def require_own(self, name: str) -> Skill:
-        """A skill that may be moved or deleted."""
+        """Return a skill that may be moved or deleted. Raises `ChangeRefused`."""
         skill = self._index.get(name)
         if not skill.is_own:
             raise ChangeRefused(
@@ -268,7 +275,10 @@ class ChangePlanner:
         return skill
 
     def require_copy(self, name: str) -> tuple[Path, SkillOverlay]:
-        """The folder of a changed copy, also of one that does not load any more, and its mark."""
+        """Return the folder and mark of a changed copy, even if the copy does not load.
+
+        Raises `ChangeRefused`.
+        """
         folder = find_copy(normalize_name(name.rpartition("/")[2]), self._home)
         if folder is None:
             skill = self._index.get(name)
@@ -346,8 +356,11 @@ class ChangePlanner:
         return check_linked_path(draft.file_path)
 
     def _locate(self, name: str) -> tuple[Skill, Path, Skill | None]:
-        """The skill, and its `_place`. Another process may make a copy between two looks: what
-        stands in the way may be the skill itself, so a refusal is looked at twice."""
+        """Return the skill and its `_target_of`.
+
+        Another process may create a copy between the two lookups, and then the target exists. A
+        refusal is therefore checked a second time.
+        """
         skill = self._index.get(name)
         try:
             return skill, *self._target_of(skill)
@@ -356,7 +369,7 @@ class ChangePlanner:
             return skill, *self._target_of(skill)
 
     def _target_of(self, skill: Skill) -> tuple[Path, Skill | None]:
-        """Where a change of `skill` is written, and what is copied there first."""
+        """Return where a change of `skill` is written, and the skill that is copied there first."""
         if skill.is_own:
             self._check_inside(skill.folder)
             return skill.folder, None
@@ -382,7 +395,7 @@ class ChangePlanner:
                 raise ChangeRefused(f"{above} is no category", hint="take another category")
 
     def _check_inside(self, folder: Path) -> None:
-        """What a link leads to is somebody else's, and no history keeps it."""
+        """Refuse folders behind a link: they are not ours, and the history does not record them."""
         inside = folder != self._home and self._home in folder.parents
         if not inside or not is_reachable(
             self._home, f"{folder.relative_to(self._home)}/{SKILL_FILE}"
@@ -416,7 +429,7 @@ def _patch_file(plan: ChangePlan, before: bytes) -> bytes:
         text = before.decode()
     except UnicodeDecodeError as error:
         raise ChangeRefused("it is not UTF-8 text", hint="replace it as a whole") from error
-    if old not in text:  # the agent was shown the folder, and copied that
+    if old not in text:  # the agent sees the folder instead of the placeholder
         folder = str(plan.original.folder if plan.original else plan.target)
         old, new = (each.replace(folder, SKILL_DIRECTORY) for each in (old, new))
     return replace_text(text, old, new, replace_all=draft.replace_all).encode()
@@ -432,17 +445,17 @@ def _owner_phrase(skill: Skill) -> str:
     }[skill.source]
 
 
-# Skills that say nearly the same, found before a new one is made.
+# Similarity: find an existing skill before a new one is created
 
 SAME_NAME = 88.0
-"""Of 100: the same words in another order, or a letter more."""
+"""Out of 100: the same words in another order, or one letter more."""
 SIMILAR_NAME = 60.0
 SAME_DESCRIPTION = 0.6
 SIMILAR_DESCRIPTION = 0.3
 SAME_BODY = 0.6
-"""Share of the words of both together that both have."""
+"""Share of common words in the words of both texts."""
 MIN_WORDS_SIMILAR = 5
-"""Of a text that is like another; of one that is the same as another, `FEWEST_SAME`."""
+"""Fewer words are not compared for similarity; equal texts need `MIN_WORDS_SAME`."""
 MIN_WORDS_SAME = 2
 
 _WORD = re.compile(r"[^\W_]{3,}")
@@ -457,13 +470,15 @@ _COMMON = frozenset(
 
 
 class _Similarity(msgspec.Struct, frozen=True):
+    """How similar a skill is to a new one."""
+
     skill: Skill
     share: float
-    """From 0 to 1, for choosing the closest."""
+    """Higher is more similar; only for choosing the best match."""
 
 
 def most_similar(name: str, text: str, skills: Iterable[Skill]) -> Skill | None:
-    """The skill that a new one called `name`, with the SKILL.md `text`, says most of again."""
+    """Return the skill that is most similar to a new one, if any is similar enough."""
     head = read_frontmatter(text)
     described = _significant_words(str(head.fields.get("description", "")))
     said = _significant_words(head.body)
@@ -479,7 +494,8 @@ def _share(likeness: _Similarity) -> float:
 def _similarity(
     name: str, described: frozenset[str], said: frozenset[str], skill: Skill
 ) -> _Similarity | None:
-    fuzz = import_module("rapidfuzz.fuzz")  # slow to load, and few sessions make a skill
+    from rapidfuzz import fuzz  # slow to load, and few sessions create a skill
+
     named = fuzz.token_sort_ratio(_name_words(name), _name_words(skill.name.rpartition(":")[2]))
     alike = _overlap(described, _significant_words(skill.description))
     close = (
@@ -504,17 +520,17 @@ def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
 def _body_words(skill: Skill) -> frozenset[str]:
     try:
         return _significant_words(read_frontmatter(read_text_file(skill.file).text).body)
-    except (OSError, SkillInvalid):  # it cannot be patched either
+    except (OSError, SkillInvalid):  # such a skill cannot be patched either
         return frozenset()
 
 
 def _significant_words(text: str) -> frozenset[str]:
-    """Without common ones, and without the s of a plural."""
+    """Return the words without common ones and without a plural s."""
     words = (word.lower() for word in _WORD.findall(text))
     return frozenset(word.rstrip("s") for word in words if word not in _COMMON)
 
 
 def _name_words(name: str) -> str:
-    """Without common words, unless there are no others."""
+    """Return the words of a name without common ones, unless there are no others."""
     words = name.split("-")
     return " ".join([word for word in words if word not in _COMMON] or words)

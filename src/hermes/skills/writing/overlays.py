@@ -1,4 +1,4 @@
-"""A changed copy of a skill that is never changed in place: where it came from, and of what."""
+"""Changed copies of skills that are not changed in place, and the marks of their origin."""
 
 import hashlib
 import os
@@ -16,16 +16,18 @@ SKIPPED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", ".venv"})
 
 
 class SkillOverlay(msgspec.Struct, frozen=True):
+    """The mark in the folder of a changed copy."""
+
     name: str
     source: Source
-    """Of the original."""
+    """The source of the original."""
     hash: str
-    """Of the original, as it was when it was copied; see `content_hash`."""
+    """The `content_hash` of the original when it was copied."""
     version: str = ""
 
 
 def read_overlay(folder: Path) -> SkillOverlay | None:
-    """What the folder of a skill is a changed copy of; None when it is a skill of its own."""
+    """Return the mark of a folder, or None when it is not a changed copy."""
     try:
         return parse_mark((folder / MARK_FILE).read_bytes())
     except (FileNotFoundError, NotADirectoryError):
@@ -35,12 +37,12 @@ def read_overlay(folder: Path) -> SkillOverlay | None:
 
 
 def parse_mark(data: bytes) -> SkillOverlay:
-    """What a mark says. Raises `msgspec.DecodeError`."""
+    """Parse a mark file. Raises `msgspec.DecodeError`."""
     return msgspec.json.decode(data, type=SkillOverlay)
 
 
 def find_copy(name: str, home: Path) -> Path | None:
-    """The folder of the copy below `<home>/skills` that was made of the skill `name`."""
+    """Return the folder below `<home>/skills` with the copy of the skill `name`, or None."""
     for depth in range(1, MAX_SKILL_DEPTH + 1):
         for mark in sorted(home.glob("[!.]*/" * depth + MARK_FILE)):
             overlay = read_overlay(mark.parent)
@@ -50,7 +52,7 @@ def find_copy(name: str, home: Path) -> Path | None:
 
 
 def content_hash(folder: Path) -> str:
-    """The same for the same files, whatever their place, their times and what the system left."""
+    """Return a hash of the files that does not depend on location, times or system files."""
     total = hashlib.sha256()
     for path in sorted(list_files(folder)):
         inner = hashlib.sha256((folder / path).read_bytes()).hexdigest()
@@ -59,7 +61,8 @@ def content_hash(folder: Path) -> str:
 
 
 def list_files(folder: Path) -> Iterator[str]:
-    """Regular files of a skill, as paths below it. A link is no file: it may lead anywhere."""
+    """Yield the regular files of a skill as relative paths. Links are skipped: they may lead
+    anywhere."""
     for place, folders, files in os.walk(folder):
         folders[:] = [each for each in folders if each not in SKIPPED_FOLDERS]
         for file in files:
@@ -69,7 +72,7 @@ def list_files(folder: Path) -> Iterator[str]:
 
 
 def copy_skill(skill: Skill, target: Path) -> None:
-    """The files of `skill` in the new folder `target`, with the mark that says so."""
+    """Copy the files of `skill` to the new folder `target` and add the mark."""
     for path in list_files(skill.folder):
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(skill.folder / path, target / path)

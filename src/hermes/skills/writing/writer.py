@@ -1,4 +1,4 @@
-"""Changes of skills: decided, checked, kept as one step, and recorded with their reason."""
+"""Change skills: plan, check, apply atomically, record in the history."""
 
 import contextlib
 import difflib
@@ -41,20 +41,20 @@ from hermes.skills.writing.overlays import SkillOverlay, content_hash, read_over
 from hermes.util.atomic import write_bytes
 from hermes.util.threads import in_thread
 
-# Making a plan so, in one step: a reader, and a process that dies, see all of it or nothing.
+# Applying plans: other processes see the complete change or none, even if this one dies
 
 STAGE = ".stage-"
-"""Folders at the top in which things are made ready, or taken apart."""
+"""Prefix of temporary folders in the skill folder."""
 
 
 class SkillStore:
-    """The folder `<home>/skills`. Whoever uses it holds its lock."""
+    """Writes to the folder `<home>/skills`. The caller holds the history lock."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
 
     def apply(self, plan: ChangePlan) -> None:
-        """Raises `ChangeRefused` when the disk does not let it."""
+        """Carry out a plan. Raises `ChangeRefused` when the disk does not allow it."""
         if not plan.file:
             self._guarded(lambda: self._remove_folder(plan.target))
         elif plan.original is not None or not plan.target.exists():
@@ -63,11 +63,11 @@ class SkillStore:
             self._guarded(lambda: self._write_file(plan.target, plan))
 
     def remove(self, folder: Path) -> None:
-        """Remove the folder of a skill."""
+        """Delete the folder of a skill."""
         self._guarded(lambda: self._remove_folder(folder))
 
     def move(self, folder: Path, target: Path) -> None:
-        """The folder of a skill to another place, which must be free."""
+        """Move the folder of a skill to a free place."""
 
         def work() -> None:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ class SkillStore:
         self._guarded(work)
 
     def _guarded(self, work: Callable[[], None]) -> None:
-        for left in self._home.glob(f"{STAGE}*"):  # by a process that died
+        for left in self._home.glob(f"{STAGE}*"):  # left by a process that died
             shutil.rmtree(left, ignore_errors=True)
         try:
             work()
@@ -121,47 +121,53 @@ class SkillStore:
             shutil.rmtree(stage, ignore_errors=True)
 
 
-# The scanner as the `Check` of what the agent writes.
+# The scanner as a `ContentCheck`
 
 REFUSED_SEVERITIES = frozenset({"high", "critical"})
 
 
 def scan_reasons(files: Mapping[str, bytes]) -> list[str]:
-    """What speaks against keeping the files. A reason holds the line itself instead of its number,
-    so that lines which only moved are known again."""
+    """Return reasons against storing the files.
+
+    A reason contains the line itself instead of its number, so that moved lines are recognised.
+    """
     findings = scan_files(files).findings
     return [f"{each.why} ({each.text})" for each in findings if each.severity in REFUSED_SEVERITIES]
 
 
-# Changes that wait for the user, when `skills.review` is `ask`.
+# Proposals: changes that wait for the user when `skills.review` is `ask`
 
 PROPOSALS_FOLDER = ".pending"
 
 
 class SkillProposal(msgspec.Struct, frozen=True):
+    """A change that waits for the user."""
+
     id: str
     at: float
     """Seconds since 1970."""
     draft: SkillDraft
     diff: str
-    """As the user may have seen it."""
+    """As last shown to the user."""
     base: str
-    """What `diff` was made for; see `base_of`."""
+    """What `diff` was made for; see `plan_base`."""
 
 
 class ProposalStore:
+    """The proposals in `<home>/skills/.pending`."""
+
     def __init__(self, home: Path) -> None:
         self._folder = home / PROPOSALS_FOLDER
 
     def add(self, plan: ChangePlan) -> SkillProposal:
-        """The same change proposed again is the same proposal, as it was shown."""
+        """Store a proposal. The same change again returns the existing proposal."""
         asked = replace(plan.draft, reason="", session="")
         name = hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:8]
         known = next((each for each in self.all() if each.id == name), None)
         return known or self.refresh(SkillProposal(name, time.time(), plan.draft, "", ""), plan)
 
     def refresh(self, proposal: SkillProposal, plan: ChangePlan) -> SkillProposal:
-        """The proposal with what it would do now."""
+        """Return the proposal with its current effect."""
         now = replace(proposal, diff=plan_diff(plan), base=plan_base(plan))
         if now != proposal:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -169,7 +175,7 @@ class ProposalStore:
         return now
 
     def all(self) -> list[SkillProposal]:
-        """The oldest first. A damaged file is left out."""
+        """Return the proposals, the oldest first. Damaged files are skipped."""
         found: list[SkillProposal] = []
         for file in self._folder.glob("*.json"):
             with contextlib.suppress(OSError, msgspec.DecodeError):
@@ -177,7 +183,7 @@ class ProposalStore:
         return sorted(found, key=lambda each: (each.at, each.id))
 
     def get(self, name: str) -> SkillProposal:
-        """The one whose id, or the beginning of it, is `name`."""
+        """Return the proposal with this id or unique prefix."""
         found = [each for each in self.all() if name and each.id.startswith(name.lower())]
         if len(found) != 1:
             what = f"there is no proposal {name!r}" if not found else f"{name} begins several ids"
@@ -188,21 +194,21 @@ class ProposalStore:
         (self._folder / f"{proposal.id}.json").unlink(missing_ok=True)
 
     def find_create(self, name: str) -> SkillProposal | None:
-        """The one that makes the skill `name`."""
+        """Return the proposal that creates the skill `name`, or None."""
         wanted = (DraftAction.CREATE, name)
         found = (each for each in self.all() if (each.draft.action, each.draft.name) == wanted)
         return next(found, None)
 
 
 def plan_base(plan: ChangePlan) -> str:
-    """What the change was made for, in a few characters; "" when nothing was there."""
+    """Return a hash of what a plan changes; "" when it does not exist yet."""
     if not plan.file:
         return content_hash(plan.target)
     return hashlib.sha256(plan.before).hexdigest() if plan.before is not None else ""
 
 
 def plan_diff(plan: ChangePlan) -> str:
-    """What would change, for a person."""
+    """Return the effect of a plan as text."""
     if plan.file:
         return _diff(f"{plan.name}/{plan.file}", plan.before or b"", plan.after or b"")
     before = (plan.target / SKILL_FILE).read_bytes()
@@ -229,34 +235,35 @@ PAST_TENSE = {
 
 
 class WritingOptions(msgspec.Struct, frozen=True):
+    """Settings of `skills.*` for writing."""
+
     review: Literal["auto", "ask", "off"] = "auto"
-    """`skills.review`. With `ask`, what the agent changes waits for the user."""
+    """`skills.review`. With `ask`, changes of the agent become proposals."""
     limits: SkillLimits = SkillLimits()
 
 
 class ChangeOutcome(msgspec.Struct, frozen=True):
-    """What became of a change."""
+    """The result of a change."""
 
     text: str
-    """One line, for a model or a person."""
+    """One line, for the model or the user."""
     commit: SkillCommit | None = None
-    """None when nothing differs, when it waits, and where git is missing."""
+    """None when nothing differs, for a proposal, and without git."""
     proposal: SkillProposal | None = None
-    """Where it waits."""
+    """The proposal that was created."""
 
 
 class SkillWriter:
-    """`home` is `<home>/skills`, the only folder it writes to.
+    """Changes skills. `home` is `<home>/skills`, the only folder it writes to.
 
-    A skill of another source is copied there with its first change, and the copy is changed. Every
-    method that changes raises `ChangeRefused` or another `UsageError`, and nothing is changed then.
+    The first change of a skill from another source copies it there and changes the copy. Every
+    method that changes something raises `ChangeRefused` or another `UsageError`; nothing is changed
+    then.
 
-    Before a skill is created, those that are there are compared with it. When one is close, the
-    model is told its name, once for each pair in a session, and is asked to patch that one. Asking
-    for the same name again is the answer that it is meant: there is no parameter for it which a
-    model could set beforehand without having looked.
-
-    `uses` is told who made a skill, and of those that are gone.
+    Before a skill is created, it is compared with the existing ones. If one is similar, the call is
+    refused with its name, once per pair and session, and the model is asked to patch it. Repeating
+    the call confirms the new skill. There is no parameter for this, because a model could set it
+    without looking at the similar skill.
     """
 
     def __init__(
@@ -277,21 +284,23 @@ class SkillWriter:
         self.proposals = ProposalStore(self._home)
 
     async def manage(self, draft: SkillDraft) -> ChangeOutcome:
-        """What the agent asks for: kept, or proposed when the user wants to see it first."""
+        """Apply a draft of the agent, or create a proposal if the user wants to review it."""
         plan = await in_thread(self._prepare, draft)
         if self._options.review == "ask" and draft.who is not Author.USER:
             return await in_thread(self._propose, plan)
         return await self._apply(plan)
 
     async def approve(self, proposal_id: str) -> ChangeOutcome:
-        """Keep a proposed change, if what it was shown for is still there."""
+        """Apply a proposal, if what it changes is still as it was shown."""
         proposal = await in_thread(self.proposals.get, proposal_id)
         plan = await in_thread(self._planner.plan, proposal.draft)
         return await self._apply(plan, proposal)
 
     async def refreshed_proposal(self, proposal_id: str) -> SkillProposal:
-        """A proposed change as it would be made now, which is what may then be approved. Raises a
-        `UsageError` when it does not fit any more."""
+        """Return a proposal with its current effect, which can then be approved.
+
+        Raises a `UsageError` when it does not apply any more.
+        """
         proposal = await in_thread(self.proposals.get, proposal_id)
         plan = await in_thread(self._planner.plan, proposal.draft)
         return await in_thread(self.proposals.refresh, proposal, plan)
@@ -302,7 +311,7 @@ class SkillWriter:
         return proposal
 
     async def undo(self, commit: SkillCommit) -> SkillCommit:
-        """Take a change back. Of a skill that was deleted it is known again who made it."""
+        """Undo a change. For a deleted skill the author is restored in the usage records."""
         done = await self._history.undo(commit.id)
         if self._usage is not None and commit.action == DraftAction.DELETE:
             for name in commit.skills:
@@ -313,7 +322,7 @@ class SkillWriter:
         return done
 
     async def reset(self, name: str, reason: str = "", who: Author = Author.USER) -> ChangeOutcome:
-        """Drop the changed copy of a skill, so that the original counts again."""
+        """Delete the changed copy of a skill, so that the original is used again."""
         folder, mark = await in_thread(self._planner.require_copy, name)
         change = SkillChange(
             action="reset",
@@ -330,13 +339,13 @@ class SkillWriter:
         return ChangeOutcome(_with_commit(f"{mark.name} is the original again", commit), commit)
 
     def overlay_of(self, name: str) -> SkillOverlay:
-        """What the changed copy of a skill was made of. Raises a `UsageError` for no copy."""
+        """Return the origin of a changed copy. Raises a `UsageError` if it is not one."""
         return self._planner.require_copy(name)[1]
 
     async def _apply(
         self, plan: ChangePlan, proposal: SkillProposal | None = None
     ) -> ChangeOutcome:
-        """Decide again with what is there now, alone with the folder, and make it so."""
+        """Plan again under the lock with the current files, and apply the plan."""
         draft = plan.draft
         change = SkillChange(
             action=draft.action.value,
@@ -393,7 +402,7 @@ class SkillWriter:
         )
 
     def _check_content(self, plan: ChangePlan) -> None:
-        """Raise for what speaks against the new content and did not against the old one."""
+        """Raise for problems of the new content that the old content did not have."""
         if plan.after is None:
             return
         known = self._check({plan.file: plan.before}) if plan.before is not None else ()
@@ -442,7 +451,7 @@ def _with_commit(what: str, commit: SkillCommit | None) -> str:
     return f"{what} (change {commit.short})" if commit is not None else what
 
 
-# Skills nobody uses any more: found, proposed to the user, and put away. Never by themselves.
+# Retirement of unused skills, always on request of the user
 
 DAY = 86_400.0
 UNUSED_DAYS = 90
@@ -450,20 +459,25 @@ AGENT_AUTHORS = frozenset({Author.AGENT, Author.REVIEW})
 
 
 class StaleSkill(msgspec.Struct, frozen=True):
+    """A skill that has not been used for a long time."""
+
     name: str
     description: str
     uses: int
     last_used: float
     """Seconds since 1970; 0 for never."""
     idle_days: int
-    """Since it was used or changed."""
+    """Days since it was used or changed."""
 
 
 def stale_skills(
     skills: Iterable[Skill], uses: Mapping[str, UsageRecord], now: float, days: float = UNUSED_DAYS
 ) -> list[StaleSkill]:
-    """Skills the agent wrote that nobody used or changed for `days`, the longest idle first. What
-    the user wrote is left out, and so are changed copies: without one the original would count."""
+    """Return skills of the agent that were not used or changed for `days`, the longest idle first.
+
+    Skills of the user are left out, and so are changed copies: without the copy, the original would
+    be used.
+    """
     found: list[StaleSkill] = []
     for skill in skills:
         use = uses.get(skill.name, UsageRecord())
@@ -481,7 +495,7 @@ def stale_skills(
 
 
 class SkillRetirement:
-    """Below `<home>/skills/.retired`, with the categories as they were."""
+    """Moves skills to `<home>/skills/.retired` and back, keeping their categories."""
 
     def __init__(self, home: Path, index: SkillIndex, history: SkillHistory) -> None:
         self._home, self._index, self._history = home.absolute(), index, history
@@ -489,14 +503,14 @@ class SkillRetirement:
         self._store = SkillStore(self._home)
 
     def retired(self) -> dict[str, Path]:
-        """The folders of those that were put away, by name."""
+        """Return the folders of retired skills by name."""
         files = sorted((self._home / RETIRED).rglob(SKILL_FILE))
         return {file.parent.name: file.parent for file in files}
 
     async def retire(
         self, name: str, reason: str = "", who: Author = Author.USER
     ) -> SkillCommit | None:
-        """Put a skill away. Raises `ChangeRefused`; None without git."""
+        """Retire a skill. Raises `ChangeRefused`; returns None without git."""
         skill = await in_thread(self._planner.require_own, name)
         target = self._home / RETIRED / skill.folder.relative_to(self._home)
         return await self._move(

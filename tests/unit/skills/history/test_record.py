@@ -159,7 +159,7 @@ async def test_looking_creates_nothing(skills):
 async def test_ids_that_name_nothing(skills):
     await skills.change("a/SKILL.md", "1")
     for wrong in ("deadbeef", "--all", "a", "HEAD"):
-        with pytest.raises(UsageError, match="there is no change"):
+        with pytest.raises(UsageError, match="no change has the id"):
             await skills.history.diff(wrong)
 
 

@@ -19,7 +19,7 @@ async def test_undo_and_undo_of_the_undo(skills):
     again = await skills.history.undo(back.id)
     assert skills.read("a/SKILL.md") == "2\n"
     assert again.reason == "undo: undo: two"
-    with pytest.raises(UsageError, match="is undone already"):
+    with pytest.raises(UsageError, match="is already undone"):
         await skills.history.undo(back.id)
 
 

@@ -49,7 +49,7 @@ def test_the_source_is_told_by_the_form(tmp_path: Path, identifier: str, source:
 
 
 def test_a_bare_word_is_not_guessed(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="where the skill is"):
+    with pytest.raises(UsageError, match="does not identify a source"):
         Hub(HubOptions(tmp_path)).sources.resolve("pdf")
 
 
@@ -143,7 +143,7 @@ def test_redirects_that_are_not_followed(after: str) -> None:
 
 
 def test_a_redirect_out_of_the_web_is_said_to_be_one() -> None:
-    with pytest.raises(HubError, match=r"a\.example leads to a place without https"):
+    with pytest.raises(HubError, match=r"a\.example redirects to an address without https"):
         check_redirect("https://a.example/", "file:///etc/passwd")
 
 
