@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hermes.context.conversation import estimate_messages_tokens_rough
-from hermes.context.engine import ContextEngine, Summariser
+from hermes.context.engine import ContextEngine, SummaryModel
 from tests.compaction.stories import story
 from tests.compaction.talk import Dicts, Facts
 
@@ -28,7 +28,7 @@ def roomy(name: str) -> int:
 
 
 def played(
-    engine: ContextEngine, name: str, summarisers: Sequence[Summariser], home: Path
+    engine: ContextEngine, name: str, summarisers: Sequence[SummaryModel], home: Path
 ) -> Iterator[Outcome]:
     """Compacts after each stretch. Fails when the engine changes what it was given."""
     logged: Dicts = []

@@ -10,7 +10,7 @@ import pytest
 
 from hermes.context.compressor import ContextCompressor
 from hermes.context.conversation import estimate_messages_tokens_rough
-from hermes.context.engine import Answer, Dict, Dicts, Summariser
+from hermes.context.engine import Dict, Dicts, SummaryAnswer, SummaryModel
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.openai_format import from_dict
 from hermes.providers.endpoints import ModelProfile
@@ -79,13 +79,13 @@ async def test_a_small_model_writes_the_notes_and_nothing_needed_is_gone(
     async with httpx2.AsyncClient() as client:
         model = WireModel(target, client)
 
-        def ask(messages: Dicts, most: int) -> Answer:
+        def ask(messages: Dicts, most: int) -> SummaryAnswer:
             future = asyncio.run_coroutine_threadsafe(asked(model, messages, most), loop)
             replies.append(future.result())
-            return Answer(replies[-1], "tiny")
+            return SummaryAnswer(replies[-1], "tiny")
 
         engine = ContextCompressor(LENGTH)
-        engine.on_session_start("session-0", summarisers=[Summariser(ask, WINDOW)])
+        engine.on_session_start("session-0", summarisers=[SummaryModel(ask, WINDOW)])
         messages, facts = shortened(name), story(name)[0].facts
         before = estimate_messages_tokens_rough(messages)
         compacted = await asyncio.to_thread(engine.compress, messages, before)

@@ -14,7 +14,7 @@ from hermes.app.session_models import AuxiliaryRouter
 from hermes.config.home import Home
 from hermes.config.settings import Settings
 from hermes.context.discovery import find_engine
-from hermes.context.engine import Answer, ContextEngine, Dicts, NoEngine, Summariser
+from hermes.context.engine import ContextEngine, Dicts, NoEngine, SummaryAnswer, SummaryModel
 from hermes.core.errors import ConfigError, Interrupted
 from hermes.core.messages import Message
 from hermes.core.model import ModelRequest, ToolSpec
@@ -89,14 +89,14 @@ def engine_folder(home: Home) -> Path:
     return home.root / "plugins" / "context_engine"
 
 
-class Later(Sequence[Summariser]):
+class Later(Sequence[SummaryModel]):
     """Found out with the first look: few conversations are ever shortened."""
 
-    def __init__(self, find: Callable[[], list[Summariser]]) -> None:
+    def __init__(self, find: Callable[[], list[SummaryModel]]) -> None:
         self._find = find
 
     @cached_property
-    def _found(self) -> list[Summariser]:
+    def _found(self) -> list[SummaryModel]:
         return self._find()
 
     def __getitem__(self, index: Any) -> Any:
@@ -190,13 +190,13 @@ class EngineRoom:
         except Exception:  # the same
             log.exception("the context engine failed when its conversation was left")
 
-    def summarisers(self) -> Sequence[Summariser]:
+    def summarisers(self) -> Sequence[SummaryModel]:
         """The models of the task, and last the one of the conversation. What the settings name is
         looked at now, since it may be wrong; the rest when it is needed."""
         found = Later(self._summarisers)
         return found if self._auxiliary.is_auto(TASK) else list(found)
 
-    def _summarisers(self) -> list[Summariser]:
+    def _summarisers(self) -> list[SummaryModel]:
         targets = self._auxiliary.targets(TASK)
         found = [self._summariser(targets)]
         main = self._auxiliary.main
@@ -204,13 +204,13 @@ class EngineRoom:
             found.append(self._summariser((main,)))
         return found
 
-    def _summariser(self, targets: Sequence[Target]) -> Summariser:
-        def ask(messages: Dicts, max_tokens: int) -> Answer:
+    def _summariser(self, targets: Sequence[Target]) -> SummaryModel:
+        def ask(messages: Dicts, max_tokens: int) -> SummaryAnswer:
             request = ModelRequest(tuple(map(from_dict, messages)), max_tokens=max_tokens)
             reply = self._wait(self._auxiliary.ask_one_of(targets, TASK, request))
-            return Answer(reply.message.text, reply.model)
+            return SummaryAnswer(reply.message.text, reply.model)
 
-        return Summariser(ask, targets[0].profile.context_length)
+        return SummaryModel(ask, targets[0].profile.context_length)
 
     async def history(self, session_id: str) -> Dicts:
         """Every message of the conversation and of those it went on from after a compaction."""

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -87,50 +86,54 @@ class Extensions:
         if not is_logging():  # what is wrong with a plugin belongs into the log
             secrets = self._loaded.secrets() | stored_secrets(self._home)
             start_logging(self._home, settings.logging, Redactor(secrets))
-        reports = import_module("hermes.plugins.isolation").Reports(tell)
+        # Only for homes with plugins or hooks: others must not pay for it at start-up.
+        from hermes.plugins import HookRunner, ProblemReporter
+
+        reports = ProblemReporter(tell)
         self._shell = self._shell_hooks(reports) if settings.hooks else None
-        runner = import_module("hermes.plugins.hooks").HookRunner(
+        runner = HookRunner(
             timeout=settings.plugins.hook_timeout, reports=reports, shell=self._shell
         )
         self.hooks = runner
         if not settings.plugins.enabled:
             return
-        self._names = names = import_module("hermes.plugins.context").Names(
-            reports, taken.commands, taken.cli_commands
-        )
-        discovery = import_module("hermes.plugins.discovery")
-        loading = import_module("hermes.plugins.loader")
+        from hermes.plugins.context import NameRegistry, PluginServices, RegistrationKind
+        from hermes.plugins.discovery import PluginSelection, cache_commands, default_places
+        from hermes.plugins.loader import PluginVariables, load_plugins
+
+        self._names = names = NameRegistry(reports, taken.commands, taken.cli_commands)
         project = Path.cwd() if settings.plugins.project else None
-        self.outcomes = loading.load_plugins(
-            discovery.usual_places(self._home.plugins, project),
-            discovery.Choice(settings.plugins.enabled, settings.plugins.disabled),
-            import_module("hermes.plugins.context").Desk(self, runner, names, reports),
-            loading.Variables(self._loaded.variable, export_variable),
+        self.outcomes = load_plugins(
+            default_places(self._home.plugins, project),
+            PluginSelection(settings.plugins.enabled, settings.plugins.disabled),
+            PluginServices(self, runner, names, reports),
+            PluginVariables(self._loaded.variable, export_variable),
         )
         held = {
-            each.name: names.of_plugin("subcommand", each.name)
+            each.name: names.names_of(RegistrationKind.CLI_COMMAND, each.name)
             for each in self.outcomes
             if not each.problem
         }
-        import_module("hermes.plugins.discovery").remember(self._home.cache, held)
+        cache_commands(self._home.cache, held)
 
     def plugin_with(self, thing: str, name: str) -> str:
-        """The plugin that brought a thing (a `plugins.names.Thing`) of this name; "" for none."""
+        """Return the plugin that registered a name of a `RegistrationKind`, or ""."""
         return str(self._names.owner(thing, name)) if self._names else ""
 
     def _shell_hooks(self, reports: Any) -> Any:
-        module = import_module("hermes.plugins.shell_hooks")
-        consents = import_module("hermes.plugins.shell_hooks").Consents(self._home.root)
+        # Only for homes with hooks.
+        from hermes.plugins.shell_hooks import HookApprovals, HookOptions, ShellHooks, parse_hooks
+
+        approvals = HookApprovals(self._home.root)
         settings = self._loaded.settings
-        options = module.HookOptions(
+        options = HookOptions(
             environment=child_environment((), self._loaded.saved),
             folder=lambda: str(Path.cwd()),
             ask=self._ask,
             auto_accept=settings.hooks_auto_accept,
         )
-        return module.ShellHooks(
-            module.hooks_of(settings.hooks, reports), consents, options, reports
-        )
+        hooks = parse_hooks(settings.hooks, reports)
+        return ShellHooks(hooks, approvals, options, reports)
 
     async def settle(self) -> None:
         """Ask for the consents that are missing, rather than in the middle of a turn."""

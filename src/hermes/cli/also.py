@@ -30,7 +30,9 @@ def also(profile: str | None) -> str:
     provider = [
         name for name in _words(memory, "provider") if _has_commands(name, home, name in disabled)
     ]
-    known = import_module("hermes.plugins.discovery").known_commands(home.cache)
+    from hermes.plugins.discovery import cached_commands  # only for help texts
+
+    known = cached_commands(home.cache)
     parts = [
         *(f"{name} (memory provider)" for name in provider),
         *(f"{name} (plugin {plugin})" for plugin in enabled for name in _own(known.get(plugin))),

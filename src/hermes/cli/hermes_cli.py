@@ -204,7 +204,9 @@ class HermesCLI:
             return await in_thread(self.process_command, text)
         except Exception as error:  # anybody's code
             log.exception("a command failed")
-            said = import_module("hermes.plugins.isolation").described(error)
+            from hermes.plugins.isolation import describe_error  # only for failures
+
+            said = describe_error(error)
             if self._talk is not None:
                 self._talk.show(f"{text.split()[0]} failed: {said}")
             return True

@@ -4,19 +4,19 @@ from collections.abc import Callable, Sequence
 
 from hermes.cli.context import Cli
 from hermes.cli.plugin_rows import Row, rows_of
-from hermes.plugins.discovery import Kind, State
+from hermes.plugins.discovery import PluginKind, PluginState
 
 HEADINGS = {
-    Kind.PLUGIN: "Plugins",
-    Kind.MEMORY: "Memory provider (one at most)",
-    Kind.ENGINE: "Context engine (one)",
+    PluginKind.PLUGIN: "Plugins",
+    PluginKind.MEMORY: "Memory provider (one at most)",
+    PluginKind.ENGINE: "Context engine (one)",
 }
-MARKS = {State.ENABLED: "✓", State.DISABLED: "✗", State.NOT_ENABLED: "·"}
+MARKS = {PluginState.ENABLED: "✓", PluginState.DISABLED: "✗", PluginState.NOT_ENABLED: "·"}
 
 
 def line_of(row: Row, width: int) -> str:
     """One line of a list."""
-    facts = [row.state if row.kind is Kind.PLUGIN else "", row.origin]
+    facts = [row.state if row.kind is PluginKind.PLUGIN else "", row.origin]
     if row.problem:
         facts.append(row.problem)
     elif row.missing:

@@ -15,12 +15,12 @@ from hermes.core.errors import UsageError
 from hermes.memory import BUNDLED_PROVIDERS as PROVIDERS
 from hermes.memory import list_providers
 from hermes.plugins.discovery import (
-    Choice,
-    Kind,
     Plugin,
-    State,
+    PluginKind,
+    PluginSelection,
+    PluginState,
+    default_places,
     find_plugins,
-    usual_places,
 )
 
 BUILT_IN = "built in"
@@ -28,8 +28,8 @@ BUILT_IN = "built in"
 
 class Row(msgspec.Struct, frozen=True):
     name: str
-    kind: Kind
-    state: State
+    kind: PluginKind
+    state: PluginState
     origin: str
     version: str = ""
     description: str = ""
@@ -47,19 +47,22 @@ def plugins_of(home: Home) -> tuple[Plugin, ...]:
 
 def _plugins(home: Home, loaded: Loaded) -> tuple[Plugin, ...]:
     working_folder = Path.cwd() if loaded.settings.plugins.project else None
-    return find_plugins(usual_places(home.plugins, working_folder))
+    return find_plugins(default_places(home.plugins, working_folder))
 
 
 def rows_of(cli: Cli) -> list[Row]:
     """By kind and name, with the settings as they are now."""
     home, loaded = cli.home, load(cli.home)
     settings = loaded.settings
-    single = {Kind.MEMORY: settings.memory.provider, Kind.ENGINE: settings.context.engine}
-    choice = Choice(settings.plugins.enabled, settings.plugins.disabled, single)
+    single = {
+        PluginKind.MEMORY: settings.memory.provider,
+        PluginKind.ENGINE: settings.context.engine,
+    }
+    choice = PluginSelection(settings.plugins.enabled, settings.plugins.disabled, single)
     rows = [_row(plugin, choice.state(plugin), loaded) for plugin in _plugins(home, loaded)]
     known = {(row.kind, row.name) for row in rows}
     for kind, name, description in _built_in():
-        state = State.ENABLED if single[kind] == name else State.NOT_ENABLED
+        state = PluginState.ENABLED if single[kind] == name else PluginState.NOT_ENABLED
         if (kind, name) not in known:
             rows.append(Row(name, kind, state, BUILT_IN, description=description))
     known = {(row.kind, row.name) for row in rows}
@@ -68,38 +71,38 @@ def rows_of(cli: Cli) -> list[Row]:
         for kind, name in single.items()
         if name and (kind, name) not in known
     ]
-    order = list(Kind)
+    order = list(PluginKind)
     return sorted(rows, key=lambda row: (order.index(row.kind), row.name))
 
 
-def _built_in() -> Iterator[tuple[Kind, str, str]]:
+def _built_in() -> Iterator[tuple[PluginKind, str, str]]:
     for name, shipped in PROVIDERS.items():
-        yield Kind.MEMORY, name, shipped.description
+        yield PluginKind.MEMORY, name, shipped.description
     for name in ENGINES:
-        yield Kind.ENGINE, name, DESCRIPTIONS.get(name, "")
+        yield PluginKind.ENGINE, name, DESCRIPTIONS.get(name, "")
 
 
-def _brought(kind: Kind, name: str, loaded: Loaded, cli: Cli) -> Row:
+def _brought(kind: PluginKind, name: str, loaded: Loaded, cli: Cli) -> Row:
     """What the settings name and no folder of its kind holds: a plugin has to bring it."""
 
     def has_a_folder(disabled: tuple[str, ...] = ()) -> bool:
-        found = list_providers(cli.home, disabled=disabled) if kind is Kind.MEMORY else ()
+        found = list_providers(cli.home, disabled=disabled) if kind is PluginKind.MEMORY else ()
         return any(info.name == name for info in found)
 
     off = loaded.settings.plugins.disabled
     if plugin := name if has_a_folder(off) else _bringer(kind, name, loaded, cli):
-        return Row(name, kind, State.ENABLED, f"plugin {plugin}")
+        return Row(name, kind, PluginState.ENABLED, f"plugin {plugin}")
     problem = "its plugin is disabled" if has_a_folder() else f"there is no such {kind}"
-    return Row(name, kind, State.ENABLED, "not found", problem=problem)
+    return Row(name, kind, PluginState.ENABLED, "not found", problem=problem)
 
 
-def _bringer(kind: Kind, name: str, loaded: Loaded, cli: Cli) -> str:
+def _bringer(kind: PluginKind, name: str, loaded: Loaded, cli: Cli) -> str:
     """Enabled plugins say what they bring when they are loaded."""
     enabled = loaded.settings.plugins.enabled
     return looked_at(loaded, cli).plugin_with(kind, name) if enabled else ""
 
 
-def _row(plugin: Plugin, state: State, loaded: Loaded) -> Row:
+def _row(plugin: Plugin, state: PluginState, loaded: Loaded) -> Row:
     manifest = plugin.manifest
     missing = tuple(v.name for v in manifest.requires_env if not loaded.variable(v.name))
     return Row(
@@ -122,7 +125,7 @@ def row_named(cli: Cli, name: str) -> Row:
     rows = rows_of(cli)
     found = next((row for row in rows if row.name == name), None)
     if found is None:
-        known = ", ".join(row.name for row in rows if row.kind is Kind.PLUGIN) or "none"
+        known = ", ".join(row.name for row in rows if row.kind is PluginKind.PLUGIN) or "none"
         raise UsageError(
             f"there is no plugin {name!r}",
             hint=f"plugins here: {known}; `hermes plugins install` adds one",

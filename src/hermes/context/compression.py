@@ -6,32 +6,44 @@ from typing import Any
 
 import msgspec
 
-from hermes.context.compressor import CompressionOptions, Sizes
+from hermes.context.compressor import CompressionOptions, CompressionSizes
 from hermes.context.conversation import (
-    calls_of,
-    cut_to,
+    cut_to_tokens,
     dict_tokens,
     group_end,
     group_start,
-    newest_list,
+    newest_todo_list,
+    tool_calls,
 )
 from hermes.context.conversation import estimate_messages_tokens_rough as _size
-from hermes.context.engine import Dict, Dicts, Summariser
-from hermes.context.facts import Facts, facts_of, latest_request, with_facts, words_of
+from hermes.context.engine import Dict, Dicts, SummaryModel
+from hermes.context.facts import (
+    ConversationFacts,
+    add_facts,
+    extract_facts,
+    latest_request,
+    user_text,
+)
 from hermes.context.notes import (
     ACTIVE,
     AFTER_END,
     IN_TAIL,
     IN_USERS,
-    Notes,
     Summary,
+    SummaryNotes,
     is_summary,
-    merged,
+    merge_summaries,
     read_summary,
     write_summary,
 )
-from hermes.context.pruning import Fit, pruned, repaired, without_duplicates
-from hermes.context.summary import Failed, Job, Written, extract, summarise
+from hermes.context.pruning import FitCheck, drop_duplicates, prune, repair_calls
+from hermes.context.summary import (
+    SummaryFailure,
+    SummaryJob,
+    SummaryResult,
+    extract_notes,
+    summarize,
+)
 
 # Which messages are kept at the start and at the end.
 
@@ -48,7 +60,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 def find_bounds(
-    messages: Dicts, costs: Sequence[int], sizes: Sizes, options: CompressionOptions
+    messages: Dicts, costs: Sequence[int], sizes: CompressionSizes, options: CompressionOptions
 ) -> Bounds:
     """`costs` are the tokens of each message. An earlier summary is never in the head or tail."""
     summaries = [index for index, message in enumerate(messages) if is_summary(message)]
@@ -64,7 +76,9 @@ def find_bounds(
     return Bounds(_not_ending_with_user(messages, head), tail, request)
 
 
-def _tail(messages: Dicts, costs: Sequence[int], sizes: Sizes, protect_last_n: int) -> int:
+def _tail(
+    messages: Dicts, costs: Sequence[int], sizes: CompressionSizes, protect_last_n: int
+) -> int:
     """The budget decides; `protect_last_n` messages are kept when they are small enough."""
     by_count = max(0, len(messages) - max(protect_last_n, LEAST_TAIL))
     start, spent = len(messages), 0
@@ -81,7 +95,7 @@ def _tail(messages: Dicts, costs: Sequence[int], sizes: Sizes, protect_last_n: i
 
 
 def _not_after_user(
-    messages: Dicts, costs: Sequence[int], head: int, tail: int, sizes: Sizes
+    messages: Dicts, costs: Sequence[int], head: int, tail: int, sizes: CompressionSizes
 ) -> int:
     """The summary has the user's role. A tail that begins with the user takes in what the
     assistant did before, if that is small and something is left to sum up."""
@@ -90,7 +104,7 @@ def _not_after_user(
     start = group_start(messages, tail - 1)
     small = sum(costs[start:tail]) <= sizes.tail // 2 and sum(costs[head:start]) >= sizes.least
     assistant = messages[start]["role"] == "assistant" and not is_summary(messages[start])
-    whole = bool(calls_of(messages[start])) or start == tail - 1
+    whole = bool(tool_calls(messages[start])) or start == tail - 1
     return start if start > head and small and assistant and whole else tail
 
 
@@ -111,7 +125,7 @@ class Layout(msgspec.Struct, frozen=True):
     """The messages that are in no notes yet."""
     going: Dicts
     """Those of them that are not repeated."""
-    facts: Facts
+    facts: ConversationFacts
     todo: str
     joined: Any
     """Content of the user that follows the notes in the same message, or None."""
@@ -126,38 +140,38 @@ class Layout(msgspec.Struct, frozen=True):
         """What notes are made of: also the words of the user that went before."""
         return [*({"role": "user", "content": text} for text in self.earlier.users), *self.fresh]
 
-    def built(self, notes: Notes) -> Dicts:
+    def built(self, notes: SummaryNotes) -> Dicts:
         """The conversation with `notes` for what goes."""
-        notes = with_facts(notes, self.facts)
+        notes = add_facts(notes, self.facts)
         if self.place:
             notes = notes.with_lines(ACTIVE, [self.place])
         summary = Summary(notes, self.facts.users, self.todo, self.joined)
         return [*self.head, write_summary(summary), *self.tail]
 
 
-def lay_out(small: Dicts, messages: Dicts, bounds: Bounds, sizes: Sizes) -> Layout:
+def make_layout(small: Dicts, messages: Dicts, bounds: Bounds, sizes: CompressionSizes) -> Layout:
     """`messages` with what is to be summed up still in it, `small` with as much as possible taken
     out of it; the same messages in both."""
     earlier, fresh = _split(messages[bounds.head : bounds.tail])
-    request = words_of(messages[bounds.request]) if bounds.request >= 0 else ""
+    request = user_text(messages[bounds.request]) if bounds.request >= 0 else ""
     tail, joined, going, place = small[bounds.tail :], list[Dict](), fresh, IN_TAIL
     pending = ""
     if bounds.request < bounds.head:
         pending, place = request, IN_USERS if request else ""
     elif bounds.request < bounds.tail:
-        last = max(index for index, each in enumerate(fresh) if words_of(each))
+        last = max(index for index, each in enumerate(fresh) if user_text(each))
         joined = [_bounded(fresh[last], sizes.request)]
         going, request, place = [*fresh[:last], *fresh[last + 1 :]], "", AFTER_END
     if tail and tail[0].get("role") == "user":
         place = AFTER_END if bounds.request == bounds.tail else place
         joined, tail = [*joined, tail[0]], tail[1:]
-    todo = newest_list(messages)
+    todo = newest_todo_list(messages)
     return Layout(
         head=small[: bounds.head],
         earlier=earlier,
         fresh=fresh,
         going=going,
-        facts=facts_of(going, earlier, sizes.facts, pending),
+        facts=extract_facts(going, earlier, sizes.facts, pending),
         todo=todo.text if bounds.head <= todo.place < bounds.tail else "",
         joined=_content(joined),
         request=request,
@@ -177,15 +191,15 @@ def _split(messages: Dicts) -> tuple[Summary, Dicts]:
         summaries.append(read_summary(message))
         if summaries[-1].request is not None:
             fresh.append({"role": "user", "content": summaries[-1].request})
-    return merged(summaries), fresh
+    return merge_summaries(summaries), fresh
 
 
 def _bounded(message: Dict, tokens: int) -> Dict:
     content = message.get("content")
     if isinstance(content, str):
-        return {**message, "content": cut_to(content, tokens)}
+        return {**message, "content": cut_to_tokens(content, tokens)}
     blocks = [
-        {**block, "text": cut_to(block["text"], tokens)}
+        {**block, "text": cut_to_tokens(block["text"], tokens)}
         if isinstance(block, dict) and isinstance(block.get("text"), str)
         else block
         for block in content or ()
@@ -210,19 +224,19 @@ def _content(messages: Dicts) -> Any:
 log = logging.getLogger(__name__)
 
 
-class Task(msgspec.Struct, frozen=True):
+class CompressionTask(msgspec.Struct, frozen=True):
     """What is known before a conversation is compacted."""
 
-    sizes: Sizes
+    sizes: CompressionSizes
     options: CompressionOptions
     context_length: int
     current_tokens: int | None
     focus: str
-    summarisers: Sequence[Summariser] | None
+    summarisers: Sequence[SummaryModel] | None
     """None while models are left alone."""
 
 
-class Made(msgspec.Struct, frozen=True):
+class CompressionResult(msgspec.Struct, frozen=True):
     messages: Dicts
     outcome: str
     """`summary`, `extract`, or `pruned` when nothing took the place of messages."""
@@ -231,31 +245,31 @@ class Made(msgspec.Struct, frozen=True):
     """Seconds for which no model should be asked."""
 
 
-class Shortening:
+class Compression:
     """The conversation pruned, its head and tail kept, and notes in the place of the rest."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: CompressionTask) -> None:
         self._task = task
         self._rest = 0.0
 
-    def made_of(self, messages: Dicts) -> Made:
+    def made_of(self, messages: Dicts) -> CompressionResult:
         task, costs = self._task, [dict_tokens(message) for message in messages]
         sizes = task.sizes
-        fit = Fit(sum(costs), task.current_tokens, sizes.fits)
+        fit = FitCheck(sum(costs), task.current_tokens, sizes.fits)
         bounds = find_bounds(messages, costs, sizes, task.options)
-        single = without_duplicates(messages)
-        small = pruned(single, bounds.tail)
+        single = drop_duplicates(messages)
+        small = prune(single, bounds.tail)
         made, model = None, ""
         if bounds.head < bounds.tail:
-            layout = lay_out(small, single, bounds, sizes)
+            layout = make_layout(small, single, bounds, sizes)
             notes, model = self._notes(layout, lambda: fit(small))
             made = layout.built(notes) if notes else None
         outcome = "summary" if model else "extract"
         if made is None or _size(made) >= _size(small):
             made, model, outcome = small, "", "pruned"
-        return Made(repaired(fit.forced(made)), outcome, model, self._rest)
+        return CompressionResult(repair_calls(fit.forced(made)), outcome, model, self._rest)
 
-    def _notes(self, layout: Layout, fits: Callable[[], bool]) -> tuple[Notes | None, str]:
+    def _notes(self, layout: Layout, fits: Callable[[], bool]) -> tuple[SummaryNotes | None, str]:
         """The notes for what goes and who wrote them; None when nothing is to go: there is too
         little of it, or no model answers and the pruned conversation fits."""
         sizes, size = self._task.sizes, _size(layout.going)
@@ -265,20 +279,20 @@ class Shortening:
         tokens = min(sizes.summary_of(size), room)
         earlier, going = layout.earlier.notes, layout.said_and_done
         task = self._task
-        job = Job(going, earlier, tokens, task.focus, layout.request, task.context_length)
+        job = SummaryJob(going, earlier, tokens, task.focus, layout.request, task.context_length)
         written = self._ask(job)
-        if isinstance(written, Written):
+        if isinstance(written, SummaryResult):
             return written.notes, written.model or "unnamed"
         if not written.answered and fits():
             return None, ""
-        return extract(going, earlier, tokens), ""
+        return extract_notes(going, earlier, tokens), ""
 
-    def _ask(self, job: Job) -> Written | Failed:
+    def _ask(self, job: SummaryJob) -> SummaryResult | SummaryFailure:
         """A failure sends the models to rest; while they rest none is asked."""
         if self._task.summarisers is None:
-            return Failed(answered=False, lasting=False)
-        written = summarise(job, self._task.summarisers)
-        if isinstance(written, Failed):
+            return SummaryFailure(answered=False, lasting=False)
+        written = summarize(job, self._task.summarisers)
+        if isinstance(written, SummaryFailure):
             self._rest = written.rest
             log.warning("no model wrote a summary; none is asked for %d s", written.rest)
         return written

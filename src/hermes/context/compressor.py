@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 import msgspec
 
-from hermes.context.engine import ContextEngine, Dict, Dicts, Summariser
+from hermes.context.engine import ContextEngine, Dict, Dicts, SummaryModel
 
 # What the user may set, and the sizes that follow from it.
 
@@ -36,7 +35,7 @@ class CompressionOptions(msgspec.Struct, frozen=True):
     """Messages kept at the start: the system prompt and the first exchange. Not a setting."""
 
 
-class Sizes(msgspec.Struct, frozen=True):
+class CompressionSizes(msgspec.Struct, frozen=True):
     """Budgets in tokens."""
 
     threshold: int
@@ -61,11 +60,11 @@ class Sizes(msgspec.Struct, frozen=True):
         return min(max(int(tokens * SUMMARY_SHARE), LEAST_SUMMARY), self.summary)
 
 
-def sizes_for(context_length: int, options: CompressionOptions) -> Sizes:
+def compute_sizes(context_length: int, options: CompressionOptions) -> CompressionSizes:
     threshold = int(context_length * options.threshold)
     tail = int(threshold * min(max(options.target_ratio, 0.10), 0.80))
     summary = min(int(context_length * SUMMARY_OF_WINDOW), MOST_SUMMARY)
-    return Sizes(
+    return CompressionSizes(
         threshold=threshold,
         tail=tail,
         summary=summary,
@@ -92,7 +91,7 @@ class ContextCompressor(ContextEngine):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options, self._clock = options, clock
-        self._summarisers: Sequence[Summariser] = ()
+        self._summarisers: Sequence[SummaryModel] = ()
         self._resting_until = 0.0
         self._outcome = ""
         self._model = ""
@@ -100,7 +99,7 @@ class ContextCompressor(ContextEngine):
         self._measure()
 
     def _measure(self) -> None:
-        self._sizes = sizes_for(self.context_length, self._options)
+        self._sizes = compute_sizes(self.context_length, self._options)
         self.threshold_tokens = self._sizes.threshold
 
     @property
@@ -157,9 +156,11 @@ class ContextCompressor(ContextEngine):
     ) -> Dicts:
         """See `ContextEngine.compress`. `current_tokens` is the size of the whole request, if that
         is known better than by an estimate of the messages."""
-        work = import_module("hermes.context.compression")
+        # Loaded with the first compaction: most conversations never need it.
+        from hermes.context.compression import Compression, CompressionTask
+
         resting = bool(self.rest)
-        task = work.Task(
+        task = CompressionTask(
             self._sizes,
             self._options,
             self.context_length,
@@ -167,7 +168,7 @@ class ContextCompressor(ContextEngine):
             focus_topic,
             None if resting else self._summarisers,
         )
-        made = work.Shortening(task).made_of(messages)
+        made = Compression(task).made_of(messages)
         if made.rest and not resting:
             self._resting_until = self._clock() + made.rest
         if made.outcome != "pruned":

@@ -34,18 +34,18 @@ def _block_text(block: Any) -> str:
     return str(block.get("text") or "")
 
 
-def text_of(message: Dict) -> str:
+def message_text(message: Dict) -> str:
     return content_text(message.get("content"))
 
 
-def calls_of(message: Dict) -> list[ToolCall]:
+def tool_calls(message: Dict) -> list[ToolCall]:
     if message.get("role") != "assistant":
         return []
     calls = message.get("tool_calls") or ()
     return [call_from_dict(call, position) for position, call in enumerate(calls)]
 
 
-def arguments_of(call: ToolCall) -> Dict:
+def call_arguments(call: ToolCall) -> Dict:
     """Its arguments; empty when they are not an object."""
     try:
         value = msgspec.json.decode(call.arguments)
@@ -79,7 +79,7 @@ def answered_calls(messages: Dicts) -> dict[int, ToolCall]:
     open_calls: dict[str, ToolCall] = {}
     for index, message in enumerate(messages):
         if not is_result(message):
-            open_calls = {call.id: call for call in calls_of(message)}
+            open_calls = {call.id: call for call in tool_calls(message)}
         elif call := open_calls.get(str(message.get("tool_call_id") or "")):
             found[index] = call
     return found
@@ -91,7 +91,7 @@ def one_line(text: str, chars: int) -> str:
     return line if len(line) <= chars else line[: chars - 1] + "…"
 
 
-def cut_to(text: str, tokens: int) -> str:
+def cut_to_tokens(text: str, tokens: int) -> str:
     """Head and tail of `text` within about so many tokens."""
     size = text_tokens(text)
     if size <= tokens:
@@ -104,21 +104,21 @@ def cut_to(text: str, tokens: int) -> str:
 MARKS = ("[x] ", "[>] ", "[ ] ", "[-] ")
 
 
-class Found(NamedTuple):
+class TodoList(NamedTuple):
     text: str
     """The heading and its lines; "" when there is none."""
     place: int
     """Index of the message it stands in; -1 when there is none."""
 
 
-def newest_list(messages: Dicts) -> Found:
+def newest_todo_list(messages: Dicts) -> TodoList:
     calls = answered_calls(messages)
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
         call = calls.get(index)
-        if may_show_list(message, call.name if call else "") and (text := list_in(message)):
-            return Found(text, index)
-    return Found("", -1)
+        if may_show_list(message, call.name if call else "") and (text := todo_list_in(message)):
+            return TodoList(text, index)
+    return TodoList("", -1)
 
 
 def may_show_list(message: Dict, tool: str) -> bool:
@@ -127,9 +127,9 @@ def may_show_list(message: Dict, tool: str) -> bool:
     return message.get("role") == "user"
 
 
-def list_in(message: Dict) -> str:
+def todo_list_in(message: Dict) -> str:
     """Only the first place counts, and only at the start of a line, as for the tool."""
-    text = text_of(message)
+    text = message_text(message)
     start = text.find(TODO_LIST)
     if start < 0 or text[:start].rpartition("\n")[2]:
         return ""
@@ -158,9 +158,9 @@ _EXIT = re.compile(r"""\[exit code (-?\d+)|"exit_code": ?(-?\d+)""")
 _ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"((?:[^"\\]|\\.)*)')
 
 
-def subject(call: ToolCall) -> str:
+def call_subject(call: ToolCall) -> str:
     """What the call is about, in a few words."""
-    arguments = arguments_of(call)
+    arguments = call_arguments(call)
     for key in (*SUBJECTS, *arguments):
         value = arguments.get(key)
         if value and isinstance(value, str | list):
@@ -169,7 +169,7 @@ def subject(call: ToolCall) -> str:
     return ""
 
 
-def failure(text: str) -> str:
+def failure_text(text: str) -> str:
     """What went wrong according to a result; "" when nothing did."""
     if error := _ERROR.match(text):
         return f"error: {one_line(error[1], WORDS_CHARS)}"
@@ -177,10 +177,10 @@ def failure(text: str) -> str:
     return f"exit code {codes[-1]}" if codes and codes[-1] != "0" else ""
 
 
-def described(call: ToolCall | None, name: str, text: str) -> str:
+def describe_call(call: ToolCall | None, name: str, text: str) -> str:
     """One line of at most `LINE_CHARS` characters."""
-    about = subject(call) if call else ""
-    told = failure(text) or f"ok: {_words(name, text)}"
+    about = call_subject(call) if call else ""
+    told = failure_text(text) or f"ok: {_words(name, text)}"
     size = f"{many(text.count(chr(10)) + 1, 'line')}, {many(len(text), 'character')}"
     line = f"{one_line(name, 30)}{' ' + about if about else ''}: {told}"
     return one_line(f"{line} ({size})" if len(text) > WORDS_CHARS else line, LINE_CHARS)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from hermes.config.home import tilde
 from hermes.context.engine import ContextEngine
 from hermes.core.errors import ConfigError
-from hermes.plugins.manifest import PluginInfo, info_of, manifest, plugin_folders
+from hermes.plugins.manifest import PluginInfo, plugin_folders, plugin_info, read_manifest_data
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def list_engines(
 ) -> tuple[PluginInfo, ...]:
     """What can be named, in the order of precedence; no plugin is run."""
     return (
-        *(info_of(place) for place in _plugins(folders)),
+        *(plugin_info(place) for place in _plugins(folders)),
         *(PluginInfo(engine.name, where="plugin") for engine in registered),
         *(PluginInfo(name, DESCRIPTIONS.get(name, "")) for name in builtin),
     )
@@ -70,7 +70,7 @@ def _load(place: Path, context_length: int) -> ContextEngine:
     path = place / "__init__.py"
     if not path.is_file():
         raise ConfigError("is missing", where=tilde(path), hint="it must hold the engine")
-    manifest(place)
+    read_manifest_data(place)
     from hermes.plugins.loader import import_folder  # only for engines that are plugins
 
     module = _attempt(path, "cannot be imported", lambda: import_folder(place))

@@ -15,16 +15,16 @@ Dict = dict[str, Any]
 Dicts = list[Dict]
 
 
-class Answer(NamedTuple):
+class SummaryAnswer(NamedTuple):
     text: str
     model: str
     """The model that wrote it."""
 
 
-class Summariser(msgspec.Struct, frozen=True):
+class SummaryModel(msgspec.Struct, frozen=True):
     """A model for summaries. Calling it blocks, so only a worker thread may."""
 
-    ask: Callable[[Dicts, int], Answer]
+    ask: Callable[[Dicts, int], SummaryAnswer]
     """The answer to these messages in at most so many tokens; raises a `ProviderError`, or
     `Interrupted` when the turn is stopped."""
     context_length: int

@@ -6,9 +6,15 @@ from typing import Any
 
 import msgspec
 
-from hermes.context.conversation import PATH_KEYS, arguments_of, calls_of, cut_to, text_of
+from hermes.context.conversation import (
+    PATH_KEYS,
+    call_arguments,
+    cut_to_tokens,
+    message_text,
+    tool_calls,
+)
 from hermes.context.engine import Dict, Dicts
-from hermes.context.notes import CONSTRAINTS, FILES, Notes, Summary, is_summary, read_summary
+from hermes.context.notes import CONSTRAINTS, FILES, Summary, SummaryNotes, is_summary, read_summary
 from hermes.core.marks import NOT_THE_USER, STEERED
 from hermes.core.messages import ToolCall
 from hermes.core.tokens import text_tokens
@@ -19,14 +25,14 @@ SMALL_TALK = 40
 """Characters up to which a message most likely asks for nothing: "ok, go on"."""
 
 
-def words_of(message: Dict) -> str:
+def user_text(message: Dict) -> str:
     """What the user said with this message; "" when it was nobody."""
     if message.get("role") != "user":
         return ""
     if is_summary(message):
         request = read_summary(message).request
-        return "" if request is None else words_of({"role": "user", "content": request})
-    text = text_of(message).strip()
+        return "" if request is None else user_text({"role": "user", "content": request})
+    text = message_text(message).strip()
     if STEERED in text:
         return text.partition(STEERED)[2].strip()
     return "" if text.startswith(NOT_THE_USER) else text
@@ -35,7 +41,7 @@ def words_of(message: Dict) -> str:
 def latest_request(messages: Dicts) -> int:
     """The index of the last message with which the user said something; -1 when there is none."""
     for index in range(len(messages) - 1, -1, -1):
-        if words_of(messages[index]):
+        if user_text(messages[index]):
             return index
     return -1
 
@@ -56,11 +62,11 @@ _WEAK = re.compile(
 _SENTENCE = re.compile(r"[^\s].*?(?:[.!?。！？](?=\s|$|[^\x00-\x7f])|\n|$)")
 MOST_CHARS = 300
 """Of one sentence."""
-USER_WORDS_MOST_OF_ONE = 12
+MAX_RULES_PER_MESSAGE = 12
 """Sentences of one message: a long paste is not a list of rules."""
 
 
-def rules_in(text: str) -> list[str]:
+def find_rules(text: str) -> list[str]:
     """Sentences in which somebody lays down how things are to be done, the clearest kept when
     there are many; in their order."""
     sentences = [found[0].strip() for found in _SENTENCE.finditer(text)]
@@ -69,7 +75,7 @@ def rules_in(text: str) -> list[str]:
         for index, sentence in enumerate(sentences)
         if len(sentence) >= 8 and (_STRONG.search(sentence) or _WEAK.search(sentence))
     ]
-    chosen = sorted(index for _, index in sorted(ranked)[:USER_WORDS_MOST_OF_ONE])
+    chosen = sorted(index for _, index in sorted(ranked)[:MAX_RULES_PER_MESSAGE])
     return [_cut(sentences[index]) for index in chosen]
 
 
@@ -87,7 +93,7 @@ WRITTEN, NAMED, MENTIONED = 3, 2, 1
 """How much a path counts that was changed, given as an argument, or seen in a text."""
 LONGEST = 400
 MOST_IN_TEXT = 40
-FILES_MOST_CHARS = 20_000
+MAX_SEARCHED_CHARS = 20_000
 """Of a text that are looked through."""
 
 _ENDING = re.compile(
@@ -110,7 +116,7 @@ _MARKED = re.compile(r"`([^`\n]+)`")
 _NOT_FILES = frozenset({"/dev/null", "dev/null", "/usr/bin/env", "."})
 
 
-def files_of(messages: Dicts, earlier: Iterable[str] = ()) -> list[str]:
+def touched_files(messages: Dicts, earlier: Iterable[str] = ()) -> list[str]:
     """Paths by how recently and how much they were used, the most telling first.
 
     `earlier` are those of an earlier summary, in their order.
@@ -126,15 +132,15 @@ def files_of(messages: Dicts, earlier: Iterable[str] = ()) -> list[str]:
 
 
 def _touched(message: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    for call in calls_of(message):
+    for call in tool_calls(message):
         yield from _touched_by(call)
-    for path in paths_in(words_of(message)):
+    for path in find_paths(user_text(message)):
         yield path, MENTIONED
 
 
 def _touched_by(call: ToolCall) -> Iterator[tuple[str, int]]:
     named = WRITTEN if call.name in WRITERS else NAMED
-    for key, value in arguments_of(call).items():
+    for key, value in call_arguments(call).items():
         texts = value if isinstance(value, list) else [value]
         for text in texts:
             if not isinstance(text, str) or key in BULK_KEYS:
@@ -145,7 +151,7 @@ def _touched_by(call: ToolCall) -> Iterator[tuple[str, int]]:
             elif key == "patch":
                 yield from ((path.strip(), WRITTEN) for path in _IN_PATCH.findall(text))
             else:
-                yield from ((path, MENTIONED) for path in paths_in(text))
+                yield from ((path, MENTIONED) for path in find_paths(text))
 
 
 def is_path(text: str) -> bool:
@@ -153,10 +159,10 @@ def is_path(text: str) -> bool:
     return one_line and text not in _NOT_FILES and not _ADDRESS.match(text)
 
 
-def paths_in(text: str) -> list[str]:
+def find_paths(text: str) -> list[str]:
     """What looks like a path in a command, a script or a sentence."""
     found: dict[str, None] = {}
-    for match in _PATH.finditer(_ADDRESS.sub(" ", text[:FILES_MOST_CHARS])):
+    for match in _PATH.finditer(_ADDRESS.sub(" ", text[:MAX_SEARCHED_CHARS])):
         path = match[0]
         if _looks_like_path(path):
             found[path] = None
@@ -173,13 +179,13 @@ def _looks_like_path(path: str) -> bool:
     return path.count("/") >= 2 and any(map(str.isalpha, path))
 
 
-def marked_in(section: str, *, all_of_them: bool = False) -> list[str]:
+def marked_paths(section: str, *, all_of_them: bool = False) -> list[str]:
     """The files a section of notes marks as touched; or every path it has."""
     marked = [path for path in _MARKED.findall(section) if is_path(path)]
-    return [*marked, *paths_in(section.replace("`", " "))] if all_of_them else marked
+    return [*marked, *find_paths(section.replace("`", " "))] if all_of_them else marked
 
 
-def with_marks(section: str, files: Iterable[str]) -> str:
+def mark_paths(section: str, files: Iterable[str]) -> str:
     """The section with `files` marked where it names them, and listed where it does not."""
     text = section.replace("`", "")
     missing = []
@@ -205,7 +211,7 @@ _QUOTED = re.compile("“([^“”]+)”")
 _QUOTES = re.compile("[“”]")
 
 
-class Facts(msgspec.Struct, frozen=True):
+class ConversationFacts(msgspec.Struct, frozen=True):
     users: tuple[str, ...]
     """Messages of the user, oldest first; a very long one with a gap."""
     rules: tuple[str, ...]
@@ -219,24 +225,26 @@ class Facts(msgspec.Struct, frozen=True):
         return users + lines
 
 
-def facts_of(messages: Dicts, earlier: Summary, room: int, pending: str = "") -> Facts:
+def extract_facts(
+    messages: Dicts, earlier: Summary, room: int, pending: str = ""
+) -> ConversationFacts:
     """`messages` are those that go, `pending` what the user waits for if that is kept elsewhere
     and still to be repeated; `room` is in tokens."""
-    before = marked_in(earlier.notes[FILES], all_of_them=earlier.foreign)
-    files = _within(files_of(messages, before), room * FILES_SHARE)
+    before = marked_paths(earlier.notes[FILES], all_of_them=earlier.foreign)
+    files = _within(touched_files(messages, before), room * FILES_SHARE)
     # Earlier notes may have what is pending in a shorter form.
     before_it = [text for text in earlier.users if text[:SAME] != pending[:SAME]]
-    said = [*before_it, *map(words_of, messages), pending]
+    said = [*before_it, *map(user_text, messages), pending]
     said = [text for text in dict.fromkeys(said) if text]
     left = room - sum(text_tokens(f"- `{path}`\n") for path in files)
     users, whole = _newest(said, pending, int(left * (1 - RULES_SHARE)))
     rules = _rules_before(earlier)
     rules += [
-        _QUOTES.sub('"', rule) for text in said if text not in whole for rule in rules_in(text)
+        _QUOTES.sub('"', rule) for text in said if text not in whole for rule in find_rules(text)
     ]
     left -= sum(text_tokens(text) + AROUND for text in users)
     newest_first = _within(dict.fromkeys(reversed(rules)), left)
-    return Facts(tuple(users), tuple(reversed(newest_first)), tuple(files[:MOST_FILES]))
+    return ConversationFacts(tuple(users), tuple(reversed(newest_first)), tuple(files[:MOST_FILES]))
 
 
 def _newest(said: Sequence[str], pending: str, room: int) -> tuple[list[str], set[str]]:
@@ -244,10 +252,10 @@ def _newest(said: Sequence[str], pending: str, room: int) -> tuple[list[str], se
     kept: list[str] = []
     whole: set[str] = set()
     for text in reversed(said):
-        if text != pending and len(text) < SMALL_TALK and not rules_in(text):
+        if text != pending and len(text) < SMALL_TALK and not find_rules(text):
             whole.add(text)  # nothing in it to keep
             continue
-        shown = cut_to(text, min(MOST_OF_ONE, max(60, room - AROUND)))
+        shown = cut_to_tokens(text, min(MOST_OF_ONE, max(60, room - AROUND)))
         room -= text_tokens(shown) + AROUND
         if room < 0 and kept:
             break
@@ -266,7 +274,7 @@ def _within(lines: Iterable[str], room: float) -> list[str]:
     return kept
 
 
-def with_facts(notes: Notes, facts: Facts) -> Notes:
+def add_facts(notes: SummaryNotes, facts: ConversationFacts) -> SummaryNotes:
     """What a section does not say already is added to it. Rules are quoted and files marked, so
     that they are known again next time."""
     text = _QUOTES.sub("", notes[CONSTRAINTS])
@@ -278,7 +286,7 @@ def with_facts(notes: Notes, facts: Facts) -> Notes:
         else:
             missing.append(f"- {quoted}")
     notes = notes.with_section(CONSTRAINTS, text).with_lines(CONSTRAINTS, missing)
-    return notes.with_section(FILES, with_marks(notes[FILES], facts.files))
+    return notes.with_section(FILES, mark_paths(notes[FILES], facts.files))
 
 
 def _rules_before(earlier: Summary) -> list[str]:

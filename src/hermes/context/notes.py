@@ -6,7 +6,13 @@ from typing import Any
 
 import msgspec
 
-from hermes.context.conversation import IMAGE, content_text, cut_to, list_in, text_of
+from hermes.context.conversation import (
+    IMAGE,
+    content_text,
+    cut_to_tokens,
+    message_text,
+    todo_list_in,
+)
 from hermes.context.engine import Dict
 from hermes.core.marks import COMPACTED, TODO_LIST
 from hermes.core.tokens import text_tokens
@@ -49,7 +55,7 @@ _HEADING = re.compile(
 _STATE = re.compile(r"\s{0,3}(?:#{1,6}\s*|\*\*)(Done|In Progress|Blocked)\W*", re.I)
 
 
-class Notes(msgspec.Struct, frozen=True):
+class SummaryNotes(msgspec.Struct, frozen=True):
     sections: Mapping[str, str] = {}
     """Text by name; those without text are left out."""
 
@@ -60,17 +66,17 @@ class Notes(msgspec.Struct, frozen=True):
     def __getitem__(self, name: str) -> str:
         return self.sections.get(name, "")
 
-    def with_section(self, name: str, text: str) -> "Notes":
-        return Notes({**self.sections, name: text.strip()})
+    def with_section(self, name: str, text: str) -> "SummaryNotes":
+        return SummaryNotes({**self.sections, name: text.strip()})
 
-    def with_lines(self, name: str, lines: Iterable[str]) -> "Notes":
+    def with_lines(self, name: str, lines: Iterable[str]) -> "SummaryNotes":
         """With these lines at the end of a section, except those it has already."""
         text = self[name]
         there = set(text.splitlines())
         new = [line for line in dict.fromkeys(lines) if line and line not in there]
         return self.with_section(name, "\n".join([text, *new])) if new else self
 
-    def fitted(self, tokens: int) -> "Notes":
+    def fitted(self, tokens: int) -> "SummaryNotes":
         """Within so many tokens: the longest sections are cut, at the ends of lines."""
         sizes = {
             name: text_tokens(f"## {name}\n{text}\n\n") for name, text in self.sections.items()
@@ -84,10 +90,10 @@ class Notes(msgspec.Struct, frozen=True):
             else text
             for name, text in self.sections.items()
         }
-        return Notes({name: text for name, text in cut.items() if text})
+        return SummaryNotes({name: text for name, text in cut.items() if text})
 
 
-def parse_notes(text: str) -> Notes:
+def parse_notes(text: str) -> SummaryNotes:
     """The sections of a text; what stands before the first is left out."""
     found: dict[str, list[str]] = {}
     lines: list[str] | None = None
@@ -102,7 +108,7 @@ def parse_notes(text: str) -> Notes:
         elif lines is not None:
             lines.append(line.rstrip())
     texts = {name: "\n".join(body).strip() for name, body in found.items()}
-    return Notes({name: body for name, body in texts.items() if body})
+    return SummaryNotes({name: body for name, body in texts.items() if body})
 
 
 def _heading(line: str) -> tuple[str, str] | None:
@@ -135,7 +141,7 @@ def _cut(text: str, tokens: int, newest_last: bool) -> str:
             break
         kept.append(line)
     if not kept:
-        return cut_to(text, tokens + text_tokens(lines[0])) if lines and tokens > 20 else ""
+        return cut_to_tokens(text, tokens + text_tokens(lines[0])) if lines and tokens > 20 else ""
     return "\n".join(["…", *reversed(kept)] if newest_last else [*kept, "…"])
 
 
@@ -162,7 +168,7 @@ _END_LINE = re.compile(rf"^{re.escape(END)}(?:\n|$)", re.M)
 
 
 class Summary(msgspec.Struct, frozen=True):
-    notes: Notes = Notes()
+    notes: SummaryNotes = SummaryNotes()
     users: tuple[str, ...] = ()
     """What the user said, oldest first."""
     todo: str = ""
@@ -174,7 +180,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def is_summary(message: Dict) -> bool:
-    return message.get("role") in ("user", "assistant") and text_of(message).startswith(
+    return message.get("role") in ("user", "assistant") and message_text(message).startswith(
         _FOREIGN_PREFIX
     )
 
@@ -183,10 +189,10 @@ def write_summary(summary: Summary) -> Dict:
     notes = summary.notes.text().replace(TODO_LIST, TODO_LIST.replace(":", " –"))
     users = [f"<user>\n{text}\n</user>" for text in summary.users]
     parts = [INTRO, summary.todo, notes, "\n".join([USERS, *users]) if users else ""]
-    return joined("\n\n".join(filter(None, parts)), summary.request)
+    return join_request("\n\n".join(filter(None, parts)), summary.request)
 
 
-def joined(text: str, request: Any) -> Dict:
+def join_request(text: str, request: Any) -> Dict:
     """A message with `text` and, below it, the content of a message of the user, if any."""
     if request is None:
         return {"role": "user", "content": text}
@@ -197,7 +203,7 @@ def joined(text: str, request: Any) -> Dict:
     return {"role": "user", "content": text + content_text(request)}
 
 
-def parted(message: Dict) -> tuple[str, Any]:
+def split_request(message: Dict) -> tuple[str, Any]:
     """The text of a summary, and what is joined to it or None."""
     content = message.get("content")
     blocks: list[Any] = content if isinstance(content, list) and content else [content]
@@ -212,32 +218,32 @@ def parted(message: Dict) -> tuple[str, Any]:
 
 
 def read_summary(message: Dict) -> Summary:
-    text, request = parted(message)
+    text, request = split_request(message)
     notes, _, said_by_user = text.partition(f"\n{USERS}\n")
     return Summary(
         notes=_read_notes(notes),
         users=tuple(_USER.findall(said_by_user)),
-        todo=list_in({"role": "user", "content": text}),
+        todo=todo_list_in({"role": "user", "content": text}),
         request=request,
         foreign=not text.startswith(INTRO),
     )
 
 
-def _read_notes(text: str) -> Notes:
+def _read_notes(text: str) -> SummaryNotes:
     for place in PLACES:
         text = text.replace(place, "")
     notes = parse_notes(text)
     if notes.sections:
         return notes
     rest = text.removeprefix(INTRO).partition("]")[2] if not text.startswith(INTRO) else ""
-    return Notes({CRITICAL: rest.strip()}) if rest.strip() else notes
+    return SummaryNotes({CRITICAL: rest.strip()}) if rest.strip() else notes
 
 
-def merged(summaries: Sequence[Summary]) -> Summary:
+def merge_summaries(summaries: Sequence[Summary]) -> Summary:
     """Several summaries as one. More than one is only in conversations of other programs."""
     if len(summaries) == 1:
         return summaries[0]
-    notes, todo = Notes(), ""
+    notes, todo = SummaryNotes(), ""
     for summary in summaries:
         for name, text in summary.notes.sections.items():
             notes = notes.with_section(ACTIVE, text) if name == ACTIVE else _add(notes, name, text)
@@ -246,5 +252,5 @@ def merged(summaries: Sequence[Summary]) -> Summary:
     return Summary(notes, users, todo, foreign=any(summary.foreign for summary in summaries))
 
 
-def _add(notes: Notes, name: str, text: str) -> Notes:
+def _add(notes: SummaryNotes, name: str, text: str) -> SummaryNotes:
     return notes.with_lines(name, text.splitlines())

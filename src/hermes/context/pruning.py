@@ -10,13 +10,13 @@ import msgspec
 from hermes.context.conversation import (
     PATH_KEYS,
     answered_calls,
-    calls_of,
-    described,
+    describe_call,
     estimate_messages_tokens_rough,
     group_end,
     is_result,
-    newest_list,
-    text_of,
+    message_text,
+    newest_todo_list,
+    tool_calls,
 )
 from hermes.context.engine import Dict, Dicts
 from hermes.core.messages import ToolCall
@@ -35,13 +35,13 @@ _FILE_LINE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete|Move)\b.*|(?:---|\+\+\
 """Lines of a patch that name a file."""
 
 
-def without_duplicates(messages: Dicts) -> Dicts:
+def drop_duplicates(messages: Dicts) -> Dicts:
     """Of equal long results only the newest is kept; the others say so."""
     calls, seen = answered_calls(messages), set[bytes]()
     kept: Dicts = []
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
-        text = text_of(message) if is_result(message) else ""
+        text = message_text(message) if is_result(message) else ""
         if len(text) > RESULT_CHARS:
             key = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
             if key in seen:
@@ -51,25 +51,25 @@ def without_duplicates(messages: Dicts) -> Dicts:
     return kept[::-1]
 
 
-def pruned(messages: Dicts, tail: int) -> Dicts:
+def prune(messages: Dicts, tail: int) -> Dicts:
     """`messages` with everything before `tail` made smaller. What stays is the same object."""
-    calls, todo = answered_calls(messages), newest_list(messages).place
+    calls, todo = answered_calls(messages), newest_todo_list(messages).place
     small: Dicts = []
     for index, message in enumerate(messages[:tail]):
-        if is_result(message) and index != todo and len(text_of(message)) > RESULT_CHARS:
+        if is_result(message) and index != todo and len(message_text(message)) > RESULT_CHARS:
             small.append(_with_line(message, calls.get(index), "[{}]"))
         else:
-            small.append(with_short_arguments(message))
+            small.append(shorten_arguments(message))
     return [*small, *messages[tail:]]
 
 
 def _with_line(message: Dict, call: ToolCall | None, form: str) -> Dict:
     name = str(message.get("name") or (call.name if call else "") or "tool")
-    line = form.format(described(call, name, text_of(message)))
+    line = form.format(describe_call(call, name, message_text(message)))
     return {**message, "content": line}
 
 
-def with_short_arguments(message: Dict) -> Dict:
+def shorten_arguments(message: Dict) -> Dict:
     calls = message.get("tool_calls")
     if not calls:
         return message
@@ -84,13 +84,13 @@ def _with_short_call(call: Dict) -> Dict:
     arguments = function.get("arguments")
     if not isinstance(arguments, str) or len(arguments) <= ARGUMENT_CHARS:
         return call
-    short = short_arguments(arguments)
+    short = shorten_json(arguments)
     if len(short) >= len(arguments):
         return call
     return {**call, "function": {**function, "arguments": short}}
 
 
-def short_arguments(arguments: str) -> str:
+def shorten_json(arguments: str) -> str:
     """Valid JSON with the same keys. Paths stay whole; other long texts are cut."""
     try:
         value = msgspec.json.decode(arguments)
@@ -118,11 +118,11 @@ def _short_text(text: str) -> str:
     return "\n".join([head, *files[:MOST_ITEMS]]) + MARK
 
 
-def with_results_cut(messages: Dicts, chars: int) -> Dicts:
+def cut_results(messages: Dicts, chars: int) -> Dicts:
     """Every result within so many characters: for a conversation that fits no other way."""
     return [
-        {**message, "content": cut_middle(text_of(message), chars)}
-        if is_result(message) and len(text_of(message)) > 2 * chars
+        {**message, "content": cut_middle(message_text(message), chars)}
+        if is_result(message) and len(message_text(message)) > 2 * chars
         else message
         for message in messages
     ]
@@ -134,7 +134,7 @@ LAST_RESORT = (8_000, 3_000, 1_000, 400)
 """Characters to which results are cut, in turn, while the whole does not fit."""
 
 
-class Fit:
+class FitCheck:
     """Judges what became of a conversation of which the size is known."""
 
     def __init__(self, estimate: int, current_tokens: int | None, limit: int) -> None:
@@ -153,8 +153,8 @@ class Fit:
         for chars in LAST_RESORT:
             if self(messages):
                 return messages
-            messages = with_results_cut(messages, chars)
-        return messages if self(messages) else [with_short_arguments(each) for each in messages]
+            messages = cut_results(messages, chars)
+        return messages if self(messages) else [shorten_arguments(each) for each in messages]
 
 
 # Putting the conversation together again.
@@ -162,7 +162,7 @@ class Fit:
 STUB = "[the result was removed with earlier messages]"
 
 
-def repaired(messages: Dicts) -> Dicts:
+def repair_calls(messages: Dicts) -> Dicts:
     """Every call with exactly one result right after it, in the order of the calls, and no result
     without a call. Calls at the very end that nobody answered yet are left open."""
     whole: Dicts = []
@@ -173,7 +173,7 @@ def repaired(messages: Dicts) -> Dicts:
         if is_result(message):
             continue  # an orphan: those that belong to a call are taken with it
         whole.append(message)
-        if calls := calls_of(message):
+        if calls := tool_calls(message):
             end = group_end(messages, index)
             if end == index == len(messages):
                 break

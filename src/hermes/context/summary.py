@@ -9,17 +9,17 @@ import msgspec
 
 from hermes.context.conversation import (
     answered_calls,
-    calls_of,
-    cut_to,
-    described,
-    failure,
+    call_subject,
+    cut_to_tokens,
+    describe_call,
+    failure_text,
     is_result,
+    message_text,
     one_line,
-    subject,
-    text_of,
+    tool_calls,
 )
-from hermes.context.engine import Dict, Dicts, Summariser
-from hermes.context.facts import words_of
+from hermes.context.engine import Dict, Dicts, SummaryModel
+from hermes.context.facts import user_text
 from hermes.context.notes import (
     ACTIONS,
     ACTIVE,
@@ -27,10 +27,10 @@ from hermes.context.notes import (
     DECISIONS,
     GOAL,
     SECTIONS,
-    Notes,
+    SummaryNotes,
     parse_notes,
 )
-from hermes.context.pruning import short_arguments
+from hermes.context.pruning import shorten_json
 from hermes.core.errors import (
     ConfigError,
     ContextOverflow,
@@ -73,9 +73,9 @@ WORDS_PER_TOKEN = 0.5
 _TAG = re.compile(r"<(/?\s*(?:transcript|notes|request)\b)", re.I)
 
 
-class Question(msgspec.Struct, frozen=True):
+class SummaryQuestion(msgspec.Struct, frozen=True):
     transcript: str
-    notes: Notes
+    notes: SummaryNotes
     """The notes so far."""
     tokens: int
     """The most the new ones may have."""
@@ -85,7 +85,7 @@ class Question(msgspec.Struct, frozen=True):
 
     def messages(self, why: str = "") -> Dicts:
         """`why` says what was wrong with the last reply, if there was one."""
-        notes, request = self.notes.text(), cut_to(self.request, REQUEST_TOKENS)
+        notes, request = self.notes.text(), cut_to_tokens(self.request, REQUEST_TOKENS)
         words = max(50, int(self.tokens * WORDS_PER_TOKEN))
         asks = [
             UPDATE if notes else "",
@@ -94,9 +94,9 @@ class Question(msgspec.Struct, frozen=True):
             f"Use at most {words} words. Write the notes now.",
         ]
         parts = [
-            f"<notes>\n{without_tags(notes)}\n</notes>" if notes else "",
-            f"<transcript>\n{without_tags(self.transcript)}\n</transcript>",
-            REQUEST.format(text=without_tags(request)) if request else "",
+            f"<notes>\n{escape_tags(notes)}\n</notes>" if notes else "",
+            f"<transcript>\n{escape_tags(self.transcript)}\n</transcript>",
+            REQUEST.format(text=escape_tags(request)) if request else "",
             " ".join(filter(None, asks)),
         ]
         return [
@@ -105,7 +105,7 @@ class Question(msgspec.Struct, frozen=True):
         ]
 
 
-def without_tags(text: str) -> str:
+def escape_tags(text: str) -> str:
     """Quoted text cannot end the quotation."""
     return _TAG.sub(r"< \1", text)
 
@@ -131,33 +131,33 @@ _HINTS = {f"({what})" for what in SECTIONS.values()}
 _EMPTY = re.compile(r"[-*\s]*\(?(?:none|n/a|nothing|empty)?\)?[.\s]*", re.I)
 
 
-class Unusable(Exception):
+class UnusableReply(Exception):
     """The reply cannot serve; the text says why."""
 
 
-def checked(reply: str, tokens: int) -> Notes:
+def parse_reply(reply: str, tokens: int) -> SummaryNotes:
     """The notes in a reply that may have so many tokens. Raises `Unusable`."""
-    notes = parse_notes(cleaned(reply))
+    notes = parse_notes(clean_reply(reply))
     told = {name: _told(body) for name, body in notes.sections.items()}
     if len(told) < LEAST_SECTIONS:
-        raise Unusable("the sections are missing")
+        raise UnusableReply("the sections are missing")
     least = max(LEAST_CHARS, min(MOST_LEAST_CHARS, tokens // 2))
     if sum(map(len, told.values())) < least:
-        raise Unusable("it says too little")
-    return Notes({name: body for name, body in told.items() if body}).fitted(tokens)
+        raise UnusableReply("it says too little")
+    return SummaryNotes({name: body for name, body in told.items() if body}).fitted(tokens)
 
 
-def cleaned(reply: str) -> str:
+def clean_reply(reply: str) -> str:
     """A reply without thoughts and fences. Raises `Unusable` for what is no notes on anything."""
     text = _THOUGHT.sub("", reply).strip()
     if fenced := _FENCE.match(text):
         text = fenced[1].strip()
     if not text:
-        raise Unusable("it was empty")
+        raise UnusableReply("it was empty")
     if _REFUSAL.match(text):
-        raise Unusable("it was a refusal")
+        raise UnusableReply("it was a refusal")
     if _repetitive(text):
-        raise Unusable("it repeats itself")
+        raise UnusableReply("it repeats itself")
     return text
 
 
@@ -181,14 +181,14 @@ def _repetitive(text: str) -> bool:
 
 UNWRITTEN = "- No model wrote these notes: they list what happened, without what was learnt."
 MOST_ERRORS = 10
-EXTRACT_REQUEST_TOKENS, LAST_WORDS_TOKENS = 150, 300
+QUOTE_TOKENS, LAST_WORDS_TOKENS = 150, 300
 SAID_CHARS = 200
 
 
-def extract(messages: Dicts, earlier: Notes, tokens: int) -> Notes:
+def extract_notes(messages: Dicts, earlier: SummaryNotes, tokens: int) -> SummaryNotes:
     """The earlier notes, gone on with: the request, the calls made, what failed, and the last
     words of the assistant, in at most so many tokens."""
-    said = list(filter(None, map(words_of, messages)))
+    said = list(filter(None, map(user_text, messages)))
     notes = earlier
     if said:
         notes = notes.with_section(ACTIVE, _quoted(said[-1]))
@@ -200,17 +200,17 @@ def extract(messages: Dicts, earlier: Notes, tokens: int) -> Notes:
 
 
 def _quoted(text: str) -> str:
-    return f"“{' '.join(cut_to(text, EXTRACT_REQUEST_TOKENS).split())}”"
+    return f"“{' '.join(cut_to_tokens(text, QUOTE_TOKENS).split())}”"
 
 
 def _actions(messages: Dicts) -> Iterator[str]:
     calls = answered_calls(messages)
     for index, message in enumerate(messages):
-        text = text_of(message).strip()
+        text = message_text(message).strip()
         if is_result(message):
             call = calls.get(index)
             name = str(message.get("name") or (call.name if call else "") or "tool")
-            yield described(call, name, text)
+            yield describe_call(call, name, text)
         elif message.get("role") == "assistant" and text:
             yield f"said: {one_line(text, SAID_CHARS)}"
 
@@ -230,10 +230,10 @@ def _errors(messages: Dicts) -> list[str]:
     calls = answered_calls(messages)
     found: dict[str, None] = {}
     for index, message in enumerate(messages):
-        problem = failure(text_of(message)) if is_result(message) else ""
+        problem = failure_text(message_text(message)) if is_result(message) else ""
         call = calls.get(index)
         if problem and call:
-            line = f"- {call.name} {subject(call)}: {problem}"
+            line = f"- {call.name} {call_subject(call)}: {problem}"
             found.pop(line, None)
             found[line] = None
     return list(found)[-MOST_ERRORS:]
@@ -241,9 +241,9 @@ def _errors(messages: Dicts) -> list[str]:
 
 def _last_words(messages: Dicts) -> list[str]:
     for message in reversed(messages):
-        text = text_of(message).strip()
+        text = message_text(message).strip()
         if message.get("role") == "assistant" and text:
-            words = " ".join(cut_to(text, LAST_WORDS_TOKENS).split())
+            words = " ".join(cut_to_tokens(text, LAST_WORDS_TOKENS).split())
             return [f"- Last words of the assistant: {words}"]
     return []
 
@@ -254,17 +254,17 @@ _VALUE = re.compile(r"(?<![\w.])[\w#-]*\d[\w.:%/-]*\w|\d")
 """A number, a version, an address, a hash: what cannot be said in other words."""
 
 
-def with_findings(notes: Notes, earlier: Notes, tokens: int) -> Notes:
+def restore_findings(notes: SummaryNotes, earlier: SummaryNotes, tokens: int) -> SummaryNotes:
     """`notes` with the earlier findings and decisions of which a value is missing, the newest of
     them in at most so many tokens. Whether they still matter nobody here can tell."""
     lines = [*earlier[DECISIONS].splitlines(), *earlier[CRITICAL].splitlines()]
-    found = forgotten(lines, notes.text(), tokens)
+    found = missing_lines(lines, notes.text(), tokens)
     # Older than what the model wrote itself, so in front of it.
     text = "\n".join([*found, notes[CRITICAL]])
     return notes.with_section(CRITICAL, text) if found else notes
 
 
-def forgotten(lines: Sequence[str], text: str, tokens: int) -> list[str]:
+def missing_lines(lines: Sequence[str], text: str, tokens: int) -> list[str]:
     """The last of `lines`, in at most so many tokens, of which `text` lacks a value."""
     found: list[str] = []
     for line in reversed(lines):
@@ -291,14 +291,14 @@ SAID = 4
 CALL_CHARS = 600
 
 
-class Part(msgspec.Struct, frozen=True):
+class TranscriptPart(msgspec.Struct, frozen=True):
     messages: Dicts
     text: str
 
 
-def parts_of(messages: Dicts, room: int, summary_tokens: int) -> list[Part]:
+def split_transcript(messages: Dicts, room: int, summary_tokens: int) -> list[TranscriptPart]:
     """Parts of at most `room` tokens, in as few as can be, for a summary of so many."""
-    parts: list[Part] = []
+    parts: list[TranscriptPart] = []
     worth = max(WORTH * summary_tokens, WORTH_ANYWAY)
     for chars in RESULT_CHARS:
         parts = _packed(messages, room, chars)
@@ -307,33 +307,33 @@ def parts_of(messages: Dicts, room: int, summary_tokens: int) -> list[Part]:
     return parts
 
 
-def _packed(messages: Dicts, room: int, chars: int) -> list[Part]:
-    parts: list[Part] = []
+def _packed(messages: Dicts, room: int, chars: int) -> list[TranscriptPart]:
+    parts: list[TranscriptPart] = []
     taken: Dicts = []
     texts: list[str] = []
     size = 0
     for message in messages:
-        text = cut_to(rendered(message, chars), room)
+        text = cut_to_tokens(render_message(message, chars), room)
         tokens = text_tokens(text) + 1
         if taken and size + tokens > room:
-            parts.append(Part(taken, "\n".join(texts)))
+            parts.append(TranscriptPart(taken, "\n".join(texts)))
             taken, texts, size = [], [], 0
         taken.append(message)
         texts.append(text)
         size += tokens
-    return [*parts, Part(taken, "\n".join(texts))] if taken else parts
+    return [*parts, TranscriptPart(taken, "\n".join(texts))] if taken else parts
 
 
-def rendered(message: Dict, chars: int) -> str:
+def render_message(message: Dict, chars: int) -> str:
     """Without what the model thought; images are marks."""
-    text, role = text_of(message), message.get("role")
+    text, role = message_text(message), message.get("role")
     if is_result(message):
         lines = [f"[result of {message.get('name') or 'a tool'}]", cut_middle(text, chars)]
     else:
         lines = [f"[{role}]", cut_middle(text, SAID * chars)]
     lines += [
-        f"[call] {call.name} {cut_middle(short_arguments(call.arguments), CALL_CHARS)}"
-        for call in calls_of(message)
+        f"[call] {call.name} {cut_middle(shorten_json(call.arguments), CALL_CHARS)}"
+        for call in tool_calls(message)
     ]
     return "\n".join(filter(None, lines))
 
@@ -356,9 +356,9 @@ LASTING = (CredentialMissing, CredentialRefused, QuotaSpent, ConfigError)
 """Failures that a minute does not mend."""
 
 
-class Job(msgspec.Struct, frozen=True):
+class SummaryJob(msgspec.Struct, frozen=True):
     messages: Dicts
-    earlier: Notes
+    earlier: SummaryNotes
     tokens: int
     """The most the notes may have."""
     focus: str
@@ -368,12 +368,12 @@ class Job(msgspec.Struct, frozen=True):
     """For a model that does not say how much it takes."""
 
 
-class Written(msgspec.Struct, frozen=True):
-    notes: Notes
+class SummaryResult(msgspec.Struct, frozen=True):
+    notes: SummaryNotes
     model: str
 
 
-class Failed(msgspec.Struct, frozen=True):
+class SummaryFailure(msgspec.Struct, frozen=True):
     answered: bool
     """A model answered, but nothing usable came."""
     lasting: bool
@@ -385,22 +385,24 @@ class Failed(msgspec.Struct, frozen=True):
         return 600.0 if self.lasting else 60.0
 
 
-def summarise(job: Job, summarisers: Sequence[Summariser]) -> Written | Failed:
+def summarize(
+    job: SummaryJob, summarisers: Sequence[SummaryModel]
+) -> SummaryResult | SummaryFailure:
     """`Interrupted` goes through."""
     answered, lasting = False, True
     for summariser in summarisers:
         try:
             return _by(summariser, job)
-        except Unusable as error:
+        except UnusableReply as error:
             answered, lasting = True, False
             log.warning("a summary was not usable: %s", error)
         except (ProviderError, ConfigError) as error:
             lasting = lasting and isinstance(error, LASTING)
             log.warning("a summary failed: %s", error)
-    return Failed(answered, lasting)
+    return SummaryFailure(answered, lasting)
 
 
-def _by(summariser: Summariser, job: Job) -> Written:
+def _by(summariser: SummaryModel, job: SummaryJob) -> SummaryResult:
     window = summariser.context_length or job.window
     for _ in range(SMALLER_WINDOWS - 1):
         try:
@@ -411,7 +413,7 @@ def _by(summariser: Summariser, job: Job) -> Written:
     return _in_window(summariser, job, window)
 
 
-def _in_window(summariser: Summariser, job: Job, window: int) -> Written:
+def _in_window(summariser: SummaryModel, job: SummaryJob, window: int) -> SummaryResult:
     """Notes on the first part, brought up to date with each further one."""
     tokens = min(job.tokens, window // 5)
     answer = min(2 * tokens, window // 4)  # room to think; what is too long is cut
@@ -420,24 +422,24 @@ def _in_window(summariser: Summariser, job: Job, window: int) -> Written:
     room = window - used - max(tokens, text_tokens(notes.text()))
     if room < LEAST_ROOM:
         raise ContextOverflow(f"a window of {window} tokens is too small for a summary")
-    parts = parts_of(job.messages, room, tokens)
+    parts = split_transcript(job.messages, room, tokens)
     if old := [message for part in parts[:-MOST_PARTS] for message in part.messages]:
-        notes = extract(old, notes, tokens)
+        notes = extract_notes(old, notes, tokens)
     model = ""
     for part in parts[-MOST_PARTS:]:
-        asked = Question(part.text, notes, tokens, job.focus, job.request)
+        asked = SummaryQuestion(part.text, notes, tokens, job.focus, job.request)
         new, model = _ask(summariser, asked, answer)
-        notes = with_findings(new, notes, tokens // FINDINGS).fitted(tokens)
-    return Written(notes, model)
+        notes = restore_findings(new, notes, tokens // FINDINGS).fitted(tokens)
+    return SummaryResult(notes, model)
 
 
-def _ask(summariser: Summariser, asked: Question, most: int) -> tuple[Notes, str]:
+def _ask(summariser: SummaryModel, asked: SummaryQuestion, most: int) -> tuple[SummaryNotes, str]:
     """The notes and who wrote them, from a reply of at most `most` tokens."""
     why = ""
     for _ in range(TRIES):
         reply = summariser.ask(asked.messages(why), most)
         try:
-            return checked(reply.text, asked.tokens), reply.model
-        except Unusable as error:
+            return parse_reply(reply.text, asked.tokens), reply.model
+        except UnusableReply as error:
             why = str(error)
-    raise Unusable(why)
+    raise UnusableReply(why)

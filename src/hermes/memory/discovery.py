@@ -23,10 +23,10 @@ from hermes.memory.provider import MemoryProvider
 from hermes.plugins.manifest import (
     CODE,
     PluginInfo,
-    info_of,
     is_plugin,
-    manifest,
     plugin_folders,
+    plugin_info,
+    read_manifest_data,
 )
 
 log = logging.getLogger(__name__)
@@ -143,9 +143,9 @@ def list_providers(
         for parent in (home.plugins / "memory", home.plugins)
     )
     return (
-        *(info_of(folder) for folder in own),
+        *(plugin_info(folder) for folder in own),
         *(PluginInfo(provider.name, where="plugin") for provider in registered),
-        *(info_of(folder) for folder in general if _mentions_provider(folder)),
+        *(plugin_info(folder) for folder in general if _mentions_provider(folder)),
         *(PluginInfo(name, bundled.description) for name, bundled in BUNDLED_PROVIDERS.items()),
     )
 
@@ -300,7 +300,7 @@ def _is_listed(folder: Path, names: Collection[str]) -> bool:
     if not names:
         return False
     try:
-        name = str(manifest(folder).get("name") or folder.name)
+        name = str(read_manifest_data(folder).get("name") or folder.name)
     except ConfigError:
         name = folder.name
     return folder.name in names or name in names
@@ -318,7 +318,7 @@ def _load_plugin(folder: Path, tell: Notify) -> MemoryProvider:
     path = folder / CODE
     if not path.is_file():
         raise ConfigError("is missing", where=tilde(path), hint="it must contain register(ctx)")
-    manifest(folder)
+    read_manifest_data(folder)
     from hermes.plugins.loader import import_folder  # only for providers that are plugins
 
     module = run_plugin_code(tilde(path), "cannot be imported", lambda: import_folder(folder))

@@ -11,16 +11,16 @@ from typing import Any, Protocol
 import msgspec
 
 from hermes.core.tool import Effect
-from hermes.plugins.hooks import HookRunner, event_named
+from hermes.plugins.hooks import HookRunner, parse_event
 from hermes.plugins.isolation import (
-    Known,
+    AcceptedArguments,
     PluginFailed,
-    Reports,
-    called,
-    described,
+    ProblemReporter,
+    call_plugin,
+    describe_error,
+    display_name,
     is_async,
-    name_of,
-    run_apart,
+    run_with_timeout,
 )
 
 # What plugins are given of the program; `app` fills it in.
@@ -33,7 +33,7 @@ Act = Callable[[argparse.Namespace], int]
 """Does the work of a subcommand; the result is the exit code. Raises `PluginFailed`."""
 
 
-class Host(Protocol):
+class PluginHost(Protocol):
     """Called from the thread that loads plugins, when a plugin's `register` has succeeded.
 
     Names were checked before: they are valid and not taken.
@@ -70,7 +70,7 @@ class Host(Protocol):
 OURS = "Hermes itself"
 
 
-class Thing(StrEnum):
+class RegistrationKind(StrEnum):
     TOOL = "tool"
     COMMAND = "command"
     CLI_COMMAND = "subcommand"
@@ -79,52 +79,58 @@ class Thing(StrEnum):
     ENGINE = "context engine"
 
 
-SINGLE = frozenset({Thing.ENGINE})
+SINGLE = frozenset({RegistrationKind.ENGINE})
 """Only one of these can be registered, whatever its name."""
-ONE_EACH = frozenset({Thing.MEMORY})
+ONE_EACH = frozenset({RegistrationKind.MEMORY})
 """Each plugin can register one of these, whatever its name; the first counts."""
 
 
-class Names:
+class NameRegistry:
     """`commands` are the slash commands with their aliases, `cli_commands` the subcommands.
 
     Built-in tools are not reserved: a plugin may replace one, as the registry says in the log.
     """
 
     def __init__(
-        self, reports: Reports, commands: Iterable[str] = (), cli_commands: Iterable[str] = ()
+        self,
+        reports: ProblemReporter,
+        commands: Iterable[str] = (),
+        cli_commands: Iterable[str] = (),
     ) -> None:
         self._reports = reports
-        self._owners: dict[tuple[Thing, str], str] = {}
-        for thing, names in ((Thing.COMMAND, commands), (Thing.CLI_COMMAND, cli_commands)):
+        self._owners: dict[tuple[RegistrationKind, str], str] = {}
+        for thing, names in (
+            (RegistrationKind.COMMAND, commands),
+            (RegistrationKind.CLI_COMMAND, cli_commands),
+        ):
             self._owners |= {(thing, name.lstrip("/").lower()): OURS for name in names}
 
-    def claim(self, thing: Thing, name: str, plugin: str) -> bool:
+    def claim(self, thing: RegistrationKind, name: str, plugin: str) -> bool:
         """Whether the plugin may have it; a refusal is reported."""
         holder = self._holder(thing, name, plugin)
         if not holder or (holder == plugin and thing not in SINGLE | ONE_EACH):
             self._owners[thing, name] = plugin
             return True  # of what one plugin registers twice, the later counts
-        self._reports.once(
+        self._reports.report(
             (plugin, thing, name),
             f"plugin {plugin}: its {thing} {name} is left out: {holder} has one already",
         )
         return False
 
-    def owner(self, thing: Thing, name: str) -> str:
+    def owner(self, thing: RegistrationKind, name: str) -> str:
         """The plugin that has it; "" when none does."""
         return self._owners.get((thing, name), "")
 
-    def of_plugin(self, thing: Thing, plugin: str) -> list[str]:
+    def names_of(self, thing: RegistrationKind, plugin: str) -> list[str]:
         """The names that it has."""
         held = self._owners.items()
         return [name for (kind, name), owner in held if (kind, owner) == (thing, plugin)]
 
-    def _holder(self, thing: Thing, name: str, plugin: str) -> str:
+    def _holder(self, thing: RegistrationKind, name: str, plugin: str) -> str:
         """Whoever has it, or the only one there can be."""
         if thing in SINGLE:
             return next((owner for (kind, _), owner in self._owners.items() if kind is thing), "")
-        if thing in ONE_EACH and self.of_plugin(thing, plugin):
+        if thing in ONE_EACH and self.names_of(thing, plugin):
             return plugin
         return self.owner(thing, name)
 
@@ -132,7 +138,7 @@ class Names:
 # The schema a plugin gives for its tool: every request of a conversation carries it.
 
 
-def own_schema(given: Any) -> dict[str, Any]:
+def check_schema(given: Any) -> dict[str, Any]:
     """A copy that the plugin cannot change any more. Raises `TypeError` for what endpoints refuse,
     since that would end every conversation and not only calls of this tool."""
     if not isinstance(given, dict):
@@ -166,7 +172,7 @@ def command_guard(plugin: str, name: str, handler: Callable[..., Any]) -> Comman
     """A slash command whose failure is what the user reads as its answer."""
 
     async def run(raw_args: str) -> str:
-        work = asyncio.ensure_future(called(handler, raw_args))
+        work = asyncio.ensure_future(call_plugin(handler, raw_args))
         try:
             await asyncio.wait({work})
         finally:
@@ -174,7 +180,7 @@ def command_guard(plugin: str, name: str, handler: Callable[..., Any]) -> Comman
         if work.cancelled():
             return f"/{name} of plugin {plugin} was cancelled"
         if (failure := work.exception()) is not None:
-            return f"/{name} of plugin {plugin} failed: {described(failure)}"
+            return f"/{name} of plugin {plugin} failed: {describe_error(failure)}"
         answer = work.result()
         return "" if answer is None else str(answer)
 
@@ -182,16 +188,16 @@ def command_guard(plugin: str, name: str, handler: Callable[..., Any]) -> Comman
 
 
 def check_guard(
-    plugin: str, name: str, check: Callable[[], Any], reports: Reports
+    plugin: str, name: str, check: Callable[[], Any], reports: ProblemReporter
 ) -> Callable[[], bool]:
     """A tool's check; one that fails or hangs says no."""
 
     def usable() -> bool:
         try:
-            return bool(run_apart(check, CHECK_SECONDS))
+            return bool(run_with_timeout(check, CHECK_SECONDS))
         except PluginFailed as error:
             text = f"plugin {plugin}: tool {name} is left out: its check failed: {error}"
-            reports.once((plugin, "check", name), text, error)
+            reports.report((plugin, "check", name), text, error)
             return False
 
     return usable
@@ -199,16 +205,16 @@ def check_guard(
 
 def tool_guard(handler: Callable[..., Any]) -> Callable[..., Any]:
     """A tool handler that takes any keyword argument, and passes on those it knows."""
-    known = Known(handler)
+    known = AcceptedArguments(handler)
     if is_async(handler):
 
         async def wait(arguments: dict[str, Any], **details: Any) -> Any:
-            return await handler(arguments, **known.of(details))
+            return await handler(arguments, **known.select(details))
 
         return wait
 
     def call(arguments: dict[str, Any], **details: Any) -> Any:
-        return handler(arguments, **known.of(details))
+        return handler(arguments, **known.select(details))
 
     return call
 
@@ -236,7 +242,7 @@ def _attempt(plugin: str, name: str, work: Callable[[], Any]) -> Any:
         return error.code if isinstance(error.code, int) or error.code is None else 1
     except Exception as error:  # whatever it is, it is the plugin's
         raise PluginFailed(
-            f"`hermes {name}` of plugin {plugin} failed: {described(error)}",
+            f"`hermes {name}` of plugin {plugin} failed: {describe_error(error)}",
             hint=f"`hermes plugins disable {plugin}` switches it off",
         ) from error
 
@@ -249,13 +255,13 @@ _MORE = ("requires_env", "is_async", "description", "emoji")
 """Further arguments of `register_tool`, passed on to the registry."""
 
 
-class Desk(msgspec.Struct, frozen=True):
+class PluginServices(msgspec.Struct, frozen=True):
     """Where registrations of plugins go."""
 
-    host: Host
+    host: PluginHost
     hooks: HookRunner
-    names: Names
-    reports: Reports
+    names: NameRegistry
+    reports: ProblemReporter
 
 
 class PluginContext:
@@ -265,7 +271,7 @@ class PluginContext:
     half-way leaves nothing behind; what a plugin registers later takes effect at once.
     """
 
-    def __init__(self, plugin: str, folder: Path | None, desk: Desk) -> None:
+    def __init__(self, plugin: str, folder: Path | None, desk: PluginServices) -> None:
         self._plugin, self._folder, self._desk = plugin, folder, desk
         self._waiting: list[Callable[[], None]] | None = []
         self._closed = ""
@@ -286,7 +292,7 @@ class PluginContext:
             toolset, schema, handler = "", toolset, schema if handler is None else handler
         self._check_name("register_tool", name, _TOOL)
         try:
-            schema = own_schema(schema)
+            schema = check_schema(schema)
         except TypeError as error:
             raise TypeError(f"register_tool({name!r}): {error}") from error
         self._check_callable(f"register_tool({name!r})", handler)
@@ -299,7 +305,7 @@ class PluginContext:
             known["effect"] = _effect(name, more["effect"])
 
         def add() -> None:
-            if self._claims(Thing.TOOL, name):
+            if self._claims(RegistrationKind.TOOL, name):
                 self._desk.host.add_tool(
                     self._plugin,
                     name=name,
@@ -316,10 +322,10 @@ class PluginContext:
         """`cb` is called with the keyword arguments of the event that it names."""
         self._check_callable(f"register_hook({str(event)!r})", cb)
         try:
-            name = event_named(event)
+            name = parse_event(event)
         except ValueError as error:
             text = f"plugin {self._plugin}: {error}"
-            self._desk.reports.once((self._plugin, "hook", event), text)
+            self._desk.reports.report((self._plugin, "hook", event), text)
             return
         self._register(lambda: self._desk.hooks.add(self._plugin, name, cb))
 
@@ -333,7 +339,7 @@ class PluginContext:
         guarded = command_guard(self._plugin, name, handler)
 
         def add() -> None:
-            if self._claims(Thing.COMMAND, name):
+            if self._claims(RegistrationKind.COMMAND, name):
                 self._desk.host.add_command(name, guarded, str(description))
 
         self._register(add)
@@ -353,7 +359,7 @@ class PluginContext:
         set_up, act = cli_guards(self._plugin, name, setup_fn, handler_fn)
 
         def add() -> None:
-            if self._claims(Thing.CLI_COMMAND, name):
+            if self._claims(RegistrationKind.CLI_COMMAND, name):
                 self._desk.host.add_cli_command(name, str(help), set_up, act)
 
         self._register(add)
@@ -368,7 +374,7 @@ class PluginContext:
             raise FileNotFoundError(f"register_skill({name!r}): there is no {folder / 'SKILL.md'}")
 
         def add() -> None:
-            if self._claims(Thing.SKILL, f"{self._plugin}:{name}"):
+            if self._claims(RegistrationKind.SKILL, f"{self._plugin}:{name}"):
                 self._desk.host.add_skill(self._plugin, name, folder)
 
         self._register(add)
@@ -377,7 +383,7 @@ class PluginContext:
         name = _own_name(provider)
 
         def add() -> None:
-            if self._claims(Thing.MEMORY, name):
+            if self._claims(RegistrationKind.MEMORY, name):
                 self._desk.host.add_memory_provider(provider)
 
         self._register(add)
@@ -387,7 +393,7 @@ class PluginContext:
         name = _own_name(engine)
 
         def add() -> None:
-            if self._claims(Thing.ENGINE, name):
+            if self._claims(RegistrationKind.ENGINE, name):
                 self._desk.host.add_context_engine(engine)
 
         self._register(add)
@@ -404,7 +410,7 @@ class PluginContext:
         else:
             self._waiting.append(add)
 
-    def _claims(self, thing: Thing, name: str) -> bool:
+    def _claims(self, thing: RegistrationKind, name: str) -> bool:
         return self._desk.names.claim(thing, name, self._plugin)
 
     def _check_name(self, method: str, name: object, shape: re.Pattern[str]) -> None:
@@ -413,17 +419,17 @@ class PluginContext:
 
     def _check_callable(self, method: str, thing: object) -> None:
         if not callable(thing):
-            raise TypeError(f"{method}: {name_of(thing)} cannot be called")
+            raise TypeError(f"{method}: {display_name(thing)} cannot be called")
 
 
-def put_into_effect(context: PluginContext) -> None:
+def apply_registrations(context: PluginContext) -> None:
     """The plugin's `register` has returned."""
     waiting, context._waiting = context._waiting or [], None  # noqa: SLF001 - not for plugins
     for add in waiting:
         add()
 
 
-def close(context: PluginContext, reason: str) -> None:
+def discard_registrations(context: PluginContext, reason: str) -> None:
     """Nothing of it takes effect, also not what a thread left behind registers later."""
     context._closed, context._waiting = reason, []  # noqa: SLF001 - not for plugins
 
@@ -439,5 +445,5 @@ def _effect(tool: str, given: Any) -> Effect:
 def _own_name(thing: Any) -> str:
     name = thing.name
     if not isinstance(name, str) or not name:
-        raise TypeError(f"{name_of(thing)} has no name")
+        raise TypeError(f"{display_name(thing)} has no name")
     return name

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from hermes.plugins.manifest import (
     CODE,
     NAME,
     NAMING,
-    Manifest,
+    PluginManifest,
     manifest_file,
     one_line,
     read_manifest,
@@ -29,7 +28,7 @@ ENTRY_POINTS = "hermes_agent.plugins"
 PACKAGE = Path(__file__).parents[1]
 
 
-class Origin(StrEnum):
+class PluginOrigin(StrEnum):
     """Where a plugin comes from. Of two with one name, the later origin wins."""
 
     BUNDLED = "bundled"
@@ -38,23 +37,23 @@ class Origin(StrEnum):
     PACKAGE = "package"
 
 
-class Kind(StrEnum):
+class PluginKind(StrEnum):
     PLUGIN = "plugin"
     MEMORY = "memory provider"
     ENGINE = "context engine"
 
 
-FOLDERS = {"memory": Kind.MEMORY, "context_engine": Kind.ENGINE}
+PROVIDER_FOLDERS = {"memory": PluginKind.MEMORY, "context_engine": PluginKind.ENGINE}
 """Folders that hold plugins of which only one is in use; they are loaded where it is chosen."""
 
 
-class State(StrEnum):
+class PluginState(StrEnum):
     ENABLED = "enabled"
     DISABLED = "disabled"
     NOT_ENABLED = "not enabled"
 
 
-class Places(msgspec.Struct, frozen=True):
+class PluginPlaces(msgspec.Struct, frozen=True):
     """Folders that hold a folder for each plugin; they need not exist."""
 
     user: Path
@@ -68,15 +67,15 @@ class Places(msgspec.Struct, frozen=True):
 class Plugin(msgspec.Struct, frozen=True):
     """A plugin that was found."""
 
-    manifest: Manifest
-    origin: Origin
-    kind: Kind = Kind.PLUGIN
+    manifest: PluginManifest
+    origin: PluginOrigin
+    kind: PluginKind = PluginKind.PLUGIN
     folder: Path | None = None
     entry: Any = None
     """The entry point of an installed package."""
     problem: str = ""
     """Why it cannot be loaded, as far as that shows from outside."""
-    hides: tuple[Origin, ...] = ()
+    hides: tuple[PluginOrigin, ...] = ()
     """Where others of the same name are."""
 
     @property
@@ -88,24 +87,24 @@ class Plugin(msgspec.Struct, frozen=True):
         return self.name in names or (self.folder is not None and self.folder.name in names)
 
 
-class Choice(msgspec.Struct, frozen=True):
+class PluginSelection(msgspec.Struct, frozen=True):
     """What the settings say."""
 
     enabled: tuple[str, ...] = ()
     """`plugins.enabled`"""
     disabled: tuple[str, ...] = ()
     """`plugins.disabled`; wins."""
-    single: Mapping[Kind, str] = {}
+    single: Mapping[PluginKind, str] = {}
     """`memory.provider` and `context.engine`."""
 
-    def state(self, plugin: Plugin) -> State:
+    def state(self, plugin: Plugin) -> PluginState:
         if plugin.is_among(self.disabled):
-            return State.DISABLED
-        if plugin.kind is Kind.PLUGIN:
+            return PluginState.DISABLED
+        if plugin.kind is PluginKind.PLUGIN:
             chosen = plugin.is_among(self.enabled)
         else:
             chosen = plugin.is_among((self.single.get(plugin.kind, ""),))
-        return State.ENABLED if chosen else State.NOT_ENABLED
+        return PluginState.ENABLED if chosen else PluginState.NOT_ENABLED
 
 
 def bundled_plugins() -> Path | None:
@@ -117,20 +116,20 @@ def bundled_plugins() -> Path | None:
     return beside if beside.is_dir() and (source / "pyproject.toml").is_file() else None
 
 
-def usual_places(user: Path, working_folder: Path | None = None) -> Places:
+def default_places(user: Path, working_folder: Path | None = None) -> PluginPlaces:
     """`working_folder` is given when its plugins may be loaded too."""
     project = working_folder / ".hermes" / "plugins" if working_folder else None
     if project is not None and project.resolve() == user.resolve():
         project = None  # the working folder is the one our home is in
-    return Places(user, bundled_plugins(), project)
+    return PluginPlaces(user, bundled_plugins(), project)
 
 
-def find_plugins(places: Places, *, packages: bool = True) -> tuple[Plugin, ...]:
+def find_plugins(places: PluginPlaces, *, packages: bool = True) -> tuple[Plugin, ...]:
     """Every plugin, by kind and name; of those with one name the one that counts.
 
     Looking through installed packages takes a while: `packages` is for when it matters.
     """
-    found: dict[tuple[Kind, str], Plugin] = {}
+    found: dict[tuple[PluginKind, str], Plugin] = {}
     for plugin in _all(places, packages=packages):
         key = (plugin.kind, plugin.name)
         hidden = found.get(key)
@@ -138,16 +137,16 @@ def find_plugins(places: Places, *, packages: bool = True) -> tuple[Plugin, ...]
             hides = (*hidden.hides, hidden.origin)
             plugin = msgspec.structs.replace(plugin, hides=hides)
         found[key] = plugin
-    order = list(Kind)
+    order = list(PluginKind)
     return tuple(sorted(found.values(), key=lambda each: (order.index(each.kind), each.name)))
 
 
-def _all(places: Places, *, packages: bool) -> Iterator[Plugin]:
+def _all(places: PluginPlaces, *, packages: bool) -> Iterator[Plugin]:
     """What counts least first."""
     for origin, folder in (
-        (Origin.BUNDLED, places.bundled),
-        (Origin.USER, places.user),
-        (Origin.PROJECT, places.project),
+        (PluginOrigin.BUNDLED, places.bundled),
+        (PluginOrigin.USER, places.user),
+        (PluginOrigin.PROJECT, places.project),
     ):
         if folder is not None:
             yield from _in_folder(folder, origin)
@@ -155,11 +154,11 @@ def _all(places: Places, *, packages: bool) -> Iterator[Plugin]:
         yield from _in_packages()
 
 
-def _in_folder(folder: Path, origin: Origin) -> Iterator[Plugin]:
+def _in_folder(folder: Path, origin: PluginOrigin) -> Iterator[Plugin]:
     for place in _folders(folder):
-        kind = FOLDERS.get(place.name)
+        kind = PROVIDER_FOLDERS.get(place.name)
         if kind is None:
-            yield _plugin(place, origin, Kind.PLUGIN)
+            yield _plugin(place, origin, PluginKind.PLUGIN)
         else:
             yield from (_plugin(inner, origin, kind) for inner in _folders(place))
 
@@ -176,7 +175,8 @@ def _folders(folder: Path) -> list[Path]:
     return [
         place
         for place in places
-        if place.name in FOLDERS or (not place.name.startswith(".") and _holds_plugin(place))
+        if place.name in PROVIDER_FOLDERS
+        or (not place.name.startswith(".") and _holds_plugin(place))
     ]
 
 
@@ -184,51 +184,55 @@ def _holds_plugin(place: Path) -> bool:
     return (place / CODE).is_file() or manifest_file(place) is not None
 
 
-def _plugin(place: Path, origin: Origin, kind: Kind) -> Plugin:
+def _plugin(place: Path, origin: PluginOrigin, kind: PluginKind) -> Plugin:
     if not NAME.fullmatch(place.name):
         problem = f"the folder cannot have this name; {NAMING}"
-        return Plugin(Manifest(one_line(place.name)), origin, kind, place, problem=problem)
+        return Plugin(PluginManifest(one_line(place.name)), origin, kind, place, problem=problem)
     try:
         manifest = read_manifest(place)
     except ConfigError as error:
-        return Plugin(Manifest(place.name), origin, kind, place, problem=str(error))
+        return Plugin(PluginManifest(place.name), origin, kind, place, problem=str(error))
     problem = "" if (place / CODE).is_file() else f"{CODE} is missing"
     return Plugin(manifest, origin, kind, place, problem=problem)
 
 
 def _in_packages() -> Iterator[Plugin]:
-    metadata = import_module("importlib.metadata")
+    from importlib import metadata  # slow to load, and not needed without `packages`
+
     for entry in metadata.entry_points(group=ENTRY_POINTS):
-        about = entry.dist.metadata if entry.dist else {}
+        # Untyped: `PackageMetadata` has `get` at run time, but its protocol does not declare it.
+        about: Any = entry.dist.metadata if entry.dist else {}
         version, summary = about.get("Version") or "", about.get("Summary") or ""
         author = about.get("Author") or ""
-        manifest = Manifest(entry.name, version, summary, author)
-        yield Plugin(manifest, Origin.PACKAGE, entry=entry)
+        manifest = PluginManifest(entry.name, version, summary, author)
+        yield Plugin(manifest, PluginOrigin.PACKAGE, entry=entry)
 
 
 # Switching plugins on and off, for good.
 
 _LISTS = {True: "enabled", False: "disabled"}
-SETTINGS = {Kind.MEMORY: ("memory", "provider"), Kind.ENGINE: ("context", "engine")}
+SETTINGS = {PluginKind.MEMORY: ("memory", "provider"), PluginKind.ENGINE: ("context", "engine")}
 """Where the choice of a provider is kept."""
 
 
-def switch(home: Home, name: str, *, on: bool) -> None:
+def set_enabled(home: Home, name: str, *, on: bool) -> None:
     """Writes `plugins.enabled` and `plugins.disabled` of config.yaml."""
-    edit = import_module("hermes.config.edit")  # a heavier YAML library, only for changes
+    from hermes.config import edit  # loads a slower YAML library, which only changes need
+
     _take_out(home, name, _LISTS[not on])
     edit.add_value(home, ("plugins", _LISTS[on]), name)
 
 
-def forget(home: Home, name: str) -> None:
+def forget_plugin(home: Home, name: str) -> None:
     """Takes a plugin that was removed out of both lists."""
     for key in _LISTS.values():
         _take_out(home, name, key)
 
 
-def choose(home: Home, kind: Kind, name: str) -> None:
+def choose_provider(home: Home, kind: PluginKind, name: str) -> None:
     """Makes a provider the one in use; empty goes back to the built-in one."""
-    edit = import_module("hermes.config.edit")
+    from hermes.config import edit  # see `set_enabled`
+
     if name:
         _take_out(home, name, _LISTS[False])
         edit.set_value(home, SETTINGS[kind], name)
@@ -240,7 +244,8 @@ def _take_out(home: Home, name: str, key: str) -> None:
     held = find(read_document(home.config_file).data, ("plugins", key))
     if not isinstance(held, list):
         return
-    edit = import_module("hermes.config.edit")
+    from hermes.config import edit  # see `set_enabled`
+
     for place in reversed([at for at, each in enumerate(held) if each == name]):
         edit.unset_value(home, ("plugins", key, str(place)))
 
@@ -252,10 +257,10 @@ log = logging.getLogger(__name__)
 FILE = "plugin-commands.json"
 
 
-def remember(folder: Path, held: Mapping[str, list[str]]) -> None:
+def cache_commands(folder: Path, held: Mapping[str, list[str]]) -> None:
     """Keeps the subcommands of each plugin that was loaded in `folder`, a cache. One that cannot
     be written holds nobody up."""
-    if held == known_commands(folder):
+    if held == cached_commands(folder):
         return
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -264,7 +269,7 @@ def remember(folder: Path, held: Mapping[str, list[str]]) -> None:
         log.debug("the commands of plugins are not kept: %s", error)
 
 
-def known_commands(folder: Path) -> Mapping[str, list[str]]:
+def cached_commands(folder: Path) -> Mapping[str, list[str]]:
     """What was remembered last."""
     try:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=dict[str, list[str]])

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, Protocol
 
 from hermes.core.hooks import HookName
-from hermes.plugins.isolation import Known, Reports, called, described
+from hermes.plugins.isolation import AcceptedArguments, ProblemReporter, call_plugin, describe_error
 from hermes.util.text import cut_middle
 
 # What each hook is told, and what becomes of its answers.
@@ -58,7 +58,7 @@ CHAINED = {
 """Hooks that change a text, by the argument that carries it from one to the next."""
 
 
-def event_named(name: str) -> HookName:
+def parse_event(name: str) -> HookName:
     """Raises `ValueError` with a line that helps."""
     try:
         return HookName(name)
@@ -68,7 +68,7 @@ def event_named(name: str) -> HookName:
         raise ValueError(f"there is no hook {str(name)!r}{guess}") from None
 
 
-def deviation(name: HookName, details: Mapping[str, Any]) -> str:
+def argument_mismatch(name: HookName, details: Mapping[str, Any]) -> str:
     """How the arguments of a call differ from the table; "" when they do not."""
     expected = set(ARGUMENTS[name])
     missing, unknown = expected - details.keys(), details.keys() - expected
@@ -80,28 +80,30 @@ def deviation(name: HookName, details: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def block(message: str) -> dict[str, str]:
+def block_answer(message: str) -> dict[str, str]:
     """The answer that forbids a call."""
     return {"action": "block", "message": cut_middle(message, MOST_TEXT)}
 
 
-def words_of(answer: Any) -> list[Any]:
+def decision_words(answer: Any) -> list[Any]:
     """What an answer says of the call: `block`, `allow`, or whatever else; nothing as a rule."""
     if not isinstance(answer, Mapping):
         return []
     return [answer[key] for key in ("action", "decision") if answer.get(key) is not None]
 
 
-def verdict(answer: Any) -> dict[str, str] | None:
+def veto_in(answer: Any) -> dict[str, str] | None:
     """The `block` that an answer at an event of `VETOES` comes to; None when it forbids nothing.
     A word that is not known may mean `deny`: it forbids too."""
-    if all(word in ALLOWING for word in words_of(answer)):
+    if all(word in ALLOWING for word in decision_words(answer)):
         return None
     reasons = (answer.get(key) for key in ("message", "reason"))
-    return block(next((each for each in reasons if each and isinstance(each, str)), "by a hook"))
+    return block_answer(
+        next((each for each in reasons if each and isinstance(each, str)), "by a hook")
+    )
 
 
-def shortened(answer: Any) -> Any:
+def shorten_context(answer: Any) -> Any:
     """An answer to `pre_llm_call` that does not fill the model's window."""
     if isinstance(answer, dict) and isinstance(answer.get("context"), str):
         return {**answer, "context": cut_middle(answer["context"], MOST_TEXT)}
@@ -110,12 +112,12 @@ def shortened(answer: Any) -> Any:
 
 log = logging.getLogger(__name__)
 
-MOST_HANGS = 3
+MAX_HANGS = 3
 """A listener that hangs so often in a row is not called any more, nor are the others of a plugin
 whose hooks did nothing else so often. What may veto is still asked: without it nothing may run."""
 
 
-class ShellSide(Protocol):
+class ShellHookRunner(Protocol):
     """Shell hooks, as far as they are needed here."""
 
     def listens(self, name: HookName) -> bool: ...
@@ -123,18 +125,18 @@ class ShellSide(Protocol):
     async def run(self, name: HookName, details: Mapping[str, Any]) -> list[Any]: ...
 
 
-class Listener:
+class HookListener:
     """One function of a plugin that waits for an event."""
 
     def __init__(self, plugin: str, callback: Callable[..., Any]) -> None:
         self.plugin, self._callback = plugin, callback
-        self._known = Known(callback)
+        self._known = AcceptedArguments(callback)
         self.hangs = 0
         """How often in a row it did not end in time."""
 
     def start(self, details: Mapping[str, Any]) -> "asyncio.Task[Any]":
-        given = {name: _own(value) for name, value in self._known.of(details).items()}
-        return asyncio.ensure_future(called(self._callback, **given))
+        given = {name: _own(value) for name, value in self._known.select(details).items()}
+        return asyncio.ensure_future(call_plugin(self._callback, **given))
 
 
 class HookRunner:
@@ -146,9 +148,11 @@ class HookRunner:
     vetoed.
     """
 
-    def __init__(self, *, timeout: float, reports: Reports, shell: ShellSide | None = None) -> None:
+    def __init__(
+        self, *, timeout: float, reports: ProblemReporter, shell: ShellHookRunner | None = None
+    ) -> None:
         self._timeout, self._reports, self._shell = timeout, reports, shell
-        self._listeners: dict[HookName, list[Listener]] = {}
+        self._listeners: dict[HookName, list[HookListener]] = {}
         self._stragglers: set[asyncio.Task[Any]] = set()
         self._hangs: Counter[str] = Counter()
         """How often in a row hooks of a plugin did not end in time, whichever they were."""
@@ -156,7 +160,7 @@ class HookRunner:
         self._active = {name for name in HookName if shell is not None and shell.listens(name)}
 
     def add(self, plugin: str, name: HookName, callback: Callable[..., Any]) -> None:
-        self._listeners.setdefault(name, []).append(Listener(plugin, callback))
+        self._listeners.setdefault(name, []).append(HookListener(plugin, callback))
         self._active.add(name)
 
     def listens(self, name: HookName) -> bool:
@@ -176,26 +180,26 @@ class HookRunner:
             answer = await self._answer(name, listener, details)
             if answer is None:
                 continue
-            if name in VETOES and (veto := verdict(answer)) is not None:
+            if name in VETOES and (veto := veto_in(answer)) is not None:
                 return [*answers, veto]
             answers.append(answer)
             if name in CHAINED and isinstance(answer, str):
                 details[CHAINED[name]] = answer
         if self._shell is not None and self._shell.listens(name):
             answers += await self._shell.run(name, details)
-        return [*map(shortened, answers)] if name is HookName.PRE_LLM_CALL else answers
+        return [*map(shorten_context, answers)] if name is HookName.PRE_LLM_CALL else answers
 
     def _check(self, name: HookName, details: Mapping[str, Any]) -> None:
         """Documented arguments are a promise to plugins; breaking it is a bug of ours."""
-        odd = deviation(name, details)
+        odd = argument_mismatch(name, details)
         if odd and name not in self._deviant:
             self._deviant.add(name)
             log.error("hook %s is called with other arguments than documented: %s", name, odd)
 
-    async def _answer(self, name: HookName, listener: Listener, details: dict[str, Any]) -> Any:
+    async def _answer(self, name: HookName, listener: HookListener, details: dict[str, Any]) -> Any:
         """What a listener says; None when it failed, unless that is a veto."""
         hangs = max(listener.hangs, 0 if name in VETOES else self._hangs[listener.plugin])
-        if hangs >= MOST_HANGS:
+        if hangs >= MAX_HANGS:
             return self._failed(name, listener, "it hangs and is not called any more")
         task = listener.start(details)
         try:
@@ -212,19 +216,19 @@ class HookRunner:
         if task.cancelled():
             return self._failed(name, listener, "it was cancelled")
         if (failure := task.exception()) is not None:
-            return self._failed(name, listener, described(failure), failure)
+            return self._failed(name, listener, describe_error(failure), failure)
         return task.result()
 
     def _failed(
-        self, name: HookName, listener: Listener, why: str, cause: BaseException | None = None
+        self, name: HookName, listener: HookListener, why: str, cause: BaseException | None = None
     ) -> Any:
         plugin = listener.plugin
         text = f"plugin {plugin}: its hook {name} failed: {why}"
-        self._reports.once((plugin, name), text, cause, series=(plugin, "hooks"))
+        self._reports.report((plugin, name), text, cause, series=(plugin, "hooks"))
         if name not in VETOES:
             return None
         advice = f"`hermes plugins disable {plugin}` switches the plugin off"
-        return block(f"{text}; what it should have checked is not done ({advice})")
+        return block_answer(f"{text}; what it should have checked is not done ({advice})")
 
     def _leave(self, task: asyncio.Task[Any]) -> None:
         """Nobody waits for it any more; its thread, if it has one, ends when it likes."""

@@ -13,13 +13,13 @@ import msgspec
 
 from hermes.config.home import tilde, unusable
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.plugins.discovery import FOLDERS
-from hermes.plugins.manifest import CODE, Manifest, read_manifest
+from hermes.plugins.discovery import PROVIDER_FOLDERS
+from hermes.plugins.manifest import CODE, PluginManifest, read_manifest
 from hermes.util import atomic
 
 # Where a plugin can be installed from.
 
-SECONDS = 300.0
+GIT_SECONDS = 300.0
 """Longest run of git."""
 _GITHUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _SSH = re.compile(r"[\w.-]+@[\w.-]+:[^\s-]\S*", re.ASCII)
@@ -29,26 +29,26 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _CAUTION = ("-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never")
 
 
-class Source(msgspec.Struct, frozen=True):
+class PluginSource(msgspec.Struct, frozen=True):
     address: str
     """For git, or the path of a folder."""
     folder: bool = False
 
 
-def source_of(said: str) -> Source:
+def parse_source(said: str) -> PluginSource:
     """What `hermes plugins install` was given. Raises `UsageError`."""
     place = Path(said).expanduser()
     if said and (said.startswith(("/", ".", "~")) or place.is_dir()):
         if not place.is_dir():
             raise UsageError(f"there is no folder {said}")
-        return Source(str(place.resolve()), folder=True)
+        return PluginSource(str(place.resolve()), folder=True)
     if _GITHUB.fullmatch(said):
-        return Source(f"https://github.com/{said.removesuffix('.git')}.git")
+        return PluginSource(f"https://github.com/{said.removesuffix('.git')}.git")
     if _SSH.fullmatch(said):
-        return Source(said)
+        return PluginSource(said)
     url = urlsplit(said)
     if url.scheme in _SCHEMES or (url.scheme == "http" and url.hostname in _LOOPBACK):
-        return Source(said)
+        return PluginSource(said)
     if url.scheme in ("http", "git"):
         raise UsageError(f"{said} is not encrypted", hint="use its https:// address")
     raise UsageError(
@@ -57,11 +57,11 @@ def source_of(said: str) -> Source:
     )
 
 
-class GitFailed(HermesError):
+class PluginFetchError(HermesError):
     """git is missing or said no."""
 
 
-class Fetcher:
+class PluginFetcher:
     """Runs git with `environment`, which holds no secrets of ours."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -76,7 +76,7 @@ class Fetcher:
         """Takes over what is new; files that the plugin keeps in its folder stay."""
         try:
             self._git("-C", str(folder), "pull", "--quiet", "--ff-only", "--no-recurse-submodules")
-        except GitFailed as error:
+        except PluginFetchError as error:
             error.hint += "; when you changed its files, install it again with --force"
             raise
 
@@ -92,16 +92,20 @@ class Fetcher:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=SECONDS,
+                timeout=GIT_SECONDS,
                 check=False,
             )
         except FileNotFoundError as error:
-            raise GitFailed("git is not installed", hint="install it, or give a folder") from error
+            raise PluginFetchError(
+                "git is not installed", hint="install it, or give a folder"
+            ) from error
         except subprocess.TimeoutExpired as error:
-            raise GitFailed(f"git took longer than {SECONDS:.0f} seconds") from error
+            raise PluginFetchError(f"git took longer than {GIT_SECONDS:.0f} seconds") from error
         if done.returncode:
             problem = _complaint(done.stderr) or f"exit code {done.returncode}"
-            raise GitFailed(f"git failed: {problem}", hint="check the address and your access")
+            raise PluginFetchError(
+                f"git failed: {problem}", hint="check the address and your access"
+            )
         return done.stdout
 
 
@@ -117,22 +121,22 @@ RECORD = ".installed.json"
 GIT = ".git"
 
 
-class Change(msgspec.Struct, frozen=True):
+class PluginUpdate(msgspec.Struct, frozen=True):
     """What an update did."""
 
-    manifest: Manifest
+    manifest: PluginManifest
     before: str
     after: str
     """Commits of a repository, or versions."""
 
 
-class Workshop:
+class PluginInstaller:
     """`folder` is `<home>/plugins`."""
 
-    def __init__(self, folder: Path, fetcher: Fetcher) -> None:
+    def __init__(self, folder: Path, fetcher: PluginFetcher) -> None:
         self._folder, self._fetcher = folder, fetcher
 
-    def install(self, source: Source, *, force: bool = False) -> Manifest:
+    def install(self, source: PluginSource, *, force: bool = False) -> PluginManifest:
         """Nothing is left behind when it fails; the code is not run. `force` replaces a plugin
         of the same name."""
         self._record()  # a record that cannot be read is better noticed now
@@ -148,7 +152,7 @@ class Workshop:
         self._note(manifest.name, source.address if source.folder else None)
         return manifest
 
-    def _fetch(self, source: Source, into: Path) -> None:
+    def _fetch(self, source: PluginSource, into: Path) -> None:
         if source.folder:
             _copy(Path(source.address), into)
         else:
@@ -171,7 +175,7 @@ class Workshop:
         else:
             fetched.rename(place)
 
-    def update(self, name: str) -> Change:
+    def update(self, name: str) -> PluginUpdate:
         place = self.place_of(name)
         try:
             old = read_manifest(place).version
@@ -180,21 +184,21 @@ class Workshop:
         if (place / GIT).exists():
             before = self._fetcher.commit(place)
             self._fetcher.update(place)
-            return Change(_examined(place), before, self._fetcher.commit(place))
+            return PluginUpdate(_examined(place), before, self._fetcher.commit(place))
         origin = self._record().get(name)
         if origin is None:
             raise UsageError(
                 f"it is not known where plugin {name} came from",
                 hint="install it again with --force",
             )
-        _examined(Path(origin), Source(origin, folder=True))
+        _examined(Path(origin), PluginSource(origin, folder=True))
         try:
             _make_way(Path(origin), place)
             _copy(Path(origin), place)
         except OSError as error:
             raise unusable(place, error) from error
         manifest = read_manifest(place)
-        return Change(manifest, old, manifest.version)
+        return PluginUpdate(manifest, old, manifest.version)
 
     def remove(self, name: str) -> Path:
         """A link is removed, not what it leads to."""
@@ -223,7 +227,11 @@ class Workshop:
         if not self._folder.is_dir():
             return []
         names = sorted(place.name for place in self._folder.iterdir() if place.is_dir())
-        return [name for name in names if name not in FOLDERS and not name.startswith((".", "__"))]
+        return [
+            name
+            for name in names
+            if name not in PROVIDER_FOLDERS and not name.startswith((".", "__"))
+        ]
 
     def updatable(self) -> list[str]:
         known = self._record()
@@ -252,7 +260,7 @@ class Workshop:
             atomic.write_bytes(self._folder / RECORD, msgspec.json.encode(after), mode=0o600)
 
 
-def _examined(folder: Path, source: Source | None = None) -> Manifest:
+def _examined(folder: Path, source: PluginSource | None = None) -> PluginManifest:
     """The manifest of what was fetched; raises when it is no plugin."""
     try:
         manifest = read_manifest(folder)
@@ -262,7 +270,7 @@ def _examined(folder: Path, source: Source | None = None) -> Manifest:
         raise UsageError(f"{what} is no plugin: {problem}", hint=error.hint) from error
     if not (folder / CODE).is_file():
         raise UsageError(f"{manifest.name} is no plugin: {CODE} is missing")
-    if manifest.name in FOLDERS:
+    if manifest.name in PROVIDER_FOLDERS:
         raise UsageError(f"a plugin cannot be called {manifest.name}")
     return manifest
 

@@ -27,7 +27,7 @@ class PluginHangs(PluginFailed):
     """It did not end in time. Its thread is left behind."""
 
 
-def run_apart(work: Callable[[], T], seconds: float) -> T:
+def run_with_timeout(work: Callable[[], T], seconds: float) -> T:
     """The result of `work`, run in a thread that holds up nobody. Raises `PluginFailed`.
 
     Threads that `work` starts are daemons too unless it says otherwise, so that a plugin's
@@ -47,11 +47,11 @@ def run_apart(work: Callable[[], T], seconds: float) -> T:
     except queue.Empty:
         raise PluginHangs(f"it did not end within {seconds:g} seconds") from None
     if failure is not None:
-        raise PluginFailed(described(failure)) from failure
+        raise PluginFailed(describe_error(failure)) from failure
     return result  # type: ignore[return-value]  # there is no failure, so it is work's
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """One line. An error that cannot even be printed is described all the same."""
     if isinstance(error, HermesError):
         return str(error)
@@ -68,7 +68,7 @@ def described(error: BaseException) -> str:
     return " ".join(said.split())[:LONGEST] + where
 
 
-def name_of(thing: Any) -> str:
+def display_name(thing: Any) -> str:
     """What to call a function or a type in a message."""
     return str(getattr(thing, "__name__", None) or type(thing).__name__)
 
@@ -80,7 +80,7 @@ log = logging.getLogger(__name__)
 Tell = Callable[[str], None]
 
 
-class Reports:
+class ProblemReporter:
     """Each problem is a log line and a notice, the first time; later only a debug line.
 
     Where no log is open the notice is enough: Python would print the line beside it.
@@ -90,7 +90,7 @@ class Reports:
         self._tell = tell
         self._told: set[Hashable] = set()
 
-    def once(
+    def report(
         self,
         problem: Hashable,
         text: str,
@@ -123,7 +123,7 @@ ALIASES = {"params": "args"}
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-class Known:
+class AcceptedArguments:
     """Which keyword arguments a function takes: those it names, or all with `**kwargs`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -135,7 +135,7 @@ class Known:
         self._all = any(each.kind is each.VAR_KEYWORD for each in parameters)
         self._names = frozenset(each.name for each in parameters if each.kind in _NAMED)
 
-    def of(self, details: Mapping[str, Any]) -> dict[str, Any]:
+    def select(self, details: Mapping[str, Any]) -> dict[str, Any]:
         """What of `details` the function is given, under the names it uses."""
         names = details.keys() if self._all else details.keys() & self._names
         known = {name: details[name] for name in names}
@@ -157,10 +157,10 @@ def _no_exit() -> Iterator[None]:
     try:
         yield
     except (SystemExit, KeyboardInterrupt) as error:
-        raise PluginFailed(described(error)) from error
+        raise PluginFailed(describe_error(error)) from error
 
 
-async def called(function: Callable[..., Any], /, *given: Any, **details: Any) -> Any:
+async def call_plugin(function: Callable[..., Any], /, *given: Any, **details: Any) -> Any:
     """The answer of a function of a plugin: async on the event loop, any other in a thread.
 
     Raises `PluginFailed` for what would end the event loop, and whatever else it raises.

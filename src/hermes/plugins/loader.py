@@ -12,9 +12,22 @@ from typing import Any
 import msgspec
 
 from hermes.compat import install
-from hermes.plugins.context import Desk, PluginContext, close, put_into_effect
-from hermes.plugins.discovery import Choice, Kind, Origin, Places, Plugin, State, find_plugins
-from hermes.plugins.isolation import PluginFailed, PluginHangs, described, run_apart
+from hermes.plugins.context import (
+    PluginContext,
+    PluginServices,
+    apply_registrations,
+    discard_registrations,
+)
+from hermes.plugins.discovery import (
+    Plugin,
+    PluginKind,
+    PluginOrigin,
+    PluginPlaces,
+    PluginSelection,
+    PluginState,
+    find_plugins,
+)
+from hermes.plugins.isolation import PluginFailed, PluginHangs, describe_error, run_with_timeout
 from hermes.plugins.manifest import CODE
 
 # Importing code of others from a folder.
@@ -69,7 +82,7 @@ def register_function(plugin: Plugin) -> Callable[[Any], Any]:
     raise PluginFailed("it has no function register(ctx)")
 
 
-def forget(plugin: Plugin) -> None:
+def forget_module(plugin: Plugin) -> None:
     """Whoever imports it again shall not find half a module."""
     if plugin.folder is not None:
         forget_folder(plugin.folder)
@@ -77,11 +90,11 @@ def forget(plugin: Plugin) -> None:
 
 log = logging.getLogger(__name__)
 
-SECONDS = 10.0
+LOAD_SECONDS = 10.0
 """Longest time a plugin may take to be imported and registered."""
 
 
-class Variables(msgspec.Struct, frozen=True):
+class PluginVariables(msgspec.Struct, frozen=True):
     """Variables that plugins need."""
 
     get: Callable[[str], str | None]
@@ -90,24 +103,24 @@ class Variables(msgspec.Struct, frozen=True):
     """Makes one visible to the plugin's code, which looks for it in the environment."""
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class LoadOutcome(msgspec.Struct, frozen=True):
     """What became of a plugin that the settings ask for."""
 
     name: str
-    origin: Origin | None = None
+    origin: PluginOrigin | None = None
     """None when there is no such plugin."""
     problem: str = ""
     """Why it is not loaded; empty when it is."""
 
 
 def load_plugins(
-    places: Places,
-    choice: Choice,
-    desk: Desk,
-    variables: Variables,
+    places: PluginPlaces,
+    choice: PluginSelection,
+    desk: PluginServices,
+    variables: PluginVariables,
     *,
-    seconds: float = SECONDS,
-) -> tuple[Outcome, ...]:
+    seconds: float = LOAD_SECONDS,
+) -> tuple[LoadOutcome, ...]:
     """Loads what is enabled and not disabled, bundled plugins too; everything else stays unread.
 
     Never raises for what a plugin does: each problem is reported and stands in the result.
@@ -115,25 +128,27 @@ def load_plugins(
     wanted = [name for name in dict.fromkeys(choice.enabled) if name not in choice.disabled]
     if not wanted:
         return ()
-    found = [each for each in find_plugins(places) if each.kind is Kind.PLUGIN]
+    found = [each for each in find_plugins(places) if each.kind is PluginKind.PLUGIN]
     outcomes = [
         _load(plugin, desk, variables, seconds)
         for plugin in found
-        if choice.state(plugin) is State.ENABLED
+        if choice.state(plugin) is PluginState.ENABLED
     ]
     absent = [name for name in wanted if not any(plugin.is_among((name,)) for plugin in found)]
     for name in absent:
         problem = "it is in plugins.enabled, but there is no such plugin"
-        desk.reports.once((name, "load"), f"plugin {name}: {problem}")
-        outcomes.append(Outcome(name, problem=problem))
+        desk.reports.report((name, "load"), f"plugin {name}: {problem}")
+        outcomes.append(LoadOutcome(name, problem=problem))
     return tuple(outcomes)
 
 
-def missing_variables(plugin: Plugin, variables: Variables) -> list[str]:
+def missing_variables(plugin: Plugin, variables: PluginVariables) -> list[str]:
     return [each.name for each in plugin.manifest.requires_env if not variables.get(each.name)]
 
 
-def _load(plugin: Plugin, desk: Desk, variables: Variables, seconds: float) -> Outcome:
+def _load(
+    plugin: Plugin, desk: PluginServices, variables: PluginVariables, seconds: float
+) -> LoadOutcome:
     problem, cause = _obstacle(plugin, variables), None
     if not problem:
         for each in plugin.manifest.requires_env:
@@ -141,28 +156,28 @@ def _load(plugin: Plugin, desk: Desk, variables: Variables, seconds: float) -> O
         problem, cause = _register(plugin, desk, seconds)
     if problem:
         text = f"plugin {plugin.name} is not loaded: {problem}"
-        desk.reports.once((plugin.name, "load"), text, cause)
+        desk.reports.report((plugin.name, "load"), text, cause)
     else:
         log.info("plugin %s %s is loaded", plugin.name, plugin.manifest.version)
-    return Outcome(plugin.name, plugin.origin, problem)
+    return LoadOutcome(plugin.name, plugin.origin, problem)
 
 
-def _obstacle(plugin: Plugin, variables: Variables) -> str:
+def _obstacle(plugin: Plugin, variables: PluginVariables) -> str:
     missing = missing_variables(plugin, variables)
     if plugin.problem or not missing:
         return plugin.problem
     return f"set {', '.join(missing)} (`hermes plugins enable {plugin.name}` asks for it)"
 
 
-def _register(plugin: Plugin, desk: Desk, seconds: float) -> tuple[str, Exception | None]:
+def _register(plugin: Plugin, desk: PluginServices, seconds: float) -> tuple[str, Exception | None]:
     """Why it failed, or nothing."""
     context = PluginContext(plugin.name, plugin.folder, desk)
     try:
-        run_apart(lambda: register_function(plugin)(context), seconds)
-        put_into_effect(context)
+        run_with_timeout(lambda: register_function(plugin)(context), seconds)
+        apply_registrations(context)
     except Exception as error:  # noqa: BLE001 - odd values of a plugin may raise anything
-        close(context, f"plugin {plugin.name} failed to load")
+        discard_registrations(context, f"plugin {plugin.name} failed to load")
         if isinstance(error, PluginHangs):
-            forget(plugin)
-        return described(error), error
+            forget_module(plugin)
+        return describe_error(error), error
     return "", None

@@ -21,7 +21,7 @@ NAMING = "use letters, digits, -, _ and ."
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
-class Variable(msgspec.Struct, frozen=True):
+class RequiredVariable(msgspec.Struct, frozen=True):
     """A variable that a plugin needs."""
 
     name: str
@@ -32,7 +32,7 @@ class Variable(msgspec.Struct, frozen=True):
     """It is not shown while it is typed."""
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class PluginManifest(msgspec.Struct, frozen=True):
     name: str
     version: str = ""
     description: str = ""
@@ -40,14 +40,14 @@ class Manifest(msgspec.Struct, frozen=True):
     provides_tools: tuple[str, ...] = ()
     provides_hooks: tuple[str, ...] = ()
     """What `provides_hooks` and the older `hooks` name."""
-    requires_env: tuple[Variable, ...] = ()
+    requires_env: tuple[RequiredVariable, ...] = ()
 
 
 def manifest_file(folder: Path) -> Path | None:
     return next((folder / name for name in FILES if (folder / name).is_file()), None)
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> PluginManifest:
     """The manifest in `folder`. Unknown keys are ignored; raises `ConfigError`."""
     path = manifest_file(folder)
     if path is None:
@@ -70,12 +70,12 @@ class _Reader:
     def __init__(self, path: Path, data: Mapping[str, Any]) -> None:
         self._where, self._data = tilde(path), data
 
-    def manifest(self, otherwise: str) -> Manifest:
+    def manifest(self, otherwise: str) -> PluginManifest:
         name = self._text("name") or otherwise
         if not NAME.fullmatch(name):
             raise self._wrong(f"{name!r} cannot be a name", NAMING)
         hooks = (*self._names("provides_hooks"), *self._names("hooks"))
-        return Manifest(
+        return PluginManifest(
             name,
             self._text("version"),
             self._text("description"),
@@ -102,7 +102,7 @@ class _Reader:
         items = (i.get("name") if isinstance(i, Mapping) else i for i in self._items(key))
         return tuple(one_line(item) for item in items if item is not None)
 
-    def _variable(self, item: Any) -> Variable:
+    def _variable(self, item: Any) -> RequiredVariable:
         said = item if isinstance(item, Mapping) else {"name": item}
         name = str(said.get("name") or "")
         if not _VARIABLE.fullmatch(name):
@@ -113,7 +113,7 @@ class _Reader:
         description, url = (one_line(said.get(key) or "") for key in ("description", "url"))
         secret = said.get("secret")
         hidden = is_secret_variable(name) if secret is None else bool(secret)
-        return Variable(name, description, url, hidden)
+        return RequiredVariable(name, description, url, hidden)
 
     def _wrong(self, problem: str, hint: str) -> ConfigError:
         return ConfigError(problem, where=self._where, hint=hint)
@@ -158,17 +158,17 @@ def is_plugin(place: Path) -> bool:
     return named and ((place / CODE).exists() or (place / MANIFEST).exists())
 
 
-def info_of(place: Path) -> PluginInfo:
+def plugin_info(place: Path) -> PluginInfo:
     """What its manifest says."""
     try:
-        said = manifest(place)
+        said = read_manifest_data(place)
     except ConfigError as error:
         return PluginInfo(place.name, where=tilde(place), problem=str(error))
     description, version = (str(said.get(key) or "") for key in ("description", "version"))
     return PluginInfo(place.name, description, version, tilde(place))
 
 
-def manifest(place: Path) -> dict[str, Any]:
+def read_manifest_data(place: Path) -> dict[str, Any]:
     """Raises `ConfigError`."""
     path = place / MANIFEST
     if not path.is_file():

@@ -9,7 +9,6 @@ import shlex
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,15 @@ from hermes.config.home import tilde, unusable
 from hermes.config.settings.abilities import ShellHook
 from hermes.core.errors import ConfigError, ToolError
 from hermes.core.hooks import HookName
-from hermes.plugins.hooks import ALLOWING, VETOES, block, event_named, verdict, words_of
-from hermes.plugins.isolation import Reports
+from hermes.plugins.hooks import (
+    ALLOWING,
+    VETOES,
+    block_answer,
+    decision_words,
+    parse_event,
+    veto_in,
+)
+from hermes.plugins.isolation import ProblemReporter
 from hermes.util import atomic
 
 # One run of a shell hook: what it is given, what it says, and when it is stopped.
@@ -32,7 +38,7 @@ _TOLD_APART = frozenset({"tool_name", "args", "session_id", "task_id", "parent_s
 """Arguments that have a place of their own in what a hook is given."""
 
 
-class Ran(msgspec.Struct, frozen=True):
+class HookRun(msgspec.Struct, frozen=True):
     """What a command did."""
 
     exit_code: int | None
@@ -44,7 +50,7 @@ class Ran(msgspec.Struct, frozen=True):
     """Why it did not do its work; empty when it did."""
 
 
-class Where(msgspec.Struct, frozen=True):
+class HookEnvironment(msgspec.Struct, frozen=True):
     """Where hooks run."""
 
     folder: str
@@ -68,7 +74,7 @@ def payload(name: HookName, details: Mapping[str, Any], folder: str) -> bytes:
     return msgspec.json.encode(said, enc_hook=lambda thing: f"<{type(thing).__name__}>")
 
 
-def words(command: str) -> list[str]:
+def split_command(command: str) -> list[str]:
     """The program and its arguments, split as a shell would but without one; `~` is your home.
     Raises `ValueError`."""
     split = shlex.split(command)
@@ -77,14 +83,15 @@ def words(command: str) -> list[str]:
     return [str(Path(word).expanduser()) if word.startswith("~/") else word for word in split]
 
 
-async def run_command(command: str, data: bytes, seconds: float, where: Where) -> Ran:
+async def run_command(command: str, data: bytes, seconds: float, where: HookEnvironment) -> HookRun:
     """Runs it to its end, or stops it with all it started. Never raises for what it does."""
     try:
-        argv = words(command)
+        argv = split_command(command)
     except ValueError as error:
-        return Ran(None, failure=f"its command cannot be understood: {error}")
+        return HookRun(None, failure=f"its command cannot be understood: {error}")
     # Unix only, and needed only where there are hooks.
-    spawn = import_module("hermes.terminal.local.process").spawn
+    from hermes.terminal.local.process import spawn
+
     output, errors = _Bounded(MOST_OUTPUT), _Bounded(MOST_ERRORS)
     began = time.monotonic()
     try:
@@ -97,7 +104,7 @@ async def run_command(command: str, data: bytes, seconds: float, where: Where) -
             lifeline=where.lifeline,
         )
     except ToolError as error:
-        return Ran(None, failure=str(error))
+        return HookRun(None, failure=str(error))
     code, failure = None, ""
     feeding = asyncio.ensure_future(_feed(process, data))
     try:
@@ -114,7 +121,7 @@ async def run_command(command: str, data: bytes, seconds: float, where: Where) -
         failure = complaint or f"exit code {code}"
     if not failure and output.full:
         failure = f"it wrote more than {MOST_OUTPUT} bytes"
-    return Ran(code, said, complaint, took, failure)
+    return HookRun(code, said, complaint, took, failure)
 
 
 async def _feed(process: Any, data: bytes) -> None:
@@ -124,7 +131,7 @@ async def _feed(process: Any, data: bytes) -> None:
         await process.close_input()
 
 
-def answer_of(name: HookName, output: str) -> tuple[Any, str]:
+def parse_answer(name: HookName, output: str) -> tuple[Any, str]:
     """A hook's answer in the form of a plugin's, or None; and what could not be understood.
 
     Where something can be forbidden, half an answer forbids it: nobody knows what it would say.
@@ -136,25 +143,25 @@ def answer_of(name: HookName, output: str) -> tuple[Any, str]:
         said = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         problem = f"its output is no JSON ({error})"
-        return (block(problem) if name in VETOES and text[0] == "{" else None), problem
-    strange = [word for word in words_of(said) if word not in (*ALLOWING, "block")]
-    if name in VETOES and (veto := verdict(said)) is not None:
+        return (block_answer(problem) if name in VETOES and text[0] == "{" else None), problem
+    strange = [word for word in decision_words(said) if word not in (*ALLOWING, "block")]
+    if name in VETOES and (veto := veto_in(said)) is not None:
         return veto, f"{strange[0]!r} is taken for `block`" if strange else ""
     match said:
         case {"context": str(context)}:
             return {"context": context}, ""
         case {"decision": _} | {"action": _}:
-            return None, "" if verdict(said) is None else f"{name} cannot forbid anything"
+            return None, "" if veto_in(said) is None else f"{name} cannot forbid anything"
         case {} if not said:
             return None, ""
         case _:
             return None, "its output is none of the documented answers"
 
 
-def program_of(command: str, search_path: str) -> tuple[Path | None, str]:
+def find_program(command: str, search_path: str) -> tuple[Path | None, str]:
     """The file a command runs, and what is wrong with it."""
     try:
-        first = words(command)[0]
+        first = split_command(command)[0]
     except ValueError as error:
         return None, f"cannot be understood: {error}"
     folders = [Path()] if os.sep in first else [Path(p) for p in search_path.split(os.pathsep)]
@@ -167,9 +174,9 @@ def program_of(command: str, search_path: str) -> tuple[Path | None, str]:
     return usable, ""
 
 
-def files_of(command: str, program: Path) -> list[Path]:
+def hook_files(command: str, program: Path) -> list[Path]:
     """Those that decide what a hook does: its program, and the scripts among its arguments."""
-    return [program, *(path for path in map(Path, words(command)[1:]) if path.is_file())]
+    return [program, *(path for path in map(Path, split_command(command)[1:]) if path.is_file())]
 
 
 class _Bounded:
@@ -196,32 +203,32 @@ FILE = "shell-hooks-allowlist.json"
 LOCK_SECONDS = 10
 
 
-class Consent(msgspec.Struct, frozen=True):
+class HookApproval(msgspec.Struct, frozen=True):
     event: str
     command: str
     given_at: float = 0.0
 
 
 class _File(msgspec.Struct, frozen=True):
-    allowed: tuple[Consent, ...] = ()
+    allowed: tuple[HookApproval, ...] = ()
 
 
-class Consents:
+class HookApprovals:
     """`<home>/shell-hooks-allowlist.json`. A changed command is another one: it needs a new
     consent. A file that cannot be read allows nothing."""
 
     def __init__(self, root: Path) -> None:
         self._path = root / FILE
 
-    def find(self, event: str, command: str) -> Consent | None:
+    def find(self, event: str, command: str) -> HookApproval | None:
         return next(
             (one for one in self._saved() if (one.event, one.command) == (event, command)), None
         )
 
     def allow(self, event: str, command: str) -> None:
-        given = Consent(event, command, time.time())
+        given = HookApproval(event, command, time.time())
 
-        def add(held: tuple[Consent, ...]) -> tuple[Consent, ...]:
+        def add(held: tuple[HookApproval, ...]) -> tuple[HookApproval, ...]:
             return (*(each for each in held if not _same(each, given)), given)
 
         self._change(add)
@@ -233,7 +240,7 @@ class Consents:
             self._change(lambda held: tuple(each for each in held if each.command != command))
         return count
 
-    def all(self) -> tuple[Consent, ...]:
+    def all(self) -> tuple[HookApproval, ...]:
         """Raises `ConfigError` when the file cannot be read."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=_File).allowed
@@ -248,14 +255,16 @@ class Consents:
                 hint="delete the file; each hook is asked about again",
             ) from error
 
-    def _saved(self) -> tuple[Consent, ...]:
+    def _saved(self) -> tuple[HookApproval, ...]:
         try:
             return self.all()
         except ConfigError as error:
             log.warning("no shell hook is allowed: %s", error)
             return ()
 
-    def _change(self, change: Callable[[tuple[Consent, ...]], tuple[Consent, ...]]) -> None:
+    def _change(
+        self, change: Callable[[tuple[HookApproval, ...]], tuple[HookApproval, ...]]
+    ) -> None:
         with self._locked():
             after = _File(change(self.all()))
             encoded = msgspec.json.format(msgspec.json.encode(after), indent=2)
@@ -266,7 +275,8 @@ class Consents:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        filelock = import_module("filelock")  # slow to load, and only changes need it
+        import filelock  # slow to load, and only changes need it
+
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with filelock.FileLock(f"{self._path}.lock", timeout=LOCK_SECONDS, mode=0o600):
@@ -279,7 +289,7 @@ class Consents:
             raise unusable(self._path, error) from error
 
 
-def _same(one: Consent, other: Consent) -> bool:
+def _same(one: HookApproval, other: HookApproval) -> bool:
     return (one.event, one.command) == (other.event, other.command)
 
 
@@ -301,7 +311,7 @@ class HookOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`hooks_auto_accept`, `--accept-hooks`: no consent is needed."""
 
 
-class Hook(msgspec.Struct, frozen=True):
+class HookSpec(msgspec.Struct, frozen=True):
     """One entry of the setting."""
 
     event: HookName
@@ -316,30 +326,32 @@ class Hook(msgspec.Struct, frozen=True):
         return self.pattern.fullmatch(tool_name) is not None
 
 
-def hooks_of(setting: Mapping[str, Sequence[ShellHook]], reports: Reports) -> tuple[Hook, ...]:
+def parse_hooks(
+    setting: Mapping[str, Sequence[ShellHook]], reports: ProblemReporter
+) -> tuple[HookSpec, ...]:
     """The hooks of the setting, in its order. What is wrong is reported; a hook whose matcher is
     no pattern is for all tools, since it may be there to forbid something."""
-    found: list[Hook] = []
+    found: list[HookSpec] = []
     for key, entries in setting.items():
         try:
-            event = event_named(key)
+            event = parse_event(key)
         except ValueError as error:
-            reports.once(("hooks", key), f"hooks.{key}: {error}")
+            reports.report(("hooks", key), f"hooks.{key}: {error}")
             continue
         for entry in entries:
             pattern = _pattern(entry.matcher, key, reports)
-            found.append(Hook(event, entry.command, entry.timeout or LONGEST, pattern))
+            found.append(HookSpec(event, entry.command, entry.timeout or LONGEST, pattern))
     return tuple(found)
 
 
-def _pattern(matcher: str, key: str, reports: Reports) -> re.Pattern[str] | None:
+def _pattern(matcher: str, key: str, reports: ProblemReporter) -> re.Pattern[str] | None:
     try:
         return re.compile(matcher) if matcher else None
     except re.error as error:
         text = (
             f"hooks.{key}: matcher {matcher!r} is no pattern ({error}); the hook is for all tools"
         )
-        reports.once(("hooks", key, matcher), text)
+        reports.report(("hooks", key, matcher), text)
         return None
 
 
@@ -351,9 +363,13 @@ class ShellHooks:
     """
 
     def __init__(
-        self, hooks: Sequence[Hook], consents: Consents, options: HookOptions, reports: Reports
+        self,
+        hooks: Sequence[HookSpec],
+        consents: HookApprovals,
+        options: HookOptions,
+        reports: ProblemReporter,
     ) -> None:
-        self._hooks: dict[HookName, list[Hook]] = {}
+        self._hooks: dict[HookName, list[HookSpec]] = {}
         for hook in hooks:
             self._hooks.setdefault(hook.event, []).append(hook)
         self._consents, self._options, self._reports = consents, options, reports
@@ -379,11 +395,11 @@ class ShellHooks:
             if answer is None:
                 continue
             answers.append(answer)
-            if name in VETOES and words_of(answer):
+            if name in VETOES and decision_words(answer):
                 break
         return answers
 
-    async def _answer(self, hook: Hook, details: Mapping[str, Any]) -> Any:
+    async def _answer(self, hook: HookSpec, details: Mapping[str, Any]) -> Any:
         consent = await self._consent(hook)
         if consent is None:
             return self._failed(
@@ -394,21 +410,23 @@ class ShellHooks:
         ran = await self.run_one(hook, details)
         if ran.failure:
             return self._failed(hook, ran.failure)
-        answer, problem = answer_of(hook.event, ran.output)
+        answer, problem = parse_answer(hook.event, ran.output)
         if problem:
             log.warning("shell hook %r for %s: %s", hook.command, hook.event, problem)
         return answer
 
-    async def run_one(self, hook: Hook, details: Mapping[str, Any]) -> Ran:
+    async def run_one(self, hook: HookSpec, details: Mapping[str, Any]) -> HookRun:
         """Runs a hook without asking."""
         if self._lifeline is None:  # starts a process: only when a hook really runs
-            self._lifeline = import_module("hermes.terminal.local.lifeline").Lifeline()
+            from hermes.terminal.local.lifeline import Lifeline
+
+            self._lifeline = Lifeline()
         folder = self._options.folder()
-        where = Where(folder, self._options.environment, self._lifeline)
+        where = HookEnvironment(folder, self._options.environment, self._lifeline)
         data = payload(hook.event, details, folder)
         return await run_command(hook.command, data, hook.timeout, where)
 
-    async def _consent(self, hook: Hook) -> bool | None:
+    async def _consent(self, hook: HookSpec) -> bool | None:
         """True or False as the user decided; None when nobody decided."""
         key = (str(hook.event), hook.command)
         async with self._asking:
@@ -422,7 +440,7 @@ class ShellHooks:
                     self._remember(*key)
                 elif hook.event in VETOES:
                     text = f"the check {hook.command!r} is left out in this session: you declined"
-                    self._reports.once((*key, "declined"), text)
+                    self._reports.report((*key, "declined"), text)
             return self._decided[key]
 
     def _remember(self, event: str, command: str) -> None:
@@ -430,12 +448,12 @@ class ShellHooks:
             self._consents.allow(event, command)
         except ConfigError as error:
             text = f"your consent holds only until the program ends: {error}"
-            self._reports.once("consents", f"{text} ({error.hint})" if error.hint else text)
+            self._reports.report("consents", f"{text} ({error.hint})" if error.hint else text)
 
-    def _failed(self, hook: Hook, why: str) -> Any:
+    def _failed(self, hook: HookSpec, why: str) -> Any:
         text = f"shell hook {hook.command!r} for {hook.event} failed: {why}"
-        self._reports.once((hook.event, hook.command), text)
-        return block(text) if hook.event in VETOES else None
+        self._reports.report((hook.event, hook.command), text)
+        return block_answer(text) if hook.event in VETOES else None
 
     async def close(self) -> None:
         """Ends what hooks left running."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.also import also
-from hermes.plugins.discovery import remember
+from hermes.plugins.discovery import cache_commands
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_commands_are_named_with_who_brings_them(hermes_home: Path) -> None:
     (hermes_home / "config.yaml").write_text(
         "memory: {provider: honcho}\nplugins: {enabled: [alpha, beta, new]}\n"
     )
-    remember(hermes_home / "cache", {"alpha": ["one", "chat"], "beta": [], "gone": ["two"]})
+    cache_commands(hermes_home / "cache", {"alpha": ["one", "chat"], "beta": [], "gone": ["two"]})
     assert also(None) == (
         "\nalso: honcho (memory provider), one (plugin alpha)\n"
         "\nmay add commands, listed here once loaded: new\n"

@@ -17,7 +17,7 @@ from hermes.cli.context import Cli
 from hermes.cli.main import Parser
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
-from hermes.plugins.shell_hooks import Consents
+from hermes.plugins.shell_hooks import HookApprovals
 
 
 class Terminal(io.StringIO):
@@ -35,7 +35,7 @@ class Scene:
     def __init__(self, home: Path, folder: Path) -> None:
         home.mkdir()
         self.home, self.folder = home, folder
-        self.consents = Consents(home)
+        self.consents = HookApprovals(home)
 
     def script(self, body: str, name: str = "check.sh") -> str:
         path = self.folder / name

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hermes.plugins.context import Desk, Names
-from hermes.plugins.discovery import Choice, Places
-from hermes.plugins.hooks import HookRunner, ShellSide
-from hermes.plugins.isolation import Reports
-from hermes.plugins.loader import Outcome, Variables, load_plugins
+from hermes.plugins.context import NameRegistry, PluginServices
+from hermes.plugins.discovery import PluginPlaces, PluginSelection
+from hermes.plugins.hooks import HookRunner, ShellHookRunner
+from hermes.plugins.isolation import ProblemReporter
+from hermes.plugins.loader import LoadOutcome, PluginVariables, load_plugins
 
 
 def write_plugin(folder: Path, name: str, code: str = "", manifest: str = "") -> Path:
@@ -62,17 +62,17 @@ class Stage:
         home: Path,
         *,
         timeout: float = 10,
-        shell: ShellSide | None = None,
+        shell: ShellHookRunner | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = home / "plugins"
         self.told: list[str] = []
         self.exported: dict[str, str] = {}
         self.host = RecordingHost()
-        self.reports = Reports(self.told.append)
+        self.reports = ProblemReporter(self.told.append)
         self.hooks = HookRunner(timeout=timeout, reports=self.reports, shell=shell)
-        names = Names(self.reports, ("/new", "reset", "plugins"), ("chat", "plugins"))
-        self.desk = Desk(self.host, self.hooks, names, self.reports)
+        names = NameRegistry(self.reports, ("/new", "reset", "plugins"), ("chat", "plugins"))
+        self.desk = PluginServices(self.host, self.hooks, names, self.reports)
         self._variables = dict(variables or {})
 
     def plugin(self, name: str, code: str = "", manifest: str = "") -> Path:
@@ -82,18 +82,18 @@ class Stage:
         self,
         *enabled: str,
         disabled: tuple[str, ...] = (),
-        places: Places | None = None,
+        places: PluginPlaces | None = None,
         seconds: float = 10,
-    ) -> tuple[Outcome, ...]:
+    ) -> tuple[LoadOutcome, ...]:
         return load_plugins(
-            places or Places(self.folder),
-            Choice(enabled, disabled),
+            places or PluginPlaces(self.folder),
+            PluginSelection(enabled, disabled),
             self.desk,
-            Variables(self._variables.get, self.exported.__setitem__),
+            PluginVariables(self._variables.get, self.exported.__setitem__),
             seconds=seconds,
         )
 
-    def load_with(self, code: str, name: str = "probe") -> tuple[Outcome, ...]:
+    def load_with(self, code: str, name: str = "probe") -> tuple[LoadOutcome, ...]:
         """Writes and loads one plugin."""
         self.plugin(name, code)
         return self.load(name)

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from hermes.plugins.discovery import (
-    Choice,
-    Kind,
-    Origin,
-    Places,
-    State,
+    PluginKind,
+    PluginOrigin,
+    PluginPlaces,
+    PluginSelection,
+    PluginState,
     bundled_plugins,
+    default_places,
     find_plugins,
-    usual_places,
 )
 from tests.unit.plugins.stage import Stage, write_plugin
 
@@ -38,7 +38,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sys.modules.pop("parcel_pkg", None)
 
 
-def found(places: Places) -> dict[str, Origin]:
+def found(places: PluginPlaces) -> dict[str, PluginOrigin]:
     return {plugin.name: plugin.origin for plugin in find_plugins(places)}
 
 
@@ -46,11 +46,11 @@ def test_folders_are_found_without_running_them(tmp_path: Path) -> None:
     write_plugin(tmp_path / "b", "one", BOOBY_TRAP)
     write_plugin(tmp_path / "u", "two", BOOBY_TRAP)
     write_plugin(tmp_path / "p", "three", BOOBY_TRAP)
-    places = Places(tmp_path / "u", tmp_path / "b", tmp_path / "p")
+    places = PluginPlaces(tmp_path / "u", tmp_path / "b", tmp_path / "p")
     assert found(places) == {
-        "one": Origin.BUNDLED,
-        "two": Origin.USER,
-        "three": Origin.PROJECT,
+        "one": PluginOrigin.BUNDLED,
+        "two": PluginOrigin.USER,
+        "three": PluginOrigin.PROJECT,
     }
 
 
@@ -58,15 +58,20 @@ def test_of_two_with_one_name_the_later_origin_counts(tmp_path: Path, package: P
     for folder in "bup":
         write_plugin(tmp_path / folder, "parcel", BOOBY_TRAP)
     order = [
-        (Places(tmp_path / "none", tmp_path / "b"), False, Origin.BUNDLED, ()),
-        (Places(tmp_path / "u", tmp_path / "b"), False, Origin.USER, (Origin.BUNDLED,)),
+        (PluginPlaces(tmp_path / "none", tmp_path / "b"), False, PluginOrigin.BUNDLED, ()),
         (
-            Places(tmp_path / "u", None, tmp_path / "p"),
+            PluginPlaces(tmp_path / "u", tmp_path / "b"),
             False,
-            Origin.PROJECT,
-            (Origin.USER,),
+            PluginOrigin.USER,
+            (PluginOrigin.BUNDLED,),
         ),
-        (Places(tmp_path / "u"), True, Origin.PACKAGE, (Origin.USER,)),
+        (
+            PluginPlaces(tmp_path / "u", None, tmp_path / "p"),
+            False,
+            PluginOrigin.PROJECT,
+            (PluginOrigin.USER,),
+        ),
+        (PluginPlaces(tmp_path / "u"), True, PluginOrigin.PACKAGE, (PluginOrigin.USER,)),
     ]
     for places, packages, origin, hidden in order:
         (plugin,) = find_plugins(places, packages=packages)
@@ -74,7 +79,7 @@ def test_of_two_with_one_name_the_later_origin_counts(tmp_path: Path, package: P
 
 
 def test_a_package_tells_its_version_and_can_be_loaded(stage: Stage, package: Path) -> None:
-    (plugin,) = find_plugins(Places(stage.folder))
+    (plugin,) = find_plugins(PluginPlaces(stage.folder))
     assert (plugin.manifest.version, plugin.manifest.description) == ("2.0", "Counts parcels.")
     assert "parcel_pkg" not in sys.modules
     assert [each.problem for each in stage.load("parcel")] == [""]
@@ -85,8 +90,12 @@ def test_providers_are_listed_apart_and_not_as_plugins(tmp_path: Path) -> None:
     write_plugin(tmp_path / "memory", "elephant", BOOBY_TRAP)
     write_plugin(tmp_path / "context_engine", "window", BOOBY_TRAP)
     write_plugin(tmp_path, "plain", BOOBY_TRAP)
-    kinds = {plugin.name: plugin.kind for plugin in find_plugins(Places(tmp_path))}
-    assert kinds == {"plain": Kind.PLUGIN, "elephant": Kind.MEMORY, "window": Kind.ENGINE}
+    kinds = {plugin.name: plugin.kind for plugin in find_plugins(PluginPlaces(tmp_path))}
+    assert kinds == {
+        "plain": PluginKind.PLUGIN,
+        "elephant": PluginKind.MEMORY,
+        "window": PluginKind.ENGINE,
+    }
 
 
 def test_a_broken_folder_is_shown_with_its_problem(tmp_path: Path) -> None:
@@ -97,7 +106,7 @@ def test_a_broken_folder_is_shown_with_its_problem(tmp_path: Path) -> None:
     (tmp_path / "neither").mkdir()
     (tmp_path / ".hidden").mkdir()
     (tmp_path / "file").write_text("")
-    problems = {plugin.name: plugin.problem for plugin in find_plugins(Places(tmp_path))}
+    problems = {plugin.name: plugin.problem for plugin in find_plugins(PluginPlaces(tmp_path))}
     assert problems.keys() == {"no-code", "no-manifest"}
     assert problems["no-code"] == "__init__.py is missing"
     assert "plugin.yaml: is missing" in problems["no-manifest"]
@@ -106,37 +115,41 @@ def test_a_broken_folder_is_shown_with_its_problem(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("choice", "state"),
     [
-        (Choice(), State.NOT_ENABLED),
-        (Choice(enabled=("one",)), State.ENABLED),
-        (Choice(enabled=("folder-of-one",)), State.ENABLED),
-        (Choice(disabled=("one",)), State.DISABLED),
-        (Choice(enabled=("one",), disabled=("one",)), State.DISABLED),
-        (Choice(enabled=("one",), disabled=("folder-of-one",)), State.DISABLED),
+        (PluginSelection(), PluginState.NOT_ENABLED),
+        (PluginSelection(enabled=("one",)), PluginState.ENABLED),
+        (PluginSelection(enabled=("folder-of-one",)), PluginState.ENABLED),
+        (PluginSelection(disabled=("one",)), PluginState.DISABLED),
+        (PluginSelection(enabled=("one",), disabled=("one",)), PluginState.DISABLED),
+        (PluginSelection(enabled=("one",), disabled=("folder-of-one",)), PluginState.DISABLED),
     ],
 )
-def test_disabled_wins_over_enabled(tmp_path: Path, choice: Choice, state: State) -> None:
+def test_disabled_wins_over_enabled(
+    tmp_path: Path, choice: PluginSelection, state: PluginState
+) -> None:
     write_plugin(tmp_path, "folder-of-one", manifest="name: one\n")
-    (plugin,) = find_plugins(Places(tmp_path))
+    (plugin,) = find_plugins(PluginPlaces(tmp_path))
     assert choice.state(plugin) is state
 
 
 def test_a_provider_is_enabled_by_the_setting_that_names_it(tmp_path: Path) -> None:
     write_plugin(tmp_path / "memory", "elephant")
-    (plugin,) = find_plugins(Places(tmp_path))
-    assert Choice(enabled=("elephant",)).state(plugin) is State.NOT_ENABLED
-    assert Choice(single={Kind.MEMORY: "elephant"}).state(plugin) is State.ENABLED
+    (plugin,) = find_plugins(PluginPlaces(tmp_path))
+    assert PluginSelection(enabled=("elephant",)).state(plugin) is PluginState.NOT_ENABLED
+    assert (
+        PluginSelection(single={PluginKind.MEMORY: "elephant"}).state(plugin) is PluginState.ENABLED
+    )
 
 
 def test_plugins_of_a_project_are_looked_for_only_when_asked(tmp_path: Path) -> None:
     user = tmp_path / "home" / ".hermes" / "plugins"
-    assert usual_places(user).project is None
-    assert usual_places(user, tmp_path).project == tmp_path / ".hermes" / "plugins"
-    assert usual_places(user, tmp_path / "home").project is None  # they are the user's own
+    assert default_places(user).project is None
+    assert default_places(user, tmp_path).project == tmp_path / ".hermes" / "plugins"
+    assert default_places(user, tmp_path / "home").project is None  # they are the user's own
 
 
 def test_the_bundled_plugins_are_sound() -> None:
     folder = bundled_plugins()
     assert folder is not None
-    plugins = find_plugins(Places(folder / "nowhere", folder), packages=False)
+    plugins = find_plugins(PluginPlaces(folder / "nowhere", folder), packages=False)
     assert "disk-cleanup" in {plugin.name for plugin in plugins}
     assert [plugin.problem for plugin in plugins if plugin.problem] == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermes.core.hooks import HookName
-from hermes.plugins.discovery import Places, bundled_plugins
+from hermes.plugins.discovery import PluginPlaces, bundled_plugins
 from tests.unit.plugins.stage import Stage
 
 
@@ -32,7 +32,7 @@ class Session:
 def session(stage: Stage, tmp_path: Path) -> Session:
     folder = tmp_path / "temporary"
     folder.mkdir()
-    outcomes = stage.load("disk-cleanup", places=Places(stage.folder, bundled_plugins()))
+    outcomes = stage.load("disk-cleanup", places=PluginPlaces(stage.folder, bundled_plugins()))
     assert [outcome.problem for outcome in outcomes] == [""]
     return Session(stage, folder)
 

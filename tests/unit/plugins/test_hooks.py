@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from hermes.core.hooks import HookName, Hooks
-from hermes.plugins.hooks import ARGUMENTS, CHAINED, MOST_HANGS, MOST_TEXT, VETOES, HookRunner
-from hermes.plugins.isolation import Reports
+from hermes.plugins.hooks import ARGUMENTS, CHAINED, MAX_HANGS, MOST_TEXT, VETOES, HookRunner
+from hermes.plugins.isolation import ProblemReporter
 from tests.unit.plugins.stage import Stage
 
 CALL = {"tool_name": "terminal", "args": {"command": "ls"}, "task_id": "s1"}
@@ -43,7 +43,7 @@ def told() -> list[str]:
 
 @pytest.fixture
 def runner(told: list[str]) -> HookRunner:
-    return HookRunner(timeout=10, reports=Reports(told.append))
+    return HookRunner(timeout=10, reports=ProblemReporter(told.append))
 
 
 def test_it_is_what_the_agent_takes(runner: HookRunner) -> None:
@@ -265,7 +265,7 @@ def test_without_a_log_a_problem_is_told_once_and_not_printed_beside(
     told: list[str] = []
     root.handlers.clear()
     try:
-        Reports(told.append).once("p", "plugin p is broken")
+        ProblemReporter(told.append).report("p", "plugin p is broken")
     finally:
         root.handlers.extend(handlers)
     assert (told, capsys.readouterr().err) == (["plugin p is broken"], "")
@@ -323,7 +323,7 @@ async def test_a_coroutine_that_raises_is_isolated_too(
 @pytest.mark.parametrize("how", ["thread", "coroutine", "stubborn coroutine"])
 async def test_a_listener_that_hangs_holds_up_nobody_and_is_given_up(how: str) -> None:
     told: list[str] = []
-    runner = HookRunner(timeout=0.05, reports=Reports(told.append))
+    runner = HookRunner(timeout=0.05, reports=ProblemReporter(told.append))
     release, heeded = threading.Event(), asyncio.Event()
     calls: list[str] = []
 
@@ -347,14 +347,14 @@ async def test_a_listener_that_hangs_holds_up_nobody_and_is_given_up(how: str) -
     for name in (HookName.POST_TOOL_CALL, HookName.PRE_TOOL_CALL):
         runner.add("slow", name, hanging)
         runner.add("quick", name, at_once)
-    for _ in range(MOST_HANGS + 2):
+    for _ in range(MAX_HANGS + 2):
         assert await runner.fire(HookName.POST_TOOL_CALL, **CALL, result="r") == ["fine"]
-    assert calls == ["called"] * MOST_HANGS
-    for _ in range(MOST_HANGS + 2):  # a veto that hangs stays a veto, also when it is given up
+    assert calls == ["called"] * MAX_HANGS
+    for _ in range(MAX_HANGS + 2):  # a veto that hangs stays a veto, also when it is given up
         (answer,) = await runner.fire(HookName.PRE_TOOL_CALL, **CALL)
         assert answer["action"] == "block"
         assert "plugin slow" in answer["message"]
-    assert calls == ["called"] * MOST_HANGS * 2
+    assert calls == ["called"] * MAX_HANGS * 2
     assert told == ["plugin slow: its hook post_tool_call failed: it took longer than 0.05 seconds"]
     release.set()
     heeded.set()
@@ -362,7 +362,7 @@ async def test_a_listener_that_hangs_holds_up_nobody_and_is_given_up(how: str) -
 
 
 async def test_a_plugin_that_hangs_in_every_hook_is_given_up_as_a_whole(told: list[str]) -> None:
-    runner = HookRunner(timeout=0.05, reports=Reports(told.append))
+    runner = HookRunner(timeout=0.05, reports=ProblemReporter(told.append))
     called: list[str] = []
 
     async def hang(**kwargs: Any) -> None:
@@ -377,14 +377,14 @@ async def test_a_plugin_that_hangs_in_every_hook_is_given_up_as_a_whole(told: li
     for name in HookName:
         if name not in VETOES:
             await runner.fire(name, **sample(name))
-    assert len(called) == MOST_HANGS
+    assert len(called) == MAX_HANGS
     assert len(told) == 1
     veto = await runner.fire(HookName.PRE_TOOL_CALL, **CALL)
     assert veto == [{"action": "block", "message": "not terminal"}], "what it checks is checked"
 
 
 async def test_hangs_must_come_in_a_row(told: list[str]) -> None:
-    runner = HookRunner(timeout=0.05, reports=Reports(told.append))
+    runner = HookRunner(timeout=0.05, reports=ProblemReporter(told.append))
     turns = iter([True, True, False, True, True, False, True])
 
     async def listen(**kwargs: Any) -> str:

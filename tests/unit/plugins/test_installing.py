@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.plugins.installer import Fetcher, GitFailed, Source, Workshop, source_of
+from hermes.plugins.installer import (
+    PluginFetcher,
+    PluginFetchError,
+    PluginInstaller,
+    PluginSource,
+    parse_source,
+)
 from tests.unit.plugins.stage import write_plugin
 
 BOOBY_TRAP = "raise SystemExit('this code was run')\n"
@@ -41,8 +47,8 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def workshop(hermes_home: Path) -> Workshop:
-    return Workshop(hermes_home / "plugins", Fetcher(GIT))
+def workshop(hermes_home: Path) -> PluginInstaller:
+    return PluginInstaller(hermes_home / "plugins", PluginFetcher(GIT))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +63,7 @@ def workshop(hermes_home: Path) -> Workshop:
     ],
 )
 def test_addresses_are_understood(said: str, address: str) -> None:
-    assert source_of(said) == Source(address)
+    assert parse_source(said) == PluginSource(address)
 
 
 @pytest.mark.parametrize(
@@ -77,13 +83,13 @@ def test_addresses_are_understood(said: str, address: str) -> None:
 )
 def test_what_is_no_address_is_refused(said: str) -> None:
     with pytest.raises(UsageError):
-        source_of(said)
+        parse_source(said)
 
 
 def test_a_folder_is_copied_without_its_history(
-    workshop: Workshop, repository: Path, hermes_home: Path
+    workshop: PluginInstaller, repository: Path, hermes_home: Path
 ) -> None:
-    manifest = workshop.install(source_of(str(repository)))
+    manifest = workshop.install(parse_source(str(repository)))
     place = hermes_home / "plugins" / "weather"
     assert manifest.name == "weather"
     assert sorted(p.name for p in place.iterdir()) == ["__init__.py", "plugin.yaml"]
@@ -96,9 +102,9 @@ def test_a_folder_is_copied_without_its_history(
 
 
 def test_a_repository_is_cloned_and_updated(
-    workshop: Workshop, repository: Path, hermes_home: Path
+    workshop: PluginInstaller, repository: Path, hermes_home: Path
 ) -> None:
-    workshop.install(source_of(f"file://{repository}"))
+    workshop.install(parse_source(f"file://{repository}"))
     place = hermes_home / "plugins" / "weather"
     assert workshop.update("weather").manifest.version == "1.0.0"
     (repository / "plugin.yaml").write_text("name: weather\nversion: 2.0.0\n")
@@ -112,9 +118,9 @@ def test_a_repository_is_cloned_and_updated(
 
 
 def test_hooks_of_git_are_not_run(
-    workshop: Workshop, repository: Path, hermes_home: Path, tmp_path: Path
+    workshop: PluginInstaller, repository: Path, hermes_home: Path, tmp_path: Path
 ) -> None:
-    workshop.install(source_of(f"file://{repository}"))
+    workshop.install(parse_source(f"file://{repository}"))
     hook = hermes_home / "plugins" / "weather" / ".git" / "hooks" / "post-merge"
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     hook.chmod(0o755)
@@ -144,22 +150,24 @@ def address(repository: Path) -> Iterator[str]:
     thread.join()
 
 
-def test_an_address_that_is_no_repository_is_one_line(workshop: Workshop, address: str) -> None:
+def test_an_address_that_is_no_repository_is_one_line(
+    workshop: PluginInstaller, address: str
+) -> None:
     with pytest.raises(HermesError) as caught:
-        workshop.install(Source(address.replace("/.git", "/nothing.git")))
+        workshop.install(PluginSource(address.replace("/.git", "/nothing.git")))
     assert str(caught.value).startswith("git failed: ")
     assert "\n" not in str(caught.value)
     assert workshop.installed() == []
 
 
 def test_a_plugin_of_the_same_name_is_replaced_only_by_force(
-    workshop: Workshop, repository: Path, hermes_home: Path
+    workshop: PluginInstaller, repository: Path, hermes_home: Path
 ) -> None:
-    workshop.install(Source(str(repository), folder=True))
+    workshop.install(PluginSource(str(repository), folder=True))
     with pytest.raises(UsageError, match="there is a plugin weather already"):
-        workshop.install(Source(str(repository), folder=True))
+        workshop.install(PluginSource(str(repository), folder=True))
     (hermes_home / "plugins" / "weather" / "old.py").write_text("")
-    workshop.install(Source(str(repository), folder=True), force=True)
+    workshop.install(PluginSource(str(repository), folder=True), force=True)
     assert not (hermes_home / "plugins" / "weather" / "old.py").exists()
 
 
@@ -172,27 +180,27 @@ def test_a_plugin_of_the_same_name_is_replaced_only_by_force(
     ],
 )
 def test_what_is_no_plugin_leaves_nothing_behind(
-    workshop: Workshop, tmp_path: Path, hermes_home: Path, manifest: str, said: str
+    workshop: PluginInstaller, tmp_path: Path, hermes_home: Path, manifest: str, said: str
 ) -> None:
     folder = write_plugin(tmp_path, "odd", manifest=manifest)
     with pytest.raises(UsageError) as caught:
-        workshop.install(Source(str(folder), folder=True))
+        workshop.install(PluginSource(str(folder), folder=True))
     assert said in str(caught.value)
     assert ".install-" not in str(caught.value)
     assert list((hermes_home / "plugins").iterdir()) == []
 
 
-def test_a_folder_without_code_is_no_plugin(workshop: Workshop, tmp_path: Path) -> None:
+def test_a_folder_without_code_is_no_plugin(workshop: PluginInstaller, tmp_path: Path) -> None:
     folder = write_plugin(tmp_path, "bare")
     (folder / "__init__.py").unlink()
     with pytest.raises(UsageError, match=r"__init__\.py is missing"):
-        workshop.install(Source(str(folder), folder=True))
+        workshop.install(PluginSource(str(folder), folder=True))
 
 
 def test_a_removed_plugin_is_gone_and_a_link_only_unlinked(
-    workshop: Workshop, repository: Path, hermes_home: Path
+    workshop: PluginInstaller, repository: Path, hermes_home: Path
 ) -> None:
-    workshop.install(Source(str(repository), folder=True))
+    workshop.install(PluginSource(str(repository), folder=True))
     workshop.remove("weather")
     (hermes_home / "plugins" / "weather").symlink_to(repository)
     workshop.remove("weather")
@@ -203,7 +211,7 @@ def test_a_removed_plugin_is_gone_and_a_link_only_unlinked(
 
 
 def test_an_update_replaces_links_and_does_not_write_through_them(
-    workshop: Workshop, tmp_path: Path, hermes_home: Path
+    workshop: PluginInstaller, tmp_path: Path, hermes_home: Path
 ) -> None:
     source = write_plugin(tmp_path, "weather", BOOBY_TRAP)
     outside = tmp_path / "mine.txt"
@@ -211,7 +219,7 @@ def test_an_update_replaces_links_and_does_not_write_through_them(
     (source / "first").symlink_to(outside)
     (source / "second").symlink_to(outside)
     (source / "third").write_text("a file")
-    workshop.install(Source(str(source), folder=True))
+    workshop.install(PluginSource(str(source), folder=True))
     (source / "second").unlink()
     (source / "second").write_text("a file now")
     (source / "third").unlink()
@@ -226,30 +234,30 @@ def test_an_update_replaces_links_and_does_not_write_through_them(
 
 
 def test_a_record_that_cannot_be_read_is_noticed_before_anything_is_installed(
-    workshop: Workshop, tmp_path: Path, hermes_home: Path
+    workshop: PluginInstaller, tmp_path: Path, hermes_home: Path
 ) -> None:
     source = write_plugin(tmp_path, "weather")
     folder = hermes_home / "plugins"
     folder.mkdir(parents=True)
     (folder / ".installed.json").write_text("{bad")
     with pytest.raises(ConfigError, match="cannot be read"):
-        workshop.install(Source(str(source), folder=True))
+        workshop.install(PluginSource(str(source), folder=True))
     assert [place.name for place in folder.iterdir()] == [".installed.json"]
 
 
 def test_files_that_the_user_changed_are_said_to_be_in_the_way(
-    workshop: Workshop, repository: Path, hermes_home: Path
+    workshop: PluginInstaller, repository: Path, hermes_home: Path
 ) -> None:
-    workshop.install(Source(repository.as_uri()))
+    workshop.install(PluginSource(repository.as_uri()))
     (hermes_home / "plugins" / "weather" / "__init__.py").write_text("# mine\n")
     (repository / "__init__.py").write_text("# theirs\n")
     commit(repository)
-    with pytest.raises(GitFailed, match="local changes") as told:
+    with pytest.raises(PluginFetchError, match="local changes") as told:
         workshop.update("weather")
     assert "--force" in told.value.hint
 
 
 def test_git_that_is_missing_is_said(tmp_path: Path) -> None:
-    workshop = Workshop(tmp_path / "plugins", Fetcher({"PATH": str(tmp_path)}))
+    workshop = PluginInstaller(tmp_path / "plugins", PluginFetcher({"PATH": str(tmp_path)}))
     with pytest.raises(HermesError, match="git is not installed"):
-        workshop.install(Source("https://127.0.0.1:1/x.git"))
+        workshop.install(PluginSource("https://127.0.0.1:1/x.git"))

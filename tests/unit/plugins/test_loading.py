@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from hermes.core.hooks import HookName
-from hermes.plugins.discovery import Origin, Places
+from hermes.plugins.discovery import PluginOrigin, PluginPlaces
 from tests.unit.plugins.stage import Stage, write_plugin
 
 GOOD = "def register(ctx):\n    ctx.register_command('good', lambda text: f'good {text}')\n"
@@ -119,12 +119,12 @@ def test_nothing_is_loaded_that_is_not_enabled(stage: Stage, tmp_path: Path) -> 
     code = f"import pathlib\npathlib.Path({str(mark)!r}).touch()\ndef register(ctx): ..."
     stage.plugin("mine", code)
     write_plugin(tmp_path / "bundled", "theirs", code)
-    places = Places(stage.folder, tmp_path / "bundled")
+    places = PluginPlaces(stage.folder, tmp_path / "bundled")
     assert stage.load(places=places) == ()
     assert stage.load("mine", disabled=("mine",), places=places) == ()
     assert not mark.exists()
     (outcome,) = stage.load("theirs", places=places)
-    assert (outcome.origin, outcome.problem) == (Origin.BUNDLED, "")
+    assert (outcome.origin, outcome.problem) == (PluginOrigin.BUNDLED, "")
     assert mark.exists()
 
 

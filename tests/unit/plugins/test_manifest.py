@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.plugins.manifest import Manifest, Variable, read_manifest
+from hermes.plugins.manifest import PluginManifest, RequiredVariable, read_manifest
 
 
-def read(folder: Path, text: str) -> Manifest:
+def read(folder: Path, text: str) -> PluginManifest:
     place = folder / "weather"
     place.mkdir(exist_ok=True)
     (place / "plugin.yaml").write_text(text)
@@ -36,7 +36,7 @@ requires_env:
 unknown: {kept: out}
 """,
     )
-    assert manifest == Manifest(
+    assert manifest == PluginManifest(
         "weather",
         "1.1",  # an unquoted number, as YAML reads it
         "Tells the weather.",
@@ -44,9 +44,11 @@ unknown: {kept: out}
         ("forecast", "radar"),
         ("post_tool_call", "on_session_end"),
         (
-            Variable("WEATHER_API_KEY", secret=True),
-            Variable("WEATHER_REGION", "Where you live", "https://example.org/regions", False),
-            Variable("WEATHER_PIN", secret=True),
+            RequiredVariable("WEATHER_API_KEY", secret=True),
+            RequiredVariable(
+                "WEATHER_REGION", "Where you live", "https://example.org/regions", False
+            ),
+            RequiredVariable("WEATHER_PIN", secret=True),
         ),
     )
 
@@ -62,7 +64,7 @@ def test_what_is_left_out_has_a_default(tmp_path: Path, text: str) -> None:
 def test_a_single_value_stands_for_a_list(tmp_path: Path) -> None:
     manifest = read(tmp_path, "provides_tools: forecast\nrequires_env: TOKEN\n")
     assert manifest.provides_tools == ("forecast",)
-    assert manifest.requires_env == (Variable("TOKEN", secret=True),)
+    assert manifest.requires_env == (RequiredVariable("TOKEN", secret=True),)
 
 
 def test_tools_may_be_blocks_with_a_name(tmp_path: Path) -> None:

@@ -15,17 +15,17 @@ import pytest
 from hermes.config.settings.abilities import ShellHook
 from hermes.core.errors import ConfigError
 from hermes.core.hooks import HookName
-from hermes.plugins.isolation import Reports
+from hermes.plugins.isolation import ProblemReporter
 from hermes.plugins.shell_hooks import (
     FILE,
-    Consents,
-    Hook,
+    HookApprovals,
     HookOptions,
+    HookSpec,
     ShellHooks,
-    answer_of,
-    hooks_of,
-    program_of,
-    words,
+    find_program,
+    parse_answer,
+    parse_hooks,
+    split_command,
 )
 
 CALL = {"tool_name": "terminal", "args": {"command": "ls -l"}, "task_id": "s1"}
@@ -39,8 +39,8 @@ class Scene:
         home.mkdir(exist_ok=True)
         self.home, self.folder = home, folder
         self.told: list[str] = []
-        self.reports = Reports(self.told.append)
-        self.consents = Consents(home)
+        self.reports = ProblemReporter(self.told.append)
+        self.consents = HookApprovals(home)
         self.asked: list[tuple[str, str]] = []
         self._opened: list[ShellHooks] = []
 
@@ -52,7 +52,7 @@ class Scene:
 
     def hooks(
         self,
-        *hooks: Hook,
+        *hooks: HookSpec,
         answer: bool | None = None,
         accept: bool = False,
         environment: dict[str, str] | None = None,
@@ -75,7 +75,7 @@ class Scene:
         self, body: str, event: HookName = PRE, timeout: float = 30, **details: Any
     ) -> list[Any]:
         """What a hook with this body answers."""
-        hooks = self.hooks(Hook(event, self.script(body), timeout), accept=True)
+        hooks = self.hooks(HookSpec(event, self.script(body), timeout), accept=True)
         return await hooks.run(event, {**CALL, **details})
 
     async def close(self) -> None:
@@ -104,7 +104,7 @@ async def test_a_hook_is_given_the_event_as_json(scene: Scene) -> None:
 
 
 async def test_what_is_no_json_is_named_by_its_type(scene: Scene) -> None:
-    hook = Hook(
+    hook = HookSpec(
         HookName.PRE_GATEWAY_DISPATCH,
         scene.script("json.dump(said, open('got.json', 'w'))"),
         30,
@@ -156,7 +156,7 @@ async def test_a_hook_can_add_context(scene: Scene) -> None:
 
 
 def test_only_a_veto_can_block() -> None:
-    answer, problem = answer_of(POST, '{"decision": "block"}')
+    answer, problem = parse_answer(POST, '{"decision": "block"}')
     assert (answer, problem) == (None, "post_tool_call cannot forbid anything")
 
 
@@ -189,7 +189,7 @@ async def test_a_hook_that_fails_blocks_a_call_and_nothing_else(scene: Scene, bo
     ],
 )
 async def test_a_command_that_cannot_run_blocks(scene: Scene, command: str, said: str) -> None:
-    (answer,) = await scene.hooks(Hook(PRE, command, 30), accept=True).run(PRE, CALL)
+    (answer,) = await scene.hooks(HookSpec(PRE, command, 30), accept=True).run(PRE, CALL)
     assert said in answer["message"]
 
 
@@ -224,13 +224,13 @@ print('{"decision": "block", "reason": "quick"}')
 async def test_no_shell_interprets_the_command(scene: Scene) -> None:
     command = f"{sys.executable} -S {scene.folder}/show.py $HOME ; touch stolen"
     (scene.folder / "show.py").write_text("import sys; open('argv','w').write(repr(sys.argv[1:]))")
-    await scene.hooks(Hook(POST, command, 30), accept=True).run(POST, CALL)
+    await scene.hooks(HookSpec(POST, command, 30), accept=True).run(POST, CALL)
     assert (scene.folder / "argv").read_text() == "['$HOME', ';', 'touch', 'stolen']"
     assert not (scene.folder / "stolen").exists()
 
 
 def test_a_tilde_is_the_users_home(user_home: Path) -> None:
-    assert words("~/bin/check --in ~/x 'a b'") == [
+    assert split_command("~/bin/check --in ~/x 'a b'") == [
         f"{user_home}/bin/check", "--in", f"{user_home}/x", "a b",
     ]  # fmt: skip
 
@@ -240,7 +240,7 @@ async def test_a_hook_gets_the_environment_it_is_given_and_no_more(
 ) -> None:
     monkeypatch.setenv("SECRET_API_KEY", "hidden")
     command = scene.script("json.dump(dict(os.environ), open('env.json', 'w'))")
-    hooks = scene.hooks(Hook(POST, command, 30), accept=True, environment={"PLAIN": "yes"})
+    hooks = scene.hooks(HookSpec(POST, command, 30), accept=True, environment={"PLAIN": "yes"})
     await hooks.run(POST, CALL)
     seen = json.loads((scene.folder / "env.json").read_text())
     assert seen["PLAIN"] == "yes"
@@ -263,27 +263,30 @@ def setting(*hooks: ShellHook, event: str = "pre_tool_call") -> dict[str, tuple[
     ],
 )
 def test_the_matcher_is_a_pattern_of_whole_names(matcher: str, tool: str, runs: bool) -> None:
-    (hook,) = hooks_of(setting(ShellHook("x", matcher)), Reports())
+    (hook,) = parse_hooks(setting(ShellHook("x", matcher)), ProblemReporter())
     assert hook.is_for(tool) is runs
 
 
 def test_a_matcher_that_is_no_pattern_means_all_tools_and_is_told_of() -> None:
     told: list[str] = []
-    (hook,) = hooks_of(setting(ShellHook("x", "te(rm")), Reports(told.append))
+    (hook,) = parse_hooks(setting(ShellHook("x", "te(rm")), ProblemReporter(told.append))
     assert hook.is_for("anything")
     assert "matcher 'te(rm' is no pattern" in told[0]
 
 
 def test_a_setting_for_an_unknown_event_is_told_of() -> None:
     told: list[str] = []
-    assert hooks_of(setting(ShellHook("x"), event="pre_tool"), Reports(told.append)) == ()
+    assert (
+        parse_hooks(setting(ShellHook("x"), event="pre_tool"), ProblemReporter(told.append)) == ()
+    )
     assert "did you mean pre_tool_call?" in told[0]
 
 
 async def test_the_first_veto_counts_and_the_rest_is_not_run(scene: Scene) -> None:
     bodies = ["", """print('{"decision": "block", "reason": "second"}')""", "open('third', 'w')"]
     hooks = [
-        Hook(PRE, scene.script(body, f"hook{number}.py"), 30) for number, body in enumerate(bodies)
+        HookSpec(PRE, scene.script(body, f"hook{number}.py"), 30)
+        for number, body in enumerate(bodies)
     ]
     answers = await scene.hooks(*hooks, accept=True).run(PRE, CALL)
     assert [answer["message"] for answer in answers] == ["second"]
@@ -299,7 +302,7 @@ def times_run(scene: Scene) -> int:
 
 
 async def test_consent_is_asked_once_and_kept(scene: Scene) -> None:
-    hook = Hook(POST, scene.script(TOUCH), 30)
+    hook = HookSpec(POST, scene.script(TOUCH), 30)
     hooks = scene.hooks(hook, answer=True)
     await asyncio.gather(*(hooks.run(POST, CALL) for _ in range(3)))
     await scene.hooks(hook, answer=False).run(POST, CALL)  # another process, later
@@ -310,7 +313,7 @@ async def test_consent_is_asked_once_and_kept(scene: Scene) -> None:
 
 async def test_a_declined_hook_never_runs_and_does_not_block(scene: Scene) -> None:
     command = scene.script(TOUCH)
-    hooks = scene.hooks(Hook(PRE, command, 30), Hook(POST, command, 30), answer=False)
+    hooks = scene.hooks(HookSpec(PRE, command, 30), HookSpec(POST, command, 30), answer=False)
     assert await hooks.run(PRE, CALL) == await hooks.run(PRE, CALL) == []
     assert await hooks.run(POST, CALL) == []
     assert (len(scene.asked), times_run(scene)) == (2, 0)
@@ -320,7 +323,7 @@ async def test_a_declined_hook_never_runs_and_does_not_block(scene: Scene) -> No
 
 async def test_without_anybody_to_ask_nothing_runs_and_calls_are_blocked(scene: Scene) -> None:
     command = scene.script(TOUCH)
-    hooks = scene.hooks(Hook(PRE, command, 30), Hook(POST, command, 30))
+    hooks = scene.hooks(HookSpec(PRE, command, 30), HookSpec(POST, command, 30))
     (answer,) = await hooks.run(PRE, CALL)
     assert "no consent yet" in answer["message"]
     assert "--accept-hooks" in answer["message"]
@@ -331,27 +334,27 @@ async def test_without_anybody_to_ask_nothing_runs_and_calls_are_blocked(scene: 
 async def test_another_event_or_a_changed_command_needs_consent_again(scene: Scene) -> None:
     command = scene.script(TOUCH)
     scene.consents.allow("pre_tool_call", command)
-    for hook in (Hook(POST, command, 30), Hook(PRE, f"{command} --more", 30)):
+    for hook in (HookSpec(POST, command, 30), HookSpec(PRE, f"{command} --more", 30)):
         await scene.hooks(hook, answer=False).run(hook.event, CALL)
     assert len(scene.asked) == 2
     assert times_run(scene) == 0
 
 
 async def test_accepted_hooks_are_not_asked_about_nor_remembered(scene: Scene) -> None:
-    hook = Hook(POST, scene.script(TOUCH), 30)
+    hook = HookSpec(POST, scene.script(TOUCH), 30)
     await scene.hooks(hook, answer=False, accept=True).run(POST, CALL)
     assert (scene.asked, times_run(scene), scene.consents.all()) == ([], 1, ())
 
 
 async def test_all_can_be_settled_before_the_conversation(scene: Scene) -> None:
-    hooks = scene.hooks(Hook(PRE, "a", 30), Hook(POST, "b", 30), answer=True)
+    hooks = scene.hooks(HookSpec(PRE, "a", 30), HookSpec(POST, "b", 30), answer=True)
     await hooks.settle()
     assert scene.asked == [("pre_tool_call", "a"), ("post_tool_call", "b")]
     assert [each.command for each in scene.consents.all()] == ["a", "b"]
 
 
 async def test_a_damaged_consent_file_allows_nothing(scene: Scene) -> None:
-    hook = Hook(PRE, scene.script(TOUCH), 30)
+    hook = HookSpec(PRE, scene.script(TOUCH), 30)
     (scene.home / FILE).write_text("{damaged")
     (answer,) = await scene.hooks(hook).run(PRE, CALL)
     assert (answer["action"], times_run(scene)) == ("block", 0)
@@ -361,7 +364,7 @@ async def test_a_damaged_consent_file_allows_nothing(scene: Scene) -> None:
 
 async def test_a_consent_that_cannot_be_saved_holds_for_now(scene: Scene) -> None:
     (scene.home / FILE).write_text("{")
-    hooks = scene.hooks(Hook(PRE, scene.script(TOUCH), 30), answer=True)
+    hooks = scene.hooks(HookSpec(PRE, scene.script(TOUCH), 30), answer=True)
     for _ in range(2):
         assert await hooks.run(PRE, CALL) == []
     assert (len(scene.asked), times_run(scene)) == (1, 2)
@@ -373,12 +376,12 @@ async def test_a_consent_that_cannot_be_saved_holds_for_now(scene: Scene) -> Non
 def test_a_home_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=FILE):
-        Consents(tmp_path / "file").allow("pre_tool_call", "check")
+        HookApprovals(tmp_path / "file").allow("pre_tool_call", "check")
 
 
 def test_consents_of_two_processes_are_both_kept(hermes_home: Path) -> None:
     hermes_home.mkdir()
-    one, two = Consents(hermes_home), Consents(hermes_home)
+    one, two = HookApprovals(hermes_home), HookApprovals(hermes_home)
     one.allow("pre_tool_call", "a")
     two.allow("pre_tool_call", "b")
     one.allow("pre_tool_call", "a")
@@ -392,7 +395,7 @@ async def test_a_stopped_turn_stops_its_hook(
 ) -> None:
     command = scene.script("open('pid', 'w').write(str(os.getpid())); time.sleep(600)")
     running = asyncio.ensure_future(
-        scene.hooks(Hook(POST, command, 300), accept=True).run(POST, CALL)
+        scene.hooks(HookSpec(POST, command, 300), accept=True).run(POST, CALL)
     )
     while not (pid := scene.folder / "pid").exists() or not pid.read_text():
         await asyncio.sleep(0.01)
@@ -405,8 +408,8 @@ async def test_a_stopped_turn_stops_its_hook(
 def test_the_program_of_a_command_is_found(tmp_path: Path) -> None:
     script = tmp_path / "check"
     script.write_text("#!/bin/sh\n")
-    assert program_of("check --fast", str(tmp_path))[1] == "check is not executable (chmod +x)"
+    assert find_program("check --fast", str(tmp_path))[1] == "check is not executable (chmod +x)"
     script.chmod(0o755)
-    assert program_of("check --fast", str(tmp_path)) == (script, "")
-    assert program_of(f"{script}", "") == (script, "")
-    assert program_of("no-such-thing", str(tmp_path))[1] == "there is no program no-such-thing"
+    assert find_program("check --fast", str(tmp_path)) == (script, "")
+    assert find_program(f"{script}", "") == (script, "")
+    assert find_program("no-such-thing", str(tmp_path))[1] == "there is no program no-such-thing"

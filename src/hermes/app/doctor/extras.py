@@ -20,10 +20,17 @@ from hermes.mcp.errors import ServerUnavailable
 from hermes.mcp.oauth.logins import LoginStore
 from hermes.mcp.transport import McpLimits
 from hermes.memory import BUNDLED_PROVIDERS, list_providers, load_provider
-from hermes.plugins.discovery import Choice, Kind, Plugin, State, find_plugins, usual_places
-from hermes.plugins.isolation import Reports
+from hermes.plugins.discovery import (
+    Plugin,
+    PluginKind,
+    PluginSelection,
+    PluginState,
+    default_places,
+    find_plugins,
+)
+from hermes.plugins.isolation import ProblemReporter
 from hermes.plugins.manifest import CODE
-from hermes.plugins.shell_hooks import Consents, hooks_of, program_of
+from hermes.plugins.shell_hooks import HookApprovals, find_program, parse_hooks
 from hermes.skills.index import SkillIndex
 from hermes.util.text import many
 
@@ -47,10 +54,12 @@ def skills(scene: Scene) -> Found:
 
 def plugins(scene: Scene) -> Found:
     settings = scene.settings.plugins
-    places = usual_places(scene.home.plugins, Path.cwd() if settings.project else None)
+    places = default_places(scene.home.plugins, Path.cwd() if settings.project else None)
     known = find_plugins(places)
-    choice = Choice(settings.enabled, settings.disabled)
-    on = [p for p in known if p.kind is Kind.PLUGIN and choice.state(p) is State.ENABLED]
+    choice = PluginSelection(settings.enabled, settings.disabled)
+    on = [
+        p for p in known if p.kind is PluginKind.PLUGIN and choice.state(p) is PluginState.ENABLED
+    ]
     found = [
         problem(
             f"the plugin {name} is enabled but not there",
@@ -97,12 +106,14 @@ def _fault_in_code(plugin: Plugin) -> str:
 def hooks(scene: Scene) -> Found:
     found: Found = []
     settings = scene.settings
-    reports = Reports(lambda text: found.append(warning(text, "correct the setting `hooks`")))
-    known = hooks_of(settings.hooks, reports)
-    consents = Consents(scene.home.root)
+    reports = ProblemReporter(
+        lambda text: found.append(warning(text, "correct the setting `hooks`"))
+    )
+    known = parse_hooks(settings.hooks, reports)
+    consents = HookApprovals(scene.home.root)
     consents.all()  # raises ConfigError when the file is damaged
     for hook in known:
-        _, fault = program_of(hook.command, search_path())
+        _, fault = find_program(hook.command, search_path())
         if fault:
             text = f"the hook {hook.command} at {hook.event}: {fault}"
             found.append(problem(text, "correct the setting `hooks`"))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hermes.app.documented.process import process
-from hermes.plugins.hooks import event_named
+from hermes.plugins.hooks import parse_event
 
 
 def discover_plugins() -> list[str]:
@@ -15,7 +15,7 @@ def discover_plugins() -> list[str]:
 def invoke_hook(hook_name: str, **kwargs: Any) -> list[Any]:
     """What the listeners of a hook answer, without the Nones. Raises `ValueError` for a hook that
     does not exist."""
-    name = event_named(hook_name)
+    name = parse_event(hook_name)
     return process().run(process().extensions.hooks.fire(name, **kwargs))
 
 

@@ -12,18 +12,18 @@ from hermes.cli.context import Cli
 from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.hooks import HookName
-from hermes.plugins.hooks import ARGUMENTS, event_named
-from hermes.plugins.isolation import Reports
+from hermes.plugins.hooks import ARGUMENTS, parse_event
+from hermes.plugins.isolation import ProblemReporter
 from hermes.plugins.shell_hooks import (
-    Consents,
-    Hook,
+    HookApprovals,
     HookOptions,
-    Ran,
+    HookRun,
+    HookSpec,
     ShellHooks,
-    answer_of,
-    files_of,
-    hooks_of,
-    program_of,
+    find_program,
+    hook_files,
+    parse_answer,
+    parse_hooks,
 )
 
 run = run_action
@@ -70,12 +70,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         running.add_argument("--accept-hooks", action="store_true", help="run them without asking")
 
 
-def _hooks(cli: Cli) -> tuple[Hook, ...]:
-    return hooks_of(cli.load().settings.hooks, Reports(cli.note))
+def _hooks(cli: Cli) -> tuple[HookSpec, ...]:
+    return parse_hooks(cli.load().settings.hooks, ProblemReporter(cli.note))
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:
-    hooks, consents = _hooks(cli), Consents(cli.home.root)
+    hooks, consents = _hooks(cli), HookApprovals(cli.home.root)
     consents.all()
     unasked = cli.load().settings.hooks_auto_accept
     if args.json:
@@ -91,7 +91,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _facts(hook: Hook, consents: Consents) -> dict[str, Any]:
+def _facts(hook: HookSpec, consents: HookApprovals) -> dict[str, Any]:
     return {
         "event": hook.event,
         "matcher": hook.pattern.pattern if hook.pattern else "",
@@ -103,7 +103,7 @@ def _facts(hook: Hook, consents: Consents) -> dict[str, Any]:
 
 def _test(args: argparse.Namespace, cli: Cli) -> int:
     try:
-        event = event_named(args.event)
+        event = parse_event(args.event)
     except ValueError as error:
         raise UsageError(str(error)) from error
     details = _details(event, args.for_tool, args.payload_file)
@@ -112,7 +112,7 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
     if not chosen:
         others = f" ({len(hooks)} for other tools)" if hooks else ""
         raise UsageError(f"there is no shell hook for {event}{others}")
-    Consents(cli.home.root).all()
+    HookApprovals(cli.home.root).all()
     failed = 0
     for hook in chosen:
         ran = _run(hook, details, args, cli)
@@ -147,17 +147,19 @@ def _details(event: HookName, tool: str, file: str | None) -> dict[str, Any]:
     return {**details, **{name: held for name, held in given.items() if name in details}}
 
 
-def _run(hook: Hook, details: dict[str, Any], args: argparse.Namespace, cli: Cli) -> Ran | None:
+def _run(
+    hook: HookSpec, details: dict[str, Any], args: argparse.Namespace, cli: Cli
+) -> HookRun | None:
     """What the hook did; None when there is no consent."""
-    consents = Consents(cli.home.root)
+    consents = HookApprovals(cli.home.root)
     if not _may_run(hook, consents, args, cli):
         cli.note(f"{hook.command}: not run, there is no consent (--accept-hooks runs it)")
         return None
     environment = child_environment(saved=cli.load().saved)
     options = HookOptions(environment=environment, folder=lambda: str(Path.cwd()))
 
-    async def work() -> Ran:
-        hooks = ShellHooks((hook,), consents, options, Reports())
+    async def work() -> HookRun:
+        hooks = ShellHooks((hook,), consents, options, ProblemReporter())
         try:
             return await hooks.run_one(hook, details)
         finally:
@@ -166,7 +168,7 @@ def _run(hook: Hook, details: dict[str, Any], args: argparse.Namespace, cli: Cli
     return asyncio.run(work())
 
 
-def _may_run(hook: Hook, consents: Consents, args: argparse.Namespace, cli: Cli) -> bool:
+def _may_run(hook: HookSpec, consents: HookApprovals, args: argparse.Namespace, cli: Cli) -> bool:
     settings = cli.load().settings
     if args.accept_hooks or settings.hooks_auto_accept:
         return True
@@ -181,12 +183,12 @@ def _may_run(hook: Hook, consents: Consents, args: argparse.Namespace, cli: Cli)
     return True
 
 
-def _show(hook: Hook, ran: Ran, cli: Cli) -> None:
+def _show(hook: HookSpec, ran: HookRun, cli: Cli) -> None:
     code = "stopped" if ran.exit_code is None else f"exit code {ran.exit_code}"
     cli.say(f"{hook.command}: {code} after {ran.seconds:.1f} s")
     if ran.errors:
         cli.say(f"  errors: {ran.errors}")
-    answer, problem = answer_of(hook.event, ran.output)
+    answer, problem = parse_answer(hook.event, ran.output)
     if ran.failure:
         cli.say(f"  failed: {ran.failure}")
         if hook.event is HookName.PRE_TOOL_CALL:
@@ -200,7 +202,7 @@ def _show(hook: Hook, ran: Ran, cli: Cli) -> None:
 
 
 def _revoke(args: argparse.Namespace, cli: Cli) -> int:
-    consents = Consents(cli.home.root)
+    consents = HookApprovals(cli.home.root)
     if not consents.revoke(args.command):
         known = ", ".join(sorted({each.command for each in consents.all()})) or "nothing"
         raise UsageError(f"there is no consent to {args.command!r}", hint=f"consented to: {known}")
@@ -210,8 +212,8 @@ def _revoke(args: argparse.Namespace, cli: Cli) -> int:
 
 def _doctor(args: argparse.Namespace, cli: Cli) -> int:
     wrong: list[str] = []
-    hooks = hooks_of(cli.load().settings.hooks, Reports(wrong.append))
-    consents = Consents(cli.home.root)
+    hooks = parse_hooks(cli.load().settings.hooks, ProblemReporter(wrong.append))
+    consents = HookApprovals(cli.home.root)
     try:
         consents.all()
     except ConfigError as error:
@@ -231,14 +233,16 @@ def _doctor(args: argparse.Namespace, cli: Cli) -> int:
     return worst
 
 
-def _problems(hook: Hook, consents: Consents, args: argparse.Namespace, cli: Cli) -> list[str]:
-    program, problem = program_of(hook.command, search_path())
+def _problems(
+    hook: HookSpec, consents: HookApprovals, args: argparse.Namespace, cli: Cli
+) -> list[str]:
+    program, problem = find_program(hook.command, search_path())
     if problem or program is None:
         return [problem]
     unasked = cli.load().settings.hooks_auto_accept
     given = consents.find(hook.event, hook.command)
     found = [] if given or unasked else ["no consent yet: it does not run"]
-    for file in files_of(hook.command, program):
+    for file in hook_files(hook.command, program):
         status = file.stat()
         if given is not None and status.st_mtime > given.given_at > 0:
             found.append(f"{file} was changed after you consented; look at it again")
@@ -252,7 +256,7 @@ def _problems(hook: Hook, consents: Consents, args: argparse.Namespace, cli: Cli
     return found
 
 
-def _faults(hook: Hook, ran: Ran) -> list[str]:
-    _, ignored = answer_of(hook.event, ran.output)
+def _faults(hook: HookSpec, ran: HookRun) -> list[str]:
+    _, ignored = parse_answer(hook.event, ran.output)
     slow = f"it takes {ran.seconds:.1f} s" if ran.seconds > SLOW else ""
     return [text for text in (ran.failure, ignored, slow) if text]

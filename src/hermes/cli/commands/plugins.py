@@ -10,9 +10,16 @@ from hermes.cli.plugin_rows import Row, plugins_of, row_named, rows_of
 from hermes.config.environment import child_environment
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
-from hermes.plugins.discovery import Kind, Origin, State, choose, forget, switch
-from hermes.plugins.installer import Fetcher, Workshop, source_of
-from hermes.plugins.manifest import Manifest, Variable
+from hermes.plugins.discovery import (
+    PluginKind,
+    PluginOrigin,
+    PluginState,
+    choose_provider,
+    forget_plugin,
+    set_enabled,
+)
+from hermes.plugins.installer import PluginFetcher, PluginInstaller, parse_source
+from hermes.plugins.manifest import PluginManifest, RequiredVariable
 
 run = run_action
 
@@ -55,7 +62,7 @@ def _menu(args: argparse.Namespace, cli: Cli) -> int:
 
     def toggle(row: Row) -> None:
         try:
-            _set(cli, row, on=row.state is not State.ENABLED)
+            _set(cli, row, on=row.state is not PluginState.ENABLED)
         except HermesError as error:
             cli.say(f"{error}{f' ({error.hint})' if error.hint else ''}")
 
@@ -67,8 +74,12 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
     if args.json:
         cli.json(rows)
         return 0
-    plugins = [row for row in rows if row.kind is Kind.PLUGIN]
-    chosen = [row for row in rows if row.kind is not Kind.PLUGIN and row.state is State.ENABLED]
+    plugins = [row for row in rows if row.kind is PluginKind.PLUGIN]
+    chosen = [
+        row
+        for row in rows
+        if row.kind is not PluginKind.PLUGIN and row.state is PluginState.ENABLED
+    ]
     if not plugins:
         cli.say(f"no plugins yet in {tilde(cli.home.plugins)}")
     for row in plugins:
@@ -79,7 +90,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _install(args: argparse.Namespace, cli: Cli) -> int:
-    source = source_of(args.id)
+    source = parse_source(args.id)
     cli.note(f"fetching {_shown(source.address)}")
     manifest = _workshop(cli).install(source, force=args.force)
     cli.say(f"installed {manifest.name} {manifest.version}".rstrip())
@@ -99,7 +110,7 @@ def _shown(address: str) -> str:
     return f"{scheme}://…@{tail}" if at and slashes else address
 
 
-def _describe(cli: Cli, manifest: Manifest) -> None:
+def _describe(cli: Cli, manifest: PluginManifest) -> None:
     if manifest.description:
         cli.say(f"  {manifest.description}")
     for what, names in (
@@ -139,7 +150,7 @@ def _update(args: argparse.Namespace, cli: Cli) -> int:
 
 def _remove(args: argparse.Namespace, cli: Cli) -> int:
     row = row_named(cli, args.name)
-    if row.origin != Origin.USER or row.kind is not Kind.PLUGIN:
+    if row.origin != PluginOrigin.USER or row.kind is not PluginKind.PLUGIN:
         raise UsageError(
             f"{args.name} is not one that `hermes plugins` can remove ({row.origin})",
             hint=f"`hermes plugins disable {args.name}` keeps it from being loaded",
@@ -151,7 +162,7 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
     folder = _folder_name(cli, args.name)
     _workshop(cli).remove(folder)
     for name in {args.name, folder}:  # the settings may call it either
-        forget(cli.home, name)
+        forget_plugin(cli.home, name)
     cli.say(f"removed {args.name}")
     return 0
 
@@ -164,7 +175,7 @@ def _enable(args: argparse.Namespace, cli: Cli) -> int:
 def _disable(args: argparse.Namespace, cli: Cli) -> int:
     settings = cli.load().settings.plugins
     if args.name in settings.enabled:  # also one that is gone
-        switch(cli.home, args.name, on=False)
+        set_enabled(cli.home, args.name, on=False)
         cli.say(f"{args.name} is disabled")
         return 0
     _set(cli, row_named(cli, args.name), on=False)
@@ -172,25 +183,25 @@ def _disable(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _set(cli: Cli, row: Row, *, on: bool) -> None:
-    if row.kind is not Kind.PLUGIN:
+    if row.kind is not PluginKind.PLUGIN:
         _choose(cli, row, on=on)
         return
     if on and row.problem:
         raise UsageError(f"{row.name} cannot be loaded: {row.problem}")
     if on:
         _ask_variables(cli, row)
-    switch(cli.home, row.name, on=on)
+    set_enabled(cli.home, row.name, on=on)
     state = "enabled; it is loaded when Hermes starts" if on else "disabled"
     cli.say(f"{row.name} is {state}")
 
 
 def _choose(cli: Cli, row: Row, *, on: bool) -> None:
-    if on == (row.state is State.ENABLED):
+    if on == (row.state is PluginState.ENABLED):
         cli.say(f"{row.kind}: {row.name} is {'in use' if on else 'not in use'} already")
         return
-    choose(cli.home, row.kind, row.name if on else "")
+    choose_provider(cli.home, row.kind, row.name if on else "")
     now = next(
-        (r.name for r in rows_of(cli) if r.kind is row.kind and r.state is State.ENABLED),
+        (r.name for r in rows_of(cli) if r.kind is row.kind and r.state is PluginState.ENABLED),
         "none",
     )
     cli.say(f"{row.kind}: {now}")
@@ -209,7 +220,7 @@ def _ask_variables(cli: Cli, row: Row) -> None:
             cli.note(f"{row.name} needs {variable.name}: `hermes config set {variable.name} …`")
 
 
-def _value(cli: Cli, variable: Variable) -> str:
+def _value(cli: Cli, variable: RequiredVariable) -> str:
     for text in (variable.description, variable.url):
         if text:
             cli.say(f"  {text}")
@@ -223,10 +234,12 @@ def _folder_name(cli: Cli, name: str) -> str:
     folders = [
         plugin.folder.name
         for plugin in plugins_of(cli.home)
-        if plugin.name == name and plugin.origin is Origin.USER and plugin.folder is not None
+        if plugin.name == name and plugin.origin is PluginOrigin.USER and plugin.folder is not None
     ]
     return folders[0] if folders else name
 
 
-def _workshop(cli: Cli) -> Workshop:
-    return Workshop(cli.home.plugins, Fetcher(child_environment(saved=cli.load().saved)))
+def _workshop(cli: Cli) -> PluginInstaller:
+    return PluginInstaller(
+        cli.home.plugins, PluginFetcher(child_environment(saved=cli.load().saved))
+    )

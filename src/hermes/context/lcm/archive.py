@@ -12,8 +12,8 @@ from typing import NamedTuple
 import jsonschema_rs
 
 from hermes.context.engine import Dict, Dicts
-from hermes.context.lcm.notes import Node, Notes, Run, check_of, fingerprint, notes_in
-from hermes.context.lcm.writer import files_in, label, shown, tools_in
+from hermes.context.lcm.notes import LcmNotes, LogRun, NoteNode, check_of, fingerprint, notes_in
+from hermes.context.lcm.writer import files_in, label, message_as_text, tools_in
 from hermes.core.messages import Message
 from hermes.core.openai_format import from_dict
 from hermes.util.text import clean, many
@@ -24,14 +24,14 @@ MOST_ALIKE = 200
 """Equal messages of the log that are considered for one of the context."""
 
 
-class Held(NamedTuple):
+class ArchivedMessage(NamedTuple):
     """A compacted message. `key` tells it from every other one, however many nodes have it."""
 
     key: tuple[bool, int]
     message: Message
 
 
-class Archive:
+class MessageArchive:
     """The log as it is now, with copies (`aside`) of messages that are not in it."""
 
     def __init__(self, history: History | None, aside: Iterable[Message] = ()) -> None:
@@ -39,7 +39,7 @@ class Archive:
         self.aside = list(aside)
 
     @cached_property
-    def notes(self) -> dict[int, Notes]:
+    def notes(self) -> dict[int, LcmNotes]:
         """The compactions in the log, by position."""
         found = ((position, notes_in(each)) for position, each in enumerate(self._log))
         return {position: notes for position, notes in found if notes is not None}
@@ -48,7 +48,7 @@ class Archive:
     def _prints(self) -> list[bytes]:
         return [fingerprint(from_dict(each)) for each in self._log]
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> Iterator[NoteNode]:
         """Those of every compaction in the log, oldest first."""
         for notes in self.notes.values():
             yield from notes.nodes
@@ -62,7 +62,9 @@ class Archive:
         )
         return [None if place is None else positions[place] for place in placed]
 
-    def keep(self, messages: Sequence[Message], positions: Sequence[int | None]) -> tuple[Run, ...]:
+    def keep(
+        self, messages: Sequence[Message], positions: Sequence[int | None]
+    ) -> tuple[LogRun, ...]:
         """The runs these messages are in. Those without a position are copied aside."""
         runs: list[tuple[bool, list[int], list[bytes]]] = []
         for message, position in zip(messages, positions, strict=True):
@@ -75,22 +77,26 @@ class Archive:
             runs[-1][1].append(position)
             runs[-1][2].append(fingerprint(message))
         return tuple(
-            Run(places[0], places[-1], check_of(prints), aside) for aside, places, prints in runs
+            LogRun(places[0], places[-1], check_of(prints), aside) for aside, places, prints in runs
         )
 
-    def read(self, run: Run) -> list[Held] | None:
+    def read(self, run: LogRun) -> list[ArchivedMessage] | None:
         """The messages of a run; None when they are nowhere any more."""
         if run.aside:
             copies = self.aside[run.first : run.last + 1]
             if check_of(map(fingerprint, copies)) == run.check:
-                return [Held((True, run.first + n), copy) for n, copy in enumerate(copies)]
+                return [
+                    ArchivedMessage((True, run.first + n), copy) for n, copy in enumerate(copies)
+                ]
         start = self._start(run)
         if start is None:
             return None
         found = self._log[start : start + len(run)]
-        return [Held((False, start + n), from_dict(each)) for n, each in enumerate(found)]
+        return [
+            ArchivedMessage((False, start + n), from_dict(each)) for n, each in enumerate(found)
+        ]
 
-    def _start(self, run: Run) -> int | None:
+    def _start(self, run: LogRun) -> int | None:
         """Where the run begins: where it says, else wherever the same messages are now. A branch
         of a conversation that went on, say, has them elsewhere."""
         there = self._log[run.first : run.last + 1]
@@ -232,10 +238,12 @@ SCHEMAS: Dicts = [
 ]
 
 
-class Lookup:
+class NoteLookup:
     """Answers from the nodes that are known and the messages they stand for."""
 
-    def __init__(self, nodes: Mapping[str, Node], archive: Archive, page_chars: int) -> None:
+    def __init__(
+        self, nodes: Mapping[str, NoteNode], archive: MessageArchive, page_chars: int
+    ) -> None:
         self._nodes, self._archive, self._page = nodes, archive, page_chars
 
     def call(self, name: str, args: Dict) -> str | None:
@@ -247,7 +255,7 @@ class Lookup:
         }
         return tools[name](args) if name in tools else None
 
-    def _at(self, args: Dict, answer: Callable[[Node, Dict], str]) -> str:
+    def _at(self, args: Dict, answer: Callable[[NoteNode, Dict], str]) -> str:
         wanted = str(args.get("id") or "").strip("[] ").removeprefix("lcm:").partition(" ")[0]
         node = self._nodes.get(wanted)
         if node is not None:
@@ -268,7 +276,7 @@ class Lookup:
                 if held is None or held.key in seen:
                     continue
                 seen.add(held.key)
-                snippet = search(shown(held.message))
+                snippet = search(message_as_text(held.message))
                 if snippet is not None:
                     hits.append(f"{node.id} offset {offset}, {label(held.message)}: {snippet}")
         if not hits:
@@ -276,7 +284,7 @@ class Lookup:
         more = [f"[{len(hits) - most} more: narrow the query or raise limit]"]
         return "\n".join([*hits[:most], *(more if len(hits) > most else ())])
 
-    def _describe(self, node: Node, _args: Dict) -> str:
+    def _describe(self, node: NoteNode, _args: Dict) -> str:
         said = [f"{node.id}: {self._covers(node)}", *self._parents(node)]
         if node.children:
             said += [self._teaser(child) for child in node.children]
@@ -291,7 +299,7 @@ class Lookup:
             ]
         return "\n".join([*said, "Notes:", node.text])[: self._page]
 
-    def _expand(self, node: Node, args: Dict) -> str:
+    def _expand(self, node: NoteNode, args: Dict) -> str:
         offset = _int(args, "offset", 0)
         most = _int(args, "limit", 20, least=1, most=MOST_MESSAGES)
         if node.children:
@@ -302,7 +310,12 @@ class Lookup:
         return self._page_of(node, messages, offset, most, _int(args, "from_char", 0))
 
     def _page_of(
-        self, node: Node, messages: Sequence[Held | None], offset: int, most: int, begin: int
+        self,
+        node: NoteNode,
+        messages: Sequence[ArchivedMessage | None],
+        offset: int,
+        most: int,
+        begin: int,
     ) -> str:
         """Messages from `offset` on, the first one from character `begin`, as far as they fit."""
         pieces: list[str] = []
@@ -322,7 +335,7 @@ class Lookup:
             return _paged(pieces, node, f"offset={end}")
         return "\n".join([*pieces, f"[end of {node.id}]"])
 
-    def _children(self, node: Node, offset: int, most: int) -> str:
+    def _children(self, node: NoteNode, offset: int, most: int) -> str:
         listed = node.children[offset : offset + most]
         if not listed:
             return _error(f"{node.id} has {len(node.children)} notes, the first is offset 0")
@@ -332,20 +345,20 @@ class Lookup:
             return _paged([head, *lines], node, f"offset={offset + most}")
         return "\n".join([head, *lines])
 
-    def _messages(self, node: Node) -> Iterator[Held | None]:
+    def _messages(self, node: NoteNode) -> Iterator[ArchivedMessage | None]:
         """Those of a leaf, None for each that cannot be read; an inner node has none itself."""
         for run in node.runs:
             held = self._archive.read(run)
             yield from [None] * len(run) if held is None else held
 
-    def _covers(self, node: Node) -> str:
+    def _covers(self, node: NoteNode) -> str:
         leaves = self._leaves(node.id, set())
         held = [held for leaf in leaves for held in self._messages(leaf)]
         size = sum(len(_text(each)) for each in held)
         parts = f"{many(len(node.children), 'older note')}, " if node.children else ""
         return f"notes on {parts}{many(len(held), 'message')}, {size:,} characters"
 
-    def _leaves(self, node_id: str, seen: set[str]) -> list[Node]:
+    def _leaves(self, node_id: str, seen: set[str]) -> list[NoteNode]:
         node = self._nodes.get(node_id)
         if node is None or node_id in seen:
             return []
@@ -354,7 +367,7 @@ class Lookup:
             return [node]
         return [leaf for child in node.children for leaf in self._leaves(child, seen)]
 
-    def _parents(self, node: Node) -> list[str]:
+    def _parents(self, node: NoteNode) -> list[str]:
         parents = [each.id for each in self._nodes.values() if node.id in each.children]
         return [f"Part of: {', '.join(parents)}"] if parents else []
 
@@ -367,15 +380,15 @@ class Lookup:
         return f"- {node_id} ({self._covers(node)}): {cut}"
 
 
-def _text(held: Held | None) -> str:
-    return shown(held.message) if held is not None else "[not in the log any more]"
+def _text(held: ArchivedMessage | None) -> str:
+    return message_as_text(held.message) if held is not None else "[not in the log any more]"
 
 
-def _label(held: Held | None) -> str:
+def _label(held: ArchivedMessage | None) -> str:
     return label(held.message) if held is not None else "message"
 
 
-def _paged(pieces: Sequence[str], node: Node, more: str) -> str:
+def _paged(pieces: Sequence[str], node: NoteNode, more: str) -> str:
     return "\n".join([*pieces, f'[more: lcm_expand(id="{node.id}", {more})]'])
 
 

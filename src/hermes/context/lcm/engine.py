@@ -6,22 +6,29 @@ from typing import Any
 
 import msgspec
 
-from hermes.context.compressor import CompressionOptions, Sizes, sizes_for
-from hermes.context.engine import ContextEngine, Dict, Dicts, Summariser
-from hermes.context.facts import latest_request, words_of
-from hermes.context.lcm.archive import SCHEMAS, Archive, History, Lookup
+from hermes.context.compressor import CompressionOptions, CompressionSizes, compute_sizes
+from hermes.context.engine import ContextEngine, Dict, Dicts, SummaryModel
+from hermes.context.facts import latest_request, user_text
+from hermes.context.lcm.archive import SCHEMAS, History, MessageArchive, NoteLookup
 from hermes.context.lcm.notes import (
-    Node,
-    Notes,
-    Opened,
+    LcmNotes,
+    NoteNode,
+    OpenedConversation,
     facts_text,
     fingerprint,
     inner_id,
     leaf_id,
-    opened,
+    open_conversation,
 )
-from hermes.context.lcm.plan import Limits, Plan, Unit, holds, make_plan, of_units
-from hermes.context.lcm.writer import LEAST_TOKENS, Writer, newest_todo
+from hermes.context.lcm.plan import (
+    CompactionPlan,
+    MessageUnit,
+    PlanLimits,
+    contains,
+    make_plan,
+    of_units,
+)
+from hermes.context.lcm.writer import LEAST_TOKENS, NoteWriter, newest_todo
 from hermes.context.notes import AFTER_END, IN_TAIL, IN_USERS
 from hermes.core.messages import Message
 from hermes.core.openai_format import from_dict
@@ -49,10 +56,10 @@ class LcmOptions(msgspec.Struct, frozen=True):
     page_chars: int = 12_000
     """Characters of one result of a tool."""
 
-    def sizes(self, context_length: int) -> Sizes:
+    def sizes(self, context_length: int) -> CompressionSizes:
         """Those of the built-in engine: what is kept word for word is the same here."""
         given = CompressionOptions(threshold=self.threshold, target_ratio=self.target_ratio)
-        return sizes_for(context_length, given)
+        return compute_sizes(context_length, given)
 
     def notes_budget(self, context_length: int) -> int:
         return min(int(context_length * self.notes_share), self.notes_tokens)
@@ -64,18 +71,18 @@ NEW_SHARE = 0.75
 """Part of the budget for notes that those of one compaction may take; the rest is for old ones."""
 
 
-class NodeMaker:
-    def __init__(self, writer: Writer, budget: int, leaf_tokens: int) -> None:
+class NodeBuilder:
+    def __init__(self, writer: NoteWriter, budget: int, leaf_tokens: int) -> None:
         """`budget` is for the texts of all nodes; a leaf stands for at most `leaf_tokens`."""
         self.writer, self._budget, self._leaf_tokens = writer, budget, leaf_tokens
 
     def leaves(
         self,
-        plan: Plan,
+        plan: CompactionPlan,
         messages: Sequence[Message],
         positions: Sequence[int | None],
-        archive: Archive,
-    ) -> Iterator[Node]:
+        archive: MessageArchive,
+    ) -> Iterator[NoteNode]:
         """A node for each stretch of the middle, as long as one note may stand for."""
         budget = int(self._budget * NEW_SHARE)
         total = sum(unit.tokens for unit in plan.middle)
@@ -86,13 +93,13 @@ class NodeMaker:
             tokens = sum(unit.tokens for unit in units) // 5
             limit = max(LEAST_TOKENS, min(tokens, budget // max(3, len(stretches))))
             span = of_units(messages, units)
-            yield Node(
+            yield NoteNode(
                 leaf_id(map(fingerprint, span)),
                 self.writer.leaf(span, limit),
                 runs=archive.keep(span, of_units(positions, units)),
             )
 
-    def condensed(self, old: Sequence[Node], new: Sequence[Node]) -> list[Node]:
+    def condensed(self, old: Sequence[NoteNode], new: Sequence[NoteNode]) -> list[NoteNode]:
         """The old nodes; as many of the oldest as must be become one when all are too long.
 
         Only one inner node is made at a time, and only of nodes that stand in the log already:
@@ -109,12 +116,12 @@ class NodeMaker:
         limit = max(LEAST_TOKENS, min(limit, sum(sizes[:count]) // 2))
         children = tuple(node.id for node in old[:count])
         text = self.writer.inner(old[:count], limit)
-        return [Node(inner_id(children), text, children=children), *old[count:]]
+        return [NoteNode(inner_id(children), text, children=children), *old[count:]]
 
 
-def _stretches(units: Sequence[Unit], most_tokens: int) -> Iterator[list[Unit]]:
+def _stretches(units: Sequence[MessageUnit], most_tokens: int) -> Iterator[list[MessageUnit]]:
     """Neighbouring units with at most so many tokens together, if a single one has not more."""
-    stretch: list[Unit] = []
+    stretch: list[MessageUnit] = []
     for unit in units:
         if stretch and sum(each.tokens for each in stretch) + unit.tokens > most_tokens:
             yield stretch
@@ -133,10 +140,10 @@ class LcmEngine(ContextEngine):
         self.threshold_tokens = int(context_length * options.threshold)
         self._options = options
         self._session_id = ""
-        self._summarisers: Sequence[Summariser] = ()
+        self._summarisers: Sequence[SummaryModel] = ()
         self._history: History | None = None
         # Replaced as wholes, never changed: a tool may be called while a compaction runs.
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, NoteNode] = {}
         self._aside: tuple[Message, ...] = ()
 
     @property
@@ -172,7 +179,7 @@ class LcmEngine(ContextEngine):
 
     def handle_tool_call(self, name: str, args: Dict, **_kw: Any) -> str:
         archive = self._archive()
-        lookup = Lookup(self._known(archive), archive, self._options.page_chars)
+        lookup = NoteLookup(self._known(archive), archive, self._options.page_chars)
         result = lookup.call(name, args)
         return result if result is not None else super().handle_tool_call(name, args)
 
@@ -183,7 +190,7 @@ class LcmEngine(ContextEngine):
         self, messages: Dicts, current_tokens: int | None = None, focus_topic: str = ""
     ) -> Dicts:
         """Raises `Interrupted` from a summariser; then nothing has changed."""
-        given = opened(messages)
+        given = open_conversation(messages)
         typed = [from_dict(each) for each in given.messages]
         request = latest_request(given.messages)
         sizes = self._options.sizes(self.context_length)
@@ -194,13 +201,13 @@ class LcmEngine(ContextEngine):
 
         archive = self._archive()
         old = [node for each in given.notes for node in each.nodes]
-        maker = NodeMaker(
-            Writer(self._summarisers, focus_topic),
+        maker = NodeBuilder(
+            NoteWriter(self._summarisers, focus_topic),
             self._options.notes_budget(self.context_length),
             self._options.leaf_tokens,
         )
         new = list(maker.leaves(plan, typed, archive.find(typed), archive))
-        made = Notes(
+        made = LcmNotes(
             (*maker.condensed(old, new), *new),
             _todo(plan, typed, given),
             facts=_facts(plan, given, request, sizes.facts),
@@ -216,17 +223,17 @@ class LcmEngine(ContextEngine):
     def _forget(self) -> None:
         self._nodes, self._aside = {}, ()
 
-    def _archive(self) -> Archive:
-        return Archive(self._history, self._aside)
+    def _archive(self) -> MessageArchive:
+        return MessageArchive(self._history, self._aside)
 
-    def _known(self, archive: Archive) -> dict[str, Node]:
+    def _known(self, archive: MessageArchive) -> dict[str, NoteNode]:
         return {node.id: node for node in (*archive.nodes(), *self._nodes.values())}
 
     def _plan(
-        self, messages: Sequence[Message], head_end: int, request: int, sizes: Sizes
-    ) -> Plan | None:
+        self, messages: Sequence[Message], head_end: int, request: int, sizes: CompressionSizes
+    ) -> CompactionPlan | None:
         options = self._options
-        limits = Limits(
+        limits = PlanLimits(
             tail_tokens=sizes.tail,
             first=options.protect_first_n,
             last=options.protect_last_n,
@@ -236,22 +243,22 @@ class LcmEngine(ContextEngine):
         return make_plan(messages, tokens, limits, head_end, request)
 
 
-def _assembled(plan: Plan, given: Dicts, notes: Notes) -> Dicts:
+def _assembled(plan: CompactionPlan, given: Dicts, notes: LcmNotes) -> Dicts:
     head, tail = of_units(given, plan.head), of_units(given, plan.tail)
     if plan.joined:
         notes = msgspec.structs.replace(notes, request=tail.pop(0).get("content") or "")
     return [*head, notes.message(plan.role), *tail]
 
 
-def _facts(plan: Plan, given: Opened, request: int, room: int) -> str:
+def _facts(plan: CompactionPlan, given: OpenedConversation, request: int, room: int) -> str:
     """`request` is the index of the newest message of the user."""
     pending = ""
-    if holds(plan.tail, request):
+    if contains(plan.tail, request):
         place = AFTER_END if plan.joined and plan.tail[0].start == request else IN_TAIL
     else:
         place = IN_USERS
-        if holds(plan.head, request):
-            pending = words_of(given.messages[request])
+        if contains(plan.head, request):
+            pending = user_text(given.messages[request])
     return facts_text(
         of_units(given.messages, plan.middle),
         [notes.facts for notes in given.notes],
@@ -261,10 +268,10 @@ def _facts(plan: Plan, given: Opened, request: int, room: int) -> str:
     )
 
 
-def _todo(plan: Plan, messages: Sequence[Message], given: Opened) -> str:
+def _todo(plan: CompactionPlan, messages: Sequence[Message], given: OpenedConversation) -> str:
     """The newest todo list, unless the message that shows it stays."""
     index, shown = newest_todo(messages) or (-1, "")
     noted = next((notes.todo for notes in reversed(given.notes) if notes.todo), "")
     if noted and index < given.head_end:
         return noted
-    return "" if holds((*plan.head, *plan.tail), index) else clean(shown)
+    return "" if contains((*plan.head, *plan.tail), index) else clean(shown)

@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hermes.context.conversation import text_of
+from hermes.context.conversation import message_text
 from hermes.context.engine import Dict, Dicts
-from hermes.context.facts import facts_of, with_facts
+from hermes.context.facts import add_facts, extract_facts
 from hermes.context.notes import (
     ACTIVE,
     END,
@@ -39,13 +39,13 @@ from hermes.context.notes import (
     SUMMARY_PREFIX,
     Summary,
     is_summary,
-    joined,
-    merged,
-    parted,
+    join_request,
+    merge_summaries,
     read_summary,
+    split_request,
     write_summary,
 )
-from hermes.context.notes import Notes as NotesNotes
+from hermes.context.notes import SummaryNotes as NotesNotes
 from hermes.core.marks import TODO_LIST
 from hermes.core.messages import Assistant, Image, Message, ToolResult, User
 from hermes.util.text import clean
@@ -58,7 +58,7 @@ CHECK_DIGITS = 6
 _RUN = re.compile(rf"(~?)(\d+)-(\d+)/([0-9a-f]{{{CHECK_DIGITS}}})")
 
 
-class Run(msgspec.Struct, frozen=True):
+class LogRun(msgspec.Struct, frozen=True):
     """Neighbouring messages by their positions in the log, the last one included."""
 
     first: int
@@ -75,19 +75,19 @@ class Run(msgspec.Struct, frozen=True):
         return f"{'~' if self.aside else ''}{self.first}-{self.last}/{self.check}"
 
     @classmethod
-    def parse(cls, text: str) -> "Run | None":
+    def parse(cls, text: str) -> "LogRun | None":
         match = _RUN.fullmatch(text)
         if match is None or int(match[2]) > int(match[3]):
             return None
         return cls(int(match[2]), int(match[3]), match[4], aside=bool(match[1]))
 
 
-class Node(msgspec.Struct, frozen=True):
+class NoteNode(msgspec.Struct, frozen=True):
     """A note: a leaf has `runs`, an inner node `children`."""
 
     id: str
     text: str
-    runs: tuple[Run, ...] = ()
+    runs: tuple[LogRun, ...] = ()
     children: tuple[str, ...] = ()
 
 
@@ -136,8 +136,8 @@ _FACTS = "## "
 """How the facts begin."""
 
 
-class Notes(msgspec.Struct, frozen=True):
-    nodes: tuple[Node, ...]
+class LcmNotes(msgspec.Struct, frozen=True):
+    nodes: tuple[NoteNode, ...]
     todo: str = ""
     """The newest todo list, as its tool shows it."""
     opening: str = OPENING
@@ -154,21 +154,21 @@ class Notes(msgspec.Struct, frozen=True):
         return f"{body}\n\n[lcm:end {check_of([body.encode('utf-8', 'surrogatepass')])}]"
 
     def message(self, role: str) -> Dict:
-        return {**joined(str(self), self.request), "role": role}
+        return {**join_request(str(self), self.request), "role": role}
 
 
-class Opened(NamedTuple):
+class OpenedConversation(NamedTuple):
     """A conversation without its notes. A request joined to them is a message of its own again."""
 
     messages: Dicts
-    notes: list[Notes]
+    notes: list[LcmNotes]
     head_end: int
     """Where the first notes stood; behind the end when there were none."""
 
 
-def opened(messages: Dicts) -> Opened:
+def open_conversation(messages: Dicts) -> OpenedConversation:
     rest: Dicts = []
-    found: list[Notes] = []
+    found: list[LcmNotes] = []
     head_end = len(messages)
     for message in messages:
         notes = notes_in(message)
@@ -179,20 +179,20 @@ def opened(messages: Dicts) -> Opened:
         found.append(notes)
         if notes.request is not None:
             rest.append({"role": "user", "content": notes.request})
-    return Opened(rest, found, head_end)
+    return OpenedConversation(rest, found, head_end)
 
 
-def plain(text: str) -> str:
+def escape_text(text: str) -> str:
     """`text` as the text of a node: nothing in it looks like another part of the message."""
     lines = "\n".join(clean(text).strip().splitlines())
     return _MISLEADING.sub(" ", lines).strip("\n") or "(empty)"
 
 
-def notes_in(message: Dict) -> Notes | None:
+def notes_in(message: Dict) -> LcmNotes | None:
     """The notes a message holds; None for every other message."""
-    if not text_of(message).startswith(PREFIX):
+    if not message_text(message).startswith(PREFIX):
         return None
-    text, request = parted(message)
+    text, request = split_request(message)
     if request is None and not isinstance(message.get("content"), str):
         return None
     whole = text if request is None else text.removesuffix("\n\n")
@@ -215,12 +215,12 @@ def todo_in(text: str) -> str:
     return "\n".join([heading, *listed])
 
 
-def _header(node: Node) -> str:
+def _header(node: NoteNode) -> str:
     said = ("=", *node.children) if node.children else node.runs
     return f"[lcm:{node.id} {' '.join(map(str, said))}]"
 
 
-def _parse(content: str) -> Notes | None:
+def _parse(content: str) -> LcmNotes | None:
     blocks = re.split(r"\n\n(?=\[lcm:)", content)
     opening, _, rest = blocks[0].partition("\n\n")
     todo = todo_in(rest)
@@ -229,18 +229,18 @@ def _parse(content: str) -> Notes | None:
     whole = tuple(node for node in nodes if node is not None)
     if not nodes or len(whole) != len(nodes) or (facts and not facts.startswith(_FACTS)):
         return None
-    return Notes(whole, todo, opening, facts)
+    return LcmNotes(whole, todo, opening, facts)
 
 
-def _node(header: str, _newline: str, text: str) -> Node | None:
+def _node(header: str, _newline: str, text: str) -> NoteNode | None:
     match = _HEADER.fullmatch(header)
     if match is None:
         return None
     words = match[3].split(" ")
     if match[2]:
-        return Node(match[1], text, children=tuple(words)) if _are_ids(words) else None
-    runs = [Run.parse(word) for word in words]
-    return Node(match[1], text, runs=tuple(run for run in runs if run is not None))
+        return NoteNode(match[1], text, children=tuple(words)) if _are_ids(words) else None
+    runs = [LogRun.parse(word) for word in words]
+    return NoteNode(match[1], text, runs=tuple(run for run in runs if run is not None))
 
 
 def _are_ids(words: Iterable[str]) -> bool:
@@ -260,13 +260,13 @@ def facts_text(
     """
     known = [_read(text) for text in before if text]
     known += [read_summary(message) for message in going if is_summary(message)]
-    facts = facts_of(going, merged(known), room, pending)
+    facts = extract_facts(going, merge_summaries(known), room, pending)
     if not facts.tokens:
         return ""
     told = place and (facts.users or place != IN_USERS)
-    notes = with_facts(NotesNotes({ACTIVE: place} if told else {}), facts)
+    notes = add_facts(NotesNotes({ACTIVE: place} if told else {}), facts)
     written = str(write_summary(Summary(notes, facts.users))["content"])
-    return plain(written.removeprefix(INTRO))
+    return escape_text(written.removeprefix(INTRO))
 
 
 def _read(text: str) -> Summary:

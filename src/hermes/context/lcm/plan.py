@@ -15,7 +15,7 @@ CEILING = 1.5
 T = TypeVar("T")
 
 
-class Limits(msgspec.Struct, frozen=True):
+class PlanLimits(msgspec.Struct, frozen=True):
     tail_tokens: int
     first: int
     """Messages of the head."""
@@ -25,7 +25,7 @@ class Limits(msgspec.Struct, frozen=True):
     """A longer request is compacted like any other message when it lies too far back."""
 
 
-class Unit(msgspec.Struct, frozen=True):
+class MessageUnit(msgspec.Struct, frozen=True):
     """Messages that stay together: a tool-call group, or one message. `start` ≤ index < `stop`."""
 
     start: int
@@ -36,34 +36,34 @@ class Unit(msgspec.Struct, frozen=True):
         return self.stop - self.start
 
 
-def of_units(items: Sequence[T], units: Iterable[Unit]) -> list[T]:
+def of_units(items: Sequence[T], units: Iterable[MessageUnit]) -> list[T]:
     return [item for unit in units for item in items[unit.start : unit.stop]]
 
 
-def holds(units: Iterable[Unit], index: int) -> bool:
+def contains(units: Iterable[MessageUnit], index: int) -> bool:
     return any(unit.start <= index < unit.stop for unit in units)
 
 
-class Plan(msgspec.Struct, frozen=True):
-    head: tuple[Unit, ...]
-    middle: tuple[Unit, ...]
+class CompactionPlan(msgspec.Struct, frozen=True):
+    head: tuple[MessageUnit, ...]
+    middle: tuple[MessageUnit, ...]
     """To be compacted."""
-    tail: tuple[Unit, ...]
+    tail: tuple[MessageUnit, ...]
     role: str
     """Of the message between head and tail."""
     joined: bool = False
     """That message has to take in the first of the tail, a message of the user."""
 
 
-def units_of(messages: Sequence[Message], sizes: Sequence[int]) -> Iterator[Unit]:
+def units_of(messages: Sequence[Message], sizes: Sequence[int]) -> Iterator[MessageUnit]:
     start = 0
     for stop in range(1, len(messages) + 1):
         if stop == len(messages) or not isinstance(messages[stop], ToolResult):
-            yield Unit(start, stop, sum(sizes[start:stop]))
+            yield MessageUnit(start, stop, sum(sizes[start:stop]))
             start = stop
 
 
-def tokens_of(units: Iterable[Unit]) -> int:
+def tokens_of(units: Iterable[MessageUnit]) -> int:
     return sum(unit.tokens for unit in units)
 
 
@@ -71,7 +71,7 @@ def tokens_of(units: Iterable[Unit]) -> int:
 
 
 class Split(msgspec.Struct, frozen=True):
-    units: Sequence[Unit]
+    units: Sequence[MessageUnit]
     messages: Sequence[Message]
     head: int
     start: int
@@ -79,14 +79,14 @@ class Split(msgspec.Struct, frozen=True):
     """Units of the middle that stay in front of the tail: the request, and what precedes it."""
     asked: int | None
 
-    def plan(self, role: str, *, joined: bool = False) -> Plan:
+    def plan(self, role: str, *, joined: bool = False) -> CompactionPlan:
         middle = [
             unit
             for number, unit in enumerate(self.units[self.head : self.start], self.head)
             if number not in self.pinned
         ]
         tail = (*(self.units[number] for number in self.pinned), *self.units[self.start :])
-        return Plan(tuple(self.units[: self.head]), tuple(middle), tail, role, joined)
+        return CompactionPlan(tuple(self.units[: self.head]), tuple(middle), tail, role, joined)
 
     def takes(self, role: str) -> bool:
         """Whether a message of that role can stand there without an equal neighbour."""
@@ -100,7 +100,7 @@ class Split(msgspec.Struct, frozen=True):
         return fits and not isinstance(after, Assistant)
 
 
-def placed(split: Split, limits: Limits) -> Plan:
+def place_notes(split: Split, limits: PlanLimits) -> CompactionPlan:
     """The plan with a role for the notes, rather the user's. Two equal roles never follow each
     other: more of the tail is kept, or less of the head or the tail; or the request becomes part
     of the notes."""
@@ -112,14 +112,14 @@ def placed(split: Split, limits: Limits) -> Plan:
     return found or _joined(split)
 
 
-def _joined(split: Split) -> Plan:
+def _joined(split: Split) -> CompactionPlan:
     last = split.head - 1
     if last >= 0 and isinstance(split.messages[split.units[last].start], User):
         split = msgspec.structs.replace(split, head=last, pinned=(last, *split.pinned))
     return split.plan("user", joined=True)
 
 
-def _with_answer(split: Split, limits: Limits) -> Iterator[Split]:
+def _with_answer(split: Split, limits: PlanLimits) -> Iterator[Split]:
     """What was said right before a request that stays, if it is short and not all there is."""
     before = split.pinned[0] - 1 if split.pinned else -1
     if before < split.head or split.units[before].tokens > limits.tail_tokens // 2:
@@ -129,7 +129,7 @@ def _with_answer(split: Split, limits: Limits) -> Iterator[Split]:
         yield wider
 
 
-def _wider_tails(split: Split, limits: Limits) -> Iterator[Split]:
+def _wider_tails(split: Split, limits: PlanLimits) -> Iterator[Split]:
     yield split
     if split.pinned:
         return
@@ -161,10 +161,10 @@ LEAST_SHARE = 0.05
 def make_plan(
     messages: Sequence[Message],
     sizes: Sequence[int],
-    limits: Limits,
+    limits: PlanLimits,
     head_end: int,
     request: int,
-) -> Plan | None:
+) -> CompactionPlan | None:
     """None when nothing is worth compacting. The head ends before message `head_end`, where notes
     stood before. `request` is the newest message of the user, -1 when there is none."""
     units = list(units_of(messages, sizes))
@@ -181,10 +181,10 @@ def make_plan(
     split = Split(units, messages, head, start, pinned, asked)
     if tokens_of(split.plan("user").middle) <= LEAST_SHARE * sum(sizes):
         return None
-    return placed(split, limits)
+    return place_notes(split, limits)
 
 
-def _request_unit(units: Sequence[Unit], request: int, limits: Limits) -> int | None:
+def _request_unit(units: Sequence[MessageUnit], request: int, limits: PlanLimits) -> int | None:
     for number, unit in enumerate(units):
         if unit.start == request and unit.tokens <= limits.request_tokens:
             return number
@@ -192,9 +192,9 @@ def _request_unit(units: Sequence[Unit], request: int, limits: Limits) -> int | 
 
 
 def _head(
-    units: Sequence[Unit],
+    units: Sequence[MessageUnit],
     messages: Sequence[Message],
-    limits: Limits,
+    limits: PlanLimits,
     head_end: int,
     asked: int | None,
 ) -> int:
@@ -214,7 +214,7 @@ def _head(
     return head
 
 
-def _tail_start(units: Sequence[Unit], head: int, limits: Limits) -> int:
+def _tail_start(units: Sequence[MessageUnit], head: int, limits: PlanLimits) -> int:
     by_budget = _walk_back(units, head, tokens=limits.tail_tokens, count=LEAST_TAIL)
     by_count = _walk_back(units, head, tokens=0, count=limits.last)
     if tokens_of(units[by_count:]) <= CEILING * limits.tail_tokens:
@@ -222,7 +222,7 @@ def _tail_start(units: Sequence[Unit], head: int, limits: Limits) -> int:
     return by_budget
 
 
-def _walk_back(units: Sequence[Unit], head: int, *, tokens: int, count: int) -> int:
+def _walk_back(units: Sequence[MessageUnit], head: int, *, tokens: int, count: int) -> int:
     """The first of the last units that have so many tokens, and at least `count` messages."""
     start, used, seen = len(units), 0, 0
     while start > head and (seen < count or used + units[start - 1].tokens <= tokens):

@@ -5,10 +5,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from hermes.context.engine import Answer, Dicts, Summariser
-from hermes.context.facts import files_of
-from hermes.context.lcm.notes import PREFIX, Node, plain, todo_in
-from hermes.context.summary import LEAST_CHARS, Unusable, cleaned, forgotten
+from hermes.context.engine import Dicts, SummaryAnswer, SummaryModel
+from hermes.context.facts import touched_files
+from hermes.context.lcm.notes import PREFIX, NoteNode, escape_text, todo_in
+from hermes.context.summary import LEAST_CHARS, UnusableReply, clean_reply, missing_lines
 from hermes.core.errors import BudgetSpent, ProviderError
 from hermes.core.messages import Assistant, Image, Message, Text, ToolResult, User
 from hermes.core.openai_format import to_dict
@@ -27,17 +27,17 @@ _WORD = re.compile(r"\w{4,}")
 _SPEAKERS = frozenset({"user", "assistant", "tool"})
 
 
-def usable(reply: str, source: str) -> str:
+def check_reply(reply: str, source: str) -> str:
     """The reply as a note on `source`. Raises `Unusable`."""
-    text = cleaned(reply)
+    text = clean_reply(reply)
     if len(source) <= SHORT_SOURCE:
         return text
     if len(text) < LEAST_CHARS or len(set(text.split())) < LEAST_WORDS:
-        raise Unusable("it says too little")
+        raise UnusableReply("it says too little")
     if len((_words(text) & _words(source)) - _SPEAKERS) < 2:
-        raise Unusable("it is about something else")
+        raise UnusableReply("it is about something else")
     if _copied(text, source):
-        raise Unusable("it only repeats what it was given")
+        raise UnusableReply("it only repeats what it was given")
     return text
 
 
@@ -66,7 +66,7 @@ def label(message: Message) -> str:
     return f"{message.role} {name}".strip()
 
 
-def shown(message: Message) -> str:
+def message_as_text(message: Message) -> str:
     """A message as text. Thoughts are left out; an image is only named."""
     match message:
         case User():
@@ -88,7 +88,7 @@ def _image(part: Image) -> str:
 
 def files_in(messages: Iterable[Message]) -> list[str]:
     """Files that were worked with, those used last and most first."""
-    return files_of([to_dict(message) for message in messages])[:MOST_FILES]
+    return touched_files([to_dict(message) for message in messages])[:MOST_FILES]
 
 
 def findings_in(messages: Iterable[Message]) -> list[str]:
@@ -166,10 +166,10 @@ INSTRUCTIONS = (
 )
 
 
-class Writer:
+class NoteWriter:
     """Writes the notes of one compaction. `model` is who wrote the last one, or ""."""
 
-    def __init__(self, summarisers: Iterable[Summariser], focus: str = "") -> None:
+    def __init__(self, summarisers: Iterable[SummaryModel], focus: str = "") -> None:
         self._summarisers = list(summarisers)
         self._focus = focus
         self.model = ""
@@ -182,9 +182,9 @@ class Writer:
             return fit(outline(messages, chars), tokens)
         missing = [path for path in files_in(messages) if path not in text]
         files = f"\nFiles: {', '.join(missing)}"[: chars // 4] if missing else ""
-        return with_forgotten(text, findings_in(messages), tokens, files)
+        return restore_missing(text, findings_in(messages), tokens, files)
 
-    def inner(self, nodes: Sequence[Node], tokens: int) -> str:
+    def inner(self, nodes: Sequence[NoteNode], tokens: int) -> str:
         """One note on neighbouring notes."""
         notes = "\n\n".join(node.text for node in nodes)
         text = self._ask(lambda room: in_bytes(notes, room), tokens)
@@ -192,7 +192,7 @@ class Writer:
             each = max(20, tokens * BYTES_PER_TOKEN // len(nodes) - 10)
             lines = (f"- {' '.join(node.text.split())[:each]}" for node in nodes)
             return fit("\n".join(lines), tokens)
-        return with_forgotten(text, notes.splitlines(), tokens)
+        return restore_missing(text, notes.splitlines(), tokens)
 
     def room(self) -> int:
         """Tokens of messages that the first summariser can read at once and write notes on; 0
@@ -209,18 +209,18 @@ class Writer:
                 continue
             source = material(room)
             try:
-                answer: Answer = summariser.ask(self._question(source, tokens), tokens)
+                answer: SummaryAnswer = summariser.ask(self._question(source, tokens), tokens)
             except (ProviderError, BudgetSpent) as error:
                 log.warning("a note could not be written by a model: %s", error)
                 self._summarisers.remove(summariser)
                 continue
             try:
-                text = usable(answer.text, source)
-            except Unusable as error:
+                text = check_reply(answer.text, source)
+            except UnusableReply as error:
                 log.warning("the notes by %s were of no use: %s", answer.model, error)
                 continue
             self.model = answer.model
-            return plain(text)
+            return escape_text(text)
         return None
 
     def _question(self, source: str, tokens: int) -> Dicts:
@@ -234,7 +234,7 @@ class Writer:
 def transcript(messages: Sequence[Message], most_bytes: int) -> str:
     text = ""
     for cut in CUTS:
-        parts = ((label(message), shown(message)) for message in messages)
+        parts = ((label(message), message_as_text(message)) for message in messages)
         text = "\n".join(
             f"[{who}] {said if cut is None else cut_middle(said, cut)}" for who, said in parts
         )
@@ -249,18 +249,18 @@ def in_bytes(text: str, most_bytes: int) -> str:
     return text if size <= most_bytes else cut_middle(text, len(text) * most_bytes // size)
 
 
-def with_forgotten(text: str, lines: Sequence[str], tokens: int, ending: str = "") -> str:
+def restore_missing(text: str, lines: Sequence[str], tokens: int, ending: str = "") -> str:
     """`text` with the newest of `lines` that have values it lacks, and `ending`, in so many
     tokens: it is the text that is cut."""
-    more = "".join(f"\n{line}" for line in forgotten(lines, text, tokens // FINDINGS)) + ending
+    more = "".join(f"\n{line}" for line in missing_lines(lines, text, tokens // FINDINGS)) + ending
     return fit(fit(text, tokens - text_tokens(more)) + more, tokens)
 
 
 def fit(text: str, tokens: int) -> str:
     """`text` in at most so many tokens, as it can stand in the notes."""
-    whole = plain(text)
+    whole = escape_text(text)
     chars = len(whole)
     while text_tokens(whole) > tokens and chars > 1:
         chars = min(chars - 1, chars * tokens // text_tokens(whole))
-        whole = plain(text[:chars].rstrip() + "…")
+        whole = escape_text(text[:chars].rstrip() + "…")
     return whole

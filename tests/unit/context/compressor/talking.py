@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hermes.context.compressor import CompressionOptions, ContextCompressor
-from hermes.context.engine import Answer, Summariser
+from hermes.context.engine import SummaryAnswer, SummaryModel
 
 Dict = dict[str, Any]
 Dicts = list[Dict]
@@ -87,15 +87,15 @@ class Script:
         self.replies, self.name = list(replies), name
         self.asked: list[Dicts] = []
         self.most: list[int] = []
-        self.summariser = Summariser(self.ask, window)
+        self.summariser = SummaryModel(self.ask, window)
 
-    def ask(self, messages: Dicts, most: int) -> Answer:
+    def ask(self, messages: Dicts, most: int) -> SummaryAnswer:
         self.asked.append(messages)
         self.most.append(most)
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if isinstance(reply, Exception):
             raise reply
-        return Answer(reply, self.name)
+        return SummaryAnswer(reply, self.name)
 
     @property
     def questions(self) -> list[str]:

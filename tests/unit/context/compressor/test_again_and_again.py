@@ -8,7 +8,7 @@ import random
 import pytest
 
 from hermes.context.conversation import estimate_messages_tokens_rough
-from hermes.context.facts import latest_request, words_of
+from hermes.context.facts import latest_request, user_text
 from hermes.context.notes import is_summary
 from hermes.core.errors import Overloaded
 from tests.unit.context.compressor.talking import (
@@ -140,7 +140,7 @@ def test_any_conversation_stays_valid_and_keeps_the_request(seed: int):
     )
     for _ in range(3):
         before = copy.deepcopy(messages)
-        request = words_of(messages[latest_request(messages)])
+        request = user_text(messages[latest_request(messages)])
         made = engine.compress(messages, rng.choice([None, 2_000, 200_000]))
         assert messages == before, "what was given was changed"
         assert made[0] is messages[0]

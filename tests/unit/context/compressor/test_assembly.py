@@ -1,9 +1,9 @@
 """The conversation put together again, and the list made without a model."""
 
 from hermes.context.conversation import estimate_messages_tokens_rough
-from hermes.context.notes import ACTIONS, ACTIVE, CRITICAL, DECISIONS, GOAL, Notes
-from hermes.context.pruning import STUB, Fit, repaired
-from hermes.context.summary import UNWRITTEN, extract
+from hermes.context.notes import ACTIONS, ACTIVE, CRITICAL, DECISIONS, GOAL, SummaryNotes
+from hermes.context.pruning import STUB, FitCheck, repair_calls
+from hermes.context.summary import UNWRITTEN, extract_notes
 from hermes.core.tokens import text_tokens
 from tests.unit.context.compressor.talking import (
     SYSTEM,
@@ -20,17 +20,17 @@ from tests.unit.context.compressor.talking import (
 
 def test_a_valid_conversation_is_returned_as_it_is():
     messages = [SYSTEM, user("go"), *work(3), says("done")]
-    assert all(new is old for new, old in zip(repaired(messages), messages, strict=True))
+    assert all(new is old for new, old in zip(repair_calls(messages), messages, strict=True))
 
 
 def test_results_without_a_call_are_dropped():
     messages = [SYSTEM, result(9, "read_file", "x"), user("go"), result(8, "read_file", "y")]
-    assert repaired(messages) == [SYSTEM, user("go")]
+    assert repair_calls(messages) == [SYSTEM, user("go")]
 
 
 def test_calls_whose_results_went_get_a_stub():
     calls = asks(call(1, "read_file", path="a"), call(2, "terminal", command="ls"))
-    made = repaired([SYSTEM, user("go"), calls, result(2, "terminal", "x"), user("?")])
+    made = repair_calls([SYSTEM, user("go"), calls, result(2, "terminal", "x"), user("?")])
     assert faults(made) == []
     assert made[3] == result(1, "read_file", STUB)
     assert made[4] == result(2, "terminal", "x")
@@ -38,12 +38,12 @@ def test_calls_whose_results_went_get_a_stub():
 
 def test_a_second_result_for_a_call_is_dropped():
     messages = [SYSTEM, *reads(1, "a.py", "x"), result(1, "read_file", "again"), user("?")]
-    assert repaired(messages) == [*messages[:3], messages[4]]
+    assert repair_calls(messages) == [*messages[:3], messages[4]]
 
 
 def test_calls_nobody_answered_yet_stay_open_at_the_end():
     messages = [SYSTEM, user("go"), asks(call(1, "terminal", command="ls"))]
-    assert repaired(messages) == messages
+    assert repair_calls(messages) == messages
 
 
 def test_the_list_has_the_request_the_calls_the_errors_and_the_last_words():
@@ -56,7 +56,7 @@ def test_the_list_has_the_request_the_calls_the_errors_and_the_last_words():
         result(3, "terminal", "boom\n[exit code 2]"),
         says("The build is broken."),
     ]
-    notes = extract(messages, Notes(), 2_000)
+    notes = extract_notes(messages, SummaryNotes(), 2_000)
     assert notes[ACTIVE] == "“Port the parser.”"
     assert notes[GOAL] == "“Port the parser.”"
     lines = notes[ACTIONS].splitlines()
@@ -74,8 +74,10 @@ def test_the_list_has_the_request_the_calls_the_errors_and_the_last_words():
 
 
 def test_the_list_goes_on_from_earlier_notes():
-    earlier = Notes({GOAL: "win", DECISIONS: "- by force", ACTIONS: "- began", ACTIVE: "old"})
-    notes = extract([user("now the end"), *work(1)], earlier, 2_000)
+    earlier = SummaryNotes(
+        {GOAL: "win", DECISIONS: "- by force", ACTIONS: "- began", ACTIVE: "old"}
+    )
+    notes = extract_notes([user("now the end"), *work(1)], earlier, 2_000)
     assert notes[GOAL] == "win"
     assert notes[DECISIONS] == "- by force"
     assert notes[ACTIVE] == "“now the end”"
@@ -83,7 +85,9 @@ def test_the_list_goes_on_from_earlier_notes():
 
 
 def test_the_list_is_bounded_and_keeps_the_newest():
-    notes = extract([user("x " * 9_000), *work(500), says("end " * 900)], Notes(), 1_000)
+    notes = extract_notes(
+        [user("x " * 9_000), *work(500), says("end " * 900)], SummaryNotes(), 1_000
+    )
     assert text_tokens(notes.text()) <= 1_000
     assert "src/part_499.py" in notes[ACTIONS]
     assert notes[ACTIVE].startswith("“x x")
@@ -93,16 +97,16 @@ def test_what_fits_is_judged_by_the_size_the_request_really_has():
     messages = [SYSTEM, *work(40)]
     size = estimate_messages_tokens_rough(messages)
     half = messages[:41]
-    assert Fit(size, None, size).forced(half) is half
-    assert not Fit(size, size, size // 3)(half)
-    assert Fit(size, size // 2, size // 3)(half)
-    assert not Fit(size, size // 2, size // 5)(half)
-    assert not Fit(size, 2 * size, size)(half)
+    assert FitCheck(size, None, size).forced(half) is half
+    assert not FitCheck(size, size, size // 3)(half)
+    assert FitCheck(size, size // 2, size // 3)(half)
+    assert not FitCheck(size, size // 2, size // 5)(half)
+    assert not FitCheck(size, 2 * size, size)(half)
 
 
 def test_results_in_the_tail_are_cut_only_when_nothing_else_helps():
     messages = [SYSTEM, user("go"), *reads(1, "a.py", "head " + "x" * 60_000 + " tail")]
-    made = Fit(20_000, None, 5_000).forced(messages)
+    made = FitCheck(20_000, None, 5_000).forced(messages)
     assert made[:3] == messages[:3]
     text = made[3]["content"]
     assert text.startswith("head ")

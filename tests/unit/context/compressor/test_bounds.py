@@ -1,7 +1,7 @@
 """What is kept at the start and at the end."""
 
 from hermes.context.compression import find_bounds
-from hermes.context.compressor import CompressionOptions, sizes_for
+from hermes.context.compressor import CompressionOptions, compute_sizes
 from hermes.context.conversation import dict_tokens
 from tests.unit.context.compressor.talking import (
     SYSTEM,
@@ -20,7 +20,7 @@ from tests.unit.context.compressor.talking import (
 def bounds(messages: Dicts, window: int = 20_000, **options):
     costs = [dict_tokens(message) for message in messages]
     chosen = CompressionOptions(**options)
-    return find_bounds(messages, costs, sizes_for(window, chosen), chosen)
+    return find_bounds(messages, costs, compute_sizes(window, chosen), chosen)
 
 
 def chat(turns: int, words: int = 60) -> Dicts:
@@ -33,18 +33,18 @@ def chat(turns: int, words: int = 60) -> Dicts:
 
 
 def test_budgets_are_those_of_the_specification():
-    sizes = sizes_for(200_000, CompressionOptions())
+    sizes = compute_sizes(200_000, CompressionOptions())
     assert (sizes.threshold, sizes.tail, sizes.summary) == (100_000, 20_000, 10_000)
     assert sizes.summary_of(5_000) == 2_000
     assert sizes.summary_of(30_000) == 6_000
     assert sizes.summary_of(90_000) == 10_000
-    assert sizes_for(1_000_000, CompressionOptions()).summary_of(900_000) == 12_000
-    assert sizes_for(16_000, CompressionOptions()).summary_of(9_000) == 800
+    assert compute_sizes(1_000_000, CompressionOptions()).summary_of(900_000) == 12_000
+    assert compute_sizes(16_000, CompressionOptions()).summary_of(9_000) == 800
 
 
 def test_the_ratio_of_the_tail_stays_between_its_bounds():
-    assert sizes_for(100_000, CompressionOptions(target_ratio=0.01)).tail == 5_000
-    assert sizes_for(100_000, CompressionOptions(target_ratio=0.99)).tail == 40_000
+    assert compute_sizes(100_000, CompressionOptions(target_ratio=0.01)).tail == 5_000
+    assert compute_sizes(100_000, CompressionOptions(target_ratio=0.99)).tail == 40_000
 
 
 def test_the_head_is_the_first_exchange_with_the_results_of_its_calls():

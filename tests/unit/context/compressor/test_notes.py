@@ -9,10 +9,10 @@ from hermes.context.notes import (
     GOAL,
     NEXT,
     PROGRESS,
-    Notes,
+    SummaryNotes,
     parse_notes,
 )
-from hermes.context.summary import Unusable, checked
+from hermes.context.summary import UnusableReply, parse_reply
 from hermes.core.tokens import text_tokens
 from tests.unit.context.compressor.talking import GOOD
 
@@ -50,7 +50,7 @@ def test_states_stand_under_progress_also_as_headings_of_their_own():
 
 def test_too_long_notes_lose_the_ends_of_their_longest_sections():
     many = "\n".join(f"- step {n}: something was done" for n in range(400))
-    notes = Notes({GOAL: "win", ACTIONS: many, CRITICAL: many})
+    notes = SummaryNotes({GOAL: "win", ACTIONS: many, CRITICAL: many})
     small = notes.fitted(600)
     assert text_tokens(small.text()) <= 600
     assert small[GOAL] == "win"
@@ -67,13 +67,13 @@ def test_notes_that_fit_are_left_alone():
 
 def test_a_good_reply_is_taken_without_what_is_around_it():
     wrapped = f"<think>## Goal\nhm</think>\nHere are the notes:\n\n{GOOD}"
-    assert checked(wrapped, 2_000) == checked(GOOD, 2_000)
-    assert checked(f"```markdown\n{GOOD}\n```", 2_000) == checked(GOOD, 2_000)
+    assert parse_reply(wrapped, 2_000) == parse_reply(GOOD, 2_000)
+    assert parse_reply(f"```markdown\n{GOOD}\n```", 2_000) == parse_reply(GOOD, 2_000)
 
 
 def test_a_reply_that_is_too_long_is_cut_not_refused():
     long = GOOD + "\n".join(f"- value {n} is {n * 7919}" for n in range(900))
-    notes = checked(long, 500)
+    notes = parse_reply(long, 500)
     assert text_tokens(notes.text()) <= 500
     assert notes[NEXT] == "1. write the statement parser"
 
@@ -102,5 +102,5 @@ TEMPLATE = "\n".join(
     ],
 )
 def test_what_cannot_serve_is_refused_with_a_reason(reply: str, why: str):
-    with pytest.raises(Unusable, match=why):
-        checked(reply, 2_000)
+    with pytest.raises(UnusableReply, match=why):
+        parse_reply(reply, 2_000)

@@ -1,6 +1,6 @@
 """The message that stands for what was compacted, written and read back."""
 
-from hermes.context.conversation import MARKS, list_in, newest_list
+from hermes.context.conversation import MARKS, newest_todo_list, todo_list_in
 from hermes.context.notes import (
     CRITICAL,
     END,
@@ -8,10 +8,10 @@ from hermes.context.notes import (
     IN_TAIL,
     INTRO,
     SUMMARY_PREFIX,
-    Notes,
     Summary,
+    SummaryNotes,
     is_summary,
-    merged,
+    merge_summaries,
     parse_notes,
     read_summary,
     write_summary,
@@ -65,7 +65,7 @@ def test_a_request_with_an_image_keeps_it():
 
 
 def test_where_the_request_is_said_is_not_part_of_the_notes():
-    notes = Notes({"Active Task": f"port it\n{IN_TAIL}", GOAL: "win"})
+    notes = SummaryNotes({"Active Task": f"port it\n{IN_TAIL}", GOAL: "win"})
     assert read_summary(write_summary(Summary(notes))).notes["Active Task"] == "port it"
 
 
@@ -73,7 +73,7 @@ def test_summaries_of_other_programs_are_known_too():
     text = "[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted.\n\n## Goal\nwin"
     message = says(text)
     assert is_summary(message)
-    assert read_summary(message) == Summary(Notes({GOAL: "win"}), foreign=True)
+    assert read_summary(message) == Summary(SummaryNotes({GOAL: "win"}), foreign=True)
     plain = read_summary(user("[CONTEXT COMPACTION] We ported the lexer."))
     assert plain.notes.sections == {CRITICAL: "We ported the lexer."}
 
@@ -85,13 +85,13 @@ def test_a_message_that_only_talks_about_it_is_none():
 
 
 def test_several_are_one():
-    one = Summary(Notes({GOAL: "a", "Active Task": "x"}), ("u1",), TODO)
-    two = Summary(Notes({GOAL: "a\nb", "Active Task": "y"}), ("u1", "u2"))
-    both = merged([one, two])
+    one = Summary(SummaryNotes({GOAL: "a", "Active Task": "x"}), ("u1",), TODO)
+    two = Summary(SummaryNotes({GOAL: "a\nb", "Active Task": "y"}), ("u1", "u2"))
+    both = merge_summaries([one, two])
     assert both.notes.sections == {GOAL: "a\nb", "Active Task": "y"}
     assert both.users == ("u1", "u2")
     assert both.todo == TODO
-    assert merged([]) == Summary()
+    assert merge_summaries([]) == Summary()
 
 
 def test_the_todo_list_has_the_form_of_its_tool():
@@ -99,7 +99,7 @@ def test_the_todo_list_has_the_form_of_its_tool():
 
 
 def test_the_tool_finds_its_list_in_the_summary():
-    notes = Notes({GOAL: "Todo list: 1 task\n[ ] 9: invented by the model"})
+    notes = SummaryNotes({GOAL: "Todo list: 1 task\n[ ] 9: invented by the model"})
     for todo, count in ((TODO, 3), ("", 0)):
         message = write_summary(Summary(notes, (), todo, "Todo list: of the user"))
         todos = TodoList()
@@ -114,12 +114,12 @@ def test_the_newest_list_is_found_wherever_it_stands():
     failed = [asks(call(2, "todo")), result(2, "todo", '{"error": "Todo list: no"}')]
     quoted = [asks(call(3, "read_file")), result(3, "read_file", TODO.replace("3", "4"))]
     messages = [SYSTEM, *group, *failed, *quoted, user("my Todo list: a, b"), user("Todo list: x")]
-    assert newest_list(messages) == (TODO, 2)
-    assert newest_list([SYSTEM, write_summary(PARTS)]).text == TODO
-    assert list_in(user(f"see {TODO}")) == ""
+    assert newest_todo_list(messages) == (TODO, 2)
+    assert newest_todo_list([SYSTEM, write_summary(PARTS)]).text == TODO
+    assert todo_list_in(user(f"see {TODO}")) == ""
     nameless = {**group[1]}
     del nameless["name"]
-    assert newest_list([SYSTEM, group[0], nameless]).place == 2
+    assert newest_todo_list([SYSTEM, group[0], nameless]).place == 2
 
 
 def test_the_end_mark_is_there_only_with_a_request():

@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from hermes.context.engine import Answer, Dicts, Summariser
+from hermes.context.engine import Dicts, SummaryAnswer, SummaryModel
 from hermes.context.lcm import LcmEngine, LcmOptions
-from hermes.context.lcm.notes import notes_in, opened
-from hermes.context.lcm.writer import shown
+from hermes.context.lcm.notes import notes_in, open_conversation
+from hermes.context.lcm.writer import message_as_text
 from hermes.core.errors import Unreachable
 from hermes.core.messages import Assistant, Message, System, Text, ToolCall, ToolResult, User
 from hermes.core.openai_format import from_dict, to_dict
@@ -48,7 +48,7 @@ def answered(call: str, name: str, arguments: str, result: str) -> Turn:
 
 def gone(before: Dicts, after: Dicts) -> Dicts:
     """What a compaction took out of the context; a message joined to the notes is still there."""
-    had, has = opened(before).messages, opened(after).messages
+    had, has = open_conversation(before).messages, open_conversation(after).messages
     kept = {id(each) for each in has}
     fresh = [each for each in has if not any(each is one for one in before)]
     left: Dicts = []
@@ -65,7 +65,7 @@ def gone(before: Dicts, after: Dicts) -> Dicts:
 class Conversation:
     """What the agent and the store do around an engine."""
 
-    def __init__(self, engine: LcmEngine, summarisers: tuple[Summariser, ...] = ()) -> None:
+    def __init__(self, engine: LcmEngine, summarisers: tuple[SummaryModel, ...] = ()) -> None:
         self.log: list[dict[str, Any]] = []
         self.context = [to_dict(System("You are Hermes."))]
         self.compacted: list[str] = []
@@ -103,7 +103,7 @@ class Conversation:
         after = self.engine.compress(list(before), None, focus)
         assert before == given, "the messages that were given changed"
         known = {id(each) for each in before}
-        self.compacted += [shown(from_dict(each)) for each in gone(before, after)]
+        self.compacted += [message_as_text(from_dict(each)) for each in gone(before, after)]
         self.log += [copy.deepcopy(each) for each in after if id(each) not in known]
         self.context = after
         self.sessions += 1
@@ -153,19 +153,19 @@ class Conversation:
 def summariser(
     write: Callable[[str], str] = lambda asked: f"They spoke of: {' '.join(asked.split()[:120:2])}",
     window: int = 100_000,
-) -> Summariser:
-    def ask(messages: list[dict[str, Any]], most: int) -> Answer:
+) -> SummaryModel:
+    def ask(messages: list[dict[str, Any]], most: int) -> SummaryAnswer:
         assert most > 0
-        return Answer(write(messages[-1]["content"]), "scripted")
+        return SummaryAnswer(write(messages[-1]["content"]), "scripted")
 
-    return Summariser(ask, window)
+    return SummaryModel(ask, window)
 
 
-def failing() -> Summariser:
-    def ask(messages: list[dict[str, Any]], most: int) -> Answer:
+def failing() -> SummaryModel:
+    def ask(messages: list[dict[str, Any]], most: int) -> SummaryAnswer:
         raise Unreachable("no route to the model")
 
-    return Summariser(ask, 100_000)
+    return SummaryModel(ask, 100_000)
 
 
 @st.composite

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.context.lcm.archive import Archive, align
-from hermes.context.lcm.notes import Run
+from hermes.context.lcm.archive import MessageArchive, align
+from hermes.context.lcm.notes import LogRun
 from hermes.core.messages import Message, User
 from hermes.core.openai_format import to_dict
 
@@ -15,11 +15,11 @@ def said(*texts: str) -> list[Message]:
     return [User.say(text) for text in texts]
 
 
-def archive(*texts: str, aside: tuple[Message, ...] = ()) -> Archive:
-    return Archive(lambda: [to_dict(message) for message in said(*texts)], aside)
+def archive(*texts: str, aside: tuple[Message, ...] = ()) -> MessageArchive:
+    return MessageArchive(lambda: [to_dict(message) for message in said(*texts)], aside)
 
 
-def texts(held: Archive, run: Run) -> list[str] | None:
+def texts(held: MessageArchive, run: LogRun) -> list[str] | None:
     found = held.read(run)
     return None if found is None else [each.message.text for each in found]
 
@@ -70,4 +70,4 @@ def test_another_message_is_never_taken_for_the_one_that_was_there() -> None:
     (run,) = archive("a", "b", "c").keep(said("b"), [1])
     assert texts(archive("a", "B", "c"), run) is None
     assert texts(archive("a"), run) is None
-    assert texts(Archive(None), run) is None
+    assert texts(MessageArchive(None), run) is None

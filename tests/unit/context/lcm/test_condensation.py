@@ -2,9 +2,9 @@
 
 import pytest
 
-from hermes.context.engine import Summariser
+from hermes.context.engine import SummaryModel
 from hermes.context.lcm import LcmEngine
-from hermes.context.lcm.notes import Node, notes_in
+from hermes.context.lcm.notes import NoteNode, notes_in
 from hermes.core.tokens import text_tokens
 from tests.unit.context.lcm.conversations import (
     SMALL,
@@ -32,7 +32,7 @@ def work(talk: Conversation, name: str) -> None:
     talk.say(reply(f"Task {name} is done."))
 
 
-def long_talk(summarisers: tuple[Summariser, ...], compactions: int = 12) -> Conversation:
+def long_talk(summarisers: tuple[SummaryModel, ...], compactions: int = 12) -> Conversation:
     talk = Conversation(LcmEngine(WINDOW, SMALL), summarisers)
     for number in range(compactions):
         work(talk, f"t{number}")
@@ -40,7 +40,7 @@ def long_talk(summarisers: tuple[Summariser, ...], compactions: int = 12) -> Con
     return talk
 
 
-def nodes_of(talk: Conversation) -> tuple[Node, ...]:
+def nodes_of(talk: Conversation) -> tuple[NoteNode, ...]:
     notes = notes_in(talk.notes())
     assert notes is not None
     return notes.nodes
@@ -49,7 +49,7 @@ def nodes_of(talk: Conversation) -> tuple[Node, ...]:
 @pytest.mark.parametrize("summarisers", [(WORDY,), (failing(),), ()], ids=["wordy", "fails", "no"])
 @pytest.mark.parametrize("restarted", [False, True])
 def test_old_notes_become_one_and_nothing_is_lost(
-    summarisers: tuple[Summariser, ...], restarted: bool
+    summarisers: tuple[SummaryModel, ...], restarted: bool
 ) -> None:
     talk = long_talk(summarisers)
     if restarted:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from hermes.context.engine import Answer, Summariser
+from hermes.context.engine import SummaryAnswer, SummaryModel
 from hermes.context.lcm import LcmEngine
 from hermes.context.lcm.notes import PREFIX, notes_in
-from hermes.context.lcm.plan import Limits, make_plan
+from hermes.context.lcm.plan import PlanLimits, make_plan
 from hermes.core.errors import Interrupted
 from hermes.core.messages import System, ToolResult
 from tests.unit.context.lcm.conversations import (
@@ -29,7 +29,7 @@ def chat(talk: Conversation, turns: int, *, start: int = 0, size: int = 60) -> N
         talk.say(user(f"question {turn} {'why ' * size}"), reply(f"answer {turn} {'so ' * size}"))
 
 
-def long_chat(turns: int = 30, *summarisers: Summariser) -> Conversation:
+def long_chat(turns: int = 30, *summarisers: SummaryModel) -> Conversation:
     talk = Conversation(LcmEngine(WINDOW, SMALL), summarisers)
     chat(talk, turns)
     return talk
@@ -74,7 +74,7 @@ def test_a_short_conversation_is_left_alone() -> None:
 def test_nothing_is_compacted_when_only_the_request_lies_before_the_tail() -> None:
     calls = group(("a", "terminal", "{}"), ("b", "terminal", "{}"))
     messages = [System("You are Hermes."), user("Read both."), *calls]
-    limits = Limits(tail_tokens=100, first=3, last=4, request_tokens=100)
+    limits = PlanLimits(tail_tokens=100, first=3, last=4, request_tokens=100)
     assert make_plan(messages, [5, 50, 10, 400, 400], limits, head_end=1, request=1) is None
 
 
@@ -151,11 +151,11 @@ def test_stopping_leaves_everything_as_it_was() -> None:
     context, ids, status = list(talk.context), talk.ids(), talk.engine.get_status()
     calls: list[int] = []
 
-    def ask(messages: list[dict[str, Any]], most: int) -> Answer:
+    def ask(messages: list[dict[str, Any]], most: int) -> SummaryAnswer:
         calls.append(most)
         raise Interrupted
 
-    talk.engine.on_session_start(f"s{talk.sessions}", summarisers=(Summariser(ask, 9000),))
+    talk.engine.on_session_start(f"s{talk.sessions}", summarisers=(SummaryModel(ask, 9000),))
     with pytest.raises(Interrupted):
         talk.engine.compress(talk.context)
     assert len(calls) == 1

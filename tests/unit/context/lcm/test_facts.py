@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from hermes.context.compressor import ContextCompressor
-from hermes.context.engine import Summariser
+from hermes.context.engine import SummaryModel
 from hermes.context.lcm import LcmEngine
 from hermes.context.lcm.notes import notes_in
 from hermes.core.messages import Image, Text, User
@@ -45,7 +45,7 @@ def alternate(talk: Conversation) -> bool:
 
 @pytest.mark.parametrize("summarisers", [(), (LIAR,)], ids=["no model", "a liar"])
 def test_the_task_and_the_rules_outlive_compactions_and_restarts(
-    summarisers: tuple[Summariser, ...],
+    summarisers: tuple[SummaryModel, ...],
 ) -> None:
     talk = Conversation(LcmEngine(WINDOW, SMALL), summarisers)
     talk.say(user("Hello."), reply("Hello. " * 300))

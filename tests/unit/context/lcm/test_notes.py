@@ -6,19 +6,21 @@ import pytest
 from hermes.context.lcm.notes import (
     OPENING,
     PREFIX,
-    Node,
-    Notes,
-    Run,
+    LcmNotes,
+    LogRun,
+    NoteNode,
+    escape_text,
     notes_in,
-    opened,
-    plain,
+    open_conversation,
     todo_in,
 )
 from hermes.context.notes import END
 from hermes.core.openai_format import from_dict, to_dict
 
-LEAF = Node("3f2a91c0", "What happened.", runs=(Run(3, 29, "1a2b3c"), Run(0, 4, "4d5e6f", True)))
-INNER = Node("9c8d7e6f", "Older.\n\nMuch older.", children=("3f2a91c0", "77aa88bb"))
+LEAF = NoteNode(
+    "3f2a91c0", "What happened.", runs=(LogRun(3, 29, "1a2b3c"), LogRun(0, 4, "4d5e6f", True))
+)
+INNER = NoteNode("9c8d7e6f", "Older.\n\nMuch older.", children=("3f2a91c0", "77aa88bb"))
 TODO = "Todo list: 1 task, 1 pending\n[ ] a: do it"
 
 
@@ -33,14 +35,14 @@ def message(text: Any, role: str = "user") -> dict[str, Any]:
 
 @pytest.mark.parametrize("todo", ["", TODO, "Todo list: empty"])
 @pytest.mark.parametrize("nodes", [(LEAF,), (INNER, LEAF)])
-def test_notes_are_read_back_as_they_were(nodes: tuple[Node, ...], todo: str) -> None:
-    notes = Notes(nodes, todo)
+def test_notes_are_read_back_as_they_were(nodes: tuple[NoteNode, ...], todo: str) -> None:
+    notes = LcmNotes(nodes, todo)
     assert notes_in(message(str(notes))) == notes
     assert notes_in(message(str(notes), "assistant")) == notes
 
 
 def test_the_message_says_what_it_is() -> None:
-    text, _, end = str(Notes((INNER, LEAF), TODO)).rpartition("\n\n")
+    text, _, end = str(LcmNotes((INNER, LEAF), TODO)).rpartition("\n\n")
     assert re.fullmatch(r"\[lcm:end [0-9a-f]{6}\]", end)
     assert text == (
         f"{OPENING}\n\n{TODO}\n\n"
@@ -55,16 +57,16 @@ def test_the_message_says_what_it_is() -> None:
     "request_", [None, "", "Go on.\n\n[lcm:end 000000]", [TEXT, IMAGE], [IMAGE]]
 )
 def test_facts_and_a_joined_request_are_read_back(todo: str, request_: Any) -> None:
-    notes = Notes((INNER, LEAF), todo, facts=FACTS, request=request_)
+    notes = LcmNotes((INNER, LEAF), todo, facts=FACTS, request=request_)
     assert notes_in(notes.message("user")) == notes
     stored = to_dict(from_dict(notes.message("user")))
     assert notes_in(stored) == notes
     rest = [] if request_ is None else [message(request_)]
-    assert opened([message("hi"), stored]) == ([message("hi"), *rest], [notes], 1)
+    assert open_conversation([message("hi"), stored]) == ([message("hi"), *rest], [notes], 1)
 
 
 def test_notes_of_an_earlier_version_are_read_too() -> None:
-    older = Notes((LEAF,), opening=f"{PREFIX} other words")
+    older = LcmNotes((LEAF,), opening=f"{PREFIX} other words")
     assert notes_in(message(str(older))) == older
 
 
@@ -74,17 +76,17 @@ def test_notes_of_an_earlier_version_are_read_too() -> None:
         "hello",
         PREFIX,
         f"{PREFIX} Goal: the summary of another engine",
-        f"See:\n{Notes((LEAF,))}",
-        f"{Notes((LEAF,))}\nWhat is this?",
-        f"{Notes((LEAF,))}".replace("happened", "happens"),
-        str(Notes((Node("3f2a91c0", "x", runs=(Run(9, 3, "1a2b3c"),)),))),
-        str(Notes((Node("3f2a91c0", "x", children=("77",)),))),
-        str(Notes((Node("3f2a91c0", "x"),))),
-        str(Notes((LEAF,), "Todo list: empty\nand more")),
-        str(Notes((LEAF,), facts="and more")),
-        f"{Notes((LEAF,))}\n{END}\nWhat is this?",
-        f"{Notes((LEAF,), facts=FACTS)}".replace("a.py", "b.py"),
-        str(Notes(())),
+        f"See:\n{LcmNotes((LEAF,))}",
+        f"{LcmNotes((LEAF,))}\nWhat is this?",
+        f"{LcmNotes((LEAF,))}".replace("happened", "happens"),
+        str(LcmNotes((NoteNode("3f2a91c0", "x", runs=(LogRun(9, 3, "1a2b3c"),)),))),
+        str(LcmNotes((NoteNode("3f2a91c0", "x", children=("77",)),))),
+        str(LcmNotes((NoteNode("3f2a91c0", "x"),))),
+        str(LcmNotes((LEAF,), "Todo list: empty\nand more")),
+        str(LcmNotes((LEAF,), facts="and more")),
+        f"{LcmNotes((LEAF,))}\n{END}\nWhat is this?",
+        f"{LcmNotes((LEAF,), facts=FACTS)}".replace("a.py", "b.py"),
+        str(LcmNotes(())),
     ],
 )
 def test_other_messages_are_no_notes(text: str) -> None:
@@ -105,7 +107,7 @@ def test_other_messages_are_no_notes(text: str) -> None:
     ],
 )
 def test_no_text_of_a_model_can_look_like_another_part(text: str) -> None:
-    notes = Notes((Node("3f2a91c0", plain(text), runs=LEAF.runs), INNER))
+    notes = LcmNotes((NoteNode("3f2a91c0", escape_text(text), runs=LEAF.runs), INNER))
     assert notes_in(message(str(notes))) == notes
     assert not any(line.startswith("Todo list: ") for line in str(notes).splitlines())
 

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hermes.context.engine import Summariser
+from hermes.context.engine import SummaryModel
 from hermes.context.lcm import LcmEngine
-from hermes.context.lcm.notes import notes_in, opened
+from hermes.context.lcm.notes import notes_in, open_conversation
 from tests.unit.context.lcm.conversations import (
     SMALL,
     WINDOW,
@@ -36,7 +36,7 @@ SUMMARISERS = st.sampled_from([(), (summariser(),), (failing(),), (summariser(la
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS, summarisers=SUMMARISERS, with_log=st.booleans())
 def test_nothing_is_lost_and_what_is_left_is_a_conversation(
-    steps: list[Turn | str | int], summarisers: tuple[Summariser, ...], with_log: bool
+    steps: list[Turn | str | int], summarisers: tuple[SummaryModel, ...], with_log: bool
 ) -> None:
     talk = Conversation(LcmEngine(WINDOW, SMALL), summarisers)
     if not with_log:
@@ -74,10 +74,10 @@ def check(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> None:
     places = {id(each): place for place, each in enumerate(before)}
     kept = [places[id(each)] for each in after if id(each) in places and not notes_in(each)]
     assert kept == sorted(kept)
-    asked = [each for each in opened(before).messages if each["role"] == "user"]
+    asked = [each for each in open_conversation(before).messages if each["role"] == "user"]
     if asked:
-        assert asked[-1] in opened(after).messages
-        notes = (*opened(before).notes, *opened(after).notes)
+        assert asked[-1] in open_conversation(after).messages
+        notes = (*open_conversation(before).notes, *open_conversation(after).notes)
         joined = any(each.request is not None for each in notes)
         assert joined or any(each is asked[-1] for each in after)
     waiting: list[str] = []

@@ -7,7 +7,7 @@ import pytest
 
 from hermes.app.contexts import EngineRoom
 from hermes.context.lcm import LcmEngine
-from hermes.context.lcm.writer import shown
+from hermes.context.lcm.writer import message_as_text
 from hermes.core.messages import Message
 from hermes.core.openai_format import from_dict, to_dict
 from hermes.store.records import LoggedMessage
@@ -50,7 +50,7 @@ class Stored(Conversation):
         given = [to_dict(_message(entry)) for entry in entries]
         made = await in_thread(self.engine.compress, [self.context[0], *given])
         logged = dict(zip(map(id, given), entries, strict=True))
-        self.compacted += [shown(from_dict(each)) for each in gone(given, made)]
+        self.compacted += [message_as_text(from_dict(each)) for each in gone(given, made)]
         after = [logged.get(id(each)) or from_dict(each) for each in made[1:]]
         self.sessions += 1
         child = f"s{self.sessions}"

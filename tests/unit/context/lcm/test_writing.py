@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from hermes.context.engine import Answer, Summariser
-from hermes.context.lcm.notes import Node
-from hermes.context.lcm.writer import Writer, files_in, fit, transcript, usable
-from hermes.context.summary import Unusable
+from hermes.context.engine import SummaryAnswer, SummaryModel
+from hermes.context.lcm.notes import NoteNode
+from hermes.context.lcm.writer import NoteWriter, check_reply, files_in, fit, transcript
+from hermes.context.summary import UnusableReply
 from hermes.core.errors import BudgetSpent, ModelNotFound
 from hermes.core.messages import Message
 from hermes.core.tokens import text_tokens
@@ -25,19 +25,21 @@ SPAN: list[Message] = [
 GOOD = "The user wants the parser of the configuration mended; comments must stay where they are."
 
 
-def recording(answer: str, window: int = 100_000) -> tuple[Summariser, list[list[dict[str, Any]]]]:
+def recording(
+    answer: str, window: int = 100_000
+) -> tuple[SummaryModel, list[list[dict[str, Any]]]]:
     asked: list[list[dict[str, Any]]] = []
 
-    def ask(messages: list[dict[str, Any]], most: int) -> Answer:
+    def ask(messages: list[dict[str, Any]], most: int) -> SummaryAnswer:
         asked.append(messages)
-        return Answer(answer, "scripted")
+        return SummaryAnswer(answer, "scripted")
 
-    return Summariser(ask, window), asked
+    return SummaryModel(ask, window), asked
 
 
 def test_the_model_gets_the_whole_span_and_its_notes_are_taken() -> None:
     model, asked = recording(GOOD)
-    writer = Writer([model])
+    writer = NoteWriter([model])
     text = writer.leaf(SPAN, 400)
     assert text.startswith(GOOD)
     assert writer.model == "scripted"
@@ -48,7 +50,7 @@ def test_the_model_gets_the_whole_span_and_its_notes_are_taken() -> None:
 
 
 def test_files_the_model_forgot_are_named() -> None:
-    text = Writer([summariser(lambda _: GOOD)]).leaf(SPAN, 400)
+    text = NoteWriter([summariser(lambda _: GOOD)]).leaf(SPAN, 400)
     assert text.endswith("Files: tests/test_parser.py, src/parser.py")
 
 
@@ -56,13 +58,13 @@ def test_names_in_the_contents_of_files_are_no_files() -> None:
     code = "row = client.get(url)\nif row.stale: return self.db\n"
     written = json.dumps({"path": "src/rows.py", "content": code * 20})
     span = [*SPAN, *answered("3", "write_file", written, "ok"), *answered("4", "x", "{}", code)]
-    text = Writer(()).leaf(span, 400)
+    text = NoteWriter(()).leaf(span, 400)
     assert "Files: src/rows.py, src/parser.py, tests/test_parser.py" in text
 
 
 def test_a_value_the_model_forgot_is_noted() -> None:
     span = [*SPAN, reply("The limit is 4,096 bytes. Nothing else is known.\nBuild 77ab21 has it.")]
-    text = Writer([summariser(lambda _: f"{GOOD} See build 77ab21.")]).leaf(span, 400)
+    text = NoteWriter([summariser(lambda _: f"{GOOD} See build 77ab21.")]).leaf(span, 400)
     assert "\n- The limit is 4,096 bytes.\nFiles: " in text
     assert "Nothing else" not in text
     assert text.count("77ab21") == 1
@@ -71,12 +73,12 @@ def test_a_value_the_model_forgot_is_noted() -> None:
 def test_the_next_model_is_asked_when_one_fails_and_the_failed_one_is_left_alone() -> None:
     calls: list[str] = []
 
-    def ask(messages: list[dict[str, Any]], most: int) -> Answer:
+    def ask(messages: list[dict[str, Any]], most: int) -> SummaryAnswer:
         calls.append("first")
         raise ModelNotFound("gone")
 
     good, asked = recording(GOOD)
-    writer = Writer([Summariser(ask, 9000), good])
+    writer = NoteWriter([SummaryModel(ask, 9000), good])
     for _ in range(3):
         assert writer.leaf(SPAN, 400).startswith(GOOD)
     assert (len(calls), len(asked)) == (1, 3)
@@ -102,9 +104,9 @@ def test_the_next_model_is_asked_when_one_fails_and_the_failed_one_is_left_alone
     ],
 )
 def test_without_a_model_the_notes_still_say_what_matters(
-    summarisers: tuple[Summariser, ...],
+    summarisers: tuple[SummaryModel, ...],
 ) -> None:
-    writer = Writer(summarisers)
+    writer = NoteWriter(summarisers)
     text = writer.leaf(SPAN, 400)
     assert "- user: Please mend the parser in src/parser.py." in text
     assert "- user: Then mend that first, never delete tests." in text
@@ -112,21 +114,21 @@ def test_without_a_model_the_notes_still_say_what_matters(
     assert "Tools: read_file ×1, terminal ×1" in text
     assert "tests/test_parser.py" in text
     assert writer.model == ""
-    assert text == Writer(()).leaf(SPAN, 400)
+    assert text == NoteWriter(()).leaf(SPAN, 400)
     assert text_tokens(text) <= 400
 
 
 def test_a_spent_budget_is_no_reason_to_lose_anything() -> None:
-    def ask(messages: list[dict[str, Any]], most: int) -> Answer:
+    def ask(messages: list[dict[str, Any]], most: int) -> SummaryAnswer:
         raise BudgetSpent("no money")
 
-    assert "never delete tests" in Writer([Summariser(ask, 9000)]).leaf(SPAN, 400)
+    assert "never delete tests" in NoteWriter([SummaryModel(ask, 9000)]).leaf(SPAN, 400)
 
 
 def test_a_small_window_gets_a_shorter_text() -> None:
     model, asked = recording(GOOD, window=1500)
     long_span = [*SPAN, *answered("3", "terminal", "{}", "x" * 50_000)]
-    assert Writer([model]).leaf(long_span, 200).startswith(GOOD)
+    assert NoteWriter([model]).leaf(long_span, 200).startswith(GOOD)
     question = "".join(message["content"] for message in asked[0])
     assert text_tokens(question) + 200 <= 1500
     assert "never delete tests" in question
@@ -138,9 +140,9 @@ def test_text_of_many_bytes_is_cut_by_bytes() -> None:
 
 
 def test_older_notes_become_one_with_or_without_a_model() -> None:
-    nodes = [Node(f"0000000{n}", f"Part {n}. {PARAGRAPH * 4}", runs=()) for n in range(3)]
-    assert Writer([summariser(lambda _: GOOD)]).inner(nodes, 100) == GOOD
-    text = Writer(()).inner(nodes, 100)
+    nodes = [NoteNode(f"0000000{n}", f"Part {n}. {PARAGRAPH * 4}", runs=()) for n in range(3)]
+    assert NoteWriter([summariser(lambda _: GOOD)]).inner(nodes, 100) == GOOD
+    text = NoteWriter(()).inner(nodes, 100)
     assert [line[:8] for line in text.splitlines()] == ["- Part 0", "- Part 1", "- Part 2"]
     assert text_tokens(text) <= 100
 
@@ -151,17 +153,17 @@ def test_no_note_is_longer_than_it_may_be(text: str) -> None:
 
 
 def test_almost_any_words_will_do_for_a_short_span() -> None:
-    assert usable("ok", "hello") == "ok"
+    assert check_reply("ok", "hello") == "ok"
     for text in (" ", "<think>they said hello</think>", "I cannot do that."):
-        with pytest.raises(Unusable):
-            usable(text, "hello")
+        with pytest.raises(UnusableReply):
+            check_reply(text, "hello")
 
 
 def test_notes_may_quote_and_are_taken_without_thoughts_and_fences() -> None:
     source = transcript(SPAN, 100_000)
-    assert usable(f"<think>well</think>\n```\n{GOOD}\n```", source) == GOOD
+    assert check_reply(f"<think>well</think>\n```\n{GOOD}\n```", source) == GOOD
     quoted = f"Asked for: “{PARAGRAPH}”\nDone: the parser was read.\nOpen: never delete tests."
-    assert usable(quoted, source) == quoted
+    assert check_reply(quoted, source) == quoted
 
 
 def test_files_are_told_from_other_words() -> None:

@@ -16,7 +16,7 @@ from hermes.cli.context import Cli
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, ToolError
 from hermes.memory import BUNDLED_PROVIDERS, config_fields
-from hermes.plugins.context import Thing
+from hermes.plugins.context import RegistrationKind
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 
@@ -112,5 +112,5 @@ def _facts(cli: Cli) -> dict[str, Any]:
 def _where(cli: Cli, name: str, brought: Extensions | None) -> str:
     if (info := info_of_provider(cli, name)) is not None:
         return info.where
-    plugin = brought.plugin_with(Thing.MEMORY, name) if brought else ""
+    plugin = brought.plugin_with(RegistrationKind.MEMORY, name) if brought else ""
     return f"plugin {plugin}" if plugin else "not found"
