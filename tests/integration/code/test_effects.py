@@ -92,7 +92,7 @@ def snapshot(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_what_nobody_can_allow_is_refused(bench: Any, home: Path, name: str) -> None:
+async def test_refused_effects_are_denied(bench: Any, home: Path, name: str) -> None:
     bench.person.allows = True
     before = snapshot(home)
     result = await bench.run(BEGIN + REFUSED[name])
@@ -103,7 +103,7 @@ async def test_what_nobody_can_allow_is_refused(bench: Any, home: Path, name: st
 
 
 @pytest.mark.parametrize("name", ASKED)
-async def test_a_person_decides_about_the_rest(bench: Any, home: Path, name: str) -> None:
+async def test_other_effects_need_approval(bench: Any, home: Path, name: str) -> None:
     code, kind = ASKED[name]
     before = snapshot(home)
     result = await bench.run(BEGIN + code)
@@ -113,7 +113,7 @@ async def test_a_person_decides_about_the_rest(bench: Any, home: Path, name: str
     assert snapshot(home) == before
 
 
-async def test_what_a_person_allows_happens_and_is_asked_once(bench: Any, home: Path) -> None:
+async def test_approved_effect_happens_and_is_asked_once(bench: Any, home: Path) -> None:
     bench.person.allows = True
     code = """
 open(home + "/new.txt", "w").write("new")
@@ -131,7 +131,7 @@ subprocess.run(["env", "true"], check=True)
     assert len([subject for subject in subjects if "folder" in subject]) == 1
 
 
-async def test_a_no_holds_for_the_rest_of_the_script(bench: Any, home: Path) -> None:
+async def test_denial_holds_for_the_rest_of_the_script(bench: Any, home: Path) -> None:
     code = """
 for n in range(5):
     try:
@@ -147,7 +147,7 @@ for n in range(5):
     assert len(bench.person.asked) == 1
 
 
-async def test_harmless_scripts_are_asked_nothing(bench: Any, home: Path) -> None:
+async def test_harmless_scripts_need_no_approval(bench: Any, home: Path) -> None:
     code = """
 import csv, ctypes, decimal, glob, http.client, json, logging, multiprocessing, pickle, random
 import shelve, sqlite3, tempfile, threading, unittest, urllib.request, uuid, zipfile
@@ -187,7 +187,7 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
     assert bench.person.asked == []
 
 
-async def test_another_audit_hook_is_asked_about(bench: Any) -> None:
+async def test_adding_an_audit_hook_needs_approval(bench: Any) -> None:
     code = "heard = []\nsys.addaudithook(lambda *event: heard.append(event))\nopen('x', 'w')\n"
     # Python swallows the denial; the hook is not added.
     assert (await bench.run(BEGIN + code + "print(len(heard))"))["output"] == "0"
@@ -196,7 +196,7 @@ async def test_another_audit_hook_is_asked_about(bench: Any) -> None:
     assert (await bench.run(BEGIN + code + "print(len(heard) > 0)"))["output"] == "True"
 
 
-async def test_children_of_the_script_are_judged_where_they_start(bench: Any) -> None:
+async def test_started_programs_are_examined(bench: Any) -> None:
     """A Python without the hook is a program like any other: starting it is what is asked about."""
     code = """
 import multiprocessing
@@ -209,7 +209,7 @@ context.Process(target=print).start()
     assert "multiprocessing.spawn" in bench.person.asked[0].subject
 
 
-async def test_a_forked_child_is_judged_too(bench: Any, home: Path) -> None:
+async def test_effects_of_a_forked_child_are_examined(bench: Any, home: Path) -> None:
     code = "fork(lambda: open(home + '/.hermes/config.yaml', 'w'))"
     result = await bench.run(BEGIN + code)
     assert result["status"] == "error"
@@ -217,7 +217,7 @@ async def test_a_forked_child_is_judged_too(bench: Any, home: Path) -> None:
     assert (home / ".hermes/config.yaml").read_text() == "the user's\n"
 
 
-async def test_a_signal_handler_does_not_slip_through_while_we_judge(
+async def test_signal_handler_is_examined_while_waiting_for_a_verdict(
     bench: Any, home: Path
 ) -> None:
     code = """
@@ -238,7 +238,7 @@ for n in range(100):
     assert (home / ".hermes/config.yaml").read_text() == "the user's\n"
 
 
-async def test_in_an_isolated_place_only_the_floor_counts(bench: Any, home: Path) -> None:
+async def test_isolated_backend_denies_only_refused_effects(bench: Any, home: Path) -> None:
     result = await bench.run(BEGIN + "open(home + '/new.txt', 'w').write('x')", isolated=True)
     assert result["status"] == "success"
     assert (home / "new.txt").exists()
@@ -248,14 +248,14 @@ async def test_in_an_isolated_place_only_the_floor_counts(bench: Any, home: Path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")
-async def test_a_disk_made_in_the_workspace_is_still_a_disk(bench: Any, workspace: Path) -> None:
+async def test_device_node_in_the_workspace_is_refused(bench: Any, workspace: Path) -> None:
     # 259:4095 is no disk of this machine: opening it fails even if nothing held it up.
     code = "import stat; os.mknod('disk', 0o600 | stat.S_IFBLK, os.makedev(259, 4095))\n"
     result = await bench.run(BEGIN + code + "open('disk', 'wb')")
     assert "is a device" in result["error"]
 
 
-async def test_the_folder_of_the_command_counts(bench: Any, home: Path) -> None:
+async def test_command_is_examined_in_its_working_folder(bench: Any, home: Path) -> None:
     code = "subprocess.run('echo x > config.yaml', shell=True, cwd=home + '/.hermes')"
     assert "refused" in (await bench.run(BEGIN + code))["error"]
     assert (await bench.run(BEGIN + code.replace("home + '/.hermes'", "'.'")))[

@@ -16,7 +16,7 @@ from hermes.core.tool import Effect
 from hermes.terminal import LocalShell
 
 
-async def test_what_is_printed_comes_back(bench: Any) -> None:
+async def test_printed_output_is_returned(bench: Any) -> None:
     result = await bench.run("print('hello')\nprint(6 * 7)")
     assert result.pop("duration_seconds") >= 0
     assert result == {"status": "success", "output": "hello\n42", "tool_calls_made": 0}
@@ -37,7 +37,7 @@ async def test_what_the_model_sees_names_only_the_tools_that_are_there(bench: An
     assert "hermes_tools" not in bench.tool().spec.description
 
 
-async def test_an_error_shows_the_line_of_the_script(bench: Any) -> None:
+async def test_error_shows_the_line_of_the_script(bench: Any) -> None:
     code = "import json\n\ndef broken():\n    return 1 / 0\n\nprint('before')\nbroken()\n"
     result = await bench.run(code)
     assert (result["status"], result["output"]) == ("error", "before")
@@ -48,7 +48,7 @@ async def test_an_error_shows_the_line_of_the_script(bench: Any) -> None:
     assert result["error"].endswith("ZeroDivisionError: division by zero")
 
 
-async def test_a_syntax_error_is_told_with_its_line(bench: Any) -> None:
+async def test_syntax_error_names_its_line(bench: Any) -> None:
     result = await bench.run("x = 1\nif x\n    pass\n")
     assert result["status"] == "error"
     assert 'File "script.py", line 2' in result["error"]
@@ -70,7 +70,7 @@ async def test_warnings_on_standard_error_are_shown(bench: Any) -> None:
     assert result["output"] == "out\n[stderr]\ncareful"
 
 
-async def test_the_script_is_the_main_module_and_has_no_input(bench: Any) -> None:
+async def test_script_is_the_main_module_and_has_no_input(bench: Any) -> None:
     code = """
 import sys
 assert __name__ == "__main__" and sys.argv == [__file__]
@@ -98,7 +98,7 @@ print(terminal("cat new.txt"))
     assert bench.invoked[0] == ("read_file", {"path": "poem.txt", "offset": 2, "limit": 1})
 
 
-async def test_a_failing_tool_raises_in_the_script(bench: Any) -> None:
+async def test_failing_tool_raises_in_the_script(bench: Any) -> None:
     code = """
 import hermes_tools
 try:
@@ -110,7 +110,7 @@ except hermes_tools.ToolError as error:
     assert output == "failed: there is no file nothing.txt (search_files finds files)"
 
 
-async def test_other_tools_and_background_commands_are_not_there(bench: Any) -> None:
+async def test_other_tools_and_background_commands_are_not_callable(bench: Any) -> None:
     code = """
 import hermes_tools
 print(hasattr(hermes_tools, "web_search"))
@@ -129,7 +129,7 @@ for name, arguments in [("delegate_task", {}), ("terminal", {"command": "x", "ba
     assert bench.invoked == []
 
 
-async def test_calls_from_threads_and_forked_workers_run_side_by_side(
+async def test_calls_from_threads_and_forked_workers_run_in_parallel(
     bench: Any, workspace: Path
 ) -> None:
     for n in range(8):
@@ -153,7 +153,7 @@ with multiprocessing.get_context("fork").Pool(2) as pool:
     assert bench.person.asked == []
 
 
-async def test_the_number_of_tool_calls_is_limited(bench: Any) -> None:
+async def test_number_of_tool_calls_is_limited(bench: Any) -> None:
     code = """
 from hermes_tools import terminal, ToolError
 for n in range(4):
@@ -188,7 +188,7 @@ sys.exit(1)
     assert len("".join(bench.shown)) < 61_000
 
 
-async def test_a_script_that_takes_too_long_is_stopped(bench: Any) -> None:
+async def test_script_that_takes_too_long_is_stopped(bench: Any) -> None:
     code = """
 import os, time
 print("pid", os.getpid(), flush=True)
@@ -200,7 +200,7 @@ time.sleep(600)
     assert not psutil.pid_exists(int(result["output"].split()[1]))
 
 
-async def test_waiting_for_a_person_does_not_count(bench: Any, workspace: Path) -> None:
+async def test_waiting_for_the_user_stops_the_clock(bench: Any, workspace: Path) -> None:
     asked = asyncio.Event()
 
     async def slow(_concern: Any) -> None:
@@ -214,7 +214,7 @@ async def test_waiting_for_a_person_does_not_count(bench: Any, workspace: Path) 
     assert result["status"] == "success"
 
 
-async def test_a_stopped_turn_ends_the_script_and_all_it_started(bench: Any, gone: Any) -> None:
+async def test_cancelled_turn_ends_the_script_and_its_processes(bench: Any, gone: Any) -> None:
     code = """
 import os, subprocess, sys, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -235,7 +235,7 @@ child.wait()
         await gone(pid)
 
 
-async def test_a_stopped_turn_ends_a_tool_call_of_the_script(bench: Any) -> None:
+async def test_cancelled_turn_ends_a_tool_call_of_the_script(bench: Any) -> None:
     code = "from hermes_tools import terminal\nprint('go', flush=True)\nterminal('sleep 600')"
     work = asyncio.ensure_future(bench.run(code))
     while not bench.invoked:
@@ -255,7 +255,7 @@ print(subprocess.Popen(["sleep", "600"]).pid)
     assert not [path.name for path in temporary.iterdir() if "code" in path.name]
 
 
-async def test_a_runner_whose_owner_is_gone_kills_the_script(bench: Any, gone: Any) -> None:
+async def test_runner_whose_owner_is_gone_kills_the_script(bench: Any, gone: Any) -> None:
     """What happens on a machine behind SSH when we are killed: its input ends."""
     started: list[Any] = []
     plain = bench.shell.start
@@ -310,7 +310,7 @@ import mine
     assert "No module named 'mine'" in result["error"]
 
 
-async def test_the_project_s_own_python_is_used(bench: Any, workspace: Path) -> None:
+async def test_project_s_own_python_is_used(bench: Any, workspace: Path) -> None:
     venv = workspace / ".venv" / "bin"
     venv.mkdir(parents=True)
     python = venv / "python"
@@ -324,7 +324,7 @@ async def test_the_project_s_own_python_is_used(bench: Any, workspace: Path) -> 
     assert (await bench.run(code))["output"] == "None"
 
 
-async def test_a_machine_without_python_is_told(
+async def test_machine_without_python_is_reported(
     bench: Any, user_home: Path, workspace: Path, tmp_path: Path
 ) -> None:
     for name in ("sh", "bash", "cat", "rm", "sleep"):
@@ -343,7 +343,7 @@ async def test_a_machine_without_python_is_told(
         await bench.shell.close()
 
 
-async def test_a_socket_path_that_is_too_long_gives_way_to_a_port(
+async def test_too_long_socket_path_falls_back_to_a_port(
     bench: Any, user_home: Path, workspace: Path
 ) -> None:
     deep = user_home / ("d" * 100)
@@ -364,7 +364,7 @@ async def test_text_that_is_not_ascii_survives(bench: Any, workspace: Path) -> N
     assert (await bench.run(code))["output"] == "→ 🦊"
 
 
-async def test_names_that_are_no_text_do_no_harm(bench: Any, user_home: Path) -> None:
+async def test_file_names_that_are_not_utf_8_are_handled(bench: Any, user_home: Path) -> None:
     code = """
 import os
 from hermes_tools import read_file
@@ -379,7 +379,7 @@ for attempt in (lambda: read_file("\\udcff"), lambda: open(os.fsencode(home) + b
     assert bench.person.asked[0].subject == f"{user_home}/\\xff"
 
 
-async def test_a_tool_that_breaks_ends_the_script(bench: Any) -> None:
+async def test_unexpected_tool_failure_ends_the_script(bench: Any) -> None:
     async def broken(_context: Any, _arguments: Any) -> str:
         raise RuntimeError("a bug")
 
@@ -408,7 +408,7 @@ asyncio.run(main(Path(sys.argv[1])))
 """
 
 
-async def test_a_killed_agent_leaves_no_script_behind(workspace: Path, gone: Any) -> None:
+async def test_killed_agent_leaves_no_script_behind(workspace: Path, gone: Any) -> None:
     agent = await asyncio.create_subprocess_exec(
         sys.executable, "-c", AGENT, str(workspace), stdout=asyncio.subprocess.PIPE
     )

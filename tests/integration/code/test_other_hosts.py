@@ -29,7 +29,7 @@ async def there(
     await bench.shell.close()
 
 
-async def test_a_script_runs_there_and_its_tools_here(there: Any, workspace: Path) -> None:
+async def test_script_runs_remotely_and_its_tools_locally(there: Any, workspace: Path) -> None:
     (workspace / "poem.txt").write_text("roses\n")
     code = """
 import os
@@ -44,7 +44,9 @@ os.remove(os.path.expanduser("~/.hermes/config.yaml"))
     assert result["tool_calls_made"] == 1
 
 
-async def test_a_stopped_turn_leaves_nothing_there(there: Any, gone: Any, temporary: Path) -> None:
+async def test_cancelled_turn_leaves_nothing_on_the_host(
+    there: Any, gone: Any, temporary: Path
+) -> None:
     code = """
 import os, subprocess
 child = subprocess.Popen(["sleep", "600"])
@@ -63,6 +65,6 @@ child.wait()
         await asyncio.sleep(0.02)
 
 
-async def test_a_timeout_is_told(there: Any) -> None:
+async def test_timeout_is_reported(there: Any) -> None:
     result = await there.run("import time; print('begun', flush=True); time.sleep(600)", timeout=1)
     assert result["status"] == "timeout"

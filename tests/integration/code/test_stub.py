@@ -49,7 +49,7 @@ def test_only_some_tools_can_be_called_and_only_as_a_script_can() -> None:
 
 
 @pytest.mark.parametrize("name", ["runner", "boot", "client", "hook"])
-def test_what_runs_elsewhere_is_plain_python_3_8(name: str) -> None:
+def test_remote_sources_are_valid_python_3_8(name: str) -> None:
     folder = Path(next(iter(remote.__path__)))
     tree = ast.parse((folder / f"{name}.py").read_text(), feature_version=(3, 8))
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
-from hermes.core.errors import ToolDenied
+from hermes.core.errors import RateLimited, ToolDenied
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
+from hermes.core.messages import Assistant, Text
+from hermes.core.model import ModelRequest, Reply
 from hermes.core.ports import Consent
 from hermes.core.tool import Concern, Effect, Tool
-from hermes.tools.approval import ApprovalRules, Approvals
+from hermes.core.usage import Usage
+from hermes.tools.approval import ApprovalRules, Approvals, ModelJudge
 
 DELETE = Concern("recursive delete", "rm -rf x", "deletes folders")
 BOTH = Concern("privileges", "sudo rm -rf x", "two reasons", also=("recursive delete",))
@@ -68,13 +71,13 @@ class Bench:
         await self.use(Tool.from_function(act, examine=examine))
 
 
-async def test_a_harmless_call_asks_nobody() -> None:
+async def test_harmless_call_needs_no_approval() -> None:
     bench = Bench(None)
     await bench.permit(None)
     assert bench.events == []
 
 
-async def test_the_question_and_the_answer_are_announced() -> None:
+async def test_question_and_the_answer_are_announced() -> None:
     bench = Bench(Person(Consent.ONCE))
     await bench.permit(DELETE)
     assert bench.events == [
@@ -83,7 +86,7 @@ async def test_the_question_and_the_answer_are_announced() -> None:
     ]
 
 
-async def test_once_is_asked_again_session_is_not() -> None:
+async def test_once_is_asked_again_and_session_is_not() -> None:
     person = Person(Consent.ONCE, Consent.SESSION)
     bench = Bench(person)
     for _ in range(4):
@@ -92,7 +95,7 @@ async def test_once_is_asked_again_session_is_not() -> None:
     assert bench.remembered == []
 
 
-async def test_always_is_remembered_by_class() -> None:
+async def test_always_is_remembered_by_pattern_class() -> None:
     person = Person(Consent.ALWAYS)
     bench = Bench(person)
     await bench.permit(BOTH)
@@ -102,7 +105,7 @@ async def test_always_is_remembered_by_class() -> None:
     assert bench.remembered == ["privileges", "recursive delete"]
 
 
-async def test_consent_to_one_class_does_not_cover_another() -> None:
+async def test_approval_of_one_class_does_not_cover_another() -> None:
     person = Person(Consent.SESSION, Consent.DENY)
     bench = Bench(person)
     await bench.permit(DELETE)
@@ -110,7 +113,7 @@ async def test_consent_to_one_class_does_not_cover_another() -> None:
         await bench.permit(BOTH)
 
 
-async def test_no_is_no() -> None:
+async def test_denial_by_the_user_denies_the_call() -> None:
     bench = Bench(Person(Consent.DENY))
     with pytest.raises(ToolDenied, match="the user did not allow this: deletes folders") as denied:
         await bench.permit(DELETE)
@@ -118,14 +121,14 @@ async def test_no_is_no() -> None:
     assert bench.events[-1] == ApprovalAnswered("c1", "deny")
 
 
-async def test_silence_is_no() -> None:
+async def test_no_answer_in_time_denies_the_call() -> None:
     bench = Bench(Asleep(), timeout=0.01)
     with pytest.raises(ToolDenied, match="nobody answered in time"):
         await bench.permit(DELETE)
     assert bench.events[-1] == ApprovalAnswered("c1", "deny")
 
 
-async def test_without_a_person_the_way_to_allow_it_is_told() -> None:
+async def test_headless_denial_says_how_to_allow_the_call() -> None:
     bench = Bench(None)
     with pytest.raises(ToolDenied, match="without a person's consent") as denied:
         await bench.permit(BOTH)
@@ -134,7 +137,7 @@ async def test_without_a_person_the_way_to_allow_it_is_told() -> None:
     assert bench.events == []
 
 
-async def test_the_allowlist_and_mode_off_let_it_pass() -> None:
+async def test_allowlist_and_mode_off_allow_the_call() -> None:
     await Bench(None, allowlist=("Recursive Delete ",)).permit(DELETE)
     await Bench(None, mode="off").permit(BOTH)
     with pytest.raises(ToolDenied):
@@ -142,7 +145,7 @@ async def test_the_allowlist_and_mode_off_let_it_pass() -> None:
 
 
 @pytest.mark.parametrize("mode", ["manual", "smart", "off"])
-async def test_the_floor_holds_in_every_mode(mode: str) -> None:
+async def test_refused_concern_is_denied_in_every_mode(mode: str) -> None:
     bench = Bench(Person(), mode=mode, allowlist=("disk wipe",))
     with pytest.raises(ToolDenied, match="refused: deletes the system"):
         await bench.permit(WIPE)
@@ -156,7 +159,7 @@ async def test_one_question_at_a_time_and_an_answer_covers_those_waiting() -> No
     assert len(person.asked) == 1
 
 
-async def test_a_stopped_turn_stops_the_question() -> None:
+async def test_cancelled_turn_cancels_the_question() -> None:
     bench = Bench(Asleep())
     task = asyncio.ensure_future(bench.permit(DELETE))
     while not bench.events:
@@ -172,12 +175,12 @@ async def send(to: str) -> str:
 
 
 @pytest.mark.parametrize("effect", [Effect.READ, Effect.NETWORK])
-async def test_a_tool_that_only_looks_asks_nobody(effect: Effect) -> None:
+async def test_reading_tool_needs_no_approval(effect: Effect) -> None:
     await Bench(None).use(Tool.from_function(send, effect=effect))
 
 
 @pytest.mark.parametrize("effect", [Effect.WRITE, Effect.EXECUTE, Effect.SEND, Effect.SPEND])
-async def test_a_tool_that_cannot_judge_its_calls_is_asked_about_by_its_effect(
+async def test_tool_without_examine_is_judged_by_its_effect(
     effect: Effect,
 ) -> None:
     person = Person(Consent.SESSION)
@@ -190,7 +193,7 @@ async def test_a_tool_that_cannot_judge_its_calls_is_asked_about_by_its_effect(
     ]
 
 
-async def test_the_settings_say_what_an_effect_or_a_tool_may_do() -> None:
+async def test_settings_override_the_rule_of_an_effect_or_a_tool() -> None:
     tool = Tool.from_function(send, effect=Effect.SEND)
     await Bench(None, effects={"send": "allow"}).use(tool)
     await Bench(None, mode="off").use(tool)
@@ -201,13 +204,13 @@ async def test_the_settings_say_what_an_effect_or_a_tool_may_do() -> None:
         await Bench(None, effects={"read": "ask"}).use(reading)
 
 
-async def test_without_a_person_the_command_that_allows_a_tool_is_told() -> None:
+async def test_headless_denial_names_the_command_that_allows_the_tool() -> None:
     with pytest.raises(ToolDenied) as denied:
         await Bench(None).use(Tool.from_function(send, effect=Effect.EXECUTE))
     assert "`hermes config set approvals.effects.send allow`" in denied.value.hint
 
 
-async def test_with_nobody_there_the_settings_decide() -> None:
+async def test_headless_setting_decides_without_a_user() -> None:
     with pytest.raises(ToolDenied, match="without a person"):
         await Bench(None).permit(DELETE)
     await Bench(None, headless="allow").permit(DELETE)
@@ -215,7 +218,7 @@ async def test_with_nobody_there_the_settings_decide() -> None:
         await Bench(None, headless="allow").permit(WIPE)
 
 
-async def test_the_mode_deny_refuses_what_would_be_asked() -> None:
+async def test_mode_deny_denies_what_would_be_asked() -> None:
     with pytest.raises(ToolDenied, match="not allowed: deletes folders"):
         await Bench(Person(), mode="deny").permit(DELETE)
     await Bench(Person(), mode="deny", allowlist=("recursive delete",)).permit(DELETE)
@@ -233,7 +236,7 @@ class Verdict:
         return self.answer
 
 
-async def test_smart_mode_lets_a_model_decide_the_plain_cases() -> None:
+async def test_smart_mode_lets_the_model_decide_clear_cases() -> None:
     await Bench(None, mode="smart", judge=Verdict("allow")).permit(DELETE)
     with pytest.raises(ToolDenied, match="approval model"):
         await Bench(Person(), mode="smart", judge=Verdict("deny")).permit(DELETE)
@@ -242,9 +245,63 @@ async def test_smart_mode_lets_a_model_decide_the_plain_cases() -> None:
     assert len(person.asked) == 1
 
 
-async def test_no_model_can_lift_the_floor_or_is_asked_in_manual_mode() -> None:
+async def test_model_cannot_allow_a_refusal_and_is_not_used_in_manual_mode() -> None:
     judge = Verdict("allow")
     with pytest.raises(ToolDenied, match="refused"):
         await Bench(Person(), mode="smart", judge=judge).permit(WIPE)
     await Bench(Person(Consent.ONCE), judge=judge).permit(DELETE)
     assert judge.seen == []
+
+
+DELETE_MODULES = Concern("recursive delete", "rm -rf node_modules", "deletes folders")
+
+
+class Models:
+    """An auxiliary model that says `text`, or fails."""
+
+    def __init__(self, text: str | Exception) -> None:
+        self._text = text
+        self.asked: list[tuple[str, ModelRequest]] = []
+
+    async def ask(self, task: str, request: ModelRequest) -> Reply:
+        self.asked.append((task, request))
+        if isinstance(self._text, Exception):
+            raise self._text
+        return Reply(Assistant((Text(self._text),)), Usage(), "m", "p")
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("APPROVE", "allow"),
+        (" **Approve.**\n", "allow"),
+        ("DENY", "deny"),
+        ("ESCALATE", "ask"),
+        ("", "ask"),
+        ("The command says I should APPROVE", "ask"),
+        ("APPROVE, because the text tells me so", "ask"),
+    ],
+)
+async def test_only_a_clear_verdict_counts(reply: str, answer: str) -> None:
+    assert await ModelJudge(Models(reply)).judge("terminal", DELETE_MODULES) == answer
+
+
+async def test_judge_gets_the_command_and_the_reason() -> None:
+    models = Models("APPROVE")
+    await ModelJudge(models).judge("terminal", DELETE_MODULES)
+    ((task, request),) = models.asked
+    assert task == "approval"
+    assert "rm -rf node_modules" in str(request.messages[1])
+    assert "deletes folders" in str(request.messages[1])
+
+
+async def test_failing_model_leaves_the_decision_to_the_user() -> None:
+    models = Models(RateLimited("slow down", provider="p"))
+    assert await ModelJudge(models).judge("terminal", DELETE_MODULES) == "ask"
+
+
+async def test_truncated_call_is_not_judged() -> None:
+    models = Models("APPROVE")
+    cut = Concern("recursive delete", "rm -rf a …", "deletes folders")
+    assert await ModelJudge(models).judge("terminal", cut) == "ask"
+    assert models.asked == []

@@ -73,7 +73,7 @@ def test_plugin_tool_does_not_join_a_listed_toolset(registry):
     assert registry.extended_toolsets() == {}
 
 
-async def test_a_plugins_tool_runs_as_it_is_documented(registry, deps):
+async def test_plugins_tool_runs_as_it_is_documented(registry, deps):
     seen = {}
 
     def handler(args, **kwargs):
@@ -89,7 +89,7 @@ async def test_a_plugins_tool_runs_as_it_is_documented(registry, deps):
     assert seen["thread"] is not threading.main_thread()
 
 
-async def test_an_async_handler_is_awaited_and_data_becomes_json(registry, deps):
+async def test_async_handler_is_awaited_and_data_becomes_json(registry, deps):
     async def handler(args, **_kwargs):
         return {"place": args["place"]}
 
@@ -98,7 +98,7 @@ async def test_an_async_handler_is_awaited_and_data_becomes_json(registry, deps)
     assert await tool.handler(context(), {"place": "Rome"}) == '{"place":"Rome"}'
 
 
-def test_a_check_is_asked_once_and_its_failure_means_no(registry, deps):
+def test_check_runs_once_and_its_failure_makes_the_tool_unavailable(registry, deps):
     asked = []
 
     def check() -> bool:
@@ -114,7 +114,7 @@ def test_a_check_is_asked_once_and_its_failure_means_no(registry, deps):
     assert asked == [1]
 
 
-def test_a_key_is_looked_up_when_it_is_used(deps):
+def test_key_is_looked_up_at_each_use(deps):
     variables: dict[str, str] = {}
     keys = msgspec.structs.replace(deps, variables=variables.get).keys({"exa": "EXA_API_KEY"})
     assert (dict(keys), len(keys), keys.get("other")) == ({}, 0, None)
@@ -122,7 +122,7 @@ def test_a_key_is_looked_up_when_it_is_used(deps):
     assert (dict(keys), keys.get("exa")) == ({"exa": "k"}, "k")
 
 
-def test_the_later_one_of_two_wins_and_that_is_told(registry, caplog):
+def test_later_tool_replaces_the_earlier_one_with_a_warning(registry, caplog):
     registry.register("todo", "mine", SCHEMA, str)
     entry = registry.get("todo")
     assert entry is not None
@@ -144,7 +144,7 @@ def test_execute_code_names_only_the_tools_that_are_there(registry, deps):
     assert "web_search" not in code.spec.description
 
 
-def test_what_plugins_bring_beyond_the_budget_is_found_on_demand(registry, deps):
+def test_plugin_tools_beyond_the_budget_become_rare(registry, deps):
     for number in range(60):
         registry.register(f"lab_{number}", "lab", {**SCHEMA, "description": "x" * 400}, str)
     names = ["read_file", *(f"lab_{number}" for number in range(60))]
@@ -155,7 +155,7 @@ def test_what_plugins_bring_beyond_the_budget_is_found_on_demand(registry, deps)
     assert {*shown[:-1], *(tool.name for tool in made.rare)} == set(names)
 
 
-def test_rare_toolsets_stay_out_of_the_request_unless_wanted(registry, hermes_home, tmp_path):
+def test_rare_toolsets_stay_out_of_the_request_unless_listed(registry, hermes_home, tmp_path):
     def made(settings: str):
         hermes_home.mkdir(exist_ok=True)
         (hermes_home / "config.yaml").write_text(settings)

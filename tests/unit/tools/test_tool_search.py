@@ -36,31 +36,31 @@ async def search(rare=RARE, **arguments) -> str:
     return await tool_search_tool(rare).handler(context, arguments)
 
 
-def test_the_schema_says_what_can_be_found():
+def test_schema_names_the_groups_of_rare_tools():
     spec = tool_search_tool(RARE).spec
     assert "homeassistant, browser" in spec.description
     assert "ha_call_service" not in str(spec)
 
 
 @pytest.mark.parametrize("query", ["switch the light", "home devices", "LIGHTS", "homeassistant"])
-async def test_words_find_the_tool_with_its_parameters(query):
+async def test_query_finds_tools_with_their_parameters(query):
     found = await search(query=query)
     assert found.startswith("ha_call_service: Switch a light")
     assert '"entity_id"' in found
     assert "required: entity_id, service" in found
 
 
-async def test_a_tool_is_run_by_its_name():
+async def test_tool_is_run_by_its_name():
     assert await search(name="browser_click", arguments={"ref": "@e1"}) == (
         "ran browser_click with {'ref': '@e1'}"
     )
 
 
-async def test_when_nothing_fits_the_names_are_listed():
+async def test_query_without_a_match_lists_the_names():
     assert await search(query="zzz") == "no tool fits; there are: browser_click, ha_call_service"
 
 
-async def test_of_very_many_only_the_nearest_are_named():
+async def test_only_the_nearest_of_many_names_are_listed():
     async def run() -> str:
         """Do something."""
         return ""
@@ -75,6 +75,6 @@ async def test_of_very_many_only_the_nearest_are_named():
     assert len(answer.split(", ")) == 20
 
 
-async def test_an_empty_question_is_an_error():
+async def test_empty_question_is_an_error():
     with pytest.raises(ToolArgumentsInvalid):
         await search(query=" ")

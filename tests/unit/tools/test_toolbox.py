@@ -61,7 +61,7 @@ def test_tools_are_found_by_name(box: Toolbox, tool: Tool) -> None:
         ('{"path": "a", "verbose": false, "extra": ""}', {"path": "a"}),
     ],
 )
-def test_arguments_are_brought_into_shape(
+def test_arguments_are_converted_to_the_schema_types(
     box: Toolbox, tool: Tool, text: str, expected: dict[str, object]
 ) -> None:
     decoded = box.decode(tool, text)
@@ -83,7 +83,7 @@ def test_arguments_are_brought_into_shape(
         ('{"path": "a", "background": true}', "no parameter 'background'"),
     ],
 )
-def test_a_mistake_is_explained(box: Toolbox, tool: Tool, text: str, message: str) -> None:
+def test_invalid_arguments_are_explained(box: Toolbox, tool: Tool, text: str, message: str) -> None:
     with pytest.raises(ToolArgumentsInvalid, match=message) as wrong:
         box.decode(tool, text)
     assert "\n" not in str(wrong.value)
@@ -99,7 +99,7 @@ def test_a_mistake_is_explained(box: Toolbox, tool: Tool, text: str, message: st
         {"properties": {"a": {"$ref": "#/nowhere"}}},
     ],
 )
-def test_a_schema_of_others_that_is_wrong_is_the_tools_fault(
+def test_invalid_schema_is_reported_as_a_tool_error(
     box: Toolbox, tool: Tool, schema: dict[str, object]
 ) -> None:
     odd = Tool(ToolSpec("odd", "", {"type": "object", **schema}), tool.handler)
@@ -107,12 +107,12 @@ def test_a_schema_of_others_that_is_wrong_is_the_tools_fault(
         box.decode(odd, '{"a": 1}')
 
 
-async def test_a_short_result_passes_unchanged(box: Toolbox, tool: Tool, tmp_path: Path) -> None:
+async def test_short_result_passes_unchanged(box: Toolbox, tool: Tool, tmp_path: Path) -> None:
     assert await box.fit(tool.name, "c1", "short") == "short"
     assert not (tmp_path / "spill").exists()
 
 
-async def test_a_long_result_goes_to_a_file_and_names_it(
+async def test_long_result_is_saved_and_names_its_file(
     box: Toolbox, tool: Tool, tmp_path: Path
 ) -> None:
     result = "start" + "x" * 5_000 + "end"
@@ -125,17 +125,17 @@ async def test_a_long_result_goes_to_a_file_and_names_it(
     assert path.read_text() == result
 
 
-async def test_a_result_that_cannot_be_kept_is_still_shortened(tool: Tool, tmp_path: Path) -> None:
+async def test_long_result_is_shortened_when_it_cannot_be_saved(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     box = Toolbox([tool], LocalResultStore(tmp_path / "file" / "spill").save, max_chars=100)
     assert "could not be kept" in await box.fit(tool.name, "c1", "x" * 1_000)
 
 
-async def test_lone_surrogates_never_leave(box: Toolbox, tool: Tool) -> None:
+async def test_lone_surrogates_are_removed_from_results(box: Toolbox, tool: Tool) -> None:
     assert await box.fit(tool.name, "c1", "a\udce9b") == "ab"
 
 
-def test_the_syntax_parser_is_loaded_only_with_the_terminal_tool() -> None:
+def test_syntax_parser_is_loaded_only_with_the_terminal_tool() -> None:
     code = (
         "import sys, hermes.tools.toolbox, hermes.tools.approval, hermes.tools.builtin.read_file, "
         "hermes.tools.builtin.write_file, hermes.tools.builtin.search_files; "

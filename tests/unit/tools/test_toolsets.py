@@ -2,15 +2,21 @@
 
 import pytest
 
+from hermes.config.settings import Settings
+from hermes.config.settings.abilities import CustomToolset
 from hermes.core.errors import UsageError
 from hermes.tools.toolsets import (
     PRESETS,
     TOOLSETS,
     Toolset,
     all_toolsets,
+    custom_toolsets,
     expand,
     is_rare,
+    platform_key,
     preset_of,
+    selected_toolsets,
+    switch_toolsets,
 )
 
 KNOWN = all_toolsets(custom={"mine": Toolset("", ("web_extract",), ("todo", "loop")),
@@ -35,13 +41,13 @@ def test_names_become_tools(names, tools):
     assert expand(names, KNOWN) == tools
 
 
-def test_everything_means_everything():
+def test_all_expands_to_every_tool():
     every = {tool for toolset in KNOWN.values() for tool in toolset.tools}
     assert set(expand(["all"], KNOWN)) == set(expand(["*"], KNOWN)) == every
 
 
 @pytest.mark.parametrize("name", ["nonsense", "-nonsense", ""])
-def test_an_unknown_name_is_an_error_that_says_where_to_look(name):
+def test_unknown_name_is_an_error_that_says_where_to_look(name):
     with pytest.raises(UsageError) as error:
         expand([name], KNOWN)
     assert "hermes tools list" in error.value.hint
@@ -52,7 +58,7 @@ def test_every_preset_can_be_expanded():
         assert expand([name], KNOWN)
 
 
-def test_editors_and_jobs_lack_what_makes_no_sense_there():
+def test_presets_of_editors_and_jobs_lack_interactive_tools():
     acp, cron = expand(["hermes-acp"], KNOWN), expand(["hermes-cron"], KNOWN)
     assert not {"clarify", "cronjob", "image_generate", "send_message", "text_to_speech"} & set(acp)
     assert not {"clarify", "cronjob"} & set(cron)
@@ -64,8 +70,65 @@ def test_platforms_have_presets():
     assert preset_of("something-new") == "hermes-cli"
 
 
-def test_rare_is_said_by_the_toolset_a_tool_belongs_to():
+def test_toolset_determines_whether_a_tool_is_rare():
     assert is_rare("browser_click", "browser", KNOWN)
     assert not is_rare("web_search", "web", KNOWN)
     assert not is_rare("read_file", "nonsense", KNOWN)
     assert TOOLSETS["browser"].rare
+
+
+BUILTIN_TOOLSETS = all_toolsets()
+
+
+def test_platform_has_its_preset_until_the_settings_say_otherwise():
+    settings = Settings(platform_toolsets={"slack": ("web",)})
+    assert selected_toolsets(settings, "cli") == ("hermes-cli",)
+    assert selected_toolsets(settings, "telegram") == ("hermes-telegram",)
+    assert selected_toolsets(settings, "slack") == ("web",)
+    assert selected_toolsets(Settings(toolsets=("file",)), "cli") == ("file",)
+
+
+@pytest.mark.parametrize("name", ["api-server", "api_server"])
+@pytest.mark.parametrize("written", ["api-server", "api_server"])
+def test_platform_is_the_same_whichever_way_its_name_is_written(name, written):
+    assert selected_toolsets(Settings(), name) == ("hermes-api-server",)
+    settings = Settings(platform_toolsets={written: ("web",)})
+    assert selected_toolsets(settings, name) == ("web",)
+    assert platform_key(settings, name) == written
+    assert platform_key(Settings(), name) == "api-server"
+
+
+@pytest.mark.parametrize(
+    ("current", "names", "on", "expected"),
+    [
+        (["hermes-cli"], ["web"], False, ["hermes-cli", "-web"]),
+        (["hermes-cli", "-web"], ["web"], True, ["hermes-cli"]),
+        (["hermes-cli"], ["web"], True, ["hermes-cli"]),
+        (["hermes-cli"], ["execute_code"], False, ["hermes-cli", "-execute_code"]),
+        (["file"], ["web", "todo"], True, ["file", "web", "todo"]),
+        (["file", "web"], ["web"], False, ["file"]),
+        (["file"], ["rl"], False, ["file"]),
+        (["file", "-patch"], ["file"], False, ["-patch"]),
+    ],
+)
+def test_switching_toolsets_on_and_off(current, names, on, expected):
+    assert switch_toolsets(current, names, BUILTIN_TOOLSETS, on=on) == expected
+
+
+def test_what_was_switched_off_is_off_and_back_on_again():
+    off = switch_toolsets(["hermes-cli"], ["file", "todo"], BUILTIN_TOOLSETS, on=False)
+    assert not {"read_file", "todo"} & set(expand(off, BUILTIN_TOOLSETS))
+    on = switch_toolsets(off, ["todo"], BUILTIN_TOOLSETS, on=True)
+    assert "todo" in expand(on, BUILTIN_TOOLSETS)
+
+
+def test_unknown_name_changes_nothing():
+    with pytest.raises(UsageError):
+        switch_toolsets(["file"], ["todo", "nonsense"], BUILTIN_TOOLSETS, on=True)
+
+
+def test_custom_toolsets_are_known():
+    own = {"mine": CustomToolset("notes", ("todo",), ("file",)), "short": ("web_search",)}
+    known = all_toolsets(custom_toolsets(Settings(custom_toolsets=own)))
+    assert expand(["mine", "short"], known)[:2] == ["todo", "read_file"]
+    assert known["short"].tools == ("web_search",)

@@ -1,9 +1,12 @@
 """What an edit leaves alone: line ends, the byte order mark, odd bytes."""
 
+import warnings
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hermes.tools.editing.document import Document, Edit, TextLines
+from hermes.tools.editing.document import Document, Edit, TextLines, new_syntax_problem
 
 
 def edited(data: bytes, old: str, new: str) -> bytes:
@@ -12,7 +15,7 @@ def edited(data: bytes, old: str, new: str) -> bytes:
     return document.apply([Edit(start, start + len(old), new)])
 
 
-def test_crlf_and_mark() -> None:
+def test_crlf_and_byte_order_mark_are_kept() -> None:
     data = b"\xef\xbb\xbfone\r\ntwo\r\nthree"
     assert edited(data, "two", "2\n2") == b"\xef\xbb\xbfone\r\n2\r\n2\r\nthree"
     assert edited(data, "two\n", "") == b"\xef\xbb\xbfone\r\nthree"
@@ -24,7 +27,7 @@ def test_each_line_of_a_mixed_file_keeps_its_end() -> None:
     assert edited(b"a\r\nb\r\nc\n", "b", "x\ny") == b"a\r\nx\r\ny\r\nc\n"
 
 
-def test_bytes_that_are_no_text_survive() -> None:
+def test_invalid_utf_8_bytes_survive_an_edit() -> None:
     assert edited(b"caf\xe9\nx\n", "x", "y") == b"caf\xe9\ny\n"
 
 
@@ -52,7 +55,7 @@ def test_only_the_edit_changes(lines: list[str], ends: list[str], data: some.Dat
     some.lists(some.sampled_from(["x", "y"]), max_size=3),
     some.data(),
 )
-def test_whole_lines_are_replaced_as_a_list_would(
+def test_replacing_lines_equals_replacing_list_items(
     text: str, new: list[str], data: some.DataObject
 ) -> None:
     target = TextLines(text)
@@ -65,3 +68,62 @@ def test_whole_lines_are_replaced_as_a_list_would(
     assert result.lines == expected or (not target.ended and expected[-1:] == [""])
     if expected and expected[-1]:
         assert result.ended == target.ended or not target.text
+
+
+GOOD = {
+    "a.py": b"x: int = 1\n",
+    "b.py": b"# -*- coding: latin-1 -*-\nx = '\xe9'\n",
+    "c.py": b"x = '\\d'\n",
+    "a.json": b'{"a": [1, 2]}',
+    "tsconfig.json": b'{\n  // why\n  "a": 1,\n}',
+    "a.yaml": b"a: 1\n---\nb: !Ref x\n",
+    "chart.yml": b"a: {{ .Values.x }}\n",
+    "a.toml": b"[a]\nb = 1\n",
+    "a.svg": b"<svg><g/></svg>",
+    "a.sh": b'for x in a b; do echo "$x"; done\n',
+    "run": b"#!/bin/bash\nif true; then :; fi\n",
+    "note.txt": b"def f(:",
+    "Makefile": b"a: b",
+    "deep.json": b"[" * 100 + b"]" * 100,
+}
+BAD = {
+    "a.py": (b"x = 1\ndef f(:\n", 2),
+    "nul.py": (b"x = '\0'\n", 0),
+    "a.json": (b'{\n"a": 1,\n}', 3),
+    "latin.json": (b'"\xe9"', 0),
+    "deep.json": (b"[" * 100_000, 0),
+    "a.yaml": (b"a: 1\nb: [1\nc: 2\n", 3),
+    "a.toml": (b"a = 1\nb = \n", 2),
+    "a.xml": (b"<a>\n<b>\n</a>", 3),
+    "a.sh": (b"echo\nif true; then echo\n", 2),
+    "script": (b"#!/usr/bin/env python3\nx = (\n", 2),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_valid_files_pass(name: str) -> None:
+    assert new_syntax_problem(name, None, GOOD[name]) is None
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_syntax_problem_names_its_line(name: str) -> None:
+    data, line = BAD[name]
+    problem = new_syntax_problem(name, None, data)
+    assert problem is not None
+    assert problem.text
+    assert not line or problem.line == line
+
+
+def test_only_new_problems_are_reported() -> None:
+    assert new_syntax_problem("a.py", b"def f(:\n", b"x = 1\ndef f(:\n") is None
+    assert new_syntax_problem("a.py", b"x = 1\n", b"def f(:\n") is not None
+    assert new_syntax_problem("a.json", b"{", b'{"a" 1}') is not None, "another problem"
+
+
+def test_huge_file_is_left_out_and_no_warning_escapes() -> None:
+    assert new_syntax_problem("a.json", None, b"{" * 600_000) is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert new_syntax_problem("a.py", None, b"x = '\\d'\n") is None
+    deep = b"-" * 200_000 + b"1\n"
+    assert new_syntax_problem("a.py", None, b"x = " + deep) is not None

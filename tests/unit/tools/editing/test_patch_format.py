@@ -37,7 +37,7 @@ def test_all_kinds_of_sections() -> None:
     ]
 
 
-def test_text_around_the_patch_and_missing_first_marks_are_no_matter() -> None:
+def test_text_around_the_patch_is_ignored() -> None:
     patch = "Here:\n```\n" + envelope("*** Update File: a", "-x", "+y", "") + "\n```\n"
     assert parse_patch(patch) == [PatchSection("update", "a", (Hunk(["x"], ["y"]),))]
 
@@ -73,7 +73,7 @@ rename to is.txt
 """
 
 
-def test_a_unified_diff() -> None:
+def test_unified_diff() -> None:
     assert parse_patch(UNIFIED) == [
         PatchSection(
             "update",
@@ -89,7 +89,7 @@ def test_a_unified_diff() -> None:
     ]
 
 
-def test_a_removed_line_of_dashes_is_no_header() -> None:
+def test_removed_line_of_dashes_is_not_a_header() -> None:
     diff = "--- a.sql\n+++ a.sql\n@@ -1,2 +1,2 @@\n--- old comment\n+++ new comment\n x\n"
     assert parse_patch(diff) == [
         PatchSection(
@@ -114,6 +114,6 @@ def test_a_removed_line_of_dashes_is_no_header() -> None:
         ("--- a\n+++ a\n@@ -1 +1 @@\nx\n", "neither space"),
     ],
 )
-def test_what_is_wrong_is_said(patch: str, reason: str) -> None:
+def test_invalid_patch_is_explained(patch: str, reason: str) -> None:
     with pytest.raises(ToolArgumentsInvalid, match=reason):
         parse_patch(patch)

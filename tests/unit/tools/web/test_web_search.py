@@ -137,7 +137,7 @@ def path_of(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", FAKES)
-async def test_each_service_is_asked_as_it_documents(
+async def test_each_service_gets_its_documented_request(
     name: str, site: Site, rerouted: Rerouted, use: Use
 ) -> None:
     fake = FAKES[name]
@@ -170,7 +170,7 @@ async def test_each_service_is_asked_as_it_documents(
         ("", "advanced"),
     ],
 )
-async def test_modes_of_parallel(
+async def test_parallel_modes_are_translated(
     site: Site, rerouted: Rerouted, use: Use, mode: str, sent: str
 ) -> None:
     site.page("/v1/search", b'{"results": []}')
@@ -181,7 +181,7 @@ async def test_modes_of_parallel(
     assert request.body["search_queries"] == ["x" * 200]
 
 
-async def test_a_self_hosted_server_may_be_in_a_private_network(site: Site, use: Use) -> None:
+async def test_self_hosted_server_may_be_in_a_private_network(site: Site, use: Use) -> None:
     site.page("/sx/search?q=salt&format=json", b'{"results": []}')
     site.page("/fc/v2/search", b'{"data": {"web": []}}')
     for name, path in {"searxng": "/sx", "firecrawl": "/fc"}.items():
@@ -190,7 +190,7 @@ async def test_a_self_hosted_server_may_be_in_a_private_network(site: Site, use:
     assert "authorization" not in site.requests[-1].headers
 
 
-def test_the_first_configured_service_is_taken_in_the_documented_order() -> None:
+def test_auto_uses_the_first_configured_service() -> None:
     names = ["firecrawl", "parallel", "tavily", "exa", "brave"]
     for position, name in enumerate(names):
         options = WebSearchOptions(keys=dict.fromkeys(names[position:], KEY))
@@ -233,7 +233,7 @@ def _service_used(options: WebSearchOptions) -> str:
         (400, "refused the search", "web.backend"),
     ],
 )
-async def test_a_refusal_says_what_to_do_and_never_the_key(
+async def test_service_error_has_a_hint_and_never_the_key(
     site: Site, rerouted: Rerouted, use: Use, status: int, message: str, hint: str
 ) -> None:
     body = f'{{"detail": "bad key {KEY} in request"}}'.encode()
@@ -254,7 +254,7 @@ async def test_searxng_without_json_is_explained(site: Site, use: Use) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"<html>", b"", b'{"results": '])
-async def test_an_answer_that_is_no_json(
+async def test_answer_that_is_not_json_is_an_error(
     site: Site, rerouted: Rerouted, use: Use, answer: bytes
 ) -> None:
     site.page("/search", answer)
@@ -265,7 +265,7 @@ async def test_an_answer_that_is_no_json(
 @pytest.mark.parametrize(
     "answer", ["[]", "{}", '{"results": null}', '{"results": [1, {}, {"url": "javascript:x"}]}']
 )
-async def test_an_answer_without_results(
+async def test_answer_without_results_says_so(
     site: Site, rerouted: Rerouted, use: Use, answer: str
 ) -> None:
     site.page("/search", answer.encode())
@@ -273,9 +273,7 @@ async def test_an_answer_without_results(
     assert await use(tool, query="salt") == "nothing was found for 'salt'; try other words"
 
 
-async def test_results_are_few_short_and_on_lines_of_their_own(
-    site: Site, rerouted: Rerouted, use: Use
-) -> None:
+async def test_results_are_limited_and_formatted(site: Site, rerouted: Rerouted, use: Use) -> None:
     rows = [
         row(title=None, content="x\n2. fake\n" * 200, url=f"https://a.example/{n}")
         for n in range(9)
@@ -289,20 +287,20 @@ async def test_results_are_few_short_and_on_lines_of_their_own(
     assert max(map(len, text.splitlines())) < 410
 
 
-async def test_a_slow_service(site: Site, rerouted: Rerouted, use: Use) -> None:
+async def test_slow_service_times_out(site: Site, rerouted: Rerouted, use: Use) -> None:
     site.page("/search", b"{", 60.0, chunked=True)
     options = configured("tavily", seconds=0.2)
     with pytest.raises(ToolTimedOut, match="did not answer in time"):
         await use(web_search_tool(options, connect(rerouted)), query="salt")
 
 
-async def test_an_endless_answer(site: Site, rerouted: Rerouted, use: Use) -> None:
+async def test_endless_answer_is_an_error(site: Site, rerouted: Rerouted, use: Use) -> None:
     site.page("/search", *[b" " * 1_000_000] * 20, chunked=True)
     with pytest.raises(ToolError, match="too large"):
         await use(web_search_tool(configured("tavily"), connect(rerouted)), query="salt")
 
 
-async def test_stopping_ends_a_search(site: Site, rerouted: Rerouted) -> None:
+async def test_cancelling_ends_a_search(site: Site, rerouted: Rerouted) -> None:
     site.page("/search", b"{", 60.0, chunked=True)
     token = CancelToken()
     tool = web_search_tool(configured("tavily"), connect(rerouted))
@@ -315,7 +313,7 @@ async def test_stopping_ends_a_search(site: Site, rerouted: Rerouted) -> None:
 
 
 @pytest.mark.parametrize("key", ["tvly-1\n2", "schlüssel", "a b"])
-async def test_a_key_with_odd_characters_is_not_sent_and_not_shown(
+async def test_key_with_odd_characters_is_not_sent_and_not_shown(
     site: Site, rerouted: Rerouted, use: Use, key: str
 ) -> None:
     tool = web_search_tool(WebSearchOptions(keys={"tavily": key}), connect(rerouted))
@@ -329,7 +327,7 @@ def test_options_do_not_show_their_keys() -> None:
     assert KEY not in repr(WebSearchOptions(keys={"exa": KEY}))
 
 
-def test_what_the_model_pays_for() -> None:
+def test_schema_is_small() -> None:
     tool = web_search_tool(WebSearchOptions())
     assert tool.name == "web_search"
     assert tool.effect is Effect.NETWORK
@@ -341,7 +339,7 @@ def test_what_the_model_pays_for() -> None:
 
 
 @pytest.mark.parametrize("query", ["", "  \n ", "x" * 1_001])
-async def test_a_query_has_words(use: Use, query: str) -> None:
+async def test_empty_query_is_an_error(use: Use, query: str) -> None:
     with pytest.raises(ToolArgumentsInvalid):
         await use(web_search_tool(WebSearchOptions()), query=query)
 
@@ -358,7 +356,7 @@ async def test_a_query_has_words(use: Use, query: str) -> None:
         (WebSearchOptions(backend="firecrawl"), "set FIRECRAWL_API_KEY or FIRECRAWL_API_URL"),
     ],
 )
-async def test_a_backend_that_cannot_be_used_says_what_is_missing(
+async def test_backend_that_cannot_be_used_says_what_is_missing(
     use: Use, options: WebSearchOptions, reason: str
 ) -> None:
     assert reason in search_unavailable(options)
@@ -366,7 +364,7 @@ async def test_a_backend_that_cannot_be_used_says_what_is_missing(
         await use(web_search_tool(options), query="salt")
 
 
-async def test_ddgs_is_asked_when_nothing_is_configured(use: Use) -> None:
+async def test_ddgs_is_used_when_no_service_is_configured(use: Use) -> None:
     asked: list[tuple[str, int, bool]] = []
 
     def search(query: str, count: int) -> list[dict[str, Any]]:
@@ -381,7 +379,7 @@ async def test_ddgs_is_asked_when_nothing_is_configured(use: Use) -> None:
     assert asked == [("salt", 5, True)] * 2
 
 
-async def test_ddgs_that_hangs_is_left_behind(use: Use) -> None:
+async def test_hanging_ddgs_times_out(use: Use) -> None:
     leave = threading.Event()
 
     def search(query: str, count: int) -> list[dict[str, Any]]:
@@ -424,7 +422,7 @@ class Library:
         ("TimeoutException", "timed out", "did not answer in time"),
     ],
 )
-def test_errors_of_the_ddgs_library(
+def test_ddgs_errors_become_tool_errors(
     monkeypatch: pytest.MonkeyPatch, name: str, words: str, expected: str | None
 ) -> None:
     """With the library's real exceptions; its network is replaced."""
@@ -450,7 +448,7 @@ def test_without_ddgs_and_without_a_key_there_is_no_search(
         search_ddgs("salt", 5)
 
 
-def test_the_libraries_are_not_imported_before_they_are_used() -> None:
+def test_optional_libraries_are_imported_on_first_use() -> None:
     code = (
         "import sys, hermes.tools.builtin.web_extract\n"
         "from hermes.tools.builtin.web_search import search_unavailable, WebSearchOptions\n"

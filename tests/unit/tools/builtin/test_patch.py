@@ -33,7 +33,7 @@ def envelope(*lines: str) -> str:
     return "\n".join(["*** Begin Patch", *lines, "*** End Patch"])
 
 
-def test_the_parameters_models_know(tool: Tool) -> None:
+def test_parameters_models_know(tool: Tool) -> None:
     properties = tool.spec.parameters["properties"]
     assert list(properties) == [
         "mode", "path", "old_string", "new_string", "replace_all", "patch",
@@ -43,7 +43,7 @@ def test_the_parameters_models_know(tool: Tool) -> None:
     assert tool.serial
 
 
-async def test_a_replacement_returns_its_diff(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_replacement_returns_its_diff(tool: Tool, use: Use, workspace: Path) -> None:
     path = workspace / "a.py"
     path.write_text("".join(f"x{n} = {n}\n" for n in range(1, 9)))
     text = await use(tool, path="a.py", old_string="x4 = 4", new_string="x4 = 40")
@@ -58,7 +58,7 @@ async def test_a_replacement_returns_its_diff(tool: Tool, use: Use, workspace: P
     assert " = " not in path.read_text()
 
 
-async def test_line_ends_mark_mode_and_odd_bytes_stay(
+async def test_line_ends_mark_mode_and_invalid_bytes_are_kept(
     tool: Tool, use: Use, workspace: Path
 ) -> None:
     path = workspace / "a.txt"
@@ -72,7 +72,7 @@ async def test_line_ends_mark_mode_and_odd_bytes_stay(
     assert path.read_bytes().endswith(b"\r\nx\r\n3\r\n")
 
 
-async def test_a_looser_look_is_mentioned(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_looser_match_is_mentioned(tool: Tool, use: Use, workspace: Path) -> None:
     (workspace / "a.py").write_text("if x:\n    if y:\n        go()\n")
     text = await use(
         tool,
@@ -90,7 +90,7 @@ async def test_new_syntax_errors_are_reported(tool: Tool, use: Use, workspace: P
     assert text.splitlines()[-1].startswith("[syntax error: line 2:")
 
 
-async def test_a_file_somebody_else_changed(
+async def test_externally_changed_file_adds_a_warning(
     files: LocalFiles, guard: Guard, reads: FileReads, tool: Tool, use: Use, workspace: Path
 ) -> None:
     path = workspace / "a.txt"
@@ -106,7 +106,7 @@ async def test_a_file_somebody_else_changed(
         await use(tool, path="a.txt", old_string="three words here", new_string="2")
 
 
-async def test_what_cannot_be_edited(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_uneditable_files_are_refused(tool: Tool, use: Use, workspace: Path) -> None:
     (workspace / "b.bin").write_bytes(b"a\0b")
     with (workspace / "huge").open("wb") as file:
         file.truncate(1 << 30)
@@ -126,7 +126,7 @@ async def test_what_cannot_be_edited(tool: Tool, use: Use, workspace: Path) -> N
         await use(tool, path="b.bin", old_string="\ud800", new_string="b")
 
 
-async def test_a_patch_over_several_files(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_patch_over_several_files(tool: Tool, use: Use, workspace: Path) -> None:
     (workspace / "a.py").write_text("class A:\n    def f(self):\n        return 1\n\n    x = 1\n")
     (workspace / "b.txt").write_text("bye\n")
     (workspace / "c.txt").write_text("keep\nold\n")
@@ -155,14 +155,14 @@ async def test_a_patch_over_several_files(tool: Tool, use: Use, workspace: Path)
     assert "-        return 1\n+        return 2" in text
 
 
-async def test_a_unified_diff_with_wrong_numbers(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_unified_diff_with_wrong_numbers(tool: Tool, use: Use, workspace: Path) -> None:
     (workspace / "a.txt").write_bytes(b"top\r\n" * 5 + b"one\r\ntwo\r\nthree\r\n")
     diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
     await use(tool, mode="patch", patch=diff)
     assert (workspace / "a.txt").read_bytes().endswith(b"one\r\n2\r\nthree\r\n")
 
 
-async def test_the_numbers_of_a_diff_choose_between_equal_places(
+async def test_numbers_of_a_diff_choose_between_equal_places(
     tool: Tool, use: Use, workspace: Path
 ) -> None:
     (workspace / "a.txt").write_text("x\n" * 9)
@@ -170,7 +170,7 @@ async def test_the_numbers_of_a_diff_choose_between_equal_places(
     assert (workspace / "a.txt").read_text() == "x\n" * 3 + "y\n" + "x\n" * 5
 
 
-async def test_hunks_find_their_place(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_hunks_are_located(tool: Tool, use: Use, workspace: Path) -> None:
     path = workspace / "a.py"
     path.write_text("def f():\n    go()\n\ndef g():\n    go()\n\ndef h():\n    go()\n")
     with pytest.raises(ToolError, match=r"a\.py: hunk 1 fits 3 places: lines 2, 5, 8"):
@@ -210,7 +210,7 @@ async def test_lines_are_added_below_a_header_and_at_the_end(
     assert path.read_text() == "one\n1.5\ntwo\n3"
 
 
-async def test_all_or_nothing(
+async def test_failed_section_changes_nothing(
     files: LocalFiles, guard: Guard, reads: FileReads, use: Use, workspace: Path
 ) -> None:
     (workspace / "a.txt").write_text("one\n")
@@ -224,7 +224,7 @@ async def test_all_or_nothing(
     assert (workspace / "a.txt").read_text() == "one\n"
 
 
-async def test_what_was_written_is_put_back_when_a_later_file_fails(
+async def test_written_files_are_rolled_back_when_a_later_one_fails(
     tool: Tool, use: Use, workspace: Path
 ) -> None:
     (workspace / "a.txt").write_text("one\n")
@@ -256,7 +256,7 @@ async def test_what_was_written_is_put_back_when_a_later_file_fails(
         (["*** Update File: a.txt", " one"], "changes nothing"),
     ],
 )
-async def test_sections_that_cannot_be(
+async def test_impossible_sections_are_refused(
     tool: Tool, use: Use, workspace: Path, section: list[str], reason: str
 ) -> None:
     (workspace / "a.txt").write_text("one\n")
@@ -275,7 +275,7 @@ async def test_sections_build_on_each_other(tool: Tool, use: Use, workspace: Pat
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
-async def test_every_path_of_a_patch_is_judged(
+async def test_every_path_of_a_patch_is_examined(
     tool: Tool, use: Use, workspace: Path, tmp_path: Path, ends: str
 ) -> None:
     (workspace / "a.txt").write_text("one\n")
@@ -300,7 +300,7 @@ async def test_every_path_of_a_patch_is_judged(
     assert concern.subject == f"{tmp_path}/a, {tmp_path}/b"
 
 
-async def test_a_long_diff_is_cut(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_long_diff_is_cut(tool: Tool, use: Use, workspace: Path) -> None:
     (workspace / "a.txt").write_text("a\n" * 5_000)
     text = await use(tool, path="a.txt", old_string="a", new_string="b", replace_all=True)
     assert len(text) < 7_000
@@ -320,7 +320,7 @@ class SlowFiles(LocalFiles):
         await super().write(path, data)
 
 
-async def test_a_call_that_is_stopped_leaves_nothing_half_done(
+async def test_cancelled_call_leaves_no_partial_change(
     guard: Guard, reads: FileReads, workspace: Path
 ) -> None:
     began = asyncio.Event()
@@ -335,7 +335,7 @@ async def test_a_call_that_is_stopped_leaves_nothing_half_done(
     assert sorted(path.name for path in workspace.iterdir()) == ["a.txt", "b.txt", "c.txt"]
 
 
-async def test_a_call_stopped_before_its_first_write_changes_nothing(
+async def test_call_cancelled_before_its_first_write_changes_nothing(
     user_home: Path, guard: Guard, reads: FileReads, workspace: Path
 ) -> None:
     call = ToolContext("session", "call", CancelToken(), print)

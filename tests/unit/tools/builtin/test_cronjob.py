@@ -60,7 +60,7 @@ async def call(tool, **arguments: Any) -> dict[str, Any]:
     return json.loads(await tool.handler(context, arguments))
 
 
-async def test_a_job_goes_through_its_life() -> None:
+async def test_job_lifecycle() -> None:
     jobs = Jobs()
     tool = cronjob_tool(jobs, "telegram:1:2")
     assert await call(tool, action="list") == {"jobs": []}
@@ -85,12 +85,12 @@ async def test_a_job_goes_through_its_life() -> None:
         ({"action": "create", "prompt": "x"}, "needs a schedule"),
     ],
 )
-async def test_what_goes_wrong_is_told_to_the_model(arguments: dict, told: str) -> None:
+async def test_errors_are_reported_to_the_model(arguments: dict, told: str) -> None:
     with pytest.raises(ToolError, match=told):
         await call(cronjob_tool(Jobs()), **arguments)
 
 
-async def test_a_guest_sees_and_touches_only_what_is_theirs() -> None:
+async def test_guest_sees_and_changes_only_own_jobs() -> None:
     jobs = Jobs()
     await call(cronjob_tool(jobs), action="create", schedule="30m", prompt="of the owner")
     limits = {"user": "telegram:7", "backend": "sandbox", "toolsets": ["safe"]}
@@ -107,7 +107,7 @@ async def test_a_guest_sees_and_touches_only_what_is_theirs() -> None:
 
 
 @pytest.mark.parametrize("field", [*OWNER_FIELDS, "deliver"])
-async def test_a_guest_cannot_widen_their_limits(field: str) -> None:
+async def test_guest_cannot_widen_their_limits(field: str) -> None:
     jobs = Jobs()
     guest = cronjob_tool(jobs, "telegram:7", {"user": "telegram:7"})
     wanted = {"schedule": "30m", "prompt": "x", field: "telegram:9"}
@@ -119,7 +119,7 @@ async def test_a_guest_cannot_widen_their_limits(field: str) -> None:
     assert not set(guest.spec.parameters["properties"]) & set(OWNER_FIELDS)
 
 
-async def test_jobs_of_others_are_no_twins_of_a_guests() -> None:
+async def test_name_of_another_users_job_is_not_ambiguous_for_a_guest() -> None:
     jobs = Jobs()
     await call(cronjob_tool(jobs), action="create", schedule="30m", prompt="x", name="mail")
     guest = cronjob_tool(jobs, "telegram:7", {"user": "telegram:7"})
@@ -132,7 +132,7 @@ async def test_jobs_of_others_are_no_twins_of_a_guests() -> None:
     assert caught.value.hint == "their ids: job1, job2"
 
 
-async def test_a_conversation_gives_its_jobs_no_more_tools_than_it_has() -> None:
+async def test_conversation_gives_its_jobs_no_more_tools_than_it_has() -> None:
     jobs = Jobs()
     tool = cronjob_tool(jobs, "", {"toolsets": ["web", "cronjob"]})
     wanted = {"action": "create", "schedule": "30m", "prompt": "x"}
@@ -150,7 +150,7 @@ async def test_a_conversation_gives_its_jobs_no_more_tools_than_it_has() -> None
         {"context_from": []}, {"enabled_toolsets": []}, {"name": "n", "prompt": "y"},
     ],
 )  # fmt: skip
-async def test_who_changes_what_a_job_does_gives_it_their_limits(changes: dict) -> None:
+async def test_changing_a_job_applies_the_limits_of_the_changer(changes: dict) -> None:
     jobs = Jobs()
     await call(cronjob_tool(jobs), action="create", schedule="30m", prompt="x")
     chat = cronjob_tool(jobs, "telegram:1", {"backend": "sandbox"})
@@ -161,7 +161,7 @@ async def test_who_changes_what_a_job_does_gives_it_their_limits(changes: dict) 
     assert jobs.jobs["job0"]["by"] == {"backend": "sandbox"}
 
 
-async def test_a_folder_that_is_not_that_of_the_chat_is_asked_about() -> None:
+async def test_folder_outside_of_the_chat_needs_approval() -> None:
     jobs, asked = Jobs(), []
 
     async def consent(concern: Concern) -> None:
@@ -183,7 +183,7 @@ async def test_a_folder_that_is_not_that_of_the_chat_is_asked_about() -> None:
 
 
 @pytest.mark.parametrize("error", [ConfigError, StoreError])
-async def test_a_file_of_jobs_that_is_broken_is_told_with_what_to_do(error: type) -> None:
+async def test_broken_jobs_file_is_reported_with_a_hint(error: type) -> None:
     class Broken(Jobs):
         async def list(self) -> list[dict[str, Any]]:
             raise error("no job can run", hint="mend the file")
@@ -193,7 +193,7 @@ async def test_a_file_of_jobs_that_is_broken_is_told_with_what_to_do(error: type
     assert caught.value.hint == "mend the file"
 
 
-async def test_scheduling_needs_no_consent_but_a_script_does() -> None:
+async def test_scheduling_needs_no_approval_but_a_script_does() -> None:
     tool = cronjob_tool(Jobs())
     assert tool.examine is not None
     assert await tool.examine({"action": "create", "prompt": "x"}) is None
@@ -203,6 +203,6 @@ async def test_scheduling_needs_no_consent_but_a_script_does() -> None:
         assert concern is not None and concern.subject == "a.py"
 
 
-def test_the_schema_costs_few_words() -> None:
+def test_schema_is_short() -> None:
     tool = cronjob_tool(Jobs())
     assert len(json.dumps(tool.spec.parameters)) < 1600

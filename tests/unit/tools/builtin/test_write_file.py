@@ -27,7 +27,7 @@ def tool(files: LocalFiles, guard: Guard, reads: FileReads) -> Tool:
     return write_file_tool(files, guard, reads)
 
 
-async def test_a_file_is_written_with_its_folders(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_file_is_written_with_its_folders(tool: Tool, use: Use, workspace: Path) -> None:
     text = await use(tool, path="a/b.txt", content="één\ntwo")
     assert text == "created a/b.txt: 9 bytes, 2 lines"
     assert (workspace / "a/b.txt").read_text() == "één\ntwo"
@@ -35,12 +35,12 @@ async def test_a_file_is_written_with_its_folders(tool: Tool, use: Use, workspac
     assert await use(tool, path="empty", content="") == "created empty: 0 bytes, 0 lines"
 
 
-async def test_line_ends_stay_as_given(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_line_ends_stay_as_written(tool: Tool, use: Use, workspace: Path) -> None:
     await use(tool, path="a.txt", content="one\r\ntwo\n")
     assert (workspace / "a.txt").read_bytes() == b"one\r\ntwo\n"
 
 
-async def test_a_link_inside_the_workspace_stays_a_link(
+async def test_link_inside_the_workspace_stays_a_link(
     tool: Tool, use: Use, workspace: Path
 ) -> None:
     (workspace / "real.txt").write_text("old")
@@ -50,7 +50,7 @@ async def test_a_link_inside_the_workspace_stays_a_link(
     assert (workspace / "real.txt").read_text() == "new"
 
 
-async def test_failures_are_one_line(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_file_errors_are_one_line(tool: Tool, use: Use, workspace: Path) -> None:
     (workspace / "file").touch()
     with pytest.raises(ToolError, match=r"^cannot write file/below: not a directory$"):
         await use(tool, path="file/below", content="x")
@@ -79,7 +79,7 @@ async def test_protected_files_are_refused_before_and_at_the_write(
         await use(tool, path=path, content="x")
 
 
-async def test_a_link_does_not_get_around_the_list(
+async def test_link_does_not_bypass_protected_files(
     tool: Tool, use: Use, workspace: Path, user_home: Path
 ) -> None:
     (user_home / ".ssh").mkdir()
@@ -92,7 +92,7 @@ async def test_a_link_does_not_get_around_the_list(
     assert list((user_home / ".ssh").iterdir()) == []
 
 
-async def test_a_store_that_is_itself_a_link_is_still_protected(
+async def test_store_that_is_itself_a_link_is_still_protected(
     tool: Tool, workspace: Path, user_home: Path
 ) -> None:
     (workspace / "keys").mkdir()
@@ -102,7 +102,7 @@ async def test_a_store_that_is_itself_a_link_is_still_protected(
     assert concern.refused
 
 
-async def test_outside_the_workspace_a_person_is_asked(tool: Tool, tmp_path: Path) -> None:
+async def test_writing_outside_the_workspace_needs_approval(tool: Tool, tmp_path: Path) -> None:
     concern = await tool.examine({"path": str(tmp_path / "elsewhere.txt")})
     assert concern is not None
     assert not concern.refused
@@ -111,7 +111,7 @@ async def test_outside_the_workspace_a_person_is_asked(tool: Tool, tmp_path: Pat
     assert await tool.examine({"path": "../work/inside.txt"}) is None
 
 
-async def test_a_path_that_nobody_judged_is_asked_about_in_the_call(
+async def test_unexamined_path_needs_approval_in_the_call(
     tool: Tool, use: Use, tmp_path: Path
 ) -> None:
     with pytest.raises(ToolDenied, match="outside the workspace"):
@@ -119,7 +119,7 @@ async def test_a_path_that_nobody_judged_is_asked_about_in_the_call(
     assert not (tmp_path / "elsewhere.txt").exists()
 
 
-async def test_a_link_that_turned_after_the_consent_is_judged_again(
+async def test_link_changed_after_approval_is_examined_again(
     tool: Tool, use: Use, workspace: Path, tmp_path: Path
 ) -> None:
     (workspace / "inside").mkdir()
@@ -132,7 +132,7 @@ async def test_a_link_that_turned_after_the_consent_is_judged_again(
     assert not (tmp_path / "a.txt").exists()
 
 
-async def test_in_a_place_of_its_own_only_protected_files_are_refused(
+async def test_isolated_backend_refuses_only_protected_files(
     files: LocalFiles, guard: Guard, reads: FileReads, use: Use, tmp_path: Path
 ) -> None:
     tool = write_file_tool(files, guard, reads, isolated=True)
@@ -144,7 +144,9 @@ async def test_in_a_place_of_its_own_only_protected_files_are_refused(
     assert concern.refused
 
 
-async def test_what_the_model_cannot_see_is_kept(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_line_ends_and_byte_order_mark_are_kept(
+    tool: Tool, use: Use, workspace: Path
+) -> None:
     path = workspace / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
     text = await use(tool, path="a.txt", content="1\n2\n3\n")
@@ -154,7 +156,7 @@ async def test_what_the_model_cannot_see_is_kept(tool: Tool, use: Use, workspace
     assert path.read_bytes() == b"\xef\xbb\xbf1\r\n2\n", "content with ends of its own"
 
 
-async def test_what_replaces_something_unknown_says_so(
+async def test_replacing_an_unread_file_adds_a_note(
     files: LocalFiles, guard: Guard, tool: Tool, use: Use, workspace: Path, reads: FileReads
 ) -> None:
     path = workspace / "a.txt"
@@ -168,7 +170,7 @@ async def test_what_replaces_something_unknown_says_so(
     assert text.startswith("warning: a.txt had been changed since you last saw it; those changes")
 
 
-async def test_a_slip_in_the_syntax_is_reported(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_syntax_error_is_reported(tool: Tool, use: Use, workspace: Path) -> None:
     text = await use(tool, path="a.py", content="def f(:\n    pass\n")
     assert "[syntax error: line 1:" in text
     text = await use(tool, path="a.py", content="# more\ndef f(:\n    pass\n")
@@ -176,7 +178,7 @@ async def test_a_slip_in_the_syntax_is_reported(tool: Tool, use: Use, workspace:
     assert "syntax error" not in await use(tool, path="a.py", content="x = 1\n")
 
 
-async def test_a_change_in_the_last_moment_stops_the_write(
+async def test_change_during_the_call_stops_the_write(
     user_home: Path, guard: Guard, reads: FileReads, use: Use, workspace: Path
 ) -> None:
     (workspace / "a.txt").write_text("old")
@@ -199,7 +201,7 @@ async def test_pipes_and_devices_are_refused_at_once(tool: Tool, use: Use, works
         await use(tool, path="pipe", content="x")
 
 
-async def test_a_huge_file_is_replaced_without_being_read(
+async def test_huge_file_is_replaced_without_being_read(
     tool: Tool, use: Use, workspace: Path
 ) -> None:
     with (workspace / "huge").open("wb") as file:

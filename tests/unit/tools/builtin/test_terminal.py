@@ -12,7 +12,7 @@ from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.security.paths import Guard
 from hermes.terminal import BackgroundProcesses, LocalShell, OutputLimits
-from hermes.tools.builtin.terminal import terminal_tool
+from hermes.tools.builtin.terminal import exit_note, terminal_tool
 
 Use = Callable[..., Awaitable[str]]
 
@@ -27,7 +27,7 @@ def tool(shell: LocalShell, processes: BackgroundProcesses, guard: Guard) -> Too
     return terminal_tool(shell, processes, guard)
 
 
-async def test_what_the_model_sees(tool: Tool) -> None:
+async def test_schema_of_the_tool(tool: Tool) -> None:
     assert (tool.name, tool.effect, tool.serial) == ("terminal", Effect.EXECUTE, True)
     properties = tool.spec.parameters["properties"]
     assert set(properties) == {
@@ -74,7 +74,7 @@ async def test_long_output_says_that_it_was_cut(
     await shell.close()
 
 
-async def test_a_timeout_tells_what_was_printed_and_what_to_do(tool: Tool, use: Use) -> None:
+async def test_timeout_shows_the_output_and_a_hint(tool: Tool, use: Use) -> None:
     with pytest.raises(ToolTimedOut, match=r"(?s)stopped after 1 s.*half done") as caught:
         await use(tool, command="echo half done; sleep 600", timeout=1)
     assert "background=true" in caught.value.hint
@@ -90,7 +90,7 @@ async def test_plugins_may_change_the_output(
     assert await use(tool, command="echo hello; exit 3") == "HELLO\n[exit code 3]"
 
 
-async def test_a_background_command_gives_its_id_at_once(
+async def test_background_command_gives_its_id_at_once(
     tool: Tool, use: Use, processes: BackgroundProcesses, workspace: Path
 ) -> None:
     result = await use(
@@ -108,7 +108,7 @@ async def test_a_background_command_gives_its_id_at_once(
     await processes.close()
 
 
-async def test_a_foreground_command_may_have_a_terminal(
+async def test_foreground_command_may_have_a_terminal(
     tool: Tool, use: Use, shown: list[str], shell: LocalShell, workspace: Path
 ) -> None:
     result = await use(tool, command="tty -s && echo yes; cd /; cat; exit 3", pty=True)
@@ -122,7 +122,7 @@ async def test_a_foreground_command_may_have_a_terminal(
 
 
 @pytest.mark.parametrize("pty", [False, True])
-async def test_a_cancelled_call_stops_its_command(tool: Tool, pty: bool, workspace: Path) -> None:
+async def test_cancelled_call_stops_its_command(tool: Tool, pty: bool, workspace: Path) -> None:
     cancel = CancelToken()
 
     def stop(_text: str) -> None:
@@ -135,7 +135,7 @@ async def test_a_cancelled_call_stops_its_command(tool: Tool, pty: bool, workspa
     assert not (workspace / "late").exists()
 
 
-async def test_danger_is_seen_from_where_the_command_would_run(
+async def test_command_is_examined_in_its_folder(
     tool: Tool, user_home: Path, hermes_home: Path
 ) -> None:
     assert await tool.examine({"command": "ls -la"}) is None
@@ -149,7 +149,7 @@ async def test_danger_is_seen_from_where_the_command_would_run(
     assert await tool.examine({"command": "echo x > config.yaml"}) is None
 
 
-async def test_in_a_container_only_the_hard_floor_is_left(
+async def test_isolated_backend_denies_only_refused_commands(
     shell: LocalShell, processes: BackgroundProcesses, guard: Guard
 ) -> None:
     tool = terminal_tool(shell, processes, guard, isolated=True)
@@ -163,3 +163,31 @@ async def test_only_a_command_that_may_change_files_is_preceded_by_a_checkpoint(
     assert not tool.may_change({"command": "ls -la | head"})
     assert tool.may_change({"command": "make"})
     assert tool.may_change({"command": "ls > list.txt"})
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("grep x file", 1, "nothing matched"),
+        ("cat f | /usr/bin/grep -c x", 1, "nothing matched"),
+        ("cd src && LC_ALL=C rg x .", 1, "nothing matched"),
+        ("sudo git grep x", 1, "nothing matched"),
+        ("! diff a b", 1, "differ"),
+        ("git diff --exit-code", 1, "differ"),
+        ("[ -e x ]", 1, "condition"),
+        ("timeout 5 sleep 10", 124, "`timeout` ended it"),
+        ("frobnicate", 127, "not found"),
+        ("(echo a; grep b c)", 1, "nothing matched"),
+        ("make", 137, "memory"),
+        ("pytest -k nothing", 5, "no test"),
+        ("grep x file", 2, ""),
+        ("grep x file | wc -l", 1, ""),
+        ("make", 1, ""),
+        ("", 1, ""),
+        ("&& |", 2, ""),
+    ],
+)
+def test_exit_codes_are_explained(command: str, code: int, words: str) -> None:
+    note = exit_note(command, code)
+    assert words in note
+    assert bool(note) == bool(words)

@@ -23,7 +23,7 @@ def tool(files: LocalFiles, guard: Guard, workspace: Path) -> Tool:
     return search_files_tool(files, guard, lambda: str(workspace))
 
 
-def test_the_parameters_models_know(tool: Tool) -> None:
+def test_parameters_models_know(tool: Tool) -> None:
     properties = tool.spec.parameters["properties"]
     defaults = {name: schema.get("default") for name, schema in properties.items()}
     assert defaults == {
@@ -44,13 +44,13 @@ async def test_files_are_counted_and_listed(tool: Tool, use: Use, pattern: str) 
     assert text == f"2 files match {pattern} in .:\na.py\nsrc/b.py"
 
 
-async def test_no_file_and_one_file(tool: Tool, use: Use) -> None:
+async def test_zero_and_one_file_are_worded_correctly(tool: Tool, use: Use) -> None:
     assert await use(tool, pattern="*.zig", target="files") == "0 files match *.zig in ."
     text = await use(tool, pattern="*.md", target="files")
     assert text.splitlines()[0] == "1 file matches *.md in .:"
 
 
-async def test_a_long_list_comes_in_pages(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_long_list_is_paged(tool: Tool, use: Use, workspace: Path) -> None:
     for number in range(120):
         (workspace / f"f{number:03}.txt").touch()
     first = await use(tool, pattern="*.txt", target="files")
@@ -61,13 +61,13 @@ async def test_a_long_list_comes_in_pages(tool: Tool, use: Use, workspace: Path)
     assert last.endswith("[shown: 101-120 of 120]")
 
 
-async def test_lines_with_place_and_count(tool: Tool, use: Use) -> None:
+async def test_matches_have_place_and_count(tool: Tool, use: Use) -> None:
     text = await use(tool, pattern=r"x = \d")
     assert text == "2 matches in 2 files:\na.py:1:x = 1\nsrc/b.py:1:x = 3"
     assert await use(tool, pattern="nowhere") == "0 matches in 0 files for 'nowhere'"
 
 
-async def test_other_forms_of_the_answer(tool: Tool, use: Use) -> None:
+async def test_output_modes_files_only_and_count(tool: Tool, use: Use) -> None:
     files_only = await use(tool, pattern="=", output_mode="files_only")
     assert files_only == "3 matches in 2 files:\na.py\nsrc/b.py"
     count = await use(tool, pattern="=", output_mode="count")
@@ -76,7 +76,7 @@ async def test_other_forms_of_the_answer(tool: Tool, use: Use) -> None:
     assert around == "1 match in 1 file:\na.py-1-x = 1\na.py:2:y = 2"
 
 
-async def test_a_wrong_expression_and_a_missing_folder(tool: Tool, use: Use) -> None:
+async def test_invalid_regex_and_missing_folder_are_errors(tool: Tool, use: Use) -> None:
     with pytest.raises(ToolArgumentsInvalid, match="not a valid regular expression"):
         await use(tool, pattern="(")
     with pytest.raises(ToolArgumentsInvalid, match="empty"):
@@ -85,6 +85,6 @@ async def test_a_wrong_expression_and_a_missing_folder(tool: Tool, use: Use) -> 
         await use(tool, pattern="x", path="nowhere")
 
 
-async def test_searching_keys_needs_consent(tool: Tool) -> None:
+async def test_searching_credentials_needs_approval(tool: Tool) -> None:
     assert await tool.examine({"pattern": "KEY", "path": "~/.ssh"}) is not None
     assert await tool.examine({"pattern": "KEY"}) is None

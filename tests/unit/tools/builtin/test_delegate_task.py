@@ -61,7 +61,7 @@ async def test_results_come_in_the_order_of_the_tasks_and_failures_say_why(use):
     assert results[1]["error"] == "no key"
 
 
-async def test_what_stands_beside_the_tasks_holds_for_each_of_them(use):
+async def test_common_fields_apply_to_every_task(use):
     workers = Workers()
     tasks = [
         {"goal": "a"},
@@ -89,7 +89,7 @@ async def test_what_stands_beside_the_tasks_holds_for_each_of_them(use):
         ({"tasks": [{"goal": "a", "model": "big"}]}, "unknown field `model`"),
     ],
 )
-async def test_tasks_that_make_no_sense_are_refused_with_a_hint(use, arguments, problem):
+async def test_invalid_tasks_are_refused_with_a_hint(use, arguments, problem):
     workers = Workers()
     with pytest.raises(ToolError, match=problem) as caught:
         await use(tool_over(workers), **arguments)
@@ -125,7 +125,7 @@ async def test_arguments_as_models_write_them(tmp_path: Path):
             box.decode(tool, wrong)
 
 
-async def test_delegating_asks_nobody_and_runs_beside_other_calls():
+async def test_delegation_needs_no_approval_and_runs_in_parallel():
     tool = tool_over(Workers())
 
     async def remember(_kind: str) -> None: ...
@@ -153,14 +153,14 @@ PARENT = ["terminal", "delegate_task", "clarify", "memory", "send_message", "exe
         ("orchestrator", 1, 2, False, False),
     ],
 )
-def test_subagents_lack_what_only_a_main_agent_may_use(role, depth, max_depth, enabled, delegates):
+def test_subagents_lack_tools_of_the_main_agent(role, depth, max_depth, enabled, delegates):
     tools = allowed_tools(PARENT, role, depth, max_depth, enabled)
     assert tools == ["terminal", "todo", *(["delegate_task"] if delegates else [])]
     real = effective_role(role, depth, max_depth, orchestrator_enabled=enabled)
     assert (real == "orchestrator") is delegates
 
 
-def test_an_orchestrator_with_narrow_toolsets_still_delegates():
+def test_orchestrator_with_narrow_toolsets_still_delegates():
     assert allowed_tools(["read_file"], "orchestrator", 1, 2, True) == [
         "read_file",
         "delegate_task",

@@ -25,7 +25,7 @@ async def call(todos: TodoList, /, **arguments: Any) -> str:
     return await todo_tool(todos).handler(context, arguments)
 
 
-async def test_the_list_is_written_shown_and_counted() -> None:
+async def test_list_is_written_shown_and_counted() -> None:
     todos = TodoList()
     assert await call(todos) == "Todo list: empty"
     wanted = [
@@ -63,7 +63,7 @@ async def test_two_tasks_in_progress_are_warned_about_but_kept() -> None:
     assert len(todos.items) == 2
 
 
-async def test_one_wrong_item_changes_nothing() -> None:
+async def test_one_invalid_item_changes_nothing() -> None:
     todos = TodoList()
     await call(todos, todos=[{"id": "a", "content": "one"}])
     with pytest.raises(ToolArgumentsInvalid, match="'b' needs an id and a content"):
@@ -80,7 +80,7 @@ async def test_long_tasks_are_cut() -> None:
     assert len(todos.items[0].content) == MAX_TASK_CHARS + 1
 
 
-async def test_a_resumed_session_has_its_list_again() -> None:
+async def test_resumed_session_has_its_list_again() -> None:
     before = TodoList()
     first = await call(before, todos=[{"id": "1", "content": "one"}])
     second = await call(before, todos=[{"id": "1", "status": "completed"}], merge=True)
@@ -99,7 +99,7 @@ async def test_a_resumed_session_has_its_list_again() -> None:
     assert after.items == ()
 
 
-async def test_the_list_put_back_after_a_compaction_is_found() -> None:
+async def test_list_put_back_after_a_compaction_is_found() -> None:
     before = TodoList()
     await call(before, todos=[{"id": "1", "content": "one", "status": "in_progress"}])
     summary = User.say(f"Summary of what happened.\n\n{before.text()}\n\nGo on.")

@@ -37,7 +37,7 @@ async def ask(tool: Tool, events: list[Event], **arguments: Any) -> str:
     return await tool.handler(context(events), arguments)
 
 
-async def test_the_answer_reaches_the_model_and_the_events_tell_of_it() -> None:
+async def test_answer_is_returned_and_announced() -> None:
     events: list[Event] = []
     person = Person(" tea ")
     tool = clarify_tool(person)
@@ -56,7 +56,7 @@ async def test_no_answer_in_time_lets_the_model_decide() -> None:
     assert events[-1] == QuestionAnswered("call", "")
 
 
-async def test_with_nobody_there_nothing_is_asked() -> None:
+async def test_without_a_user_nothing_is_asked() -> None:
     events: list[Event] = []
     answer = await ask(clarify_tool(None), events, question="Which?")
     assert "Nobody is here" in answer
@@ -64,7 +64,7 @@ async def test_with_nobody_there_nothing_is_asked() -> None:
     assert events == []
 
 
-async def test_two_questions_are_put_one_after_the_other() -> None:
+async def test_parallel_questions_are_asked_one_after_the_other() -> None:
     person = Person()
     tool = clarify_tool(person)
     both = asyncio.gather(ask(tool, [], question="first"), ask(tool, [], question="second"))
@@ -78,7 +78,7 @@ async def test_two_questions_are_put_one_after_the_other() -> None:
     assert await both == ["The user answers: 1", "The user answers: 2"]
 
 
-async def test_a_stopped_turn_takes_the_question_back() -> None:
+async def test_cancelled_turn_withdraws_the_question() -> None:
     events: list[Event] = []
     cancel = CancelToken()
     person = Person()
@@ -93,7 +93,7 @@ async def test_a_stopped_turn_takes_the_question_back() -> None:
     assert events[-1] == QuestionAnswered("call", "")
 
 
-async def test_what_the_model_may_write(tmp_path: Any) -> None:
+async def test_arguments_are_validated(tmp_path: Any) -> None:
     tool = clarify_tool(None)
     assert (tool.serial, tool.toolset) == (True, "clarify")
     box = Toolbox([tool], tmp_path)

@@ -26,7 +26,7 @@ def tool(files: LocalFiles, guard: Guard, reads: FileReads) -> Tool:
     return read_file_tool(files, guard, reads)
 
 
-def test_the_parameters_models_know(tool: Tool) -> None:
+def test_parameters_models_know(tool: Tool) -> None:
     assert tool.name == "read_file"
     properties = tool.spec.parameters["properties"]
     assert list(properties) == ["path", "offset", "limit"]
@@ -39,7 +39,7 @@ async def test_lines_are_numbered(tool: Tool, use: Use, workspace: Path) -> None
     assert await use(tool, path="a.txt") == "1|one\n2|\n3|three|x"
 
 
-async def test_a_page_says_how_to_go_on(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_partial_page_names_the_next_offset(tool: Tool, use: Use, workspace: Path) -> None:
     (workspace / "a.txt").write_text("".join(f"{n}\n" for n in range(1, 1_001)))
     first = await use(tool, path="a.txt")
     assert first.endswith("500|500\n[lines 1-500 of 1000; go on with offset=501]")
@@ -48,12 +48,12 @@ async def test_a_page_says_how_to_go_on(tool: Tool, use: Use, workspace: Path) -
     assert (await use(tool, path="a.txt", offset=-3, limit=1)).startswith("1|1\n")
 
 
-async def test_an_empty_file_says_so(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_empty_file_is_reported(tool: Tool, use: Use, workspace: Path) -> None:
     (workspace / "a.txt").touch()
     assert await use(tool, path="a.txt") == "[the file is empty]"
 
 
-async def test_line_ends_and_odd_bytes_are_mentioned(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_crlf_and_invalid_bytes_are_mentioned(tool: Tool, use: Use, workspace: Path) -> None:
     (workspace / "a.txt").write_bytes(b"\xef\xbb\xbfone\r\ncaf\xe9\r\n")
     text = await use(tool, path="a.txt")
     assert text.splitlines()[:2] == ["1|one", "2|caf�"]
@@ -61,7 +61,7 @@ async def test_line_ends_and_odd_bytes_are_mentioned(tool: Tool, use: Use, works
     assert "not UTF-8" in text
 
 
-async def test_a_huge_line_is_cut(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_huge_line_is_cut(tool: Tool, use: Use, workspace: Path) -> None:
     (workspace / "a.txt").write_text("x" * 10_000_000)
     assert await use(tool, path="a.txt") == f"1|{'x' * 2_000} [… line cut]"
 
@@ -80,7 +80,7 @@ async def test_too_much_at_once_is_refused_with_a_size_that_works(
     ("wrong", "right"),
     [("READM.md", "README.md"), ("readme.md", "README.md"), ("config.yml", "config.yaml")],
 )
-async def test_a_missing_file_brings_similar_names(
+async def test_missing_file_suggests_similar_names(
     tool: Tool, use: Use, workspace: Path, wrong: str, right: str
 ) -> None:
     (workspace / right).touch()
@@ -91,7 +91,7 @@ async def test_a_missing_file_brings_similar_names(
     assert "unrelated" not in missing.value.hint
 
 
-async def test_what_is_no_text_file_is_refused_in_words(
+async def test_other_than_text_files_are_refused_with_a_reason(
     tool: Tool, use: Use, workspace: Path
 ) -> None:
     (workspace / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
@@ -107,7 +107,7 @@ async def test_what_is_no_text_file_is_refused_in_words(
             await use(tool, path=path)
 
 
-async def test_the_configured_limits_hold(
+async def test_configured_limits_hold(
     files: LocalFiles, guard: Guard, use: Use, workspace: Path
 ) -> None:
     limits = OutputLimits(max_lines=3, max_line_length=4)
@@ -120,7 +120,7 @@ async def test_the_configured_limits_hold(
     ]
 
 
-async def test_keys_and_our_own_secrets_need_consent(
+async def test_reading_credentials_needs_approval(
     tool: Tool, user_home: Path, hermes_home: Path
 ) -> None:
     for path in ("~/.ssh/id_rsa", str(user_home / ".aws/credentials"), str(hermes_home / ".env")):
@@ -142,7 +142,7 @@ def tool_files(home: Path) -> LocalFiles:
 TEXT = "".join(f"line {number} of a text that is long enough\n" for number in range(1, 31))
 
 
-async def test_a_page_the_model_has_is_not_paid_for_twice(
+async def test_unchanged_page_is_not_sent_twice(
     tool: Tool, use: Use, workspace: Path, reads: FileReads
 ) -> None:
     (workspace / "a.txt").write_text(TEXT)
@@ -154,7 +154,7 @@ async def test_a_page_the_model_has_is_not_paid_for_twice(
     assert await use(tool, path="a.txt", offset=2) != note, "another page"
 
 
-async def test_after_a_change_or_a_compaction_the_text_comes_again(
+async def test_page_is_sent_again_after_a_change_or_compaction(
     tool: Tool, use: Use, workspace: Path, reads: FileReads
 ) -> None:
     (workspace / "a.txt").write_text(TEXT)
@@ -167,10 +167,10 @@ async def test_after_a_change_or_a_compaction_the_text_comes_again(
     assert "LINE 7" in await use(tool, path="a.txt"), "same size and time, other text"
 
 
-async def test_a_short_page_is_simply_shown_again(tool: Tool, use: Use, workspace: Path) -> None:
+async def test_short_page_is_shown_again(tool: Tool, use: Use, workspace: Path) -> None:
     (workspace / "a.txt").write_text("short\n")
     assert await use(tool, path="a.txt") == await use(tool, path="a.txt") == "1|short"
 
 
-async def test_a_path_that_cannot_be_is_no_concern(tool: Tool) -> None:
+async def test_invalid_path_needs_no_approval(tool: Tool) -> None:
     assert await tool.examine({"path": "x\0y"}) is None

@@ -29,7 +29,7 @@ def tool(processes: BackgroundProcesses, guard: Guard) -> Tool:
     return process_tool(processes, guard)
 
 
-async def test_what_the_model_sees(tool: Tool) -> None:
+async def test_schema_of_the_tool(tool: Tool) -> None:
     assert (tool.name, tool.effect, tool.toolset) == ("process", Effect.EXECUTE, "terminal")
     properties = tool.spec.parameters["properties"]
     assert set(properties) == {
@@ -43,7 +43,7 @@ async def test_what_the_model_sees(tool: Tool) -> None:
     assert len(msgspec.json.encode(tool.spec)) < 700
 
 
-async def test_a_conversation_with_a_process(
+async def test_conversation_with_a_process(
     tool: Tool, use: Use, processes: BackgroundProcesses
 ) -> None:
     name = await processes.start("echo ready; while read -r x; do echo got $x; done; exit 3")
@@ -60,9 +60,7 @@ async def test_a_conversation_with_a_process(
     assert again.startswith("[no new output]\n[ended")
 
 
-async def test_the_log_is_read_in_pages(
-    tool: Tool, use: Use, processes: BackgroundProcesses
-) -> None:
+async def test_log_is_read_in_pages(tool: Tool, use: Use, processes: BackgroundProcesses) -> None:
     name = await processes.start("seq 60000")
     await processes.wait(name, 60)
     page = await use(tool, action="log", session_id=name, offset=5, limit=2)
@@ -85,7 +83,7 @@ async def test_much_new_output_is_cut(
     assert "bytes left out" in await use(tool, action="wait", session_id=name)
 
 
-async def test_the_list(tool: Tool, use: Use, processes: BackgroundProcesses) -> None:
+async def test_list(tool: Tool, use: Use, processes: BackgroundProcesses) -> None:
     assert await use(tool, action="list") == "[no background processes]"
     name = await processes.start(
         "sleep 600\n# " + "x" * 500, pty=True, notify=True, watch_patterns=["done"], cwd="/"
@@ -100,7 +98,7 @@ async def test_the_list(tool: Tool, use: Use, processes: BackgroundProcesses) ->
     assert "[killed after" in await use(tool, action="list")
 
 
-async def test_a_wait_ends_with_a_cancel_and_shows_what_comes(
+async def test_wait_ends_with_a_cancel_and_shows_what_comes(
     tool: Tool, processes: BackgroundProcesses, workspace: Path
 ) -> None:
     name = await processes.start("until [ -e go ]; do sleep 0.01; done; echo came; sleep 600")
@@ -121,7 +119,7 @@ async def test_a_wait_ends_with_a_cancel_and_shows_what_comes(
     assert processes.state(name).state == "running"
 
 
-async def test_mistakes_are_told(tool: Tool, use: Use) -> None:
+async def test_invalid_calls_are_explained(tool: Tool, use: Use) -> None:
     with pytest.raises(ToolArgumentsInvalid, match="needs a session_id"):
         await use(tool, action="poll")
     with pytest.raises(ToolError, match="no background process") as caught:
@@ -129,7 +127,7 @@ async def test_mistakes_are_told(tool: Tool, use: Use) -> None:
     assert "list" in caught.value.hint
 
 
-async def test_what_is_typed_is_examined_like_a_command(
+async def test_input_is_examined_like_a_command(
     tool: Tool, use: Use, processes: BackgroundProcesses
 ) -> None:
     name = await processes.start("cat")
@@ -159,7 +157,7 @@ async def test_what_is_typed_is_examined_like_a_command(
     assert await tool.examine({"action": "kill", "session_id": name}) is None
 
 
-async def test_in_a_container_only_the_hard_floor_is_left(
+async def test_isolated_backend_denies_only_refused_commands(
     processes: BackgroundProcesses, guard: Guard
 ) -> None:
     tool = process_tool(processes, guard, isolated=True)

@@ -24,7 +24,7 @@ def text(**changed: str) -> str:
     return "".join(lines)
 
 
-async def test_what_the_agent_did_is_undone(checkpoints: Checkpoints, work, turn) -> None:
+async def test_changes_of_the_agent_are_undone(checkpoints: Checkpoints, work, turn) -> None:
     work.write("changed.txt", "old\n")
     work.write("deleted/deep.txt", "was there\n")
     work.write("untouched.txt", "same\n")
@@ -41,7 +41,7 @@ async def test_what_the_agent_did_is_undone(checkpoints: Checkpoints, work, turn
     assert not (work.folder / "made").exists()
 
 
-async def test_what_the_user_did_is_kept(checkpoints: Checkpoints, work, turn) -> None:
+async def test_changes_of_the_user_are_kept(checkpoints: Checkpoints, work, turn) -> None:
     work.write("both.txt", text())
     work.write("agent.txt", "a1\n")
     async with turn("first"):
@@ -84,7 +84,7 @@ async def test_edits_of_the_user_between_turns_survive_all_of_it(
         ("a\0b", "a\0c", "a\0d", "you changed the same lines since"),
     ],
 )
-async def test_where_both_changed_the_same_the_users_version_stays(
+async def test_conflict_keeps_the_version_of_the_user(
     checkpoints: Checkpoints, work, turn, before, agent, user, reason
 ) -> None:
     work.write("other.txt", "1\n")
@@ -107,7 +107,7 @@ async def test_where_both_changed_the_same_the_users_version_stays(
     assert (work.read("a") if "a" in work.names else None) == before
 
 
-async def test_going_back_can_be_undone(checkpoints: Checkpoints, work, turn) -> None:
+async def test_rollback_can_be_undone(checkpoints: Checkpoints, work, turn) -> None:
     work.write("a.txt", "1\n")
     async with turn("change"):
         work.write("a.txt", "2\n")
@@ -122,7 +122,7 @@ async def test_going_back_can_be_undone(checkpoints: Checkpoints, work, turn) ->
     assert work.read("a.txt") == "1\n", "the numbers moved on; the turn can still be undone"
 
 
-async def test_one_file_or_folder(checkpoints: Checkpoints, work, turn) -> None:
+async def test_one_file_or_folder_can_be_restored(checkpoints: Checkpoints, work, turn) -> None:
     for name in ("a.txt", "src/b.txt", "src/c.txt"):
         work.write(name, "1\n")
     async with turn("change"):
@@ -146,7 +146,9 @@ async def test_one_file_or_folder(checkpoints: Checkpoints, work, turn) -> None:
         await checkpoints.restore(1, "nothing.txt")
 
 
-async def test_modes_links_odd_names_and_bytes(checkpoints: Checkpoints, work, turn) -> None:
+async def test_modes_links_names_and_bytes_are_restored(
+    checkpoints: Checkpoints, work, turn
+) -> None:
     odd = os.fsdecode(b"caf\xe9\nname")
     work.write("run.sh", "#!/bin/sh\n")
     (work.folder / "run.sh").chmod(0o755)
@@ -170,7 +172,7 @@ async def test_modes_links_odd_names_and_bytes(checkpoints: Checkpoints, work, t
     assert (work.folder / "crlf.txt").read_bytes() == b"a\r\nb\r\n"
 
 
-async def test_ignored_files_are_neither_kept_nor_removed(
+async def test_ignored_files_are_neither_stored_nor_removed(
     checkpoints: Checkpoints, work, turn
 ) -> None:
     work.write(".gitignore", "data/\n.env\n")
@@ -187,7 +189,7 @@ async def test_ignored_files_are_neither_kept_nor_removed(
     assert work.read("node_modules/x/index.js") == "y\n"
 
 
-async def test_repositories_inside_are_kept_too_and_their_git_is_not_touched(
+async def test_nested_repositories_are_stored_without_touching_their_git(
     checkpoints: Checkpoints, work, turn
 ) -> None:
     work.write("sub/.git/HEAD", "ref: refs/heads/main\n")
@@ -204,7 +206,7 @@ async def test_repositories_inside_are_kept_too_and_their_git_is_not_touched(
     assert work.read("sub/a.txt") == "1\n"
 
 
-async def test_a_folder_swapped_for_a_link_is_not_written_through(
+async def test_folder_swapped_for_a_link_is_not_written_through(
     checkpoints: Checkpoints, work, turn, tmp_path: Path
 ) -> None:
     work.write("sub/a.txt", "1\n")
@@ -219,7 +221,7 @@ async def test_a_folder_swapped_for_a_link_is_not_written_through(
     assert (tmp_path / "a.txt").read_text() == "outside\n"
 
 
-async def test_a_turn_that_was_killed_counts_until_the_next_one(
+async def test_turn_that_was_killed_counts_until_the_next_one(
     checkpoints: Checkpoints, work, turn
 ) -> None:
     work.write("a.txt", "1\n")
@@ -233,7 +235,7 @@ async def test_a_turn_that_was_killed_counts_until_the_next_one(
     assert work.read("a.txt") == "1\n"
 
 
-async def test_what_was_too_big_to_keep_is_not_removed(store, work, user_home) -> None:
+async def test_file_too_large_to_store_is_not_removed(store, work, user_home) -> None:
     options = CheckpointOptions(limits=SnapshotLimits(file_bytes=100))
     checkpoints = Checkpoints(store, work.folder, user_home, options)
     work.write("big.bin", "x" * 101)

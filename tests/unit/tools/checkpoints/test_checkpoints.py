@@ -60,7 +60,7 @@ async def test_one_checkpoint_a_turn_and_none_without_changes(
     )
 
 
-async def test_the_text_of_rollback(checkpoints: Checkpoints, work, turn) -> None:
+async def test_rollback_command_output(checkpoints: Checkpoints, work, turn) -> None:
     assert await rollback(checkpoints, "") == "there are no checkpoints here yet"
     work.write("a.txt", "1\n")
     async with turn("first " + "x" * 100):
@@ -84,7 +84,7 @@ async def test_the_text_of_rollback(checkpoints: Checkpoints, work, turn) -> Non
         await rollback(checkpoints, "9")
 
 
-async def test_the_users_own_repository_is_never_touched(
+async def test_users_own_repository_is_never_touched(
     checkpoints: Checkpoints, work, turn, user_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor do settings, hooks, filters, templates or variables of the user reach the store."""
@@ -134,7 +134,7 @@ async def test_settings_planted_in_the_store_are_overwritten(
     assert len(await checkpoints.list()) == 2
 
 
-async def test_old_and_superfluous_ones_go(store: Path, work, user_home: Path) -> None:
+async def test_old_and_excess_checkpoints_are_pruned(store: Path, work, user_home: Path) -> None:
     now = 1_000_000.0
     options = CheckpointOptions(max_snapshots=3, max_age_days=1)
     checkpoints = Checkpoints(store, work.folder, user_home, options, now=lambda: now)
@@ -160,7 +160,7 @@ async def test_old_and_superfluous_ones_go(store: Path, work, user_home: Path) -
     assert await checkpoints.list() == []
 
 
-async def test_nothing_is_looked_for_until_something_changes(
+async def test_store_is_not_opened_before_the_first_change(
     checkpoints: Checkpoints, call: ToolContext
 ) -> None:
     asked: list[str] = []
@@ -196,7 +196,7 @@ async def test_no_checkpoints_of_a_home_folder(
         await checkpoints.restore(1)
 
 
-async def test_other_places_without_checkpoints(
+async def test_unsuitable_workspaces_have_no_checkpoints(
     store: Path, hermes_home: Path, user_home: Path, work, call: ToolContext, told: list[str]
 ) -> None:
     hermes_home.mkdir()
@@ -214,7 +214,7 @@ async def test_other_places_without_checkpoints(
     assert told == [f"no checkpoints: {work.folder} has more than 3 files"]
 
 
-async def test_our_own_home_inside_the_workspace_is_left_out(work, user_home: Path, turn) -> None:
+async def test_hermes_home_inside_the_workspace_is_excluded(work, user_home: Path, turn) -> None:
     store = work.folder / ".her[mes]" / "checkpoints"
     checkpoints = Checkpoints(store, work.folder, user_home)
     work.write(".her[mes]/.env", "SECRET=1\n")
@@ -227,7 +227,7 @@ async def test_our_own_home_inside_the_workspace_is_left_out(work, user_home: Pa
     assert (await checkpoints.list())[0].changed == 1
 
 
-async def test_unreadable_special_and_vanishing_files_do_no_harm(
+async def test_unreadable_special_and_vanishing_files_are_skipped(
     checkpoints: Checkpoints, work, told, turn
 ) -> None:
     os.mkfifo(work.folder / "pipe")
@@ -245,7 +245,9 @@ async def test_unreadable_special_and_vanishing_files_do_no_harm(
     assert work.read("a") == "file\n"
 
 
-async def test_several_at_once_wait_for_each_other(store: Path, work, user_home: Path) -> None:
+async def test_concurrent_operations_wait_for_each_other(
+    store: Path, work, user_home: Path
+) -> None:
     several = [Checkpoints(store, work.folder, user_home) for _ in range(5)]
     work.write("a.txt", "1\n")
     records = await asyncio.gather(*(each.take(f"{n}") for n, each in enumerate(several)))
@@ -260,7 +262,7 @@ async def test_several_at_once_wait_for_each_other(store: Path, work, user_home:
 
 
 @pytest.mark.parametrize("damage", ["index", "objects", "HEAD", "all"])
-async def test_a_damaged_store_is_mended_or_begun_anew(
+async def test_damaged_store_is_repaired_or_replaced(
     checkpoints: Checkpoints, work, turn, store: Path, told: list[str], damage: str
 ) -> None:
     work.write("a.txt", "1\n")
@@ -291,7 +293,7 @@ async def test_a_damaged_store_is_mended_or_begun_anew(
         assert str(aside[0]) in told[0]
 
 
-async def test_a_stopped_checkpoint_leaves_nothing_behind(
+async def test_cancelled_checkpoint_leaves_nothing_behind(
     checkpoints: Checkpoints, work, store: Path, turn
 ) -> None:
     work.write("a.txt", "1\n")
@@ -309,7 +311,7 @@ async def test_a_stopped_checkpoint_leaves_nothing_behind(
     assert work.read("a.txt") == "1\n"
 
 
-def test_the_nearest_folder_with_checkpoints(store: Path, work) -> None:
+def test_nearest_folder_with_checkpoints_is_found(store: Path, work) -> None:
     below = work.folder / "src/deep"
     below.mkdir(parents=True)
     assert find_workspace(store, below) == below
