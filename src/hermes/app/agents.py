@@ -42,8 +42,7 @@ from hermes.providers.policy.budget import Budget
 from hermes.providers.resolver import ModelChoice
 from hermes.providers.target import Target
 from hermes.security.injection import BLOCKED
-from hermes.tools.approval import Approvals
-from hermes.tools.toolbox import Toolbox
+from hermes.tools import Approvals, Toolbox
 from hermes.util.threads import in_thread
 
 DEFAULT_EFFORT = "medium"

@@ -17,7 +17,7 @@ from hermes.core.events import TurnFinished
 from hermes.core.messages import Message, User
 from hermes.core.openai_format import from_dict, to_dict
 from hermes.store.session_db import SessionDB
-from hermes.tools.toolsets import selected_toolsets
+from hermes.tools import selected_toolsets
 from hermes.util.loop_thread import LoopThread
 
 Dict = dict[str, Any]

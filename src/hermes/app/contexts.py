@@ -23,7 +23,7 @@ from hermes.core.tool import Tool, ToolContext
 from hermes.providers.target import Target
 from hermes.store.records import LoggedMessage
 from hermes.store.session_store import SessionStore
-from hermes.tools.registry import result_text
+from hermes.tools import result_text
 from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,8 @@ from hermes.config.loader import Loaded
 from hermes.core.hooks import Hooks, NoHooks
 from hermes.security.redaction import Redactor
 from hermes.skills.skill import SkillRoot, Source
-from hermes.tools.registry import ToolEntry, registry
+from hermes.tools import ToolEntry
+from hermes.tools.registry import registry
 
 Inject = Callable[[str, str], bool]
 """Puts a message into the conversation: its text and its role; False when that cannot be."""

@@ -17,7 +17,7 @@ from hermes.core.ports import Attachments, Spawner
 from hermes.memory import BuiltinMemory, MemoryOptions, OnWrite, memory_tool, open_memory
 from hermes.security.injection import scan
 from hermes.store.session_store import SessionStore
-from hermes.tools.registry import SessionServices
+from hermes.tools import SessionServices
 from hermes.util.paths import inside, upwards
 
 

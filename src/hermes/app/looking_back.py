@@ -9,7 +9,7 @@ from hermes.core.errors import ToolError
 from hermes.core.messages import Message, ToolCall, ToolResult, User
 from hermes.core.model import ModelRequest
 from hermes.core.tool import Tool, ToolContext
-from hermes.tools.toolbox import Toolbox
+from hermes.tools import Toolbox
 
 ASIDE = "[Beside the work, which goes on afterwards. Answer from what you know, use no tool.]"
 

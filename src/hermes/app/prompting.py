@@ -31,7 +31,7 @@ from hermes.prompt import (
     nudge,
 )
 from hermes.security.redaction import Redactor
-from hermes.tools.registry import schema_chars
+from hermes.tools import schema_chars
 from hermes.util.clock import SystemClock
 
 NO_SESSION = "20260101_000000_abcdef01"

@@ -14,7 +14,7 @@ from hermes.app.workplaces import make_place
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.model import ToolSpec
-from hermes.tools.registry import ToolDeps, ToolEntry, schema_chars
+from hermes.tools import ToolDeps, ToolEntry, schema_chars
 
 CHARS_PER_TOKEN = 4
 

@@ -7,7 +7,7 @@ from hermes.app.mcp_servers import known_tools
 from hermes.app.tools import find_toolsets
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.tools.toolsets import platform_key, selected_toolsets, switch_toolsets
+from hermes.tools import platform_key, selected_toolsets, switch_toolsets
 
 
 def switch(

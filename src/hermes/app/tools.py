@@ -14,27 +14,29 @@ from hermes.config.settings.agent import ApprovalSettings
 from hermes.core.hooks import Hooks
 from hermes.core.ports import Approver, Auxiliary
 from hermes.core.tool import Tool
-from hermes.tools.approval import ApprovalRules, Approvals, ModelJudge
-from hermes.tools.registry import (
+from hermes.tools import (
+    MCP_TOOLSET_PREFIX,
+    ApprovalRules,
+    Approvals,
     Assembled,
+    LocalResultStore,
+    ModelJudge,
+    RemoteResultStore,
+    Toolbox,
     ToolDeps,
     ToolRegistry,
-    assemble,
-    discover_builtin,
-    registry,
-)
-from hermes.tools.toolbox import LocalResultStore, RemoteResultStore, Toolbox
-from hermes.tools.toolsets import (
-    MCP_TOOLSET_PREFIX,
     Toolset,
     ToolsetMap,
     all_toolsets,
+    assemble,
     custom_toolsets,
+    discover_builtin,
     drop_gone_names,
     expand,
     selected_toolsets,
     with_added,
 )
+from hermes.tools.registry import registry
 
 
 class Toolsets(msgspec.Struct, frozen=True):

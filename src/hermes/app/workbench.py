@@ -13,15 +13,10 @@ from hermes.core.marks import PROCESS_NEWS
 from hermes.core.messages import Message
 from hermes.core.ports import Auxiliary, Clarifier
 from hermes.terminal import BackgroundProcesses, ProcessEvent
+from hermes.tools import SessionServices, ToolDeps
 from hermes.tools.builtin.todo import TodoList
-from hermes.tools.checkpoints.checkpoints import (
-    CheckpointOptions,
-    Checkpoints,
-    TurnCheckpoints,
-    find_workspace,
-)
+from hermes.tools.checkpoints import CheckpointOptions, Checkpoints, TurnCheckpoints, find_workspace
 from hermes.tools.editing.files import FileReads
-from hermes.tools.registry import SessionServices, ToolDeps
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import msgspec
 from hermes.core.errors import UsageError
 from hermes.cron.schedule import Schedule, format_timestamp, parse_timestamp
 from hermes.security.injection import scan
-from hermes.tools.toolsets import ALL_TOOLS
+from hermes.tools import ALL_TOOLS
 
 Record = dict[str, Any]
 JobState = Literal["scheduled", "paused", "completed"]

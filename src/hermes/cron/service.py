@@ -400,7 +400,7 @@ def check_toolsets(loaded: Loaded, names: Sequence[str]) -> None:
     # Imported here for the same reason as in `check_skills`.
     from hermes.app.extensions import Extensions
     from hermes.app.tools import find_toolsets
-    from hermes.tools.toolsets import MCP_PREFIXES, PRESETS, expand
+    from hermes.tools import MCP_PREFIXES, PRESETS, expand
 
     toolsets = find_toolsets(loaded)
     # The toolsets of MCP servers are known only while these are connected.

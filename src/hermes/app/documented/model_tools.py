@@ -7,8 +7,7 @@ import msgspec
 
 from hermes.app.documented.process import tell
 from hermes.app.documented.workshop import workshop
-from hermes.tools.toolbox import coerce_arguments
-from hermes.tools.toolsets import expand
+from hermes.tools import coerce_arguments, expand
 
 Dict = dict[str, Any]
 

@@ -9,8 +9,8 @@ import msgspec
 from hermes.app.documented.process import process
 from hermes.app.documented.workshop import as_json, error_json, workshop
 from hermes.core.errors import HermesError
+from hermes.tools import ToolEntry, discover_builtin
 from hermes.tools import registry as ours
-from hermes.tools.registry import ToolEntry, discover_builtin
 from hermes.util.threads import in_thread
 
 __all__ = ["ToolEntry", "ToolRegistry", "discover_builtin_tools", "registry"]

@@ -3,8 +3,8 @@
 from typing import Any
 
 from hermes.app.documented.workshop import workshop
-from hermes.tools.toolsets import ALL_TOOLS, PRESETS, Toolset, ToolsetMap, expand
-from hermes.tools.toolsets import TOOLSETS as SHIPPED
+from hermes.tools import ALL_TOOLS, PRESETS, Toolset, ToolsetMap, expand
+from hermes.tools import TOOLSETS as SHIPPED
 
 Dict = dict[str, Any]
 

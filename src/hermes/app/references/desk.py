@@ -10,7 +10,7 @@ from hermes.core.errors import HermesError
 from hermes.core.messages import Image, Text, User
 from hermes.core.tokens import BYTES_PER_TOKEN
 from hermes.security.paths import Guard
-from hermes.tools.registry import ToolDeps
+from hermes.tools import ToolDeps
 from hermes.util.threads import in_thread
 
 Fetch = Callable[[str], Awaitable[str]]

@@ -1,8 +1,8 @@
 """Web pages as text. Loaded with the first page: an HTTP client is slow to import."""
 
 from hermes.core.errors import ToolError
+from hermes.tools import ToolDeps
 from hermes.tools.builtin.web_extract import url_guard
-from hermes.tools.registry import ToolDeps
 from hermes.tools.web_pages import PageFetcher, read_page
 
 

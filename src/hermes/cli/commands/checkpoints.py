@@ -9,7 +9,7 @@ import msgspec
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.tools.checkpoints.checkpoints import (
+from hermes.tools.checkpoints import (
     CheckpointOptions,
     Checkpoints,
     find_workspace,

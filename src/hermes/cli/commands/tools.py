@@ -11,7 +11,7 @@ from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.cli.extending import extended
 from hermes.cli.render import one_line
-from hermes.tools.toolsets import MCP_TOOLSET_PREFIX
+from hermes.tools import MCP_TOOLSET_PREFIX
 
 DESCRIPTION = 60
 

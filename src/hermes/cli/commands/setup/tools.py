@@ -9,7 +9,7 @@ from hermes.cli.commands.setup.asking import fresh
 from hermes.cli.context import Cli
 from hermes.config import edit
 from hermes.core.errors import UsageError
-from hermes.tools.toolsets import switch_toolsets
+from hermes.tools import switch_toolsets
 
 PLATFORM = "cli"
 
