@@ -25,9 +25,7 @@ import msgspec
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Step, echo
-from hermes.gateway.platforms.local.platform import LocalPlatform
-from hermes.gateway.platforms.local.room import Room
-from hermes.gateway.platforms.local.wire import Say
+from hermes.gateway.platforms.local.server import LocalPlatform, Room, Say
 
 GATEWAY = [sys.executable, "-c", "from hermes.cli.main import run; run()", "gateway", "run", "-q"]
 CHATS = ("anna", "ben", "carl")

@@ -13,7 +13,7 @@ from generated_page import row, write_or_check
 
 from hermes.config.reference import meaning
 from hermes.config.variables import VARIABLES
-from hermes.gateway.platforms.catalogue import home_variable, manifests
+from hermes.gateway.platforms.registry import home_variable, manifests
 from hermes.memory import BUNDLED_PROVIDERS
 from hermes.memory.services.base import ServiceInfo
 from hermes.providers.endpoints import ENDPOINTS

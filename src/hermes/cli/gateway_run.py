@@ -10,7 +10,7 @@ from hermes.config.home import current_home
 from hermes.config.loader import load
 from hermes.gateway import runner
 from hermes.gateway.documented.config import GatewayConfig, Platform, platform_named
-from hermes.gateway.platforms.base import Adapter
+from hermes.gateway.platforms.kit.contract import Adapter
 from hermes.gateway.process.here import GRACE_SECONDS
 from hermes.gateway.process.pid_file import claimed, running
 from hermes.gateway.process.service import RESTART

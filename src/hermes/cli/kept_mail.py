@@ -48,7 +48,7 @@ def reachable(home: Home, loaded: Loaded) -> Callable[[str], Awaitable[None]]:
 
 
 def _platforms(loaded: Loaded) -> dict[str, Any]:
-    found: dict[str, Any] = import_module("hermes.gateway.set_up").configured(loaded)
+    found: dict[str, Any] = import_module("hermes.gateway.platforms.registry").configured(loaded)
     return found
 
 

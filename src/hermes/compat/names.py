@@ -119,7 +119,7 @@ NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             f"{_GATEWAY}.sessions",
             "SessionStore SessionEntry",
             ("build_session_key", "hermes.gateway.session_keys"),
-            ("SessionSource", "hermes.gateway.events"),
+            ("SessionSource", "hermes.gateway.platforms.kit.contract"),
         ),
         "gateway.config": _all_of(f"{_GATEWAY}.config", "Platform GatewayConfig PlatformConfig"),
         "gateway.delivery": _all_of(f"{_GATEWAY}.delivery", "DeliveryTarget DeliveryRouter"),
@@ -135,8 +135,8 @@ NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "gateway.platforms.base": _all_of(
             f"{_GATEWAY}.adapters",
             "BasePlatformAdapter BaseAdapter SendResult register_platform unregister_platform",
-            ("MessageEvent", "hermes.gateway.events"),
-            ("Media", "hermes.gateway.events"),
+            ("MessageEvent", "hermes.gateway.platforms.kit.contract"),
+            ("Media", "hermes.gateway.platforms.kit.contract"),
         ),
     }
 )

@@ -11,7 +11,7 @@ from hermes.core.errors import UsageError
 from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.ports import Consent
 from hermes.gateway.door.roles import OWNERS
-from hermes.gateway.events import Button, SessionSource
+from hermes.gateway.platforms.kit.contract import Button, SessionSource
 
 YES = frozenset({"yes", "y", "approve", "ok", "go"})
 NO = frozenset({"no", "n", "deny", "cancel"})

@@ -7,9 +7,8 @@ import msgspec
 
 from hermes.core.errors import AttachmentRefused
 from hermes.core.ports import Attachments
-from hermes.gateway.events import Media, MediaKind
-from hermes.gateway.platforms.base import Capabilities
-from hermes.gateway.platforms.kit.markdown.blocks import fence_after
+from hermes.gateway.platforms.kit.contract import Capabilities, Media, MediaKind
+from hermes.gateway.platforms.kit.markdown import fence_after
 from hermes.gateway.platforms.kit.media import kind_of, mime_of, safe_name
 
 MAX_FILES = 20

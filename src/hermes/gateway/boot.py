@@ -11,8 +11,8 @@ from hermes.core.errors import HermesError
 from hermes.core.events import TurnFinished
 from hermes.core.messages import User
 from hermes.core.ports import Attachments
-from hermes.gateway.events import Target
 from hermes.gateway.house import House
+from hermes.gateway.platforms.kit.contract import Target
 from hermes.gateway.proxy import Proxy
 
 log = logging.getLogger(__name__)

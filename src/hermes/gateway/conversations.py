@@ -16,12 +16,11 @@ from hermes.config.settings.platforms import Role
 from hermes.core.errors import SessionNotFound, StoreConflict
 from hermes.gateway.asking import ChatAsker
 from hermes.gateway.door.roles import toolsets_for
-from hermes.gateway.events import SessionSource
 from hermes.gateway.news import News
-from hermes.gateway.platforms.base import Manifest
+from hermes.gateway.platforms.kit.contract import Manifest, SessionSource
+from hermes.gateway.platforms.registry import chat_media_folder
 from hermes.gateway.proxy import Proxy
 from hermes.gateway.session_keys import errand_of, is_shared, memory_scope
-from hermes.gateway.set_up import chat_media_folder
 from hermes.gateway.surroundings import surroundings
 from hermes.memory import safe_name
 

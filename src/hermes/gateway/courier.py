@@ -11,16 +11,17 @@ import msgspec
 
 from hermes.core.errors import HermesError
 from hermes.core.ports import Clock
-from hermes.gateway.events import Outgoing, Target
 from hermes.gateway.lines import Line, Lines, message_of, target_of
 from hermes.gateway.owners import Owner
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     CredentialsRefused,
     NotConnected,
+    Outgoing,
     SendLater,
     SendRefused,
     SendUnsure,
+    Target,
     Unknowable,
 )
 from hermes.store.records import OutboxItem, OutboxRow

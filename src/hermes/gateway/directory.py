@@ -13,9 +13,8 @@ import msgspec
 
 from hermes.config.home import unusable
 from hermes.core.errors import UsageError
-from hermes.gateway.events import ChatType, SessionSource
 from hermes.gateway.lines import Lines
-from hermes.gateway.platforms.base import AdapterError, ChatName
+from hermes.gateway.platforms.kit.contract import AdapterError, ChatName, ChatType, SessionSource
 from hermes.util import atomic
 from hermes.util.plain import plain_line
 

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hermes.gateway.events import Button, Media, Outgoing, Target
 from hermes.gateway.lines import lane
-from hermes.gateway.platforms.base import Capabilities
-from hermes.gateway.platforms.kit.composing import compose
+from hermes.gateway.platforms.kit.compose import compose
+from hermes.gateway.platforms.kit.contract import Button, Capabilities, Media, Outgoing, Target
 from hermes.store.records import OutboxItem
 
 AT_ONCE = "!"

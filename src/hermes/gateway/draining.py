@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from hermes.gateway.floor import Floor
-from hermes.gateway.platforms.base import Adapter
+from hermes.gateway.platforms.kit.contract import Adapter
 from hermes.gateway.worker import Worker
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 from hermes.app.background import brief
 from hermes.core.events import TurnFinished
-from hermes.gateway.events import MessageEvent
 from hermes.gateway.house import House
 from hermes.gateway.messages import event_of
+from hermes.gateway.platforms.kit.contract import MessageEvent
 from hermes.gateway.session_keys import errand_name, errand_of
 from hermes.gateway.view import TurnView
 from hermes.gateway.worker import Worker

@@ -10,9 +10,9 @@ from hermes.config.settings.platforms import Role
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.asking import ChatAsker
 from hermes.gateway.errands import Errand, errands_of
-from hermes.gateway.events import MessageEvent, SessionSource
 from hermes.gateway.house import House
 from hermes.gateway.messages import event_of
+from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource
 from hermes.gateway.session_keys import errand_of
 from hermes.gateway.talking import open_talk
 from hermes.gateway.worker import FAULT, STOPPED, Worker, command_of, target_of_source

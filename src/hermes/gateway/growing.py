@@ -8,9 +8,8 @@ from hermes.core.ports import Clock
 from hermes.gateway.attachments import hide_tags
 from hermes.gateway.courier import Courier
 from hermes.gateway.drafts import Envelope, drafts
-from hermes.gateway.events import Target
 from hermes.gateway.lines import Line, message_of
-from hermes.gateway.platforms.base import AdapterError, NotConnected, SendLater
+from hermes.gateway.platforms.kit.contract import AdapterError, NotConnected, SendLater, Target
 from hermes.store.records import OutboxItem, OutboxRow
 from hermes.store.session_store import OutboxQueue
 

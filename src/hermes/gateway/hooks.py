@@ -19,7 +19,7 @@ import yaml
 
 from hermes.core.events import Event, ModelCalled, ToolFinished, TurnFinished, TurnStarted
 from hermes.gateway import builtin_hooks
-from hermes.gateway.events import SessionSource
+from hermes.gateway.platforms.kit.contract import SessionSource
 
 log = logging.getLogger(__name__)
 

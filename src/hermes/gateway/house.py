@@ -23,17 +23,24 @@ from hermes.gateway.conversations import Conversations
 from hermes.gateway.courier import Courier
 from hermes.gateway.door.doorman import Doorman
 from hermes.gateway.drafts import AT_ONCE, Envelope, drafts
-from hermes.gateway.events import Button, Media, MessageEvent, SessionSource, Target
 from hermes.gateway.hooks import HookRegistry, about
 from hermes.gateway.lines import Lines
 from hermes.gateway.messages import AwayError, event_of, quotable
 from hermes.gateway.owners import Owner
-from hermes.gateway.platforms.base import AdapterError, Manifest
+from hermes.gateway.platforms.kit.contract import (
+    AdapterError,
+    Button,
+    Manifest,
+    Media,
+    MessageEvent,
+    SessionSource,
+    Target,
+)
+from hermes.gateway.platforms.registry import chat_media_folder, media_folder
 from hermes.gateway.post import Post
 from hermes.gateway.pump import Pump
 from hermes.gateway.resets import Resets
 from hermes.gateway.session_keys import errand_of
-from hermes.gateway.set_up import chat_media_folder, media_folder
 from hermes.gateway.tool_progress import ChatProgress
 from hermes.gateway.updating import Updates
 from hermes.gateway.view import Desk, TurnView

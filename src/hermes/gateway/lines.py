@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from hermes.core.ports import Clock
-from hermes.gateway.events import Outgoing, Target
-from hermes.gateway.platforms.base import Adapter, Capabilities, Manifest
-from hermes.gateway.platforms.kit.buckets import Buckets
+from hermes.gateway.platforms.kit.contract import Adapter, Capabilities, Manifest, Outgoing, Target
+from hermes.gateway.platforms.kit.rate_limit import Buckets
 
 Place = tuple[str, str]
 """Platform and account."""

@@ -11,8 +11,7 @@ import msgspec
 
 from hermes.app.references.files import image_kind
 from hermes.core.messages import Image, Text, User, UserPart
-from hermes.gateway.events import Media, MessageEvent
-from hermes.gateway.platforms.base import AdapterError, NotConnected
+from hermes.gateway.platforms.kit.contract import AdapterError, Media, MessageEvent, NotConnected
 from hermes.gateway.session_keys import is_shared
 from hermes.gateway.surroundings import said
 from hermes.store.records import InboxRow

@@ -10,10 +10,10 @@ import msgspec
 
 from hermes.core.messages import Assistant, Text
 from hermes.gateway.conversations import Conversations
-from hermes.gateway.events import MessageEvent, SessionSource, Target
 from hermes.gateway.messages import MIRRORED
 from hermes.gateway.news import Arrived
 from hermes.gateway.owners import this_process
+from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource, Target
 from hermes.store.records import ChatLease, ChatRow, InboxItem, InboxRow
 from hermes.store.session_store import SessionStore, under_lease
 

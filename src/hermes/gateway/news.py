@@ -10,8 +10,8 @@ from hermes.agent import Agent
 from hermes.config.settings.display import DisplaySettings
 from hermes.core.errors import HermesError
 from hermes.core.messages import User
-from hermes.gateway.events import MessageEvent, SessionSource
 from hermes.gateway.messages import OURS
+from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource
 from hermes.store.records import InboxItem
 from hermes.store.session_store import SessionStore
 from hermes.util.text import clean

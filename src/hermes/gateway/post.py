@@ -7,8 +7,7 @@ from hermes.core.errors import UsageError
 from hermes.core.ports import Attachments, Clock
 from hermes.gateway.attachments import attach_files
 from hermes.gateway.drafts import Envelope, drafts
-from hermes.gateway.events import Media, Target
-from hermes.gateway.platforms.base import Manifest
+from hermes.gateway.platforms.kit.contract import Manifest, Media, Target
 from hermes.store.session_store import OutboxQueue
 
 FindTarget = Callable[[str], Target]

@@ -12,10 +12,10 @@ from hermes.core.hooks import HookName
 from hermes.core.ports import Clock
 from hermes.gateway.directory import Directory
 from hermes.gateway.door.doorman import Doorman
-from hermes.gateway.events import MessageEvent, Target
 from hermes.gateway.floor import Floor
 from hermes.gateway.house import Counters, House
-from hermes.gateway.platforms.kit.mentions import GroupRules, is_for_us, rules_from
+from hermes.gateway.platforms.kit.contract import MessageEvent, Target
+from hermes.gateway.platforms.kit.inbound import GroupRules, is_for_us, rules_from
 from hermes.gateway.session_keys import build_session_key
 from hermes.store.records import InboxItem
 from hermes.util.text import clean

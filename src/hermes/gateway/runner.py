@@ -24,7 +24,6 @@ from hermes.gateway.door.doorman import Doorman
 from hermes.gateway.door.pair_command import pair_command
 from hermes.gateway.door.pairing import PairingStore
 from hermes.gateway.draining import drained
-from hermes.gateway.events import SessionSource
 from hermes.gateway.floor import Floor
 from hermes.gateway.hooks import HookRegistry, about
 from hermes.gateway.house import House
@@ -34,9 +33,18 @@ from hermes.gateway.metrics import Metrics
 from hermes.gateway.metrics_server import metrics_served
 from hermes.gateway.mirror import Mirror
 from hermes.gateway.owners import Owner, dead_ones, this_process
-from hermes.gateway.platforms.base import Manifest
-from hermes.gateway.platforms.catalogue import prefixes
+from hermes.gateway.platforms.kit.contract import Manifest, SessionSource
 from hermes.gateway.platforms.kit.media import MediaCache
+from hermes.gateway.platforms.registry import (
+    chat_backend,
+    configured,
+    half_given,
+    make_adapter,
+    media_folder,
+    prefixes,
+    unknown,
+    without_sandbox,
+)
 from hermes.gateway.post import Post
 from hermes.gateway.process.service import RESTART
 from hermes.gateway.process.state_file import AdapterState
@@ -45,15 +53,6 @@ from hermes.gateway.pump import Pump, human_pause
 from hermes.gateway.reception import Reception
 from hermes.gateway.reporting import Reporting
 from hermes.gateway.resets import Resets
-from hermes.gateway.set_up import (
-    chat_backend,
-    configured,
-    half_given,
-    make_adapter,
-    media_folder,
-    unknown,
-    without_sandbox,
-)
 from hermes.gateway.supervisor import Health, Supervisor
 from hermes.gateway.targets import Targets
 from hermes.gateway.worker import target_of_source

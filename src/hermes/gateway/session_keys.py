@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from hermes.gateway.events import SessionSource
+from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.memory import MemoryScope
 
 PREFIX = ("agent", "main")

@@ -15,7 +15,7 @@ import msgspec
 
 from hermes.core.errors import HermesError
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.base import Adapter, CredentialsRefused, Receive
+from hermes.gateway.platforms.kit.contract import Adapter, CredentialsRefused, Receive
 
 logger = logging.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 import hashlib
 
 from hermes.config.settings import Settings
-from hermes.gateway.events import MessageEvent, SessionSource
+from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource
 
 PRIVATE_PLATFORMS = frozenset({"whatsapp", "signal", "telegram"})
 """Where ids are telephone numbers or the like, so that `privacy.redact_pii` hides them."""

@@ -17,11 +17,11 @@ from hermes.core.errors import SessionNotFound, StoreError, UsageError
 from hermes.core.messages import User
 from hermes.gateway.asking import ChatAsker
 from hermes.gateway.door.roles import may
-from hermes.gateway.events import MessageEvent, Target
 from hermes.gateway.hooks import about
 from hermes.gateway.messages import OURS
 from hermes.gateway.once import OnceCommands
-from hermes.gateway.platforms.catalogue import home_variable
+from hermes.gateway.platforms.kit.contract import MessageEvent, Target
+from hermes.gateway.platforms.registry import home_variable
 from hermes.gateway.session_keys import errand_key, errand_name
 from hermes.store.records import InboxItem, InboxRow, SessionFilter
 from hermes.util.text import many

@@ -17,9 +17,8 @@ from collections.abc import Callable, Mapping
 
 from hermes.core.errors import UsageError
 from hermes.gateway.directory import SIGNS, Directory
-from hermes.gateway.events import Target
-from hermes.gateway.platforms.base import Manifest
-from hermes.gateway.platforms.catalogue import home_variable
+from hermes.gateway.platforms.kit.contract import Manifest, Target
+from hermes.gateway.platforms.registry import home_variable
 
 ORIGIN, LOCAL = "origin", "local"
 MATRIX_THREAD = ":$"

@@ -11,10 +11,10 @@ from hermes.core.events import Event, TurnFinished
 from hermes.core.messages import Assistant, User
 from hermes.core.usage import Usage
 from hermes.gateway.asking import ChatAsker
-from hermes.gateway.events import MessageEvent
 from hermes.gateway.hooks import TurnTold, about
 from hermes.gateway.house import House
 from hermes.gateway.messages import event_of, user_message, with_files
+from hermes.gateway.platforms.kit.contract import MessageEvent
 from hermes.gateway.view import TurnView
 from hermes.store.records import ChatLease, InboxRow
 

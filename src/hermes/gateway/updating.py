@@ -15,7 +15,7 @@ from hermes.app.installation.place import Checkout, Package, installation, start
 from hermes.config.environment import variables
 from hermes.config.home import Home
 from hermes.core.errors import HermesError, UsageError
-from hermes.gateway.events import Target
+from hermes.gateway.platforms.kit.contract import Target
 from hermes.util import atomic
 from hermes.util.text import clean
 

@@ -23,10 +23,9 @@ from hermes.core.ports import Attachments, Clock
 from hermes.gateway.attachments import attach_files
 from hermes.gateway.courier import Courier
 from hermes.gateway.drafts import Envelope, drafts
-from hermes.gateway.events import Media, Target
 from hermes.gateway.growing import Growing
 from hermes.gateway.lines import Line
-from hermes.gateway.platforms.base import Capabilities
+from hermes.gateway.platforms.kit.contract import Capabilities, Media, Target
 from hermes.gateway.showing import Showing, tool_line
 from hermes.providers.target import RemoteToolProgress
 from hermes.store.records import OutboxItem

@@ -10,10 +10,10 @@ from hermes.core.errors import HermesError, LeaseLost, SessionNotFound, StoreErr
 from hermes.core.events import TurnFinished
 from hermes.core.messages import User
 from hermes.gateway.asking import ChatAsker, same_person
-from hermes.gateway.events import Button, MessageEvent, SessionSource, Target
 from hermes.gateway.house import House
 from hermes.gateway.messages import event_of, is_mirrored
 from hermes.gateway.mirror import take_in
+from hermes.gateway.platforms.kit.contract import Button, MessageEvent, SessionSource, Target
 from hermes.gateway.steering import Steering
 from hermes.gateway.talking import open_talk
 from hermes.gateway.turning import REASONS, Turning, Why

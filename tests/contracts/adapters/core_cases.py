@@ -7,16 +7,17 @@ import time
 
 import pytest
 
-from hermes.gateway.events import Outgoing, Target
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.compose import compose
+from hermes.gateway.platforms.kit.contract import (
     Adapter,
     AdapterError,
     BaseAdapter,
     CredentialsRefused,
     NotConnected,
+    Outgoing,
     SendRefused,
+    Target,
 )
-from hermes.gateway.platforms.kit.composing import compose
 from tests.contracts.adapters.driving import (
     PATIENCE,
     Inbox,

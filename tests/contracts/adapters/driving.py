@@ -8,8 +8,14 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
-from hermes.gateway.events import MessageEvent, Outgoing, SessionSource, Target
-from hermes.gateway.platforms.base import Adapter, AdapterError
+from hermes.gateway.platforms.kit.contract import (
+    Adapter,
+    AdapterError,
+    MessageEvent,
+    Outgoing,
+    SessionSource,
+    Target,
+)
 from hermes.store.records import OutboxRow
 from tests.contracts.adapters.harness import Harness, Shown
 

@@ -2,8 +2,7 @@
 
 import asyncio
 
-from hermes.gateway.events import Button, Outgoing, Target
-from hermes.gateway.platforms.base import SendLater, SendUnsure
+from hermes.gateway.platforms.kit.contract import Button, Outgoing, SendLater, SendUnsure, Target
 from tests.contracts.adapters.driving import (
     PATIENCE,
     Inbox,

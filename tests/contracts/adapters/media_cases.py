@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from hermes.gateway.events import Media, Outgoing
-from hermes.gateway.platforms.base import SendRefused
+from hermes.gateway.platforms.kit.contract import Media, Outgoing, SendRefused
 from tests.contracts.adapters.driving import connected, failure, talking, target_of
 from tests.contracts.adapters.harness import File, Harness
 

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from hermes.gateway.events import Outgoing
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     NotConnected,
+    Outgoing,
     SendLater,
     SendRefused,
     SendUnsure,

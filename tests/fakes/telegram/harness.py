@@ -6,11 +6,10 @@ from typing import Any, Self
 
 from hermes.config.settings.platforms import TelegramPlatform, TelegramSettings
 from hermes.core.ports import Clock
-from hermes.gateway.events import ChatType
-from hermes.gateway.platforms.telegram.adapter import TelegramAdapter
-from hermes.gateway.platforms.telegram.live import Waits
+from hermes.gateway.platforms.kit.contract import ChatType
+from hermes.gateway.platforms.telegram.adapter import TelegramAdapter, Waits
+from hermes.gateway.platforms.telegram.client import message_name, number_of
 from hermes.gateway.platforms.telegram.manifest import MANIFEST
-from hermes.gateway.platforms.telegram.naming import message_name, number_of
 from tests.contracts.adapters.harness import (
     TROUBLES,
     BaseHarness,

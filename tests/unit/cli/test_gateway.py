@@ -17,8 +17,8 @@ from hermes.cli.main import Parser
 from hermes.config.dotenv import read_dotenv
 from hermes.config.home import Home
 from hermes.gateway.door.identity import listed
-from hermes.gateway.platforms import catalogue, libraries
-from hermes.gateway.platforms.base import Capabilities, Credential, Manifest, UserIds
+from hermes.gateway.platforms import registry
+from hermes.gateway.platforms.kit.contract import Capabilities, Credential, Manifest, UserIds
 from hermes.gateway.process.pid_file import claimed, running
 from hermes.gateway.process.state_file import AdapterState, GatewayState, write_state
 from tests.unit.cli.terminal_of import Outcome, Run, runner
@@ -43,7 +43,7 @@ def hermes(hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def carrier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "manifests", lambda: {"carrier": CARRIER})
+    monkeypatch.setattr(registry, "manifests", lambda: {"carrier": CARRIER})
 
 
 def state_of(pid: int, now: float) -> GatewayState:
@@ -263,8 +263,8 @@ def test_missing_libraries_of_an_installed_package_are_told(
     hermes: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needy = Manifest("carrier", "Carrier", "x:X", CARRIER.capabilities, needs=("no_such_module",))
-    monkeypatch.setattr(catalogue, "manifests", lambda: {"carrier": needy})
-    monkeypatch.setattr(libraries, "installation", lambda: None)
+    monkeypatch.setattr(registry, "manifests", lambda: {"carrier": needy})
+    monkeypatch.setattr(registry, "installation", lambda: None)
     done: Outcome = hermes("setup", "carrier", "--non-interactive")
     assert done.code == 1
     assert "pip install 'hermes[" in done.err

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.commands import webhook
-from hermes.gateway.platforms.webhook import signatures, subscriptions
+from hermes.gateway.platforms.webhook import requests, subscriptions
 from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
 from tests.unit.cli.terminal_of import Run, runner
 
@@ -171,7 +171,7 @@ def test_a_trial_call_is_signed_and_new_each_time(hermes: Run, hermes_home: Path
             done = hermes(*words, stdin='{"a": 1}')
             assert (done.code, done.out) == (0, "202  taken\n")
     for call in gateway.calls:
-        proof = signatures.check(
+        proof = requests.check(
             [(name.encode(), value.encode()) for name, value in call.headers.items()],
             call.raw,
             routes(hermes_home)["x"].secret,

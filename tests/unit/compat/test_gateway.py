@@ -22,18 +22,21 @@ from hermes.gateway.documented.adapters import (
 )
 from hermes.gateway.documented.bridge import Bridge, tidied
 from hermes.gateway.documented.sessions import with_store
-from hermes.gateway.events import Media, MessageEvent, Outgoing, SessionSource, Target
 from hermes.gateway.lines import message_of
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     ChatName,
+    Media,
+    MessageEvent,
     NotConnected,
+    Outgoing,
     SendLater,
     SendRefused,
+    SessionSource,
+    Target,
 )
-from hermes.gateway.platforms.catalogue import manifest, manifests
+from hermes.gateway.platforms.registry import is_configured, manifest, manifests
 from hermes.gateway.session_keys import build_session_key
-from hermes.gateway.set_up import is_configured
 from hermes.store.session_store import SessionStore
 
 ANNA = SessionSource("telegram", "7", user_id="7", user_name="anna")
@@ -204,7 +207,7 @@ def test_a_token_is_used_by_one_gateway(user_home: Path) -> None:
     assert status.acquire_scoped_lock("pager", "token", {"who": "me"})
     assert status.acquire_scoped_lock("pager", "token")
     (lock,) = user_home.rglob("pager-*.lock")
-    taken = import_module("hermes.gateway.platforms.kit.token_lock")
+    taken = import_module("hermes.gateway.platforms.kit.connection")
     with pytest.raises(taken.TokenInUse):
         taken.acquire_scoped_lock("pager", "token", lock.parent)
     status.release_scoped_lock("pager", "token")

@@ -8,8 +8,7 @@ import pytest
 from hermes.core.errors import UsageError
 from hermes.gateway import directory
 from hermes.gateway.directory import Chat, Directory
-from hermes.gateway.events import SessionSource
-from hermes.gateway.platforms.base import ChatName
+from hermes.gateway.platforms.kit.contract import ChatName, SessionSource
 
 
 @pytest.fixture

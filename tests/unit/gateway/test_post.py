@@ -7,7 +7,7 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.gateway.directory import Directory
-from hermes.gateway.platforms.base import Capabilities, ChatName, Manifest
+from hermes.gateway.platforms.kit.contract import Capabilities, ChatName, Manifest
 from hermes.gateway.post import Post
 from hermes.gateway.targets import Targets
 from hermes.store.records import OutboxItem

@@ -10,8 +10,8 @@ import pytest
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import HermesError
-from hermes.gateway.platforms.base import Capabilities, Manifest
-from hermes.gateway.set_up import (
+from hermes.gateway.platforms.kit.contract import Capabilities, Manifest
+from hermes.gateway.platforms.registry import (
     configured,
     half_given,
     make_adapter,

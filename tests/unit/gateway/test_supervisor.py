@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from hermes.gateway.events import MessageEvent
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     BaseAdapter,
     Capabilities,
     CredentialsRefused,
     Manifest,
+    MessageEvent,
     NotConnected,
 )
 from hermes.gateway.supervisor import Health, Patience, Supervisor

@@ -5,7 +5,7 @@ import pytest
 
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import TelegramSettings
-from hermes.gateway.events import SessionSource
+from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.gateway.surroundings import surroundings
 
 SETTINGS = Settings(telegram=TelegramSettings(channel_prompts={"7": "Be brief.", "-5": "Be kind."}))

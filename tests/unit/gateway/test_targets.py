@@ -6,8 +6,7 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.gateway.directory import Directory
-from hermes.gateway.events import Target
-from hermes.gateway.platforms.base import Capabilities, ChatName, Manifest
+from hermes.gateway.platforms.kit.contract import Capabilities, ChatName, Manifest, Target
 from hermes.gateway.targets import Targets
 
 ABLE = Capabilities(max_chars=100)

@@ -22,7 +22,7 @@ from hermes.cli.kept_mail import reachable
 from hermes.config.home import ensure_hermes_home, unusable
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.platforms.webhook import subscriptions
-from hermes.gateway.platforms.webhook.deliveries import Delivery
+from hermes.gateway.platforms.webhook.adapter import Delivery
 from hermes.gateway.platforms.webhook.manifest import MANIFEST
 from hermes.gateway.platforms.webhook.subscriptions import Route
 from hermes.util.hosts import from_here, http_address, is_loopback
@@ -152,7 +152,7 @@ async def _reached(target: str, cli: Cli) -> None:
 
 
 def _switched_off(cli: Cli) -> str:
-    if import_module("hermes.gateway.set_up").is_configured(MANIFEST, cli.load()):
+    if import_module("hermes.gateway.platforms.registry").is_configured(MANIFEST, cli.load()):
         return ""
     return (
         "webhooks are not switched on: hermes config set WEBHOOK_ENABLED true,"

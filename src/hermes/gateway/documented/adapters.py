@@ -24,9 +24,14 @@ from typing import Any
 
 from hermes.core.errors import UsageError
 from hermes.gateway.documented.config import PlatformConfig
-from hermes.gateway.events import MessageEvent
-from hermes.gateway.platforms import catalogue
-from hermes.gateway.platforms.base import Capabilities, Credential, Dialect, Manifest
+from hermes.gateway.platforms import registry
+from hermes.gateway.platforms.kit.contract import (
+    Capabilities,
+    Credential,
+    Dialect,
+    Manifest,
+    MessageEvent,
+)
 
 Options = dict[str, Any]
 Handler = Callable[[MessageEvent], Awaitable[object]]
@@ -169,7 +174,7 @@ def register_platform(
     """Add a platform; one of the same name that a plugin added before is replaced. `adapter` is
     called with a `PlatformConfig`. `credentials` are the variables it needs, the token first. Texts
     come in the `dialect`, at most `max_chars` long. Raises `UsageError`."""
-    if not _NAME.fullmatch(name) or name in catalogue.shipped():
+    if not _NAME.fullmatch(name) or name in registry.shipped():
         raise UsageError(
             f"a platform cannot be called {name!r}",
             hint="take small letters, digits and _, and no name of a platform that is there",
@@ -192,11 +197,11 @@ def register_platform(
         credentials=tuple(Credential(each, each) for each in credentials),
         knows_groups=True,
     )
-    catalogue.added[name], classes[name] = manifest, adapter
+    registry.added[name], classes[name] = manifest, adapter
 
 
 def unregister_platform(name: str) -> None:
-    catalogue.added.pop(name, None)
+    registry.added.pop(name, None)
     classes.pop(name, None)
 
 

@@ -12,17 +12,22 @@ import msgspec
 from hermes.core.errors import HermesError
 from hermes.gateway.documented.adapters import BasePlatformAdapter, SendResult, classes, fitting
 from hermes.gateway.documented.config import PlatformConfig
-from hermes.gateway.events import ChatType, Media, MessageEvent, Outgoing, SessionSource, Target
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     BaseAdapter,
+    ChatType,
+    Media,
+    MessageEvent,
     NotConnected,
+    Outgoing,
     Receive,
     SendLater,
     SendRefused,
+    SessionSource,
+    Target,
 )
+from hermes.gateway.platforms.kit.inbound import offer
 from hermes.gateway.platforms.kit.media import MediaCache, to_upload
-from hermes.gateway.platforms.kit.offering import offer
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from hermes.app.documented.process import process
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.directory import FILE, Directory
 from hermes.gateway.documented.sessions import with_store
-from hermes.gateway.events import Target
 from hermes.gateway.mirror import Mirror
+from hermes.gateway.platforms.kit.contract import Target
 
 log = logging.getLogger(__name__)
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from hermes.app.documented.process import process
 from hermes.config.loader import Loaded
-from hermes.gateway.platforms.base import Manifest
-from hermes.gateway.platforms.catalogue import home_variable, manifests
-from hermes.gateway.set_up import is_configured
+from hermes.gateway.platforms.kit.contract import Manifest
+from hermes.gateway.platforms.registry import home_variable, is_configured, manifests
 
 
 class Platform(StrEnum):

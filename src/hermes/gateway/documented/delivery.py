@@ -13,9 +13,9 @@ from hermes.config.home import unusable
 from hermes.core.errors import HermesError
 from hermes.gateway.directory import FILE, Directory
 from hermes.gateway.documented.config import Platform, platform_named
-from hermes.gateway.events import SessionSource
+from hermes.gateway.platforms.kit.contract import SessionSource
+from hermes.gateway.platforms.registry import configured
 from hermes.gateway.post import Post
-from hermes.gateway.set_up import configured
 from hermes.gateway.targets import LOCAL, ORIGIN, Targets, split_chat
 from hermes.store.session_store import SessionStore
 from hermes.util import atomic

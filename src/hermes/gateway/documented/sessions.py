@@ -14,7 +14,7 @@ from hermes.app.documented.process import process, tell
 from hermes.app.sessions import opened_store
 from hermes.core.errors import SessionNotFound
 from hermes.core.openai_format import to_dict
-from hermes.gateway.events import SessionSource
+from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.gateway.session_keys import build_session_key
 from hermes.store.records import ChatRow
 from hermes.store.session_store import SessionStore as Store

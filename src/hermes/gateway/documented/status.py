@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from hermes.app.documented.process import process
-from hermes.gateway.platforms.kit import token_lock
+from hermes.gateway.platforms.kit import connection
 
 
 class Acquired(NamedTuple):
@@ -17,7 +17,7 @@ class Acquired(NamedTuple):
         return self.acquired
 
 
-_held: dict[tuple[str, str], token_lock.ScopedLock] = {}
+_held: dict[tuple[str, str], connection.ScopedLock] = {}
 
 
 def acquire_scoped_lock(
@@ -32,8 +32,8 @@ def acquire_scoped_lock(
         return Acquired(True)
     folder = home.default_root / "locks"
     try:
-        lock = token_lock.acquire_scoped_lock(scope, identity, folder, holder=str(home.root))
-    except token_lock.TokenInUse as error:
+        lock = connection.acquire_scoped_lock(scope, identity, folder, holder=str(home.root))
+    except connection.TokenInUse as error:
         return Acquired(False, str(error))
     _held[scope, identity] = lock
     return Acquired(True)
@@ -41,4 +41,4 @@ def acquire_scoped_lock(
 
 def release_scoped_lock(scope: str, identity: str) -> None:
     """A lock that is not ours is left alone."""
-    token_lock.release_scoped_lock(_held.pop((scope, identity), None))
+    connection.release_scoped_lock(_held.pop((scope, identity), None))

@@ -13,7 +13,7 @@ from hermes.config.settings.platforms import Role
 from hermes.core.errors import HermesError
 from hermes.gateway.door.identity import EVERYBODY, identity, listed, of_platform, switched_on
 from hermes.gateway.door.pairing import Request
-from hermes.gateway.events import SessionSource
+from hermes.gateway.platforms.kit.contract import SessionSource
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from hermes.core.errors import HermesError
 from hermes.gateway.door.pairing import PairingStore
-from hermes.gateway.events import SessionSource
+from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.util.plain import plain_line
 
 USAGE = (

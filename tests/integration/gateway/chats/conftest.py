@@ -10,8 +10,7 @@ import pytest
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.testing import ModelServer, echo
-from hermes.gateway.platforms.local.platform import LocalPlatform
-from hermes.gateway.platforms.local.wire import Press, Say, Shown
+from hermes.gateway.platforms.local.server import LocalPlatform, Press, Say, Shown
 from hermes.gateway.runner import GatewayRunner
 
 LONG = 20.0

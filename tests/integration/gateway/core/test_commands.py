@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.testing import ModelServer
-from hermes.gateway.platforms.local.wire import Attached
+from hermes.gateway.platforms.local.server import Attached
 from tests.integration.gateway.chats.conftest import Town
 
 KEY = "agent:main:local:dm:anna"

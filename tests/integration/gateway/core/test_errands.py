@@ -10,7 +10,7 @@ import pytest
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, echo
 from hermes.gateway import floor
-from hermes.gateway.platforms.local.wire import Attached
+from hermes.gateway.platforms.local.server import Attached
 from hermes.gateway.session_keys import build_session_key, errand_key, errand_name, errand_of
 from tests.integration.gateway.chats.conftest import Town
 

@@ -9,10 +9,15 @@ from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step
 from hermes.gateway import courier, tool_progress, view
 from hermes.gateway.drafts import Envelope, drafts
-from hermes.gateway.events import Target
 from hermes.gateway.hooks import TurnTold
 from hermes.gateway.lines import lane
-from hermes.gateway.platforms.base import NotConnected, SendLater, SendRefused, SendUnsure
+from hermes.gateway.platforms.kit.contract import (
+    NotConnected,
+    SendLater,
+    SendRefused,
+    SendUnsure,
+    Target,
+)
 from hermes.gateway.runner import GatewayRunner
 from hermes.gateway.showing import Showing
 from hermes.store.records import OutboxItem

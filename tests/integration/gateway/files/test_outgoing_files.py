@@ -13,7 +13,7 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Step
-from hermes.gateway.platforms.slack import options as slack_options
+from hermes.gateway.platforms.slack import client as slack_options
 from hermes.gateway.runner import GatewayRunner
 from hermes.memory.notes import safe_name
 from tests.contracts.adapters.harness import BaseHarness, File, Shown

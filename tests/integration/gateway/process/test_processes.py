@@ -17,7 +17,7 @@ from hermes.cli.commands import cron, gateway
 from hermes.cli.commands.gateway.coming_up import MORE
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
-from hermes.gateway.platforms.local.platform import LocalPlatform
+from hermes.gateway.platforms.local.server import LocalPlatform
 from hermes.gateway.process import background
 from hermes.gateway.process.pid_file import Running, claimed, running
 from hermes.gateway.process.service import Job, ServiceFailed

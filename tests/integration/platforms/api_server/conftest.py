@@ -14,11 +14,10 @@ from hermes.cli.progress import ProgressLine
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.testing import ModelServer, RecordedRequest, StepLike, echo
-from hermes.gateway.events import MessageEvent
 from hermes.gateway.platforms.api_server.adapter import ApiServer
+from hermes.gateway.platforms.api_server.http import Options
 from hermes.gateway.platforms.api_server.manifest import MANIFEST
-from hermes.gateway.platforms.api_server.options import Options
-from hermes.gateway.platforms.base import AdapterContext
+from hermes.gateway.platforms.kit.contract import AdapterContext, MessageEvent
 
 KEY = "the key of the tests"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Refuse, Stall, Step, StepLike
-from hermes.gateway.platforms.api_server.exchange import Request
+from hermes.gateway.platforms.api_server.http import Request
 from tests.integration.platforms.api_server.conftest import Serve, Served, chat
 
 SESSION = "x-hermes-session-id"

@@ -9,7 +9,7 @@ import pytest
 
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Stall, Step, StepLike
-from hermes.gateway.platforms.api_server.options import Options
+from hermes.gateway.platforms.api_server.http import Options
 from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
 from tests.integration.platforms.api_server.raw import dialled, post
 from tests.integration.platforms.api_server.test_openai_sdk import async_client

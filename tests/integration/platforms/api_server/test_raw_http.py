@@ -10,7 +10,7 @@ import pytest
 
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Stall, Step, StepLike
-from hermes.gateway.platforms.api_server.options import Options
+from hermes.gateway.platforms.api_server.http import Options
 from hermes.store.records import SessionFilter
 from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
 from tests.integration.platforms.api_server.raw import dialled, post

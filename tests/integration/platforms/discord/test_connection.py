@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 
 from hermes.gateway.directory import Directory, learn_names
-from hermes.gateway.events import Outgoing
 from hermes.gateway.lines import Lines
-from hermes.gateway.platforms.base import CredentialsRefused, NotConnected, SendLater
+from hermes.gateway.platforms.kit.contract import (
+    CredentialsRefused,
+    NotConnected,
+    Outgoing,
+    SendLater,
+)
 from hermes.util.clock import SystemClock
 from tests.contracts.adapters.driving import Inbox, connected, failure, talking, target_of
 from tests.fakes.discord.sockets import MESSAGE_CONTENT
@@ -152,7 +156,7 @@ async def test_how_far_we_read_is_kept_while_we_run(
     discord_with: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crash says no goodbye."""
-    monkeypatch.setattr("hermes.gateway.platforms.kit.seen.PAUSE", 0.01)
+    monkeypatch.setattr("hermes.gateway.platforms.kit.inbound.PAUSE", 0.01)
     note = tmp_path / "state" / "seen.json"
     async with discord_with() as harness, talking(harness) as (_, _, event):
         chat = event.source.chat_id.encode()

@@ -6,12 +6,15 @@ import msgspec
 import pytest
 
 from hermes.config.settings.platforms import AllowedMentions, Platform
-from hermes.gateway.events import Button, Media, Outgoing, Target
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.contract import (
     AdapterError,
+    Button,
+    Media,
+    Outgoing,
     SendLater,
     SendRefused,
     SendUnsure,
+    Target,
     Unknowable,
 )
 from tests.contracts.adapters.driving import connected, failure, row_of, talking, target_of

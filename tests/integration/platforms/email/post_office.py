@@ -17,9 +17,9 @@ from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword
 from aiosmtpd.smtp import Session as SmtpSession
 
 from hermes.config.settings.platforms import EmailPlatform
-from hermes.gateway.events import ChatType
 from hermes.gateway.platforms.email.adapter import EmailAdapter
 from hermes.gateway.platforms.email.manifest import MANIFEST
+from hermes.gateway.platforms.kit.contract import ChatType
 from hermes.util.clock import SystemClock
 from tests.contracts.adapters.harness import BaseHarness, Saying, Shown, Trouble
 from tests.integration.platforms.email.dovecot import PASSWORD, Dovecot

@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.gateway.events import Outgoing
-from hermes.gateway.platforms.base import NotConnected, SendUnsure, Unknowable
+from hermes.gateway.platforms.kit.contract import NotConnected, Outgoing, SendUnsure, Unknowable
 from tests.contracts.adapters.driving import Inbox, attempt, connected, failure, row_of, target_of
 from tests.contracts.adapters.harness import File
 from tests.integration.platforms.email.dovecot import PASSWORD, Dovecot

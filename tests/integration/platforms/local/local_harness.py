@@ -4,13 +4,10 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from hermes.gateway.events import ChatType
-from hermes.gateway.platforms.base import Manifest
+from hermes.gateway.platforms.kit.contract import ChatType, Manifest
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
-from hermes.gateway.platforms.local.platform import LocalPlatform
-from hermes.gateway.platforms.local.room import Room
-from hermes.gateway.platforms.local.wire import Attached, Press, Say
+from hermes.gateway.platforms.local.server import Attached, LocalPlatform, Press, Room, Say
 from tests.contracts.adapters.harness import (
     TROUBLES,
     BaseHarness,

@@ -10,25 +10,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.gateway.events import MessageEvent, Outgoing, Target
-from hermes.gateway.platforms.base import AdapterContext
-from hermes.gateway.platforms.kit.token_lock import (
+from hermes.gateway.platforms.kit.connection import (
     TokenInUse,
     acquire_scoped_lock,
     release_scoped_lock,
 )
+from hermes.gateway.platforms.kit.contract import AdapterContext, MessageEvent, Outgoing, Target
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
-from hermes.gateway.platforms.local.room import Room, records
-from hermes.gateway.platforms.local.wire import Say, Shown
+from hermes.gateway.platforms.local.server import Room, Say, Shown, records
 from tests.contracts.adapters.driving import Inbox
 
 SOURCES = Path(__file__).parents[4] / "src"
-PROGRAM = "hermes.gateway.platforms.local.platform"
+PROGRAM = "hermes.gateway.platforms.local.server"
 HOLD = """
 import sys
 from pathlib import Path
-from hermes.gateway.platforms.kit.token_lock import acquire_scoped_lock
+from hermes.gateway.platforms.kit.connection import acquire_scoped_lock
 lock = acquire_scoped_lock("telegram", "a-token", Path(sys.argv[1]), holder="profile work")
 print("held", flush=True)
 sys.stdin.read()
@@ -36,8 +34,8 @@ sys.stdin.read()
 ECHO = """
 import asyncio, sys
 from pathlib import Path
-from hermes.gateway.events import Button, Outgoing, Target
-from hermes.gateway.platforms.base import AdapterContext
+from hermes.gateway.platforms.kit.contract import Button, Outgoing, Target
+from hermes.gateway.platforms.kit.contract import AdapterContext
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
 

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 
 from hermes.config.settings.platforms import MatrixSettings, Platform
-from hermes.gateway.events import ChatType
+from hermes.gateway.platforms.kit.contract import ChatType
 from hermes.gateway.platforms.matrix.adapter import MatrixAdapter
 from hermes.gateway.platforms.matrix.manifest import MANIFEST
 from tests.contracts.adapters.harness import (

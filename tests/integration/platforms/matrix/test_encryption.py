@@ -9,8 +9,14 @@ import nio
 import pytest
 from nio.crypto.attachments import decrypt_attachment, encrypt_attachment
 
-from hermes.gateway.events import Media, Outgoing, Target
-from hermes.gateway.platforms.base import AdapterError, SendRefused, Unknowable
+from hermes.gateway.platforms.kit.contract import (
+    AdapterError,
+    Media,
+    Outgoing,
+    SendRefused,
+    Target,
+    Unknowable,
+)
 from tests.contracts.adapters.driving import Inbox, attempt, connected, failure, row_of, target_of
 from tests.integration.platforms.matrix.friend import Friend, friend_of
 from tests.integration.platforms.matrix.harness import MatrixHarness

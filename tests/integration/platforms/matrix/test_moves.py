@@ -1,6 +1,6 @@
 """A room that is upgraded on a real homeserver: people go on in another room."""
 
-from hermes.gateway.events import Outgoing
+from hermes.gateway.platforms.kit.contract import Outgoing
 from hermes.gateway.session_keys import build_session_key
 from tests.contracts.adapters.driving import connected, row_of, talking, target_of
 from tests.integration.platforms.matrix.harness import MatrixHarness

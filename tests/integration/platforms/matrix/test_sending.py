@@ -4,8 +4,14 @@ import asyncio
 
 import msgspec
 
-from hermes.gateway.events import Outgoing, Target
-from hermes.gateway.platforms.base import CredentialsRefused, SendLater, SendRefused, SendUnsure
+from hermes.gateway.platforms.kit.contract import (
+    CredentialsRefused,
+    Outgoing,
+    SendLater,
+    SendRefused,
+    SendUnsure,
+    Target,
+)
 from tests.contracts.adapters.driving import (
     Inbox,
     attempt,

@@ -8,9 +8,9 @@ import msgspec
 
 from hermes.config.settings.platforms import SlackPlatform, SlackSettings
 from hermes.core.ports import Clock
-from hermes.gateway.events import ChatType
+from hermes.gateway.platforms.kit.contract import ChatType
 from hermes.gateway.platforms.slack.adapter import SlackAdapter
-from hermes.gateway.platforms.slack.ids import message_id, split_chat, ts_of
+from hermes.gateway.platforms.slack.client import message_id, split_chat, ts_of
 from hermes.gateway.platforms.slack.manifest import MANIFEST
 from hermes.util.clock import SystemClock
 from tests.contracts.adapters.harness import TROUBLES, BaseHarness, Saying, Shown, Trouble

@@ -8,9 +8,8 @@ import pytest
 
 from hermes.config.settings.platforms import SlackSettings
 from hermes.gateway.directory import Directory, learn_names
-from hermes.gateway.events import Button, Outgoing, Target
 from hermes.gateway.lines import Lines
-from hermes.gateway.platforms.base import SendRefused
+from hermes.gateway.platforms.kit.contract import Button, Outgoing, SendRefused, Target
 from hermes.util.clock import SystemClock
 from tests.contracts.adapters.driving import Inbox, attempt, connected, talking, target_of
 from tests.integration.platforms.slack.harness import SlackHarness
@@ -273,7 +272,7 @@ async def test_a_command_does_not_wait_long_for_what_slack_knows_of_the_channel(
     slack: SlackHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever uses one is told after three seconds that it failed."""
-    monkeypatch.setattr("hermes.gateway.platforms.slack.workspace.LOOKING_UP", 0.05)
+    monkeypatch.setattr("hermes.gateway.platforms.slack.client.LOOKING_UP", 0.05)
     async with connected(slack) as (_, inbox):
         slack.fake.api.stuck["conversations.info"] = asyncio.Event()
         try:

@@ -4,13 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from hermes.gateway.events import Button, Media, Outgoing, Target
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.contract import (
+    Button,
     CredentialsRefused,
+    Media,
     NotConnected,
+    Outgoing,
     SendLater,
     SendRefused,
     SendUnsure,
+    Target,
     Unknowable,
 )
 from tests.contracts.adapters.driving import (

@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from hermes.gateway.events import Button, Media, Outgoing, Target
-from hermes.gateway.platforms.base import NotConnected, SendLater, SendUnsure, Unknowable
+from hermes.gateway.platforms.kit.contract import (
+    Button,
+    Media,
+    NotConnected,
+    Outgoing,
+    SendLater,
+    SendUnsure,
+    Target,
+    Unknowable,
+)
 from hermes.gateway.platforms.telegram.adapter import TelegramAdapter
 from hermes.util.clock import SystemClock
 from tests.contracts.adapters.driving import (
@@ -175,7 +183,7 @@ async def test_a_lost_journal_with_messages_of_ours_is_beyond_knowing(
 async def test_a_flood_of_messages_since_is_beyond_knowing(
     telegram: TelegramHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermes.gateway.platforms.telegram.doubt.MOST", 50)
+    monkeypatch.setattr("hermes.gateway.platforms.telegram.outbound.MOST", 50)
     async with talking(telegram) as (adapter, inbox, event):
         target = target_of(event.source)
         await doubtful(telegram, adapter, target, "cut_before")

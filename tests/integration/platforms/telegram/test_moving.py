@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from hermes.gateway.events import Button, Outgoing
+from hermes.gateway.platforms.kit.contract import Button, Outgoing
 from hermes.gateway.session_keys import build_session_key
 from tests.contracts.adapters.driving import connected, target_of
 from tests.contracts.adapters.harness import File

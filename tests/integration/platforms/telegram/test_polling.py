@@ -7,8 +7,7 @@ import pytest
 
 from hermes.config.settings.platform_extras import TelegramExtra
 from hermes.config.settings.platforms import TelegramPlatform, TelegramSettings
-from hermes.gateway.events import MessageEvent
-from hermes.gateway.platforms.base import CredentialsRefused, NotConnected
+from hermes.gateway.platforms.kit.contract import CredentialsRefused, MessageEvent, NotConnected
 from tests.contracts.adapters.driving import Inbox, connected, failure
 from tests.fakes.telegram.harness import TelegramHarness
 

@@ -7,8 +7,15 @@ import pytest
 
 from hermes.config.settings.platform_extras import TelegramExtra
 from hermes.config.settings.platforms import TelegramPlatform, TelegramSettings
-from hermes.gateway.events import Button, Media, Outgoing, Target
-from hermes.gateway.platforms.base import SendLater, SendRefused, SendUnsure
+from hermes.gateway.platforms.kit.contract import (
+    Button,
+    Media,
+    Outgoing,
+    SendLater,
+    SendRefused,
+    SendUnsure,
+    Target,
+)
 from tests.contracts.adapters.driving import (
     Inbox,
     attempt,

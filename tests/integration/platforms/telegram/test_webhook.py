@@ -7,8 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from hermes.gateway.events import Outgoing
-from hermes.gateway.platforms.base import CredentialsRefused, NotConnected
+from hermes.gateway.platforms.kit.contract import CredentialsRefused, NotConnected, Outgoing
 from tests.contracts.adapters.driving import Inbox, connected, failure, row_of, target_of
 from tests.contracts.adapters.harness import File
 from tests.fakes.telegram.harness import TelegramHarness

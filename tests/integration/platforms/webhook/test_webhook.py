@@ -16,16 +16,17 @@ import pytest
 from hermes.config.settings.platforms import WebhookPlatform
 from hermes.core.errors import UsageError
 from hermes.core.ports import Attachments
-from hermes.gateway.events import Outgoing, Target
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     CredentialsRefused,
     NotConnected,
+    Outgoing,
     SendLater,
     SendRefused,
     SendUnsure,
+    Target,
 )
-from hermes.gateway.platforms.impatient import Impatient
+from hermes.gateway.platforms.kit.http_server import Impatient
 from hermes.gateway.platforms.webhook.adapter import WebhookAdapter
 from hermes.gateway.platforms.webhook.manifest import MANIFEST
 from hermes.util.loopback_http import LoopbackServer, RecordedRequest

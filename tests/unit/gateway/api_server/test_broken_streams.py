@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import HermesError, StoreError
-from hermes.gateway.platforms.api_server.exchange import SSE, Exchange, Reply
-from hermes.gateway.platforms.api_server.options import Options
-from hermes.gateway.platforms.api_server.recording import Recording
+from hermes.gateway.platforms.api_server.http import SSE, Exchange, Options, Reply
+from hermes.gateway.platforms.api_server.reading import Recording
 
 FAILURES = [(StoreError("the disk is full"), "store_failed"), (KeyError("x"), "internal_error")]
 

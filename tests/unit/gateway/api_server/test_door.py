@@ -2,9 +2,8 @@
 
 import pytest
 
-from hermes.gateway.platforms.api_server.door import Door
-from hermes.gateway.platforms.api_server.options import Options
-from hermes.gateway.platforms.api_server.refusals import Refused
+from hermes.gateway.platforms.api_server.app import Door
+from hermes.gateway.platforms.api_server.http import Options, Refused
 
 KEY = "correct horse battery"
 HERE = {"host": "127.0.0.1:8642"}

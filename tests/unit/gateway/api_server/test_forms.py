@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hermes.gateway.platforms.api_server.forms import ONLY_JSON, form_wanted
+from hermes.gateway.platforms.api_server.http import ONLY_JSON, form_wanted
 
 SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}}
 

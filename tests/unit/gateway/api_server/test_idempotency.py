@@ -5,10 +5,9 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from hermes.gateway.platforms.api_server import idempotency
-from hermes.gateway.platforms.api_server.exchange import Reply, Request
-from hermes.gateway.platforms.api_server.idempotency import Idempotency
-from hermes.gateway.platforms.api_server.refusals import Refused
+from hermes.gateway.platforms.api_server import runs
+from hermes.gateway.platforms.api_server.http import Refused, Reply, Request
+from hermes.gateway.platforms.api_server.runs import Idempotency
 from tests.unit.gateway.hand_clock import HandClock
 
 
@@ -80,7 +79,7 @@ async def test_the_five_minutes_begin_when_the_answer_is_there(stream: bool) -> 
 
 
 async def test_only_so_many_bytes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idempotency, "MOST_KEPT_BYTES", 10)
+    monkeypatch.setattr(runs, "MOST_KEPT_BYTES", 10)
     once, work = Idempotency(HandClock()), Work(stream=True)
     work.go.set()
     for key in ("a", "b", "c"):

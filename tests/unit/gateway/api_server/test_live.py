@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from hermes.agent import Agent
 from hermes.core.messages import Aside, Assistant, Image, Message, Text, ToolResult, User
-from hermes.gateway.platforms.api_server.live import Fingerprint, LiveAgents, session_key
+from hermes.gateway.platforms.api_server.turns import Fingerprint, LiveAgents, session_key
 
 
 class Leaving:

@@ -6,8 +6,8 @@ import pytest
 
 from hermes.config.settings.platform_extras import ApiServerExtra
 from hermes.config.settings.platforms import ApiServerPlatform
-from hermes.gateway.platforms.api_server.options import Options, read_options
-from hermes.gateway.platforms.base import CredentialsRefused
+from hermes.gateway.platforms.api_server.http import Options, read_options
+from hermes.gateway.platforms.kit.contract import CredentialsRefused
 
 KEY = "0123456789abcdef"
 

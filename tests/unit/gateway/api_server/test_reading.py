@@ -4,12 +4,14 @@ import msgspec
 import pytest
 
 from hermes.core.messages import Assistant, Image, Text, ToolCall, ToolResult, User
-from hermes.gateway.platforms.api_server.chat.wire import ChatRequest
-from hermes.gateway.platforms.api_server.exchange import Request
-from hermes.gateway.platforms.api_server.reading import Conversation, chat_messages, conversation
-from hermes.gateway.platforms.api_server.refusals import Refused
-from hermes.gateway.platforms.api_server.responses.reading import input_messages
-from hermes.gateway.platforms.api_server.responses.wire import InputItem
+from hermes.gateway.platforms.api_server.http import Refused, Request
+from hermes.gateway.platforms.api_server.reading import (
+    ChatRequest,
+    Conversation,
+    chat_messages,
+    conversation,
+)
+from hermes.gateway.platforms.api_server.responses import InputItem, input_messages
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 

@@ -3,7 +3,7 @@
 from hermes.core.events import Event, TextFinished, UsageReported
 from hermes.core.model import FellBack, Retrying, TextDelta
 from hermes.core.usage import Usage
-from hermes.gateway.platforms.api_server.speech import Speech
+from hermes.gateway.platforms.api_server.turns import Speech
 
 AGAIN = Retrying("cut", 1, 0.1)
 

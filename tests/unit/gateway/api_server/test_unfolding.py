@@ -11,13 +11,14 @@ from hermes.core.events import (
 from hermes.core.messages import ToolCall
 from hermes.core.model import TextDelta
 from hermes.core.usage import Usage
-from hermes.gateway.platforms.api_server.responses.unfolding import Told, Unfolding
-from hermes.gateway.platforms.api_server.responses.wire import (
+from hermes.gateway.platforms.api_server.responses import (
     CallItem,
     MessageItem,
     OutputText,
     ResponseObject,
     ResultItem,
+    Told,
+    Unfolding,
     Where,
 )
 

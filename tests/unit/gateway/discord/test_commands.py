@@ -1,6 +1,6 @@
 """Our slash commands as Discord wants them."""
 
-from hermes.gateway.platforms.discord.commands import as_text, described, replacement
+from hermes.gateway.platforms.discord.client import as_text, described, replacement
 
 OURS = described([("status", "Shows it"), ("model", "Changes it")])
 

@@ -10,24 +10,35 @@ import pytest
 
 from hermes.config.settings.platforms import DiscordSettings, Platform
 from hermes.core.errors import ConfigError
-from hermes.gateway.events import Button, Outgoing
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.discord.client import (
+    Options,
+    Pace,
+    of_call,
+    of_connecting,
+    options_of,
+)
+from hermes.gateway.platforms.discord.inbound import embed_text
+from hermes.gateway.platforms.discord.manifest import MANIFEST
+from hermes.gateway.platforms.discord.outbound import (
+    edited,
+    nonce_of,
+    number,
+    parameters,
+    title,
+    view_of,
+)
+from hermes.gateway.platforms.kit.connection import Lanes
+from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
+    Button,
     CredentialsRefused,
     NotConnected,
+    Outgoing,
     SendLater,
     SendRefused,
     SendUnsure,
 )
-from hermes.gateway.platforms.discord.batches import Pace
-from hermes.gateway.platforms.discord.failures import of_call, of_connecting
-from hermes.gateway.platforms.discord.manifest import MANIFEST
-from hermes.gateway.platforms.discord.options import Options, options_of
-from hermes.gateway.platforms.discord.reading import embed_text
-from hermes.gateway.platforms.discord.sending import edited, nonce_of, parameters, view_of
-from hermes.gateway.platforms.discord.threads import number, title
-from hermes.gateway.platforms.kit.lanes import Lanes
 
 
 class Answer:

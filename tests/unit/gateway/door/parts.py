@@ -8,7 +8,7 @@ from hermes.config.settings import Settings
 from hermes.config.settings.platforms import GatewaySettings
 from hermes.gateway.door.doorman import Admission, Doorman
 from hermes.gateway.door.pairing import PairingStore
-from hermes.gateway.events import SessionSource
+from hermes.gateway.platforms.kit.contract import SessionSource
 
 CHEAP = 2
 """Cost of a hash in tests that are not about hashes."""

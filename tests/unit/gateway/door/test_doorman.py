@@ -7,7 +7,7 @@ import pytest
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import Platform, PlatformsSettings, TelegramSettings
 from hermes.gateway.door.doorman import Doorman
-from hermes.gateway.events import SessionSource
+from hermes.gateway.platforms.kit.contract import SessionSource
 from tests.unit.gateway.door.parts import Scene, code_in
 
 

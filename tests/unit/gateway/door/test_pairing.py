@@ -8,7 +8,7 @@ import pytest
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.gateway.door import codes
 from hermes.gateway.door.pair_command import pair_command
-from hermes.gateway.events import SessionSource
+from hermes.gateway.platforms.kit.contract import SessionSource
 from tests.unit.gateway.door.parts import Scene
 
 

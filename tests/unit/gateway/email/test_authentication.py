@@ -2,8 +2,7 @@
 
 import pytest
 
-from hermes.gateway.platforms.email.authentication import parsed, why_not
-from hermes.gateway.platforms.email.parsing import read
+from hermes.gateway.platforms.email.inbound import parsed, read, why_not
 
 ADDRESS = "owner@example.org"
 SERVER = "mx.example.net"

@@ -2,12 +2,16 @@
 
 import pytest
 
-from hermes.gateway.platforms.email.authentication import why_not as unproven
-from hermes.gateway.platforms.email.html_bodies import split_html
-from hermes.gateway.platforms.email.letters import letter
-from hermes.gateway.platforms.email.parsing import decoded, read, too_many_parts
-from hermes.gateway.platforms.email.quoting import split
-from hermes.gateway.platforms.email.screening import why_not
+from hermes.gateway.platforms.email.inbound import (
+    decoded,
+    letter,
+    read,
+    screen_message,
+    split,
+    split_html,
+    too_many_parts,
+)
+from hermes.gateway.platforms.email.inbound import why_not as unproven
 
 MANY = 200_000
 PART = b"--x\r\nContent-Type: text/plain; " + b"a=b; " * 190 + b"\r\n\r\nhi\r\n"
@@ -18,12 +22,12 @@ PART = b"--x\r\nContent-Type: text/plain; " + b"a=b; " * 190 + b"\r\n\r\nhi\r\n"
 )
 def test_a_sender_without_end_is_no_clear_sender(name: bytes) -> None:
     head = read(b"From: " + name + b"<ann@example.org>\r\n\r\n")
-    assert why_not(head, "me@example.org")
+    assert screen_message(head, "me@example.org")
 
 
 def test_a_thousand_senders_are_none() -> None:
     head = read(b"From: ann@example.org\r\n" * 1000 + b"\r\n")
-    assert why_not(head, "me@example.org")
+    assert screen_message(head, "me@example.org")
 
 
 @pytest.mark.parametrize("subject", [b"a " * MANY, b"=?punycode?q?ab-" + b"z9" * MANY + b"?="])

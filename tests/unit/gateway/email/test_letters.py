@@ -3,11 +3,9 @@
 from email.message import EmailMessage
 from pathlib import Path
 
-from hermes.gateway.events import Media, Outgoing
-from hermes.gateway.platforms.email.composing import compose
-from hermes.gateway.platforms.email.letters import content, letter
-from hermes.gateway.platforms.email.parsing import read
-from hermes.gateway.platforms.email.threads import Thread, Threads, our_id
+from hermes.gateway.platforms.email.inbound import content, letter, read
+from hermes.gateway.platforms.email.outbound import Thread, Threads, compose, our_id
+from hermes.gateway.platforms.kit.contract import Media, Outgoing
 from hermes.util.clock import SystemClock
 
 OWN = "hermes@example.org"

@@ -7,11 +7,10 @@ import msgspec
 import pytest
 
 from hermes.config.settings.platforms import EmailPlatform
-from hermes.gateway.platforms.base import AdapterContext, CredentialsRefused, SendRefused
-from hermes.gateway.platforms.email.composing import checked_address
-from hermes.gateway.platforms.email.journal import Journal
+from hermes.gateway.platforms.email.client import Options, options_of
 from hermes.gateway.platforms.email.manifest import MANIFEST
-from hermes.gateway.platforms.email.options import Options, options_of
+from hermes.gateway.platforms.email.outbound import Journal, checked_address
+from hermes.gateway.platforms.kit.contract import AdapterContext, CredentialsRefused, SendRefused
 
 VARIABLES = {
     "EMAIL_ADDRESS": "Hermes@Example.org",

@@ -2,8 +2,7 @@
 
 import pytest
 
-from hermes.gateway.platforms.email.html_bodies import split_html
-from hermes.gateway.platforms.email.quoting import is_forwarded, split
+from hermes.gateway.platforms.email.inbound import is_forwarded, split, split_html
 
 CASES = {
     "below it": (

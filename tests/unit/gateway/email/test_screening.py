@@ -2,8 +2,7 @@
 
 import pytest
 
-from hermes.gateway.platforms.email.parsing import read
-from hermes.gateway.platforms.email.screening import sender, why_not
+from hermes.gateway.platforms.email.inbound import read, screen_message, sender
 
 OWN = "hermes@example.org"
 
@@ -58,7 +57,7 @@ def test_only_a_clear_sender_is_believed(headers: str, expected: str) -> None:
     ],
 )
 def test_programs_and_lists_get_no_answer(headers: str) -> None:
-    assert why_not(read(f"{headers}\n\nhi".encode()), OWN)
+    assert screen_message(read(f"{headers}\n\nhi".encode()), OWN)
 
 
 @pytest.mark.parametrize(
@@ -71,4 +70,4 @@ def test_programs_and_lists_get_no_answer(headers: str) -> None:
     ],
 )
 def test_people_get_an_answer(headers: str) -> None:
-    assert why_not(read(f"{headers}\n\nhi".encode()), OWN) == ""
+    assert screen_message(read(f"{headers}\n\nhi".encode()), OWN) == ""

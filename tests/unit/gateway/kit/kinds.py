@@ -12,19 +12,21 @@ from aiohttp import web
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hermes.gateway.events import MessageEvent, Outgoing, SessionSource, Target
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection, told_as
+from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     Capabilities,
     CredentialsRefused,
     Manifest,
+    MessageEvent,
     NotConnected,
+    Outgoing,
     Receive,
+    SessionSource,
+    Target,
 )
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
-from hermes.gateway.platforms.kit.failures import told_as
-from hermes.gateway.platforms.kit.listening import listen
-from hermes.gateway.platforms.kit.offering import offer
+from hermes.gateway.platforms.kit.http_server import listen
+from hermes.gateway.platforms.kit.inbound import offer
 from tests.contracts.adapters.hasty import Hasty
 from tests.fakes.serving import Site, Wires
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.gateway.platforms.base import Rate
-from hermes.gateway.platforms.kit.buckets import PRUNE_AT, Buckets
+from hermes.gateway.platforms.kit.contract import Rate
+from hermes.gateway.platforms.kit.rate_limit import PRUNE_AT, Buckets
 from tests.unit.gateway.hand_clock import HandClock, settle
 
 MANY = Rate(1000, 1.0)

@@ -1,8 +1,7 @@
 """What becomes of the agent's words and files on a platform."""
 
-from hermes.gateway.events import Media, Outgoing
-from hermes.gateway.platforms.base import Capabilities
-from hermes.gateway.platforms.kit.composing import compose
+from hermes.gateway.platforms.kit.compose import compose
+from hermes.gateway.platforms.kit.contract import Capabilities, Media, Outgoing
 
 TELEGRAM = Capabilities(4096, "utf16", "telegram", media_out=("image", "document"))
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from hermes.gateway.events import Outgoing, Target
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection, TokenInUse
+from hermes.gateway.platforms.kit.contract import (
     Adapter,
     AdapterContext,
     AdapterError,
     CredentialsRefused,
     NotConnected,
+    Outgoing,
+    Target,
 )
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
-from hermes.gateway.platforms.kit.listening import listen
-from hermes.gateway.platforms.kit.token_lock import TokenInUse
+from hermes.gateway.platforms.kit.http_server import listen
 from tests.contracts.adapters.driving import Inbox, failure
 from tests.unit.gateway.kit.kinds import (
     MANIFEST,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from hermes.gateway.platforms.base import AdapterError, SendLater, SendRefused, SendUnsure
-from hermes.gateway.platforms.kit.failures import told_as
+from hermes.gateway.platforms.kit.connection import told_as
+from hermes.gateway.platforms.kit.contract import AdapterError, SendLater, SendRefused, SendUnsure
 from tests.contracts.adapters.driving import told
 
 TROUBLE = (ValueError, OSError)

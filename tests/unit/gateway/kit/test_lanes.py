@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hermes.gateway.platforms.kit.lanes import Lanes
+from hermes.gateway.platforms.kit.connection import Lanes
 
 
 async def test_a_chat_keeps_its_order_and_does_not_hold_up_others() -> None:

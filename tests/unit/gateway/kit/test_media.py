@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.gateway.events import Media
-from hermes.gateway.platforms.base import AdapterError, SendRefused
+from hermes.gateway.platforms.kit.contract import AdapterError, Media, SendRefused
 from hermes.gateway.platforms.kit.media import (
     MediaCache,
     TooLarge,

@@ -4,8 +4,8 @@ import pytest
 
 from hermes.config.settings.platforms import DiscordSettings, MatrixSettings, TelegramSettings
 from hermes.core.errors import ConfigError
-from hermes.gateway.events import MessageEvent, SessionSource
-from hermes.gateway.platforms.kit.mentions import (
+from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource
+from hermes.gateway.platforms.kit.inbound import (
     GroupRules,
     is_addressed,
     is_for_us,

@@ -1,7 +1,7 @@
 """A message is offered until it is kept."""
 
-from hermes.gateway.events import MessageEvent, SessionSource
-from hermes.gateway.platforms.kit.offering import kept, offer
+from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource
+from hermes.gateway.platforms.kit.inbound import kept, offer
 
 EVENT = MessageEvent(SessionSource("discord", "c"), "m", "hello")
 

@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes.gateway.platforms.discord import ids as discord_ids
-from hermes.gateway.platforms.kit.keeping import write
-from hermes.gateway.platforms.kit.seen import (
+from hermes.gateway.platforms.discord import client as discord_ids
+from hermes.gateway.platforms.kit.inbound import (
     LONGEST_AWAY,
     MOST_CHATS,
     MOST_THREADS,
@@ -20,8 +19,9 @@ from hermes.gateway.platforms.kit.seen import (
     RECENT,
     Scale,
     Seen,
+    write,
 )
-from hermes.gateway.platforms.slack import ids as slack_ids
+from hermes.gateway.platforms.slack import client as slack_ids
 
 NOW = 1_790_000_000.0
 
@@ -156,7 +156,7 @@ async def test_a_slow_write_does_not_undo_what_was_joined_since(
             may_end.wait(10)
         write(path, data)
 
-    monkeypatch.setattr("hermes.gateway.platforms.kit.keeping.write", slowly)
+    monkeypatch.setattr("hermes.gateway.platforms.kit.inbound.write", slowly)
     seen = begun(path, kind)
     keeping = asyncio.create_task(seen.keep())
     await asyncio.to_thread(began.wait, 10)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.gateway.platforms.kit.markdown import convert
-from hermes.gateway.platforms.kit.splitting import measure, split
+from hermes.gateway.platforms.kit.compose import measure, split
+from hermes.gateway.platforms.kit.dialects import convert
 
 FAMILY = "👩‍👩‍👧‍👦"
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from hermes.gateway.platforms.base import NotConnected
-from hermes.gateway.platforms.kit.token_lock import (
+from hermes.gateway.platforms.kit.connection import (
     TokenInUse,
     acquire_scoped_lock,
     release_scoped_lock,
 )
+from hermes.gateway.platforms.kit.contract import NotConnected
 
 TOKEN = "123:secret-token"
 

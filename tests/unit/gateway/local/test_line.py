@@ -3,8 +3,8 @@
 import asyncio
 import socket
 
-from hermes.gateway.platforms.local.line import Line
-from hermes.gateway.platforms.local.wire import Answer, Ping, line
+from hermes.gateway.platforms.local.adapter import Line
+from hermes.gateway.platforms.local.server import Answer, Ping, line
 
 
 async def test_an_answer_to_a_question_given_up_just_then_does_not_break_the_connection() -> None:

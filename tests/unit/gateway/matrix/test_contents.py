@@ -2,14 +2,8 @@
 
 import msgspec
 
-from hermes.gateway.events import Media, Outgoing
-from hermes.gateway.platforms.matrix.contents import (
-    edited,
-    file_of,
-    name_of,
-    related,
-    words_of,
-)
+from hermes.gateway.platforms.kit.contract import Media, Outgoing
+from hermes.gateway.platforms.matrix.outbound import edited, file_of, name_of, related, words_of
 
 
 def test_the_same_key_has_the_same_name_and_parts_have_their_own() -> None:

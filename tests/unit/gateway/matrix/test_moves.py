@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from hermes.gateway.platforms.base import SendLater
-from hermes.gateway.platforms.matrix.bookmark import Bookmark, Invite
-from hermes.gateway.platforms.matrix.invites import Invites
-from hermes.gateway.platforms.matrix.moves import Moves
-from hermes.gateway.platforms.matrix.rooms import Rooms
+from hermes.gateway.platforms.kit.contract import SendLater
+from hermes.gateway.platforms.matrix.client import Rooms
+from hermes.gateway.platforms.matrix.sync import Bookmark, Invite, Invites, Moves
 from hermes.util.clock import SystemClock
 
 ME, ANN = "@hermes:home.org", "@ann:away.org"

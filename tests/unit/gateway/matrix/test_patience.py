@@ -7,11 +7,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from hermes.gateway.platforms.matrix.bookmark import Bookmark
-from hermes.gateway.platforms.matrix.invites import MOST_ATTEMPTS, PER_PERSON, Invites
-from hermes.gateway.platforms.matrix.patience import MOST_FAULTS, insistently
-from hermes.gateway.platforms.matrix.rooms import Rooms
-from hermes.gateway.platforms.matrix.wire import Refusal
+from hermes.gateway.platforms.matrix.client import MOST_FAULTS, Refusal, Rooms, insistently
+from hermes.gateway.platforms.matrix.sync import MOST_ATTEMPTS, PER_PERSON, Bookmark, Invites
 from tests.unit.gateway.hand_clock import HandClock, settle
 
 ME = "@hermes:example.org"

@@ -5,10 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes.gateway.events import MessageEvent
-from hermes.gateway.platforms.matrix.reading import Seen, event_of, is_said
-from hermes.gateway.platforms.matrix.rooms import Room
-from hermes.gateway.platforms.matrix.words import Me
+from hermes.gateway.platforms.kit.contract import MessageEvent
+from hermes.gateway.platforms.matrix.client import Room
+from hermes.gateway.platforms.matrix.inbound import Me, Seen, event_of, is_said
 
 ME = Me("@hermes:example.org", "Hermes")
 

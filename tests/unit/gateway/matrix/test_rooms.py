@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from hermes.gateway.platforms.matrix.rooms import Rooms
-from hermes.gateway.platforms.matrix.timeline import MOST_PAGES, new_events, since_entered
+from hermes.gateway.platforms.matrix.client import Rooms
+from hermes.gateway.platforms.matrix.sync import MOST_PAGES, new_events, since_entered
 
 ME = "@hermes:example.org"
 

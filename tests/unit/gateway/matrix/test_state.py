@@ -5,19 +5,23 @@ from pathlib import Path
 import pytest
 
 from hermes.config.settings.platforms import MatrixSettings, Platform
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     CredentialsRefused,
     SendLater,
     SendRefused,
     SendUnsure,
 )
-from hermes.gateway.platforms.matrix.bookmark import Bookmark, Invite, Sealed
-from hermes.gateway.platforms.matrix.failures import of_connecting, of_sending
+from hermes.gateway.platforms.matrix.client import (
+    Options,
+    Refusal,
+    of_connecting,
+    of_sending,
+    options_from,
+)
+from hermes.gateway.platforms.matrix.encryption import WrongKey, decoded
 from hermes.gateway.platforms.matrix.manifest import MANIFEST
-from hermes.gateway.platforms.matrix.options import Options, options_from
-from hermes.gateway.platforms.matrix.recovery import WrongKey, decoded
-from hermes.gateway.platforms.matrix.wire import Refusal
+from hermes.gateway.platforms.matrix.sync import Bookmark, Invite, Sealed
 
 ME = "@hermes:example.org"
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes.gateway.platforms.matrix.wire import Refusal, Wire
+from hermes.gateway.platforms.matrix.client import Refusal, Wire
 from hermes.util.loopback_http import LoopbackServer, Outgoing
 
 LIMITED = {"errcode": "M_LIMIT_EXCEEDED", "error": "Too Many Requests"}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hermes.gateway.platforms.matrix.words import (
+from hermes.gateway.platforms.matrix.inbound import (
     Me,
     mentions_us,
     plain_of,

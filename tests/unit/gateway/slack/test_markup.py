@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.gateway.platforms.slack.markup import Names, escaped, ids_in, mentions, readable
+from hermes.gateway.platforms.slack.client import Names, escaped, ids_in, mentions, readable
 
 NAMES = Names({"U1": "Ann", "UME": "hermes"}, {"C1": "garden"})
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from hermes.gateway.platforms.slack import interactions, reading
-from hermes.gateway.platforms.slack.workspace import Workspace
+from hermes.gateway.platforms.slack import inbound
+from hermes.gateway.platforms.slack.client import Workspace
 
 
 @pytest.fixture
@@ -21,9 +21,9 @@ def workspace(*, home: bool = True) -> Workspace:
     return made
 
 
-def said(**more: Any) -> reading.Said:
+def said(**more: Any) -> inbound.Said:
     data = {"type": "message", "ts": "1700000000.000100", "channel": "C1", "user": "U1"}
-    return reading.said({**data, "channel_type": "channel", **more})
+    return inbound.said({**data, "channel_type": "channel", **more})
 
 
 def test_what_slack_leaves_empty_is_no_trouble() -> None:
@@ -34,7 +34,7 @@ def test_what_slack_leaves_empty_is_no_trouble() -> None:
 @pytest.mark.parametrize("data", [{}, {"ts": 5}, {"ts": "1.000000", "text": ["no"]}])
 def test_what_is_no_message_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises(msgspec.ValidationError):
-        reading.said(data)
+        inbound.said(data)
 
 
 @pytest.mark.parametrize(
@@ -51,30 +51,30 @@ def test_what_is_no_message_is_refused(data: dict[str, Any]) -> None:
 def test_only_a_chat_of_two_is_private(
     home: Workspace, channel: str, kind: str, private: bool
 ) -> None:
-    event = reading.event_of(said(channel=channel, channel_type=kind, text="x"), home)
+    event = inbound.event_of(said(channel=channel, channel_type=kind, text="x"), home)
     assert (event.source.chat_type == "dm", event.addressed) == (private, private)
 
 
 def test_a_message_is_named_by_its_chat_and_its_time(home: Workspace) -> None:
-    assert reading.event_of(said(), home).message_id == "C1:1700000000.000100"
-    away = reading.event_of(said(), workspace(home=False))
+    assert inbound.event_of(said(), home).message_id == "C1:1700000000.000100"
+    away = inbound.event_of(said(), workspace(home=False))
     assert away.message_id == "T1/C1:1700000000.000100"
     assert away.source.user_id == "T1/U1"
 
 
 def test_the_first_message_of_a_thread_is_in_the_channel(home: Workspace) -> None:
     first = said(thread_ts="1700000000.000100", text="x")
-    assert reading.event_of(first, home).source.thread_id == ""
-    assert reading.event_of(first, home, in_threads=True).source.thread_id == first.ts
+    assert inbound.event_of(first, home).source.thread_id == ""
+    assert inbound.event_of(first, home, in_threads=True).source.thread_id == first.ts
     private = said(channel="D1", channel_type="im", text="x")
-    assert reading.event_of(private, home, in_threads=True).source.thread_id == ""
+    assert inbound.event_of(private, home, in_threads=True).source.thread_id == ""
 
 
 def test_an_answer_to_our_own_message_is_addressed_to_us(home: Workspace) -> None:
     inside = {"thread_ts": "1600000000.000100", "text": "x"}
-    assert reading.event_of(said(**inside, parent_user_id="UME"), home).addressed
-    assert not reading.event_of(said(**inside, parent_user_id="U2"), home).addressed
-    assert reading.event_of(said(**inside), home, in_talk=True).addressed
+    assert inbound.event_of(said(**inside, parent_user_id="UME"), home).addressed
+    assert not inbound.event_of(said(**inside, parent_user_id="U2"), home).addressed
+    assert inbound.event_of(said(**inside), home, in_talk=True).addressed
 
 
 @pytest.mark.parametrize(
@@ -85,23 +85,23 @@ def test_an_answer_to_our_own_message_is_addressed_to_us(home: Workspace) -> Non
     ],
 )
 def test_programs_are_known_as_such(home: Workspace, more: dict[str, Any]) -> None:
-    event = reading.event_of(said(text="beep", **more), home)
+    event = inbound.event_of(said(text="beep", **more), home)
     assert event.source.is_bot
     assert event.source.user_id in {"U1", "B2"}
 
 
 def test_what_programs_say_in_attachments_is_heard(home: Workspace) -> None:
     attachments = [{"title": "Build 7", "text": "failed &amp; gone", "fallback": "no"}]
-    event = reading.event_of(said(bot_id="B2", attachments=attachments), home)
+    event = inbound.event_of(said(bot_id="B2", attachments=attachments), home)
     assert event.text == "Build 7\nfailed & gone"
-    assert reading.event_of(
+    assert inbound.event_of(
         said(text="see <https://e.org>", attachments=attachments), home
     ).text == ("see https://e.org")
 
 
 def test_a_forwarded_message_is_heard(home: Workspace) -> None:
     shared = [{"is_share": True, "author_name": "Bob", "text": "the &lt;news&gt;"}]
-    event = reading.event_of(said(text="look", attachments=shared), home)
+    event = inbound.event_of(said(text="look", attachments=shared), home)
     assert event.text == "look\n[forwarded from Bob] the <news>"
 
 
@@ -113,7 +113,7 @@ def test_files_are_what_they_are(home: Workspace) -> None:
         {"id": "F4", "file_access": "check_file_info"},
         {"id": "F5", "title": "Plan", "is_external": True, "url_private": "https://e.org/plan"},
     ]
-    event = reading.event_of(said(subtype="file_share", files=files), home)
+    event = inbound.event_of(said(subtype="file_share", files=files), home)
     assert [(media.kind, media.ref) for media in event.media] == [
         ("image", "F1"),
         ("voice", "F2"),
@@ -133,7 +133,7 @@ def test_a_press_without_a_value_is_none(home: Workspace) -> None:
             {"type": "static_select", "value": "no"},
         ],
     }
-    (press,) = interactions.presses_of(payload, home)
+    (press,) = inbound.presses_of(payload, home)
     assert (press.button, press.source.thread_id) == ("yes", "1600000000.000100")
     assert press.source.user_id == "T9/U1"
     assert press.reply_to_id == "C1:1700000000.000100"

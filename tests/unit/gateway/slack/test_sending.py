@@ -6,14 +6,25 @@ import pytest
 
 from hermes.config.settings.platform_extras import SlackExtra
 from hermes.config.settings.platforms import SlackPlatform, SlackSettings
-from hermes.gateway.events import Button, Outgoing
-from hermes.gateway.platforms.base import AdapterContext, CredentialsRefused, SendRefused
-from hermes.gateway.platforms.slack import sending
-from hermes.gateway.platforms.slack.downloads import _is_slacks
-from hermes.gateway.platforms.slack.emoji import name_of
-from hermes.gateway.platforms.slack.ids import micros, split_chat, ts_of
+from hermes.gateway.platforms.kit.contract import (
+    AdapterContext,
+    Button,
+    CredentialsRefused,
+    Outgoing,
+    SendRefused,
+)
+from hermes.gateway.platforms.slack import outbound
+from hermes.gateway.platforms.slack.client import (
+    Options,
+    check,
+    micros,
+    options_of,
+    split_chat,
+    ts_of,
+)
+from hermes.gateway.platforms.slack.inbound import _is_slacks
 from hermes.gateway.platforms.slack.manifest import MANIFEST
-from hermes.gateway.platforms.slack.options import Options, check, options_of
+from hermes.gateway.platforms.slack.outbound import name_of
 
 OPTIONS = Options(("xoxb-1",), "xapp-1")
 
@@ -26,27 +37,27 @@ def context(connection: SlackPlatform, **variables: str) -> AdapterContext:
 
 
 def test_a_message_is_known_again_by_its_mark() -> None:
-    body = sending.posted(Outgoing("hi"), OPTIONS, "reply:1:0", "")
-    assert sending.is_marked(body, "reply:1:0")
-    assert not sending.is_marked(body, "reply:1:1")
-    assert not sending.is_marked({"text": "hi"}, "reply:1:0")
+    body = outbound.posted(Outgoing("hi"), OPTIONS, "reply:1:0", "")
+    assert outbound.is_marked(body, "reply:1:0")
+    assert not outbound.is_marked(body, "reply:1:1")
+    assert not outbound.is_marked({"text": "hi"}, "reply:1:0")
     assert "reply:1:0" not in str(body)
 
 
 def test_long_questions_fit_into_blocks() -> None:
     text = "\n".join("word " * 100 for _ in range(9))
-    body = sending.written(Outgoing(text, buttons=(Button("L" * 200, "data"),)), OPTIONS)
+    body = outbound.written(Outgoing(text, buttons=(Button("L" * 200, "data"),)), OPTIONS)
     *sections, actions = body["blocks"]
     assert " ".join(block["text"]["text"] for block in sections).split() == text.split()
-    assert all(len(block["text"]["text"]) <= sending.SECTION for block in sections)
-    assert len(actions["elements"][0]["text"]["text"]) == sending.LABEL
-    long = sending.written(Outgoing("x" * 7000, buttons=(Button("L", "d"),)), OPTIONS)
+    assert all(len(block["text"]["text"]) <= outbound.SECTION for block in sections)
+    assert len(actions["elements"][0]["text"]["text"]) == outbound.LABEL
+    long = outbound.written(Outgoing("x" * 7000, buttons=(Button("L", "d"),)), OPTIONS)
     assert [len(block["text"]["text"]) for block in long["blocks"][:-1]] == [3000, 3000, 1000]
 
 
 def test_code_over_two_blocks_is_code_in_both() -> None:
     text = "```\n" + "\n".join(f"line {number}" for number in range(400)) + "\n```"
-    body = sending.written(Outgoing(text, buttons=(Button("Yes", "yes"),)), OPTIONS)
+    body = outbound.written(Outgoing(text, buttons=(Button("Yes", "yes"),)), OPTIONS)
     sections = [block["text"]["text"] for block in body["blocks"][:-1]]
     assert len(sections) == 2
     assert all(each.startswith("```\n") and each.endswith("\n```") for each in sections)
@@ -54,14 +65,14 @@ def test_code_over_two_blocks_is_code_in_both() -> None:
 
 def test_an_empty_message_is_refused() -> None:
     with pytest.raises(SendRefused):
-        sending.written(Outgoing(" \n"), OPTIONS)
+        outbound.written(Outgoing(" \n"), OPTIONS)
 
 
 def test_without_quotes_every_part_has_the_prefix() -> None:
     settings = SlackSettings(reply_prefix="> ")
     for quotes, expected in ((True, "part"), (False, "&gt; part")):
         options = Options(("xoxb-1",), "xapp-1", settings, quotes=quotes)
-        assert sending.written(Outgoing("part"), options)["text"] == expected
+        assert outbound.written(Outgoing("part"), options)["text"] == expected
 
 
 @pytest.mark.parametrize(

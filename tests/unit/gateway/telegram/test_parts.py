@@ -4,11 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from hermes.gateway.events import Button, Media, Outgoing
-from hermes.gateway.platforms.base import SendRefused
-from hermes.gateway.platforms.telegram.menu import menu, real_command, real_names
-from hermes.gateway.platforms.telegram.naming import number_of, send_thread, typing_thread
-from hermes.gateway.platforms.telegram.parts import keyboard, method_of, parts_of, units
+from hermes.gateway.platforms.kit.contract import Button, Media, Outgoing, SendRefused
+from hermes.gateway.platforms.telegram.client import (
+    menu,
+    number_of,
+    real_command,
+    real_names,
+    send_thread,
+    typing_thread,
+)
+from hermes.gateway.platforms.telegram.outbound import keyboard, method_of, parts_of, units
 
 
 def file(folder: Path, name: str, kind: str, mime: str = "", size: int = 3) -> Media:

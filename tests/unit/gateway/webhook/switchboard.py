@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import msgspec
 
-from hermes.gateway.platforms.webhook.calls import Call, Calls, Limits
-from hermes.gateway.platforms.webhook.server import application
+from hermes.gateway.platforms.webhook.adapter import application
+from hermes.gateway.platforms.webhook.requests import Call, Calls, Limits
 from hermes.gateway.platforms.webhook.subscriptions import Route, Routes
 
 SECRET = "the-secret-of-one-route"

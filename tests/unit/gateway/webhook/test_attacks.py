@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.gateway.platforms import bodies
+from hermes.gateway.platforms.kit import http_server
 from hermes.gateway.platforms.webhook.subscriptions import NO_AUTH, Route
 from tests.unit.gateway.webhook.switchboard import (
     NOW,
@@ -228,7 +228,7 @@ async def test_a_huge_body_without_a_length_is_refused_on_the_way(
     board: Switchboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is read for a while, so that its sender sees the answer, and not for ever."""
-    monkeypatch.setattr(bodies, "MOST_READ_AWAY", 50_000)
+    monkeypatch.setattr(http_server, "MOST_READ_AWAY", 50_000)
     sent = 0
 
     async def endless():  # type: ignore[no-untyped-def]

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from hermes.gateway.platforms.webhook.adapter import prompt
-from hermes.gateway.platforms.webhook.calls import Call
+from hermes.gateway.platforms.webhook.requests import Call, fenced, line, plain, render
 from hermes.gateway.platforms.webhook.subscriptions import Route
-from hermes.gateway.platforms.webhook.templates import fenced, line, plain, render
 
 DATA: dict[str, Any] = {
     "action": "opened",

@@ -11,10 +11,9 @@ from hermes.config.home import tilde
 from hermes.config.variables import is_variable_name
 from hermes.core.errors import UsageError
 from hermes.gateway.door.identity import EVERYBODY, listed, switched_on
-from hermes.gateway.platforms import catalogue
-from hermes.gateway.platforms.base import Credential, Manifest
-from hermes.gateway.platforms.libraries import install_libraries
-from hermes.gateway.set_up import is_configured, lacking
+from hermes.gateway.platforms import registry
+from hermes.gateway.platforms.kit.contract import Credential, Manifest
+from hermes.gateway.platforms.registry import install_libraries, is_configured, lacking
 
 LONGEST = 100_000
 """Characters read from standard input."""
@@ -41,7 +40,7 @@ def add_actions(actions: Actions) -> None:
 
 
 def _setup(args: argparse.Namespace, cli: Cli) -> int:
-    known = catalogue.manifests()
+    known = registry.manifests()
     if args.platform is None:
         for line in _overview(known, cli):
             cli.say(line)
@@ -50,7 +49,7 @@ def _setup(args: argparse.Namespace, cli: Cli) -> int:
         args.platform = _chosen(cli.ask("  platform, by number or name: "), list(known))
         if not args.platform:
             return 0
-    platform = catalogue.manifest(args.platform.lower())
+    platform = registry.manifest(args.platform.lower())
     given = _given(args, platform, cli)
     if given or args.non_interactive:
         _save(given, cli)
@@ -95,7 +94,7 @@ def _given(args: argparse.Namespace, platform: Manifest, cli: Cli) -> dict[str, 
             raise wrong
         given[_allowed(platform)] = ",".join(sorted(listed(platform.name, args.allowed_users)))
     if args.home_channel is not None:
-        given[catalogue.home_variable(platform)] = args.home_channel.strip()
+        given[registry.home_variable(platform)] = args.home_channel.strip()
     if (args.from_env or args.from_stdin) and not given:
         raise UsageError(f"no credential was given; {platform.label} has {', '.join(names)}")
     return given
@@ -140,7 +139,7 @@ def _ask(platform: Manifest, cli: Cli, *, more: bool) -> None:
         return
     for name, question in (
         (_allowed(platform), "who may write, ids with commas between (none: by pairing)"),
-        (catalogue.home_variable(platform), "home channel, the id of a chat"),
+        (registry.home_variable(platform), "home channel, the id of a chat"),
     ):
         now = loaded.variable(name) or ""
         prompt = f"  {question} [{now or 'not set'}]: "
@@ -178,7 +177,7 @@ def _next_steps(platform: Manifest, cli: Cli) -> None:
     cli.say(f"{platform.label} is set up; its credentials are in {tilde(cli.home.env_file)}")
     if platform.chats and not platform.checks_callers:
         allowed = listed(platform.name, loaded.variable(_allowed(platform)))
-        everybody = f"{catalogue.prefix(platform)}_ALLOW_ALL_USERS"
+        everybody = f"{registry.prefix(platform)}_ALLOW_ALL_USERS"
         if switched_on(loaded.variable(everybody)):
             cli.note(f"note: everybody can write to it, since {everybody} is set")
         elif not allowed:
@@ -201,4 +200,4 @@ def _no_users(platform: Manifest, text: str) -> UsageError | None:
 
 
 def _allowed(platform: Manifest) -> str:
-    return f"{catalogue.prefix(platform)}_ALLOWED_USERS"
+    return f"{registry.prefix(platform)}_ALLOWED_USERS"

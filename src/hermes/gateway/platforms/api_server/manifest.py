@@ -1,6 +1,6 @@
 """What the API server is to the gateway."""
 
-from hermes.gateway.platforms.base import Capabilities, Credential, Manifest
+from hermes.gateway.platforms.kit.contract import Capabilities, Credential, Manifest
 
 MANIFEST = Manifest(
     name="api_server",

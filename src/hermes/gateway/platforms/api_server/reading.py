@@ -1,11 +1,15 @@
-"""What a client said, as a conversation of ours."""
+"""The JSON of /v1/chat/completions. Fields that are not here are ignored."""
 
+import asyncio
 import binascii
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from hermes.core.messages import (
     Assistant,
@@ -19,10 +23,160 @@ from hermes.core.messages import (
     User,
     UserPart,
 )
-from hermes.gateway.platforms.api_server.chat.wire import ChatMessage, Part
-from hermes.gateway.platforms.api_server.forms import joined
-from hermes.gateway.platforms.api_server.refusals import Refused, invalid
+from hermes.core.usage import Usage
+from hermes.gateway.platforms.api_server.http import Refused, invalid, joined, to_the_end
 from hermes.store.rows import repair
+
+Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
+
+
+class ImageUrl(msgspec.Struct, frozen=True):
+    url: str
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A piece of what was said."""
+
+    type: str
+    """`text` or `image_url`; in responses `input_text`, `output_text` or `input_image`."""
+    text: str | None = None
+    image_url: ImageUrl | str | None = None
+    refusal: str | None = None
+
+
+class Function(msgspec.Struct, frozen=True):
+    name: str
+    arguments: str = "{}"
+
+
+class Call(msgspec.Struct, frozen=True):
+    id: str
+    function: Function | None = None
+
+
+class ChatMessage(msgspec.Struct, frozen=True):
+    role: Role
+    content: str | list[Part] | None = None
+    tool_calls: list[Call] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+
+
+class StreamOptions(msgspec.Struct, frozen=True):
+    include_usage: bool | None = None
+
+
+class ChatRequest(msgspec.Struct, frozen=True):
+    messages: Annotated[list[ChatMessage], Meta(min_length=1)]
+    model: str | None = None
+    """Ignored and said back: the model is that of the settings."""
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: Annotated[int, Meta(ge=1, le=1)] | None = None
+    user: str | None = None
+    response_format: Any = None
+    """`json_object` and `json_schema` are asked of the agent; nothing checks its answer."""
+
+
+class PromptDetails(msgspec.Struct, frozen=True):
+    cached_tokens: int
+
+
+class CompletionDetails(msgspec.Struct, frozen=True):
+    reasoning_tokens: int
+
+
+class ChatUsage(msgspec.Struct, frozen=True):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptDetails
+    completion_tokens_details: CompletionDetails
+
+
+class AnswerMessage(msgspec.Struct, frozen=True):
+    content: str
+    role: Literal["assistant"] = "assistant"
+    refusal: str | None = None
+
+
+class Choice(msgspec.Struct, frozen=True):
+    message: AnswerMessage
+    finish_reason: Literal["stop", "length"]
+    index: int = 0
+    logprobs: None = None
+
+
+class ChatCompletion(msgspec.Struct, frozen=True):
+    id: str
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: ChatUsage
+    object: Literal["chat.completion"] = "chat.completion"
+
+
+class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
+    role: str | None = None
+    content: str | None = None
+
+
+class ChunkChoice(msgspec.Struct, frozen=True):
+    delta: Delta
+    finish_reason: str | None = None
+    index: int = 0
+    logprobs: None = None
+
+
+class ToolProgress(msgspec.Struct, frozen=True):
+    """The event `hermes.tool.progress`. It is a chunk that says nothing, so that clients which do
+    not know it are not disturbed."""
+
+    id: str
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    tool: str
+    call_id: str
+    status: str
+    """`started`, `finished` or `failed`."""
+    object: str = "chat.completion.chunk"
+    label: str = ""
+    """What it works on, in a few words."""
+    seconds: float | None = None
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    id: str
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    object: str = "chat.completion.chunk"
+    usage: ChatUsage | msgspec.UnsetType | None = msgspec.UNSET
+
+
+def usage_of(usage: Usage) -> ChatUsage:
+    return ChatUsage(
+        usage.prompt,
+        usage.output,
+        usage.total,
+        PromptDetails(usage.cache_read),
+        CompletionDetails(usage.reasoning),
+    )
+
+
+def label_of(arguments: str) -> str:
+    """The first thing that the arguments of a call name."""
+    try:
+        found: Any = msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return ""
+    values = found.values() if isinstance(found, dict) else ()
+    text = next((value for value in values if isinstance(value, str) and value), "")
+    return " ".join(text.split())[:80]
+
+
+# What a client said, as a conversation of ours.
 
 TEXTS = frozenset({"text", "input_text", "output_text"})
 IMAGES = frozenset({"image_url", "input_image"})
@@ -133,3 +287,53 @@ def _part(part: Part, param: str) -> UserPart:
 
 def _unsupported(message: str, param: str) -> Refused:
     return invalid(message, param=param, code=UNSUPPORTED)
+
+
+# A stream that is kept: who comes later hears it from the beginning.
+
+
+class Recording:
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._waiting: set[asyncio.Future[None]] = set()
+        self.complete = False
+        self.size = 0
+
+    def add(self, piece: bytes) -> None:
+        self._pieces.append(piece)
+        self.size += len(piece)
+        self._wake()
+
+    def end(self) -> None:
+        self.complete = True
+        self._wake()
+
+    def _wake(self) -> None:
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+        self._waiting.clear()
+
+    async def play(self, start: int = 0) -> AsyncGenerator[bytes, None]:
+        """The pieces from number `start` on, until the end."""
+        while True:
+            while start < len(self._pieces):
+                yield self._pieces[start]
+                start += 1
+            if self.complete:
+                return
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.add(future)
+            try:
+                await future
+            finally:
+                self._waiting.discard(future)
+
+    async def take(self, pieces: AsyncGenerator[bytes, None]) -> None:
+        """Record all of `pieces`."""
+        try:
+            async with aclosing(to_the_end(pieces)) as whole:
+                async for piece in whole:
+                    self.add(piece)
+        finally:
+            self.end()

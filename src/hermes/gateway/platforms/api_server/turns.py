@@ -1,7 +1,9 @@
 """Turns for requests: finding or making the agent, running it, stopping it, keeping it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+import hashlib
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Protocol
@@ -12,13 +14,130 @@ from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.request import SessionRequest
 from hermes.core.errors import SessionNotFound
-from hermes.core.events import Event, TurnFinished
-from hermes.core.messages import Message, User
+from hermes.core.events import Event, TextFinished, TurnFinished, UsageReported
+from hermes.core.messages import Aside, Image, Message, Text, ToolResult, User
+from hermes.core.model import FellBack, Retrying, TextDelta
 from hermes.gateway.direct import DirectTurns
-from hermes.gateway.platforms.api_server.live import LiveAgents, session_key
+from hermes.gateway.platforms.api_server.http import Options, Refused, missing, retry_after
 from hermes.gateway.platforms.api_server.manifest import MANIFEST
-from hermes.gateway.platforms.api_server.options import Options
-from hermes.gateway.platforms.api_server.refusals import Refused, missing, retry_after
+
+# Agents that are kept ready, and how a conversation that grows finds its own again.
+
+MOST_KNOWN = 4096
+"""Conversations whose session is known, with or without an agent that is ready."""
+
+
+class Slot:
+    """A session that can go on, and its agent while that is kept."""
+
+    def __init__(self, session_id: str, agent: Agent | None, keys: tuple[str, ...]) -> None:
+        self.session_id, self.agent, self.keys = session_id, agent, keys
+
+
+class LiveAgents:
+    """The ones used last. A conversation goes on in one place: who takes an agent has it alone,
+    and another that goes on from the same point gets none."""
+
+    def __init__(self, leave: Callable[[Agent], Awaitable[None]], most: int) -> None:
+        self._leave, self._most = leave, most
+        self._slots: OrderedDict[str, Slot] = OrderedDict()
+        self._ready: OrderedDict[Slot, Agent] = OrderedDict()
+
+    @property
+    def count(self) -> int:
+        return len(self._ready)
+
+    def knows(self, key: str) -> bool:
+        return key in self._slots
+
+    def take(self, key: str) -> Slot | None:
+        slot = self._slots.get(key)
+        if slot is not None:
+            self._remove(slot)
+        return slot
+
+    async def keep(self, session_id: str, agent: Agent, keys: Iterable[str]) -> None:
+        """`agent` goes on under any of `keys`. The one that was used longest ago may be left."""
+        slot = Slot(session_id, agent, tuple(dict.fromkeys(keys)))
+        left: list[Agent] = []
+        for key in slot.keys:
+            other = self._slots.get(key)
+            if other is not None:
+                self._remove(other)
+                left += [other.agent] if other.agent else []
+            self._slots[key] = slot
+        self._ready[slot] = agent
+        while len(self._ready) > self._most:
+            oldest, unused = self._ready.popitem(last=False)
+            oldest.agent = None
+            left.append(unused)
+        while len(self._slots) > MOST_KNOWN:
+            self._remove(next(iter(self._slots.values())))
+        for each in left:
+            await self._leave(each)
+
+    def _remove(self, slot: Slot) -> None:
+        for key in slot.keys:
+            if self._slots.get(key) is slot:
+                del self._slots[key]
+        self._ready.pop(slot, None)
+
+    async def close(self) -> None:
+        agents = list(self._ready.values())
+        self._slots.clear()
+        self._ready.clear()
+        for agent in agents:
+            await self._leave(agent)
+
+
+def session_key(session_id: str) -> str:
+    return f"session:{session_id}"
+
+
+class Fingerprint:
+    """Names a conversation by what was said in it, whoever quotes it."""
+
+    def __init__(self, *around: str) -> None:
+        """`around` is what else must be the same."""
+        self._hash = hashlib.sha256("\0".join(around).encode("utf-8", "replace"))
+
+    def add(self, role: str, *said: str) -> None:
+        # Surrounding blanks are lost on many ways.
+        parts = "\1".join([role, *(each.strip() for each in said)])
+        self._hash.update(f"\0{len(parts)}:{parts}".encode("utf-8", "replace"))
+
+    def added(self, messages: Sequence[Message]) -> "Fingerprint":
+        for message in messages:
+            self.add(message.role, *_said(message))
+        return self
+
+    def and_then(self, role: str, said: str) -> str:
+        """The key once this was said too."""
+        copy = Fingerprint()
+        copy._hash = self._hash.copy()
+        copy.add(role, said)
+        return copy.key
+
+    @property
+    def key(self) -> str:
+        return f"said:{self._hash.hexdigest()}"
+
+
+def _said(message: Message) -> Iterator[str]:
+    if isinstance(message, User):
+        for part in message.parts:
+            match part:
+                case Image():
+                    yield part.url
+                case Aside():
+                    pass
+                case Text():
+                    yield part.text
+        return
+    yield message.text
+    if isinstance(message, ToolResult):
+        yield message.call_id
+
 
 SOURCE = "api-server"
 LEFT = "the client left"
@@ -247,3 +366,65 @@ class Turns:
 
     async def close(self) -> None:
         await self.live.close()
+
+
+# The text of a turn for a reader who cannot unsee what came.
+
+GAP = "\n\n"
+"""Between two replies of one turn."""
+
+
+class Speech:
+    """What to send for each event. A call that is made again says its text anew: what is the same
+    is not sent twice, and what is not is sent behind what cannot be taken back."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        """All that was sent."""
+        self._reply = ""
+        """What was sent of the reply that comes in."""
+        self._anew: str | None = None
+        """What came since the reply began again."""
+        self._due = ""
+        """What has to stand before the next text."""
+
+    def hear(self, event: Event) -> str:
+        match event:
+            case TextDelta():
+                return self._delta(event.text)
+            case Retrying() | FellBack():
+                self._anew = ""
+            case TextFinished():
+                said = self._caught_up(event.text)
+                self._reply, self._due = "", GAP
+                return said
+            case UsageReported() if event.finish_reason == "length":
+                self._due = ""  # the next reply goes on in the middle of a sentence
+            case _:
+                pass
+        return ""
+
+    def _delta(self, text: str) -> str:
+        if self._anew is None:
+            return self._more(text)
+        self._anew += text
+        return "" if self._reply.startswith(self._anew) else self._caught_up(self._anew)
+
+    def _caught_up(self, whole: str) -> str:
+        """What is missing, now that the reply is `whole` so far."""
+        self._anew = None
+        if whole.startswith(self._reply):
+            return self._more(whole[len(self._reply) :])
+        if self._reply.startswith(whole):
+            return ""
+        self._reply, self._due = "", GAP
+        return self._more(whole)
+
+    def _more(self, text: str) -> str:
+        if not text:
+            return ""
+        sent = self._due + text
+        self._due = ""
+        self._reply += text
+        self.text += sent
+        return sent

@@ -1,32 +1,156 @@
 """Discord. Messages come by its gateway, all else goes by HTTP."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import discord
 from discord.http import MultipartParameters, Route
 
-from hermes.gateway.events import Media, Outgoing, Target
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.discord import client, outbound
+from hermes.gateway.platforms.discord.client import (
+    SCALE,
+    TOKEN_HINT,
+    TROUBLE,
+    Bot,
+    Options,
+    id_at,
+    of_connecting,
+    options_of,
+    told,
+)
+from hermes.gateway.platforms.discord.inbound import MOST, Intake, history, patiently
+from hermes.gateway.platforms.discord.outbound import NO_HISTORY, in_place, number
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
+from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
     ChatName,
+    CredentialsRefused,
+    Media,
+    NotConnected,
+    Outgoing,
     Receive,
+    Target,
     Unknowable,
 )
-from hermes.gateway.platforms.discord import sending
-from hermes.gateway.platforms.discord.bot import Bot
-from hermes.gateway.platforms.discord.directory import names_of
-from hermes.gateway.platforms.discord.failures import TROUBLE, told
-from hermes.gateway.platforms.discord.ids import id_at
-from hermes.gateway.platforms.discord.live import Live
-from hermes.gateway.platforms.discord.missed import MOST, history, patiently
-from hermes.gateway.platforms.discord.options import options_of
-from hermes.gateway.platforms.discord.threads import NO_HISTORY, in_place, number
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter
+from hermes.gateway.platforms.kit.inbound import OVERLAP, Seen
 from hermes.gateway.platforms.kit.media import MediaCache
-from hermes.gateway.platforms.kit.seen import OVERLAP
 from hermes.store.records import OutboxRow
+
+# One connection to Discord.
+
+logger = logging.getLogger(__name__)
+
+CONNECTING = 30.0
+"""Seconds until a connection that does not come has failed."""
+RESUMING = 3.0
+"""Seconds that a broken connection gets to come back by itself."""
+
+
+class Live(Connection):
+    bot: Bot
+    seen: Seen[int]
+    intake: Intake
+
+    def __init__(self, context: AdapterContext, receive: Receive, options: Options) -> None:
+        super().__init__(context, receive)
+        if not options.token:
+            raise CredentialsRefused("there is no token for Discord", hint=TOKEN_HINT)
+        self.identities, self._options = (options.token,), options
+
+    async def open(self) -> None:
+        self.seen = self.remember(SCALE)
+        self.bot = Bot(self._options)
+        self.intake = Intake(self.bot, self._options, self.seen, self.receive)
+        self.bot.listener = self.intake
+        self.flow(self._stay())
+        # Before its task is cancelled, which may be closing it already.
+        self.ends.push_async_callback(self.bot.close)
+        self.ends.push_async_callback(self.intake.close)
+        try:
+            async with asyncio.timeout(CONNECTING):
+                await self.until(self.bot.settled)
+        except TimeoutError as error:
+            raise NotConnected("Discord does not answer") from error
+        self.offering = self.beside(self._offer_commands())
+
+    async def ask(self) -> None:
+        try:
+            await self.bot.rest.request(Route("GET", "/users/@me"))
+        except TROUBLE as error:
+            if not isinstance(error, discord.RateLimited):  # then it is there, which is enough
+                raise of_connecting(error) from error
+        for _ in range(int(RESUMING / 0.1)):
+            if self.bot.settled.is_set() and getattr(self.bot.ws, "open", False):
+                return
+            self.check()
+            await asyncio.sleep(0.1)
+        raise NotConnected("the connection to Discord is broken")
+
+    async def _stay(self) -> None:
+        try:
+            await self.bot.login(self._options.token)
+            await self.bot.rest.find_gateway()
+            await self.bot.connect()
+        except TROUBLE as error:
+            raise of_connecting(error) from error
+
+    async def _offer_commands(self) -> None:
+        ours, policy = client.described(self.context.commands), self._options.sync
+        application, rest = self.bot.application_id, self.bot.rest
+        if not ours or policy == "off" or application is None:
+            return
+        try:
+            there = await patiently(lambda: rest.get_global_commands(application))
+            new: Any = client.replacement(there, ours, policy)
+            if new is not None:
+                await patiently(lambda: rest.bulk_upsert_global_commands(application, new))
+        except TROUBLE as error:
+            logger.warning("Discord's menu of commands is not up to date: %s", error)
+
+
+# The chats that we are in.
+
+Channel = discord.TextChannel | discord.ForumChannel
+
+
+def names_of(bot: Bot, private: Mapping[str, str]) -> list[ChatName]:
+    """Channels as `#name`, with the server before it where two have the same."""
+    channels: list[Channel] = []
+    for server in bot.guilds:
+        channels += [*server.text_channels, *server.forums]
+    channels = [channel for channel in channels if _may_write(channel, bot.me)]
+    uses = Counter(channel.name for channel in channels)
+    chats = [
+        ChatName(str(channel.id), _label(channel, alone=uses[channel.name] == 1), "group")
+        for channel in channels
+    ]
+    names = {chat.chat_id: chat.name for chat in chats}
+    threads = [thread for server in bot.guilds for thread in server.threads]
+    chats += [
+        ChatName(
+            str(thread.parent_id),
+            f"{names[str(thread.parent_id)]} / {thread.name}",
+            "group",
+            str(thread.id),
+        )
+        for thread in threads
+        if str(thread.parent_id) in names
+    ]
+    return chats + [ChatName(chat_id, name, "dm") for chat_id, name in private.items()]
+
+
+def _label(channel: Channel, *, alone: bool) -> str:
+    return f"#{channel.name}" if alone else f"{channel.guild.name}/#{channel.name}"
+
+
+def _may_write(channel: Channel, me: int) -> bool:
+    member = channel.guild.get_member(me)
+    return member is not None and channel.permissions_for(member).send_messages
+
 
 CHUNK = 65_536
 
@@ -35,7 +159,7 @@ class DiscordAdapter(ConnectedAdapter[Live]):
     def __init__(self, context: AdapterContext) -> None:
         super().__init__(context)
         self._options = options_of(context)
-        self._pings = sending.pings(self._options.settings.allow_mentions)
+        self._pings = outbound.pings(self._options.settings.allow_mentions)
         self._media = MediaCache(context.cache)
 
     def connection(self, receive: Receive) -> Live:
@@ -58,15 +182,17 @@ class DiscordAdapter(ConnectedAdapter[Live]):
         limit = self.manifest.capabilities.max_upload_bytes
         with (
             told(),
-            sending.parameters(message, key, self._pings, reply_to=reply_to, limit=limit) as params,
+            outbound.parameters(
+                message, key, self._pings, reply_to=reply_to, limit=limit
+            ) as params,
         ):
             if self._is_forum(target):
                 post = await bot.rest.start_thread_in_forum(
-                    number(target.chat_id), params=sending.as_post(params, message.text)
+                    number(target.chat_id), params=outbound.as_post(params, message.text)
                 )
                 return str(post["id"])
             shown = await self._show(bot, target, params)
-        self.live.intake.is_there(sending.nonce_of(key), int(shown["id"]))
+        self.live.intake.is_there(outbound.nonce_of(key), int(shown["id"]))
         if target.thread_id:
             self.live.seen.add_thread(target.thread_id)
         return str(shown["id"])
@@ -79,7 +205,7 @@ class DiscordAdapter(ConnectedAdapter[Live]):
         except discord.HTTPException as error:
             if error.code != NO_HISTORY:
                 raise
-        alone = sending.without_quote(params)
+        alone = outbound.without_quote(params)
         return await in_place(
             bot, target, lambda channel: bot.rest.send_message(channel, params=alone)
         )
@@ -89,7 +215,7 @@ class DiscordAdapter(ConnectedAdapter[Live]):
         channel = message_id if self._is_forum(target) else target.thread_id or target.chat_id
         with told():
             await bot.rest.edit_message(
-                number(channel), number(message_id), params=sending.edited(message, self._pings)
+                number(channel), number(message_id), params=outbound.edited(message, self._pings)
             )
 
     def newest(self, target: Target) -> str:
@@ -103,7 +229,7 @@ class DiscordAdapter(ConnectedAdapter[Live]):
 
     async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:
         """Sending it again would show only one, but for a few minutes only; so it is looked for."""
-        bot, nonce = self._bot, sending.nonce_of(row.key)
+        bot, nonce = self._bot, outbound.nonce_of(row.key)
         sent = self.live.intake.sent
         if nonce in sent:
             return str(sent[nonce])
@@ -117,7 +243,7 @@ class DiscordAdapter(ConnectedAdapter[Live]):
                 for there in await patiently(lambda: history(bot, channel, since)):
                     looked_at += 1
                     ours = there.author.id == bot.me and there.id not in others
-                    if ours and sending.is_same(there, message, nonce):
+                    if ours and outbound.is_same(there, message, nonce):
                         return str(there.id)
             except (discord.Forbidden, discord.NotFound):
                 return None  # nobody sees it there, and sending will say why

@@ -7,27 +7,201 @@ names. What we send is kept in the folder of sent mail too, where a mail in doub
 """
 
 import asyncio
+import hashlib
+import logging
 from collections.abc import Sequence
+from email.message import EmailMessage
 
 from hermes.core.ports import Clock
-from hermes.gateway.events import Media, Outgoing, Target
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.email import inbound
+from hermes.gateway.platforms.email.client import Desk, Head, Mailbox, Options, options_of
+from hermes.gateway.platforms.email.inbound import Attachment, IdleBell, Letter, PollBell, Watch
+from hermes.gateway.platforms.email.outbound import (
+    Journal,
+    Stage,
+    Submission,
+    Threads,
+    checked_address,
+    compose,
+    our_id,
+)
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
+from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
     ChatName,
+    Media,
+    MessageEvent,
+    Outgoing,
     Receive,
+    SessionSource,
+    Target,
     Unknowable,
 )
-from hermes.gateway.platforms.email import letters, parsing
-from hermes.gateway.platforms.email.composing import checked_address, compose
-from hermes.gateway.platforms.email.journal import Stage
-from hermes.gateway.platforms.email.live import Live
-from hermes.gateway.platforms.email.mailbox import Mailbox
-from hermes.gateway.platforms.email.threads import our_id
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter
-from hermes.gateway.platforms.kit.media import MediaCache, to_upload
+from hermes.gateway.platforms.kit.inbound import offer
+from hermes.gateway.platforms.kit.media import MediaCache, kind_of, to_upload
 from hermes.store.records import OutboxRow
 from hermes.util.clock import SystemClock
+from hermes.util.text import human_size
+
+# One connection to a mail server: what comes by it, and what is kept there.
+
+log = logging.getLogger(__name__)
+
+QUOTE_CHARS = 2000
+MOST_CHATS = 500
+
+
+class Live(Connection):
+    def __init__(self, context: AdapterContext, receive: Receive, clock: Clock) -> None:
+        super().__init__(context, receive)
+        self._clock, self.options = clock, options_of(context)
+        self.identities = (f"{self.options.user}@{self.options.imap.name}",)
+        self.desk, self.submission = Desk(self.options), Submission(self.options)
+        self.threads = Threads(context.state / "threads")
+        self.journal = Journal(context.state / "outgoing")
+        self.chats: dict[str, ChatName] = {}
+        self._sent_folder: str | None = None
+
+    async def open(self) -> None:
+        options, desk = self.options, self.desk
+        self.ends.callback(desk.close)
+        await self.submission.check()
+        idles = await desk.use(Mailbox.can_idle) and options.extra.idle
+        bell = IdleBell(options) if idles else PollBell(options.poll_seconds)
+        watch = Watch(options, desk, bell, self.context.state, self._clock, self._take)
+        await watch.begin()
+        self.threads.clean()
+        self.journal.clean()
+        self.flow(self.insist(lambda: watch.look(self.works), self._clock.sleep))
+        for each in (desk, bell):  # before that is cancelled: its threads end by it
+            self.ends.callback(each.close)
+
+    async def ask(self) -> None:
+        await self.desk.use(Mailbox.alive)
+
+    async def keep_sent(self, message_id: str, mail: bytes) -> None:
+        """Servers that keep sent mail by themselves have it already."""
+
+        def keep(box: Mailbox) -> str:
+            folder = box.sent_folder() if self._sent_folder is None else self._sent_folder
+            if folder and not box.has(folder, message_id):
+                box.append(folder, mail)
+            return folder
+
+        try:
+            self._sent_folder = await self.desk.use(keep)
+        except AdapterError as error:
+            log.warning("a mail is sent but not kept among the sent ones: %s", error)
+
+    async def is_among_sent(self, message_id: str) -> bool:
+        def look(box: Mailbox) -> bool:
+            folder = box.sent_folder()
+            return bool(folder) and box.has(folder, message_id)
+
+        return await self.desk.use(look)
+
+    async def _take(self, head: Head, validity: int) -> bool:
+        """Whether a mail is for the agent; then it is kept when this returns."""
+        try:
+            message, cut = await self._read(head)
+            if message is None:
+                return False
+            letter = await asyncio.to_thread(inbound.letter, message)
+        except AdapterError:
+            raise
+        except Exception:  # the standard library fails in many ways on broken mail
+            log.exception("Email: mail %s cannot be read and is left in the mailbox", head.uid)
+            return False
+        event = self._event(letter, head, validity, cut=cut)
+        if event is None:
+            return False
+        await offer(self.receive, event, self._clock.sleep)
+        if len(self.chats) < MOST_CHATS:
+            self.chats[letter.sender] = ChatName(letter.sender, letter.name or letter.sender)
+        return True
+
+    async def _read(self, head: Head) -> tuple[EmailMessage | None, bool]:
+        """The mail, and whether only its beginning; None when it gets no answer."""
+        options = self.options
+        if not await asyncio.to_thread(_is_for_us, head, options):
+            return None, False
+        cut = head.size > options.extra.max_bytes
+        folder, limit = options.extra.folder, inbound.BEGINNING if cut else 0
+        raw = await self.desk.use(lambda box: box.mail(folder, head.uid, limit))
+        if inbound.too_many_parts(raw):
+            raw, cut = raw[: inbound.BEGINNING], True
+        return (await asyncio.to_thread(inbound.read, raw) if raw else None), cut
+
+    def _event(
+        self, letter: Letter, head: Head, validity: int, *, cut: bool
+    ) -> MessageEvent | None:
+        options = self.options
+        unnamed = hashlib.sha256(head.header).hexdigest()[:32]
+        thread = self.threads.of(letter)
+        files = () if cut or options.skip_attachments else letter.attachments
+        text = _text(letter)
+        if cut:
+            text += (
+                f"\n\n[The mail is larger than {human_size(options.extra.max_bytes)}, or has too"
+            )
+            text += " many parts: only its beginning was read, and no attachment.]"
+        if not text.strip() and not files:
+            log.info("Email: a mail of %s says nothing", letter.sender)
+            return None
+        self.threads.keep(thread)
+        return MessageEvent(
+            SessionSource(
+                platform="email",
+                chat_id=letter.sender,
+                user_id=letter.sender,
+                user_name=letter.name,
+                chat_name=letter.name or letter.sender,
+                thread_id=thread.root,
+            ),
+            letter.message_id or f"{unnamed}@unnamed",
+            text,
+            media=tuple(_media(each, head.uid, validity) for each in files),
+            reply_to_id=letter.answers,
+            reply_to_text=letter.quoted[:QUOTE_CHARS] if letter.answers else "",
+            addressed=True,
+            sent_at=head.arrived,
+        )
+
+
+def _is_for_us(head: Head, options: Options) -> bool:
+    """The log says why not."""
+    if len(head.header) > inbound.MOST_HEAD_BYTES:
+        log.info("Email: mail %s gets no answer: its headers are too long", head.uid)
+        return False
+    message = inbound.read(head.header)
+    address, _ = inbound.sender(message)
+    why = inbound.screen_message(message, options.address) or inbound.why_not(
+        message,
+        address,
+        required=options.extra.require_authentication,
+        server=options.extra.authserv_id,
+    )
+    if why:
+        log.info("Email: a mail of %s gets no answer: %s", address or "somebody", why)
+    return not why
+
+
+def _text(letter: Letter) -> str:
+    """With the subject where it says something: at the beginning of a thread, and not before a
+    command."""
+    starts = letter.subject and not letter.references and not letter.text.startswith("/")
+    return f"Subject: {letter.subject}\n\n{letter.text}".strip() if starts else letter.text
+
+
+def _media(attachment: Attachment, uid: int, validity: int) -> Media:
+    return Media(
+        kind=kind_of(attachment.mime, attachment.name),
+        name=attachment.name,
+        mime=attachment.mime,
+        size=attachment.size,
+        ref=f"{validity}/{uid}/{attachment.number}",
+    )
 
 
 class EmailAdapter(ConnectedAdapter[Live]):
@@ -103,4 +277,4 @@ class EmailAdapter(ConnectedAdapter[Live]):
 
 
 def _content(raw: bytes, number: int) -> bytes | None:
-    return letters.content(parsing.read(raw), number) if raw else None
+    return inbound.content(inbound.read(raw), number) if raw else None

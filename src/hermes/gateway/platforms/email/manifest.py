@@ -1,6 +1,6 @@
 """What mail is."""
 
-from hermes.gateway.platforms.base import Capabilities, Credential, Manifest, Rate, UserIds
+from hermes.gateway.platforms.kit.contract import Capabilities, Credential, Manifest, Rate, UserIds
 
 MANIFEST = Manifest(
     name="email",

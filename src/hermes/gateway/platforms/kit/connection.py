@@ -5,23 +5,125 @@ does not come about. The locks of the tokens are taken before and let go of afte
 """
 
 import asyncio
+import contextlib
+import hashlib
 import logging
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from hermes.gateway.platforms.base import (
+import msgspec
+
+from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
     BaseAdapter,
     CredentialsRefused,
     NotConnected,
     Receive,
+    SendLater,
+    SendUnsure,
 )
-from hermes.gateway.platforms.kit.seen import Scale, Seen
-from hermes.gateway.platforms.kit.tasks import ended
-from hermes.gateway.platforms.kit.token_lock import acquire_scoped_lock, release_scoped_lock
+from hermes.gateway.platforms.kit.inbound import Scale, Seen
+from hermes.util import atomic
+
+# One token, one gateway: two that use the same bot token would steal each other's messages.
+#
+# The lock is the operating system's, so it is free as soon as its process is gone. Its file is
+# named
+# by a hash of the token; the token itself is written nowhere.
+
+
+class TokenInUse(NotConnected):
+    """Another gateway has the token. It may let go of it, so this is tried again."""
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who has a lock, as it is written beside it."""
+
+    pid: int
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"process {self.pid}, {self.name}" if self.name else f"process {self.pid}"
+
+
+class ScopedLock(msgspec.Struct, frozen=True):
+    """A lock that is held. Given back by `release_scoped_lock`."""
+
+    lock: Any
+    note: Path
+
+
+def acquire_scoped_lock(scope: str, identity: str, folder: Path, *, holder: str = "") -> ScopedLock:
+    """Take the lock of a token or an account. `scope` is the platform, `identity` the token, and
+    `holder` says whose we are (a profile, a folder), for the other one's message. Raises
+    `TokenInUse`, which names the process that has it."""
+    filelock = import_module("filelock")  # slow to load
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    digest = hashlib.sha256(f"{scope}\0{identity}".encode()).hexdigest()[:32]
+    path = folder / f"{scope}-{digest}.lock"
+    note = path.with_suffix(".json")
+    lock = filelock.FileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        error = TokenInUse(
+            f"the {scope} account is already used by another gateway ({_holder(note)})"
+        )
+        error.hint = "stop it with `hermes gateway stop --all`, or give this profile its own token"
+        raise error from None
+    atomic.write_bytes(note, msgspec.json.encode(Holder(os.getpid(), holder)))
+    return ScopedLock(lock, note)
+
+
+def release_scoped_lock(lock: ScopedLock | None) -> None:
+    """Let go of it; None, and a lock that was given back before, are fine."""
+    if lock is None or not lock.lock.is_locked:
+        return
+    with contextlib.suppress(OSError):  # the note only helps people
+        lock.note.unlink()
+    lock.lock.release()
+
+
+def _holder(note: Path) -> str:
+    try:
+        return str(msgspec.json.decode(note.read_bytes(), type=Holder))
+    except (OSError, msgspec.DecodeError):
+        return "it does not say which"
+
+
+# Work beside everything else, which ends with what it belongs to.
+
+
+class Tasks:
+    """Small ones that come and go."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def close(self) -> None:
+        """What is not over is cancelled."""
+        await ended(*self._running)
+
+
+async def ended(*tasks: asyncio.Task[None] | None) -> None:
+    """Cancel tasks and wait for their end."""
+    running = [task for task in tasks if task is not None]
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
 
 log = logging.getLogger(__name__)
 
@@ -187,3 +289,63 @@ class ConnectedAdapter(BaseAdapter, ABC, Generic[Live]):
 
     async def probe(self) -> None:
         await self.live.probe()
+
+
+# Work of one chat is done in order; chats do not wait for each other.
+
+logger = logging.getLogger(__name__)
+
+Work = Callable[[], Awaitable[None]]
+
+
+class Lanes:
+    """A lane has a task only while there is something to do."""
+
+    def __init__(self, platform: str) -> None:
+        self._platform = platform
+        self._waiting: dict[str, deque[Work]] = {}
+        self._tasks = Tasks()
+
+    def put(self, lane: str, work: Work) -> None:
+        if lane in self._waiting:
+            self._waiting[lane].append(work)
+            return
+        self._waiting[lane] = deque([work])
+        self._tasks.start(self._run(lane))
+
+    async def close(self) -> None:
+        """What is not done is dropped."""
+        await self._tasks.close()
+
+    async def _run(self, lane: str) -> None:
+        waiting = self._waiting[lane]
+        try:
+            while waiting:
+                try:
+                    await waiting.popleft()()
+                except Exception:  # one message that cannot be read must not end its chat
+                    logger.exception("something from %s could not be worked on", self._platform)
+        finally:
+            del self._waiting[lane]
+
+
+# Errors of a platform's library as those of the gateway.
+
+
+@contextlib.contextmanager
+def told_as(
+    into: Callable[[Any], AdapterError],
+    trouble: tuple[type[Exception], ...],
+    *,
+    repeatable: bool = False,
+) -> Iterator[None]:
+    """`into` says what an error of the kinds in `trouble` means; the error itself is left out,
+    since it may name the token. What is `repeatable` may be done twice without harm: there is no
+    doubt then, only a later try."""
+    try:
+        yield
+    except trouble as error:
+        failure = into(error)
+        if repeatable and isinstance(failure, SendUnsure):
+            failure = SendLater(str(failure))
+        raise failure from None

@@ -10,8 +10,7 @@ import unicodedata
 from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
 
-from hermes.gateway.events import Media, MediaKind
-from hermes.gateway.platforms.base import AdapterError, SendRefused
+from hermes.gateway.platforms.kit.contract import AdapterError, Media, MediaKind, SendRefused
 from hermes.util.text import human_size
 
 MAX_NAME = 100

@@ -1,22 +1,236 @@
 """The gateway on a local platform."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+import itertools
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import Any, TextIO
 
 import msgspec
 
-from hermes.gateway.events import Media, MessageEvent, Outgoing, SessionSource, Target
-from hermes.gateway.platforms.base import AdapterContext, ChatName, NotConnected, Receive
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection, Tasks, ended
+from hermes.gateway.platforms.kit.contract import (
+    AdapterContext,
+    AdapterError,
+    ChatName,
+    CredentialsRefused,
+    Media,
+    MessageEvent,
+    NotConnected,
+    Outgoing,
+    Receive,
+    SendLater,
+    SendRefused,
+    SendUnsure,
+    SessionSource,
+    Target,
+)
+from hermes.gateway.platforms.kit.inbound import kept, mentions, without_mention
 from hermes.gateway.platforms.kit.media import MediaCache, to_upload
-from hermes.gateway.platforms.kit.mentions import mentions, without_mention
-from hermes.gateway.platforms.local import wire
-from hermes.gateway.platforms.local.line import Streams
-from hermes.gateway.platforms.local.link import Link, accepted
+from hermes.gateway.platforms.local import server
 from hermes.gateway.platforms.local.manifest import HERE
-from hermes.gateway.platforms.local.terminal import Terminal
+from hermes.gateway.platforms.local.server import (
+    Answer,
+    LocalPlatform,
+    News,
+    Press,
+    Said,
+    Say,
+    Shown,
+    line,
+)
 from hermes.store.records import OutboxRow
+
+# The gateway's end of the connection to a local platform.
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+_news = msgspec.json.Decoder(News)
+
+
+class Line:
+    """Questions with numbers, answers in any order, and what comes unasked in between."""
+
+    def __init__(
+        self,
+        streams: Streams,
+        said: Callable[[Said], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._reader, self._writer = streams
+        self._said = said
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._offers = Tasks()
+        self._reading = asyncio.create_task(self._read())
+
+    @property
+    def broken(self) -> bool:
+        return self._reading.done() or self._writer.is_closing()
+
+    async def ask(self, question: Callable[[int], msgspec.Struct]) -> Answer:
+        """`question` makes the request of its number. Raises `NotConnected` when it was surely not
+        read, `SendUnsure` when the line broke before the answer came."""
+        if self.broken:
+            raise NotConnected("the local platform is not connected")
+        number = next(self._numbers)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._asked[number] = future
+        try:
+            self.tell(question(number))
+            return await future
+        finally:
+            self._asked.pop(number, None)
+
+    def tell(self, frame: msgspec.Struct) -> None:
+        self._writer.write(line(frame))
+
+    async def close(self) -> None:
+        self._writer.close()
+        await ended(self._reading)
+        await self._offers.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def _read(self) -> None:
+        try:
+            # Broken is like an end: whoever waits for an answer hears of it below.
+            with contextlib.suppress(OSError, ValueError):
+                while data := await self._reader.readline():
+                    self._take(_news.decode(data))
+        finally:
+            self._writer.close()
+            for future in self._asked.values():
+                if not future.done():
+                    future.set_exception(SendUnsure("the connection to the local platform broke"))
+
+    def _take(self, frame: Any) -> None:
+        if isinstance(frame, Said):
+            self._offers.start(self._said(frame))
+            return
+        asked = self._asked.get(frame.n) if isinstance(frame, Answer) else None
+        if asked and not asked.done():  # whoever asked may have been cancelled just now
+            asked.set_result(frame)
+
+
+# One connection to a local platform.
+
+_REFUSALS: dict[str, Callable[[server.Answer], AdapterError]] = {
+    "credentials": lambda _: CredentialsRefused("the Local platform does not accept LOCAL_TOKEN"),
+    "rate_limited": lambda answer: SendLater("too many messages", seconds=answer.seconds),
+    "server_error": lambda _: SendLater("the local platform has a fault"),
+    "chat_gone": lambda _: SendRefused("the chat is gone"),
+    "empty": lambda _: SendRefused("a message must say something"),
+    "unknown": lambda _: SendRefused("there is no such message"),
+}
+
+
+class Link(Connection):
+    line: Line
+
+    def __init__(
+        self,
+        context: AdapterContext,
+        receive: Receive,
+        place: tuple[str, str],
+        reach: Callable[[], Awaitable[Streams]],
+        event: Callable[[server.Said], MessageEvent],
+    ) -> None:
+        """`place` is the socket and the token."""
+        super().__init__(context, receive)
+        self.identities, self._token = ("\0".join(place),), place[1]
+        self._reach, self._event = reach, event
+
+    async def open(self) -> None:
+        self.line = Line(await self._reach(), self._said)
+        self.ends.push_async_callback(self.line.close)
+        await self.answer(lambda n: server.Hello(n, "gateway", self._token))
+
+    async def ask(self) -> None:
+        await self.answer(server.Ping)
+
+    async def answer(self, question: Callable[[int], msgspec.Struct]) -> server.Answer:
+        """For what may be asked twice: a broken line is no matter of doubt."""
+        try:
+            return accepted(await self.line.ask(question))
+        except SendUnsure as error:
+            raise NotConnected(str(error)) from error
+
+    async def _said(self, said: server.Said) -> None:
+        word = server.Kept if await kept(self.receive, self._event(said)) else server.NotKept
+        self.line.tell(word(said.id))
+
+
+def accepted(answer: server.Answer) -> server.Answer:
+    if not answer.error:
+        return answer
+    known = _REFUSALS.get(answer.error)
+    raise known(answer) if known else SendRefused(f"the local platform says: {answer.error}")
+
+
+# A person at the terminal, or at the other end of a pipe: lines in, answers out.
+
+CHAT = USER = "terminal"
+PRESS = ":"
+"""`:2` presses the second button of the message that has some."""
+
+
+class Terminal:
+    """A platform with one chat. Lives as long as its adapter, over reconnections."""
+
+    def __init__(self, lines: TextIO | None = None, out: TextIO | None = None) -> None:
+        self._lines, self._out = lines or sys.stdin, out or sys.stdout
+        self._platform = LocalPlatform(shown=self.show)
+        self._choices: Shown | None = None
+        self._last = ("", "")
+        """The id and text of what was printed last."""
+        self._reading = False
+
+    async def joined(self) -> Streams:
+        if not self._reading:
+            self._reading = True
+            loop = asyncio.get_running_loop()
+            # A thread, since reading a terminal cannot be interrupted; it ends with the process.
+            threading.Thread(target=self._read, args=(loop,), daemon=True).start()
+        return await self._platform.joined()
+
+    def show(self, shown: Shown) -> None:
+        """Of text that only grew, what is new."""
+        name, before = self._last
+        grew = name == shown.id and shown.text.startswith(before)
+        if new := shown.text[len(before) if grew else 0 :]:
+            self._out.write(f"{new}\n")
+        self._last = (shown.id, shown.text)
+        extra = [f"[file: {file}]" for file in shown.media]
+        extra += [f"[{PRESS}{n} {each.label}]" for n, each in enumerate(shown.buttons, 1)]
+        if extra:
+            self._out.write("  ".join(extra) + "\n")
+        if shown.buttons:
+            self._choices = shown
+        self._out.flush()
+
+    def heard(self, line: str) -> None:
+        """A line that was typed."""
+        text = line.rstrip("\n")
+        self._last = ("", "")
+        number = text.removeprefix(PRESS)
+        if text.startswith(PRESS) and number.isdecimal() and self._choices is not None:
+            buttons = self._choices.buttons
+            if 1 <= int(number) <= len(buttons):
+                data = buttons[int(number) - 1].data
+                self._platform.press(Press(self._choices.id, data, USER))
+                return
+        if text.strip():
+            self._platform.say(Say(CHAT, USER, text))
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        for text in self._lines:
+            try:
+                loop.call_soon_threadsafe(self.heard, text)
+            except RuntimeError:  # the gateway has ended
+                return
+
 
 NAME = "hermes"
 """What people write after an @ to address us."""
@@ -40,8 +254,8 @@ class LocalAdapter(ConnectedAdapter[Link]):
             to_upload(media, limit)
         names = tuple(media.name or Path(media.path).name for media in message.media)
 
-        def request(number: int, text: str) -> wire.Send:
-            return wire.Send(
+        def request(number: int, text: str) -> server.Send:
+            return server.Send(
                 n=number,
                 chat=target.chat_id,
                 text=text,
@@ -55,28 +269,28 @@ class LocalAdapter(ConnectedAdapter[Link]):
         return str((await self._write(request, message)).value)
 
     async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:  # noqa: ARG002 - the signature is given
-        await self._write(lambda n, text: wire.Edit(n, message_id, text), message)
+        await self._write(lambda n, text: server.Edit(n, message_id, text), message)
 
     async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:  # noqa: ARG002 - the signature is given
-        found: str | None = (await self.live.answer(lambda n: wire.Find(n, row.key))).value
+        found: str | None = (await self.live.answer(lambda n: server.Find(n, row.key))).value
         return found
 
     async def typing(self, target: Target) -> None:
-        await self.live.answer(lambda n: wire.Typing(n, target.chat_id))
+        await self.live.answer(lambda n: server.Typing(n, target.chat_id))
 
     async def react(self, target: Target, message_id: str, emoji: str, *, on: bool = True) -> None:  # noqa: ARG002 - the signature is given
-        await self.live.answer(lambda n: wire.React(n, message_id, emoji, on))
+        await self.live.answer(lambda n: server.React(n, message_id, emoji, on))
 
     async def fetch(self, media: Media, limit: int) -> Media:
         return await self._cache.copy(Path(media.ref), media, limit)
 
     async def chats(self) -> Sequence[ChatName]:
-        found = (await self.live.answer(wire.Chats)).value
+        found = (await self.live.answer(server.Chats)).value
         return [ChatName(chat, chat, chat_type) for chat, chat_type in found]
 
     async def _write(
         self, request: Callable[[int, str], msgspec.Struct], message: Outgoing
-    ) -> wire.Answer:
+    ) -> server.Answer:
         line = self.live.line
         answer = await line.ask(lambda n: request(n, message.text))
         if answer.error == FORMAT_REFUSED:
@@ -88,13 +302,13 @@ class LocalAdapter(ConnectedAdapter[Link]):
             self._terminal = self._terminal or Terminal()
             return await self._terminal.joined()
         try:
-            return await asyncio.open_unix_connection(self._socket, limit=wire.MAX_LINE)
+            return await asyncio.open_unix_connection(self._socket, limit=server.MAX_LINE)
         except OSError as error:
             problem = NotConnected(f"the local platform cannot be reached: {error.strerror}")
             problem.hint = "start it, or correct LOCAL_SOCKET"
             raise problem from error
 
-    def _event(self, said: wire.Said) -> MessageEvent:
+    def _event(self, said: server.Said) -> MessageEvent:
         source = SessionSource(
             platform=self.manifest.name,
             chat_id=said.chat,
@@ -120,5 +334,5 @@ class LocalAdapter(ConnectedAdapter[Link]):
         )
 
 
-def _media(file: wire.Attached) -> Media:
+def _media(file: server.Attached) -> Media:
     return Media(file.kind, file.name, file.mime, ref=file.path)

@@ -1,6 +1,12 @@
 """What the local platform is."""
 
-from hermes.gateway.platforms.base import ALL_MEDIA, Capabilities, Credential, Manifest, Rate
+from hermes.gateway.platforms.kit.contract import (
+    ALL_MEDIA,
+    Capabilities,
+    Credential,
+    Manifest,
+    Rate,
+)
 
 HERE = "-"
 """The value of LOCAL_SOCKET that means the terminal the gateway runs in."""
@@ -36,6 +42,6 @@ MANIFEST = Manifest(
     setup_help=(
         "For trying things out: with LOCAL_SOCKET=- the gateway talks to whoever sits at its"
         " terminal. A platform for scripts is started by"
-        " `python -m hermes.gateway.platforms.local.platform --socket PATH --journal PATH`."
+        " `python -m hermes.gateway.platforms.local.server --socket PATH --journal PATH`."
     ),
 )

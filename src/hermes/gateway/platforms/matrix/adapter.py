@@ -3,21 +3,140 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
+from typing import Any
 
 import aiohttp
 import msgspec
 
 from hermes.core.ports import Clock
-from hermes.gateway.events import Media, Outgoing, Target
-from hermes.gateway.platforms.base import AdapterContext, AdapterError, ChatName, Receive
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection, Tasks
+from hermes.gateway.platforms.kit.contract import (
+    AdapterContext,
+    AdapterError,
+    ChatName,
+    CredentialsRefused,
+    Media,
+    NotConnected,
+    Outgoing,
+    Receive,
+    Target,
+)
 from hermes.gateway.platforms.kit.media import MediaCache, TooLarge
-from hermes.gateway.platforms.matrix.failures import of_connecting, sending
-from hermes.gateway.platforms.matrix.live import Live
-from hermes.gateway.platforms.matrix.shapes import Json, word
-from hermes.gateway.platforms.matrix.wire import TROUBLE, path
+from hermes.gateway.platforms.matrix.client import (
+    TROUBLE,
+    Json,
+    Login,
+    Refusal,
+    Rooms,
+    Wire,
+    log_in,
+    of_connecting,
+    options_from,
+    path,
+    sending,
+    told,
+    word,
+)
+from hermes.gateway.platforms.matrix.inbound import Intake, Me
+from hermes.gateway.platforms.matrix.outbound import Sender
+from hermes.gateway.platforms.matrix.sync import Bookmark, Invites, Moves, Syncing
 from hermes.store.records import OutboxRow
 from hermes.util.clock import SystemClock
+
+# One connection to Matrix.
+
+
+class Live(Connection):
+    login: Login
+    rooms: Rooms
+    bookmark: Bookmark
+    moves: Moves
+    sender: Sender
+
+    def __init__(self, context: AdapterContext, receive: Receive, clock: Clock) -> None:
+        super().__init__(context, receive)
+        self._clock, self.options = clock, options_from(context)
+        self.identities = (self.options.identity,)
+        self.secrecy: Any = None
+        """`secrecy.Secrecy`, when rooms may be encrypted."""
+
+    async def open(self) -> None:
+        state, options = self.context.state, self.options
+        self.wire = wire = Wire(options.homeserver)
+        self.ends.push_async_callback(wire.close)
+        try:
+            state.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.login = await log_in(wire, options, state / "login.json")
+        except OSError as error:
+            raise NotConnected(f"the Matrix login cannot be kept: {error.strerror}") from error
+        me = Me(self.login.user_id, await self._own_name())
+        self.rooms = Rooms(me.user_id)
+        self.bookmark = Bookmark(state / "sync.json", me.user_id)
+        if options.encryption:  # its library is loaded only where it is used
+            module = import_module("hermes.gateway.platforms.matrix.encryption")
+            self.secrecy = module.Secrecy(wire, self.login, state / "keys")
+            self.ends.callback(self.secrecy.close)
+            with told():
+                await self.secrecy.publish(options.recovery_key)
+        errands = Tasks()
+        self.ends.push_async_callback(errands.close)
+        invites = Invites(wire, self.bookmark, self.rooms, me.user_id, self._clock)
+        self.moves = Moves(self.bookmark, self.rooms, invites)
+        intake = Intake(
+            wire,
+            self._clock,
+            me,
+            options.settings,
+            self.receive,
+            bookmark=self.bookmark,
+            rooms=self.rooms,
+            invites=invites,
+            moves=self.moves,
+            errands=errands,
+            opener=self.secrecy,
+        )
+        self.sender = Sender(
+            wire,
+            self.login,
+            self._clock,
+            rooms=self.rooms,
+            moves=self.moves,
+            bookmark=self.bookmark,
+            sealer=self.secrecy,
+            opens=self._open,
+            max_upload=self.context.manifest.capabilities.max_upload_bytes,
+        )
+        syncing = Syncing(wire, self.bookmark, self._clock, intake.absorb, intake.take)
+        self.ends.push_async_callback(self.bookmark.keep)
+        await syncing.start(self)
+        self.flow(invites.run())
+
+    async def ask(self) -> None:
+        with told():
+            await self.wire.get(path("account", "whoami"))
+
+    async def probe(self) -> None:
+        try:
+            await super().probe()
+        except CredentialsRefused:
+            if self.options.token:
+                raise
+            raise NotConnected("the Matrix login has ended; a new one is due") from None
+
+    async def _own_name(self) -> str:
+        with told():
+            try:
+                found = await self.wire.get(path("profile", self.login.user_id, "displayname"))
+            except Refusal as error:
+                if error.status != 404:
+                    raise
+                return ""
+        return word(found, "displayname")
+
+    def _open(self, room_id: str, event: Json) -> Json | None:
+        opened: Json | None = self.secrecy.open(room_id, event) if self.secrecy else None
+        return opened
+
 
 TYPING = 6000
 """Milliseconds that people see us writing."""
@@ -73,7 +192,7 @@ class MatrixAdapter(ConnectedAdapter[Live]):
         except TROUBLE as error:
             raise AdapterError(f"{media.name} cannot be fetched: {of_connecting(error)}") from None
         # Files may be encrypted where rooms are not; the library is there in any case.
-        secrecy = import_module("hermes.gateway.platforms.matrix.secrecy")
+        secrecy = import_module("hermes.gateway.platforms.matrix.encryption")
         data = await asyncio.to_thread(secrecy.open_file, data, keys)
         return await cache.save(data, media, limit)
 

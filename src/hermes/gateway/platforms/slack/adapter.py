@@ -1,31 +1,190 @@
 """Slack. Messages come by Socket Mode, all else goes by HTTP."""
 
+import asyncio
 import contextlib
+import logging
 from collections.abc import Sequence
 
+import aiohttp
 from slack_sdk.errors import SlackApiError
 
 from hermes.core.ports import Clock
-from hermes.gateway.events import Media, Outgoing, Target
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
+from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
     ChatName,
+    CredentialsRefused,
+    Media,
+    NotConnected,
+    Outgoing,
     Receive,
     SendRefused,
     SendUnsure,
+    Target,
 )
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter
+from hermes.gateway.platforms.kit.inbound import Seen
 from hermes.gateway.platforms.kit.media import MediaCache
-from hermes.gateway.platforms.slack import directory, doubt, downloads, sending
-from hermes.gateway.platforms.slack.emoji import name_of
-from hermes.gateway.platforms.slack.failures import UNREADABLE, code_of, told
-from hermes.gateway.platforms.slack.ids import message_id, split_chat, ts_of
-from hermes.gateway.platforms.slack.live import Live
-from hermes.gateway.platforms.slack.options import options_of
-from hermes.gateway.platforms.slack.workspace import Json, Workspace
+from hermes.gateway.platforms.slack import delivery, inbound, outbound
+from hermes.gateway.platforms.slack.client import (
+    SCALE,
+    TROUBLE,
+    UNREADABLE,
+    Json,
+    Options,
+    Workspace,
+    check,
+    client_of,
+    code_of,
+    message_id,
+    of_call,
+    of_connecting,
+    options_of,
+    retry_after,
+    split_chat,
+    told,
+    ts_of,
+)
+from hermes.gateway.platforms.slack.delivery import Uploads
+from hermes.gateway.platforms.slack.inbound import Intake
+from hermes.gateway.platforms.slack.outbound import name_of
 from hermes.store.records import OutboxRow
 from hermes.util.clock import SystemClock
+
+# A connection to Slack, while it lasts.
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=10)
+NO_STATUS = frozenset(
+    {"missing_scope", "unknown_method", "not_allowed_token_type", "access_denied"}
+)
+"""Why people of a workspace never see that we write."""
+
+
+class Live(Connection):
+    session: aiohttp.ClientSession
+    seen: Seen[str]
+    uploads: Uploads
+    intake: Intake
+    workspaces: list[Workspace]
+    """Those that let us in; the one of the first token is home."""
+
+    def __init__(
+        self, context: AdapterContext, receive: Receive, options: Options, clock: Clock
+    ) -> None:
+        super().__init__(context, receive)
+        check(options)
+        self.identities = (options.app_token, *options.tokens)
+        self._options, self._clock = options, clock
+        self.began = clock.monotonic()
+        self.broken: dict[str, float] = {}
+        """When the sending of a message broke off, by its key."""
+        self.writing: dict[str, str] = {}
+        """Chats in which people see that we write, and at which message."""
+        self._quiet: set[str] = set()
+
+    async def open(self) -> None:
+        options, clock = self._options, self._clock
+        self.session = await self.ends.enter_async_context(
+            aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar())
+        )
+        entered = [
+            Workspace(client_of(token, options.base_url, self.session), home=number == 0)
+            for number, token in enumerate(options.tokens)
+        ]
+        self.workspaces = await self._let_in(entered)
+        self.uploads = Uploads(self.context.state / "uploads.json", self.session, options, clock)
+        self.seen = self.remember(SCALE)
+        self.intake = Intake(self.workspaces, options, self.seen, self.receive, clock)
+        self.ends.push_async_callback(self.intake.close)
+        await self.intake.socket.open(options, self.session)
+        self.began = clock.monotonic()
+
+    async def ask(self) -> None:
+        await self._let_in(self.workspaces)
+        if not await self.intake.socket.is_up():
+            raise NotConnected("the connection to Slack is broken")
+
+    def workspace(self, team: str) -> Workspace:
+        """By its id; "" is home."""
+        for workspace in self.workspaces:
+            if team in (workspace.team, workspace.prefix):
+                return workspace
+        if team:
+            raise SendRefused(f"we are not in the workspace {team} of Slack")
+        raise NotConnected("the home workspace of Slack does not let us in")
+
+    async def set_status(self, workspace: Workspace, channel: str, ts: str, status: str) -> None:
+        if workspace.team in self._quiet:
+            return
+        try:
+            await workspace.client.assistant_threads_setStatus(
+                channel_id=channel, thread_ts=ts, status=status
+            )
+        except TROUBLE as error:
+            if code_of(error) not in NO_STATUS:
+                raise of_call(error) from error
+            logger.info("people on Slack do not see that we write: %s", code_of(error))
+            self._quiet.add(workspace.team)
+
+    async def _let_in(self, workspaces: list[Workspace]) -> list[Workspace]:
+        """Those that we can enter. Raises when there is none, or one cannot be asked."""
+        entered: list[Workspace] = []
+        refused: list[AdapterError] = []
+        for workspace in workspaces:
+            try:
+                await workspace.enter()
+            except TROUBLE as error:
+                if workspace.team and retry_after(error) is not None:
+                    entered.append(workspace)  # it is there, and that is what we ask
+                    continue
+                refused.append(of_connecting(error))
+                if not isinstance(refused[-1], CredentialsRefused):
+                    raise refused[-1] from error
+            else:
+                entered.append(workspace)
+        if not entered:
+            raise refused[0]
+        for each in refused:
+            logger.error("a workspace of Slack is left out: %s", each)
+        return entered
+
+
+# The chats that we are in.
+
+MOST_PEOPLE = 50
+"""Private chats whose people are asked for; others have their ids."""
+AT_ONCE = 4
+
+
+async def names_of(workspace: Workspace) -> list[ChatName]:
+    """Channels as `#name`, private chats by whom they are with."""
+    try:
+        found = await workspace.conversations()
+    except TROUBLE as error:
+        raise of_connecting(error) from error
+    private = [each for each in found if each.get("is_im")]
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def person(chat: Json) -> ChatName:
+        user = str(chat.get("user") or "")
+        async with gate:
+            name = await workspace.user_name(user)
+        return ChatName(workspace.chat_id(str(chat["id"])), name or user, "dm")
+
+    people = list(await asyncio.gather(*map(person, private[:MOST_PEOPLE])))
+    others = [
+        ChatName(workspace.chat_id(str(each["id"])), str(each.get("user") or ""), "dm")
+        for each in private[MOST_PEOPLE:]
+    ]
+    channels = [
+        ChatName(workspace.chat_id(str(each["id"])), f"#{each.get('name') or each['id']}", "group")
+        for each in found
+        if not each.get("is_im")
+    ]
+    return [*channels, *people, *others]
+
 
 SETTLED = frozenset({"already_reacted", "no_reaction", "invalid_name", "message_not_found"})
 """Why a reaction is as it is to be, or never can be."""
@@ -74,14 +233,14 @@ class SlackAdapter(ConnectedAdapter[Live]):
         ts = ts_of(message_id)
         if not ts:
             raise SendRefused("that message of Slack cannot be changed")
-        body = {"blocks": [], **sending.written(message, self._options), "parse": "none"}
+        body = {"blocks": [], **outbound.written(message, self._options), "parse": "none"}
         with told():
             try:
                 await workspace.client.chat_update(channel=channel, ts=ts, **body)
             except SlackApiError as error:
                 if code_of(error) not in UNREADABLE:
                     raise
-                body = {**sending.plainly(body, message, self._options), "blocks": []}
+                body = {**outbound.plainly(body, message, self._options), "blocks": []}
                 await workspace.client.chat_update(channel=channel, ts=ts, **body)
 
     def newest(self, target: Target) -> str:
@@ -98,7 +257,7 @@ class SlackAdapter(ConnectedAdapter[Live]):
         async def look() -> str | None:
             if message.media:
                 return await live.uploads.find(workspace, channel, row.key)
-            return await doubt.find(workspace, channel, target.thread_id, row)
+            return await delivery.find(workspace, channel, target.thread_id, row)
 
         ts = await look()
         if ts is None and (left := self._unsettled(live, row.key)) > 0:
@@ -139,13 +298,11 @@ class SlackAdapter(ConnectedAdapter[Live]):
         live = self.live
         team, file = split_chat(media.ref)
         cache = MediaCache(self.context.cache)
-        return await downloads.fetch(live.workspace(team), file, media, limit, live.session, cache)
+        return await inbound.fetch(live.workspace(team), file, media, limit, live.session, cache)
 
     async def chats(self) -> Sequence[ChatName]:
         live = self.live
-        return [
-            chat for workspace in live.workspaces for chat in await directory.names_of(workspace)
-        ]
+        return [chat for workspace in live.workspaces for chat in await names_of(workspace)]
 
     # parts
 
@@ -161,14 +318,14 @@ class SlackAdapter(ConnectedAdapter[Live]):
     async def _post(
         self, workspace: Workspace, channel: str, thread: str, message: Outgoing, key: str
     ) -> str:
-        body: Json = sending.posted(message, self._options, key, thread)
+        body: Json = outbound.posted(message, self._options, key, thread)
         with told():
             try:
                 answer = await workspace.client.chat_postMessage(channel=channel, **body)
             except SlackApiError as error:
                 if code_of(error) not in UNREADABLE:
                     raise
-                body = sending.plainly(body, message, self._options)
+                body = outbound.plainly(body, message, self._options)
                 answer = await workspace.client.chat_postMessage(channel=channel, **body)
         return str(answer["ts"])
 

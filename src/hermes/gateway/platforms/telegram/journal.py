@@ -9,12 +9,28 @@ questions and never a wrong answer.
 import logging
 import os
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from telegram import Bot, Message
+from telegram.error import TelegramError
 
-from hermes.gateway.platforms.base import SendLater
-from hermes.gateway.platforms.telegram.naming import row_of
+from hermes.gateway.platforms.kit.contract import (
+    ChatName,
+    SendLater,
+    SendRefused,
+    SendUnsure,
+    Target,
+)
+from hermes.gateway.platforms.telegram.client import (
+    CHAT_TYPES,
+    ChatTopics,
+    Options,
+    Topic,
+    of_call,
+    row_of,
+)
 from hermes.util import atomic
 
 log = logging.getLogger(__name__)
@@ -236,3 +252,92 @@ class Journal:
                 # The last part is in doubt: begun again, with what is there kept.
                 entries.append(sending.begun)
         return entries
+
+
+# Which chat is meant: by its number, or by the public name of a channel or group.
+
+
+class Chats:
+    def __init__(self, bot: Bot, journal: Journal) -> None:
+        self._bot, self._journal = bot, journal
+        self._named: dict[str, int] = {}
+        self.found: dict[str, ChatName] = {}
+        """Those that were asked for by name."""
+
+    def known(self, target: Target) -> int | None:
+        """Where the chat is now; None for a name that was not asked for yet, or for no chat."""
+        number = _number(target.chat_id) or self._named.get(target.chat_id.lower())
+        return self._journal.home(number) if number else None
+
+    async def find(self, target: Target) -> int:
+        """Where the chat is now. Raises `SendRefused` for what is none, `SendLater` when Telegram
+        cannot be asked."""
+        if (known := self.known(target)) is not None:
+            return known
+        name = target.chat_id.lower()
+        if not name.startswith("@"):
+            raise SendRefused(f"{target.chat_id!r} is no Telegram chat")
+        try:
+            chat = await self._bot.get_chat(name)
+        except TelegramError as error:
+            failure = of_call(error)
+            if isinstance(failure, SendUnsure):  # a question can be asked again
+                raise SendLater(str(failure)) from None
+            raise failure from None
+        self._named[name] = chat.id
+        kind = CHAT_TYPES.get(chat.type, "group")
+        self.found[name] = ChatName(str(chat.id), name, kind)
+        return self._journal.home(chat.id)
+
+
+def _number(chat_id: str) -> int | None:
+    try:
+        return int(chat_id)
+    except ValueError:
+        return None
+
+
+# Topics of forums and of private chats: their names, and those that config.yaml asks for.
+
+Names = dict[tuple[int, int], str]
+"""Names of threads, by chat and thread."""
+
+
+def known_topics(options: Options, journal: Journal) -> Names:
+    """Those of config.yaml and those we made."""
+    names = {(chat_id, thread): name for (chat_id, name), thread in journal.topics.items()}
+    for chat in (*options.group_topics, *options.dm_topics):
+        for topic in chat.topics:
+            if topic.thread_id is not None:
+                names[chat.chat_id, topic.thread_id] = topic.name
+    return names
+
+
+async def make_topics(bot: Bot, journal: Journal, wanted: Sequence[ChatTopics]) -> None:
+    """Make the topics of private chats that are not there yet. One that Telegram refuses is told in
+    the log and asked for again at the next start."""
+    for chat in wanted:
+        for topic in chat.topics:
+            if topic.thread_id is None and (chat.chat_id, topic.name) not in journal.topics:
+                await _make(bot, journal, chat.chat_id, topic)
+
+
+async def _make(bot: Bot, journal: Journal, chat_id: int, topic: Topic) -> None:
+    try:
+        made = await bot.create_forum_topic(chat_id, topic.name, icon_color=topic.icon_color)
+    except TelegramError as error:
+        log.warning("the topic %r cannot be made: %s", topic.name, of_call(error))
+        return
+    journal.topic(chat_id, topic.name, made.message_thread_id)
+
+
+def note_topic(message: Message, names: Names) -> None:
+    """Remember a name that a message tells: a topic's first message, or one that answers it."""
+    thread = message.message_thread_id
+    if thread is None:
+        return
+    first = message if message.forum_topic_created else message.reply_to_message
+    if first is not None and first.forum_topic_created:
+        names.setdefault((message.chat.id, thread), first.forum_topic_created.name)
+    if message.forum_topic_edited and message.forum_topic_edited.name:
+        names[message.chat.id, thread] = message.forum_topic_edited.name

@@ -1,6 +1,6 @@
 """What Telegram is to the gateway."""
 
-from hermes.gateway.platforms.base import (
+from hermes.gateway.platforms.kit.contract import (
     ALL_MEDIA,
     Capabilities,
     Credential,

@@ -5,25 +5,335 @@ came with a call was written by strangers; in the prompt it stands between marks
 """
 
 import asyncio
+import contextlib
+import hashlib
+import hmac
 import logging
+import re
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path as PathlibPath
+from typing import Any
 
-from hermes.core.errors import StoreError, UsageError
+import httpx2
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route as Path
+
+from hermes.config.home import get_hermes_home
+from hermes.core.errors import ConfigError, StoreError, UsageError
 from hermes.core.ports import Clock, Outbox
-from hermes.gateway.events import MessageEvent, Outgoing, SessionSource, Target
-from hermes.gateway.platforms.base import AdapterContext, Receive, SendLater, SendRefused
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter
-from hermes.gateway.platforms.kit.offering import kept
-from hermes.gateway.platforms.webhook import templates
-from hermes.gateway.platforms.webhook.calls import Call, Copied
-from hermes.gateway.platforms.webhook.deliveries import Deliveries, Delivery, texts
-from hermes.gateway.platforms.webhook.github import API, GitHub, Place, place_in
-from hermes.gateway.platforms.webhook.server import Server
-from hermes.gateway.platforms.webhook.subscriptions import Route
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
+from hermes.gateway.platforms.kit.contract import (
+    AdapterContext,
+    CredentialsRefused,
+    MessageEvent,
+    NotConnected,
+    Outgoing,
+    Receive,
+    SendLater,
+    SendRefused,
+    SendUnsure,
+    SessionSource,
+    Target,
+    Unknowable,
+)
+from hermes.gateway.platforms.kit.http_server import listen
+from hermes.gateway.platforms.kit.inbound import kept
+from hermes.gateway.platforms.webhook import requests
+from hermes.gateway.platforms.webhook.requests import Call, Calls, Copied, Limits
+from hermes.gateway.platforms.webhook.subscriptions import (
+    FILE,
+    Route,
+    Routes,
+    common_secret,
+    doubt,
+    route,
+    weakness,
+)
 from hermes.store.records import OutboxRow
+from hermes.util.atomic import write_bytes
 from hermes.util.clock import SystemClock
+from hermes.util.hosts import from_here, http_address, is_loopback
+from hermes.util.late_tls import LateTls
+
+# The HTTP server that calls come to, while it listens.
 
 log = logging.getLogger(__name__)
+
+TAKEN = "another program has it, or the address is not ours: change WEBHOOK_PORT"
+
+Answer = Callable[[Request], Awaitable[Response]]
+Keep = Callable[[Route, Call], Awaitable[bool]]
+
+
+async def _health(_: Request) -> Response:
+    return JSONResponse({"status": "ok", "platform": "webhook"})
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 500)
+    return JSONResponse({"error": "no such route" if status == 404 else "not allowed"}, status)
+
+
+def application(answer: Answer) -> Starlette:
+    app = Starlette(
+        routes=[
+            Path("/health", _health, methods=["GET"]),
+            Path("/webhooks/{route}", answer, methods=["POST"]),
+        ],
+        exception_handlers={404: _refused, 405: _refused},
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+class Server(Connection):
+    port = 0
+    """Where it listens, once it does."""
+
+    def __init__(self, context: AdapterContext, receive: Receive, clock: Clock, keep: Keep) -> None:
+        super().__init__(context, receive)
+        extra = context.connection.extra
+        try:
+            fixed = {name: route(name, raw) for name, raw in extra.routes.items()}
+        except ConfigError as error:
+            raise CredentialsRefused(f"Webhook cannot start: {error}", hint=error.hint) from None
+        self._host: str = extra.host
+        self._wanted: int = extra.port
+        self.routes = Routes(fixed, get_hermes_home() / FILE)
+        self._limits = Limits(
+            secret=common_secret(extra, context.unset),
+            on_loopback=is_loopback(self._host),
+            per_minute=extra.rate_limit,
+            max_body_bytes=extra.max_body_bytes,
+        )
+        self._calls = Calls(self.routes, self._limits, clock, keep)
+
+    async def open(self) -> None:
+        self._warn()
+        app = application(self._calls.answer)
+        self.port = await listen(self, app, self._host, self._wanted, hint=TAKEN)
+
+    @property
+    def address(self) -> str:
+        return http_address(self._host, self.port)
+
+    async def ask(self) -> None:
+        """Ask ourselves."""
+        try:
+            async with asyncio.timeout(5):
+                reader, writer = await asyncio.open_connection(from_here(self._host), self.port)
+                try:
+                    writer.write(b"GET /health HTTP/1.0\r\n\r\n")
+                    line = await reader.readline()
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError):
+            line = b""
+        if b" 200 " not in line:
+            raise NotConnected(f"Webhook does not answer on port {self.port}")
+
+    def _warn(self) -> None:
+        routes, limits = self.routes.all(), self._limits
+        for name, each in routes.items():
+            secret = each.secret or limits.secret
+            if why := weakness(secret, on_loopback=limits.on_loopback):
+                log.warning("webhook route %s takes no calls: %s", name, why)
+            elif known := doubt(secret):
+                log.warning("webhook route %s %s", name, known)
+        if not routes:
+            log.warning("there is no webhook route yet: hermes webhook subscribe NAME")
+
+
+# Where the answer of each call goes, kept until it was sent: the call itself is gone by then.
+
+KEEP_SECONDS = 30 * 86400.0
+CLEAN_SECONDS = 86400.0
+"""At least between two times that old ones are removed."""
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    deliver: str
+    extra: dict[str, str] = {}
+    """`deliver_extra` with the values of the call."""
+
+    def target(self) -> str:
+        """A chat as people write it: `telegram:-100:17`."""
+        parts = [self.deliver, self.extra.get("chat_id", "")]
+        parts.append(self.extra.get("thread_id", "") if parts[1] else "")
+        return ":".join(part for part in parts if part)
+
+
+class Deliveries:
+    """One small file for each call, in a folder of our own."""
+
+    def __init__(self, folder: PathlibPath) -> None:
+        self._folder = folder
+        self._cleaned = 0.0
+
+    def keep(self, chat_id: str, delivery: Delivery) -> None:
+        """On disk when it returns. Raises OSError."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_bytes(self._file(chat_id), msgspec.json.encode(delivery))
+        if time.time() - self._cleaned > CLEAN_SECONDS:
+            self.clean()
+
+    def find(self, chat_id: str) -> Delivery | None:
+        try:
+            return msgspec.json.decode(self._file(chat_id).read_bytes(), type=Delivery)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def clean(self) -> None:
+        """Forget calls that nobody answers any more."""
+        self._cleaned = time.time()
+        before = self._cleaned - KEEP_SECONDS
+        for file in self._folder.glob("*.json"):
+            with contextlib.suppress(OSError):
+                if file.stat().st_mtime < before:
+                    file.unlink()
+
+    def _file(self, chat_id: str) -> PathlibPath:
+        return self._folder / f"{hashlib.sha256(chat_id.encode()).hexdigest()[:40]}.json"
+
+
+def texts(extra: dict[str, Any]) -> dict[str, str]:
+    """The values as text; numbers may be written without quotes in YAML."""
+    return {name: str(value) for name, value in extra.items() if value is not None}
+
+
+# Comments on issues and pull requests, through GitHub's REST API.
+#
+# Each comment ends with an invisible mark made of the message's key and the token, so that a
+# comment
+# in doubt can be found again and nobody else can make one that passes for it.
+
+API = "https://api.github.com"
+SECONDS = 30.0
+MOST_PAGES = 10
+
+_REPO = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
+_NUMBER = re.compile(r"[0-9]{1,12}")
+_DOTS = frozenset({".", ".."})
+_USUAL = (
+    ("repo", "{repository.full_name}"),
+    ("number", "{number}"),
+    ("number", "{issue.number}"),
+    ("number", "{pull_request.number}"),
+)
+"""Where calls of GitHub name what they are about; of two the later counts."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    repo: str
+    number: str
+
+    @classmethod
+    def of(cls, extra: dict[str, str]) -> "Place":
+        """Raises `SendRefused` for what is no place; the values may come from the call."""
+        repo = extra.get("repo", "")
+        number = extra.get("pr_number") or extra.get("issue_number") or extra.get("number") or ""
+        if not _REPO.fullmatch(repo) or _DOTS & set(repo.split("/")):
+            raise SendRefused(f"deliver_extra.repo is no owner/name: {repo[:80]!r}")
+        if not _NUMBER.fullmatch(number):
+            raise SendRefused(f"deliver_extra.pr_number is no number: {number[:80]!r}")
+        return cls(repo, number)
+
+
+def place_in(data: Any) -> dict[str, str]:
+    """As `deliver_extra` would name what the call is about; what it does not say is left out."""
+    said = ((name, path, requests.render(path, data, requests.line)) for name, path in _USUAL)
+    return {name: value for name, path, value in said if value != path}
+
+
+class GitHub:
+    def __init__(self, token: str, api: str = API) -> None:
+        self._token, self._api = token, api.rstrip("/")
+
+    async def comment(self, place: Place, text: str, key: str) -> str:
+        """The comment's id. Raises `SendRefused`, `SendLater`, `SendUnsure`."""
+        if not self._token:
+            raise SendRefused("github_comment needs the variable GITHUB_TOKEN")
+        body = {"body": f"{text}\n\n{self._mark(key)}"}
+        try:
+            answer = await self._ask("POST", self._comments(place), json=body)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            raise SendLater(f"GitHub cannot be reached: {type(error).__name__}") from None
+        except httpx2.HTTPError as error:
+            raise SendUnsure(f"GitHub did not answer: {type(error).__name__}") from None
+        _check(answer)
+        return str(_json(answer).get("id", ""))
+
+    async def find(self, place: Place, key: str, since: float) -> str | None:
+        """The id of the comment with this key; None when it is not there. Raises `NotConnected` and
+        `Unknowable`."""
+        mark = self._mark(key)
+        day = datetime.fromtimestamp(max(since - 3600, 0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for page in range(1, MOST_PAGES + 1):
+            query = {"since": day, "per_page": "100", "page": str(page)}
+            try:
+                answer = await self._ask("GET", self._comments(place), params=query)
+            except httpx2.HTTPError as error:
+                raise NotConnected(f"GitHub did not answer: {type(error).__name__}") from None
+            if answer.status_code == httpx2.codes.NOT_FOUND:
+                return None
+            found = _json(answer) if answer.is_success else None
+            if not isinstance(found, list):
+                raise NotConnected(f"GitHub answered {answer.status_code}")
+            for each in found:
+                if mark in str(each.get("body", "")):
+                    return str(each.get("id", ""))
+            if len(found) < int(query["per_page"]):
+                return None
+        raise Unknowable("there are too many comments to look through")
+
+    async def _ask(self, method: str, path: str, **more: Any) -> httpx2.Response:
+        headers = {
+            "Authorization": f"Bearer {self._token}",
+            "Accept": "application/vnd.github+json",
+            "X-GitHub-Api-Version": "2022-11-28",
+            "User-Agent": "hermes",
+        }
+        async with httpx2.AsyncClient(timeout=SECONDS, headers=headers, verify=LateTls()) as client:
+            return await client.request(method, f"{self._api}{path}", **more)
+
+    def _mark(self, key: str) -> str:
+        digest = hmac.new(self._token.encode(), key.encode(), hashlib.sha256).hexdigest()[:40]
+        return f"<!-- hermes:{digest} -->"
+
+    @staticmethod
+    def _comments(place: Place) -> str:
+        return f"/repos/{place.repo}/issues/{place.number}/comments"
+
+
+def _check(answer: httpx2.Response) -> None:
+    """Raises what a refusal means."""
+    if answer.is_success:
+        return
+    status, headers = answer.status_code, answer.headers
+    told = f"GitHub answered {status}"
+    limited = headers.get("x-ratelimit-remaining") == "0" or "retry-after" in headers
+    if status == httpx2.codes.TOO_MANY_REQUESTS or (status == httpx2.codes.FORBIDDEN and limited):
+        wait = headers.get("retry-after", "")
+        raise SendLater(told, seconds=float(wait) if wait.isdecimal() else 60.0)
+    if status in (httpx2.codes.BAD_GATEWAY, httpx2.codes.GATEWAY_TIMEOUT):
+        raise SendUnsure(told)
+    if status >= httpx2.codes.INTERNAL_SERVER_ERROR:
+        raise SendLater(told, seconds=10.0)
+    raise SendRefused(f"{told}: the token may not comment there, or there is no such issue")
+
+
+def _json(answer: httpx2.Response) -> Any:
+    try:
+        return msgspec.json.decode(answer.content)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {}
+
 
 ABOUT = (
     "[Webhook call: route {route}, event {event}. What stands between <{tag}> and </{tag}> came"
@@ -100,7 +410,7 @@ class WebhookAdapter(ConnectedAdapter[Server]):
     async def _take(self, receive: Receive, of: Route, call: Call) -> bool:
         chat = f"{call.route}:{call.delivery}"
         extra = {
-            name: templates.render(value, call.data, templates.line)
+            name: requests.render(value, call.data, requests.line)
             for name, value in texts(of.deliver_extra).items()
         }
         usual = place_in(call.data) if of.deliver == "github_comment" else {}
@@ -123,7 +433,7 @@ class WebhookAdapter(ConnectedAdapter[Server]):
     async def _deliver_only(self, of: Route, call: Call, delivery: Delivery) -> bool:
         """The text goes out without the agent; the outbox of our own sends what is no chat."""
         chat = f"{call.route}:{call.delivery}"
-        text = templates.render(of.prompt or "{__raw__}", call.data, templates.plain)
+        text = requests.render(of.prompt or "{__raw__}", call.data, requests.plain)
         if delivery.deliver == "log":
             log.info("webhook call %s: %s", chat, text)
             return True
@@ -157,9 +467,9 @@ class WebhookAdapter(ConnectedAdapter[Server]):
 def prompt(of: Route, call: Call) -> str:
     """What the agent reads. It never begins with a word of the call, so the call cannot give
     commands such as /stop."""
-    about = ABOUT.format(route=call.route, event=call.event or "unknown", tag=templates.TAG)
+    about = ABOUT.format(route=call.route, event=call.event or "unknown", tag=requests.TAG)
     skills = f"Load these skills first with skill_view: {', '.join(of.skills)}." * bool(of.skills)
-    told = templates.render(of.prompt or "{__raw__}", call.data, templates.fenced)
+    told = requests.render(of.prompt or "{__raw__}", call.data, requests.fenced)
     return "\n\n".join(part for part in (about, skills, told) if part)
 
 

@@ -1,6 +1,6 @@
 """What webhooks are."""
 
-from hermes.gateway.platforms.base import Capabilities, Credential, Manifest, Rate
+from hermes.gateway.platforms.kit.contract import Capabilities, Credential, Manifest, Rate
 
 MANIFEST = Manifest(
     name="webhook",

@@ -1,0 +1,486 @@
+"""What Markdown is made of."""
+
+import re
+import string
+from bisect import bisect_right
+from typing import Literal
+
+import msgspec
+
+Style = Literal["bold", "italic", "strike"]
+
+
+class Text(msgspec.Struct, frozen=True):
+    value: str
+
+
+class Code(msgspec.Struct, frozen=True):
+    value: str
+
+
+class Url(msgspec.Struct, frozen=True):
+    """An address that stands in the text as it is."""
+
+    value: str
+
+
+class Styled(msgspec.Struct, frozen=True):
+    style: Style
+    children: "tuple[Inline, ...]"
+
+
+class Link(msgspec.Struct, frozen=True):
+    url: str
+    children: "tuple[Inline, ...]"
+
+
+Inline = Text | Code | Url | Styled | Link
+
+
+class Heading(msgspec.Struct, frozen=True):
+    level: int
+    content: tuple[Inline, ...]
+
+
+class Paragraph(msgspec.Struct, frozen=True):
+    content: tuple[Inline, ...]
+
+
+class Fence(msgspec.Struct, frozen=True):
+    language: str
+    code: str
+
+
+class Quote(msgspec.Struct, frozen=True):
+    blocks: "tuple[Block, ...]"
+
+
+class Listing(msgspec.Struct, frozen=True):
+    items: "tuple[tuple[Block, ...], ...]"
+    start: int | None = None
+    """The first number; None for points."""
+
+
+class Table(msgspec.Struct, frozen=True):
+    header: tuple[tuple[Inline, ...], ...]
+    rows: tuple[tuple[tuple[Inline, ...], ...], ...]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    pass
+
+
+Block = Heading | Paragraph | Fence | Quote | Listing | Table | Rule
+
+
+def bare(content: tuple[Inline, ...]) -> str:
+    """The words without formatting."""
+    return "".join(
+        part.value if isinstance(part, Text | Code | Url) else bare(part.children)
+        for part in content
+    )
+
+
+# Emphasis, code, links: what is inside a line of Markdown. Takes time in proportion to the text,
+# however it is malformed.
+
+MAX_DEPTH = 24
+"""Emphasis in emphasis beyond this is text."""
+MAX_LABEL = 2000
+"""Characters between the brackets of a link."""
+_ESCAPABLE = frozenset(string.punctuation)
+_TOKEN = re.compile(
+    r"(?P<escape>\\.)"
+    r"|(?P<ticks>`+)"
+    r"|(?P<url>https?://[^\s<>`\"|\]]+)"
+    r"|(?P<auto><(?:https?://|mailto:)[^\s<>]+>)"
+    r"|(?P<open>!?\[)"
+    r"|(?P<delimiter>\*+|_+|~+)",
+    re.DOTALL,
+)
+_BARE = r"[^\s<>()]*"
+_ONCE = rf"{_BARE}(?:\({_BARE}\){_BARE})*"
+_NESTED = rf"{_BARE}(?:\({_ONCE}\){_BARE})*"
+"""An address with parentheses in parentheses."""
+_DESTINATION = re.compile(
+    r"\(\s*(?:<([^<>\n]*)>|(" + _NESTED + r"))"
+    r"(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)"
+)
+_IN_SUM = re.compile(r"[0-9][0-9A-Za-z]|[A-Za-z][0-9]")
+_AFTER_URL = ".,;:!?'*_~"
+_BRACKET = re.compile(r"\\.|\[|\]", re.DOTALL)
+_STYLES: dict[tuple[str, int], Style] = {
+    ("*", 1): "italic",
+    ("*", 2): "bold",
+    ("_", 1): "italic",
+    ("_", 2): "bold",
+    ("~", 2): "strike",
+}
+
+
+def parse_inline(text: str) -> tuple[Inline, ...]:
+    return tuple(_Parser(text).run())
+
+
+class _Frame:
+    """Emphasis that was opened and may be closed."""
+
+    def __init__(self, mark: str = "", count: int = 0, *, both: bool = False) -> None:
+        self.mark, self.count = mark, count
+        self.length, self.both = count, both
+        """Marks there were at first, and whether they could have closed something too."""
+        self.children: list[Inline] = []
+
+    def fits(self, mark: str, length: int, *, both: bool) -> bool:
+        """Whether marks may close this, as CommonMark says: in `**a*b*c**` the single ones belong
+        together."""
+        if self.mark != mark:
+            return False
+        odd = (self.length + length) % 3 == 0 and (self.length % 3 or length % 3)
+        return not ((both or self.both) and odd)
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.frames = [_Frame()]
+        self.ticks = _runs(text)
+        self.brackets = _matches(text)
+
+    def run(self) -> list[Inline]:
+        position = 0
+        while match := _TOKEN.search(self.text, position):
+            self.add_text(self.text[position : match.start()])
+            position = self.token(match)
+        self.add_text(self.text[position:])
+        while len(self.frames) > 1:
+            self.unfold()
+        return self.frames[0].children
+
+    def token(self, match: re.Match[str]) -> int:
+        """Take one token; where to go on."""
+        kind, value = match.lastgroup, match.group()
+        if kind == "ticks":
+            return self.code(match)
+        if kind == "open":
+            return self.link(match)
+        if kind == "escape":
+            # At the end of a line it only says that the line ends.
+            self.add_text(value[1:] if value[1] in _ESCAPABLE or value[1] == "\n" else value)
+        elif kind == "auto":
+            self.add(Url(value[1:-1].removeprefix("mailto:")))
+        elif kind == "url":
+            return self.address(match)
+        else:
+            self.delimiter(match)
+        return match.end()
+
+    def code(self, match: re.Match[str]) -> int:
+        length = match.end() - match.start()
+        starts = self.ticks.get(length, [])
+        index = bisect_right(starts, match.start())
+        if index == len(starts):
+            self.add_text(match.group())
+            return match.end()
+        inner = self.text[match.end() : starts[index]].replace("\n", " ")
+        if inner.strip() and inner[0] == inner[-1] == " ":
+            inner = inner[1:-1]
+        self.add(Code(inner))
+        return starts[index] + length
+
+    def link(self, match: re.Match[str]) -> int:
+        closing = self.brackets.get(match.end() - 1)
+        if closing is None or closing - match.end() > MAX_LABEL:
+            self.add_text(match.group())
+            return match.end()
+        destination = _DESTINATION.match(self.text, closing + 1)
+        if destination is None:
+            self.add_text(match.group())
+            return match.end()
+        label = self.text[match.end() : closing]
+        url = (destination[1] or destination[2] or "").strip().replace(" ", "%20")
+        # Links in links are none: their brackets are text.
+        inner = parse_inline(label.replace("[", "\\[")) if label.strip() else (Text(url),)
+        self.add(Link(url, inner))
+        return destination.end()
+
+    def address(self, match: re.Match[str]) -> int:
+        url = match.group().rstrip(_AFTER_URL)
+        surplus = url.count(")") - url.count("(")
+        while surplus > 0 and url.endswith(")"):
+            url, surplus = url[:-1].rstrip(_AFTER_URL), surplus - 1
+        self.add(Url(url))
+        return match.start() + len(url)
+
+    def delimiter(self, match: re.Match[str]) -> None:
+        mark, count = match.group()[0], len(match.group())
+        opens, closes = _flanks(self.text, match)
+        both = opens and closes
+        if closes:
+            count = self.close(mark, count, both=both)
+        if not count:
+            return
+        if opens and len(self.frames) < MAX_DEPTH and (mark != "~" or count >= 2):
+            self.frames.append(_Frame(mark, count, both=both))
+        else:
+            self.add_text(mark * count)
+
+    def close(self, mark: str, count: int, *, both: bool) -> int:
+        """Close what is open with this mark; how many marks are left. `both`: they could open
+        something too."""
+        length = count
+        while count:
+            use = 2 if count >= 2 else 1
+            frame = next(
+                (f for f in reversed(self.frames) if f.fits(mark, length, both=both)), None
+            )
+            if frame is None or (mark == "~" and (use < 2 or frame.count < 2)):
+                return count
+            use = min(use, frame.count)
+            while self.frames[-1] is not frame:
+                self.unfold()
+            styled = _styled(_STYLES[mark, use], frame.children)
+            frame.count -= use
+            count -= use
+            if frame.count:
+                frame.children = [styled]
+            else:
+                self.frames.pop()
+                self.add(styled)
+        return 0
+
+    def unfold(self) -> None:
+        """The innermost emphasis was none: its mark is text."""
+        frame = self.frames.pop()
+        self.add_text(frame.mark * frame.count)
+        for child in frame.children:
+            self.add(child)
+
+    def add(self, part: Inline) -> None:
+        children = self.frames[-1].children
+        if isinstance(part, Text) and children and isinstance(children[-1], Text):
+            part = Text(children.pop().value + part.value)  # type: ignore[union-attr]  # `same` says which kind it is
+        children.append(part)
+
+    def add_text(self, text: str) -> None:
+        if text:
+            self.add(Text(text))
+
+
+def _styled(style: Style, children: list[Inline]) -> Styled:
+    """Italic in italic is italic; some dialects could not even write it."""
+    flat: list[Inline] = []
+    for child in children:
+        same = isinstance(child, Styled) and child.style == style
+        flat.extend(child.children if same else (child,))  # type: ignore[union-attr]  # `same` says which kind it is
+    return Styled(style, tuple(flat))
+
+
+def _runs(text: str) -> dict[int, list[int]]:
+    """Where runs of backticks of each length begin."""
+    runs: dict[int, list[int]] = {}
+    for match in re.finditer("`+", text):
+        runs.setdefault(match.end() - match.start(), []).append(match.start())
+    return runs
+
+
+def _matches(text: str) -> dict[int, int]:
+    """For each opening bracket, where its closing one is."""
+    matches, opened = {}, []
+    for match in _BRACKET.finditer(text):
+        if match.group() == "[":
+            opened.append(match.start())
+        elif match.group() == "]" and opened:
+            matches[opened.pop()] = match.start()
+    return matches
+
+
+def _flanks(text: str, match: re.Match[str]) -> tuple[bool, bool]:
+    """Whether a run of marks may open and may close emphasis, as CommonMark says; but `2*3*4` is a
+    product."""
+    before = text[match.start() - 1] if match.start() else " "
+    after = text[match.end()] if match.end() < len(text) else " "
+    if _IN_SUM.fullmatch(before + after):
+        return False, False
+    left = not after.isspace() and (after.isalnum() or before.isspace() or not before.isalnum())
+    right = not before.isspace() and (before.isalnum() or after.isspace() or not after.isalnum())
+    if match.group()[0] != "_":
+        return left, right
+    return left and (not right or not before.isalnum()), right and (not left or not after.isalnum())
+
+
+# Paragraphs, lists, code, tables: what Markdown is divided into.
+
+BLOCKS_MAX_DEPTH = 8
+"""Quotes and lists in one another beyond this are text."""
+FENCE = re.compile(r"(?P<indent>\s{0,9})(?P<mark>`{3,}|~{3,})(?P<language>[^`]*)\Z")
+_HEADING = re.compile(r"\s{0,3}(#{1,6})(?:[ \t]+(.*))?\Z")
+_RULE = re.compile(r"\s{0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*\Z")
+_QUOTE = re.compile(r"\s{0,3}> ?")
+_ITEM = re.compile(r"(?P<indent>\s*)(?P<mark>[-*+•]|\d{1,9}[.)])(?:[ \t]+(?P<text>.*)|\Z)")
+_DIVIDER = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*\Z")
+_CELL = re.compile(r"(?:\\.|[^|\\])*(?:\\\Z)?")
+
+
+def parse_markdown(text: str) -> tuple[Block, ...]:
+    return tuple(_parse(text.expandtabs(4).split("\n"), 0))
+
+
+def fence_after(text: str, opened: re.Match[str] | None = None) -> re.Match[str] | None:
+    """The opening line of the code that is still open at the end of the text, where `opened` was
+    open at its beginning."""
+    for line in text.split("\n"):
+        if opened is None:
+            opened = FENCE.match(line)
+        elif closes(line, opened):
+            opened = None
+    return opened
+
+
+def closes(line: str, opened: re.Match[str]) -> bool:
+    bare = line.strip()
+    return len(bare) >= len(opened["mark"]) and not bare.strip(opened["mark"][0])
+
+
+def closed(text: str) -> str:
+    """The text with its last code block closed, for while it is still being written."""
+    opened = fence_after(text)
+    if opened is None:
+        return text.strip("\n")
+    return f"{text.rstrip()}\n{opened['indent']}{opened['mark']}"
+
+
+def _parse(lines: list[str], depth: int) -> list[Block]:
+    blocks: list[Block] = []
+    index = 0
+    while index < len(lines):
+        if not lines[index].strip():
+            index += 1
+            continue
+        block, index = _block(lines, index, depth)
+        blocks.append(block)
+    return blocks
+
+
+def _block(lines: list[str], index: int, depth: int) -> tuple[Block, int]:
+    line = lines[index]
+    if opened := FENCE.match(line):
+        return _fence(lines, index, opened)
+    if heading := _HEADING.match(line):
+        title = (heading[2] or "").rstrip().rstrip("#").rstrip()
+        return Heading(len(heading[1]), parse_inline(title)), index + 1
+    if _RULE.match(line):
+        return Rule(), index + 1
+    if depth < BLOCKS_MAX_DEPTH:
+        if _QUOTE.match(line):
+            return _quote(lines, index, depth)
+        if item := _ITEM.match(line):
+            return _list(lines, index, item, depth)
+    if _starts_table(lines, index):
+        return _table(lines, index)
+    return _paragraph(lines, index, depth)
+
+
+def _fence(lines: list[str], index: int, opened: re.Match[str]) -> tuple[Block, int]:
+    width, code = len(opened["indent"]), []
+    index += 1
+    while index < len(lines) and not closes(lines[index], opened):
+        line = lines[index]
+        code.append(line[min(width, len(line) - len(line.lstrip(" "))) :])
+        index += 1
+    words = opened["language"].split()
+    return Fence(words[0] if words else "", "\n".join(code)), index + 1
+
+
+def _quote(lines: list[str], index: int, depth: int) -> tuple[Block, int]:
+    inner = []
+    while index < len(lines) and (mark := _QUOTE.match(lines[index])):
+        inner.append(lines[index][mark.end() :])
+        index += 1
+    return Quote(tuple(_parse(inner, depth + 1))), index
+
+
+def _list(lines: list[str], index: int, first: re.Match[str], depth: int) -> tuple[Block, int]:
+    items: list[list[str]] = []
+    ordered = first["mark"][0].isdigit()
+    base = len(first["indent"])
+    while index < len(lines):
+        item = _ITEM.match(lines[index])
+        same = item and item["mark"][0].isdigit() == ordered and not _RULE.match(lines[index])
+        if not item or not same or not base - 1 <= len(item["indent"]) <= base + 1:
+            break
+        content, index = _item(lines, index, item)
+        items.append(content)
+    start = int(first["mark"][:-1]) if ordered else None
+    return Listing(tuple(tuple(_parse(item, depth + 1)) for item in items), start), index
+
+
+def _item(lines: list[str], index: int, item: re.Match[str]) -> tuple[list[str], int]:
+    """The lines of one item, without its mark and indentation, and where the next thing begins."""
+    base = len(item["indent"])
+    width = item.start("text") if item["text"] is not None else base + 2
+    content = [item["text"] or ""]
+    index += 1
+    while index < len(lines):
+        line = lines[index]
+        indent = len(line) - len(line.lstrip(" "))
+        if not line.strip():
+            following = next((later for later in lines[index + 1 : index + 3] if later.strip()), "")
+            if len(following) - len(following.lstrip(" ")) < base + 2:
+                break
+        elif indent < base + 2 and (not content[-1].strip() or _starts_block(lines, index)):
+            break
+        content.append(line[min(width, indent) :])
+        index += 1
+    while index < len(lines) and not lines[index].strip():
+        index += 1
+    return content, index
+
+
+def _starts_block(lines: list[str], index: int) -> bool:
+    line = lines[index]
+    patterns = (FENCE, _HEADING, _RULE, _QUOTE, _ITEM)
+    return any(pattern.match(line) for pattern in patterns) or _starts_table(lines, index)
+
+
+def _starts_table(lines: list[str], index: int) -> bool:
+    if "|" not in lines[index] or index + 1 >= len(lines):
+        return False
+    divider = lines[index + 1]
+    return "-" in divider and "|" in divider and bool(_DIVIDER.match(divider))
+
+
+def _table(lines: list[str], index: int) -> tuple[Block, int]:
+    header = _cells(lines[index])
+    rows = []
+    index += 2
+    while index < len(lines) and "|" in lines[index]:
+        cells = _cells(lines[index])
+        rows.append(tuple((cells + [""] * len(header))[: max(len(header), len(cells))]))
+        index += 1
+    parsed = tuple(tuple(parse_inline(cell) for cell in row) for row in rows)
+    return Table(tuple(parse_inline(cell) for cell in header), parsed), index
+
+
+def _cells(line: str) -> list[str]:
+    line = line.strip().removeprefix("|")
+    if line.endswith("|") and not line.endswith("\\|"):
+        line = line[:-1]
+    cells, position = [], 0
+    while position <= len(line):
+        match = _CELL.match(line, position)
+        end = match.end() if match else position
+        cells.append(line[position:end].strip().replace("\\|", "|"))
+        position = end + 1
+    return cells
+
+
+def _paragraph(lines: list[str], index: int, depth: int) -> tuple[Block, int]:
+    words = [lines[index].strip()]
+    index += 1
+    while index < len(lines) and lines[index].strip():
+        if depth < BLOCKS_MAX_DEPTH and _starts_block(lines, index):
+            break
+        words.append(lines[index].strip())
+        index += 1
+    return Paragraph(parse_inline("\n".join(words))), index

@@ -1,0 +1,117 @@
+"""How often a platform may be called: one bucket for each chat and one for all, shared by sends
+and edits.
+
+A bucket holds as many tokens as calls are allowed; each comes back when the platform's time span
+has passed since it was taken. So no span of that length ever sees more calls than allowed.
+"""
+
+import asyncio
+from collections import deque
+
+from hermes.core.ports import Clock
+from hermes.gateway.platforms.kit.contract import Rate
+
+PRUNE_AT = 256
+"""Chats remembered before idle ones are looked for."""
+
+
+class _Bucket:
+    def __init__(self, rate: Rate) -> None:
+        self.rate = rate
+        self.taken: deque[float] = deque()
+        self.paused_until = float("-inf")
+        self.turn = asyncio.Lock()
+        """Whoever waits first is served first."""
+        self.waiting = 0
+
+    def delay(self, now: float) -> float:
+        """Seconds until a token is there."""
+        while self.taken and self.taken[0] + self.rate.seconds <= now:
+            self.taken.popleft()
+        full = len(self.taken) >= self.rate.count
+        back = self.taken[0] + self.rate.seconds - now if full else 0.0
+        return max(back, self.paused_until - now, 0.0)
+
+    def take(self, now: float) -> None:
+        self.taken.append(now)
+
+    def pause(self, until: float) -> None:
+        self.paused_until = max(self.paused_until, until)
+
+    def idle(self, now: float) -> bool:
+        """It is like a new one, so it can be forgotten."""
+        return self.delay(now) == 0.0 and not self.taken and not self.waiting
+
+
+class Buckets:
+    """The buckets of one platform."""
+
+    def __init__(self, per_chat: Rate, per_platform: Rate, clock: Clock) -> None:
+        self._per_chat, self._clock = per_chat, clock
+        self._all = _Bucket(per_platform)
+        self._chats: dict[str, _Bucket] = {}
+        self._prune_at = PRUNE_AT
+
+    def __len__(self) -> int:
+        """How many chats are remembered."""
+        return len(self._chats)
+
+    def ready(self, chat: str) -> bool:
+        """Whether a call could be made now; takes nothing."""
+        return self._delay(chat) == 0.0
+
+    def take(self, chat: str, *, leave: int = 0) -> bool:
+        """Take a token if one is there now and the chat has `leave` more after that (at most half
+        of its bucket). For edits, which are left out rather than queued and leave room for sends.
+        """
+        bucket = self._bucket(chat)
+        if bucket.waiting or self._delay(chat) > 0.0:
+            return False
+        left = bucket.rate.count - len(bucket.taken) - 1
+        if left < min(leave, bucket.rate.count // 2):
+            return False
+        self._take(bucket)
+        return True
+
+    async def acquire(self, chat: str) -> None:
+        """Take a token, waiting for it in turn."""
+        bucket = self._bucket(chat)
+        bucket.waiting += 1
+        try:
+            async with bucket.turn:
+                while delay := self._delay(chat):
+                    await self._clock.sleep(delay)
+                self._take(bucket)
+        finally:
+            bucket.waiting -= 1
+
+    def pause(self, chat: str, seconds: float) -> None:
+        """The platform asked us to leave the chat alone for so long."""
+        self._bucket(chat).pause(self._clock.monotonic() + seconds)
+
+    def pause_all(self, seconds: float) -> None:
+        """The platform asked us to leave it alone for so long."""
+        self._all.pause(self._clock.monotonic() + seconds)
+
+    def _delay(self, chat: str) -> float:
+        now = self._clock.monotonic()
+        bucket = self._chats.get(chat)
+        return max(self._all.delay(now), bucket.delay(now) if bucket else 0.0)
+
+    def _take(self, bucket: _Bucket) -> None:
+        now = self._clock.monotonic()
+        bucket.take(now)
+        self._all.take(now)
+
+    def _bucket(self, chat: str) -> _Bucket:
+        bucket = self._chats.get(chat)
+        if bucket is None:
+            if len(self._chats) >= self._prune_at:
+                self._forget_idle()
+            bucket = self._chats[chat] = _Bucket(self._per_chat)
+        return bucket
+
+    def _forget_idle(self) -> None:
+        now = self._clock.monotonic()
+        self._chats = {chat: b for chat, b in self._chats.items() if not b.idle(now)}
+        self._prune_at = max(PRUNE_AT, 2 * len(self._chats))

@@ -1,0 +1,269 @@
+"""The platforms there are: each folder beside this file with a `manifest.py`, and what plugins add.
+No library of a platform is imported to find it."""
+
+import hashlib
+import logging
+import pkgutil
+import subprocess
+from importlib import import_module, invalidate_caches
+from importlib.metadata import PackageNotFoundError, metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from hermes.app.app import App
+from hermes.app.commands.registry import Where, commands_in
+from hermes.app.installation.place import DISTRIBUTION, Checkout, installation
+from hermes.config.expand import told, unset_names
+from hermes.config.loader import Loaded
+from hermes.config.settings import Settings
+from hermes.core.errors import HermesError, UsageError
+from hermes.gateway import platforms
+from hermes.gateway.door.identity import switched_on
+from hermes.gateway.platforms.kit.contract import Adapter, AdapterContext, Manifest, SessionSource
+from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
+
+added: dict[str, Manifest] = {}
+"""Those of plugins of this process."""
+
+
+def manifests() -> dict[str, Manifest]:
+    """By name."""
+    return added | shipped()
+
+
+def shipped() -> dict[str, Manifest]:
+    names = sorted(found.name for found in pkgutil.iter_modules(platforms.__path__) if found.ispkg)
+    modules = [f"{platforms.__name__}.{name}.manifest" for name in names]
+    found = [import_module(module).MANIFEST for module in modules if find_spec(module)]
+    return {each.name: each for each in found}
+
+
+def manifest(name: str) -> Manifest:
+    known = manifests()
+    if name not in known:
+        raise UsageError(f"there is no platform {name!r}", hint=f"there are {', '.join(known)}")
+    return known[name]
+
+
+def missing_modules(of: Manifest) -> list[str]:
+    """Modules of the platform's library that are not installed."""
+    return [name for name in of.needs if find_spec(name) is None]
+
+
+def prefix(of: Manifest) -> str:
+    """`TELEGRAM` of `TELEGRAM_ALLOWED_USERS`."""
+    return of.env_prefix or of.name.upper()
+
+
+def home_variable(of: Manifest) -> str:
+    return of.home_variable or f"{prefix(of)}_HOME_CHANNEL"
+
+
+def prefixes(known: dict[str, Manifest]) -> dict[str, str]:
+    """Beginnings of variables, by platform."""
+    return {name: prefix(each) for name, each in known.items()}
+
+
+# Installing what a platform needs beside Hermes itself.
+
+LOCK = "requirements-platforms.lock"
+SERVER = "server"
+"""The extra of platforms that are servers themselves."""
+
+
+class LibrariesMissing(HermesError):
+    """What a platform needs is not installed; the hint says how to."""
+
+
+def install_libraries(platform: Manifest, place: Checkout | None = None) -> bool:
+    """Whether something had to be installed. In a checkout it comes from the lock file, elsewhere
+    the hint of `LibrariesMissing` says what to do."""
+    if not missing_modules(platform):
+        return False
+    found = place or installation()
+    if not isinstance(found, Checkout):
+        extra = _extra(platform)
+        raise LibrariesMissing(
+            f"{platform.label} needs more than is installed",
+            hint=f"install the extra: pip install 'hermes[{extra}]' (with the pip of Hermes)",
+        )
+    done = subprocess.run(
+        ["sh", str(found.root / "scripts" / "setup.sh"), LOCK],
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    invalidate_caches()
+    if done.returncode or missing_modules(platform):
+        raise LibrariesMissing(
+            f"what {platform.label} needs could not be installed",
+            hint="see above; try again with: hermes gateway setup " + platform.name,
+        )
+    return True
+
+
+def _extra(platform: Manifest) -> str:
+    try:
+        known = metadata(DISTRIBUTION).get_all("Provides-Extra") or []
+    except PackageNotFoundError:
+        known = []
+    return platform.name if platform.name in known else SERVER
+
+
+# Which platforms are set up, and their adapters.
+
+log = logging.getLogger(__name__)
+
+
+def configured(loaded: Loaded) -> dict[str, Manifest]:
+    """Platforms that are switched on, or not switched off and have what they need."""
+    return {name: each for name, each in manifests().items() if is_configured(each, loaded)}
+
+
+def is_configured(manifest: Manifest, loaded: Loaded) -> bool:
+    said = _switched(manifest, loaded)
+    if said is not None:
+        return said
+    if not any(each.required for each in manifest.credentials):
+        return False
+    connection = getattr(loaded.settings.platforms, manifest.name, None)
+    return bool(getattr(connection, "token", "")) or not lacking(manifest, loaded)
+
+
+def _switched(manifest: Manifest, loaded: Loaded) -> bool | None:
+    """Whether somebody said that it is on or off; None when nobody did."""
+    connection = getattr(loaded.settings.platforms, manifest.name, None)
+    said = getattr(connection, "enabled", None)
+    if said is not None:
+        return bool(said)
+    flag = loaded.variable(f"{prefix(manifest)}_ENABLED")
+    return None if flag is None else switched_on(flag)
+
+
+def lacking(manifest: Manifest, loaded: Loaded) -> list[str]:
+    """Required variables that are not there."""
+    needed = [each.name for each in manifest.credentials if each.required]
+    return [name for name in needed if not loaded.variable(name)]
+
+
+def half_given(loaded: Loaded) -> list[tuple[Manifest, HermesError]]:
+    """Platforms with some of their variables that cannot connect without others, and what to do;
+    not those that somebody switched on or off."""
+    open_ones = [each for each in manifests().values() if _switched(each, loaded) is None]
+    return [
+        (each, _incomplete(each, missing, loaded))
+        for each in open_ones
+        if any(
+            loaded.variable(credential.name) or loaded.unset(credential.name)
+            for credential in each.credentials
+        )
+        and not is_configured(each, loaded)
+        and (missing := lacking(each, loaded))
+    ]
+
+
+def unknown(loaded: Loaded) -> dict[str, HermesError]:
+    """What is switched on, and is no platform of ours."""
+    said = loaded.settings.platforms
+    switched_on = [name for name in said.__struct_fields__ if getattr(said, name).enabled]
+    return {
+        name: HermesError(
+            f"Hermes cannot connect to {name}",
+            hint=f"`hermes gateway setup` lists the platforms there are;"
+            f" platforms.{name}.enabled: false keeps it away",
+        )
+        for name in switched_on
+        if name not in manifests()
+    }
+
+
+def _incomplete(manifest: Manifest, missing: list[str], loaded: Loaded) -> HermesError:
+    verb = "is" if len(missing) == 1 else "are"
+    why = "; ".join(told(names) for each in missing if (names := loaded.unset(each)))
+    return HermesError(
+        f"{', '.join(missing)} {verb} missing{why and f': {why}'}",
+        hint=f"`hermes gateway setup {manifest.name}` asks for what is missing;"
+        f" {prefix(manifest)}_ENABLED=false keeps it away",
+    )
+
+
+def make_adapter(manifest: Manifest, app: App, extra: dict[str, Any]) -> Adapter:
+    """Raises a `HermesError` when its library is missing or it cannot be made."""
+    if missing := missing_modules(manifest):
+        modules = "module" if len(missing) == 1 else "modules"
+        raise HermesError(
+            f"{manifest.label} needs the Python {modules} {', '.join(missing)}",
+            hint=f"`hermes gateway setup {manifest.name}` installs what is missing",
+        )
+    try:
+        return _made(manifest, app, extra)
+    except HermesError:
+        raise
+    except Exception as error:  # one platform's fault is no matter of the others
+        log.exception("%s cannot be made", manifest.label)
+        raise HermesError(
+            f"unexpected {type(error).__name__}", hint="`hermes logs gateway` has the details"
+        ) from error
+
+
+def _made(manifest: Manifest, app: App, extra: dict[str, Any]) -> Adapter:
+    module, _, name = manifest.adapter.partition(":")
+    settings, home = app.loaded.settings, app.home
+    connection = getattr(settings.platforms, manifest.name, None)
+    if names := unset_names(getattr(connection, "token", "")):
+        raise HermesError(
+            f"platforms.{manifest.name}.token is missing: {told(names)}",
+            hint=f"hermes config set {names[0]} TOKEN",
+        )
+    state = home.root / "gateway" / manifest.name
+    for folder in (state.parent, state):
+        folder.mkdir(exist_ok=True, mode=0o700)
+    context = AdapterContext(
+        manifest=manifest,
+        variable=app.loaded.variable,
+        settings=getattr(settings, manifest.name, None),
+        connection=connection,
+        cache=media_folder(home.root),
+        state=state,
+        locks=home.default_root / "locks",
+        commands=[(each.name, each.summary) for each in commands_in(Where.CHATS, settings)],
+        extra=extra,
+        unset=app.loaded.unset,
+    )
+    adapter: Adapter = getattr(import_module(module), name)(context)
+    return adapter
+
+
+def media_folder(home: Path) -> Path:
+    return home / "cache" / "media"
+
+
+def chat_media_folder(home: Path, source: SessionSource) -> Path:
+    """The folder for files that were sent to us in one chat; no other chat can send them on."""
+    chat = f"{source.platform}\0{source.account}\0{source.chat_id}"
+    return media_folder(home) / hashlib.sha256(chat.encode()).hexdigest()[:16]
+
+
+def chat_backend(settings: Settings) -> str:
+    """Where commands of chats run: in a sandbox, unless the settings say otherwise; "" is where
+    they run elsewhere too."""
+    wanted = settings.gateway.terminal
+    if wanted != "auto":
+        return wanted
+    return "sandbox" if settings.terminal.backend == "local" else ""
+
+
+def without_sandbox(settings: Settings) -> str:
+    """What whoever starts the gateway should hear before a chat does; "" when all is well."""
+    if chat_backend(settings) != "sandbox":
+        return ""
+    if not is_installed("bwrap"):
+        mend = "install bubblewrap (apt install bubblewrap)"
+    elif why := probe_program(SANDBOX_PROBE):
+        mend = f"allow user namespaces (bwrap says: {why})"
+    else:
+        return ""
+    return (
+        f"there is no sandbox for the commands of chats, so they cannot run any: {mend}, or set"
+        " gateway.terminal to docker, ssh or, when you trust everybody who writes, local"
+    )

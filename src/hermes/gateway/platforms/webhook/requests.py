@@ -1,0 +1,464 @@
+"""What happens to a call: looked at from the outside in, and kept before it is acknowledged."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Message, Receive, Scope, Send
+
+from hermes.core.errors import HermesError
+from hermes.core.ports import Clock
+from hermes.gateway.platforms.kit.contract import Rate
+from hermes.gateway.platforms.kit.http_server import ClientLeft, TooLarge, body_of, read_away
+from hermes.gateway.platforms.kit.rate_limit import Buckets
+from hermes.gateway.platforms.webhook import subscriptions
+from hermes.gateway.platforms.webhook.subscriptions import NO_AUTH, Route, Routes
+from hermes.security.injection import blocked, scan
+from hermes.util.text import clean
+
+# Whether a call comes from whom it should.
+#
+# One of these headers, once, carries the proof; which one it is decides how it is checked, and a
+# wrong proof is never tried in another way.
+#
+#     X-Hub-Signature-256    sha256=<hex>           HMAC-SHA256 of the body (GitHub)
+#     X-Gitlab-Token         <secret>               the secret itself (GitLab)
+#     X-Webhook-Signature    [sha256=]<hex>         HMAC-SHA256 of the body, or of
+#     X-Signature            [sha256=]<hex>         `<timestamp>.<body>` when a timestamp is sent
+#
+# The timestamp (X-Webhook-Timestamp or X-Timestamp, in seconds since 1970) must be at most five
+# minutes from our clock. The older X-Hub-Signature with SHA-1 proves nothing.
+
+WINDOW = 300.0
+"""Seconds that the clock of a caller may be off, and that a call is remembered."""
+
+_TIMES = (b"x-webhook-timestamp", b"x-timestamp")
+_SIGNED = {
+    b"x-hub-signature-256": re.compile(rb"sha256=([0-9a-fA-F]{64})"),
+    b"x-webhook-signature": re.compile(rb"(?:sha256=)?([0-9a-fA-F]{64})"),
+    b"x-signature": re.compile(rb"(?:sha256=)?([0-9a-fA-F]{64})"),
+}
+_TOKEN = b"x-gitlab-token"
+_SECONDS = re.compile(rb"[0-9]{1,12}")
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class Forged(Exception):
+    """The proof is missing or wrong; the text is for our log only."""
+
+
+class Proof(msgspec.Struct, frozen=True):
+    signed: bool
+    """The body is signed: the same body again may be a copy of the call."""
+    timestamp: str = ""
+    """When the caller signed it, if that is signed too."""
+
+
+def check(headers: Headers, body: bytes, secret: str, now: float) -> Proof:
+    """Raises `Forged`."""
+    key = secret.encode()
+    found = [(name.lower(), value) for name, value in headers]
+    proofs = [each for each in found if each[0] in _SIGNED or each[0] == _TOKEN]
+    if len(proofs) != 1:
+        raise Forged(f"{len(proofs)} signatures" if proofs else "no signature")
+    name, value = proofs[0]
+    if name == _TOKEN:
+        if not hmac.compare_digest(_digest(key, value), _digest(key, key)):
+            raise Forged("wrong token")
+        return Proof(signed=False)
+    match = _SIGNED[name].fullmatch(value)
+    if match is None:
+        raise Forged("the signature is no SHA-256 in hexadecimal digits")
+    stamp = b"" if name == b"x-hub-signature-256" else _timestamp(found, now)
+    wanted = _digest(key, stamp + b"." + body if stamp else body)
+    if not hmac.compare_digest(bytes.fromhex(match[1].decode()), wanted):
+        raise Forged("wrong signature")
+    return Proof(signed=True, timestamp=stamp.decode())
+
+
+def _timestamp(found: list[tuple[bytes, bytes]], now: float) -> bytes:
+    times = [value for name, value in found if name in _TIMES]
+    if not times:
+        return b""
+    if len(times) > 1 or not _SECONDS.fullmatch(times[0]):
+        raise Forged("the timestamp is no number of seconds")
+    if abs(now - int(times[0])) > WINDOW:
+        raise Forged("the timestamp is too old or too new")
+    return times[0]
+
+
+def _digest(key: bytes, text: bytes) -> bytes:
+    return hmac.new(key, text, hashlib.sha256).digest()
+
+
+# What a call says: its data, the kind of event, and its own name.
+
+_EVENTS = ("x-github-event", "x-gitlab-event")
+GITHUB = "x-github-delivery"
+NAMES = (
+    GITHUB,
+    "idempotency-key",
+    "x-gitlab-event-uuid",
+    "webhook-id",
+    "x-webhook-id",
+    "x-delivery-id",
+    "x-request-id",
+)
+"""Headers that name a call, the same when it is sent again."""
+_SAFE_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_SAFE_EVENT = re.compile(r"[A-Za-z0-9_.: -]{1,64}")
+MOST_FIELDS = 1000
+
+
+class Unreadable(Exception):
+    """The body is not what it should be; the text is for the caller."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def data_of(content_type: str, body: bytes) -> Any:
+    """The JSON of a body, or the fields of a form; GitHub's form holds JSON in `payload`. Raises
+    `Unreadable`."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind in ("", "application/json") or kind.endswith("+json"):
+        return _json(body)
+    if kind != "application/x-www-form-urlencoded":
+        raise Unreadable("send application/json or application/x-www-form-urlencoded", 415)
+    try:
+        fields = parse_qs(
+            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS
+        )
+    except ValueError:
+        raise Unreadable("the form cannot be read") from None
+    if set(fields) == {"payload"} and len(fields["payload"]) == 1:
+        return _json(fields["payload"][0].encode())
+    return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise Unreadable("the body is no JSON") from None
+    except RecursionError:
+        raise Unreadable("the JSON is nested too deeply") from None
+
+
+def event_of(headers: Mapping[str, str], data: Any) -> str:
+    """The kind of event; "" when the call does not say."""
+    said = next((headers[name] for name in _EVENTS if headers.get(name)), "")
+    if not said and isinstance(data, dict) and isinstance(data.get("event_type"), str):
+        said = data["event_type"]
+    said = said.strip()
+    return said if _SAFE_EVENT.fullmatch(said) else ""
+
+
+def same_event(one: str, other: str) -> bool:
+    """Whether two names mean one kind: GitLab's `Merge Request Hook` is `merge_request`."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(event: str) -> str:
+    return event.strip().lower().removesuffix(" hook").replace(" ", "_")
+
+
+def delivery_of(headers: Mapping[str, str], body: bytes, proof: Proof, window: int) -> str:
+    """The call's own name, the same when it comes again. Without a header it is made of what was
+    signed, and of the time (`window`) when no time was signed."""
+    for name in NAMES:
+        if said := headers.get(name, "").strip():
+            return said if _SAFE_NAME.fullmatch(said) else _hash(said.encode())
+    return _hash(body, proof.timestamp.encode() or b"%d" % window)
+
+
+def _hash(*parts: bytes) -> str:
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
+
+
+log = logging.getLogger(__name__)
+
+BODY_SECONDS = 20.0
+"""Seconds in which a caller must have sent everything."""
+MOST_REMEMBERED = 10_000
+NO_LIMIT = Rate(1_000_000, 1.0)
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Call(msgspec.Struct, frozen=True):
+    route: str
+    event: str
+    delivery: str
+    data: Any
+    body: str = ""
+    """The hash of a body whose signature says nothing of the time: a copy may come any day."""
+    is_unique: bool = False
+    """Its sender never sends the same body again under another name."""
+
+
+class Copied(Exception):
+    """The call was kept before, under another name."""
+
+
+Keep = Callable[[Route, Call], Awaitable[bool]]
+"""Takes a call that is genuine and wanted. True once it is kept. Raises `Copied`."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    secret: str
+    """Of routes that have none of their own."""
+    on_loopback: bool
+    """Whether only this machine can call us."""
+    per_minute: int
+    max_body_bytes: int
+    body_seconds: float = BODY_SECONDS
+
+
+class Refusal(Exception):
+    """The call is not taken; the text is for the caller."""
+
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, headers
+        self.unread: TooLarge | None = None
+
+
+class _Refused(JSONResponse):
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__({"error": str(refusal)}, refusal.status, refusal.headers)
+        self._unread = refusal.unread
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._unread is None:
+            await super().__call__(scope, receive, send)
+            return
+
+        async def unended(message: Message) -> None:
+            await send({**message, "more_body": True})
+
+        await super().__call__(scope, receive, unended)
+        await read_away(receive, self._unread)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class Calls:
+    def __init__(self, routes: Routes, limits: Limits, clock: Clock, keep: Keep) -> None:
+        self._routes, self._limits, self._clock, self._keep = routes, limits, clock, keep
+        self._buckets = Buckets(Rate(limits.per_minute, 60.0), NO_LIMIT, clock)
+        self._recent: dict[bytes, float] = {}
+        """What was kept a short while ago: bodies, with the time when that was signed too."""
+        self._told: set[tuple[str, str]] = set()
+        """Routes whose secret is of no use, and why."""
+
+    async def answer(self, request: Request) -> Response:
+        try:
+            return await self._answer(request, request.path_params["route"])
+        except Refusal as refusal:
+            return _Refused(refusal)
+
+    async def _answer(self, request: Request, name: str) -> Response:
+        route = self._routes.get(name)
+        if route is None:
+            raise Refusal(404, "no such route")
+        secret = self._secret(name, route)
+        body = await self._body(request)
+        proof = self._proof(request, name, secret, body)
+        try:
+            data = data_of(request.headers.get("content-type", ""), body)
+        except Unreadable as error:
+            raise Refusal(error.status, str(error)) from None
+        now = self._clock.now().timestamp()
+        delivery = delivery_of(request.headers, body, proof, int(now // WINDOW))
+        signed = f"{proof.timestamp}.".encode() + body if proof.timestamp else body
+        copied = hashlib.sha256(name.encode() + b"\0" + signed).digest()
+        timeless = proof.signed and not proof.timestamp
+        call = Call(
+            name,
+            event_of(request.headers, data),
+            delivery,
+            data,
+            body=copied.hex() if timeless else "",
+            is_unique=timeless and GITHUB in request.headers,
+        )
+        told = {"route": name, "event": call.event, "delivery_id": delivery}
+        if not _wanted(route, call.event):
+            return JSONResponse({"status": "ignored", **told})
+        named = any(request.headers.get(each) for each in NAMES)
+        if (proof.signed or not named) and self._seen(copied):
+            return JSONResponse({"status": "duplicate", **told})
+        if self._limits.per_minute and not self._buckets.take(name):  # of those that make work
+            raise Refusal(429, "too many calls", **{"Retry-After": "60"})
+        self._recent[copied] = self._clock.monotonic()
+        try:
+            kept = await self._kept(route, call)
+        except Copied:
+            log.warning("webhook route %s: a call of before came under another name", name)
+            return JSONResponse({"status": "duplicate", **told})
+        if not kept:
+            self._recent.pop(copied, None)
+            raise Refusal(503, "it cannot be kept now; send it again", **{"Retry-After": "30"})
+        return JSONResponse({"status": "accepted", **told}, 202)
+
+    def _secret(self, name: str, route: Route) -> str:
+        secret = route.secret or self._limits.secret
+        why = subscriptions.weakness(secret, on_loopback=self._limits.on_loopback)
+        if not why:
+            return secret
+        if (name, why) not in self._told:
+            self._told.add((name, why))
+            log.error("webhook route %s takes no calls: %s", name, why)
+        raise Refusal(401, "the signature is missing or wrong")
+
+    async def _body(self, request: Request) -> bytes:
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                return await body_of(request.receive, request.headers, self._limits.max_body_bytes)
+        except TooLarge as error:
+            refusal = Refusal(413, "the body is too large", Connection="close")
+            refusal.unread = error
+            raise refusal from None
+        except TimeoutError:
+            raise Refusal(408, "the body took too long", Connection="close") from None
+        except ClientLeft:
+            raise Refusal(400, "the body is not complete") from None
+
+    def _proof(self, request: Request, name: str, secret: str, body: bytes) -> Proof:
+        if secret == NO_AUTH:
+            _check_local(request)
+            log.warning("webhook route %s takes a call that nobody signed (%s)", name, NO_AUTH)
+            return Proof(signed=False)
+        try:
+            now = self._clock.now().timestamp()
+            return check(request.headers.raw, body, secret, now)
+        except Forged as error:
+            peer = request.client.host if request.client else "?"
+            log.warning("webhook route %s refused a call from %s: %s", name, peer, error)
+            raise Refusal(401, "the signature is missing or wrong") from None
+
+    def _seen(self, copied: bytes) -> bool:
+        """Whether this was kept within the last minutes. A copied call may have another id, which
+        is not signed."""
+        oldest = self._clock.monotonic() - WINDOW
+        if len(self._recent) > MOST_REMEMBERED or any(t < oldest for t in self._recent.values()):
+            kept = [each for each in self._recent.items() if each[1] >= oldest]
+            self._recent = dict(kept[-MOST_REMEMBERED:])
+        return copied in self._recent
+
+    async def _kept(self, route: Route, call: Call) -> bool:
+        try:
+            return await self._keep(route, call)
+        except (HermesError, OSError) as error:
+            log.error("a call of webhook route %s cannot be kept: %s", call.route, error)
+            return False
+
+
+def _wanted(route: Route, event: str) -> bool:
+    if route.events:
+        return any(same_event(event, each) for each in route.events)
+    return event != "ping"  # GitHub's first call, which only tries the address
+
+
+def _check_local(request: Request) -> None:
+    """A page in a browser on this machine reaches loopback too, but cannot hide that it is one:
+    it names its origin, or the host it was told to ask, or may not send JSON."""
+    host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    strange = "origin" in request.headers or host.strip("[]").lower() not in LOOPBACK
+    if strange or kind != "application/json":
+        raise Refusal(403, "unsigned calls must come from a program on this machine, as JSON")
+
+
+# Text with values of a call in it: `{dot.path}` and `{__raw__}`.
+#
+# A path goes through keys of objects and numbers of lists, and nothing else: there is no
+# attribute,
+# call or format to reach. What was put in is not looked at again. A path that leads nowhere stays
+# as
+# it is written.
+
+RAW = "__raw__"
+RAW_CHARS = 4000
+NESTED_CHARS = 2000
+TEXT_CHARS = 20_000
+
+TAG = "webhook-data"
+_PATH = re.compile(r"\{([A-Za-z0-9_][A-Za-z0-9_.-]{0,200})\}")
+_TAG = re.compile(r"<(?=\s*/?\s*webhook[\s_-]*data)", re.IGNORECASE)
+_PLAIN = re.compile(r"[A-Za-z0-9_.@/+#-]{1,80}")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_MISSING = object()
+
+Show = Callable[[str], str]
+"""How a value is shown in the text."""
+
+
+def render(template: str, data: Any, show: Show) -> str:
+    def put(found: re.Match[str]) -> str:
+        value = data if found[1] == RAW else _at(data, found[1])
+        if value is _MISSING:
+            return found[0]
+        return show(_text(value, RAW_CHARS if found[1] == RAW else NESTED_CHARS))
+
+    return _PATH.sub(put, template)
+
+
+def plain(text: str) -> str:
+    """A value for people to read."""
+    return _CONTROL.sub("", clean(text))
+
+
+def line(text: str) -> str:
+    """A value in one line."""
+    return " ".join(plain(text).split())
+
+
+def fenced(text: str) -> str:
+    """A value for the agent: words of a stranger, marked as such, without what reads like an
+    injection. A short name or number stands as it is."""
+    told = plain(text)
+    lines = [(each, scan(each)) for each in told.split("\n")]
+    if found := scan("\n".join(each for each, signs in lines if not signs)):
+        told = blocked("a value of the call", found)
+    else:
+        told = "\n".join(blocked("a line of the call", f) if f else each for each, f in lines)
+    if _PLAIN.fullmatch(told):
+        return told
+    told = _TAG.sub("‹", told)
+    gap = "\n" if "\n" in told else ""
+    return f"<{TAG}>{gap}{told}{gap}</{TAG}>"
+
+
+def _at(data: Any, path: str) -> Any:
+    for step in path.split("."):
+        if isinstance(data, dict) and step in data:
+            data = data[step]
+        elif isinstance(data, list) and step.isdecimal() and int(step) < len(data):
+            data = data[int(step)]
+        else:
+            return _MISSING
+    return data
+
+
+def _text(value: Any, limit: int) -> str:
+    if isinstance(value, str):
+        return _cut(value, TEXT_CHARS)
+    indent = 2 if isinstance(value, dict | list) else None
+    try:
+        return _cut(json.dumps(value, ensure_ascii=False, indent=indent), limit)
+    except RecursionError:
+        return "[nested too deeply to show]"
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}…"
