@@ -2,9 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +18,9 @@ from hermes.core.ports import Clarifier
 from hermes.core.tool import Tool
 from hermes.util.plain import plain_line
 from hermes.util.text import many
+
+if TYPE_CHECKING:
+    from hermes.mcp import McpHub
 
 TASK = "mcp"
 
@@ -41,7 +43,7 @@ class McpServers:
 
     def __init__(self, home: Home, loaded: Loaded, tell: Callable[[str], None]) -> None:
         self._home, self._loaded, self._tell = home, loaded, tell
-        self._hub: Any = None
+        self._hub: McpHub | None = None
         self._reloading = asyncio.Lock()
         self._alone = _is_left_aside(home, loaded)
 
@@ -51,9 +53,9 @@ class McpServers:
             return []
         if self._hub is None:
             self._hub = make_hub(self._home, self._loaded, self._tell)
-        caller = import_module("hermes.mcp.caller").Caller(clarifier, sampler)
-        found: list[Tool] = await self._hub.tools(caller)
-        return found
+        from hermes.mcp import Caller  # only sessions with servers need the client
+
+        return await self._hub.tools(Caller(clarifier, sampler))
 
     async def reload(self, learn: Callable[[], object]) -> list[str]:
         """Read `mcp_servers` again, stop what is gone or changed and start the others anew; a line
@@ -111,34 +113,33 @@ def _outcome(name: str, before: Servers, now: Servers, found: Mapping[str, Any])
     return f"{how}: {many(len(offer.tools), 'tool')}{left_out}"
 
 
-def make_hub(home: Home, loaded: Loaded, tell: Callable[[str], None]) -> Any:
+def make_hub(home: Home, loaded: Loaded, tell: Callable[[str], None]) -> "McpHub":
     """A hub over `mcp_servers`; nothing is started yet."""
-    options = import_module("hermes.mcp.connection").McpOptions(
+    from hermes.mcp import McpHub, McpOptions  # only sessions with servers need the client
+
+    options = McpOptions(
         cache=home.cache / "mcp",
         folder=str(Path.cwd()),
         question_seconds=loaded.settings.clarify.timeout,
     )
-    hub = import_module("hermes.mcp.hub")
-    return hub.McpHub(
-        loaded.settings.mcp_servers, options, authorisers=authorisers(home), tell=tell
-    )
+    return McpHub(loaded.settings.mcp_servers, options, authorizers=authorizers(home), tell=tell)
 
 
 def known_tools(home: Home, loaded: Loaded) -> list[Tool]:
     """Those of servers that were connected before; nothing is started. Only to be looked at."""
     if not loaded.settings.mcp_servers:
         return []
-    found: list[Tool] = make_hub(home, loaded, lambda _text: None).known_tools()
-    return found
+    return make_hub(home, loaded, lambda _text: None).known_tools()
 
 
-def authorisers(home: Home) -> Callable[[str, Any], Any]:
+def authorizers(home: Home) -> Callable[[str, Any], Any]:
     """Who signs in to a server: only those with `auth: oauth` need anybody."""
 
-    def authoriser(name: str, settings: Any) -> Any:
+    def authorizer(name: str, settings: Any) -> Any:
         if settings.auth != "oauth":
             return None
-        oauth = import_module("hermes.mcp.oauth")
-        return oauth.stored_authoriser(name, settings.url, home.root / "mcp-tokens")
+        from hermes.mcp.oauth import stored_authorizer  # only servers with OAuth need it
 
-    return authoriser
+        return stored_authorizer(name, settings.url, home.root / "mcp-tokens")
+
+    return authorizer

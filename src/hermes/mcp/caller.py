@@ -1,4 +1,4 @@
-"""Who a call is made for: the session, its user and its model."""
+"""The session behind a call: its user and its model."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,11 +13,13 @@ from hermes.core.tool import ToolContext
 
 
 class Sampler(Protocol):
-    """Asks a model for a server."""
+    """Asks a model on behalf of a server."""
 
     async def ask(self, request: ModelRequest, wishes: tuple[str, ...]) -> Reply:
-        """`wishes` are models, the best first; the first that is known is asked, without one the
-        usual model. Raises a `ProviderError`."""
+        """Ask the first known model of `wishes` (best first), or the default model.
+
+        Raises `ProviderError`.
+        """
         ...
 
 
@@ -25,21 +27,21 @@ class Caller(msgspec.Struct, frozen=True, eq=False):
     """The session behind some tools."""
 
     clarifier: Clarifier | None = None
-    """None: nobody is there, and what servers want to know is declined."""
+    """None without a user: questions of servers are declined."""
     sampler: Sampler | None = None
     asking: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
-    """A person answers one question at a time."""
+    """Held during a question, because a user answers one at a time."""
 
 
 NO_CALLER = Caller()
 
 
 MAX_PAUSE_SECONDS = 900.0
-"""Seconds a call may stand still in all, so that a server cannot ask without an end."""
+"""Total time for which a call may be paused, so that a server cannot ask endlessly."""
 
 
 class CallTicket:
-    """One call under way. `deadline` stands still while somebody thinks about a question."""
+    """One call in progress. Its `deadline` is suspended while the user answers a question."""
 
     def __init__(self, call: ToolContext, caller: Caller) -> None:
         self.call, self.caller = call, caller

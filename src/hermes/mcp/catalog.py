@@ -1,4 +1,4 @@
-"""What a server offers, and keeping it from one session to the next."""
+"""What a server offers, and a cache of it between sessions."""
 
 import hashlib
 import logging
@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 
 class RemoteTool(msgspec.Struct, frozen=True):
-    """A tool of a server that was found fit to be offered."""
+    """A tool of a server that passed `admit_tools`."""
 
     name: str
-    """The server's own name for it."""
+    """The server's own name of the tool."""
     description: str
     parameters: dict[str, Any]
     read_only: bool = False
@@ -34,15 +34,15 @@ class RemoteTool(msgspec.Struct, frozen=True):
 
 class ServerCatalog(msgspec.Struct, frozen=True):
     tools: tuple[RemoteTool, ...] = ()
-    """By name: the order in which the server lists them may change."""
+    """Sorted by name, because the server's order may change."""
     resources: bool = False
     prompts: bool = False
     problems: tuple[str, ...] = ()
-    """Tools that were left out, each with the reason."""
+    """Rejected tools, each with the reason."""
 
 
 class ConnectFailure(msgspec.Struct, frozen=True):
-    """Why a server could not be connected, the last time that was tried."""
+    """Why the last attempt to connect to a server failed."""
 
     key: str
     reason: str
@@ -52,18 +52,17 @@ class ConnectFailure(msgspec.Struct, frozen=True):
 
 class _CachedCatalog(msgspec.Struct, frozen=True):
     key: str
-    catalogue: ServerCatalog
+    catalog: ServerCatalog = msgspec.field(name="catalogue")
 
 
 class CatalogCache:
-    """One file for each server in `folder`, which may not exist yet, and another while it fails;
-    None keeps nothing."""
+    """One file per server in `folder`, and another while it fails. With None nothing is cached."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
     def load(self, name: str, settings: McpServer) -> ServerCatalog | None:
-        """None when there is none for these settings."""
+        """Return the cached catalog for these settings, or None."""
         if self._folder is None:
             return None
         try:
@@ -71,30 +70,30 @@ class CatalogCache:
             kept = msgspec.json.decode(data, type=_CachedCatalog)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
-        return kept.catalogue if kept.key == cache_key(settings) else None
+        return kept.catalog if kept.key == cache_key(settings) else None
 
-    def save(self, name: str, settings: McpServer, catalogue: ServerCatalog) -> None:
+    def save(self, name: str, settings: McpServer, catalog: ServerCatalog) -> None:
         if self._folder is not None:
             self._write(
-                self._path(self._folder, name), _CachedCatalog(cache_key(settings), catalogue)
+                self._path(self._folder, name), _CachedCatalog(cache_key(settings), catalog)
             )
             self._works(self._folder, name)
 
     def seen(self, name: str) -> None:
-        """The server was connected, and offers what is kept."""
+        """Record a connection that found the cached catalog unchanged."""
         if self._folder is not None:
             with suppress(OSError):
                 os.utime(self._path(self._folder, name))
             self._works(self._folder, name)
 
     def failed(self, name: str, settings: McpServer, reason: str) -> None:
-        """The server could not be connected."""
+        """Record a failed connection."""
         if self._folder is not None:
             failure = ConnectFailure(cache_key(settings), reason, time.time())
             self._write(self._path(self._folder, name, FAILURE_SUFFIX), failure)
 
     def failure(self, name: str, settings: McpServer) -> ConnectFailure | None:
-        """The last one with these settings, while nothing better is known."""
+        """Return the last failure with these settings, unless a later connection succeeded."""
         if self._folder is None:
             return None
         try:
@@ -105,7 +104,7 @@ class CatalogCache:
         return kept if kept.key == cache_key(settings) else None
 
     def last_seen(self, name: str) -> float | None:
-        """When the server was last connected, in seconds since the epoch; None when never."""
+        """Return the time of the last connection in seconds since the epoch, or None."""
         if self._folder is None:
             return None
         try:
@@ -114,7 +113,7 @@ class CatalogCache:
             return None
 
     def drop(self, name: str) -> None:
-        """Forget a server, as when it is removed."""
+        """Delete the files of a server."""
         if self._folder is not None:
             self._path(self._folder, name).unlink(missing_ok=True)
             self._path(self._folder, name, FAILURE_SUFFIX).unlink(missing_ok=True)
@@ -140,8 +139,8 @@ class CatalogCache:
 
 
 def cache_key(settings: McpServer) -> str:
-    """Changes with everything that decides which server it is. The rules by which its tools are
-    judged belong to a version of Hermes."""
+    """Return a key of everything that identifies the server, and of the version of Hermes, because
+    the rules for admitting tools may change with it."""
     place = (
         __version__,
         settings.command,

@@ -1,4 +1,8 @@
-"""The way to one server: connected when needed, again when it broke, and let go when idle."""
+"""The connection to one server: made on demand, restored after failures, closed when idle.
+
+`ServerConnection` owns the session and its circuit breaker; `SessionConnector` makes sessions over
+the transports that `TransportFactory` creates.
+"""
 
 import asyncio
 import logging
@@ -6,7 +10,6 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,21 +39,19 @@ from hermes.mcp.transport import McpLimits, McpTransport, RequestAuthorizer
 from hermes.security.redaction import MARK, Redactor
 from hermes.util.text import human_duration
 
-# Which transport a server needs. Each is loaded when the first server needs it.
-
 BASE_VARIABLES = frozenset({"PATH", "HOME", "USER", "LANG", "LC_ALL", "TERM", "SHELL", "TMPDIR"})
-"""Variables every program gets, beside those of its settings and `XDG_…`."""
+"""Variables that every program gets, in addition to its settings and `XDG_…`."""
 
 
 class TransportFactory:
-    """Makes the transports of a process; what the programs share ends with it."""
+    """Creates the transports of a process and owns the lifeline that its programs share."""
 
     def __init__(self, limits: McpLimits) -> None:
         self.limits = limits
         self._lifeline: Any = None
 
     def kinds(self, name: str, settings: McpServer) -> tuple[str, ...]:
-        """What to try, the most likely first. Raises `Unavailable`."""
+        """Return the transports to try, in order. Raises `ServerUnavailable` for bad settings."""
         if bool(settings.command) == bool(settings.url):
             what = "both `command` and `url`" if settings.url else "neither `command` nor `url`"
             raise ServerUnavailable(f"the MCP server {name} has {what}", hint="set one of them")
@@ -65,30 +66,27 @@ class TransportFactory:
         return (settings.transport,) if settings.transport else ("http", "sse")
 
     def make(
-        self, kind: str, name: str, settings: McpServer, authoriser: RequestAuthorizer | None
+        self, kind: str, name: str, settings: McpServer, authorizer: RequestAuthorizer | None
     ) -> McpTransport:
-        transport: McpTransport
         if kind == "stdio":
-            transport = self._program(name, settings)
-            return transport
-        door = import_module("hermes.mcp.http").McpHttpClient(
-            name, settings.url, settings.headers, authoriser, self.limits.message_bytes
+            return self._stdio_transport(name, settings)
+        # Imported here: httpx2 is slow to load, and only servers with a `url` need it.
+        from hermes.mcp.http import McpHttpClient, SseTransport, StreamableHttpTransport
+
+        client = McpHttpClient(
+            name, settings.url, settings.headers, authorizer, self.limits.message_bytes
         )
-        if kind == "http":
-            transport = import_module("hermes.mcp.http").StreamableHttpTransport(door)
-        else:
-            transport = import_module("hermes.mcp.http").SseTransport(door)
-        return transport
+        return StreamableHttpTransport(client) if kind == "http" else SseTransport(client)
 
     async def close(self) -> None:
         if self._lifeline is not None:
             await self._lifeline.close()
             self._lifeline = None
 
-    def _program(self, name: str, settings: McpServer) -> McpTransport:
+    def _stdio_transport(self, name: str, settings: McpServer) -> McpTransport:
         try:
-            stdio = import_module("hermes.mcp.stdio")
-        except ImportError as error:  # native Windows
+            from hermes.mcp import stdio  # needs fcntl and friends: absent on native Windows
+        except ImportError as error:
             raise ServerUnavailable(
                 f"the MCP server {name} is a program, and programs cannot be run here",
                 hint="Linux, macOS and WSL2 can; or use a server with a `url`",
@@ -99,21 +97,22 @@ class TransportFactory:
             except OSError as error:
                 raise ServerUnavailable(f"no program can be started: {error.strerror}") from error
         command = (settings.command, *settings.args)
-        transport: McpTransport = stdio.StdioTransport(
+        return stdio.StdioTransport(
             name, command, program_environment(settings.env), self._lifeline, self.limits
         )
-        return transport
 
 
 def _unset_variables(settings: McpServer) -> list[str]:
-    """Variables that are referred to and have no value: sent as written, they would be taken for
-    one. Arguments may mean them for a shell, or for a program that replaces them itself."""
+    """Return referenced variables without a value: sent literally, they would be taken for one.
+
+    Arguments are not checked, because a shell or the program may expand them.
+    """
     values = (settings.command, *settings.env.values(), settings.url, *settings.headers.values())
     return list(dict.fromkeys(name for value in values for name in unset_names(value)))
 
 
 def program_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """No key of the agent's own reaches a server by accident."""
+    """Return the environment of a server's program, without the agent's own keys."""
     basis = {
         name: value
         for name, value in variables().items()
@@ -122,9 +121,7 @@ def program_environment(given: Mapping[str, str]) -> dict[str, str]:
     return {**basis, **given}
 
 
-# Secrets taken out of what a server says, before the model or the user sees it.
-
-# Wider than the shapes of `security`: in an error message a word too many does no harm.
+# Broader than the patterns of `security`: in an error message a false positive does no harm.
 _LOOSE = re.compile(
     r"(?P<keep>\bghp_|\bsk-|\bbearer\s+|"
     r"(?:token|key|password|passwd|secret)[\"']?\s*[=:]\s*[\"']?)"
@@ -134,7 +131,7 @@ _LOOSE = re.compile(
 
 
 class ErrorRedactor:
-    """Knows the secrets in the settings of one server, and what secrets look like."""
+    """Redacts the secrets of one server's settings, and texts that look like secrets."""
 
     def __init__(self, settings: McpServer) -> None:
         known = [value for name, value in settings.env.items() if is_secret_variable(name)]
@@ -146,15 +143,13 @@ class ErrorRedactor:
         return _LOOSE.sub(rf"\g<keep>{MARK}", self._redactor.redact(text))
 
 
-# A server that fails again and again is left alone for a while.
-
 MAX_FAILURES = 3
-"""So many in a row open the breaker."""
+"""Consecutive failures that open the circuit breaker."""
 FIRST_PAUSE, MAX_PAUSE = 30.0, 600.0
 
 
 class ServerCircuitBreaker:
-    """Open, it lets one attempt through after each rest; each that fails doubles the rest."""
+    """After each pause it lets one attempt through; each failure doubles the pause."""
 
     def __init__(self, name: str, clock: Clock) -> None:
         self._name, self._clock = name, clock
@@ -168,7 +163,7 @@ class ServerCircuitBreaker:
         return self._clock.monotonic() < self._until
 
     def check(self) -> None:
-        """Raises `Unavailable` while the server rests."""
+        """Raise `ServerUnavailable` during a pause."""
         left = self._until - self._clock.monotonic()
         if left > 0:
             raise ServerUnavailable(
@@ -181,39 +176,39 @@ class ServerCircuitBreaker:
         self._failures, self.reason = self._failures + 1, reason
         beyond = self._failures - MAX_FAILURES
         if beyond >= 0:
-            rest = min(FIRST_PAUSE * 2.0 ** min(beyond, 10), MAX_PAUSE)
-            self._until = self._clock.monotonic() + rest
+            pause = min(FIRST_PAUSE * 2.0 ** min(beyond, 10), MAX_PAUSE)
+            self._until = self._clock.monotonic() + pause
 
     def succeeded(self) -> None:
         self._failures, self._until, self.reason = 0, -math.inf, ""
 
 
-# What the client needs to know beside the settings of the servers.
-
-
 class McpOptions(msgspec.Struct, frozen=True):
+    """Options of the client that are not settings of a server."""
+
     cache: Path | None = None
-    """Where lists of tools are kept: `<home>/cache/mcp`. None keeps none."""
+    """Folder of cached catalogs, `<home>/cache/mcp`; None disables the cache."""
     start_seconds: float = 5.0
-    """How long a new session waits for servers whose tools are not known yet."""
+    """How long a new session waits for servers whose tools are unknown."""
     folder: str = ""
-    """The folder servers are told the work is about; empty tells them none."""
+    """Working folder announced to servers as their root; empty for none."""
     question_seconds: float = 120.0
-    """How long a person may think about a question of a server (`clarify.timeout`)."""
+    """How long the user may take to answer a question of a server (`clarify.timeout`)."""
     limits: McpLimits = McpLimits()
 
 
-# Making a session with a server, by the transport it understands.
-
 RETRY_PAUSES = (0.5, 1.5)
-"""Seconds before the second and third attempt, when trying again may help."""
+"""Seconds before the second and third attempt, after transient errors."""
 
 log = logging.getLogger(__name__)
 
 
 class SessionConnector:
-    """`greeted` is called with each new session before anybody uses it, and `changed` when the
-    server says that a list of its has changed."""
+    """Opens sessions with one server, over the transport it supports.
+
+    `on_connected` is called with each new session before its first use, `on_changed` when the
+    server reports a changed list.
+    """
 
     def __init__(
         self,
@@ -223,52 +218,52 @@ class SessionConnector:
         options: McpOptions,
         *,
         clock: Clock,
-        authoriser: RequestAuthorizer | None,
-        greeted: Callable[[McpSession], Awaitable[None]],
-        changed: Callable[[str], None],
+        authorizer: RequestAuthorizer | None,
+        on_connected: Callable[[McpSession], Awaitable[None]],
+        on_changed: Callable[[str], None],
     ) -> None:
         self.name, self.settings = name, settings
         self._transports, self._options = transports, options
-        self._clock, self._authoriser = clock, authoriser
-        self._greeted, self._changed = greeted, changed
+        self._clock, self._authorizer = clock, authorizer
+        self._on_connected, self._on_changed = on_connected, on_changed
         self._sampling = Sampling(name, settings.sampling)
         self._elicitation = Elicitation(name, options.question_seconds)
         self.kind = ""
-        """The transport that worked, or nothing yet."""
+        """The transport that worked; empty before the first connection."""
         self._opening: McpSession | None = None
-        self._refused: HttpStatusError | None = None
-        """What the first of two transports came to."""
+        self._first_error: HttpStatusError | None = None
+        """Error of the first transport, while the second one is tried."""
 
     async def connect(self) -> McpSession:
-        """Raises `McpError`."""
+        """Open a session, with retries after transient errors. Raises `McpError`."""
         for pause in RETRY_PAUSES:
             try:
-                return await self._in_time()
+                return await self._connect_once()
             except McpError as error:
                 if not error.transient:
                     raise
-                log.info("%s: %s; once more in %.1f s", self.name, error, pause)
+                log.info("%s: %s; retrying in %.1f s", self.name, error, pause)
             await self._clock.sleep(pause)
-        return await self._in_time()
+        return await self._connect_once()
 
-    async def _in_time(self) -> McpSession:
+    async def _connect_once(self) -> McpSession:
         seconds = self.settings.connect_timeout
-        self._opening = self._refused = None
+        self._opening = self._first_error = None
         try:
             async with asyncio.timeout(seconds or None):
                 return await self._try_kinds()
         except TimeoutError:
-            raise self._late(f"within {seconds:g} seconds") from None
+            raise self._timeout_error(f"within {seconds:g} seconds") from None
 
-    def _late(self, limit: str) -> ServerUnavailable:
-        """How far it got."""
+    def _timeout_error(self, limit: str) -> ServerUnavailable:
+        """Return an error that says how far the connection got."""
         session = self._opening
         more = "`connect_timeout` of the server in mcp_servers allows more"
-        if session is not None and session.welcome.protocol:
-            asked = f"{self.name} answered `initialize`, but not `{session.asked}`, {limit}"
+        if session is not None and session.server_info.protocol:
+            asked = f"{self.name} answered `initialize`, but not `{session.last_method}`, {limit}"
             return ServerUnavailable(asked, hint=more)
-        if self._refused is not None:
-            return self._refused
+        if self._first_error is not None:
+            return self._first_error
         if session is not None and session.noise:
             return ServerUnavailable(
                 f"{self.name} did not start {limit}: it writes {session.noise!r} instead of MCP"
@@ -286,32 +281,33 @@ class SessionConnector:
             except HttpStatusError as error:
                 if error.transient:
                     raise
-                self._refused = error  # an older server does not know this way
+                self._first_error = error  # older servers know only the next transport
         try:
             return await self._open(last)
         except McpError as error:
-            is_its_kind = self._opening is not None and self._opening.asked
-            if self._refused is None or is_its_kind or isinstance(error, ForeignEndpointError):
+            # A server that got as far as a request speaks this transport: its error counts.
+            connected = self._opening is not None and self._opening.last_method
+            if self._first_error is None or connected or isinstance(error, ForeignEndpointError):
                 raise
-            raise self._refused from error
+            raise self._first_error from error
 
     async def _open(self, kind: str) -> McpSession:
         session = McpSession(
             self.name,
-            self._transports.make(kind, self.name, self.settings, self._authoriser),
-            asked=self._asked(),
-            abilities={
+            self._transports.make(kind, self.name, self.settings, self._authorizer),
+            handlers=self._handlers(),
+            capabilities={
                 "roots": {},
-                **self._sampling.abilities(),
-                **self._elicitation.abilities(),
+                **self._sampling.capabilities(),
+                **self._elicitation.capabilities(),
             },
             limits=self._options.limits,
-            changed=self._changed,
+            on_changed=self._on_changed,
         )
         self._opening, opened = session, False
         try:
             await session.open()
-            await self._greeted(session)
+            await self._on_connected(session)
             opened = True
         finally:
             if not opened:
@@ -319,7 +315,7 @@ class SessionConnector:
         self.kind, self._opening = kind, None
         return session
 
-    def _asked(self) -> dict[str, RequestHandler]:
+    def _handlers(self) -> dict[str, RequestHandler]:
         folder = self._options.folder
         roots = [{"uri": Path(folder).absolute().as_uri()}] if folder else []
 
@@ -344,33 +340,36 @@ class ConnectionState(StrEnum):
     IDLE = "not connected"
     CONNECTING = "connecting"
     READY = "connected"
-    RESTING = "left alone after failures"
+    PAUSED = "left alone after failures"
 
 
 class ServerConnection:
-    """Makes its sessions with `dialler`. `tell` is for the user, who hears of the first failure;
-    the model hears of all. `unmade` gets the reason each time no session could be made."""
+    """The connection to one server, shared by all calls.
+
+    `tell` notifies the user of the first failure; the model sees all of them.
+    `on_connect_failed` receives the reason of each failed connection.
+    """
 
     def __init__(
         self,
-        dialler: SessionConnector,
+        connector: SessionConnector,
         *,
         clock: Clock,
         tell: Callable[[str], None],
-        unmade: Callable[[str], None],
+        on_connect_failed: Callable[[str], None],
     ) -> None:
-        self._dialler, self._tell, self._unmade = dialler, tell, unmade
-        self.name, self.settings = dialler.name, dialler.settings
-        self.redactor = ErrorRedactor(dialler.settings)
-        self._breaker = ServerCircuitBreaker(dialler.name, clock)
+        self._connector, self._tell, self._on_connect_failed = connector, tell, on_connect_failed
+        self.name, self.settings = connector.name, connector.settings
+        self.redactor = ErrorRedactor(connector.settings)
+        self._breaker = ServerCircuitBreaker(connector.name, clock)
         self._session: McpSession | None = None
         self._connecting: asyncio.Task[McpSession] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._busy = 0
         self._closed = False
-        self._leaving = False
-        """The session ends as soon as no call is under way."""
-        self._told = False
+        self._close_when_idle = False
+        """The session ends as soon as no call is in progress."""
+        self._reported = False
         self._idle: asyncio.TimerHandle | None = None
 
     @property
@@ -379,23 +378,23 @@ class ServerConnection:
             return ConnectionState.READY
         if self._connecting is not None:
             return ConnectionState.CONNECTING
-        return ConnectionState.RESTING if self._breaker.is_open else ConnectionState.IDLE
+        return ConnectionState.PAUSED if self._breaker.is_open else ConnectionState.IDLE
 
     @property
     def kind(self) -> str:
-        """The transport that worked, or nothing yet."""
-        return self._dialler.kind
+        """The transport that worked; empty before the first connection."""
+        return self._connector.kind
 
     @property
     def last_error(self) -> str:
         return self._breaker.reason
 
-    def forgive(self) -> None:
-        """Earlier failures do not count any more: somebody wants to try."""
+    def reset_failures(self) -> None:
+        """Close the circuit breaker, because the user asked for another attempt."""
         self._breaker.succeeded()
 
     async def ask(self, method: str, params: dict[str, Any], ticket: CallTicket) -> dict[str, Any]:
-        """The result. Raises `ToolError`, without secrets."""
+        """Send a request and return its result. Raises `ToolError`, redacted."""
         seconds = self.settings.timeout
         return await self.use(
             lambda session: session.ask(method, params, seconds=seconds, ticket=ticket)
@@ -407,46 +406,48 @@ class ServerConnection:
         )
 
     async def use(self, work: Callable[[McpSession], Awaitable[T]]) -> T:
-        """The result of `work` with a session that is there, or is made now."""
+        """Call `work` with the session, connecting first if necessary, and return its result."""
         self._busy += 1
-        self._stop_waiting()
+        self._cancel_idle_timer()
         try:
-            return await self._worked(work)
+            return await self._run(work)
         except ToolError as error:
             error.args = (self.redactor.redact(str(error)),)
             self._report(error)
             raise
         finally:
             self._busy -= 1
-            self._settle()
+            self._close_if_unused()
 
     async def renew(self) -> bool:
-        """End the session, so that the next call makes another. False while calls are under way:
-        it ends when they have."""
+        """End the session, so that the next call connects again.
+
+        Return False while calls are in progress: then it ends after them.
+        """
         if self._busy and self._session is not None:
-            self._leaving = True
+            self._close_when_idle = True
             return False
         self._drop(self._session)
         await asyncio.gather(*self._closing)
         return True
 
     def retire(self) -> None:
-        """No more calls; the session ends when those under way have."""
-        self._closed = self._leaving = True
-        self._settle()
+        """Refuse new calls; the session ends after those in progress."""
+        self._closed = self._close_when_idle = True
+        self._close_if_unused()
 
     async def close(self) -> None:
         self._closed = True
-        self._stop_waiting()
+        self._cancel_idle_timer()
         if self._connecting is not None:
             self._connecting.cancel()
             await asyncio.gather(self._connecting, return_exceptions=True)
         self._drop(self._session)
         await asyncio.gather(*self._closing, return_exceptions=True)
 
-    async def _worked(self, work: Callable[[McpSession], Awaitable[T]]) -> T:
+    async def _run(self, work: Callable[[McpSession], Awaitable[T]]) -> T:
         for is_last in (False, True):
-            session = await self._ready()
+            session = await self._get_session()
             try:
                 result = await work(session)
             except SessionExpiredError:
@@ -466,7 +467,7 @@ class ServerConnection:
             return result
         raise AssertionError("unreachable")
 
-    async def _ready(self) -> McpSession:
+    async def _get_session(self) -> McpSession:
         if self._closed:
             raise ServerUnavailable(
                 f"the MCP server {self.name} was stopped",
@@ -478,21 +479,21 @@ class ServerConnection:
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
             self._connecting.add_done_callback(self._connected)
-        # Several may wait for it; one who leaves does not end it.
+        # Shielded, because several calls may wait for it and one may be cancelled.
         return await asyncio.shield(self._connecting)
 
     def _connected(self, task: asyncio.Task[McpSession]) -> None:
         self._connecting = None
         if not task.cancelled():
-            task.exception()  # those who waited have it
-        self._settle()
+            task.exception()  # mark as retrieved; the waiting calls raise it
+        self._close_if_unused()
 
     async def _connect(self) -> McpSession:
         try:
-            self._session = session = await self._dialler.connect()
+            self._session = session = await self._connector.connect()
         except McpError as error:
             self._failed(error)
-            self._unmade(f"{self.redactor.redact(str(error))}{_hint_text(error)}")
+            self._on_connect_failed(f"{self.redactor.redact(str(error))}{_hint_text(error)}")
             raise
 
         def lost(error: McpError) -> None:
@@ -508,47 +509,49 @@ class ServerConnection:
         reason = self.redactor.redact(str(error))
         log.warning("the MCP server %s: %s", self.name, reason)
         if isinstance(error, ServerUnauthorized):
-            return  # it works as soon as the user has signed in
+            return  # not a failure of the server: the user has to sign in
         self._breaker.failed(reason)
 
     def _report(self, error: ToolError) -> None:
-        """A server that lets nobody in needs the user, whatever happened before. One that refuses
-        a call works."""
-        heard = self._told and not isinstance(error, ServerUnauthorized)
+        """Notify the user of the first failure, and of every login that is needed.
+
+        A refused call is not a failure of the server.
+        """
+        known = self._reported and not isinstance(error, ServerUnauthorized)
         works = isinstance(error, RequestRefused) and self._session is not None
-        if self._closed or heard or works:
+        if self._closed or known or works:
             return
-        self._told = True
+        self._reported = True
         how = (
             "failed" if self.kind and not isinstance(error, ServerUnavailable) else "cannot be used"
         )
         self._tell(f"The MCP server {self.name} {how}: {error}{_hint_text(error)}")
 
     def _drop(self, session: McpSession | None) -> None:
-        """Let go of it now; what it holds is freed in passing."""
+        """Stop using the session now and close it in the background."""
         if session is None or session is not self._session:
             return
-        self._session, self._leaving = None, False
+        self._session, self._close_when_idle = None, False
         task = asyncio.create_task(session.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    def _settle(self) -> None:
-        """A session that is to end does when nobody needs it; a program nobody calls is stopped
-        after a while."""
+    def _close_if_unused(self) -> None:
+        """End a session that is to end once it is unused; stop an unused program after
+        `idle_timeout`."""
         if self._busy or self._session is None:
             return
-        if self._leaving:
+        if self._close_when_idle:
             self._drop(self._session)
             return
         seconds = self.settings.idle_timeout
         if self.kind != "stdio" or not seconds:
             return
-        self._stop_waiting()
+        self._cancel_idle_timer()
         loop = asyncio.get_running_loop()
         self._idle = loop.call_later(seconds, self._drop, self._session)
 
-    def _stop_waiting(self) -> None:
+    def _cancel_idle_timer(self) -> None:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None

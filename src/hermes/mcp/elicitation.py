@@ -1,4 +1,4 @@
-"""A server asks the user. Nobody there, or a question that should not be asked: declined."""
+"""Questions of a server to the user. Without a user, or for a secret, they are declined."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from hermes.core.tool import ToolContext
 from hermes.mcp.caller import CallTicket
 from hermes.mcp.transport import one_line
 
-# The fields a server wants filled in, as questions a person can answer in words.
+# The fields of a form as questions that a user answers in words.
 
 SKIP = "skip"
 YES, NO = "yes", "no"
@@ -29,11 +29,11 @@ PRIMITIVE = ("string", "number", "integer", "boolean", "array")
 
 
 class FormInvalid(Exception):
-    """The schema is not one of flat, simple fields; the text says what is wrong."""
+    """The schema is not a list of simple fields; the text says why."""
 
 
 class AnswerInvalid(Exception):
-    """What the person said does not fit; the text says why."""
+    """The answer does not match the field; the text says why."""
 
 
 class FormOption(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class FormField(msgspec.Struct, frozen=True):
 
     @property
     def question(self) -> str:
-        """`Age (a whole number): how old you are`."""
+        """For example `Age (a whole number): how old you are`."""
         title = one_line(str(self.schema.get("title") or self.name), 100)
         description = one_line(str(self.schema.get("description") or ""), 500)
         extra = _KINDS.get(self.kind, "")
@@ -70,11 +70,11 @@ class FormField(msgspec.Struct, frozen=True):
         return (*found, *(() if self.required else (SKIP,)))
 
     def skipped(self) -> dict[str, Any]:
-        """What stands in the form when the person says nothing to it."""
+        """Return the default of a skipped field."""
         return {self.name: self.schema["default"]} if "default" in self.schema else {}
 
     def read(self, answer: str) -> Any:
-        """Raises `AnswerInvalid`."""
+        """Return the value of an answer. Raises `AnswerInvalid`."""
         try:
             value = _READERS[self.kind](self, answer.strip())
         except ValueError as error:
@@ -86,7 +86,7 @@ class FormField(msgspec.Struct, frozen=True):
 
 
 def parse_form(schema: Any) -> list[FormField]:
-    """The fields of the form. Raises `FormInvalid`."""
+    """Return the fields of a form. Raises `FormInvalid`."""
     properties = schema.get("properties", {}) if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
         raise FormInvalid("it is no form")
@@ -115,7 +115,7 @@ def _parse_field(name: str, schema: Any, required: bool) -> FormField:
 
 
 def _validator(schema: dict[str, Any]) -> jsonschema_rs.Validator:
-    """What a schema points to elsewhere is not fetched."""
+    """Return a validator that does not fetch external references."""
     return jsonschema_rs.validator_for(schema, offline=True)
 
 
@@ -190,48 +190,48 @@ class ElicitationRequest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Declined(Exception):
-    """The person does not want to say."""
+    """The user declined."""
 
 
 class _Unanswered(Exception):
-    """The person said nothing, or nothing that fits."""
+    """The user did not answer, or not with a valid value."""
 
 
 class Elicitation:
-    """`timeout` is `clarify.timeout`: how long a person may think about one question."""
+    """Answers `elicitation/create` of one server. `timeout` is `clarify.timeout`, per question."""
 
     def __init__(self, server: str, timeout: float) -> None:
         self._server, self._timeout = server, timeout
 
-    def abilities(self) -> dict[str, Any]:
+    def capabilities(self) -> dict[str, Any]:
         return {"elicitation": {"form": {}}}
 
     async def answer(self, params: dict[str, Any], ticket: CallTicket | None) -> dict[str, Any]:
         if ticket is None:
             log.info("%s has a question, but nobody knows for whom", self._server)
             return DECLINED
-        wanted = msgspec.convert(params, ElicitationRequest)
-        if wanted.mode != "form":
-            show_url(ticket.call, self._server, wanted.message, wanted.url)
+        request = msgspec.convert(params, ElicitationRequest)
+        if request.mode != "form":
+            show_url(ticket.call, self._server, request.message, request.url)
             return DECLINED
         clarifier = ticket.caller.clarifier
         if clarifier is None:
             return DECLINED
         try:
-            asked = parse_form(wanted.requested_schema or {})
+            asked = parse_form(request.requested_schema or {})
         except FormInvalid as error:
             ticket.call.output(f"{self._server} asked a question that was declined: {error}\n")
             return DECLINED
         with ticket.paused():
             async with ticket.caller.asking:
                 return await self._fill(
-                    _Questioner(clarifier, ticket.call, self._timeout), wanted, asked
+                    _Questioner(clarifier, ticket.call, self._timeout), request, asked
                 )
 
     async def _fill(
-        self, desk: "_Questioner", wanted: ElicitationRequest, asked: list[FormField]
+        self, desk: "_Questioner", request: ElicitationRequest, asked: list[FormField]
     ) -> dict[str, Any]:
-        why = one_line(wanted.message, MESSAGE_CHARS)
+        why = one_line(request.message, MESSAGE_CHARS)
         head = f"The MCP server {self._server} asks: {why}"
         content: dict[str, Any] = {}
         try:
@@ -248,7 +248,7 @@ class Elicitation:
 
 
 class _Questioner:
-    """Puts questions to the person of one call."""
+    """Asks the user of one call."""
 
     def __init__(self, clarifier: Clarifier, call: ToolContext, timeout: float) -> None:
         self._clarifier, self._call, self._timeout = clarifier, call, timeout
@@ -267,7 +267,7 @@ class _Questioner:
         raise _Unanswered
 
     async def ask(self, text: str, choices: tuple[str, ...]) -> str:
-        """What was said. The question is closed in every case."""
+        """Ask one question and return the answer. The question is always closed."""
         asked = QuestionAsked(self._call.call_id, text, (*choices, DECLINE))
         answer = ""
         self._call.announce(asked)
@@ -286,6 +286,6 @@ class _Questioner:
 
 
 def show_url(call: ToolContext, server: str, message: str, url: str) -> None:
-    """A page the server wants the user to open; nobody opens it for them."""
+    """Show the address of a page that the server wants the user to open; it is not opened."""
     why = one_line(message, MESSAGE_CHARS)
     call.output(f"{server} wants you to open {one_line(url, URL_CHARS)} ({why})\n")

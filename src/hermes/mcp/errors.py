@@ -1,13 +1,17 @@
-"""What can go wrong with a server. Each is a `ToolError`: the model sees it and goes on.
+"""Errors of MCP servers. Each is a `ToolError`: the model sees it and continues.
 
 McpError
-├── Unavailable       it cannot be started or reached (transient: trying again may help)
-│   ├── HttpRefused   it answered with an HTTP status of 300 or more
-│   ├── Misdirected   it names another host to go on with
-│   └── Unauthorised  401 or 403
-├── Lost              the connection ended in the middle of a call
-│   └── SessionGone   there is no session any more; the request was not looked at
-└── Refused           the server's own error (code, data)
+├── ServerUnavailable           cannot be started or reached
+│   ├── ServerUnreachable       transient: a retry may help
+│   ├── HttpStatusError         an HTTP status of 300 or more
+│   │   └── HttpTransientError  a status for which a retry may help
+│   ├── ForeignEndpointError    the server names an endpoint on another host
+│   └── ServerUnauthorized      401 or 403
+├── ConnectionLostError         the connection ended during a call
+│   └── SessionExpiredError     the session ended before the request was processed
+└── RequestRefused              an error of the server itself (code, data)
+
+A login fails with `LoginFailed`, which is no `ToolError`: the user has to act.
 """
 
 from typing import Any, ClassVar
@@ -22,6 +26,8 @@ URL_ELICITATION_REQUIRED = -32042
 
 
 class McpError(ToolError):
+    """Base class; `transient` says whether a retry may help."""
+
     transient: ClassVar[bool] = False
 
 
@@ -65,7 +71,7 @@ class RequestRefused(McpError):
         self.code, self.data = code, data
 
 
-# What can go wrong with a login. A login server that is down is `mcp.failures.Unreachable`.
+# Login errors. A login server that cannot be reached raises `ServerUnreachable`.
 
 
 class LoginFailed(HermesError):

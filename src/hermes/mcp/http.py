@@ -1,4 +1,9 @@
-"""Streamable HTTP: each message a POST, answered with JSON or a stream of events."""
+"""HTTP transports of MCP: Streamable HTTP and the older HTTP with SSE.
+
+Streamable HTTP sends each message as a POST, answered with JSON or a stream of events. HTTP with
+SSE (protocol of 2024) has one stream of events and an address to post to. Both use
+`McpHttpClient`, which bounds responses and sends credentials to the server's own origin only.
+"""
 
 import asyncio
 import logging
@@ -27,10 +32,8 @@ from hermes.mcp.transport import JsonRpcMessage, RequestAuthorizer, TransportLis
 from hermes.util.late_tls import LateTls
 from hermes.util.text import human_size
 
-# Requests to a server over HTTP: authorised, bounded, and never with credentials to others.
-
 TIMEOUT = httpx2.Timeout(30.0, connect=10.0, read=None, pool=None)
-"""Without a limit to reading: whoever asks has one."""
+"""No read timeout: every request of a session has its own."""
 MAX_REDIRECTS = 5
 MAX_ERROR_BYTES = 2_000
 JSON, EVENTS = "application/json", "text/event-stream"
@@ -41,19 +44,19 @@ _ResponseContext = AbstractAsyncContextManager[httpx2.Response]
 
 
 class McpHttpClient:
-    """The way to one server. `headers` and what `authoriser` gives go to its own origin only."""
+    """HTTP client of one server. `headers` and credentials are sent to its own origin only."""
 
     def __init__(
         self,
         name: str,
         url: str,
         headers: Mapping[str, str],
-        authoriser: RequestAuthorizer | None,
-        most_bytes: int,
+        authorizer: RequestAuthorizer | None,
+        max_bytes: int,
     ) -> None:
         self.name, self.url = name, _parse_url(name, url)
-        self._headers, self._authoriser = _check_headers(name, headers), authoriser
-        self.most_bytes = most_bytes
+        self._headers, self._authorizer = _check_headers(name, headers), authorizer
+        self.max_bytes = max_bytes
         self._client = httpx2.AsyncClient(
             follow_redirects=False,
             trust_env=True,
@@ -72,22 +75,22 @@ class McpHttpClient:
         body: bytes | None = None,
         url: httpx2.URL | None = None,
     ) -> _ResponseContext:
-        """The streamed answer, whatever its status. Raises `McpError`."""
-        return self._opened(method, headers, body, url or self.url)
+        """Return the streamed response of any status, following redirects. Raises `McpError`."""
+        return self._open(method, headers, body, url or self.url)
 
     @asynccontextmanager
-    async def _opened(
+    async def _open(
         self, method: str, headers: Mapping[str, str], body: bytes | None, url: httpx2.URL
     ) -> AsyncGenerator[httpx2.Response, None]:
-        may_renew = self._authoriser is not None
+        may_renew = self._authorizer is not None
         for _ in range(MAX_REDIRECTS + 2):
             response = await self._send(method, headers, body, url)
             async with aclosing(response):
                 if response.next_request is not None:
-                    url = self._same_place(url, response.next_request.url)
+                    url = self._check_redirect(url, response.next_request.url)
                 elif may_renew and response.status_code in NO_ACCESS:
                     may_renew = False
-                    if not await self._renewed(response):
+                    if not await self._renew_credentials(response):
                         raise self._unauthorised(response.status_code)
                 else:
                     yield response
@@ -98,7 +101,7 @@ class McpHttpClient:
         self, method: str, headers: Mapping[str, str], body: bytes | None, url: httpx2.URL
     ) -> httpx2.Response:
         given = httpx2.Headers(self._headers)
-        given.update(await self._authorised())
+        given.update(await self._authorization_headers())
         given.update(headers)
         request = self._client.build_request(method, url, headers=given, content=body)
         try:
@@ -109,22 +112,22 @@ class McpHttpClient:
                 hint="check that the server runs and that `url` is right",
             ) from error
 
-    async def _authorised(self) -> dict[str, str]:
-        if self._authoriser is None:
+    async def _authorization_headers(self) -> dict[str, str]:
+        if self._authorizer is None:
             return {}
         try:
-            return await self._authoriser.headers()
+            return await self._authorizer.headers()
         except McpError:
             raise
         except HermesError as error:
             raise ServerUnauthorized(f"{self.name}: {error}", hint=error.hint) from error
 
-    async def _renewed(self, response: httpx2.Response) -> bool:
-        if self._authoriser is None:
+    async def _renew_credentials(self, response: httpx2.Response) -> bool:
+        if self._authorizer is None:
             return False
         challenge = response.headers.get("www-authenticate", "")
         try:
-            return await self._authoriser.refused(response.status_code, challenge)
+            return await self._authorizer.refused(response.status_code, challenge)
         except McpError:
             raise
         except HermesError as error:
@@ -132,13 +135,15 @@ class McpHttpClient:
 
     def _unauthorised(self, status: int) -> ServerUnauthorized:
         hint = "check its `headers`, or set `auth: oauth` if it wants a login"
-        if self._authoriser is not None:
+        if self._authorizer is not None:
             hint = f"`hermes mcp login {self.name}` signs in again"
         return ServerUnauthorized(f"{self.name} does not let us in (HTTP {status})", hint=hint)
 
-    def _same_place(self, old: httpx2.URL, new: httpx2.URL) -> httpx2.URL:
-        """Credentials and messages are meant for the host the user named, so nobody else gets
-        them. The same host over TLS is the same place."""
+    def _check_redirect(self, old: httpx2.URL, new: httpx2.URL) -> httpx2.URL:
+        """Return the target of a redirect if it has the same origin or upgrades it to TLS.
+
+        Credentials and messages must not reach a host that the user did not name.
+        """
         safer = (old.scheme, new.scheme) == ("http", "https") and old.host == new.host
         if new.origin != old.origin and not (safer and old.port is None and new.port is None):
             raise ServerUnavailable(
@@ -149,7 +154,7 @@ class McpHttpClient:
         return new
 
     async def check(self, response: httpx2.Response) -> None:
-        """Raises what an error status means."""
+        """Raise the error that corresponds to the status, if any."""
         status = response.status_code
         if status < 300:
             return
@@ -160,23 +165,23 @@ class McpHttpClient:
         kind = HttpTransientError if broken else HttpStatusError
         raise kind(f"{self.name} answered with HTTP {status}{complaint}", status)
 
-    async def read(self, response: httpx2.Response, most: int = 0, *, whole: bool = True) -> bytes:
-        """The body. One that is longer than `most` is an error, or is cut when not `whole`."""
-        most, data = most or self.most_bytes, bytearray()
+    async def read(self, response: httpx2.Response, limit: int = 0, *, whole: bool = True) -> bytes:
+        """Return the body. A body over `limit` is an error if `whole`, else it is cut."""
+        limit, data = limit or self.max_bytes, bytearray()
         try:
             async for chunk in response.aiter_bytes():
                 data += chunk
-                if len(data) > most:
+                if len(data) > limit:
                     break
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             raise ConnectionLostError(
                 f"the connection to {self.name} broke: {_describe(error)}"
             ) from error
-        if len(data) > most and whole:
+        if len(data) > limit and whole:
             raise ConnectionLostError(
-                f"{self.name} sent more than {human_size(most)} in one message"
+                f"{self.name} sent more than {human_size(limit)} in one message"
             )
-        return bytes(data[:most])
+        return bytes(data[:limit])
 
 
 def media_type(response: httpx2.Response) -> str:
@@ -197,7 +202,7 @@ def _parse_url(name: str, url: str) -> httpx2.URL:
 
 
 def is_header_value(value: str) -> bool:
-    """As the value of a header."""
+    """Return whether `value` may be sent as a header value."""
     return value.isascii() and value.isprintable()
 
 
@@ -224,7 +229,7 @@ class _ErrorBody(msgspec.Struct):
 
 
 def _error_reason(body: bytes) -> str:
-    """What the body says of the reason, for the end of a message."""
+    """Return the reason in the body of an error response, for the end of a message."""
     try:
         said = msgspec.json.decode(body, type=_ErrorBody).error
         text = said if isinstance(said, str) else said.message
@@ -240,7 +245,7 @@ SESSION_HEADER, VERSION_HEADER, LAST_EVENT_HEADER = (
     "Last-Event-ID",
 )
 MAX_RECONNECTS = 5
-"""How often in a row a stream is opened again without anything coming from it."""
+"""Consecutive attempts to reopen a stream that delivers no events."""
 FIRST_PAUSE, MAX_PAUSE = 1.0, 30.0
 CLOSE_SECONDS = 2.0
 
@@ -248,23 +253,23 @@ log = logging.getLogger(__name__)
 
 
 class _StreamCursor(msgspec.Struct):
-    """How far a stream was read."""
+    """Position in a stream of events."""
 
     last: str = ""
     events: int = 0
     pause: float = FIRST_PAUSE
-    """Seconds the server wants us to wait before we come back."""
+    """Reconnection delay in seconds, as requested by the server."""
 
 
 class StreamableHttpTransport:
     kind: ClassVar[str] = "http"
 
-    def __init__(self, door: McpHttpClient) -> None:
-        self._door = door
+    def __init__(self, client: McpHttpClient) -> None:
+        self._client = client
         self._headers: dict[str, str] = {}
-        """What identifies the session once there is one."""
+        """Headers that identify the session, after the handshake."""
         self._exchanges: dict[int, asyncio.Task[None]] = {}
-        self._hearing: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
 
     async def start(self, listener: TransportListener) -> None:
         self._listener = listener
@@ -286,37 +291,37 @@ class StreamableHttpTransport:
         if task := self._exchanges.get(request):
             task.cancel()
 
-    def agreed(self, version: str) -> None:
+    def set_version(self, version: str) -> None:
         self._headers[VERSION_HEADER] = version
 
     def listen(self) -> None:
-        self._hearing = asyncio.create_task(self._hear())
+        self._listening = asyncio.create_task(self._listen_to_server())
 
-    async def close(self, *, politely: bool) -> None:
-        tasks = [*self._exchanges.values(), *((self._hearing,) if self._hearing else ())]
+    async def close(self, *, graceful: bool) -> None:
+        tasks = [*self._exchanges.values(), *((self._listening,) if self._listening else ())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if politely and SESSION_HEADER in self._headers:
+        if graceful and SESSION_HEADER in self._headers:
             with suppress(HermesError, TimeoutError):
                 async with (
                     asyncio.timeout(CLOSE_SECONDS),
-                    self._door.open("DELETE", self._headers),
+                    self._client.open("DELETE", self._headers),
                 ):
                     pass
-        await self._door.close()
+        await self._client.close()
 
     def _post(self, data: bytes) -> _ResponseContext:
         headers = {"Content-Type": JSON, "Accept": f"{JSON}, {EVENTS}", **self._headers}
-        return self._door.open("POST", headers, data)
+        return self._client.open("POST", headers, data)
 
     async def _check(self, response: httpx2.Response) -> None:
         if response.status_code == httpx2.codes.NOT_FOUND and SESSION_HEADER in self._headers:
-            raise SessionExpiredError(f"{self._door.name} has ended the session")
-        await self._door.check(response)
+            raise SessionExpiredError(f"{self._client.name} has ended the session")
+        await self._client.check(response)
 
     async def _exchange(self, data: bytes, request: int) -> None:
-        """One request of ours, until its answer has come."""
+        """Send a request and wait for its answer."""
         cursor = _StreamCursor()
         try:
             if not await self._ask(data, request, cursor):
@@ -329,20 +334,20 @@ class StreamableHttpTransport:
                 )  # the others may have been worked on
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             self._listener.failed(
-                request, ConnectionLostError(f"the connection to {self._door.name}: {error}")
+                request, ConnectionLostError(f"the connection to {self._client.name}: {error}")
             )
 
     async def _ask(self, data: bytes, request: int, cursor: _StreamCursor) -> bool:
-        """Whether the answer came."""
+        """Post the request. Return whether its answer arrived."""
         async with self._post(data) as response:
             await self._check(response)
             self._keep_session(response.headers.get(SESSION_HEADER, ""))
             if media_type(response) == EVENTS:
                 return await self._read_events(response, request, cursor)
-            messages = decode(await self._door.read(response))
+            messages = decode(await self._client.read(response))
         if not self._deliver(messages, request):
             raise ConnectionLostError(
-                f"{self._door.name} took the request but did not answer it",
+                f"{self._client.name} took the request but did not answer it",
                 hint="check that `url` is the address of an MCP server",
             )
         return True
@@ -350,13 +355,13 @@ class StreamableHttpTransport:
     def _keep_session(self, session: str) -> None:
         if not is_header_value(session):
             raise ServerUnavailable(
-                f"{self._door.name} gave the session a name that cannot be sent back"
+                f"{self._client.name} gave the session a name that cannot be sent back"
             )
         if session:
             self._headers[SESSION_HEADER] = session
 
     async def _resume(self, request: int, cursor: _StreamCursor) -> None:
-        """The stream ended early: go on where it did, as long as the server keeps the place."""
+        """Resume a stream that ended before the answer, as long as the server supports it."""
         tries = 0
         while cursor.last and tries < MAX_RECONNECTS:
             await asyncio.sleep(cursor.pause)
@@ -367,41 +372,41 @@ class StreamableHttpTransport:
                     if await self._read_events(response, request, cursor):
                         return
             except ServerUnreachable:
-                log.info("%s: the stream could not be taken up again", self._door.name)
+                log.info("%s: the stream could not be taken up again", self._client.name)
             tries = 0 if cursor.events > before else tries + 1
         raise ConnectionLostError(
-            f"the connection to {self._door.name} ended before the answer came"
+            f"the connection to {self._client.name} ended before the answer came"
         )
 
-    async def _hear(self) -> None:
-        """The server's own messages, for servers that offer a stream of them."""
+    async def _listen_to_server(self) -> None:
+        """Read the stream of unsolicited messages, if the server offers one."""
         cursor, tries = _StreamCursor(), 0
         while tries < MAX_RECONNECTS:
             before, began = cursor.events, time.monotonic()
             try:
                 async with self._get(cursor) as response:
-                    await self._door.check(response)
+                    await self._client.check(response)
                     if media_type(response) != EVENTS:
                         return
                     await self._read_events(response, None, cursor)
             except HttpStatusError as error:
                 if not error.transient:
-                    return  # it offers none
+                    return  # the server offers no such stream
             except HermesError as error:
-                log.info("the stream of %s: %s", self._door.name, error)
+                log.info("the stream of %s: %s", self._client.name, error)
             useful = cursor.events > before or time.monotonic() - began > MAX_PAUSE
             tries = 0 if useful else tries + 1
             await asyncio.sleep(min(max(cursor.pause, 2.0**tries / 2), MAX_PAUSE))
 
     def _get(self, cursor: _StreamCursor) -> _ResponseContext:
         place = {LAST_EVENT_HEADER: cursor.last} if cursor.last else {}
-        return self._door.open("GET", {"Accept": EVENTS, **self._headers, **place})
+        return self._client.open("GET", {"Accept": EVENTS, **self._headers, **place})
 
     async def _read_events(
         self, response: httpx2.Response, request: int | None, cursor: _StreamCursor
     ) -> bool:
-        """Whether the answer to `request` came. False when the stream ended or broke before."""
-        events = aiter(httpx2.EventSource(response, max_event_size=self._door.most_bytes))
+        """Return whether the answer to `request` arrived before the stream ended."""
+        events = aiter(httpx2.EventSource(response, max_event_size=self._client.max_bytes))
         try:
             async for event in events:
                 cursor.events += 1
@@ -413,9 +418,9 @@ class StreamableHttpTransport:
                 if self._deliver(messages, request):
                     return True
         except httpx2.SSEError as error:
-            raise ConnectionLostError(f"{self._door.name}: {error}") from error
+            raise ConnectionLostError(f"{self._client.name}: {error}") from error
         except (httpx2.HTTPError, httpx2.StreamError) as error:
-            log.info("the stream of %s broke: %s", self._door.name, error)
+            log.info("the stream of %s broke: %s", self._client.name, error)
         return False
 
     def _deliver(self, messages: list[JsonRpcMessage], request: int | None) -> bool:
@@ -424,14 +429,11 @@ class StreamableHttpTransport:
         return any(message.is_answer and message.id == request for message in messages)
 
 
-# HTTP with SSE, as in the protocol of 2024: one stream of events, and an address to post to.
-
-
 class SseTransport:
     kind: ClassVar[str] = "sse"
 
-    def __init__(self, door: McpHttpClient) -> None:
-        self._door = door
+    def __init__(self, client: McpHttpClient) -> None:
+        self._client = client
         self._reading: asyncio.Task[None] | None = None
         self._address: asyncio.Future[httpx2.URL] | None = None
 
@@ -443,49 +445,51 @@ class SseTransport:
 
     async def send(self, data: bytes, request: int | None = None) -> None:  # noqa: ARG002 - one stream
         if self._address is None or not self._address.done():
-            raise ConnectionLostError(f"{self._door.name} is not connected")
+            raise ConnectionLostError(f"{self._client.name} is not connected")
         headers = {"Content-Type": JSON, "Accept": JSON}
-        async with self._door.open("POST", headers, data, self._address.result()) as response:
-            await self._door.check(response)
+        async with self._client.open("POST", headers, data, self._address.result()) as response:
+            await self._client.check(response)
 
     def forget(self, request: int) -> None:
         pass
 
-    def agreed(self, version: str) -> None:
+    def set_version(self, version: str) -> None:
         pass
 
     def listen(self) -> None:
         pass
 
-    async def close(self, *, politely: bool) -> None:  # noqa: ARG002 - it knows no goodbye
+    async def close(self, *, graceful: bool) -> None:  # noqa: ARG002 - SSE has no request to end a session
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
         if self._address is not None:
             self._address.cancel()
-        await self._door.close()
+        await self._client.close()
 
     async def _read(self, address: asyncio.Future[httpx2.URL]) -> None:
-        error: McpError = ConnectionLostError(f"{self._door.name} ended the connection")
+        error: McpError = ConnectionLostError(f"{self._client.name} ended the connection")
         try:
-            async with self._door.open("GET", {"Accept": EVENTS}) as response:
-                await self._door.check(response)
+            async with self._client.open("GET", {"Accept": EVENTS}) as response:
+                await self._client.check(response)
                 if media_type(response) != EVENTS:
-                    raise ServerUnavailable(f"{self._door.name} does not speak MCP at this address")
-                await self._take_events(response, address)
+                    raise ServerUnavailable(
+                        f"{self._client.name} does not speak MCP at this address"
+                    )
+                await self._handle_events(response, address)
         except McpError as problem:
             error = problem
         except (httpx2.HTTPError, httpx2.StreamError) as problem:
-            error = ConnectionLostError(f"the connection to {self._door.name} broke: {problem}")
+            error = ConnectionLostError(f"the connection to {self._client.name} broke: {problem}")
         if address.done():
             self._listener.lost(error)
         else:
             address.set_exception(error)
 
-    async def _take_events(
+    async def _handle_events(
         self, response: httpx2.Response, address: asyncio.Future[httpx2.URL]
     ) -> None:
-        async for event in httpx2.EventSource(response, max_event_size=self._door.most_bytes):
+        async for event in httpx2.EventSource(response, max_event_size=self._client.max_bytes):
             if event.event == "endpoint" and not address.done():
                 address.set_result(self._endpoint(event.data))
             elif event.event == "message":
@@ -493,14 +497,15 @@ class SseTransport:
                     self._listener.received(message, None)
 
     def _endpoint(self, text: str) -> httpx2.URL:
-        """Where to post to. It must be the server itself: messages and credentials go there."""
+        """Return the address to post to. It must have the server's own origin, because messages
+        and credentials are sent there."""
         try:
-            url = self._door.url.join(text.strip())
+            url = self._client.url.join(text.strip())
         except (httpx2.InvalidURL, ValueError) as error:
-            raise ServerUnavailable(f"{self._door.name} named no address to post to") from error
-        if url.origin != self._door.url.origin:
+            raise ServerUnavailable(f"{self._client.name} named no address to post to") from error
+        if url.origin != self._client.url.origin:
             raise ForeignEndpointError(
-                f"{self._door.name} wants its messages sent to another host, {url.host}",
+                f"{self._client.name} wants its messages sent to another host, {url.host}",
                 hint="set `url` to an address there if you trust it",
             )
         return url

@@ -1,4 +1,7 @@
-"""The servers of a process, shared by all its sessions."""
+"""The MCP servers of a process, shared by all its sessions.
+
+`McpHub` holds one `McpServerHandle` per enabled server; `probe` connects to a server once.
+"""
 
 import asyncio
 import logging
@@ -31,10 +34,8 @@ from hermes.util.clock import SystemClock
 from hermes.util.text import many
 from hermes.util.threads import in_thread
 
-# One server as a session sees it: what it offers, known from earlier or found out now.
-
 FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
-"""Between a change the server reports and looking; longer while it keeps reporting."""
+"""Delay between a reported change and the refresh; doubles while changes keep coming."""
 MAX_PROBLEMS_SHOWN = 5
 NOTICE_CHARS = 2_000
 
@@ -42,7 +43,10 @@ log = logging.getLogger(__name__)
 
 
 class McpServerHandle:
-    """`tell` gets what the user should know, each thing once."""
+    """One server: its connection, and its catalog from the cache or the server.
+
+    `tell` shows the user a line; each line is shown once.
+    """
 
     def __init__(
         self,
@@ -53,54 +57,56 @@ class McpServerHandle:
         *,
         clock: Clock,
         tell: Callable[[str], None],
-        authoriser: RequestAuthorizer | None = None,
+        authorizer: RequestAuthorizer | None = None,
     ) -> None:
         self.name, self.settings = name, settings
         self._clock = clock
         self._cache = CatalogCache(options.cache)
-        self._told: set[str] = set()
-        self._tell_user, self._quiet = tell, False
-        self._looking: asyncio.Task[None] | None = None
+        self._reported: set[str] = set()
+        self._tell, self._quiet = tell, False
+        self._refreshing: asyncio.Task[None] | None = None
         self._changes = 0
-        self.catalogue = self._cache.load(name, settings)
-        """None while it is not known."""
-        dialler = SessionConnector(
+        self.catalog = self._cache.load(name, settings)
+        """None while unknown."""
+        connector = SessionConnector(
             name,
             settings,
             transports,
             options,
             clock=clock,
-            authoriser=authoriser,
-            greeted=self._learn,
-            changed=self._changed,
+            authorizer=authorizer,
+            on_connected=self._update_catalog,
+            on_changed=self._changed,
         )
         self.connection = ServerConnection(
-            dialler, clock=clock, tell=self.tell, unmade=self._failed
+            connector, clock=clock, tell=self.notify, on_connect_failed=self._failed
         )
 
-    def tell(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         line = one_line(text, NOTICE_CHARS)
-        if line not in self._told:
-            self._told.add(line)
+        if line not in self._reported:
+            self._reported.add(line)
             if not self._quiet:
-                self._tell_user(line)
+                self._tell(line)
 
-    async def find_out(self) -> ServerCatalog:
-        """What it offers, asked now when it is not known. Raises `ToolError`."""
-        if self.catalogue is None:
-            await self.connection.use(_only_connect)  # connecting looks
-        return self.catalogue or ServerCatalog()
+    async def discover(self) -> ServerCatalog:
+        """Return the catalog, connecting if it is unknown. Raises `ToolError`."""
+        if self.catalog is None:
+            await self.connection.use(_only_connect)  # connecting updates the catalog
+        return self.catalog or ServerCatalog()
 
     async def refresh(self) -> ServerCatalog:
-        """What it offers now, also when it is left alone after failures. Raises `ToolError`."""
-        self.connection.forgive()
+        """Return the present catalog, ignoring the circuit breaker. Raises `ToolError`."""
+        self.connection.reset_failures()
         connected = self.connection.state is ConnectionState.READY
-        await self.connection.use(self._learn if connected else _only_connect)
-        return self.catalogue or ServerCatalog()
+        await self.connection.use(self._update_catalog if connected else _only_connect)
+        return self.catalog or ServerCatalog()
 
     async def restart(self) -> ServerCatalog | None:
-        """What it offers after a new start; None while calls are under way, after which it is
-        started anew. Who asked hears of everything, so nobody else is told. Raises `ToolError`."""
+        """Reconnect and return the catalog; None if calls in progress delay the restart.
+
+        The caller reports the outcome, so notices are suppressed meanwhile. Raises `ToolError`.
+        """
         self._quiet = True
         try:
             return await self.refresh() if await self.connection.renew() else None
@@ -108,39 +114,41 @@ class McpServerHandle:
             self._quiet = False
 
     def retire(self) -> None:
-        """It is not wanted any more: it ends when the calls under way have."""
-        if self._looking is not None:
-            self._looking.cancel()
+        """Refuse new calls and end after those in progress."""
+        if self._refreshing is not None:
+            self._refreshing.cancel()
         self.connection.retire()
 
     async def close(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
         await self.connection.close()
 
-    async def _learn(self, session: McpSession) -> None:
-        welcome = session.welcome
+    async def _update_catalog(self, session: McpSession) -> None:
+        server_info = session.server_info
         offered = ListResult([], more=False)
-        if welcome.has("tools") or not welcome.capabilities:
+        if server_info.has("tools") or not server_info.capabilities:
             seconds = self.settings.connect_timeout
             offered = await session.pages("tools/list", "tools", seconds=seconds)
-        # Texts are looked at one by one, and there may be many.
+        # In a thread, because every text is scanned and there may be many.
         tools, problems = await in_thread(admit_tools, offered.items)
         if problems:
-            self.tell(_rejected_notice(self.name, problems))
+            self.notify(_rejected_notice(self.name, problems))
         if offered.more:
             words = f"only the first {MAX_ITEMS:,} tools are used; there are more"
-            self.tell(f"The MCP server {self.name}: {words}")
+            self.notify(f"The MCP server {self.name}: {words}")
             problems += (words,)
-        found = ServerCatalog(tools, welcome.has("resources"), welcome.has("prompts"), problems)
-        before, self.catalogue = self.catalogue, found
+        found = ServerCatalog(
+            tools, server_info.has("resources"), server_info.has("prompts"), problems
+        )
+        before, self.catalog = self.catalog, found
         if found == before:
             self._cache.seen(self.name)
             return
         self._cache.save(self.name, self.settings, found)
         if before is not None:
-            self.tell(
+            self.notify(
                 f"The MCP server {self.name} offers other tools than before; "
                 "new conversations have them"
             )
@@ -150,21 +158,22 @@ class McpServerHandle:
 
     def _changed(self, what: str) -> None:
         self._changes += what == "tools"
-        if self._changes and self._looking is None:
-            self._looking = asyncio.create_task(self._look())
+        if self._changes and self._refreshing is None:
+            self._refreshing = asyncio.create_task(self._refresh_after_changes())
 
-    async def _look(self) -> None:
+    async def _refresh_after_changes(self) -> None:
         pause = FIRST_PAUSE
         try:
             while self._changes:
                 await self._clock.sleep(pause)
                 self._changes, pause = 0, min(pause * 2, MAX_PAUSE)
-                if self.connection.state is ConnectionState.READY:  # else connecting looks
+                # Without a connection the next one updates the catalog anyway.
+                if self.connection.state is ConnectionState.READY:
                     await self.refresh()
         except ToolError as error:
             log.info("the tools of %s could not be listed again: %s", self.name, error)
         finally:
-            self._looking = None
+            self._refreshing = None
 
 
 async def _only_connect(_session: McpSession) -> None:
@@ -185,16 +194,16 @@ class ServerStatus(msgspec.Struct, frozen=True):
     name: str
     state: str
     transport: str
-    """`stdio`, `http`, `sse`, or empty when that is not known yet."""
+    """`stdio`, `http`, `sse`, or empty while unknown."""
     tools: int | None
-    """How many it offers; None when that is not known yet."""
+    """Number of tools; None while unknown."""
     problems: tuple[str, ...]
     error: str
-    """The last failure, while it lasts."""
+    """The last failure; empty after a success."""
 
 
 RestartResult = ServerCatalog | BaseException | None
-"""What a server offers after a new start, or why there was none; None while calls are under way."""
+"""The catalog after a restart, the error, or None if calls in progress delay the restart."""
 
 OPEN_STATES = (ConnectionState.READY, ConnectionState.CONNECTING)
 
@@ -202,10 +211,10 @@ AuthorizerFactory = Callable[[str, McpServer], RequestAuthorizer | None]
 
 
 class McpHub:
-    """`servers` are the settings `mcp_servers`; those that are not enabled do not count.
+    """All enabled servers of the settings `mcp_servers`.
 
-    `authorisers` gives the authoriser of a server, where it needs one. `tell` gets what the user
-    should know beside the conversation, each thing once. Making it starts nothing.
+    `authorizers` returns the authorizer of a server, if it needs one. `tell` shows the user a line;
+    each line is shown once. The constructor connects to nothing.
     """
 
     def __init__(
@@ -213,22 +222,22 @@ class McpHub:
         servers: Mapping[str, McpServer],
         options: McpOptions | None = None,
         *,
-        authorisers: AuthorizerFactory = lambda _name, _settings: None,
+        authorizers: AuthorizerFactory = lambda _name, _settings: None,
         tell: Callable[[str], None] = lambda _text: None,
         clock: Clock | None = None,
     ) -> None:
         self._options = options or McpOptions()
-        self._authorisers, self._tell = authorisers, tell
+        self._authorizers, self._tell = authorizers, tell
         self._clock = clock or SystemClock()
         self._transports = TransportFactory(self._options.limits)
-        self._servers = self._of(servers, {})
+        self._servers = self._create_handles(servers, {})
         self._retired: list[McpServerHandle] = []
-        """Those that may still have calls under way."""
-        self._finding: dict[McpServerHandle, asyncio.Task[ServerCatalog]] = {}
+        """Removed servers that may still have calls in progress."""
+        self._discovering: dict[McpServerHandle, asyncio.Task[ServerCatalog]] = {}
         self._slow: set[McpServerHandle] = set()
-        """Those nobody waits for any more."""
+        """Servers that new sessions no longer wait for."""
 
-    def _of(
+    def _create_handles(
         self, servers: Mapping[str, McpServer], kept: Mapping[str, McpServerHandle]
     ) -> dict[str, McpServerHandle]:
         return {
@@ -240,7 +249,7 @@ class McpHub:
                 self._options,
                 clock=self._clock,
                 tell=self._tell,
-                authoriser=self._authorisers(name, settings),
+                authorizer=self._authorizers(name, settings),
             )
             for name, settings in sorted(servers.items())
             if settings.enabled
@@ -255,36 +264,36 @@ class McpHub:
         await self.close()
 
     async def tools(self, caller: Caller = NO_CALLER) -> list[Tool]:
-        """The tools of a new session, always in the same order.
+        """Return the tools of a new session, always in the same order.
 
-        Servers that were connected before are not started: what they offered then is offered. The
-        others are asked side by side, for a few seconds in all; who is slower goes on in the
-        background and has tools in the next session.
+        Servers with a cached catalog are not started. The others are connected concurrently, for a
+        few seconds in total; a slower one continues in the background and its tools are available
+        in the next session.
         """
-        await self._find_out()
+        await self._discover_missing()
         return self.known_tools(caller)
 
     def known_tools(self, caller: Caller = NO_CALLER) -> list[Tool]:
-        """Those that are known without starting anything."""
-        known = [(each, each.catalogue) for each in self._servers.values() if each.catalogue]
+        """Return the tools that are known without connecting."""
+        known = [(each, each.catalog) for each in self._servers.values() if each.catalog]
         names = assign_names(
             origin
-            for server, catalogue in known
-            for origin in origins(server.name, server.settings, catalogue)
+            for server, catalog in known
+            for origin in origins(server.name, server.settings, catalog)
         )
         return [
             tool
-            for server, catalogue in known
-            for tool in session_tools(server.connection, catalogue, names, caller)
+            for server, catalog in known
+            for tool in session_tools(server.connection, catalog, names, caller)
         ]
 
     async def refresh(self, name: str) -> ServerCatalog:
-        """What the server offers now; new sessions have it. Raises `ToolError`."""
+        """Update and return the catalog of a server, for new sessions. Raises `ToolError`."""
         return await self._server(name).refresh()
 
     async def reload(self, servers: Mapping[str, McpServer]) -> dict[str, RestartResult]:
-        """Have the servers of these settings: those that are gone or changed are stopped, the
-        others started anew, and none before the calls under way have ended."""
+        """Apply new settings: stop removed and changed servers and restart the others, each after
+        its calls in progress."""
         before = self._servers
         kept = {name: each for name, each in before.items() if servers.get(name) == each.settings}
         gone = [each for name, each in before.items() if name not in kept]
@@ -293,7 +302,7 @@ class McpHub:
         self._retired = [
             each for each in self._retired if each.connection.state in OPEN_STATES
         ] + gone
-        self._servers = now = self._of(servers, kept)
+        self._servers = now = self._create_handles(servers, kept)
         found = await asyncio.gather(
             *(server.restart() for server in now.values()), return_exceptions=True
         )
@@ -303,40 +312,40 @@ class McpHub:
         return [_status(server) for server in self._servers.values()]
 
     async def close(self) -> None:
-        """Ends every connection and every program."""
-        for task in self._finding.values():
+        """Close all connections and end all programs."""
+        for task in self._discovering.values():
             task.cancel()
-        await asyncio.gather(*self._finding.values(), return_exceptions=True)
+        await asyncio.gather(*self._discovering.values(), return_exceptions=True)
         servers = (*self._servers.values(), *self._retired)
         await asyncio.gather(*(server.close() for server in servers), return_exceptions=True)
         await self._transports.close()
 
-    async def _find_out(self) -> None:
+    async def _discover_missing(self) -> None:
         for server in self._servers.values():
-            if server.catalogue is None and server not in self._finding:
-                self._finding[server] = asyncio.create_task(server.find_out())
-        awaited = {each: task for each, task in self._finding.items() if each not in self._slow}
+            if server.catalog is None and server not in self._discovering:
+                self._discovering[server] = asyncio.create_task(server.discover())
+        awaited = {each: task for each, task in self._discovering.items() if each not in self._slow}
         if awaited:
             await asyncio.wait(awaited.values(), timeout=self._options.start_seconds)
         for server, task in awaited.items():
             if task.done():
-                self._found(server, task)
+                self._on_discovered(server, task)
             elif server not in self._slow:
                 self._slow.add(server)
-                task.add_done_callback(partial(self._found, server))
-                server.tell(
+                task.add_done_callback(partial(self._on_discovered, server))
+                server.notify(
                     f"The MCP server {server.name} takes long to start; its tools are there in the "
                     "next conversation"
                 )
 
-    def _found(self, server: McpServerHandle, task: "asyncio.Task[ServerCatalog]") -> None:
+    def _on_discovered(self, server: McpServerHandle, task: "asyncio.Task[ServerCatalog]") -> None:
         self._slow.discard(server)
-        self._finding.pop(server, None)
+        self._discovering.pop(server, None)
         error = None if task.cancelled() else task.exception()
         if error is None or isinstance(error, ToolError):
-            return  # of an error its connection has told
+            return  # the connection has reported the error
         log.error("the MCP server %s could not be asked", server.name, exc_info=error)
-        server.tell(f"The MCP server {server.name} cannot be used; the log says why")
+        server.notify(f"The MCP server {server.name} cannot be used; the log says why")
 
     def _server(self, name: str) -> McpServerHandle:
         server = self._servers.get(name)
@@ -347,47 +356,46 @@ class McpHub:
 
 
 def _status(server: McpServerHandle) -> ServerStatus:
-    catalogue = server.catalogue
+    catalog = server.catalog
     return ServerStatus(
         server.name,
         server.connection.state.value,
         server.connection.kind,
-        len(catalogue.tools) if catalogue is not None else None,
-        catalogue.problems if catalogue is not None else (),
+        len(catalog.tools) if catalog is not None else None,
+        catalog.problems if catalog is not None else (),
         server.connection.last_error,
     )
-
-
-# Connect to a server once and see what it offers.
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
     transport: str
     """`stdio`, `http` or `sse`."""
-    welcome: ServerInfo
-    """Its name, version and protocol, what it can do, and its instructions."""
+    server_info: ServerInfo
+    """Name, version, protocol, capabilities and instructions of the server."""
     connect_seconds: float
-    """Until the tools were known."""
+    """Time until the tools were known."""
     list_seconds: float
-    """For resources and prompts."""
+    """Time to list resources and prompts."""
     tools: tuple[RemoteTool, ...]
-    """All that are fit, whatever `tools.include` and `tools.exclude` say."""
+    """All admitted tools, regardless of `tools.include` and `tools.exclude`."""
     problems: tuple[str, ...]
-    """Tools that were left out, each with the reason."""
+    """Rejected tools, each with the reason."""
     resources: tuple[str, ...]
-    """A line for each, templates too."""
+    """One line per resource and template."""
     prompts: tuple[str, ...]
-    """Their names."""
+    """Names of the prompts."""
 
 
 async def probe(
     name: str,
     settings: McpServer,
     options: McpOptions | None = None,
-    authoriser: RequestAuthorizer | None = None,
+    authorizer: RequestAuthorizer | None = None,
 ) -> ProbeResult:
-    """What the server offers; everything is stopped again when this returns. With a cache in
-    `options` the next session starts with what was found. Raises `ToolError`, without secrets."""
+    """Connect once, list what the server offers and disconnect.
+
+    With a cache in `options` the next session starts with the result. Raises `ToolError`, redacted.
+    """
     options = options or McpOptions()
     transports = TransportFactory(options.limits)
     server = McpServerHandle(
@@ -397,20 +405,20 @@ async def probe(
         options,
         clock=SystemClock(),
         tell=lambda _text: None,
-        authoriser=authoriser,
+        authorizer=authorizer,
     )
     try:
         began = time.monotonic()
-        catalogue = await server.refresh()
+        catalog = await server.refresh()
         connected = time.monotonic()
         found = await server.connection.use(_list_everything)
         return ProbeResult(
             server.connection.kind,
-            found.welcome,
+            found.server_info,
             connected - began,
             time.monotonic() - connected,
-            catalogue.tools,
-            catalogue.problems,
+            catalog.tools,
+            catalog.problems,
             found.resources,
             found.prompts,
         )
@@ -420,7 +428,7 @@ async def probe(
 
 
 class _ListedItems(msgspec.Struct, frozen=True):
-    welcome: ServerInfo
+    server_info: ServerInfo
     resources: tuple[str, ...]
     prompts: tuple[str, ...]
 
@@ -428,13 +436,13 @@ class _ListedItems(msgspec.Struct, frozen=True):
 async def _list_everything(session: McpSession) -> _ListedItems:
     resources: list[Any] = []
     prompts: list[Any] = []
-    if session.welcome.has("resources"):
+    if session.server_info.has("resources"):
         resources = await _list_or_empty(session, "resources/list", "resources")
         resources += await _list_or_empty(session, "resources/templates/list", "resourceTemplates")
-    if session.welcome.has("prompts"):
+    if session.server_info.has("prompts"):
         prompts = await _list_or_empty(session, "prompts/list", "prompts")
     return _ListedItems(
-        session.welcome,
+        session.server_info,
         tuple(resource_line(each) for each in resources),
         tuple(str(each.get("name")) for each in prompts if isinstance(each, dict)),
     )

@@ -1,4 +1,4 @@
-"""A server asks the model: within limits, for a session that has a call to the server under way."""
+"""Requests of a server to the model, within limits and for a session with a call in progress."""
 
 import asyncio
 import logging
@@ -28,14 +28,14 @@ from hermes.mcp.caller import CallTicket
 from hermes.mcp.errors import INTERNAL_ERROR, INVALID_PARAMS, USER_REJECTED, RequestRefused
 from hermes.util.text import clean
 
-# The conversation a server wants to have with the model, as ours and back.
+# Conversion between the messages of a server and those of Hermes.
 
 MAX_REQUEST_CHARS = 400_000
-"""Of all that is sent to the model for one request."""
+"""Size limit of one request to the model."""
 
 
 class ContentBlock(msgspec.Struct, frozen=True, rename="camel"):
-    """A piece of a message; which fields count is up to its type."""
+    """A part of a message; its type determines which fields are used."""
 
     type: str
     text: str = ""
@@ -59,7 +59,7 @@ class SamplingMessage(msgspec.Struct, frozen=True):
 
 
 def conversation(said: Sequence[SamplingMessage], system: str) -> tuple[Message, ...]:
-    """Raises `Refused` for what no model can be given."""
+    """Return the messages for the model. Raises `RequestRefused` for unsupported content."""
     if not said:
         raise RequestRefused("there is no message", INVALID_PARAMS)
     size = len(msgspec.json.encode(said)) + len(system)
@@ -75,7 +75,7 @@ def conversation(said: Sequence[SamplingMessage], system: str) -> tuple[Message,
 
 
 def tool_rounds(said: Sequence[SamplingMessage]) -> int:
-    """How often the model has used tools since the last thing that was said to it."""
+    """Return the number of tool rounds since the last message of the user."""
     rounds = 0
     for each in reversed(said):
         kinds = {block.type for block in each.blocks}
@@ -87,7 +87,7 @@ def tool_rounds(said: Sequence[SamplingMessage]) -> int:
 
 
 def reply_content(message: Assistant) -> Any:
-    """One block, or a list where there are several."""
+    """Return one block, or a list of several."""
     blocks: list[dict[str, Any]] = []
     if message.text:
         blocks.append({"type": "text", "text": message.text})
@@ -157,7 +157,7 @@ class ModelPreferences(msgspec.Struct, frozen=True):
 class SamplingTool(msgspec.Struct, frozen=True):
     name: str
     description: str = ""
-    inputSchema: dict[str, Any] = {}  # noqa: N815 - as it stands on the wire
+    inputSchema: dict[str, Any] = {}  # noqa: N815 - the name on the wire
 
 
 class SamplingToolChoice(msgspec.Struct, frozen=True):
@@ -177,15 +177,15 @@ class SamplingRequest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Sampling:
-    """What one server may have of the model."""
+    """Answers `sampling/createMessage` of one server, within the limits of its settings."""
 
     def __init__(self, server: str, settings: McpSampling) -> None:
         self._server, self._settings = server, settings
         self._recent: deque[float] = deque()
         self._level = logging.getLevelNamesMapping().get(settings.log_level.upper(), logging.INFO)
 
-    def abilities(self) -> dict[str, Any]:
-        """What is declared to the server."""
+    def capabilities(self) -> dict[str, Any]:
+        """Return the capabilities declared to the server."""
         if not self._settings.enabled:
             return {}
         return {"sampling": {"tools": {}} if self._settings.max_tool_rounds else {}}
@@ -195,14 +195,15 @@ class Sampling:
             raise RequestRefused("sampling is switched off", USER_REJECTED)
         if ticket is None or ticket.caller.sampler is None:
             raise RequestRefused("no session is there to ask a model for", USER_REJECTED)
-        wanted = msgspec.convert(params, SamplingRequest)
-        request = self._request(wanted)
-        self._count()
-        log.log(self._level, "%s asks the model (%d messages)", self._server, len(wanted.messages))
+        request = msgspec.convert(params, SamplingRequest)
+        model_request = self._model_request(request)
+        self._check_rate()
+        log.log(self._level, "%s asks the model (%d messages)", self._server, len(request.messages))
         try:
             with ticket.paused():
                 async with asyncio.timeout(self._settings.timeout or None):
-                    reply = await ticket.caller.sampler.ask(request, self._wishes(wanted))
+                    names = self._model_names(request)
+                    reply = await ticket.caller.sampler.ask(model_request, names)
         except TimeoutError:
             raise RequestRefused("the model did not answer in time", INTERNAL_ERROR) from None
         except ProviderError as error:
@@ -211,33 +212,33 @@ class Sampling:
             ) from error
         return _result(reply)
 
-    def _request(self, wanted: SamplingRequest) -> ModelRequest:
+    def _model_request(self, request: SamplingRequest) -> ModelRequest:
         cap = self._settings.max_tokens_cap
-        asked = wanted.max_tokens if wanted.max_tokens and wanted.max_tokens > 0 else cap
+        asked = request.max_tokens if request.max_tokens and request.max_tokens > 0 else cap
         return ModelRequest(
-            conversation(wanted.messages, wanted.system_prompt or ""),
-            self._tools(wanted),
+            conversation(request.messages, request.system_prompt or ""),
+            self._tools(request),
             max_tokens=min(asked, cap),
-            temperature=wanted.temperature,
+            temperature=request.temperature,
             stream=False,
         )
 
-    def _tools(self, wanted: SamplingRequest) -> tuple[ToolSpec, ...]:
-        """Those of the server, which runs them itself; none when it has had its rounds."""
-        unwanted = wanted.tool_choice is not None and wanted.tool_choice.mode == "none"
-        if unwanted or tool_rounds(wanted.messages) >= self._settings.max_tool_rounds:
+    def _tools(self, request: SamplingRequest) -> tuple[ToolSpec, ...]:
+        """Return the server's tools, which it runs itself; none after its last round."""
+        unwanted = request.tool_choice is not None and request.tool_choice.mode == "none"
+        if unwanted or tool_rounds(request.messages) >= self._settings.max_tool_rounds:
             return ()
         empty = {"type": "object", "properties": {}}
         return tuple(
             ToolSpec(tool.name, tool.description, tool.inputSchema or empty)
-            for tool in wanted.tools[:MAX_TOOLS]
+            for tool in request.tools[:MAX_TOOLS]
         )
 
-    def _wishes(self, wanted: SamplingRequest) -> tuple[str, ...]:
-        """The setting decides; without one, what the server would like and may have."""
+    def _model_names(self, request: SamplingRequest) -> tuple[str, ...]:
+        """Return the configured model or, without one, the allowed models the server prefers."""
         if self._settings.model:
             return (self._settings.model,)
-        hints = wanted.model_preferences.hints if wanted.model_preferences else ()
+        hints = request.model_preferences.hints if request.model_preferences else ()
         names = [hint.name.strip() for hint in hints if hint.name.strip()]
         if not self._settings.allowed_models:
             return tuple(names)
@@ -249,7 +250,7 @@ class Sampling:
         ]
         return tuple(dict.fromkeys(found))
 
-    def _count(self) -> None:
+    def _check_rate(self) -> None:
         now = time.monotonic()
         while self._recent and now - self._recent[0] >= MINUTE:
             self._recent.popleft()

@@ -1,4 +1,4 @@
-"""A session with a server: the handshake, questions with a time limit, and what it tells."""
+"""A session with a server: handshake, requests with a timeout, lists in pages, notifications."""
 
 import asyncio
 import logging
@@ -16,9 +16,9 @@ from hermes.mcp.jsonrpc import JsonRpcConnection, RequestHandler
 from hermes.mcp.transport import VERSIONS, McpLimits, McpTransport, ServerLog, one_line
 
 MAX_PAGES, MAX_ITEMS = 50, 1_000
-"""Bounds of a list; the rest is left out."""
+"""Bounds of a list; further items are left out."""
 MAX_PROGRESS_LINES, PROGRESS_CHARS = 200, 300
-"""What is shown of the progress of one call."""
+"""Bounds of the displayed progress of one call."""
 LOG_LEVELS = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
@@ -29,7 +29,7 @@ LOG_LEVELS = {
 
 
 class ServerInfo(msgspec.Struct, frozen=True):
-    """What the server says of itself."""
+    """The server's answer to `initialize`."""
 
     protocol: str
     name: str = ""
@@ -44,67 +44,70 @@ class ServerInfo(msgspec.Struct, frozen=True):
 class ListResult(NamedTuple):
     items: list[Any]
     more: bool
-    """Whether there are others, which were left out."""
+    """Whether further items were left out."""
 
 
 class McpSession:
-    """`changed` is called with `tools`, `resources` or `prompts` when that list has changed."""
+    """One session. `on_changed` is called with `tools`, `resources` or `prompts` when the server
+    reports that this list has changed."""
 
     def __init__(
         self,
         name: str,
         transport: McpTransport,
         *,
-        asked: dict[str, RequestHandler],
-        abilities: Mapping[str, Any],
+        handlers: dict[str, RequestHandler],
+        capabilities: Mapping[str, Any],
         limits: McpLimits,
-        changed: Callable[[str], None],
+        on_changed: Callable[[str], None],
     ) -> None:
         self.name, self.transport = name, transport
-        self._abilities, self._changed = abilities, changed
-        self._diary = ServerLog(name, limits.log_lines)
-        self._peer = JsonRpcConnection(name, transport, self._heard, asked, limits, self._diary)
-        self.welcome = ServerInfo("")
-        self.asked = ""
-        """What was asked last."""
+        self._capabilities, self._on_changed = capabilities, on_changed
+        self._server_log = ServerLog(name, limits.log_lines)
+        self._rpc = JsonRpcConnection(
+            name, transport, self._on_notification, handlers, limits, self._server_log
+        )
+        self.server_info = ServerInfo("")
+        self.last_method = ""
+        """Method of the last request; empty before the first."""
 
     @property
     def noise(self) -> str:
-        """The first it wrote that was no message, or nothing."""
-        return self._peer.noise
+        """The first text of the server that was not a message, or ""."""
+        return self._rpc.noise
 
     @property
     def alive(self) -> bool:
-        return self._peer.gone is None
+        return self._rpc.lost_error is None
 
     def when_lost(self, call: Callable[[McpError], None]) -> None:
-        self._peer.on_lost = call
+        self._rpc.on_lost = call
 
     async def open(self) -> None:
-        """Connect and shake hands. Whoever calls sets the time limit. Raises `McpError`."""
-        await self.transport.start(self._peer)
-        self.asked = "initialize"
-        result = await self._peer.request(
+        """Connect and perform the handshake, without a timeout of its own. Raises `McpError`."""
+        await self.transport.start(self._rpc)
+        self.last_method = "initialize"
+        result = await self._rpc.request(
             "initialize",
             {
                 "protocolVersion": VERSIONS[0],
-                "capabilities": self._abilities,
+                "capabilities": self._capabilities,
                 "clientInfo": {"name": "hermes", "title": "Hermes", "version": __version__},
             },
         )
-        self.welcome = _parse_server_info(self.name, result)
-        self.transport.agreed(self.welcome.protocol)
-        self.asked = "notifications/initialized"
-        await self._peer.notify(self.asked)
+        self.server_info = _parse_server_info(self.name, result)
+        self.transport.set_version(self.server_info.protocol)
+        self.last_method = "notifications/initialized"
+        await self._rpc.notify(self.last_method)
         self.transport.listen()
 
     async def close(self) -> None:
-        politely = self.alive
-        if politely:
-            self._peer.on_lost = lambda _error: None
-            self._peer.lost(ServerUnavailable(f"the connection to {self.name} was closed"))
-        await self._peer.close()
-        await self.transport.close(politely=politely)
+        graceful = self.alive
+        if graceful:
+            self._rpc.on_lost = lambda _error: None
+            self._rpc.lost(ServerUnavailable(f"the connection to {self.name} was closed"))
+        await self._rpc.close()
+        await self.transport.close(graceful=graceful)
 
     async def ask(
         self,
@@ -114,8 +117,11 @@ class McpSession:
         seconds: float,
         ticket: CallTicket | None = None,
     ) -> dict[str, Any]:
-        """The result. Progress is shown to the user of the ticket, and does not buy time."""
-        async with self._in_time(seconds) as deadline:
+        """Send a request and return its result.
+
+        Progress is shown to the user of the ticket and does not extend the timeout.
+        """
+        async with self._timeout(seconds) as deadline:
             if ticket is None:
                 return await self._result(method, params)
             ticket.deadline = deadline
@@ -125,10 +131,10 @@ class McpSession:
                 ticket.deadline = None
 
     async def pages(self, method: str, key: str, *, seconds: float) -> ListResult:
-        """The items of a list that comes in pages; `seconds` are for all of them."""
+        """Return the items of a list in pages, within `seconds` for all pages."""
         items: list[Any] = []
         params: dict[str, Any] = {}
-        async with self._in_time(seconds):
+        async with self._timeout(seconds):
             for _ in range(MAX_PAGES):
                 result = await self._result(method, params)
                 page = result.get(key)
@@ -142,7 +148,7 @@ class McpSession:
         return ListResult(items[:MAX_ITEMS], more=True)
 
     @asynccontextmanager
-    async def _in_time(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
+    async def _timeout(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
         try:
             async with asyncio.timeout(seconds or None) as deadline:
                 yield deadline
@@ -155,22 +161,22 @@ class McpSession:
     async def _result(
         self, method: str, params: dict[str, Any], ticket: CallTicket | None = None
     ) -> dict[str, Any]:
-        self.asked = method
+        self.last_method = method
         progress = _progress_printer(ticket) if ticket is not None else None
-        result = await self._peer.request(method, params, ticket=ticket, progress=progress)
+        result = await self._rpc.request(method, params, ticket=ticket, progress=progress)
         if not isinstance(result, dict):
             raise McpError(f"{self.name} answered {method} with something else than an object")
         return result
 
-    def _heard(self, method: str, params: dict[str, Any]) -> None:
+    def _on_notification(self, method: str, params: dict[str, Any]) -> None:
         match method.split("/"):
             case ["notifications", ("tools" | "resources" | "prompts") as what, "list_changed"]:
-                self._changed(what)
+                self._on_changed(what)
             case ["notifications", "message"]:
                 level = LOG_LEVELS.get(str(params.get("level")), logging.INFO)
-                self._diary.note(str(params.get("data")), level)
+                self._server_log.write(str(params.get("data")), level)
             case _:
-                self._diary.note(method, logging.DEBUG)
+                self._server_log.write(method, logging.DEBUG)
 
 
 def _parse_server_info(name: str, result: Any) -> ServerInfo:

@@ -1,4 +1,4 @@
-"""A server that is a program on this machine: a message a line on its standard streams."""
+"""The stdio transport: the server is a program, one message per line on its standard streams."""
 
 import asyncio
 import os
@@ -17,19 +17,19 @@ from hermes.terminal.local.lifeline import process_family
 from hermes.util.text import human_size
 
 STOP_SECONDS = 2.0
-"""How long the program may take to end by itself once its standard input has."""
+"""How long the program may take to exit after its standard input is closed."""
 STDERR_LINES = 5
-"""Lines of its standard error that go into an error message."""
+"""Lines of the standard error that are quoted in error messages."""
 NO_GROUP = -1
 
 
 def make_lifeline() -> Lifeline:
-    """What stops the programs when this process dies, however it does."""
+    """Return the lifeline that stops the programs when this process dies for any reason."""
     return Lifeline()
 
 
 class StdioTransport:
-    """Runs in a session of its own; it and everything it started ends with the transport."""
+    """Runs the program in its own process session and ends all its processes on close."""
 
     kind: ClassVar[str] = "stdio"
 
@@ -45,9 +45,9 @@ class StdioTransport:
         self._environment, self._lifeline, self._limits = environment, lifeline, limits
         self._running: Running | None = None
         self._buffer, self._searched = bytearray(), 0
-        self._complaints = _StderrReader(ServerLog(name, limits.log_lines))
+        self._stderr = _StderrReader(ServerLog(name, limits.log_lines))
         self._watching: asyncio.Task[None] | None = None
-        self._over = False
+        self._closed = False
 
     async def start(self, listener: TransportListener) -> None:
         self._listener = listener
@@ -62,7 +62,7 @@ class StdioTransport:
                 [program, *self._command[1:]],
                 environment=self._environment,
                 on_output=self._output,
-                on_error=self._complaints.hear,
+                on_error=self._stderr.feed,
                 lifeline=self._lifeline,
             )
         except ToolError as error:
@@ -76,28 +76,28 @@ class StdioTransport:
             await self._running.write(data + b"\n")
         except ToolError as error:
             raise ConnectionLostError(
-                f"{self._name} takes no more input{self._complaints.last()}"
+                f"{self._name} takes no more input{self._stderr.last()}"
             ) from error
 
     def forget(self, request: int) -> None:
         pass
 
-    def agreed(self, version: str) -> None:
+    def set_version(self, version: str) -> None:
         pass
 
     def listen(self) -> None:
         pass
 
-    async def close(self, *, politely: bool) -> None:
-        self._over = True
+    async def close(self, *, graceful: bool) -> None:
+        self._closed = True
         running, watching = self._running, self._watching
         if running is None or watching is None:
             return
-        # Once it has ended nobody can tell any more what it had started.
+        # Listed now: after the program has ended, its children can no longer be found.
         members = process_family(running.pid) if running.pid is not None else []
         try:
             await running.close_input()
-            await asyncio.wait((watching,), timeout=STOP_SECONDS if politely else 0)
+            await asyncio.wait((watching,), timeout=STOP_SECONDS if graceful else 0)
         finally:
             await running.stop()
             for process in process_family(NO_GROUP, members):
@@ -108,10 +108,10 @@ class StdioTransport:
     async def _watch(self, running: Running) -> None:
         code = await running.wait()
         how = f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"
-        self._lose(ConnectionLostError(f"{self._name} {how}{self._complaints.last()}"))
+        self._lose(ConnectionLostError(f"{self._name} {how}{self._stderr.last()}"))
 
     def _output(self, data: bytes) -> None:
-        if self._over:
+        if self._closed:
             return
         self._buffer += data
         for line in self._lines():
@@ -126,7 +126,7 @@ class StdioTransport:
             )
 
     def _lines(self) -> list[bytes]:
-        """The whole lines; what is left of the last one stays. Nothing is searched twice."""
+        """Return complete lines and keep the rest; bytes are searched for line ends only once."""
         end = self._buffer.rfind(b"\n", self._searched)
         lines: list[bytes] = []
         if end >= 0:
@@ -136,31 +136,31 @@ class StdioTransport:
         return lines
 
     def _lose(self, error: McpError) -> None:
-        if not self._over:
-            self._over = True
+        if not self._closed:
+            self._closed = True
             self._buffer.clear()
             self._searched = 0
             self._listener.lost(error)
 
 
 class _StderrReader:
-    """The standard error: into the log, and the last lines into error messages."""
+    """Logs the standard error and keeps its last lines for error messages."""
 
-    def __init__(self, diary: ServerLog) -> None:
-        self._diary = diary
+    def __init__(self, server_log: ServerLog) -> None:
+        self._server_log = server_log
         self._words: deque[str] = deque(maxlen=STDERR_LINES)
         self._unfinished = ""
 
-    def hear(self, data: bytes) -> None:
+    def feed(self, data: bytes) -> None:
         text = self._unfinished + data.decode("utf-8", "replace")
         *lines, rest = text.split("\n")
         self._unfinished = rest[:LOG_LINE_CHARS]
         for line in lines:
             if line := line.strip()[:LOG_LINE_CHARS]:
                 self._words.append(line)
-                self._diary.note(line)
+                self._server_log.write(line)
 
     def last(self) -> str:
-        """`: …` for the end of a message, or nothing."""
+        """Return `: …` for the end of an error message, or ""."""
         words = " / ".join([*self._words, self._unfinished.strip()]).strip(" /")
         return f": {words[-LOG_LINE_CHARS:]}" if words else ""

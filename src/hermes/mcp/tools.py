@@ -1,4 +1,4 @@
-"""The tools of a server, as tools of a session."""
+"""Tools of servers as tools of a session: names, admission, results, resources and prompts."""
 
 import hashlib
 import re
@@ -23,7 +23,7 @@ from hermes.mcp.transport import one_line
 from hermes.security.injection import scan
 from hermes.util.text import clean, cut_middle, human_size
 
-# What the model calls the tools of servers.
+# Names of server tools for the model.
 
 MAX_NAME_CHARS = 64
 _ODD = re.compile(r"[^a-zA-Z0-9_]")
@@ -32,9 +32,9 @@ _ODD = re.compile(r"[^a-zA-Z0-9_]")
 class ToolOrigin(NamedTuple):
     server: str
     tool: str
-    """What it is called there."""
+    """The server's own name."""
     ours: bool = False
-    """A utility of ours, not a tool of the server."""
+    """True for a utility of Hermes, which is not a tool of the server."""
 
 
 def assign_names(origins: Iterable[ToolOrigin]) -> dict[ToolOrigin, str]:
@@ -59,10 +59,10 @@ def plain(name: str) -> str:
     return _ODD.sub("_", name)
 
 
-# Which tools of a server are offered to the model, and in what form.
+# Admission: which tools of a server are offered to the model, and in what form.
 #
-# A server may lie, flood or be broken. What can be repaired is, the rest is left out with a
-# reason.
+# A server may be malicious or broken. What can be repaired is repaired; other tools are rejected
+# with a reason.
 
 DESCRIPTION_CHARS = 4_000
 SCHEMA_CHARS = 40_000
@@ -73,11 +73,11 @@ NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 class ToolRejected(Exception):
-    """Why a tool is left out."""
+    """A tool is not offered; the text is the reason."""
 
 
 def admit_tools(offered: list[Any]) -> tuple[tuple[RemoteTool, ...], tuple[str, ...]]:
-    """The tools that are fit, by name, and what was left out and why."""
+    """Return the admitted tools sorted by name, and the rejected ones with their reasons."""
     fit: dict[str, RemoteTool] = {}
     problems: list[str] = []
     for number, each in enumerate(offered, 1):
@@ -99,7 +99,7 @@ def _admit_tool(offered: Any) -> RemoteTool:
     name = offered.get("name")
     if not isinstance(name, str) or not name.strip() or len(name) > NAME_CHARS:
         raise ToolRejected("it has no usable name")
-    if not name.isprintable():  # it is shown when somebody is asked for consent
+    if not name.isprintable():  # it is shown in approvals
         raise ToolRejected("its name has characters that cannot be shown")
     execution = offered.get("execution")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
@@ -162,7 +162,7 @@ def _check_shape(schema: dict[str, Any]) -> None:
         if isinstance(value, dict):
             for key in ("$ref", "$dynamicRef"):
                 target = value.get(key, "#")
-                # Whoever checks arguments would fetch it.
+                # A validator of arguments would fetch the reference.
                 if isinstance(target, str) and not target.startswith("#"):
                     raise ToolRejected("its parameters are described elsewhere")
             if isinstance(value.get("$id"), str):
@@ -181,7 +181,7 @@ def _walk(value: Any) -> Iterator[tuple[Any, int]]:
 
 
 def _strings(schema: dict[str, Any]) -> Iterator[str]:
-    """Every text in a schema that the model reads."""
+    """Yield every string of a schema that the model reads."""
     for value, _ in _walk(schema):
         if isinstance(value, str):
             yield value
@@ -189,17 +189,17 @@ def _strings(schema: dict[str, Any]) -> Iterator[str]:
             yield from value
 
 
-# What a server answers, as text for the model: data of the server, never instructions.
+# Results as text for the model: data of the server, never instructions.
 
 MAX_RESULT_CHARS = 400_000
-"""A result beyond this is cut in the middle. What is too long for the model but shorter than this
-is kept in a file by whoever runs the tools."""
+"""Longer results are cut in the middle. Results that are too long for the model but shorter than
+this are stored in a file by the tool dispatcher."""
 ERROR_CHARS = 4_000
 SHORT_ERROR_CHARS = 300
 
 
 def fence_data(text: str, server: str) -> str:
-    """`text` between two lines that it cannot contain, so it cannot pretend to end there."""
+    """Return `text` between two marker lines that it does not contain: it cannot fake its end."""
     mark = secrets.token_hex(4)
     while mark in text:
         mark = secrets.token_hex(4)
@@ -207,7 +207,7 @@ def fence_data(text: str, server: str) -> str:
 
 
 def call_result(result: dict[str, Any], server: str, redactor: ErrorRedactor) -> str:
-    """The text of the result of `tools/call`. Raises `ToolError` for what the server calls one."""
+    """Return the result of `tools/call` as text. Raises `ToolError` for an error result."""
     content = result.get("content") or []
     blocks = content if isinstance(content, list) else [content]
     parts = [block_text(block) for block in blocks]
@@ -221,7 +221,7 @@ def call_result(result: dict[str, Any], server: str, redactor: ErrorRedactor) ->
 
 
 def server_error(text: str, server: str, redactor: ErrorRedactor) -> ToolError:
-    """An error in the server's own words, without secrets."""
+    """Return the server's error message as a `ToolError`, redacted."""
     text = redactor.redact(cut_middle(clean(text), ERROR_CHARS).strip())
     if len(text) <= SHORT_ERROR_CHARS and "\n" not in text:
         return ToolError(f"{server} reports an error: {text}")
@@ -229,7 +229,7 @@ def server_error(text: str, server: str, redactor: ErrorRedactor) -> ToolError:
 
 
 def block_text(block: Any) -> str:
-    """A text as it is, also one without its frame; what is no text by what it is."""
+    """Return the text of a content block, or a description of other content."""
     if isinstance(block, str):
         return block
     if not isinstance(block, dict):
@@ -249,7 +249,7 @@ def block_text(block: Any) -> str:
 
 
 def resource_text(resource: Any) -> str:
-    """The contents of a resource."""
+    """Return the contents of a resource as text."""
     if not isinstance(resource, dict):
         return "[a resource without contents]"
     uri, text = str(resource.get("uri", ""))[:500], resource.get("text")
@@ -259,7 +259,7 @@ def resource_text(resource: Any) -> str:
 
 
 def resource_line(resource: Any) -> str:
-    """`file:///a.txt (a.txt, text/plain): what it is`, for lists."""
+    """Return a line such as `file:///a.txt (a.txt, text/plain): description`."""
     if not isinstance(resource, dict):
         return "?"
     uri = resource.get("uri") or resource.get("uriTemplate") or "?"
@@ -271,15 +271,17 @@ def resource_line(resource: Any) -> str:
 
 
 def _blob_summary(block: dict[str, Any], key: str) -> str:
-    """`image/png, 12.3 kB` of something in base64."""
+    """Return type and size of base64 data, such as `image/png, 12.3 kB`."""
     data = block.get(key)
     size = human_size(len(data) * 3 // 4) if isinstance(data, str) else "empty"
     return f"{str(block.get('mimeType') or 'of an unknown kind')[:80]}, {size}"
 
 
 def _repeats(parts: list[str], structured: Any) -> bool:
-    """Whether the texts say the same, as the protocol recommends. A value that is no object comes
-    wrapped in `result`, and a list as a text for each item."""
+    """Return whether the texts repeat the structured content, as the protocol recommends.
+
+    Servers wrap other values than objects in `result`, and send one text per item of a list.
+    """
     wrapped = isinstance(structured, dict) and list(structured) == ["result"]
     value = structured["result"] if wrapped else structured
     said = [_decode_or_text(part) for part in parts]
@@ -293,7 +295,7 @@ def _decode_or_text(text: str) -> Any:
         return text
 
 
-# Resources and prompts of a server, as tools.
+# Utilities: resources and prompts of a server as tools.
 
 MORE_NOT_LISTED = "[there are more, which are not listed]"
 
@@ -303,7 +305,7 @@ _RunUtility = Callable[[ServerConnection, dict[str, Any], CallTicket], Awaitable
 class UtilityTool(msgspec.Struct, frozen=True):
     name: str
     ability: str
-    """`resources` or `prompts`: what the server must have."""
+    """Required capability of the server: `resources` or `prompts`."""
     description: str
     parameters: dict[str, Any]
     run: _RunUtility
@@ -318,7 +320,7 @@ async def _list_resources(
     resources = await connection.pages("resources/list", "resources")
     try:
         templates = await connection.pages("resources/templates/list", "resourceTemplates")
-    except RequestRefused:  # many servers have none
+    except RequestRefused:  # many servers have no templates
         templates = ListResult([], more=False)
     lines = [resource_line(each) for each in resources.items]
     lines += [f"template: {resource_line(each)}" for each in templates.items]
@@ -422,44 +424,44 @@ SUBJECT_CHARS = 1_000
 T = TypeVar("T")
 
 
-def offered_tools(settings: McpServer, catalogue: ServerCatalog) -> list[RemoteTool]:
-    """Those the settings let through. `include` wins over `exclude`; both mean the server's own
-    names."""
+def offered_tools(settings: McpServer, catalog: ServerCatalog) -> list[RemoteTool]:
+    """Return the tools that the settings allow. `include` takes precedence over `exclude`; both
+    use the server's own names."""
     include, exclude = settings.tools.include, settings.tools.exclude
     if include:
-        return [tool for tool in catalogue.tools if tool.name in include]
-    return [tool for tool in catalogue.tools if tool.name not in exclude]
+        return [tool for tool in catalog.tools if tool.name in include]
+    return [tool for tool in catalog.tools if tool.name not in exclude]
 
 
-def offered_utilities(settings: McpServer, catalogue: ServerCatalog) -> list[UtilityTool]:
+def offered_utilities(settings: McpServer, catalog: ServerCatalog) -> list[UtilityTool]:
     wanted = {
-        "resources": catalogue.resources and settings.tools.resources,
-        "prompts": catalogue.prompts and settings.tools.prompts,
+        "resources": catalog.resources and settings.tools.resources,
+        "prompts": catalog.prompts and settings.tools.prompts,
     }
     return [utility for utility in UTILITIES if wanted[utility.ability]]
 
 
-def origins(name: str, settings: McpServer, catalogue: ServerCatalog) -> list[ToolOrigin]:
-    """What needs a name. A tool of the server comes before a utility of ours that is called so."""
-    tools = [ToolOrigin(name, tool.name) for tool in offered_tools(settings, catalogue)]
-    utilities = offered_utilities(settings, catalogue)
+def origins(name: str, settings: McpServer, catalog: ServerCatalog) -> list[ToolOrigin]:
+    """Return everything that needs a name; a server tool precedes a utility of the same name."""
+    tools = [ToolOrigin(name, tool.name) for tool in offered_tools(settings, catalog)]
+    utilities = offered_utilities(settings, catalog)
     return tools + [ToolOrigin(name, each.name, ours=True) for each in utilities]
 
 
 def session_tools(
     connection: ServerConnection,
-    catalogue: ServerCatalog,
+    catalog: ServerCatalog,
     names: Mapping[ToolOrigin, str],
     caller: Caller,
 ) -> list[Tool]:
     server, settings = connection.name, connection.settings
     tools = [
         _remote_tool(connection, tool, names[ToolOrigin(server, tool.name)], caller)
-        for tool in offered_tools(settings, catalogue)
+        for tool in offered_tools(settings, catalog)
     ]
     return tools + [
         _utility(connection, each, names[ToolOrigin(server, each.name, ours=True)], caller)
-        for each in offered_utilities(settings, catalogue)
+        for each in offered_utilities(settings, catalog)
     ]
 
 
@@ -509,7 +511,7 @@ def _utility(connection: ServerConnection, utility: UtilityTool, name: str, call
 
 
 async def _guarded(connection: ServerConnection, ticket: CallTicket, work: Awaitable[T]) -> T:
-    """The result, or at once `Interrupted` when the turn is stopped."""
+    """Return the result, or raise `Interrupted` at once when the turn is stopped."""
     try:
         return await ticket.call.cancel.guard(work)
     except RequestRefused as error:

@@ -1,4 +1,4 @@
-"""What carries messages to a server and back."""
+"""Transports to a server: their protocols, limits and JSON-RPC messages on the wire."""
 
 import json
 import logging
@@ -11,62 +11,51 @@ from hermes.mcp.errors import McpError
 from hermes.util.plain import plain_line
 from hermes.util.text import clean
 
-# How a connection over HTTP gets its credentials.
+log = logging.getLogger(__name__)
+
+LOG_LINE_CHARS = 500
+VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Supported protocol versions, newest first."""
 
 
 class RequestAuthorizer(Protocol):
-    """Gives the credentials of one server, and renews them. They go to its own host only."""
+    """Provides and renews the credentials of one HTTP server; sent to its own host only."""
 
     async def headers(self) -> dict[str, str]:
-        """The headers that authorise a request now; {} when there are none yet.
+        """Return the headers that authorize a request now, or {} without credentials.
 
-        Raises a `HermesError` when nobody can be asked for them."""
+        Raises `HermesError` when the user has to sign in first.
+        """
         ...
 
     async def refused(self, response_status: int, www_authenticate: str) -> bool:
-        """The server said 401 or 403. True: the credentials were renewed, and the request is worth
-        one more try."""
+        """Handle a 401 or 403. Return True if the credentials were renewed, so that the request
+        can be repeated once."""
         ...
 
 
-# What servers say, in the log; but not without an end.
-
-LOG_LINE_CHARS = 500
-
-log = logging.getLogger(__name__)
-
-
 class ServerLog:
-    """Takes `most` lines of one server, then no more."""
+    """Writes at most `max_lines` lines of one server to the log."""
 
-    def __init__(self, server: str, most: int) -> None:
-        self._server, self._left = server, most
+    def __init__(self, server: str, max_lines: int) -> None:
+        self._server, self._left = server, max_lines
 
-    def note(self, text: str, level: int = logging.INFO) -> None:
+    def write(self, text: str, level: int = logging.INFO) -> None:
         if self._left > 0:
             log.log(level, "%s: %s", self._server, text[:LOG_LINE_CHARS])
         elif self._left == 0:
-            log.log(level, "%s: it says too much; no more of it is logged", self._server)
+            log.log(level, "%s: too many lines; further ones are not logged", self._server)
         self._left -= 1
 
 
-# What servers say, as a line for people.
-
-
-def one_line(text: str, most: int) -> str:
-    """At most `most` characters of `text` on one line, with nothing in it that could drive a
-    terminal or turn the direction of what follows."""
-    return plain_line(text[: 4 * most])[:most]
-
-
-# JSON-RPC 2.0 as it stands on the wire.
-
-VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Versions of the protocol that are spoken, the best first."""
+def one_line(text: str, limit: int) -> str:
+    """Return at most `limit` characters of `text` on one line, without control characters that
+    could affect a terminal or the text direction."""
+    return plain_line(text[: 4 * limit])[:limit]
 
 
 class JsonRpcMessage(msgspec.Struct, frozen=True):
-    """Whatever the other side may send."""
+    """A request, notification or answer of the server."""
 
     id: int | str | None = None
     method: str = ""
@@ -80,23 +69,28 @@ class JsonRpcMessage(msgspec.Struct, frozen=True):
 
 
 def decode(data: bytes | str) -> list[JsonRpcMessage]:
-    """The messages of a line or an event. What is none, since programs print what they should not,
-    counts as a message that says nothing."""
+    """Return the messages of a line or an event.
+
+    Text that is not a message, such as debug output of a program, becomes a message without
+    method and id.
+    """
     if not data.strip():
         return []
     try:
         found = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        found = _repaired(data)
+        found = _decode_leniently(data)
     return found if isinstance(found, list) else [found]
 
 
-def _repaired(data: bytes | str) -> JsonRpcMessage | list[JsonRpcMessage]:
-    """Programs write what is no JSON: halves of letters, NaN, another encoding, `null` for what is
-    not there. An answer is read all the same, since somebody waits for it."""
+def _decode_leniently(data: bytes | str) -> JsonRpcMessage | list[JsonRpcMessage]:
+    """Decode invalid JSON as far as possible, because a call may wait for this answer.
+
+    Servers send lone surrogates, NaN, other encodings and `null` for absent fields.
+    """
     text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
     try:
-        value = _storable(json.loads(text))
+        value = _sanitize(json.loads(text))
         if isinstance(value, dict):
             value = {key: held for key, held in value.items() if held is not None}
         return msgspec.convert(value, JsonRpcMessage | list[JsonRpcMessage], strict=False)
@@ -104,16 +98,16 @@ def _repaired(data: bytes | str) -> JsonRpcMessage | list[JsonRpcMessage]:
         return JsonRpcMessage(result=one_line(text, 200))
 
 
-def _storable(value: Any) -> Any:
+def _sanitize(value: Any) -> Any:
     match value:
         case str():
             return clean(value)
         case float() if not math.isfinite(value):
             return None
         case list():
-            return [_storable(each) for each in value]
+            return [_sanitize(each) for each in value]
         case dict():
-            return {clean(key): _storable(each) for key, each in value.items()}
+            return {clean(key): _sanitize(each) for key, each in value.items()}
         case _:
             return value
 
@@ -144,60 +138,65 @@ _decoder: msgspec.json.Decoder[JsonRpcMessage | list[JsonRpcMessage]] = msgspec.
 
 
 class McpLimits(msgspec.Struct, frozen=True):
-    """How much a server may send before it is cut off."""
+    """How much a server may send before it is disconnected."""
 
     message_bytes: int = 16_000_000
-    """One message."""
+    """Size of one message."""
     messages: int = 10_000
-    """Messages nobody asked for, at once; `messages_per_second` more come free with time."""
+    """Burst of unsolicited messages; `messages_per_second` is the sustained rate."""
     messages_per_second: float = 200.0
     log_lines: int = 500
-    """Lines of it that are logged each time it is connected, and as many of its standard error."""
+    """Lines logged per connection, and as many of the standard error."""
 
 
 class TransportListener(Protocol):
-    """Hears what comes. The calls are made in the event loop and never wait."""
+    """Receives messages. Methods are called in the event loop and do not block."""
 
     def received(self, message: JsonRpcMessage, origin: int | None) -> None:
-        """`origin` is the request of ours in whose answer the message came, where that is known."""
+        """Handle a message. `origin` is our request in whose response stream it arrived, if
+        known."""
         ...
 
     def failed(self, request: int, error: McpError) -> None:
-        """There will be no answer to this request of ours."""
+        """Handle that our request will get no answer."""
         ...
 
     def lost(self, error: McpError) -> None:
-        """Nothing comes any more."""
+        """Handle the end of the connection."""
         ...
 
 
 class McpTransport(Protocol):
+    """Carries messages to one server and back."""
+
     @property
     def kind(self) -> str:
         """`stdio`, `http` or `sse`."""
         ...
 
     async def start(self, listener: TransportListener) -> None:
-        """Raises `McpError`."""
+        """Connect and deliver messages to `listener`. Raises `McpError`."""
         ...
 
     async def send(self, data: bytes, request: int | None = None) -> None:
-        """`request` is its number when an answer is expected. Raises `McpError`."""
+        """Send a message. `request` is its number if it expects an answer. Raises `McpError`."""
         ...
 
     def forget(self, request: int) -> None:
-        """Nobody waits for this answer any more."""
+        """Stop waiting for the answer to a request."""
         ...
 
-    def agreed(self, version: str) -> None:
-        """The version of the protocol that both speak."""
+    def set_version(self, version: str) -> None:
+        """Set the negotiated protocol version."""
         ...
 
     def listen(self) -> None:
-        """The session has begun: the server may ask and tell from now on."""
+        """Accept requests and notifications of the server, after the handshake."""
         ...
 
-    async def close(self, *, politely: bool) -> None:
-        """Everything it holds is gone when this returns. `politely` says goodbye and waits a
-        moment; not to a server that has ended or must be stopped. Never raises."""
+    async def close(self, *, graceful: bool) -> None:
+        """Release all resources. Never raises.
+
+        With `graceful` the server is told and gets a moment to end by itself.
+        """
         ...

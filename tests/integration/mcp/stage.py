@@ -14,9 +14,8 @@ from hermes.core.cancel import CancelToken
 from hermes.core.events import Event
 from hermes.core.ports import Clock
 from hermes.core.tool import Tool, ToolContext
-from hermes.mcp.caller import NO_CALLER, Caller
-from hermes.mcp.connection import McpOptions
-from hermes.mcp.hub import McpHub
+from hermes.mcp import Caller, McpHub, McpOptions
+from hermes.mcp.caller import NO_CALLER
 from hermes.util.clock import SystemClock
 
 PROGRAM = str(Path(__file__).with_name("program.py"))

@@ -7,7 +7,7 @@ import pytest
 
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import ToolError
-from hermes.mcp.transport import McpLimits
+from hermes.mcp import McpLimits
 from tests.integration.mcp.stage import ManualClock, Stage
 from tests.integration.mcp.web import INITIALIZED, Reply, Request, Site, result
 
@@ -208,7 +208,7 @@ async def test_a_redirect_on_the_same_host_is_followed(stage: Stage, site: Site)
 
 
 class Pass:
-    """An authoriser with one token, which it can renew once."""
+    """An authorizer with one token, which it can renew once."""
 
     def __init__(self, *tokens: str) -> None:
         self.tokens = list(tokens)
@@ -237,14 +237,14 @@ async def test_refused_credentials_are_renewed_and_the_request_made_again(
 ) -> None:
     site.handlers["POST"] = lambda request, reply: guarded(site, request, reply)
     door = Pass("old", "new")
-    hub = stage.hub(at(site, auth="oauth"), authorisers=lambda _name, _settings: door)
+    hub = stage.hub(at(site, auth="oauth"), authorizers=lambda _name, _settings: door)
     assert await stage.act(hub, "x") == "done"
     assert door.refusals == [(401, 'Bearer resource_metadata="x"')]
 
 
 async def test_credentials_that_cannot_be_renewed_say_what_to_do(stage: Stage, site: Site) -> None:
     site.handlers["POST"] = lambda request, reply: guarded(site, request, reply)
-    hub = stage.hub(at(site, auth="oauth"), authorisers=lambda _name, _settings: Pass("old"))
+    hub = stage.hub(at(site, auth="oauth"), authorizers=lambda _name, _settings: Pass("old"))
     assert await hub.tools() == []
     (text,) = stage.told
     assert "srv does not let us in (HTTP 401) (`hermes mcp login srv` signs in again)" in text

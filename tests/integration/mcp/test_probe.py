@@ -4,17 +4,16 @@ import pytest
 
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import ToolError
-from hermes.mcp.connection import McpOptions
-from hermes.mcp.hub import probe
+from hermes.mcp import McpOptions, probe
 from tests.integration.mcp.stage import Stage, methods, only, program
 
 
 async def test_a_probe_says_what_a_server_offers(stage: Stage) -> None:
     found = await probe("srv", program(tools=only("echo")))
     assert found.transport == "stdio"
-    assert (found.welcome.name, found.welcome.version) == ("scripted", "1.2")
-    assert found.welcome.protocol == "2025-11-25"
-    assert found.welcome.instructions == "Be nice."
+    assert (found.server_info.name, found.server_info.version) == ("scripted", "1.2")
+    assert found.server_info.protocol == "2025-11-25"
+    assert found.server_info.instructions == "Be nice."
     assert [tool.name for tool in found.tools] == ["act", "drop.table", "echo", "look-up"]
     assert found.resources == ("file:///a (a, text/plain): A",)
     assert found.prompts == ("greet",)

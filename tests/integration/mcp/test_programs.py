@@ -17,7 +17,7 @@ import pytest
 from hermes.config.settings.abilities import McpServer
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
-from hermes.mcp.transport import McpLimits
+from hermes.mcp import McpLimits
 from tests.integration.mcp.stage import Stage, changed, heard, inside, methods, program
 
 
@@ -134,7 +134,7 @@ async def test_what_a_program_complains_about_is_logged_but_not_without_an_end(
     lines = [record.getMessage() for record in caplog.records if "complaint" in record.getMessage()]
     assert lines[0] == "srv: complaint 0"
     assert len(lines) == 50
-    assert "srv: it says too much; no more of it is logged" in caplog.text
+    assert "srv: too many lines; further ones are not logged" in caplog.text
 
 
 async def test_banners_broken_lines_and_wrong_numbers_are_skipped(stage: Stage) -> None:
@@ -200,8 +200,8 @@ async def test_a_program_that_writes_something_else_is_not_called_slow(
 async def test_a_program_that_greets_and_then_says_nothing_is_told_with_the_step(
     stage: Stage,
 ) -> None:
-    welcome = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
-    answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": welcome})
+    server_info = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
+    answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": server_info})
     script = f"read -r line; echo {shlex.quote(answer)}; exec sleep 30"
     settings = McpServer(command="sh", args=("-c", script), connect_timeout=2)
     assert await stage.hub(settings).tools() == []

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hermes.config.settings.abilities import McpServer
-from hermes.mcp.caller import Caller
+from hermes.mcp import Caller
 from tests.integration.mcp.stage import Stage, inside
 from tests.integration.mcp.test_sampling import Scripted
 

@@ -14,8 +14,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError
 from hermes.core.tool import Effect, Tool, ToolContext
-from hermes.mcp.caller import Caller
-from hermes.mcp.hub import McpHub
+from hermes.mcp import Caller, McpHub
 from tests.integration.mcp.stage import Stage, inside
 from tests.integration.mcp.test_elicitation import Person
 from tests.integration.mcp.test_sampling import Scripted

@@ -15,7 +15,7 @@ import pytest
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer
-from hermes.mcp.oauth.logins import LoginStore, McpLogin
+from hermes.mcp.oauth import LoginStore, McpLogin
 from tests.integration.chat.conftest import (
     HERMES,
     UNTITLED,

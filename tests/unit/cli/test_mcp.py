@@ -21,7 +21,7 @@ from hermes.config.dotenv import read_dotenv
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import HermesError
-from hermes.mcp.oauth.logins import LoginStore
+from hermes.mcp.oauth import LoginStore
 from tests.integration.mcp.oauth.guarded import GuardedSite, LoginSite
 from tests.integration.mcp.stage import PROGRAM
 

@@ -15,10 +15,8 @@ from hermes.config.environment import search_path
 from hermes.config.home import tilde
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import HermesError
-from hermes.mcp.connection import TransportFactory, program_environment
-from hermes.mcp.errors import ServerUnavailable
-from hermes.mcp.oauth.logins import LoginStore
-from hermes.mcp.transport import McpLimits
+from hermes.mcp import McpLimits, ServerUnavailable, TransportFactory, program_environment
+from hermes.mcp.oauth import LoginStore
 from hermes.memory import BUNDLED_PROVIDERS, list_providers, load_provider
 from hermes.plugins.discovery import (
     Plugin,

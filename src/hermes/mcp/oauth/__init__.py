@@ -1,18 +1,37 @@
-"""OAuth 2.1 for servers over HTTP: signing in, keeping the tokens fresh, signing out.
+"""OAuth 2.1 for MCP servers over HTTP: sign in, renew tokens, sign out.
 
-Signing in needs a person: `login.login`. A connection uses what is stored, without one:
-`stored_authoriser`. `logout.logout` forgets it.
+`login` needs a user; `stored_authorizer` uses and renews the stored login without one; `logout`
+revokes and deletes it.
 """
 
-from pathlib import Path
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from hermes.mcp.oauth.logins import LoginStore, StoredLoginAuthorizer
-from hermes.util.clock import SystemClock
+if TYPE_CHECKING:
+    from hermes.mcp.oauth.addresses import may_carry_tokens
+    from hermes.mcp.oauth.flow import LoginOptions, LoginPrompt, login, logout
+    from hermes.mcp.oauth.logins import (
+        LoginStore,
+        McpLogin,
+        StoredLoginAuthorizer,
+        stored_authorizer,
+    )
 
-__all__ = ["stored_authoriser"]
+__all__ = [
+    "LoginOptions", "LoginPrompt", "LoginStore", "McpLogin", "StoredLoginAuthorizer", "login",
+    "logout", "may_carry_tokens", "stored_authorizer",
+]  # fmt: skip
+
+_MODULES = {
+    "addresses": ("may_carry_tokens",),
+    "flow": ("LoginOptions", "LoginPrompt", "login", "logout",),
+    "logins": ("LoginStore", "McpLogin", "StoredLoginAuthorizer", "stored_authorizer",),
+}  # fmt: skip
 
 
-def stored_authoriser(name: str, url: str, folder: Path) -> StoredLoginAuthorizer:
-    """Authorises requests to the server `name` at `url` with the login kept in `folder`
-    (`<home>/mcp-tokens`)."""
-    return StoredLoginAuthorizer(name, url, LoginStore(folder, name), SystemClock())
+def __getattr__(name: str) -> Any:
+    """Import on first use: reading stored logins must not load the HTTP client."""
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

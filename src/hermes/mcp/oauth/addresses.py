@@ -1,4 +1,4 @@
-"""Which addresses may be visited for a login, and where its metadata are found.
+"""Addresses that may be visited for a login, locations of metadata, and login challenges.
 
 Everything but the address of the MCP server comes from other people: the server names a login
 server, and that one names its pages. Tokens travel over TLS, or do not leave this machine; and a
@@ -20,7 +20,7 @@ _ODD = re.compile(r"[\s\x00-\x1f\x7f\"<>\\^`{|}]")
 
 
 def may_carry_tokens(url: str) -> bool:
-    """Whether nobody on the way can read what is sent there."""
+    """Return whether the connection is protected: TLS, or on this machine."""
     parts = _split(url)
     if parts is None:
         return False
@@ -28,8 +28,10 @@ def may_carry_tokens(url: str) -> bool:
 
 
 def check_address(address: str, what: str, server: str) -> str:
-    """`address`, when it may be visited to sign in to the MCP server at `server`. Raises
-    `LoginFailed`; `what` says what it was to be."""
+    """Return `address` if it may be visited to sign in to the MCP server at `server`.
+
+    Raises `LoginFailed`, which names the address `what`.
+    """
     parts = _split(address)
     if parts is None or parts.username is not None or parts.fragment or _ODD.search(address):
         raise LoginFailed(f"{what} is no usable address: {quote_address(address)}")
@@ -42,14 +44,14 @@ def check_address(address: str, what: str, server: str) -> str:
 
 
 def canonical_url(url: str) -> str:
-    """The server's address as its identifier (RFC 8707): without query, fragment and final `/`."""
+    """Return the server's resource identifier (RFC 8707): no query, fragment or final `/`."""
     parts = urlsplit(url)
     path = "" if parts.path == "/" else parts.path
     return f"{_origin(parts)}{path}"
 
 
 def covers_url(resource: str, url: str) -> bool:
-    """Whether the identifier `resource` stands for the server at `url`: the same or above it."""
+    """Return whether the identifier `resource` is the server at `url` or a parent of it."""
     theirs, ours = _split(resource), urlsplit(url)
     if theirs is None or _origin(theirs) != _origin(ours):
         return False
@@ -58,7 +60,7 @@ def covers_url(resource: str, url: str) -> bool:
 
 
 def same_issuer(one: str, other: str) -> bool:
-    """A final `/` is no difference: many programs add one."""
+    """Compare two issuers, ignoring a final `/`, which many servers add."""
     return bool(one) and one.removesuffix("/") == other.removesuffix("/")
 
 
@@ -67,7 +69,7 @@ def origin_of(url: str) -> str:
 
 
 def resource_metadata_urls(url: str) -> list[str]:
-    """Where a server describes itself (RFC 9728), the most likely first."""
+    """Return the addresses of a server's metadata (RFC 9728), most likely first."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/")
     root = f"{_origin(parts)}{PROTECTED_RESOURCE}"
@@ -75,7 +77,7 @@ def resource_metadata_urls(url: str) -> list[str]:
 
 
 def issuer_metadata_urls(issuer: str) -> list[str]:
-    """Where a login server describes itself (RFC 8414, OpenID Connect Discovery)."""
+    """Return the addresses of a login server's metadata (RFC 8414, OpenID Connect Discovery)."""
     parts = urlsplit(issuer)
     origin, path = _origin(parts), parts.path.rstrip("/")
     places = [f"{origin}{OAUTH_SERVER}{path}", f"{origin}{OPENID}{path}"]
@@ -83,12 +85,12 @@ def issuer_metadata_urls(issuer: str) -> list[str]:
 
 
 def quote_address(address: str) -> str:
-    """For a message: one line, and not without an end."""
+    """Return the quoted address for a message, shortened."""
     return repr(address[:120])
 
 
 def _split(address: str) -> SplitResult | None:
-    """None when it is no address of the web."""
+    """Return the parts of an HTTP address, or None."""
     if len(address) > MAX_ADDRESS_CHARS:
         return None
     try:
@@ -106,7 +108,7 @@ def _origin(parts: SplitResult) -> str:
     return f"{parts.scheme}://{host}" + ("" if port == _PORTS.get(parts.scheme) else f":{port}")
 
 
-# What a server says when it does not let us in: the header `WWW-Authenticate`.
+# The header `WWW-Authenticate` of a refused request.
 
 MAX_CHALLENGE_CHARS = 4_000
 MAX_SCOPE_CHARS = 1_000
@@ -119,7 +121,7 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 
 def parse_bearer_challenge(header: str) -> dict[str, str]:
-    """The parameters of the first challenge of the kind `Bearer`, by their names in lower case."""
+    """Return the parameters of the first `Bearer` challenge, with names in lower case."""
     text, position, scheme = header[:MAX_CHALLENGE_CHARS], 0, ""
     found: dict[str, str] = {}
     while (position := _end(_GAP, text, position)) < len(text):
@@ -144,7 +146,7 @@ def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
 
 
 def join_scopes(*texts: str) -> str:
-    """The scopes of all texts, each once, in the order they came; what cannot be one is dropped."""
+    """Return the distinct scopes of all texts, in order; invalid ones are dropped."""
     words = [word for text in texts for word in text.split() if _SCOPE.fullmatch(word)]
     joined = ""
     for word in dict.fromkeys(words):

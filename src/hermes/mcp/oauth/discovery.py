@@ -1,4 +1,4 @@
-"""From the address of an MCP server to the login server that guards it."""
+"""Discovery of the login server of an MCP server, and the HTTP client for logins."""
 
 import asyncio
 import re
@@ -22,10 +22,8 @@ from hermes.mcp.oauth.addresses import (
 from hermes.security.redaction import Redactor
 from hermes.util.late_tls import LateTls
 
-# Requests to login servers: bounded in time and size, and never led astray with a secret.
-
 REQUEST_SECONDS = 30.0
-"""Longest time for one request."""
+"""Timeout of one request."""
 MAX_BYTES = 256_000
 MAX_REDIRECTS = 3
 HEADERS = {
@@ -42,7 +40,7 @@ _CODE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class LoginResponse(msgspec.Struct, frozen=True):
-    """What a login server said. It may hold tokens: it is never shown."""
+    """The answer of a login server. It may contain tokens, so it is never displayed."""
 
     status: int
     fields: dict[str, Any]
@@ -56,7 +54,7 @@ class LoginResponse(msgspec.Struct, frozen=True):
 
     @property
     def error(self) -> str:
-        """The error code, or nothing."""
+        """The error code, or ""."""
         return _CODE.sub("", str(self.fields.get("error") or ""))[:80]
 
     def text(self, name: str) -> str:
@@ -65,7 +63,7 @@ class LoginResponse(msgspec.Struct, frozen=True):
 
 
 class LoginHttpClient:
-    """Requests to sign in to one MCP server: `name` at `url`."""
+    """HTTP client for signing in to the MCP server `name` at `url`, bounded in time and size."""
 
     def __init__(self, name: str, url: str) -> None:
         self.name, self.url = name, url
@@ -82,8 +80,8 @@ class LoginHttpClient:
         await self._client.aclose()
 
     async def document(self, address: str, what: str) -> dict[str, Any] | None:
-        """The JSON object at an address; None when there is none: many answer with a page for
-        people. Raises `LoginFailed`, or `Unreachable`."""
+        """Return the JSON object at an address, or None if there is none: many servers answer with
+        an HTML page. Raises `LoginFailed`, or `ServerUnreachable`."""
         for _ in range(MAX_REDIRECTS + 1):
             address = check_address(address, what, self.url)
             status, headers, body = await self._ask("GET", address, what)
@@ -102,8 +100,11 @@ class LoginHttpClient:
         document: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> LoginResponse:
-        """The answer to a form or a document. A redirect is not followed: it would carry secrets
-        to another place. Raises `LoginFailed`, and `Unreachable` when trying again may help."""
+        """Post a form or a document and return the answer.
+
+        Redirects are not followed, because they would carry secrets to another host. Raises
+        `LoginFailed`, or `ServerUnreachable` if a retry may help.
+        """
         address = check_address(address, what, self.url)
         status, _, body = await self._ask(
             "POST", address, what, data=form, json=document, headers=headers or {}
@@ -116,11 +117,11 @@ class LoginHttpClient:
         return answer
 
     async def challenge(self) -> str:
-        """What the MCP server says to somebody without a token; nothing when it lets us in."""
+        """Return the server's login challenge to a request without a token, or ""."""
         what = f"the MCP server {self.name}"
         for method, headers, body in (
             ("POST", PING_HEADERS, PING),
-            ("GET", {"Accept": "text/event-stream"}, None),  # the older way, a stream
+            ("GET", {"Accept": "text/event-stream"}, None),  # the older transport, a stream
         ):
             status, found, _ = await self._ask(
                 method, self.url, what, content=body, headers=headers, head_only=True
@@ -159,7 +160,7 @@ class LoginHttpClient:
 
 
 def refusal_error(what: str, answer: LoginResponse, secrets: tuple[str, ...] = ()) -> LoginFailed:
-    """The error for an answer that is no success; what it says is shown without `secrets`."""
+    """Return the error for an unsuccessful answer; `secrets` are redacted in its text."""
     said = Redactor(secrets).redact(_error_text(answer))
     return LoginFailed(f"{what}: HTTP {answer.status}{said}")
 
@@ -180,7 +181,7 @@ async def _read(response: httpx2.Response, what: str) -> bytes:
 
 
 def _fields(body: bytes) -> dict[str, Any]:
-    """The JSON object of a body, without what is null; empty when it is something else."""
+    """Return the JSON object of a body without null values; empty if it is not an object."""
     try:
         found = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -196,7 +197,7 @@ T = TypeVar("T")
 
 
 class ProtectedResource(msgspec.Struct, frozen=True):
-    """What the MCP server says of itself (RFC 9728)."""
+    """Metadata of the MCP server (RFC 9728)."""
 
     resource: str
     authorization_servers: tuple[str, ...] = ()
@@ -204,7 +205,7 @@ class ProtectedResource(msgspec.Struct, frozen=True):
 
 
 class AuthorizationServer(msgspec.Struct, frozen=True):
-    """What a login server says of itself (RFC 8414, OpenID Connect Discovery)."""
+    """Metadata of a login server (RFC 8414, OpenID Connect Discovery)."""
 
     issuer: str
     authorization_endpoint: str
@@ -220,13 +221,13 @@ class AuthorizationServer(msgspec.Struct, frozen=True):
 class DiscoveryResult(msgspec.Struct, frozen=True):
     server: AuthorizationServer
     resource: str
-    """What the tokens are asked for (RFC 8707)."""
+    """Identifier of the resource that the tokens are for (RFC 8707)."""
     scope: str
-    """What the MCP server wants; empty when it does not say."""
+    """Scope that the MCP server requests; empty if it names none."""
 
 
 async def discover(web: LoginHttpClient) -> DiscoveryResult:
-    """Raises `LoginFailed`, or `Unreachable`."""
+    """Find the login server of an MCP server. Raises `LoginFailed`, or `ServerUnreachable`."""
     if not addresses.may_carry_tokens(web.url):
         raise LoginFailed(
             f"the url of {web.name} is not protected by TLS, so nobody can sign in to it",
@@ -235,7 +236,7 @@ async def discover(web: LoginHttpClient) -> DiscoveryResult:
     challenge = parse_bearer_challenge(await web.challenge())
     described = await _find_resource(web, challenge.get("resource_metadata", ""))
     if described is None:
-        # Servers of early 2025 do not describe themselves: they are their own login server.
+        # Servers of early 2025 have no metadata: they are their own login server.
         issuer = addresses.origin_of(web.url)
         described = ProtectedResource(addresses.canonical_url(web.url), (issuer,))
     server = await _first_server(web, described.authorization_servers[:MAX_SERVERS])
@@ -271,7 +272,7 @@ async def _find_resource(web: LoginHttpClient, told: str) -> ProtectedResource |
 async def _first_server(
     web: LoginHttpClient, issuers: tuple[str, ...]
 ) -> AuthorizationServer | None:
-    """The first one that describes itself."""
+    """Return the first login server that publishes metadata."""
     for issuer in issuers:
         addresses.check_address(issuer, f"the login server of {web.name}", web.url)
         server = await _fetch_server(web, issuer)
@@ -287,7 +288,7 @@ async def _fetch_server(web: LoginHttpClient, issuer: str) -> AuthorizationServe
         if fields is None:
             continue
         server = _convert(fields, AuthorizationServer, what)
-        # Another one could make us send codes and secrets to the wrong place (RFC 8414, 3.3).
+        # A foreign issuer could redirect codes and secrets to itself (RFC 8414, 3.3).
         if not addresses.same_issuer(server.issuer, issuer):
             raise LoginFailed(
                 f"{what} belongs to {addresses.quote_address(server.issuer)} and not to "

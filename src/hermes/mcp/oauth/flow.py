@@ -45,7 +45,7 @@ from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
 from hermes.util.threads import in_thread
 from hermes.util.waiting import arrived_or_typed
 
-# Where the browser comes back to after a login: an address on this machine, for one visit.
+# The redirect after a login: an address on this machine, for one request of the browser.
 
 PATH = "/callback"
 DONE = "You are signed in. You can close this page and go back to Hermes."
@@ -54,20 +54,20 @@ UNEXPECTED = "This is not the login that is waited for."
 
 
 class RedirectResult(msgspec.Struct, frozen=True):
-    """What the browser brought: a code, or why there is none."""
+    """The parameters of the redirect: a code, or an error."""
 
     code: str
     error: str = ""
     description: str = ""
     issuer: str = ""
-    """Who says so (RFC 9207), or nothing."""
+    """Issuer of the answer (RFC 9207), or ""."""
 
     def __repr__(self) -> str:
         return f"Outcome(error={self.error!r})"
 
 
 def parse_redirect(address: str, state: str) -> RedirectResult | None:
-    """What an address says; None when it is not the answer to the question with this state."""
+    """Return the result in an address, or None if it does not belong to `state`."""
     query = address.partition("#")[0].rpartition("?")[2]
     fields = {name: values[0] for name, values in parse_qs(query).items()}
     if not hmac.compare_digest(fields.get("state", "").encode(), state.encode()):
@@ -83,7 +83,7 @@ def parse_redirect(address: str, state: str) -> RedirectResult | None:
 async def redirect_listener(
     state: str, port: int
 ) -> AsyncIterator[tuple[str, asyncio.Future[RedirectResult]]]:
-    """The address to send the browser to, and what it will have brought. Port 0 is any.
+    """Yield the redirect address and a future for its result. Port 0 means any port.
 
     Raises `LoginFailed` when the port is taken.
     """
@@ -101,7 +101,7 @@ async def redirect_listener(
             outcome = parse_redirect(request.path, state)
         if outcome is None:
             return _page(404, UNEXPECTED)
-        with suppress(RuntimeError):  # the login is over and the loop closed
+        with suppress(RuntimeError):  # the login has ended and the loop is closed
             loop.call_soon_threadsafe(arrived, outcome)
         return _page(200, DONE if outcome.code else DECLINED)
 
@@ -129,13 +129,13 @@ def _page(status: int, words: str) -> Outgoing:
     return Outgoing(status, headers, [body])
 
 
-# Being a client of a login server: one it knows, or one that introduces itself now.
+# Client registration.
 
 
 def configured_client(
     client_id: str, secret: str, port: int, server: AuthorizationServer
 ) -> OAuthClient:
-    """A client that somebody registered by hand."""
+    """Return a client that the user registered with the login server."""
     method = AUTH_NONE
     if secret:
         method = AUTH_POST if AUTH_POST in _methods(server) else AUTH_BASIC
@@ -145,7 +145,7 @@ def configured_client(
 async def register_client(
     web: LoginHttpClient, server: AuthorizationServer, redirect: str, scope: str
 ) -> OAuthClient:
-    """A new client (RFC 7591). Raises `LoginFailed`."""
+    """Register a new client (RFC 7591). Raises `LoginFailed`."""
     if not server.registration_endpoint:
         port = urlsplit(redirect).port
         raise LoginFailed(
@@ -182,17 +182,17 @@ def _methods(server: AuthorizationServer) -> tuple[str, ...]:
     return server.token_endpoint_auth_methods_supported or (AUTH_NONE, AUTH_BASIC)
 
 
-# Tokens for a code, and new tokens for old ones.
+# Token requests.
 
 GONE = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
-"""Answers that mean: this login will not come back."""
+"""Errors after which a login cannot be renewed any more."""
 _TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
 
 
 async def redeem_code(
     web: LoginHttpClient, login: McpLogin, code: str, verifier: str, redirect: str, now: float
 ) -> McpLogin:
-    """`login` with its first tokens. Raises `LoginFailed`, or `Unreachable`."""
+    """Exchange the code for the first tokens. Raises `LoginFailed`, or `ServerUnreachable`."""
     form = {
         "grant_type": "authorization_code",
         "code": code,
@@ -207,7 +207,8 @@ async def redeem_code(
 
 
 async def refresh_login(web: LoginHttpClient, login: McpLogin, now: float) -> McpLogin | None:
-    """New tokens for old; None when the login is gone. Raises `LoginFailed`, or `Unreachable`."""
+    """Renew the tokens; return None if the login has ended. Raises `LoginFailed`, or
+    `ServerUnreachable`."""
     form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}
     answer = await _post_token_request(web, login, form)
     if answer.error in GONE:
@@ -219,8 +220,7 @@ async def refresh_login(web: LoginHttpClient, login: McpLogin, now: float) -> Mc
 
 
 async def revoke_login(web: LoginHttpClient, login: McpLogin) -> None:
-    """Tell the login server that the login is over (RFC 7009). Raises `LoginFailed`, or
-    `Unreachable`."""
+    """Revoke the login (RFC 7009). Raises `LoginFailed`, or `ServerUnreachable`."""
     token = login.refresh_token or login.access_token
     form, headers = login.client.signed({"token": token})
     what = f"the login server of {web.name} does not end the login"
@@ -256,7 +256,7 @@ def _with_tokens(login: McpLogin, answer: LoginResponse, now: float, what: str) 
 
 
 def _positive_number(value: Any) -> float | None:
-    """A number, also one written as text."""
+    """Return a finite positive number, also from text, or None."""
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -268,30 +268,30 @@ LOGIN_SECONDS = 900.0
 OFFLINE = "offline_access"
 
 Paste = Callable[[], Awaitable[str]]
-"""Gives what the person pasted; empty when there will be nothing. It may be cancelled."""
+"""Returns the text pasted by the user, or "". It may be cancelled."""
 
 
 class LoginOptions(msgspec.Struct, frozen=True):
-    """What the person wants to be different from the usual."""
+    """Options of the user for a login."""
 
     client_id: str = ""
-    """A client that is registered already, or the https address of a document about one."""
+    """Id of a registered client, or the https address of a client metadata document."""
     client_secret: str = ""
     scope: str = ""
-    """Exactly these, in place of what the server wants."""
+    """Scope to request instead of the server's."""
     port: int = 0
-    """Where the browser comes back to; 0 is any."""
+    """Port of the redirect address; 0 for any."""
 
 
 class LoginPrompt(msgspec.Struct, frozen=True):
-    """How to reach whoever signs in."""
+    """How to reach the user who signs in."""
 
     show: Callable[[str], None]
     """Shows the address to open."""
     open_browser: Callable[[str], Awaitable[None]] | None = None
-    """Opens it where there is a browser."""
+    """Opens the address, if there is a browser."""
     paste: Paste | None = None
-    """For a browser on another machine."""
+    """Asks for the redirect address, for a browser on another machine."""
 
 
 async def login(
@@ -304,7 +304,7 @@ async def login(
     *,
     seconds: float = LOGIN_SECONDS,
 ) -> McpLogin:
-    """Sign in and keep the login in `folder`. Raises `LoginFailed`, or `Unreachable`."""
+    """Sign in and store the login in `folder`. Raises `LoginFailed`, or `ServerUnreachable`."""
     wishes = wishes or LoginOptions()
     store = LoginStore(folder, name)
     async with LoginHttpClient(name, url) as web:
@@ -337,10 +337,10 @@ async def login(
 
 
 def _previous_login(store: LoginStore, url: str) -> McpLogin | None:
-    """The last login, when it was for the same place."""
+    """Return the stored login if it is for the same address."""
     try:
         held = store.load()
-    except LoginRequired:  # damaged, and about to be replaced
+    except LoginRequired:  # a damaged file, which is about to be replaced
         return None
     return held if held is not None and held.url == url else None
 
@@ -348,7 +348,7 @@ def _previous_login(store: LoginStore, url: str) -> McpLogin | None:
 def _reuse_client(
     found: DiscoveryResult, wishes: LoginOptions, earlier: McpLogin | None
 ) -> LoginOptions:
-    """A client that was registered by hand is used again, at the login server that knows it."""
+    """Use a client registered by the user again, at the same login server."""
     if wishes.client_id or earlier is None or not earlier.client.port:
         return wishes
     if not same_issuer(earlier.issuer, found.server.issuer):
@@ -363,11 +363,11 @@ def _reuse_client(
 
 
 def _choose_scope(found: DiscoveryResult, wishes: LoginOptions, earlier: McpLogin | None) -> str:
-    """What to ask for: what the person says, else what the server wants and lately wanted."""
+    """Return the scope to request: the user's, else the server's present and earlier demands."""
     if wishes.scope:
         return join_scopes(wishes.scope)
     scope = join_scopes(found.scope, earlier.wanted if earlier else "")
-    # Without it some give no refresh token, and one has to sign in every hour.
+    # Without it some servers issue no refresh token, and the login lasts only an hour.
     return (
         join_scopes(scope, OFFLINE) if scope and OFFLINE in found.server.scopes_supported else scope
     )
@@ -407,7 +407,7 @@ def _authorization_url(
     if scope:
         fields["scope"] = scope
     if OFFLINE in scope.split():
-        fields["prompt"] = "consent"  # OpenID Connect wants it with that scope
+        fields["prompt"] = "consent"  # OpenID Connect requires it with that scope
     page = found.server.authorization_endpoint
     return f"{page}{'&' if '?' in page else '?'}{urlencode(fields)}"
 
@@ -434,7 +434,7 @@ async def _wait_for_redirect(
 async def _redirect_or_paste(
     name: str, arrival: asyncio.Future[RedirectResult], paste: Paste | None, state: str
 ) -> RedirectResult:
-    """What comes first, from the browser or from the person."""
+    """Return the first result, from the browser or pasted by the user."""
     came = await arrived_or_typed(arrival, paste)
     outcome = parse_redirect(came, state) if isinstance(came, str) else came
     if outcome is None:
@@ -446,7 +446,7 @@ async def _redirect_or_paste(
 
 
 def _check_redirect(name: str, server: AuthorizationServer, outcome: RedirectResult) -> None:
-    """Raises `LoginFailed` unless there is a code, and from whom it should be (RFC 9207)."""
+    """Raise `LoginFailed` unless there is a code from the right issuer (RFC 9207)."""
     promised = server.authorization_response_iss_parameter_supported
     if (outcome.issuer or promised) and not same_issuer(outcome.issuer, server.issuer):
         raise LoginFailed(
@@ -460,11 +460,8 @@ def _check_redirect(name: str, server: AuthorizationServer, outcome: RedirectRes
         raise refusal_error(f"the login server of {name} ended the login", LoginResponse(400, told))
 
 
-# Signing out of an MCP server.
-
-
 async def logout(name: str, folder: Path) -> str | None:
-    """Forget the login, and have the login server forget it too.
+    """Delete the login and revoke it at the login server.
 
     None when there was none; else what could not be done, or nothing. Raises `ConfigError`.
     """

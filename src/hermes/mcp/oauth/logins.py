@@ -1,4 +1,4 @@
-"""The logins: one file for each server in `<home>/mcp-tokens`, for its owner's eyes only."""
+"""Stored logins, one private file per server in `<home>/mcp-tokens`, and requests with them."""
 
 import asyncio
 import base64
@@ -7,7 +7,6 @@ import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib import import_module
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,28 +18,27 @@ from hermes.core.ports import Clock
 from hermes.mcp.errors import LoginFailed, LoginRequired, ServerUnreachable
 from hermes.mcp.oauth.addresses import join_scopes, may_carry_tokens, parse_bearer_challenge
 from hermes.util import atomic
-
-# Who we are to a login server.
+from hermes.util.clock import SystemClock
 
 AUTH_NONE, AUTH_POST, AUTH_BASIC = "none", "client_secret_post", "client_secret_basic"
 AUTH_METHODS = (AUTH_NONE, AUTH_POST, AUTH_BASIC)
-"""How a client can show that it is itself, the best for a program on somebody's machine first."""
+"""Methods of client authentication, best for a program on a user's machine first."""
 
 
 class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
-    """May be the https address of a document that describes the client."""
+    """May be the https address of a client metadata document."""
     secret: str = ""
     method: str = AUTH_NONE
     port: int = 0
-    """Where the browser comes back to, for a client that somebody registered by hand: the login
-    server knows that address. 0 for one that registers itself."""
+    """Port of the redirect address that the user registered with the client; 0 for a client that
+    Hermes registered."""
 
     def __repr__(self) -> str:
         return f"Client({self.id!r})"
 
     def signed(self, form: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-        """The form and the headers of a request to the login server."""
+        """Return the form and the headers of a request to the login server."""
         if self.method == AUTH_BASIC and self.secret:
             pair = f"{quote(self.id, safe='')}:{quote(self.secret, safe='')}"
             return form, {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
@@ -49,13 +47,13 @@ class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 LOCK_SECONDS = 60.0
-"""Longest wait for another process that renews the same login."""
+"""Timeout for the lock while another process renews the same login."""
 POLL_SECONDS = 0.05
 
 
 class McpLogin(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str
-    """The server it is for. Nobody else gets its tokens."""
+    """Address of the server; tokens are sent only there."""
     issuer: str
     resource: str
     token_endpoint: str
@@ -63,15 +61,15 @@ class McpLogin(msgspec.Struct, frozen=True, omit_defaults=True):
     access_token: str
     refresh_token: str = ""
     expires_at: float | None = None
-    """Seconds since the epoch; None when it is not known or never."""
+    """Seconds since the epoch; None if unknown or never."""
     obtained_at: float = 0.0
     scope: str = ""
-    """What was granted."""
+    """Granted scope."""
     wanted: str = ""
-    """What the next login should ask for, since the server wanted more."""
+    """Scope for the next login, after the server demanded more."""
     revocation_endpoint: str = ""
     gone: bool = False
-    """The login server will not renew it any more."""
+    """True when the login server does not renew it any more."""
 
     def __repr__(self) -> str:
         return f"Login({self.url!r}, expires_at={self.expires_at!r}, gone={self.gone!r})"
@@ -80,12 +78,12 @@ class McpLogin(msgspec.Struct, frozen=True, omit_defaults=True):
         return not self.gone and (self.expires_at is None or self.expires_at > now + margin)
 
     def is_usable(self, now: float) -> bool:
-        """It works, or can be renewed."""
+        """Return whether the login is valid or can be renewed."""
         return not self.gone and (self.is_valid(now) or bool(self.refresh_token))
 
 
 class LoginStore:
-    """The login of one server. Reading needs no lock: the file is only ever replaced as a whole."""
+    """The login of one server. Reading needs no lock, because the file is replaced atomically."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder, self._name = folder, name
@@ -95,7 +93,7 @@ class LoginStore:
         self.path, self._lock = folder / f"{plain}.json", folder / f".{plain}.lock"
 
     def load(self) -> McpLogin | None:
-        """None when there is none. Raises `ConfigError`, or `LoginNeeded` for a damaged one."""
+        """Return the login or None. Raises `ConfigError`, or `LoginRequired` for a damaged file."""
         try:
             return msgspec.json.decode(self.path.read_bytes(), type=McpLogin)
         except FileNotFoundError:
@@ -106,7 +104,7 @@ class LoginStore:
             raise LoginRequired(self._name, f"{tilde(self.path)} is damaged") from None
 
     def save(self, login: McpLogin) -> None:
-        """Raises `ConfigError`."""
+        """Write the login. Raises `ConfigError`."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             data = msgspec.json.format(msgspec.json.encode(login), indent=2)
@@ -115,7 +113,7 @@ class LoginStore:
             raise unusable(self.path, error) from error
 
     def remove(self) -> bool:
-        """Whether there was one."""
+        """Delete the login. Return False if there was none."""
         try:
             self.path.unlink()
         except FileNotFoundError:
@@ -126,9 +124,12 @@ class LoginStore:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """One process at a time, without stopping the event loop: a refresh token is often good
-        for one use, so two that renew at once would end the login."""
-        filelock = import_module("filelock")  # slow to load, and rarely needed
+        """Hold the lock between processes, without blocking the event loop.
+
+        A refresh token can often be used only once, so two concurrent renewals would end the login.
+        """
+        import filelock  # slow to load, and rarely needed
+
         lock = filelock.FileLock(self._lock, mode=0o600, fallback_to_soft=False)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + LOCK_SECONDS
@@ -151,26 +152,27 @@ class LoginStore:
             lock.release()
 
 
-# Authorising requests with a stored login: renewed by itself, but nobody is asked to sign in.
-
 MARGIN_SECONDS = 60.0
-"""A token that expires sooner is renewed before it is used."""
+"""A token that expires sooner is renewed before its use."""
 YOUNG_SECONDS = 30.0
-"""A token that was just given and is refused will not get better by another one."""
+"""A token that is refused so soon after it was issued is not renewed: that would not help."""
 UNAUTHORIZED, FORBIDDEN = 401, 403
 
 log = logging.getLogger(__name__)
 
 
 class StoredLoginAuthorizer:
-    """An `mcp.authorising.Authoriser`. Processes share the login through `store`."""
+    """Authorizes requests with the stored login and renews it; the user is not asked.
+
+    Processes share the login through `store`.
+    """
 
     def __init__(self, name: str, url: str, store: LoginStore, clock: Clock) -> None:
         self._name, self._url, self._store, self._clock = name, url, store, clock
         self._given = ""
         """The token of the last request."""
         self._unsaved: tuple[str, McpLogin] | None = None
-        """The token in the file, and the login in its place when that could not be written."""
+        """The token in the file and the renewed login, when the file could not be written."""
         self._renewing: set[asyncio.Task[McpLogin]] = set()
 
     async def headers(self) -> dict[str, str]:
@@ -185,7 +187,7 @@ class StoredLoginAuthorizer:
         if login.access_token != self._given:
             return True  # renewed meanwhile, here or by another process
         if response_status == UNAUTHORIZED:
-            # Of several requests at once the first renewed it; the others need only try again.
+            # Of several concurrent requests the first renewed it; the others only repeat theirs.
             if self._now() - login.obtained_at > YOUNG_SECONDS:
                 await self._renewed(login, refused=login.access_token)
             return True
@@ -195,12 +197,12 @@ class StoredLoginAuthorizer:
         return await self._wants_more(login, join_scopes(challenge.get("scope", "")))
 
     async def _wants_more(self, login: McpLogin, wanted: str) -> bool:
-        """Remember what the next login has to ask for. Raises `LoginNeeded`."""
+        """Store the scope that the next login has to request. Raises `LoginRequired`."""
         missing = join_scopes(
             " ".join(each for each in wanted.split() if each not in login.scope.split())
         )
         if not missing:
-            return False  # it has them all: signing in again will not help
+            return False  # the login has all scopes: signing in again would not help
         async with self._store.alone():
             login = self._read()
             more = join_scopes(login.wanted or login.scope, missing)
@@ -209,13 +211,13 @@ class StoredLoginAuthorizer:
         raise LoginRequired(self._name, f"the login has not the rights for this ({missing})")
 
     async def _renewed(self, login: McpLogin, refused: str) -> McpLogin:
-        """A login that can be used. A token that still works is used when there is no other."""
+        """Return a usable login. If renewal fails, a token that is still valid is used."""
         if not login.refresh_token:
             if refused or not login.is_valid(self._now()):
                 raise self._ended()
             return login
-        # Whoever waits may be cancelled; a renewal must not be: its answer would be lost and the
-        # old refresh token is used up.
+        # The caller may be cancelled, the renewal must not be: its answer would be lost, and the
+        # old refresh token cannot be used again.
         task = asyncio.create_task(self._renew(refused))
         self._renewing.add(task)
         task.add_done_callback(self._finished)
@@ -231,13 +233,15 @@ class StoredLoginAuthorizer:
             return login
 
     async def _renew(self, refused: str) -> McpLogin:
-        exchange = import_module("hermes.mcp.oauth.flow")
-        web = import_module("hermes.mcp.oauth.discovery")
-        async with self._store.alone(), web.LoginHttpClient(self._name, self._url) as client:
+        # Imported here: httpx2 is slow to load, and renewals are rare.
+        from hermes.mcp.oauth.discovery import LoginHttpClient
+        from hermes.mcp.oauth.flow import refresh_login
+
+        async with self._store.alone(), LoginHttpClient(self._name, self._url) as client:
             old = self._read()
             if old.access_token != refused and old.is_valid(self._now(), MARGIN_SECONDS):
-                return old  # another one was quicker
-            new: McpLogin | None = await exchange.refresh_login(client, old, self._now())
+                return old  # another request or process has renewed it
+            new = await refresh_login(client, old, self._now())
             if new is None:
                 self._save(old, msgspec.structs.replace(old, gone=True, refresh_token=""))
                 raise self._ended()
@@ -245,7 +249,7 @@ class StoredLoginAuthorizer:
             return new
 
     def _read(self) -> McpLogin:
-        """Raises `LoginNeeded`, or `ConfigError`."""
+        """Return the stored login. Raises `LoginRequired`, `LoginFailed` or `ConfigError`."""
         if not may_carry_tokens(self._url):
             raise LoginFailed(
                 "its url is not protected by TLS, so no token is sent there",
@@ -277,7 +281,13 @@ class StoredLoginAuthorizer:
     def _finished(self, task: asyncio.Task[McpLogin]) -> None:
         self._renewing.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited has it
+            task.exception()  # mark as retrieved; the caller raises it
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
+
+
+def stored_authorizer(name: str, url: str, folder: Path) -> StoredLoginAuthorizer:
+    """Return the authorizer for the server `name` at `url`, with the login stored in `folder`
+    (`<home>/mcp-tokens`)."""
+    return StoredLoginAuthorizer(name, url, LoginStore(folder, name), SystemClock())

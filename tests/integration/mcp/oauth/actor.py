@@ -9,16 +9,16 @@ import resource
 import sys
 from pathlib import Path
 
-from hermes.mcp.oauth import stored_authoriser
+from hermes.mcp.oauth import stored_authorizer
 
 
 async def main(folder: str, url: str, scene: str = "") -> None:
-    authoriser = stored_authoriser("tickets", url, Path(folder))
+    authorizer = stored_authorizer("tickets", url, Path(folder))
     sys.stdin.readline()
     if scene == "full-disk":
         sys.dont_write_bytecode = True  # Python would keep half a file as if it were whole
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    given = [await authoriser.headers() for _ in range(2)]
+    given = [await authorizer.headers() for _ in range(2)]
     sys.stdout.write(json.dumps([each["Authorization"] for each in given]))
 
 

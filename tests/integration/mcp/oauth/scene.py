@@ -7,8 +7,14 @@ from typing import Any
 
 import msgspec
 
-from hermes.mcp.oauth.flow import LoginOptions, LoginPrompt, login
-from hermes.mcp.oauth.logins import LoginStore, McpLogin, StoredLoginAuthorizer
+from hermes.mcp.oauth import (
+    LoginOptions,
+    LoginPrompt,
+    LoginStore,
+    McpLogin,
+    StoredLoginAuthorizer,
+    login,
+)
 from tests.integration.mcp.oauth.guarded import GuardedSite, LoginSite, browse
 
 NAME = "tickets"
@@ -46,7 +52,7 @@ class Scene:
         given = LoginOptions(**wishes)
         return await login(NAME, where, self.folder, person, self.clock, given, seconds=seconds)
 
-    def authoriser(self, url: str = "") -> StoredLoginAuthorizer:
+    def authorizer(self, url: str = "") -> StoredLoginAuthorizer:
         return StoredLoginAuthorizer(NAME, url or self.guarded.url, self.store, self.clock)
 
     def stored(self) -> McpLogin:

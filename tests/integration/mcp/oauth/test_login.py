@@ -9,8 +9,9 @@ import httpx2
 import pytest
 
 from hermes.core.errors import HermesError
-from hermes.mcp.errors import LoginFailed, LoginRequired, ServerUnreachable
-from hermes.mcp.oauth.flow import LoginPrompt
+from hermes.mcp import LoginFailed, LoginRequired
+from hermes.mcp.errors import ServerUnreachable
+from hermes.mcp.oauth import LoginPrompt
 from hermes.util.loopback_http import Outgoing, RecordedRequest
 from tests.integration.mcp.oauth.guarded import LoginSite, Site, browse, form_of, query_of, reply
 from tests.integration.mcp.oauth.scene import Scene
@@ -39,7 +40,7 @@ async def test_the_login_server_is_asked_for_this_server_and_with_pkce(scene: Sc
 
 async def test_no_token_goes_to_another_place(scene: Scene) -> None:
     made = await scene.sign_in()
-    await scene.authoriser().headers()
+    await scene.authorizer().headers()
     said = [f"{each.path}{each.headers}{each.raw!r}" for each in scene.guarded.requests]
     assert not any(made.refresh_token in each for each in said)
     assert not any(made.access_token in each for each in said), "none was asked for yet"
@@ -51,7 +52,7 @@ async def test_nothing_secret_is_logged_or_shown(
     caplog.set_level(logging.DEBUG)
     made = await scene.sign_in()
     scene.clock.time += 4000
-    await scene.authoriser().headers()
+    await scene.authorizer().headers()
     new = scene.stored()
     redeemed = form_of(scene.login.seen("/token")[0])
     hidden = (made.access_token, made.refresh_token, new.access_token, new.refresh_token)
@@ -242,7 +243,7 @@ async def test_a_client_of_ones_own_with_a_secret(scene: Scene) -> None:
     made = await scene.sign_in(scope="only:this", **wishes)
     assert made.scope == "only:this"
     scene.clock.time += 4000
-    await scene.authoriser().headers()
+    await scene.authorizer().headers()
     assert scene.stored().access_token != made.access_token
     again = await scene.sign_in()
     assert again.client == made.client, "it need not be named a second time"
@@ -352,6 +353,6 @@ async def test_a_damaged_file_is_replaced(scene: Scene) -> None:
     await scene.sign_in()
     scene.store.path.write_text("{")
     with pytest.raises(HermesError, match="is damaged"):
-        await scene.authoriser().headers()
+        await scene.authorizer().headers()
     made = await scene.sign_in()
     assert scene.stored() == made

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from hermes.config.settings.abilities import McpServer
-from hermes.mcp.errors import LoginFailed, LoginRequired, ServerUnreachable
-from hermes.mcp.hub import McpHub
-from hermes.mcp.oauth.flow import logout
-from hermes.mcp.oauth.logins import LoginStore
+from hermes.mcp import LoginFailed, LoginRequired, McpHub
+from hermes.mcp.errors import ServerUnreachable
+from hermes.mcp.oauth import LoginStore, logout
 from hermes.util.loopback_http import Outgoing, RecordedRequest
 from tests.integration.mcp.oauth.guarded import WRITE, form_of, query_of, reply
 from tests.integration.mcp.oauth.scene import NAME, Scene
@@ -25,16 +24,16 @@ def bearer(token: str) -> dict[str, str]:
 
 async def test_without_a_login_the_way_to_one_is_named(scene: Scene) -> None:
     with pytest.raises(LoginRequired, match="nobody has signed in") as caught:
-        await scene.authoriser().headers()
+        await scene.authorizer().headers()
     assert "hermes mcp login tickets" in caught.value.hint
 
 
 async def test_a_token_is_used_while_it_lasts_and_then_renewed(scene: Scene) -> None:
     made = await scene.sign_in()
-    authoriser = scene.authoriser()
-    assert await authoriser.headers() == bearer(made.access_token)
+    authorizer = scene.authorizer()
+    assert await authorizer.headers() == bearer(made.access_token)
     scene.clock.time += 3600 - 59
-    given = await authoriser.headers()
+    given = await authorizer.headers()
     new = scene.stored()
     assert given == bearer(new.access_token) != bearer(made.access_token)
     assert new.refresh_token != made.refresh_token
@@ -49,28 +48,28 @@ async def test_a_refresh_token_that_is_not_replaced_is_kept(scene: Scene) -> Non
         200, {"access_token": "new", "token_type": "Bearer"}
     )
     scene.clock.time += 4000
-    await scene.authoriser().headers()
+    await scene.authorizer().headers()
     assert scene.stored().refresh_token == made.refresh_token
     assert scene.stored().scope == made.scope
 
 
 async def test_a_token_that_is_refused_is_renewed_once(scene: Scene) -> None:
     made = await scene.sign_in()
-    authoriser = scene.authoriser()
-    await authoriser.headers()
+    authorizer = scene.authorizer()
+    await authorizer.headers()
     scene.clock.time += 100
-    assert await authoriser.refused(401, "") is True
-    new = await authoriser.headers()
+    assert await authorizer.refused(401, "") is True
+    new = await authorizer.headers()
     assert new != bearer(made.access_token)
     # The new one is refused as well: another one would not be better.
-    assert await authoriser.refused(401, "") is True
-    assert await authoriser.headers() == new
+    assert await authorizer.refused(401, "") is True
+    assert await authorizer.headers() == new
     assert len(scene.login.seen("/token")) == 2
 
 
 async def test_a_token_another_process_renewed_is_tried_first(scene: Scene) -> None:
     await scene.sign_in()
-    one, other = scene.authoriser(), scene.authoriser()
+    one, other = scene.authorizer(), scene.authorizer()
     await one.headers()
     await other.headers()
     scene.clock.time += 100
@@ -83,8 +82,8 @@ async def test_a_token_another_process_renewed_is_tried_first(scene: Scene) -> N
 async def test_many_at_once_renew_once(scene: Scene) -> None:
     await scene.sign_in()
     scene.clock.time += 4000
-    authorisers = [scene.authoriser() for _ in range(4)]
-    given = await asyncio.gather(*(each.headers() for each in authorisers for _ in range(4)))
+    authorizers = [scene.authorizer() for _ in range(4)]
+    given = await asyncio.gather(*(each.headers() for each in authorizers for _ in range(4)))
     assert len({each["Authorization"] for each in given}) == 1
     assert len(scene.login.seen("/token")) == 2
 
@@ -130,14 +129,14 @@ async def test_a_renewal_goes_on_when_nobody_waits_for_it_any_more(scene: Scene)
         return Outgoing(answer.status, answer.headers, [0.3, *answer.actions])
 
     scene.login.pages["/token"] = slow
-    authoriser = scene.authoriser()
-    waiting = asyncio.create_task(authoriser.headers())
+    authorizer = scene.authorizer()
+    waiting = asyncio.create_task(authorizer.headers())
     while len(scene.login.seen("/token")) < 2:
         await asyncio.sleep(0.01)
     waiting.cancel()
     while scene.stored().access_token not in scene.login.tokens:
         await asyncio.sleep(0.01)
-    assert await authoriser.headers() == bearer(scene.stored().access_token)
+    assert await authorizer.headers() == bearer(scene.stored().access_token)
     assert len(scene.login.seen("/token")) == 2
 
 
@@ -146,28 +145,28 @@ async def test_a_login_that_was_taken_back_ends(scene: Scene) -> None:
     scene.login.refreshes.clear()
     scene.clock.time += 4000
     with pytest.raises(LoginRequired, match="the login has ended") as caught:
-        await scene.authoriser().headers()
+        await scene.authorizer().headers()
     assert "hermes mcp login tickets" in caught.value.hint
     assert made.refresh_token not in str(caught.value)
     assert scene.stored().gone
     with pytest.raises(LoginRequired, match="has ended"):
-        await scene.authoriser().headers()
+        await scene.authorizer().headers()
     assert len(scene.login.seen("/token")) == 2, "a login that is over is not tried again"
     await scene.sign_in()
-    assert await scene.authoriser().headers()
+    assert await scene.authorizer().headers()
 
 
 async def test_an_expired_token_without_a_renewal_ends(scene: Scene) -> None:
     await scene.sign_in()
     scene.change(refresh_token="")
-    authoriser = scene.authoriser()
+    authorizer = scene.authorizer()
     scene.clock.time += 3590
-    assert await authoriser.headers(), "the last seconds of a token are used"
+    assert await authorizer.headers(), "the last seconds of a token are used"
     with pytest.raises(LoginRequired):
-        await authoriser.refused(401, "")
+        await authorizer.refused(401, "")
     scene.clock.time += 10
     with pytest.raises(LoginRequired):
-        await authoriser.headers()
+        await authorizer.headers()
 
 
 async def test_a_login_server_that_is_down_does_not_matter_while_the_token_lasts(
@@ -176,10 +175,10 @@ async def test_a_login_server_that_is_down_does_not_matter_while_the_token_lasts
     made = await scene.sign_in()
     scene.login.pages["/token"] = lambda _: reply(503)
     scene.clock.time += 3570
-    assert await scene.authoriser().headers() == bearer(made.access_token)
+    assert await scene.authorizer().headers() == bearer(made.access_token)
     scene.clock.time += 100
     with pytest.raises(ServerUnreachable, match="HTTP 503") as caught:
-        await scene.authoriser().headers()
+        await scene.authorizer().headers()
     assert caught.value.transient
     assert not scene.stored().gone
 
@@ -192,7 +191,7 @@ async def test_an_error_of_the_login_server_is_shown_without_the_token(scene: Sc
     )
     scene.clock.time += 4000
     with pytest.raises(LoginFailed, match="invalid_target") as caught:
-        await scene.authoriser().headers()
+        await scene.authorizer().headers()
     assert made.refresh_token not in str(caught.value)
     assert not scene.stored().gone
 
@@ -203,9 +202,9 @@ async def test_a_login_that_has_ended_is_told_once(scene: Scene) -> None:
     scene.clock.time += 4000
     told: list[str] = []
     server = McpServer(url=scene.guarded.url, auth="oauth")
-    authoriser = scene.authoriser()
+    authorizer = scene.authorizer()
     async with McpHub(
-        {"tickets": server}, authorisers=lambda *_: authoriser, tell=told.append
+        {"tickets": server}, authorizers=lambda *_: authorizer, tell=told.append
     ) as hub:
         for _ in range(2):
             assert await hub.tools() == []
@@ -216,34 +215,34 @@ async def test_a_login_that_has_ended_is_told_once(scene: Scene) -> None:
 
 async def test_more_rights_are_asked_for_at_the_next_login(scene: Scene) -> None:
     await scene.sign_in()
-    authoriser = scene.authoriser()
-    await authoriser.headers()
+    authorizer = scene.authorizer()
+    await authorizer.headers()
     challenge = f'Bearer error="insufficient_scope", scope="{WRITE}"'
     with pytest.raises(LoginRequired, match=WRITE):
-        await authoriser.refused(403, challenge)
+        await authorizer.refused(403, challenge)
     made = await scene.sign_in()
     asked = query_of(scene.login.seen("/authorize")[-1])["scope"]
     assert asked == made.scope == f"tickets:read {WRITE}"
-    assert await authoriser.refused(403, challenge) is True, "there is a new login"
-    await authoriser.headers()
-    assert await authoriser.refused(403, challenge) is False, "it has that right already"
+    assert await authorizer.refused(403, challenge) is True, "there is a new login"
+    await authorizer.headers()
+    assert await authorizer.refused(403, challenge) is False, "it has that right already"
 
 
 @pytest.mark.parametrize("challenge", ["", "Bearer", 'Bearer error="invalid_token"'])
 async def test_a_plain_no_stays_one(scene: Scene, challenge: str) -> None:
     await scene.sign_in()
-    authoriser = scene.authoriser()
-    await authoriser.headers()
-    assert await authoriser.refused(403, challenge) is False
+    authorizer = scene.authorizer()
+    await authorizer.headers()
+    assert await authorizer.refused(403, challenge) is False
     assert len(scene.login.seen("/token")) == 1
 
 
 async def test_a_token_is_for_one_address(scene: Scene) -> None:
     await scene.sign_in()
     with pytest.raises(LoginRequired, match="another address"):
-        await scene.authoriser(f"{scene.login.origin}/mcp").headers()
+        await scene.authorizer(f"{scene.login.origin}/mcp").headers()
     with pytest.raises(LoginFailed, match="not protected by TLS"):
-        await scene.authoriser("http://mcp.example.com/mcp").headers()
+        await scene.authorizer("http://mcp.example.com/mcp").headers()
 
 
 async def test_signing_out_ends_the_login_on_both_sides(scene: Scene) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.mcp.errors import LoginFailed
+from hermes.mcp import LoginFailed
 from hermes.mcp.oauth import addresses
 from hermes.mcp.oauth.addresses import MAX_SCOPE_CHARS, join_scopes, parse_bearer_challenge
 

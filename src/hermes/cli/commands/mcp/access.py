@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hermes.app.logs import start_logging, stop_logging
-from hermes.app.mcp_servers import authorisers
+from hermes.app.mcp_servers import authorizers
 from hermes.cli.commands.mcp.given import is_web_address
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import ToolError, UsageError
-from hermes.mcp.catalog import CatalogCache
-from hermes.mcp.connection import McpOptions, TransportFactory, program_environment
-from hermes.mcp.errors import ServerUnavailable
-from hermes.mcp.hub import ProbeResult, probe
-from hermes.mcp.transport import McpLimits
+from hermes.mcp import (
+    CatalogCache,
+    McpLimits,
+    McpOptions,
+    ProbeResult,
+    ServerUnavailable,
+    TransportFactory,
+    probe,
+    program_environment,
+)
 from hermes.security.redaction import Redactor
 from hermes.util.plain import plain_line
 
@@ -48,9 +53,9 @@ async def probed(cli: Cli, name: str, settings: McpServer) -> ProbeResult:
     """Connects once; new conversations start with what was found. Raises `ToolError`, with
     nothing in it that could drive a terminal."""
     options = McpOptions(cache=cli.home.cache / "mcp", folder=str(Path.cwd()))
-    authoriser = authorisers(cli.home)(name, settings)
+    authorizer = authorizers(cli.home)(name, settings)
     try:
-        return await probe(name, settings, options, authoriser)
+        return await probe(name, settings, options, authorizer)
     except ToolError as error:
         error.args = (plain_line(str(error)),)
         raise

@@ -17,9 +17,8 @@ from hermes.config.expand import expand
 from hermes.config.home import tilde
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import ToolError, UsageError
-from hermes.mcp.errors import ServerUnauthorized
-from hermes.mcp.hub import ProbeResult
-from hermes.mcp.oauth.flow import LoginOptions
+from hermes.mcp import ProbeResult, ServerUnauthorized
+from hermes.mcp.oauth import LoginOptions
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 
@@ -137,7 +136,7 @@ def _write(cli: Cli, name: str, given: Given) -> None:
 
 
 def _show(cli: Cli, name: str, found: ProbeResult) -> None:
-    who = plain_line(f"{found.welcome.name} {found.welcome.version}")
+    who = plain_line(f"{found.server_info.name} {found.server_info.version}")
     counts = [many(len(found.tools), "tool")]
     counts += [many(len(found.resources), "resource")] if found.resources else []
     counts += [many(len(found.prompts), "prompt")] if found.prompts else []

@@ -14,8 +14,7 @@ from hermes.cli.commands.mcp.wording import examples, tool_rows
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import UsageError
-from hermes.mcp.catalog import RemoteTool
-from hermes.mcp.tools import offered_tools
+from hermes.mcp import RemoteTool, offered_tools
 
 SECONDS = ("timeout", "connect_timeout", "idle_timeout")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
@@ -106,11 +105,11 @@ def _changes(args: argparse.Namespace, cli: Cli, settings: McpServer) -> dict[st
 def _check_known(cli: Cli, name: str, settings: McpServer, wanted: Collection[str]) -> None:
     if not wanted:
         raise UsageError("name at least one tool", hint="--all means all, --disable none")
-    catalogue = cache_of(cli).load(name, settings)
-    if catalogue is None:
+    catalog = cache_of(cli).load(name, settings)
+    if catalog is None:
         cli.note(f"note: the tools of {name} are not known yet, so the names were not checked")
         return
-    known = [tool.name for tool in catalogue.tools]
+    known = [tool.name for tool in catalog.tools]
     strange = [each for each in wanted if each not in known]
     if strange:
         raise UsageError(
@@ -121,11 +120,11 @@ def _check_known(cli: Cli, name: str, settings: McpServer, wanted: Collection[st
 
 def _menu(cli: Cli, name: str, settings: McpServer) -> dict[str, Any] | None:
     """What the user chose from a numbered list; None to change nothing."""
-    catalogue = known_or_asked(cli, name, settings)
-    tools = catalogue.tools
+    catalog = known_or_asked(cli, name, settings)
+    tools = catalog.tools
     if not tools:
         raise UsageError(f"{name} has no tools to choose from")
-    chosen = {tool.name for tool in offered_tools(settings, catalogue)}
+    chosen = {tool.name for tool in offered_tools(settings, catalog)}
     while True:
         for number, (tool, line) in enumerate(zip(tools, tool_rows(tools), strict=True), 1):
             cli.say(f"{number:>4} {'✓' if tool.name in chosen else '·'} {line}")

@@ -14,7 +14,7 @@ import msgspec
 from hermes.config.environment import search_path
 from hermes.config.masking import is_secret_variable
 from hermes.core.errors import UsageError
-from hermes.mcp.oauth.addresses import may_carry_tokens
+from hermes.mcp.oauth import may_carry_tokens
 
 OAUTH, HEADER = "oauth", "header"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")

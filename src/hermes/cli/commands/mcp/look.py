@@ -30,9 +30,8 @@ from hermes.cli.commands.mcp.wording import (
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import HermesError
-from hermes.mcp.catalog import ServerCatalog
-from hermes.mcp.oauth.logins import LoginStore
-from hermes.mcp.tools import offered_tools
+from hermes.mcp import ServerCatalog, offered_tools
+from hermes.mcp.oauth import LoginStore
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 
@@ -101,12 +100,12 @@ def list_servers(args: argparse.Namespace, cli: Cli) -> int:
 
 def _row(cli: Cli, name: str, settings: McpServer) -> Row:
     cache = cache_of(cli)
-    catalogue, seen = cache.load(name, settings), cache.last_seen(name)
+    catalog, seen = cache.load(name, settings), cache.last_seen(name)
     fault, login, usable = fault_of(name, settings), "", True
     failure = None if fault else cache.failure(name, settings)
     if settings.auth == "oauth" and not fault:
         login, usable = _login(cli, name, settings)
-    works = "failed" if failure else "ready" if catalogue else "not tried yet"
+    works = "failed" if failure else "ready" if catalog else "not tried yet"
     reasons = (fault, failure.reason if failure else "")
     return Row(
         name,
@@ -114,10 +113,10 @@ def _row(cli: Cli, name: str, settings: McpServer) -> Row:
         _state(settings, fault, usable, works),
         transport_of(settings),
         place_of(cli, settings),
-        len(offered_tools(settings, catalogue)) if catalogue else None,
-        len(catalogue.tools) if catalogue else None,
+        len(offered_tools(settings, catalog)) if catalog else None,
+        len(catalog.tools) if catalog else None,
         login,
-        tuple(filter(None, reasons)) + (catalogue.problems if catalogue else ()),
+        tuple(filter(None, reasons)) + (catalog.problems if catalog else ()),
         _iso(seen),
         _iso(failure.at if failure else None),
     )
@@ -161,18 +160,18 @@ def _cells(cli: Cli, row: Row) -> tuple[str, ...]:
 
 def _tools(args: argparse.Namespace, cli: Cli) -> int:
     settings = server_named(cli, args.name)
-    catalogue = known_or_asked(cli, args.name, settings, refresh=args.refresh)
-    offered = offered_tools(settings, catalogue)
+    catalog = known_or_asked(cli, args.name, settings, refresh=args.refresh)
+    offered = offered_tools(settings, catalog)
     if args.json:
-        facts: list[dict[str, Any]] = [tool_facts(t, t in offered) for t in catalogue.tools]
-        document(cli, {"name": args.name, "tools": facts, "problems": catalogue.problems})
+        facts: list[dict[str, Any]] = [tool_facts(t, t in offered) for t in catalog.tools]
+        document(cli, {"name": args.name, "tools": facts, "problems": catalog.problems})
         return 0
-    marks = ["✓" if tool in offered else "·" for tool in catalogue.tools]
-    for mark, line in zip(marks, tool_rows(catalogue.tools) if marks else (), strict=True):
+    marks = ["✓" if tool in offered else "·" for tool in catalog.tools]
+    for mark, line in zip(marks, tool_rows(catalog.tools) if marks else (), strict=True):
         cli.say(f"{mark} {line}")
-    for problem in catalogue.problems:
+    for problem in catalog.problems:
         cli.say(f"✗ left out: {plain_line(problem)}")
-    if not catalogue.tools and not catalogue.problems:
+    if not catalog.tools and not catalog.problems:
         cli.say(f"{args.name} has no tools")
     if "·" in marks:
         cli.say(f"· is not offered to the agent; `hermes mcp configure {args.name}` chooses")

@@ -12,7 +12,7 @@ from hermes.cli.commands.mcp.wording import examples
 from hermes.cli.context import Cli
 from hermes.config.document import read_document
 from hermes.core.errors import UsageError
-from hermes.mcp.oauth.flow import logout
+from hermes.mcp.oauth import logout
 
 ALLOWLIST = "command_allowlist"
 _REFERENCE = re.compile(r"\$\{(\w+)\}")

@@ -16,8 +16,7 @@ from hermes.cli.context import Cli
 from hermes.config.environment import variable
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import Interrupted, ToolError, UsageError
-from hermes.mcp.oauth.flow import LoginOptions, LoginPrompt, login, logout
-from hermes.mcp.oauth.logins import LoginStore
+from hermes.mcp.oauth import LoginOptions, LoginPrompt, LoginStore, login, logout
 from hermes.util.clock import SystemClock
 from hermes.util.text import many
 from hermes.util.threads import in_thread

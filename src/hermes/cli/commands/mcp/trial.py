@@ -27,10 +27,8 @@ from hermes.cli.commands.mcp.wording import (
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import HermesError
-from hermes.mcp.catalog import ServerCatalog
-from hermes.mcp.hub import ProbeResult
-from hermes.mcp.oauth.logins import LoginStore
-from hermes.mcp.tools import offered_tools
+from hermes.mcp import ProbeResult, ServerCatalog, offered_tools
+from hermes.mcp.oauth import LoginStore
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 
@@ -113,9 +111,9 @@ def _steps(cli: Cli, name: str, settings: McpServer, report: Report) -> Iterator
 
 
 def _found(found: ProbeResult) -> Iterator[Step]:
-    welcome = found.welcome
-    who = plain_line(f"{welcome.name} {welcome.version}") or "a server without a name"
-    spoken = f"{who}, MCP {welcome.protocol} over {found.transport}"
+    server_info = found.server_info
+    who = plain_line(f"{server_info.name} {server_info.version}") or "a server without a name"
+    spoken = f"{who}, MCP {server_info.protocol} over {found.transport}"
     yield Step("connect", True, spoken, found.connect_seconds)
     out = f", {len(found.problems)} left out" if found.problems else ""
     yield Step("tools", True, many(len(found.tools), "tool") + out)
@@ -140,10 +138,10 @@ def _facts(name: str, settings: McpServer, report: Report) -> dict[str, object]:
     return facts | {
         "transport": found.transport,
         "server": {
-            "name": found.welcome.name,
-            "version": found.welcome.version,
-            "protocol": found.welcome.protocol,
-            "instructions": found.welcome.instructions,
+            "name": found.server_info.name,
+            "version": found.server_info.version,
+            "protocol": found.server_info.protocol,
+            "instructions": found.server_info.instructions,
         },
         "tools": [tool_facts(tool, tool in offered) for tool in found.tools],
         "problems": found.problems,

@@ -13,8 +13,8 @@ from hermes.cli.context import Cli
 from hermes.cli.render import one_line
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import HermesError
-from hermes.mcp.catalog import RemoteTool
-from hermes.mcp.oauth.logins import McpLogin
+from hermes.mcp import RemoteTool
+from hermes.mcp.oauth import McpLogin
 from hermes.security.redaction import Redactor
 from hermes.util.plain import escaped_json, plain_line
 from hermes.util.text import human_duration
