@@ -23,10 +23,15 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
-from hermes.skills.index import SkillIndex
-from hermes.skills.prompt import SkillsPromptCache
-from hermes.skills.skill import SkillRoot, Source, VisibilityContext
-from hermes.skills.usage import SkillUsage, UsageRecord
+from hermes.skills import (
+    SkillIndex,
+    SkillRoot,
+    SkillsPromptCache,
+    SkillUsage,
+    Source,
+    UsageRecord,
+    VisibilityContext,
+)
 
 ROOT = Path(__file__).parents[1]
 BUDGET = 3000

@@ -20,9 +20,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hermes.skills.scanner import scan_files
-from hermes.skills.scanner.report import ScanReport
-from hermes.skills.skill import SKILL_FILE
+from hermes.skills import SKILL_FILE
+from hermes.skills.scanner import ScanReport, scan_files
 
 CORPUS = Path(__file__).parent.parent / "tests" / "unit" / "skills" / "scanner" / "corpus"
 _SKILL = re.compile(r"^%%% (.+?) \| (.*?) ?\| (.+)$", re.MULTILINE)

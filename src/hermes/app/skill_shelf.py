@@ -15,24 +15,27 @@ from hermes.core.errors import ConfigError
 from hermes.core.ports import SecretAsker
 from hermes.core.tool import Tool
 from hermes.providers.endpoints import own_key_variables
-from hermes.skills.history import SkillHistory
-from hermes.skills.history_repo import Author
-from hermes.skills.index import SkillIndex
-from hermes.skills.loader import LoadOptions, SkillLoader
-from hermes.skills.prompt import SkillsPromptCache
-from hermes.skills.skill import (
+from hermes.skills import (
     HUB_FOLDER,
+    Author,
+    LoadOptions,
     Skill,
+    SkillHistory,
+    SkillIndex,
+    SkillLoader,
     SkillRoot,
+    SkillsPromptCache,
+    SkillUsage,
     Source,
     VisibilityContext,
     bundled_folder,
     canonical_name,
+    skill_manage_tool,
+    skill_view_tool,
+    skills_list_tool,
 )
-from hermes.skills.skill import skill_roots as roots
-from hermes.skills.tools import skill_manage_tool, skill_view_tool, skills_list_tool
-from hermes.skills.usage import SkillUsage
-from hermes.skills.writing.writer import SkillWriter, WritingOptions, scan_reasons
+from hermes.skills import skill_roots as roots
+from hermes.skills.writing import SkillWriter, WritingOptions, scan_reasons
 
 SYSTEMS = {"darwin": "macos", "win32": "windows"}
 MOST_HINTS = 200

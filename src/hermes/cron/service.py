@@ -381,8 +381,7 @@ def check_skills(home: Home, loaded: Loaded, names: Sequence[str]) -> None:
     # Imported here: these load over 100 modules, which only jobs that name a skill need.
     from hermes.app.extensions import Extensions
     from hermes.app.skill_shelf import skill_roots
-    from hermes.skills.index import SkillIndex
-    from hermes.skills.skill import SkillNotFound
+    from hermes.skills import SkillIndex, SkillNotFound
 
     plugins = Extensions.in_force()
     roots = skill_roots(loaded, home, plugins.skills if plugins else ())

@@ -247,11 +247,11 @@ def read_frontmatter(text: str) -> Frontmatter:
     end = _FENCE.search(inside) or _OTHER_ENDS.search(inside)
     if end is not None:
         try:
-            fields, mended = _parse_fields(inside[: end.start()])
+            fields, repairs = _parse_fields(inside[: end.start()])
         except _YamlProblem as error:
             problem = error
         else:
-            return Frontmatter(fields, inside[end.end() :].strip("\n"), (*warnings, *mended))
+            return Frontmatter(fields, inside[end.end() :].strip("\n"), (*warnings, *repairs))
     else:
         problem = _YamlProblem("the --- after it is missing")
     return _read_unclosed(inside, problem, warnings)
@@ -262,16 +262,16 @@ def _read_unclosed(inside: str, problem: _YamlProblem, warnings: tuple[str, ...]
     lines = inside.split("\n")
     count = next((at for at, line in enumerate(lines) if not _is_field_line(line)), len(lines))
     try:
-        fields, mended = _parse_fields("\n".join(lines[:count])) if count else ({}, ())
+        fields, repairs = _parse_fields("\n".join(lines[:count])) if count else ({}, ())
     except _YamlProblem:
-        fields, mended = {}, ()
+        fields, repairs = {}, ()
     if not fields:
         raise SkillInvalid(
             f"its head is not valid YAML: {problem}",
             hint='write `key: value` lines between two --- lines; a value with a colon in "quotes"',
         )
     body = "\n".join(lines[count:]).strip("\n")
-    return Frontmatter(fields, body, (*warnings, "the --- after its head is missing", *mended))
+    return Frontmatter(fields, body, (*warnings, "the --- after its head is missing", *repairs))
 
 
 def _is_field_line(line: str) -> bool:
@@ -282,7 +282,7 @@ def _is_field_line(line: str) -> bool:
 
 def _parse_fields(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the fields and warnings about repairs. Raises `_YamlProblem`."""
-    mended: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
     try:
         data = _load_yaml(text)
         if isinstance(data, str):
@@ -292,9 +292,9 @@ def _parse_fields(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
             data = _load_yaml(_repair_yaml(text))
         except _YamlProblem:
             raise error from None
-        mended = (f"its head is not quite YAML: {error}",)
+        repairs = (f"its head is not quite YAML: {error}",)
     if isinstance(data, dict):
-        return {str(key): value for key, value in data.items()}, mended
+        return {str(key): value for key, value in data.items()}, repairs
     if data is None:
         return {}, ("its head is empty",)
     kind = "a list" if isinstance(data, list) else "text"

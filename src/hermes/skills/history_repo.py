@@ -285,8 +285,10 @@ class HistoryRepository:
         """Commit the current files below the paths of a change; None when nothing differs."""
         tree = await self._write_tree(change.paths)
         head = await self.head()
-        if head and tree == await self._resolve_id(f"{head}^{{tree}}"):
-            return None
+        if head:
+            committed = await self.git.run("rev-parse", "--verify", f"{head}^{{tree}}")
+            if tree == committed.decode().strip():
+                return None
         if not head and not await self.git.run("ls-tree", tree):
             return None
         parent = ("-p", head) if head else ()
@@ -386,9 +388,6 @@ class HistoryRepository:
         if names:
             data = b"".join(os.fsencode(name) + b"\0" for name in names)
             await self.git.run("update-index", "-z", *options, "--stdin", data=data)
-
-    async def _resolve_id(self, what: str) -> str:
-        return (await self.git.run("rev-parse", "--verify", what)).decode().strip()
 
     def _files_below(self, folder: str) -> Iterator[str]:
         for place, folders, files in os.walk(self.workspace / folder):

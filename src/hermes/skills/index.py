@@ -93,7 +93,7 @@ class IndexTable(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def names(self) -> list[str]:
-        return _split_column(self.name_column)
+        return self.name_column.split(SEPARATOR) if self.name_column else []
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -187,10 +187,6 @@ def _look_up(key: str, table: str) -> str:
         return ""
     start, end = at + len(key) + 2, table.find(SEPARATOR, at + 1)
     return table[start:end] if end > 0 else table[start:]
-
-
-def _split_column(column: str) -> list[str]:
-    return column.split(SEPARATOR) if column else []
 
 
 def _parse_numbers(text: str) -> list[int]:

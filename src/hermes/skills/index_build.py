@@ -86,7 +86,11 @@ def table_columns(found: Sequence[FoundSkill], roots: Sequence[SkillRoot]) -> di
         "ranges": ranges,
         "name_column": join_column(skill.name for skill in skills),
         "summary_columns": tuple(
-            join_table(map(_name_and_summary, skills[run.start : run.end])) for run in ranges
+            join_table(
+                (skill.name, shorten(skill.description, SUMMARY_CHARS))
+                for skill in skills[run.start : run.end]
+            )
+            for run in ranges
         ),
         "folder_column": join_column(each.relative_folder for each in found),
         "stamps_hash": hash_stamps(each.stamp for each in found),
@@ -114,10 +118,6 @@ def sort_skills(found: Iterable[FoundSkill], roots: Sequence[SkillRoot]) -> list
 
 def _range_key(each: FoundSkill, numbers: dict[int, int]) -> tuple[int, str]:
     return numbers[id(each.root)], each.skill.category
-
-
-def _name_and_summary(skill: Skill) -> tuple[str, str]:
-    return skill.name, shorten(skill.description, SUMMARY_CHARS)
 
 
 def _visibility_rules(skills: Sequence[Skill]) -> Iterable[VisibilityRule]:

@@ -358,7 +358,7 @@ class SkillLoader:
             body.strip() or "(It has no instructions.)",
             f"[Skill directory: {directory}]",
             settings_block(skill, options.config, options.config_file),
-            _setup_block(reasons),
+            "\n".join(["[Setup needed:", *reasons, "]"]) if reasons else "",
             _linked_block(skill, linked),
         )
         return LoadedSkill(skill, "\n\n".join(filter(None, parts)), reasons, linked)
@@ -369,10 +369,6 @@ class SkillLoader:
             if value:
                 body = body.replace(variable, value)
         return body
-
-
-def _setup_block(reasons: tuple[str, ...]) -> str:
-    return "\n".join(["[Setup needed:", *reasons, "]"]) if reasons else ""
 
 
 def _linked_block(skill: Skill, linked: tuple[str, ...]) -> str:

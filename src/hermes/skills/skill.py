@@ -247,7 +247,10 @@ def skill_roots(
         SkillRoot(own, Source.USER),
         SkillRoot(own / HUB_FOLDER, Source.HUB),
         *(SkillRoot(path, Source.EXTERNAL) for path in external),
-        *(replace(each, path=_skill_folder(each.path)) for each in plugins),
+        *(
+            replace(each, path=each.path.parent) if each.path.name == SKILL_FILE else each
+            for each in plugins
+        ),
         *([SkillRoot(bundled, Source.BUNDLED)] if bundled else []),
     ]
     by_path: dict[Path, SkillRoot] = {}
@@ -272,10 +275,6 @@ def _packaged_folder(name: str) -> Path | None:
     package = Path(hermes.__file__).parent
     places = (package / "bundled" / name, package.parent.parent / name)
     return next((place for place in places if place.is_dir()), None)
-
-
-def _skill_folder(path: Path) -> Path:
-    return path.parent if path.name == SKILL_FILE else path
 
 
 class VisibilityRule(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -7,7 +7,7 @@ from typing import Any
 from hermes.agent import Agent
 from hermes.app import personalities
 from hermes.app.app import App
-from hermes.skills.loader import skill_commands
+from hermes.skills import skill_commands
 from hermes.store.records import SessionFilter
 from hermes.tui.entry.offers import Offer
 from hermes.tui.skins.loading import skin_names

@@ -32,7 +32,7 @@ def repo(github: GitHub) -> GitHub:
     return github
 
 
-def test_a_stranger_s_skill_is_installed_after_a_warning_and_a_yes(
+def test_community_skill_is_installed_after_warning_and_confirmation(
     hermes, repo: GitHub, hermes_home: Path
 ):
     code, out, _ = hermes("install", "any/repo/pdf", typed="y\n")
@@ -70,7 +70,7 @@ def test_ctrl_c_ends_the_question_at_once(hermes_home: Path, tmp_path: Path):
     assert list((hermes_home / "skills/.hub/quarantine").iterdir()) == []
 
 
-def test_a_script_must_say_yes_beforehand(hermes, repo: GitHub, hermes_home: Path):
+def test_install_without_a_terminal_needs_yes(hermes, repo: GitHub, hermes_home: Path):
     with pytest.raises(UsageError, match="--yes"):
         hermes("install", "any/repo/pdf")
     assert list((hermes_home / "skills/.hub/quarantine").iterdir()) == []
@@ -123,9 +123,7 @@ def test_an_update_shows_the_difference_and_asks(hermes, repo: GitHub, hermes_ho
     ]
 
 
-def test_an_update_does_not_drop_changes_that_were_made_here_unasked(
-    hermes, repo: GitHub, hermes_home: Path
-):
+def test_update_does_not_overwrite_local_changes_unasked(hermes, repo: GitHub, hermes_home: Path):
     hermes("install", "any/repo/pdf", "--yes")
     file = hermes_home / "skills/.hub/skills/pdf/SKILL.md"
     file.write_bytes(file.read_bytes() + b"My own words.\n")
@@ -169,12 +167,12 @@ def test_a_skill_named_like_a_category_does_not_take_its_place(
     assert hermes("install", "any/repo/office", "--category", "work", "--yes")[0] == 0
 
 
-def test_a_category_that_is_no_name_is_refused(hermes, repo: GitHub):
+def test_invalid_category_is_refused(hermes, repo: GitHub):
     with pytest.raises(UsageError, match="cannot be a category"):
         hermes("install", "any/repo/pdf", "--category", "../..", "--yes")
 
 
-def test_a_disk_that_says_no_is_not_called_a_bug(hermes, repo: GitHub, hermes_home: Path):
+def test_disk_error_is_not_reported_as_a_bug(hermes, repo: GitHub, hermes_home: Path):
     (hermes_home / "skills").mkdir(parents=True)
     (hermes_home / "skills/.hub").write_text("in the way")
     with pytest.raises(HermesError, match=r"\.hub"):
@@ -195,9 +193,7 @@ def test_an_update_that_is_refused_does_not_stop_the_others(hermes, github: GitH
     assert "updated pdf" in out
 
 
-def test_an_audit_fails_when_files_were_changed_and_reset_mends_it(
-    hermes, repo: GitHub, hermes_home: Path
-):
+def test_audit_fails_for_changed_files_until_reset(hermes, repo: GitHub, hermes_home: Path):
     hermes("install", "any/repo/pdf", "--yes")
     assert hermes("audit") == (0, "pdf: as installed (community)\n", "")
     (hermes_home / "skills/.hub/skills/pdf/extra.py").write_text("print(1)\n")
@@ -289,7 +285,7 @@ def test_taps_are_checked_searched_and_removed(hermes, repo: GitHub, site: Stati
         hermes("tap", "remove", "any/repo")
 
 
-def test_it_is_said_that_a_site_lists_what_nobody_understands(hermes, site: Static):
+def test_invalid_index_entries_are_reported(hermes, site: Static):
     page = {"skills": [{"name": "pdf", "files": 1}, {"name": "word", "files": ["SKILL.md"]}]}
     site.pages["/.well-known/skills/index.json"] = answer(page)
     with pytest.raises(HubError, match="offers no skill pdf"):
@@ -336,7 +332,7 @@ def test_the_list_tells_hidden_broken_and_changed_ones(hermes, repo: GitHub, her
     assert "pdf [hub, community]" in hermes("list", "--source", "github")[1]
 
 
-def test_a_changed_copy_is_dropped_and_can_be_had_back(hermes, repo: GitHub, hermes_home: Path):
+def test_reset_of_a_changed_copy_can_be_undone(hermes, repo: GitHub, hermes_home: Path):
     hermes("install", "any/repo/pdf", "--yes")
     mark = b'{"name":"pdf","source":"hub","hash":""}'
     copy = write(hermes_home / "skills/pdf", {**skill("pdf", "Mine."), ".overlay.json": mark})

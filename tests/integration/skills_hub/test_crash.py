@@ -42,7 +42,7 @@ def deaths(tmp_path: Path, action: str) -> list[dict[str, object]]:
     ("action", "first", "last"),
     [("install", "", "new"), ("update", "old", "new"), ("remove", "old", "")],
 )
-def test_a_killed_process_leaves_the_old_or_the_new(
+def test_killed_process_leaves_the_old_or_the_new_skill(
     tmp_path: Path, action: str, first: str, last: str
 ):
     *killed, finished = deaths(tmp_path, action)

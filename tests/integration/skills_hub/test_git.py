@@ -239,7 +239,7 @@ async def test_a_server_that_never_answers_is_given_up():
             await GitSource("/usr/bin/git", stalled=1).fetch(url)
 
 
-async def test_what_is_missing_is_said(hub: Hub, repository: Path, tmp_path: Path):
+async def test_missing_setup_is_reported(hub: Hub, repository: Path, tmp_path: Path):
     with pytest.raises(NotAvailable):
         await hub.prepare(f"file://{repository}#nowhere:pdf")
     with pytest.raises(NotAvailable) as missing:
@@ -249,7 +249,7 @@ async def test_what_is_missing_is_said(hub: Hub, repository: Path, tmp_path: Pat
         await hub.prepare(f"file://{tmp_path}/nothing.git")
 
 
-async def test_a_closed_door_is_an_error_and_not_a_question(hub: Hub, smart_http: str):
+async def test_inaccessible_repository_fails_without_a_prompt(hub: Hub, smart_http: str):
     """A server that wants a password is told nothing, and nobody is asked for one."""
 
     class Closed(BaseHTTPRequestHandler):

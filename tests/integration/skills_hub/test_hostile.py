@@ -48,7 +48,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-async def test_an_archive_that_is_not_taken(hub: Hub, github: GitHub, user_home: Path, what: str):
+async def test_invalid_archive_is_refused(hub: Hub, github: GitHub, user_home: Path, what: str):
     sha = github.commit("any/repo", {"SKILL.md": HEAD})
     github.serve("any/repo", sha, HOSTILE[what])
     with pytest.raises(HubError):
@@ -90,7 +90,7 @@ def zip_link() -> zipfile.ZipInfo:
     ],
     ids=["climbs out", "links", "is large", "is cut"],
 )
-async def test_a_zip_that_is_not_taken(hub: Hub, site: Static, data: bytes):
+async def test_invalid_zip_is_refused(hub: Hub, site: Static, data: bytes):
     digest = hashlib.sha256(data).hexdigest()
     entry = {"name": "pdf", "type": "archive", "url": "p.zip", "digest": f"sha256:{digest}"}
     site.pages["/.well-known/skills/index.json"] = answer({"skills": [entry]})
@@ -106,7 +106,7 @@ async def test_an_answer_that_never_ends_is_given_up(hub: Hub, site: Static):
         await hub.prepare(site.url)
 
 
-async def test_a_server_that_drips_is_given_up(site: Static):
+async def test_very_slow_server_times_out(site: Static):
     site.pages["/drip"] = Outgoing(200, {}, [b"a", 0.02] * 10_000, chunked=True)
     async with HubHttpClient(seconds=0.3) as web:
         with pytest.raises(SourceUnreachable, match="in time"):

@@ -93,7 +93,7 @@ async def test_findings_below_dangerous_can_be_forced(hub: Hub, github: GitHub):
     assert "odd" in hub.store.lock().skills
 
 
-async def test_what_was_refused_twice_is_kept_once(hub: Hub, github: GitHub):
+async def test_skill_refused_twice_is_kept_once(hub: Hub, github: GitHub):
     github.commit("any/repo", below("bad", dangerous("bad")))
     for _ in range(2):
         with pytest.raises(InstallRefused):
@@ -109,7 +109,7 @@ async def test_a_change_after_the_scan_is_noticed(hub: Hub, repo: GitHub):
     assert hub.store.lock().skills == {}
 
 
-async def test_a_name_belongs_to_who_came_first(hub: Hub, repo: GitHub):
+async def test_installed_name_is_not_replaced_from_another_source(hub: Hub, repo: GitHub):
     await installed(hub)
     repo.commit("other/repo", below("pdf", skill("pdf", "Mine.")))
     with pytest.raises(UsageError, match="from any/repo/pdf"):
@@ -123,9 +123,7 @@ async def test_the_short_and_the_long_identifier_are_one_skill(hub: Hub, github:
     hub.check_name(await hub.prepare("any/repo/skills/pdf"))
 
 
-async def test_a_stranger_does_not_take_the_place_of_a_bundled_skill(
-    options: HubOptions, repo: GitHub
-):
+async def test_community_skill_does_not_replace_a_bundled_one(options: HubOptions, repo: GitHub):
     async with Hub(options, lambda name: "bundled" if name == "pdf" else "") as hub:
         with pytest.raises(UsageError, match="the bundled skill pdf"):
             hub.accept(await hub.prepare("any/repo/pdf"))
@@ -151,7 +149,7 @@ async def test_updates_are_found_and_installed_with_their_difference(hub: Hub, r
     assert audit_installed(hub).clean
 
 
-async def test_a_push_to_other_files_is_no_update(hub: Hub, repo: GitHub):
+async def test_push_to_other_files_is_not_an_update(hub: Hub, repo: GitHub):
     await installed(hub)
     repo.commit("any/repo", {**below("pdf", PDF), "README.md": b"changed\n"})
     assert (await check_updates(hub))[0].state is UpdateState.CURRENT
@@ -271,7 +269,7 @@ async def test_a_lock_whose_hashes_were_changed_is_noticed(hub: Hub, repo: GitHu
     assert "inconsistent" in one.problem
 
 
-async def test_a_folder_in_quarantine_that_vanishes_is_no_error(hub: Hub, repo: GitHub):
+async def test_vanishing_quarantine_folder_is_ignored(hub: Hub, repo: GitHub):
     await hub.prepare("any/repo/pdf")
     (hub.store.quarantine / "gone").symlink_to("nowhere")
     await hub.prepare("any/repo/word")

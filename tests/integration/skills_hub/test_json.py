@@ -17,7 +17,7 @@ from hermes.skills.writing.draft import DraftAction, SkillDraft
 from hermes.skills.writing.writer import SkillWriter, WritingOptions
 from tests.integration.skills_hub.samples import doubtful
 from tests.integration.skills_hub.wire import GitHub, SkillsSh, below, skill
-from tests.unit.skills.making import put
+from tests.unit.skills.skill_files import put
 
 HEAD = """\
 ---
@@ -92,7 +92,7 @@ def with_json(parser: argparse.ArgumentParser, name: str = "") -> Iterator[str]:
             yield name
 
 
-def test_each_is_run_below():
+def test_snippets_run_in_the_skill_folder():
     parser = argparse.ArgumentParser()
     command.configure(parser)
     assert set(with_json(parser)) == set(ASKED)

@@ -99,14 +99,14 @@ def test_a_repository_without_a_commit_is_said_so(hermes, team: GitHub, mine: Pa
     assert empty.value.hint == "make a first commit there (a README), then try again"
 
 
-def test_what_is_there_already_is_not_sent(hermes, team: GitHub, mine: Path):
+def test_unchanged_files_are_not_sent(hermes, team: GitHub, mine: Path):
     files = skill("pdf", "Mine.", {"scripts/fill.sh": b"#!/bin/sh\necho 1\n"})
     team.commit("team/skills", below("skills/pdf", files))
     with pytest.raises(InstallRefused, match="already"):
         hermes("publish", str(mine), "--repo", "team/skills", "--yes")
 
 
-def test_a_key_in_a_file_does_not_leave_this_machine(hermes, team: GitHub, mine: Path):
+def test_skill_with_a_key_is_not_published(hermes, team: GitHub, mine: Path):
     (mine / "notes.md").write_text("token: ghp_" + "a1B2" * 9 + "\n")
     with pytest.raises(InstallRefused, match=r"notes\.md"):
         hermes("publish", str(mine), "--repo", "team/skills", "--yes")

@@ -187,7 +187,7 @@ async def test_bad_entries_of_an_index_hide_no_good_ones(hub: Hub, site: Static)
     assert hub.warnings() == [], "said once"
 
 
-async def test_an_index_that_is_no_text_is_an_outage(hub: Hub, site: Static):
+async def test_binary_index_counts_as_unreachable(hub: Hub, site: Static):
     page = "/.well-known/skills/index.json"
     site.pages[page] = answer(b'{"\xff": 1, "skills": []}')
     with pytest.raises(HubError):
@@ -232,7 +232,7 @@ async def test_a_site_without_https_is_not_asked(hub: Hub):
         await hub.prepare("http://example.com")
 
 
-async def test_an_answer_that_is_no_index_is_an_outage(hub: Hub, site: Static):
+async def test_invalid_index_counts_as_unreachable(hub: Hub, site: Static):
     site.pages["/.well-known/skills/index.json"] = answer(b"<html>")
     with pytest.raises(SourceUnreachable):
         await hub.prepare(site.url)
@@ -283,7 +283,7 @@ async def test_a_marketplace_offers_the_skills_of_its_plugins(hub: Hub, github: 
 
 
 @pytest.mark.parametrize("name", ["clawhub", "lobehub"])
-async def test_services_that_are_not_supported_say_so(hub: Hub, name: str):
+async def test_unsupported_sources_are_named_in_the_error(hub: Hub, name: str):
     with pytest.raises(UsageError, match=f"{name} is not supported yet"):
         await hub.prepare(f"{name}/pdf")
     with pytest.raises(UsageError, match=f"{name} is not supported yet"):
@@ -303,7 +303,7 @@ async def test_official_skills_are_found_by_name_and_trusted(options: HubOptions
             assert (one.trust, one.category) == ("official", "research")
 
 
-async def test_a_folder_of_this_machine(hub: Hub, tmp_path: Path):
+async def test_local_folder_is_a_source(hub: Hub, tmp_path: Path):
     (tmp_path / "SKILL.md").write_bytes(PDF["SKILL.md"])
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/config").write_text("secret")

@@ -10,7 +10,7 @@ from hermes.config.loader import Loaded, load
 from hermes.skills.index import SkillIndex
 from hermes.skills.prompt import hidden_skills
 from hermes.skills.skill import Source, hidden_reason
-from tests.unit.skills.making import put
+from tests.unit.skills.skill_files import put
 
 
 def loaded(home: Path, config: str) -> Loaded:

@@ -12,7 +12,7 @@ from hermes.skills.skill import bundled_folder, skill_roots
 from hermes.skills.writing.draft import DraftAction, SkillDraft
 from hermes.skills.writing.writer import SkillWriter
 from tests.unit.cli.test_skills import hermes_skills
-from tests.unit.skills.making import put
+from tests.unit.skills.skill_files import put
 
 
 def test_what_had_to_be_guessed_is_said_with_the_skill(hermes_home: Path):

@@ -1,4 +1,4 @@
-"""What is read from a SKILL.md. The dialects of others are in test_foreign.py."""
+"""Parsing a SKILL.md."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.skills.parse import parse_frontmatter, read_skill
+from hermes.skills.parse import parse_frontmatter, read_skill, strip_comments
 from hermes.skills.skill import Conditions, SkillInvalid, SkillRoot, Source, normalize_name
-from tests.unit.skills.making import parsed
+from tests.unit.skills.skill_files import parsed
 
 FULL = """\
 ---
@@ -87,7 +87,7 @@ def test_a_skill_of_a_plugin_carries_its_name():
 @pytest.mark.parametrize(
     ("place", "category"), [("x", ""), ("a/x", "a"), ("a/b/x", "a/b")], ids=["none", "one", "two"]
 )
-def test_categories_are_the_folders_above(place: str, category: str):
+def test_category_is_the_parent_folders(place: str, category: str):
     assert parsed("---\ndescription: d\n---\nx", place).category == category
 
 
@@ -109,17 +109,17 @@ def test_the_category_of_the_head_counts_only_without_a_folder():
         ("!?", ""),
     ],
 )
-def test_names_become_plain(written: str, name: str):
+def test_names_are_normalized(written: str, name: str):
     assert normalize_name(written) == name
 
 
 @pytest.mark.parametrize("name", ["!!!", '"../.."', "[a, b]", "{a: b}", "~"])
-def test_a_name_that_is_none_is_replaced(name: str):
+def test_invalid_name_is_replaced_by_the_folder_name(name: str):
     assert parsed(f"---\nname: {name}\ndescription: d\n---\nx").name == "the-folder"
 
 
 @pytest.mark.parametrize("name", ["off", "yes", "No", "1.10", "42"])
-def test_a_name_that_is_something_else_for_yaml_is_kept(name: str):
+def test_name_that_yaml_reads_as_another_type_is_kept(name: str):
     assert parsed(f"---\nname: {name}\ndescription: d\n---\nx").name == name.lower()
 
 
@@ -144,7 +144,7 @@ def test_platforms_by_other_names(written: str, platforms: tuple[str, ...]):
     assert parsed(f"---\ndescription: d\nplatforms: {written}\n---\nx").platforms == platforms
 
 
-def test_an_unknown_platform_is_kept_and_said():
+def test_unknown_platform_is_kept_with_a_warning():
     skill = parsed("---\ndescription: d\nplatforms: [plan9]\n---\nx")
     assert skill.platforms == ("plan9",)
     assert skill.warnings == ("the platform 'plan9' is not known",)
@@ -198,7 +198,7 @@ def test_values_that_need_quotes_are_understood(head: str):
     assert skill.warnings
 
 
-def test_a_block_of_text_survives_the_mending_of_another_line():
+def test_text_block_survives_repair_of_another_line():
     skill = parsed("---\ndescription: |\n  Note: one: two\ntitle: a: b\n---\nx")
     assert skill.description == "Note: one: two"
 
@@ -210,7 +210,7 @@ def test_a_rule_in_the_text_does_not_end_an_unclosed_head():
 
 
 @given(st.text(max_size=300))
-def test_no_text_at_all_crashes_the_reader(text: str):
+def test_any_text_is_read_or_refused(text: str):
     for each in (text, f"---\n{text}\n---\nBody", f"---\ndescription: {text}\n---\n"):
         try:
             skill = parsed(each)
@@ -226,6 +226,36 @@ def test_a_missing_file_is_a_clear_error(tmp_path: Path):
         read_skill(tmp_path / "SKILL.md", SkillRoot(tmp_path, Source.USER))
 
 
-def test_an_example_at_the_beginning_is_no_head():
+def test_example_at_the_start_is_not_frontmatter():
     text = "```yaml\nkind: Pod\n```\n\nWrite it so.\n"
     assert parse_frontmatter(text) == ({}, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("no comment", "no comment"),
+        ("a\n<!-- tried -->\nb", "a\nb"),
+        ("  <!-- tried -->  \n```bash\nls\n```", "```bash\nls\n```"),
+        ("a\n<!-- one\n\ntwo -->\nb", "a\nb"),
+        ("<!-- a --><!-- b --> text", "<!-- a --><!-- b --> text"),
+        ("write `<!-- x -->` there", "write `<!-- x -->` there"),
+        ("text <!-- x -->", "text <!-- x -->"),
+        ("<!-- a --> text\nb\n<!-- c -->\nd", "<!-- a --> text\nb\nd"),
+        ("<!-- never closed\nb\n<!-- c -->\nd", "<!-- never closed\nb\nd"),
+        ("<!-- never closed\nb", "<!-- never closed\nb"),
+        ("<!-- a\nends --> here\nb", "<!-- a\nends --> here\nb"),
+        ("```html\n<!-- x -->\n```\n<!-- y -->", "```html\n<!-- x -->\n```"),
+        ("~~~~\n~~~\n<!-- x -->\n~~~~\n<!-- y -->\nz", "~~~~\n~~~\n<!-- x -->\n~~~~\nz"),
+        ("> ```\n> <!-- x -->\n> ```\n<!-- y -->\nz", "> ```\n> <!-- x -->\n> ```\nz"),
+        ("```a``` b\n<!-- x -->\nc", "```a``` b\nc"),
+        ("<!-- a\n```\n-->\nb\n<!-- c -->", "b"),
+    ],
+)
+def test_only_comments_on_lines_of_their_own_go(text: str, left: str):
+    assert strip_comments(text) == left
+
+
+def test_many_unclosed_comments_take_linear_time():
+    text = "<!--\n" * 100_000
+    assert strip_comments(text) == text

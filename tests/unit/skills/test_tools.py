@@ -7,7 +7,7 @@ from hermes.core.errors import ToolError
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.skills.loader import LoadOptions, SkillLoader
 from hermes.skills.tools import skill_view_tool, skills_list_tool
-from tests.unit.skills.making import LINUX, put, skills_in
+from tests.unit.skills.skill_files import LINUX, put, skills_in
 
 
 async def call(tool: Tool, **arguments: str) -> str:

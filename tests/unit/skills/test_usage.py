@@ -26,7 +26,7 @@ def test_uses_are_counted_and_the_last_one_kept(file: Path):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_who_wrote_it_is_kept_beside_the_counts(file: Path):
+def test_author_is_stored_with_the_counts(file: Path):
     usage = SkillUsage(file)
     usage.record_author("mine", "agent", 10.0)
     usage.record("mine", 20.0)
@@ -47,7 +47,7 @@ def test_a_damaged_file_counts_as_empty(file: Path, damage: str):
     assert file.with_name(".usage.json.damaged").read_text() == damage
 
 
-def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path: Path, caplog):
+def test_unwritable_usage_folder_is_ignored(tmp_path: Path, caplog):
     (tmp_path / "skills").write_text("a file is in the way")
     SkillUsage(tmp_path / "skills" / ".usage.json").record("x", 1.0)
     assert "a use of the skill x was not counted" in caplog.text

@@ -29,7 +29,7 @@ from hermes.plugins.discovery import (
 from hermes.plugins.isolation import ProblemReporter
 from hermes.plugins.manifest import CODE
 from hermes.plugins.shell_hooks import HookApprovals, find_program, parse_hooks
-from hermes.skills.index import SkillIndex
+from hermes.skills import SkillIndex
 from hermes.util.text import many
 
 

@@ -124,7 +124,9 @@ class MarketplaceSource:
         market = await self._market(repo)
         offers: list[SkillOffer] = []
         for plugin in market.plugins:
-            place = _plugin_path(plugin, market, repo) if _is_in_repository(plugin) else None
+            # A plugin in another repository is read only when it is chosen.
+            is_here = isinstance(plugin.source, str)
+            place = _plugin_path(plugin, market, repo) if is_here else None
             found = await self._skills(plugin, place) if place else [("", "")]
             for _, name in found:
                 identifier = f"{MARKETPLACE_PREFIX}{repo}/{plugin.name}/{name}".rstrip("/")
@@ -151,11 +153,6 @@ class MarketplaceSource:
             for one in (await self._repos.skills(place.repo, place.ref)).skills
             if any(one.folder == start or one.folder.startswith(f"{start}/") for start in starts)
         ]
-
-
-def _is_in_repository(plugin: _MarketplacePlugin) -> bool:
-    """Whether a plugin is in the marketplace's own repository; others are read when chosen."""
-    return isinstance(plugin.source, str)
 
 
 def _plugin_path(plugin: _MarketplacePlugin, market: _Marketplace, repo: str) -> RepoPath:

@@ -5,9 +5,17 @@ Nothing is run, fetched or opened: the files are given as bytes.
 
 from collections.abc import Mapping
 
-from hermes.skills.scanner.report import ScanReport
+from hermes.skills.scanner.report import (
+    FindingCategory,
+    ScanFinding,
+    ScanReport,
+    SourceTrust,
+    decide_install,
+)
 
-__all__ = ["scan_files"]
+__all__ = [
+    "FindingCategory", "ScanFinding", "ScanReport", "SourceTrust", "decide_install", "scan_files",
+]  # fmt: skip
 
 
 def scan_files(files: Mapping[str, bytes]) -> ScanReport:

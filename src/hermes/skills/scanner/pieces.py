@@ -101,7 +101,7 @@ def scheduled_commands(text: str) -> Iterator[tuple[int, str]]:
 
 
 def database_commands(text: str) -> Iterator[tuple[int, str]]:
-    """Yield line (from 0) and text of commands that a database server is told to start."""
+    """Yield line (from 0) and text of commands that a database server is is_run to start."""
     lines = LineIndex(text)
     for match in _BY_DATABASE.finditer(text):
         yield lines.at(match.start()), match[1]
@@ -311,21 +311,28 @@ def _is_whole_line(prose: str, span: re.Match[str]) -> bool:
     return not before.strip(" \t>*-+0123456789.)") and not after.strip()
 
 
+def _sentence_before(prose: str, end: int) -> str:
+    return _SENTENCE.split(prose[max(0, end - _SENTENCE_CHARS) : end])[-1]
+
+
 def _inline_commands(prose: str) -> Iterator[InlineCommand]:
     lines = LineIndex(prose)
     for match in _SPAN.finditer(prose):
-        said = _SENTENCE.split(prose[max(0, match.start() - _SENTENCE_CHARS) : match.start()])[-1]
+        sentence = _sentence_before(prose, match.start())
         inline = bool(match[1])
-        told = _RUN_VERB.search(said) or _is_whole_line(prose, match)
-        if inline or (re.search("[ =]", match[3]) and told):
+        is_run = _RUN_VERB.search(sentence) or _is_whole_line(prose, match)
+        if inline or (re.search("[ =]", match[3]) and is_run):
             yield InlineCommand(
-                match[3], lines.at(match.start()), is_warning(said) and not inline, inline
+                match[3], lines.at(match.start()), is_warning(sentence) and not inline, inline
             )
     for match in _BARE_COMMAND.finditer(prose):
-        said = _SENTENCE.split(prose[max(0, match.start() - _SENTENCE_CHARS) : match.start()])[-1]
-        if "|" not in said:  # not a row of a table
+        sentence = _sentence_before(prose, match.start())
+        if "|" not in sentence:  # not a row of a table
             yield InlineCommand(
-                _PIPED.sub(r"\1", match[0]), lines.at(match.start()), is_warning(said), inline=False
+                _PIPED.sub(r"\1", match[0]),
+                lines.at(match.start()),
+                is_warning(sentence),
+                inline=False,
             )
 
 

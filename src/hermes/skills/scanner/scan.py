@@ -238,12 +238,13 @@ class _Scan:
         self._programs -= sum(map(_count_programs, parts))
         if self._pieces <= 0 or self._programs <= 0:
             self.found.append(_file_finding(TOO_LONG, shown))
-            parts = [_shorten_piece(part) if part.kind == "shell" else part for part in parts]
+            parts = [
+                msgspec.structs.replace(part, text=part.text[:SHORT_SCRIPT_CHARS])
+                if part.kind == "shell"
+                else part
+                for part in parts
+            ]
         self.found += _file_findings(name, shown, text, parts, self._redactor)
-
-
-def _shorten_piece(part: ScanPiece) -> ScanPiece:
-    return msgspec.structs.replace(part, text=part.text[:SHORT_SCRIPT_CHARS])
 
 
 def _count_programs(part: ScanPiece) -> int:
@@ -341,7 +342,9 @@ def _piece_hits(part: ScanPiece) -> Iterator[RuleHit]:
             yield from analyze_shell(part.text)
             yield from signatures.single_signatures(part.text)
             yield from _inline_hits(part.text)
-            yield from _code_hits(part.text)
+            yield from _encoded_hits(part.text)
+            combined = signatures.combined_signatures(part.text)
+            yield from (hit for hit in combined if hit.rule in _ALSO_IN_SHELL)
         case "python":
             yield from _python_hits(part)
             yield from startup_hits(part.text, dangerous_hits)
@@ -373,11 +376,6 @@ def _inline_hits(text: str) -> Iterator[RuleHit]:
     for line, code in islice(pieces.inline_python(text), MAX_INLINE):
         for hit in analyze_python(code) or ():
             yield RuleHit(hit.rule, line + hit.line)
-
-
-def _code_hits(text: str) -> Iterator[RuleHit]:
-    yield from _encoded_hits(text)
-    yield from (hit for hit in signatures.combined_signatures(text) if hit.rule in _ALSO_IN_SHELL)
 
 
 def _started_command_hits(text: str) -> Iterator[RuleHit]:

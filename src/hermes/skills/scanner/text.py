@@ -301,10 +301,10 @@ def prose_hits(text: str) -> Iterator[RuleHit]:
     for order in ORDERS:
         rule = order.rule
         for start in islice(order.places(flat), _MAX_PLACES):
-            said = _SENTENCE.split(text[max(0, start - _CONTEXT_CHARS) : start])[-1]
-            negated = rule.id not in _OWN_NEGATION and bool(_NEGATED.search(said))
+            sentence = _SENTENCE.split(text[max(0, start - _CONTEXT_CHARS) : start])[-1]
+            negated = rule.id not in _OWN_NEGATION and bool(_NEGATED.search(sentence))
             row = text[text.rfind("\n", 0, start) + 1 : start].lstrip().startswith("|")
-            if not negated and not row and not is_warning(said):
+            if not negated and not row and not is_warning(sentence):
                 yield RuleHit(rule, lines.at(start))
                 break
 

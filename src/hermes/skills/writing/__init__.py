@@ -1,1 +1,43 @@
-"""Changing skills: by the agent, by a review of its work, or by the user."""
+"""Change skills: drafts of the agent, proposals for the user, changed copies, retirement.
+
+`SkillWriter` is the entry point. It checks a `SkillDraft`, applies it atomically and records it.
+"""
+
+from hermes.skills.writing.draft import ChangeRefused, DraftAction, SkillDraft, SkillLimits
+from hermes.skills.writing.overlays import (
+    MARK_FILE,
+    content_hash,
+    list_files,
+    parse_mark,
+    read_overlay,
+)
+from hermes.skills.writing.writer import (
+    UNUSED_DAYS,
+    ChangeOutcome,
+    SkillProposal,
+    SkillRetirement,
+    SkillWriter,
+    WritingOptions,
+    scan_reasons,
+    stale_skills,
+)
+
+__all__ = [
+    "MARK_FILE",
+    "UNUSED_DAYS",
+    "ChangeOutcome",
+    "ChangeRefused",
+    "DraftAction",
+    "SkillDraft",
+    "SkillLimits",
+    "SkillProposal",
+    "SkillRetirement",
+    "SkillWriter",
+    "WritingOptions",
+    "content_hash",
+    "list_files",
+    "parse_mark",
+    "read_overlay",
+    "scan_reasons",
+    "stale_skills",
+]  # fmt: skip

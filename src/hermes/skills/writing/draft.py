@@ -208,13 +208,8 @@ def _split_lines(text: str) -> list[str]:
 def _visible_lines(lines: Sequence[str]) -> dict[int, str]:
     """Return the lines that the agent sees, with normalized spaces, by line number."""
     hidden = comment_lines(lines)
-    return {
-        number: _normalize_spaces(line) for number, line in enumerate(lines) if number not in hidden
-    }
-
-
-def _normalize_spaces(line: str) -> str:
-    return re.sub(r"\s+", " ", line).strip()
+    shown = (pair for pair in enumerate(lines) if pair[0] not in hidden)
+    return {number: re.sub(r"\s+", " ", line).strip() for number, line in shown}
 
 
 # Plans: which file changes, and to what. Planning writes nothing.
@@ -250,7 +245,8 @@ class ChangePlanner:
             case DraftAction.CREATE:
                 return self._create(draft)
             case DraftAction.DELETE:
-                return self._delete(draft)
+                skill = self.require_own(draft.name)
+                return ChangePlan(draft, skill.name, skill.folder, None, "")
             case (
                 DraftAction.PATCH
                 | DraftAction.EDIT
@@ -304,10 +300,6 @@ class ChangePlanner:
         target = self._home / draft.category / draft.name
         self._check_free(target)
         return self._text_plan(ChangePlan(draft, draft.name, target, None, SKILL_FILE))
-
-    def _delete(self, draft: SkillDraft) -> ChangePlan:
-        skill = self.require_own(draft.name)
-        return ChangePlan(draft, skill.name, skill.folder, None, "")
 
     def _change(self, draft: SkillDraft) -> ChangePlan:
         skill, target, original = self._locate(draft.name)
@@ -483,12 +475,10 @@ def most_similar(name: str, text: str, skills: Iterable[Skill]) -> Skill | None:
     described = _significant_words(str(head.fields.get("description", "")))
     said = _significant_words(head.body)
     found = [_similarity(name, described, said, each) for each in skills]
-    best = max((each for each in found if each is not None), key=_share, default=None)
+    best = max(
+        (each for each in found if each is not None), key=lambda each: each.share, default=None
+    )
     return best.skill if best else None
-
-
-def _share(likeness: _Similarity) -> float:
-    return likeness.share
 
 
 def _similarity(

@@ -9,7 +9,7 @@ import pytest
 from hermes.core.events import TurnFinished
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer, Stall
-from tests.unit.skills.making import put
+from tests.unit.skills.skill_files import put
 
 
 def asked(server: ModelServer, call: int = -1) -> list[str]:

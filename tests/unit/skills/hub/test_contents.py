@@ -36,7 +36,7 @@ def test_names_that_could_mean_something_else_are_not(name: str) -> None:
         check_file_name(name)
 
 
-def test_what_is_no_part_of_a_skill_is_left_out() -> None:
+def test_hidden_files_are_not_part_of_a_skill() -> None:
     files = {"SKILL.md": HEAD, ".git/config": b"", "a/.DS_Store": b"", "__pycache__/a.pyc": b""}
     assert set(check_files(files)) == {"SKILL.md"}
     assert not is_hidden("../a")
@@ -55,7 +55,7 @@ def test_what_is_no_part_of_a_skill_is_left_out() -> None:
     ],
     ids=["none", "no SKILL.md", "case", "accents", "file and folder", "size", "number"],
 )
-def test_what_cannot_be_kept_everywhere_is_refused(files: dict[str, bytes]) -> None:
+def test_names_that_clash_on_some_systems_are_refused(files: dict[str, bytes]) -> None:
     with pytest.raises(InvalidContent):
         check_files(files)
 

@@ -48,16 +48,16 @@ def test_an_attack_is_found_for_what_it_is():
     assert len(wrong) <= 0.02 * len(ATTACKS), wrong
 
 
-def test_what_people_share_is_never_called_dangerous():
+def test_benign_skills_are_never_dangerous():
     assert named(HARMLESS, "dangerous") == []
 
 
-def test_what_people_share_seldom_calls_for_caution():
+def test_benign_skills_rarely_need_caution():
     assert len(named(HARMLESS, "caution")) <= 0.05 * len(HARMLESS), named(HARMLESS, "caution")
 
 
 @pytest.mark.parametrize("group", [True, False], ids=["held out", "tuning"])
-def test_both_parts_hold_the_floor(group):
+def test_detection_rates_stay_above_the_minimum(group):
     attacks = [example for example in ATTACKS if example.held_out is group]
     harmless = [example for example in HARMLESS if example.held_out is group]
     assert len(named(attacks, "safe")) <= 0.1 * len(attacks)

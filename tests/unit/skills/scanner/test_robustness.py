@@ -51,7 +51,7 @@ def test_attacks_with_bytes_changed_or_cut():
         check(scan_files({dice.choice(NAMES): bytes(data), "x.py": bytes(data[:cut])}))
 
 
-def test_names_with_half_characters():
+def test_names_with_surrogates():
     check(scan_files({"a\udcff.md": b"x", "\ud800": b"\x7fELF"}))
 
 
@@ -73,7 +73,7 @@ DEEP = {
 
 
 @pytest.mark.parametrize("case", DEEP)
-def test_what_is_nested_or_repeated_without_end(case):
+def test_excessive_nesting_and_repetition(case):
     name, data = DEEP[case]
     check(scan_files({name: data}))
 

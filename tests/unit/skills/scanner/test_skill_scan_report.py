@@ -15,7 +15,7 @@ def test_the_table_counts_every_skill(capsys):
     assert counts[2] + counts[5] == len(examples())
 
 
-def test_what_was_judged_wrongly_is_named(capsys):
+def test_misjudged_samples_are_listed(capsys):
     main(["--misses"])
     assert "missed: kind-request" in capsys.readouterr().out
 

@@ -12,12 +12,15 @@ from hermes.cli.commands.skills.wording import say_problems
 from hermes.cli.context import Cli
 from hermes.config.environment import search_path
 from hermes.core.errors import UsageError
-from hermes.skills.hub.contents import HubError
-from hermes.skills.hub.hub import Hub, HubOptions
-from hermes.skills.hub.registry import SOURCE_NAMES, check_source_name
-from hermes.skills.hub.sources import HubAddresses
-from hermes.skills.index import SkillIndex
-from hermes.skills.skill import SkillRoot, Source, VisibilityContext, optional_folder
+from hermes.skills import SkillIndex, SkillRoot, Source, VisibilityContext, optional_folder
+from hermes.skills.hub import (
+    SOURCE_NAMES,
+    Hub,
+    HubAddresses,
+    HubError,
+    HubOptions,
+    check_source_name,
+)
 
 Work = Callable[[argparse.Namespace, Cli, Hub], Awaitable[int]]
 

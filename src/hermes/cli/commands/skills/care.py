@@ -12,7 +12,7 @@ from hermes.cli.commands.skills.history import original, skill_writer
 from hermes.cli.commands.skills.wording import document, example, say_findings
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.skills.hub.hub import Hub, SkillInspection, audit_installed, restore_skill
+from hermes.skills.hub import Hub, SkillInspection, audit_installed, restore_skill
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 

@@ -15,10 +15,8 @@ from hermes.cli.commands.skills.wording import (
     say_problems,
 )
 from hermes.cli.context import Cli
-from hermes.skills.hub.hub import Hub
-from hermes.skills.hub.sources import SearchResult
-from hermes.skills.hub.store import RefusedSkill
-from hermes.skills.skill import SKILL_FILE
+from hermes.skills import SKILL_FILE
+from hermes.skills.hub import Hub, RefusedSkill, SearchResult
 from hermes.util.plain import plain, plain_line
 from hermes.util.text import human_size
 

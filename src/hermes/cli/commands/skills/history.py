@@ -16,18 +16,27 @@ from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
 from hermes.core.errors import HermesError, UsageError
-from hermes.skills.history import DEFAULT_LOG_LENGTH, SkillHistory
-from hermes.skills.history_repo import SkillCommit
-from hermes.skills.hub.hub import diff_files
-from hermes.skills.index import SkillIndex
-from hermes.skills.skill import Skill, SkillInvalid, SkillNotFound, Source
-from hermes.skills.usage import SkillUsage
-from hermes.skills.writing.overlays import MARK_FILE, content_hash, list_files, parse_mark
-from hermes.skills.writing.writer import (
+from hermes.skills import (
+    DEFAULT_LOG_LENGTH,
+    Skill,
+    SkillCommit,
+    SkillHistory,
+    SkillIndex,
+    SkillInvalid,
+    SkillNotFound,
+    SkillUsage,
+    Source,
+)
+from hermes.skills.hub import diff_files
+from hermes.skills.writing import (
+    MARK_FILE,
     UNUSED_DAYS,
     SkillProposal,
     SkillRetirement,
     SkillWriter,
+    content_hash,
+    list_files,
+    parse_mark,
     scan_reasons,
     stale_skills,
 )

@@ -14,11 +14,10 @@ from hermes.cli.commands.skills.access import (
 from hermes.cli.commands.skills.wording import example, say_candidate, say_difference
 from hermes.cli.context import Cli
 from hermes.config.home import tilde
-from hermes.skills.hub.contents import InstallRefused
-from hermes.skills.hub.hub import Hub, InstallCandidate
-from hermes.skills.scanner.report import SourceTrust
-from hermes.skills.skill import hidden_reason
-from hermes.skills.writing.overlays import read_overlay
+from hermes.skills import hidden_reason
+from hermes.skills.hub import Hub, InstallCandidate, InstallRefused
+from hermes.skills.scanner import SourceTrust
+from hermes.skills.writing import read_overlay
 from hermes.util.plain import plain_line
 
 THIRD_PARTY = (

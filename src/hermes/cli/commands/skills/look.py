@@ -12,13 +12,18 @@ from hermes.cli.context import Cli
 from hermes.cli.render import one_line
 from hermes.config.home import tilde
 from hermes.core.errors import ConfigError
-from hermes.skills.hub.registry import SOURCE_NAMES
-from hermes.skills.hub.store import HubStore, LockFile
-from hermes.skills.index import SkillIndex
-from hermes.skills.loader import read_linked
-from hermes.skills.parse import read_instructions
-from hermes.skills.skill import SKILL_FILE, BrokenSkill, Skill, Source, hidden_reason
-from hermes.skills.writing.overlays import read_overlay
+from hermes.skills import (
+    SKILL_FILE,
+    BrokenSkill,
+    Skill,
+    SkillIndex,
+    Source,
+    hidden_reason,
+    read_instructions,
+    read_linked,
+)
+from hermes.skills.hub import SOURCE_NAMES, HubStore, LockFile
+from hermes.skills.writing import read_overlay
 from hermes.util.plain import plain, plain_line
 
 

@@ -15,7 +15,7 @@ from hermes.config.home import tilde
 from hermes.config.keys import MISSING, find, split_key
 from hermes.config.masking import is_secret_setting, mask
 from hermes.core.errors import UsageError
-from hermes.skills.skill import SkillSetting, unusable_reason
+from hermes.skills import SkillSetting, unusable_reason
 from hermes.util.plain import plain_line
 
 

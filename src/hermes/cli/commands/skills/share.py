@@ -8,10 +8,16 @@ from hermes.cli.commands.skills.access import add_yes, collection, consents, wit
 from hermes.cli.commands.skills.wording import document, example, say_findings
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.skills.hub.github import SET_TOKEN
-from hermes.skills.hub.hub import Hub
-from hermes.skills.hub.sharing import PublishPlan, plan_publication, prepare_skill, publish
-from hermes.skills.hub.store import AuditEvent, utc_now
+from hermes.skills.hub import (
+    SET_TOKEN,
+    AuditEvent,
+    Hub,
+    PublishPlan,
+    plan_publication,
+    prepare_skill,
+    publish,
+    utc_now,
+)
 from hermes.util.plain import plain_line
 from hermes.util.text import human_size
 

@@ -8,10 +8,8 @@ from hermes.cli.commands.skills.access import collection, with_hub
 from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.skills.history import SkillHistory
-from hermes.skills.hub.hub import Hub
-from hermes.skills.hub.sharing import export_bundle, import_bundle
-from hermes.skills.skill import Source
+from hermes.skills import SkillHistory, Source
+from hermes.skills.hub import Hub, export_bundle, import_bundle
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 

@@ -7,7 +7,7 @@ from hermes.cli.commands.skills.access import with_hub
 from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.skills.hub.hub import Hub
+from hermes.skills.hub import Hub
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 

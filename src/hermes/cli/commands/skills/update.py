@@ -7,8 +7,14 @@ from hermes.cli.commands.skills.access import add_yes, with_hub
 from hermes.cli.commands.skills.install import taken
 from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
-from hermes.skills.hub.contents import InstallRefused
-from hermes.skills.hub.hub import Hub, UpdateState, UpdateStatus, check_update, check_updates
+from hermes.skills.hub import (
+    Hub,
+    InstallRefused,
+    UpdateState,
+    UpdateStatus,
+    check_update,
+    check_updates,
+)
 from hermes.util.plain import plain_line
 
 

@@ -10,9 +10,8 @@ import msgspec
 from hermes.cli.context import Cli
 from hermes.cli.render import one_line
 from hermes.cli.style import Style
-from hermes.skills.hub.hub import InstallCandidate, summarize_changes
-from hermes.skills.hub.sources import SkillOffer
-from hermes.skills.scanner.report import ScanFinding
+from hermes.skills.hub import InstallCandidate, SkillOffer, summarize_changes
+from hermes.skills.scanner import ScanFinding
 from hermes.util.plain import escaped_json, plain, plain_line
 from hermes.util.text import human_size, many
 

@@ -1,4 +1,4 @@
-"""What lies in `.hub`: the lock, the log, the quarantine, and changes that were interrupted."""
+"""The store of the hub: lock file, interrupted changes, quarantine and diffs."""
 
 import os
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_a_lock_that_is_not_understood_is_an_error(tmp_path: Path, text: str) ->
         read_lock(tmp_path / "lock.json")
 
 
-def test_a_lock_that_is_no_file_is_an_error(tmp_path: Path) -> None:
+def test_lock_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "lock.json").mkdir()
     with pytest.raises(ConfigError):
         read_lock(tmp_path / "lock.json")
@@ -107,7 +107,7 @@ def test_a_skill_is_not_filed_inside_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["../../victim", "skills/../../victim", "/victim"])
-def test_the_note_of_a_change_cannot_lead_out_of_the_hub(tmp_path: Path, folder: str) -> None:
+def test_pending_change_cannot_leave_the_hub(tmp_path: Path, folder: str) -> None:
     store = HubStore(tmp_path / "home/.hub")
     write_folder(tmp_path / "victim", {"a": b"a"})
     store.root.mkdir(parents=True)
@@ -118,7 +118,7 @@ def test_the_note_of_a_change_cannot_lead_out_of_the_hub(tmp_path: Path, folder:
     assert (tmp_path / "victim/a").exists()
 
 
-def test_a_damaged_note_of_a_change_is_said(tmp_path: Path) -> None:
+def test_damaged_pending_change_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "pending.json").write_text("{bad")
     with pytest.raises(ConfigError, match="interrupted change") as damaged:
         HubStore(tmp_path).lock()
@@ -141,7 +141,7 @@ def test_a_skill_that_changes_its_category_leaves_no_empty_one(tmp_path: Path) -
     assert [one.what for one in read_events(store.log_file)] == ["installed", "updated"]
 
 
-def test_a_folder_nobody_installed_makes_room(tmp_path: Path) -> None:
+def test_folder_missing_from_the_lock_is_replaced(tmp_path: Path) -> None:
     store = HubStore(tmp_path)
     write_folder(store.skills / "a", {"SKILL.md": b"stray"})
     with store.exclusive():
@@ -149,7 +149,7 @@ def test_a_folder_nobody_installed_makes_room(tmp_path: Path) -> None:
     assert (store.skills / "a/SKILL.md").read_bytes() == b"new"
 
 
-def test_a_line_that_was_cut_off_is_left_out_of_the_log(tmp_path: Path) -> None:
+def test_truncated_log_line_is_skipped(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
     append_event(file, event())
     with file.open("ab") as log:
@@ -158,7 +158,7 @@ def test_a_line_that_was_cut_off_is_left_out_of_the_log(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_a_killed_process_left_in_quarantine_is_swept(tmp_path: Path) -> None:
+def test_abandoned_quarantine_folders_are_removed(tmp_path: Path) -> None:
     quarantine = Quarantine(tmp_path)
     old = quarantine.stage("a", {"SKILL.md": b"1"})
     refused = quarantine.stage("b", {"SKILL.md": b"2"})
@@ -205,6 +205,6 @@ def test_a_long_difference_is_cut() -> None:
     assert text.endswith("… 603 more lines")
 
 
-def test_an_error_with_words_of_a_stranger_does_not_steer_a_terminal() -> None:
+def test_error_message_has_no_control_characters() -> None:
     error = HubError("no \x1b[2J\u202e skill", hint="one of \x1b]0;owned\x07")
     assert f"{error}{error.hint}".isprintable()

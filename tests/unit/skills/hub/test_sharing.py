@@ -1,4 +1,4 @@
-"""Snapshots that are whole, damaged, or made by somebody who means harm."""
+"""Bundles of skills."""
 
 import io
 import tarfile
@@ -44,7 +44,7 @@ def archive(one: PackedSkill, files: dict[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def test_a_whole_one_is_read() -> None:
+def test_complete_bundle_is_read() -> None:
     one, files = packed()
     assert read_bundle(archive(one, files)) == [(one, {"SKILL.md": HEAD})]
 
@@ -72,7 +72,7 @@ def test_a_changed_missing_or_added_file_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", archive(packed()[0], {})[:-40]])
-def test_what_is_no_snapshot(data: bytes) -> None:
+def test_invalid_bundle_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidContent):
         read_bundle(data)
 

@@ -1,4 +1,4 @@
-"""What an identifier means."""
+"""Identifiers, addresses and names of hub sources."""
 
 from pathlib import Path
 
@@ -44,11 +44,13 @@ WEB = "https://github.com"
         ("git+https://example.com/repo", "git"),
     ],
 )
-def test_the_source_is_told_by_the_form(tmp_path: Path, identifier: str, source: str) -> None:
+def test_source_is_guessed_from_the_identifier(
+    tmp_path: Path, identifier: str, source: str
+) -> None:
     assert Hub(HubOptions(tmp_path)).sources.resolve(identifier)[0].name == source
 
 
-def test_a_bare_word_is_not_guessed(tmp_path: Path) -> None:
+def test_bare_word_is_not_an_identifier(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not identify a source"):
         Hub(HubOptions(tmp_path)).sources.resolve("pdf")
 
@@ -66,26 +68,26 @@ def test_a_bare_word_is_not_guessed(tmp_path: Path) -> None:
         (f"{WEB}/o/r/blob/main/a/SKILL.md", RepoPath("o/r", "a", "main")),
     ],
 )
-def test_a_place_at_github(text: str, place: RepoPath) -> None:
+def test_github_repository_path_is_parsed(text: str, place: RepoPath) -> None:
     assert parse_repo_path(text, WEB) == place
 
 
 @pytest.mark.parametrize(
     "text", ["o", "o/", "/r", "o/..", "-o/r", "o/r/../x", "o/r@-x", "o/r@a..b", "o r/x", "o/r?x"]
 )
-def test_what_is_no_place_at_github(text: str) -> None:
+def test_invalid_repository_path_is_refused(text: str) -> None:
     with pytest.raises((UsageError, HubError)):
         parse_repo_path(text, WEB)
 
 
-def test_a_git_address_is_taken_apart() -> None:
+def test_git_address_is_parsed() -> None:
     assert parse_git_address("git+https://h/r#v1:a/b/") == GitAddress("https://h/r", "v1", "a/b")
     assert parse_git_address("git@h:r.git#:a") == GitAddress("git@h:r.git", "", "a")
     assert is_git_address("git@h:r")
     assert not is_git_address("https://example.com/a")
 
 
-def test_the_meaning_of_a_path_is_the_nearest_one() -> None:
+def test_repository_path_matches_the_closest_folder() -> None:
     skills = [
         ListedSkill("a/pdf", "pdf", ""),
         ListedSkill("b/pdf", "other", ""),
@@ -129,7 +131,7 @@ def test_a_site_and_the_skill_on_it(text: str, split: tuple[str, str]) -> None:
         "https://h:x/",
     ],
 )
-def test_addresses_that_are_not_asked(url: str) -> None:
+def test_unsafe_addresses_are_refused(url: str) -> None:
     with pytest.raises(HubError):
         check_address(url)
 
@@ -142,23 +144,23 @@ def test_redirects_that_are_not_followed(after: str) -> None:
         check_redirect("https://a.example/", after)
 
 
-def test_a_redirect_out_of_the_web_is_said_to_be_one() -> None:
+def test_redirect_without_https_is_refused() -> None:
     with pytest.raises(HubError, match=r"a\.example redirects to an address without https"):
         check_redirect("https://a.example/", "file:///etc/passwd")
 
 
 @pytest.mark.parametrize("place", ["~nobody-of-this-name/x", f"./{'x' * 5000}", "./nothing"])
-def test_a_folder_that_cannot_be_is_said_not_to_be(place: str) -> None:
+def test_impossible_folder_is_not_available(place: str) -> None:
     with pytest.raises(NotAvailable, match="there is no"):
         resolve_folder(place)
 
 
-def test_a_git_address_that_is_none_is_said() -> None:
+def test_invalid_git_address_is_refused() -> None:
     with pytest.raises(UsageError, match="not an address"):
         parse_git_address("https://[::1/x.git")
 
 
-def test_a_redirect_to_another_public_host_is() -> None:
+def test_redirect_to_a_public_host_is_followed() -> None:
     check_redirect("https://api.github.com/x", "https://codeload.github.com/y")
 
 

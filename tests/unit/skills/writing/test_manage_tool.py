@@ -1,4 +1,4 @@
-"""skill_manage, as a model uses it."""
+"""The tool skill_manage."""
 
 import json
 
@@ -47,7 +47,7 @@ async def test_errors_say_what_to_do_next(place):
     [("create", "content"), ("edit", "content"), ("patch", "old_string"),
      ("write_file", "file_path"), ("remove_file", "file_path")],
 )  # fmt: skip
-async def test_what_an_action_needs(place, action, needed):
+async def test_missing_arguments_are_refused(place, action, needed):
     with pytest.raises(ToolArgumentsInvalid, match=f"{action} needs {needed}"):
         await use(place, action)
 

@@ -32,7 +32,7 @@ def parsed(text: str, folder: str = "the-folder", root: SkillRoot | None = None)
     return parse_skill(text, root.path / folder, root)
 
 
-def shelf_of(root: Path, skills: Mapping[str, str]) -> IndexTable:
+def table_of(root: Path, skills: Mapping[str, str]) -> IndexTable:
     """`category/name` → description."""
     for place, description in skills.items():
         put(root, place, description=description)

@@ -1,12 +1,71 @@
-"""A skill that says the same again is found before it is made."""
+"""Checks of a draft, and similarity to existing skills."""
 
 import pytest
 
 from hermes.skills.index import SkillIndex
 from hermes.skills.parse import read_instructions
 from hermes.skills.skill import SkillRoot, Source, bundled_folder, optional_folder
-from hermes.skills.writing.draft import ChangeRefused, most_similar
+from hermes.skills.writing.draft import ChangeRefused, most_similar, replace_text
 from tests.unit.skills.writing.conftest import text
+
+TEXT = "one\n  two  words\nthree\n\none\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "result"),
+    [
+        ("three", "3", "one\n  two  words\n3\n\none\n"),
+        ("two words\nthree\n", "2\n3\n", "one\n2\n3\n\none\n"),
+        ("\ttwo words", "2", "one\n2\nthree\n\none\n"),
+        ("  two  words\n", "", "one\nthree\n\none\n"),
+        ("three\n\none", "x", "one\n  two  words\nx\n"),
+        ("two words", "", "one\nthree\n\none\n"),
+    ],
+)
+def test_the_one_place_is_found_exactly_or_but_for_spaces(old, new, result):
+    assert replace_text(TEXT, old, new, replace_all=False) == result
+
+
+def test_line_ends_stay_those_of_the_file():
+    assert replace_text("a\r\nb  c\r\nd", "b c", "x\ny", replace_all=False) == "a\r\nx\r\ny\r\nd"
+    assert replace_text("a\nb  c", "b c", "x", replace_all=False) == "a\nx"
+
+
+def test_several_places():
+    with pytest.raises(ChangeRefused, match="is in it 2 times"):
+        replace_text(TEXT, "one", "1", replace_all=False)
+    assert replace_text(TEXT, "one", "1", replace_all=True).count("1\n") == 2
+    with pytest.raises(ChangeRefused, match="is in it 2 times"):
+        replace_text("a  b\na  b\n", "a b", "x", replace_all=True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [("", "x", "is empty"), (" \n", "x", "is empty"), ("a", "a", "the same"),
+     ("four", "4", "is not in it")],
+)  # fmt: skip
+def test_ambiguous_or_missing_old_string_is_refused(old, new, problem):
+    with pytest.raises(ChangeRefused, match=problem):
+        replace_text(TEXT, old, new, replace_all=False)
+
+
+SEEN = "# Steps\n\n1. Look:\n\n```bash\nls\n```\n2. Go.\n"
+
+
+@pytest.mark.parametrize(
+    "old", ["1. Look:\n\n```bash\nls", "1. Look:\n\n<!--  tried -->\n```bash\nls"]
+)
+def test_hidden_comments_do_not_prevent_a_match(old):
+    text = SEEN.replace("```bash", "<!-- tried -->\n```bash")
+    assert (
+        replace_text(text, old, "1. See", replace_all=False) == "# Steps\n\n1. See\n```\n2. Go.\n"
+    )
+
+
+def test_comment_is_replaced_only_by_exact_match():
+    with pytest.raises(ChangeRefused, match="is not in it"):
+        replace_text(SEEN, "<!-- gone -->", "x", replace_all=False)
+
 
 BACKUP = text(
     "postgres-backup",
@@ -53,7 +112,7 @@ FAR = {
 
 
 @pytest.mark.parametrize("case", NEAR)
-async def test_a_close_one_is_named_once_and_then_accepted(place, case):
+async def test_similar_skill_is_refused_once_and_then_created(place, case):
     await place.create("postgres-backup", content=BACKUP)
     name, content = NEAR[case]
     with pytest.raises(ChangeRefused, match="not created: postgres-backup is close") as refused:
@@ -64,7 +123,7 @@ async def test_a_close_one_is_named_once_and_then_accepted(place, case):
     assert (place.home / name).exists()
 
 
-async def test_another_session_is_told_again(place):
+async def test_similar_skill_is_refused_again_in_another_session(place):
     await place.create("postgres-backup", content=BACKUP)
     name, content = next(iter(NEAR.values()))
     for session in ("s1", "s2"):
@@ -73,7 +132,7 @@ async def test_another_session_is_told_again(place):
 
 
 @pytest.mark.parametrize("case", FAR)
-async def test_what_is_only_related_is_created_at_once(place, case):
+async def test_related_skill_is_created_at_once(place, case):
     await place.create("postgres-backup", content=BACKUP)
     name, content = FAR[case]
     assert "created" in (await place.create(name, content=content)).text

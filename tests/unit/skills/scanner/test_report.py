@@ -1,4 +1,4 @@
-"""Who is trusted, and what that allows."""
+"""Trust in sources, and the decision to install."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_trust_comes_from_the_place(source, identifier, trust):
         "",
     ],
 )
-def test_nothing_that_only_looks_trusted_is(identifier):
+def test_lookalike_identifiers_are_not_trusted(identifier):
     assert trust_for("github", identifier) is SourceTrust.COMMUNITY
     assert trust_for("skills-sh", identifier) is SourceTrust.COMMUNITY
 
@@ -101,7 +101,7 @@ def test_other_sources_prove_nothing(source):
         (SourceTrust.COMMUNITY, DANGEROUS, True, False, False),
     ],
 )
-def test_what_may_be_installed(trust, found, force, allowed, asks):
+def test_install_decisions(trust, found, force, allowed, asks):
     decision = decide_install(found, trust, force)
     assert (decision.allowed, decision.asks) == (allowed, asks)
     assert decision.reason.startswith(f"{trust}: ")
