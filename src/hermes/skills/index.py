@@ -61,7 +61,7 @@ class BrokenRow(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class IndexTable(msgspec.Struct, frozen=True, dict=True):
     """What lists and prompts need to know about all skills."""
 
-    cache_key_text: str
+    key: str
     """Version and roots; see `cache_key`."""
     rows_checksum: str
     """Checksum of the complete skills that belong to the table."""
@@ -246,17 +246,13 @@ def encode_rows(found: Sequence[Row]) -> tuple[bytes, str]:
     return rows, _checksum(rows)
 
 
-def load_snapshot(file: Path, cache_key_text: str) -> IndexSnapshot | None:
+def load_snapshot(file: Path, key: str) -> IndexSnapshot | None:
     """Return the cached snapshot, or None when it is missing, damaged or has another key."""
     try:
         table = _table_decoder.decode(_first_line(file))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    return (
-        IndexSnapshot(table, lambda: _read_rows(file, table))
-        if table.cache_key_text == cache_key_text
-        else None
-    )
+    return IndexSnapshot(table, lambda: _read_rows(file, table)) if table.key == key else None
 
 
 def _first_line(file: Path) -> bytes | memoryview:
@@ -288,7 +284,7 @@ def save_snapshot(file: Path, snapshot: IndexSnapshot) -> None:
             file.parent.mkdir(mode=0o700, exist_ok=True)
             atomic.write_bytes(file, data, mode=0o600)
     except (OSError, UnicodeEncodeError) as error:
-        log.debug("the list of skills is not kept: %s", error)
+        log.debug("the skill index cannot be cached: %s", error)
 
 
 def _checksum(rows: bytes) -> str:
@@ -343,33 +339,33 @@ class SkillIndex:
 
         Raises `SkillNotFound`, or `SkillInvalid` when the skill exists but does not load.
         """
-        now = self._current()
-        number = _find_number(name, now.table)
+        snapshot = self._current()
+        number = _find_number(name, snapshot.table)
         if number is None:
-            raise _not_found(name, now.table)
+            raise _not_found(name, snapshot.table)
         try:
-            return now.skill(number)
+            return snapshot.skill(number)
         except CacheReplaced:
-            return next(each for each in self.skills() if each.name == now.table.names[number])
+            return next(each for each in self.skills() if each.name == snapshot.table.names[number])
 
     def _current(self) -> IndexSnapshot:
-        now = self._snapshot
-        if now is None and self._file is not None:
-            now = load_snapshot(self._file, cache_key(self.roots))
-        if now is None or not is_current(now.table):
-            return self._rebuild(now)
-        self._snapshot = now
-        return now
+        snapshot = self._snapshot
+        if snapshot is None and self._file is not None:
+            snapshot = load_snapshot(self._file, cache_key(self.roots))
+        if snapshot is None or not is_current(snapshot.table):
+            return self._rebuild(snapshot)
+        self._snapshot = snapshot
+        return snapshot
 
     def _rebuild(self, last: IndexSnapshot | None = None) -> IndexSnapshot:
         # Most processes find a current cache and do not need the parser.
         from hermes.skills.index_build import build_snapshot
 
-        now = build_snapshot(self.roots, last)
+        snapshot = build_snapshot(self.roots, last)
         if self._file is not None:
-            save_snapshot(self._file, now)
-        self._snapshot = now
-        return now
+            save_snapshot(self._file, snapshot)
+        self._snapshot = snapshot
+        return snapshot
 
 
 def _find_number(name: str, table: IndexTable) -> int | None:

@@ -336,7 +336,7 @@ def build_snapshot(roots: Sequence[SkillRoot], last: IndexSnapshot | None = None
         walk.stamps.pop(f"{each.folder}/{SKILL_FILE}")
     rows, rows_checksum = encode_rows([(each.stamp, each.skill) for each in taken])
     table = IndexTable(
-        cache_key_text=cache_key(roots),
+        key=cache_key(roots),
         rows_checksum=rows_checksum,
         watched=dict(walk.stamps),
         missing=tuple(walk.missing),

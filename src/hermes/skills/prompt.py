@@ -96,14 +96,14 @@ NAME_WEIGHT, TAGS_WEIGHT, CATEGORY_WEIGHT, DESCRIPTION_WEIGHT = 6, 4, 3, 2
 
 def search_skills(skills: Iterable[Skill], query: str, limit: int) -> list[Skill]:
     """Return the best matches first; matching more words outweighs matching one word often."""
-    asked = list(dict.fromkeys(split_words(query)))
-    asked = [word for word in asked if word not in COMMON_WORDS] or asked
-    scored = [(_score(skill, asked), skill) for skill in skills]
+    query_words = list(dict.fromkeys(split_words(query)))
+    query_words = [word for word in query_words if word not in COMMON_WORDS] or query_words
+    scored = [(_score(skill, query_words), skill) for skill in skills]
     best = sorted((pair for pair in scored if pair[0]), key=lambda pair: (-pair[0], pair[1].name))
     return [skill for _, skill in best[:limit]]
 
 
-def _score(skill: Skill, asked: list[str]) -> int:
+def _score(skill: Skill, query_words: list[str]) -> int:
     name = split_words(skill.name)
     places = (
         (NAME_WEIGHT, name),
@@ -111,9 +111,11 @@ def _score(skill: Skill, asked: list[str]) -> int:
         (CATEGORY_WEIGHT, split_words(skill.category)),
         (DESCRIPTION_WEIGHT, split_words(skill.description)),
     )
-    each = [sum(weight * match_word(word, found) for weight, found in places) for word in asked]
+    each = [
+        sum(weight * match_word(word, found) for weight, found in places) for word in query_words
+    ]
     matched = sum(map(bool, each))
-    return sum(each) * matched + (EXACT_NAME_SCORE if asked == name else 0)
+    return sum(each) * matched + (EXACT_NAME_SCORE if query_words == name else 0)
 
 
 def hidden_skills(table: IndexTable, context: VisibilityContext) -> AbstractSet[int]:
@@ -284,11 +286,11 @@ class SkillsPromptCache:
         table, usage, named = self._skills.table(), self._usage.all(), tuple(hints)
         key = _prompt_key(table, context, usage, budget, now, named)
         if key != self._last[0]:
-            kept = self._load()
-            text = kept.get(key)
+            cached = self._load()
+            text = cached.get(key)
             if text is None:
                 text = skills_prompt(table, context, usage, budget, now, named)
-                self._save({key: text, **kept})
+                self._save({key: text, **cached})
             self._last = key, text
         return self._last[1]
 
@@ -305,7 +307,7 @@ class SkillsPromptCache:
             if self._file.parent.is_dir():
                 self._file.write_bytes(msgspec.json.encode(newest))
         except OSError as error:
-            log.debug("the list of skills is not kept: %s", error)
+            log.debug("the list of skills cannot be cached: %s", error)
 
 
 def _prompt_key(
@@ -318,7 +320,7 @@ def _prompt_key(
 ) -> str:
     """Return a hash of everything a list depends on, including our own code."""
     made_of = (
-        table.cache_key_text,
+        table.key,
         table.rows_checksum,
         table.categories,
         context.system,

@@ -167,8 +167,8 @@ def normalize_name(text: str) -> str:
     if _PLAIN_NAME.fullmatch(text):
         return text
     folded = unicodedata.normalize("NFKC", text).lower()
-    kept = "".join(each if _is_name_character(each) else " " for each in folded)
-    return "-".join(filter(None, (part.strip(".") for part in kept.split())))
+    spaced = "".join(each if _is_name_character(each) else " " for each in folded)
+    return "-".join(filter(None, (part.strip(".") for part in spaced.split())))
 
 
 def canonical_name(text: str) -> str:

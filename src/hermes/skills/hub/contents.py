@@ -87,14 +87,14 @@ def is_hidden(name: str) -> bool:
 
 def check_files(files: SkillFiles) -> dict[str, bytes]:
     """Return the files to store. Raises `InvalidContent` for bad names, sizes and counts."""
-    kept = {check_file_name(name): data for name, data in files.items() if not is_hidden(name)}
-    check_size(len(kept), sum(map(len, kept.values())))
-    _check_clashes(kept)
-    if SKILL_FILE not in kept:
+    accepted = {check_file_name(name): data for name, data in files.items() if not is_hidden(name)}
+    check_size(len(accepted), sum(map(len, accepted.values())))
+    _check_clashes(accepted)
+    if SKILL_FILE not in accepted:
         raise InvalidContent(
             f"there is no {SKILL_FILE} in it", hint="name the folder that holds one"
         )
-    return kept
+    return accepted
 
 
 def check_size(count: int, size: int) -> None:
@@ -171,12 +171,12 @@ def read_folder(folder: Path, *, hidden: bool = False) -> dict[str, bytes]:
 def _walk(folder: Path, hidden: bool) -> Iterator[Path]:
     """Yield everything below a folder, without entering skipped folders."""
 
-    def kept(name: str) -> bool:
+    def is_included(name: str) -> bool:
         return name not in SYSTEM_LEFTOVERS if hidden else not is_hidden(name)
 
     for here, folders, names in os.walk(folder, onerror=_raise):
-        folders[:] = filter(kept, folders)
-        yield from (Path(here, name) for name in (*folders, *filter(kept, names)))
+        folders[:] = filter(is_included, folders)
+        yield from (Path(here, name) for name in (*folders, *filter(is_included, names)))
 
 
 def _raise(error: OSError) -> None:

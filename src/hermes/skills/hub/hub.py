@@ -234,16 +234,18 @@ class Hub:
 
     async def browse(self, source: str = "") -> SearchResult:
         """Return all offers of a source, or of those that are cheap to query."""
-        asked = self.sources.named(source) if source else self.sources.sources_for(DEFAULT_BROWSED)
-        return await self._ask_all(asked, lambda one: one.browse())
+        sources = (
+            self.sources.named(source) if source else self.sources.sources_for(DEFAULT_BROWSED)
+        )
+        return await self._ask_all(sources, lambda one: one.browse())
 
     async def search(self, query: str, source: str = "") -> SearchResult:
-        asked = (
+        sources = (
             self.sources.named(source, query)
             if source
             else self.sources.sources_for(DEFAULT_SEARCHED)
         )
-        return await self._ask_all(asked, lambda one: one.search(query))
+        return await self._ask_all(sources, lambda one: one.search(query))
 
     async def _ask_all(
         self,
@@ -255,9 +257,9 @@ class Hub:
 
     def warnings(self) -> list[str]:
         """Return the warnings of the sources since the last call."""
-        said = list(dict.fromkeys(self._warnings))
+        warnings = list(dict.fromkeys(self._warnings))
         self._warnings.clear()
-        return said
+        return warnings
 
     async def prepare(
         self, identifier: str, source: str = "", category: str = ""

@@ -187,18 +187,18 @@ class TapList:
 
     def add(self, tap: str) -> bool:
         """Return False when the tap already exists."""
-        held = self.all()
-        if tap.lower() in (each.lower() for each in held):
+        current = self.all()
+        if tap.lower() in (each.lower() for each in current):
             return False
-        self._write((*held, tap))
+        self._write((*current, tap))
         return True
 
     def remove(self, tap: str) -> bool:
-        held = self.all()
-        kept = tuple(each for each in held if each.lower() != tap.lower())
-        if kept == held:
+        current = self.all()
+        remaining = tuple(each for each in current if each.lower() != tap.lower())
+        if remaining == current:
             return False
-        self._write(kept)
+        self._write(remaining)
         return True
 
     def _write(self, taps: tuple[str, ...]) -> None:

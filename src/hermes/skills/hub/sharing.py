@@ -191,12 +191,12 @@ def _take_files(one: PackedSkill, held: dict[str, bytes]) -> dict[str, bytes]:
         if data is None or hashlib.sha256(data).hexdigest() != wanted:
             raise InvalidContent(f"{name} of {one.name} is damaged or missing in the snapshot")
         files[name] = data
-    kept = check_files(files)
-    if parse_files(kept, Path(folder).name).name != one.name:
+    accepted = check_files(files)
+    if parse_files(accepted, Path(folder).name).name != one.name:
         raise InvalidContent(f"{one.name} contains a skill with another name")
     if one.kind == "own" and MARK_FILE in files:
-        kept[MARK_FILE] = files[MARK_FILE]
-    return kept
+        accepted[MARK_FILE] = files[MARK_FILE]
+    return accepted
 
 
 def _read_members(data: bytes) -> Iterator[tuple[str, bytes]]:

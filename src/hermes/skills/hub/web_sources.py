@@ -162,7 +162,7 @@ def _plugin_path(plugin: _MarketplacePlugin, market: _Marketplace, repo: str) ->
     kind, other = plugin.source.get("source"), str(plugin.source.get("repo", ""))
     if kind != "github" or not other:
         raise HubError(
-            f"the plugin {plugin.name} is kept in a way that is not supported: {kind}",
+            f"the plugin {plugin.name} has an unsupported source: {kind}",
             hint="install its skill by the address of its git repository",
         )
     owner, _, name = other.partition("/")

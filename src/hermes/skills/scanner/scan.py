@@ -274,14 +274,14 @@ def _file_findings(
         kind = (rule.id, rule.severity)
         counts[kind] = counts.get(kind, 0) + 1
         if counts[kind] <= MAX_PER_RULE:
-            said = lines[min(line, len(lines) - 1)]
+            source_line = lines[min(line, len(lines) - 1)]
             yield ScanFinding(
                 rule.id,
                 rule.category,
                 rule.severity,
                 shown,
                 line + 1,
-                _display_line(said, redactor),
+                _display_line(source_line, redactor),
                 rule.why,
             )
 

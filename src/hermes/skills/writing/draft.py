@@ -473,8 +473,8 @@ def most_similar(name: str, text: str, skills: Iterable[Skill]) -> Skill | None:
     """Return the skill that is most similar to a new one, if any is similar enough."""
     head = read_frontmatter(text)
     described = _significant_words(str(head.fields.get("description", "")))
-    said = _significant_words(head.body)
-    found = [_similarity(name, described, said, each) for each in skills]
+    body_words = _significant_words(head.body)
+    found = [_similarity(name, described, body_words, each) for each in skills]
     best = max(
         (each for each in found if each is not None), key=lambda each: each.share, default=None
     )
@@ -482,7 +482,7 @@ def most_similar(name: str, text: str, skills: Iterable[Skill]) -> Skill | None:
 
 
 def _similarity(
-    name: str, described: frozenset[str], said: frozenset[str], skill: Skill
+    name: str, described: frozenset[str], body_words: frozenset[str], skill: Skill
 ) -> _Similarity | None:
     from rapidfuzz import fuzz  # slow to load, and few sessions create a skill
 
@@ -493,7 +493,7 @@ def _similarity(
         or alike >= SAME_DESCRIPTION
         or (named >= SIMILAR_NAME and alike >= SIMILAR_DESCRIPTION)
     )
-    body = 0.0 if close else _overlap(said, _body_words(skill))
+    body = 0.0 if close else _overlap(body_words, _body_words(skill))
     if not close and body < SAME_BODY:
         return None
     return _Similarity(skill, named / 100 + alike + body)

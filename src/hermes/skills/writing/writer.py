@@ -161,8 +161,8 @@ class ProposalStore:
 
     def add(self, plan: ChangePlan) -> SkillProposal:
         """Store a proposal. The same change again returns the existing proposal."""
-        asked = replace(plan.draft, reason="", session="")
-        name = hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:8]
+        request = replace(plan.draft, reason="", session="")
+        name = hashlib.sha256(msgspec.json.encode(request)).hexdigest()[:8]
         known = next((each for each in self.all() if each.id == name), None)
         return known or self.refresh(SkillProposal(name, time.time(), plan.draft, "", ""), plan)
 
