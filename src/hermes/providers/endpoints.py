@@ -610,11 +610,11 @@ def check_base_url(url: str, source: str) -> str:
         and not (parsed.userinfo or parsed.query or parsed.fragment)
     ):
         return url.rstrip("/")
-    hint = "an address looks like http://127.0.0.1:8080/v1"
+    hint = "an example of an address: http://127.0.0.1:8080/v1"
     if parsed is not None and parsed.userinfo:
         hint = "leave out the part before @; a key goes into model.api_key"
         url = f"{parsed.scheme}://…@{parsed.host}"
-    raise ConfigError(f"{source}: {url!r} is not an address that can be used", hint=hint)
+    raise ConfigError(f"{source}: {url!r} is not a valid address", hint=hint)
 
 
 def _origin(url: "httpx2.URL") -> tuple[str, str, int | None]:

@@ -281,11 +281,11 @@ class Resolver:
         if not endpoint.needs_key:
             return ()
         held = self._keys.credentials(endpoint)
-        kept = f"; its own key stays with {endpoint.label}" if held else ""
+        kept = f"; the key of {endpoint.label} is not sent there" if held else ""
         raise CredentialMissing(
             f"no key is set for {base_url}, which is not an address of {endpoint.label}{kept}",
             provider=endpoint.id,
-            hint="if the key may go there: hermes config set model.api_key <key>",
+            hint="to set a key for this address: hermes config set model.api_key <key>",
         )
 
 
@@ -368,7 +368,7 @@ def _check_key_recipient(variable: str, base_url: str) -> None:
     if not any(may_receive_key(owner, base_url) for owner in owners):
         raise ConfigError(
             f"{variable} is the key of {owners[0].label} and is not sent to {base_url}",
-            hint="put the key for this address into a variable of another name",
+            hint="store the key for this address in another variable",
         )
 
 

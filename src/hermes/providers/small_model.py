@@ -528,5 +528,5 @@ class SmallModel(ModelWrapper):
             f"the answer of {self.name} {what}{cut}",
             provider=self.provider,
             body=message.text[:200],
-            hint="ask in other words, or use a larger model",
+            hint="rephrase the request, or use a larger model",
         )

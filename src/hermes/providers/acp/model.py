@@ -137,7 +137,7 @@ class AgentReplyReader:
         """Return the last deltas and the `Reply`."""
         end, provider = self._end, self._target.provider
         if end is None or end.stop_reason == "cancelled":
-            raise StreamCut(f"{provider} broke the reply off", provider=provider)
+            raise StreamCut(f"{provider} ended the reply early", provider=provider)
         if self._error is not None:
             raise self._error
         rest, calls = self._splitter.end() if self._splitter else ("", [])
@@ -163,7 +163,7 @@ class AgentReplyReader:
     def _add_call(self, draft: ReplyBuilder, position: int, call: ParsedCall) -> None:
         if not call.name:
             raise ReplyInvalid(
-                f"{self._target.provider} wrote a call that names no tool",
+                f"{self._target.provider} wrote a tool call without a tool name",
                 provider=self._target.provider,
                 body=call.arguments[:200],
             )
@@ -277,7 +277,7 @@ class AcpModel:
         if wanted in ("", DEFAULT_MODEL):
             return session.session_id
         if choice is None:
-            _log.info("%s lets nobody choose a model; %s is not asked for", agent.name, wanted)
+            _log.info("%s offers no choice of models; %s is ignored", agent.name, wanted)
         elif wanted in choice.models:
             fields = {"sessionId": session.session_id, **choice.fields, choice.key: wanted}
             await agent.rpc.request(choice.method, fields)

@@ -392,7 +392,7 @@ class _ListingClient:
             return msgspec.json.decode(data)
         except msgspec.DecodeError as error:
             raise ReplyInvalid(
-                f"{self.endpoint.id} answered with something that is no list of models",
+                f"{self.endpoint.id} sent something that is not a list of models",
                 provider=self.endpoint.id,
                 hint=f"is {self._base} the right address?",
             ) from error
@@ -424,7 +424,7 @@ async def _read(response: httpx2.Response, provider: str) -> bytes:
     async for chunk in response.aiter_bytes():
         data += chunk
         if len(data) > MAX_RESPONSE_BYTES:
-            raise ReplyInvalid(f"the list of models of {provider} has no end", provider=provider)
+            raise ReplyInvalid(f"the list of models of {provider} is too long", provider=provider)
     return bytes(data)
 
 

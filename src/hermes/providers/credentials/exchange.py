@@ -170,7 +170,7 @@ def _no_project_error(
     reason = "".join([c if c.isprintable() else " " for c in "".join(reasons[:1])])
     because = f": {' '.join(reason.split())[:MAX_REASON]}" if reason.strip() else ""
     return CredentialRefused(
-        f"Google names no project for the {credential.source or endpoint.label}{because}",
+        f"Google reports no project for the {credential.source or endpoint.label}{because}",
         provider=endpoint.id,
         hint=f"run `gemini` once, which sets the account up, or set {GOOGLE_PROJECT_ID}",
     )

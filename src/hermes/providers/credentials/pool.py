@@ -365,7 +365,7 @@ class CredentialPool:
             f" {at:%Y-%m-%d %H:%M:%S}, in {human_duration(wait)}",
             provider=self._endpoint.id,
             retry_after=wait,
-            hint=f"`hermes auth reset {self._endpoint.id}` uses them at once",
+            hint=f"to use them now: hermes auth reset {self._endpoint.id}",
         )
 
 

@@ -49,16 +49,16 @@ _WORDING: dict[type[ProviderError], tuple[str, str]] = {
     ),
     errors.ContentRefused: (
         "refused the content",
-        "say it in other words, or choose another model with `hermes model`",
+        "rephrase the request, or choose another model with `hermes model`",
     ),
     errors.SignatureRefused: (
-        "refused the reasoning kept from an earlier turn",
+        "refused the reasoning of an earlier turn",
         "start a new session if it happens again",
     ),
     errors.UnicodeRefused: ("refused characters in the conversation", "start a new session"),
     errors.OptionRefused: (
-        "refused how hard to think, or the temperature",
-        "`hermes config set agent.reasoning_effort none` leaves the first to the model",
+        "refused the reasoning effort or the temperature",
+        "to leave the effort to the model: `hermes config set agent.reasoning_effort none`",
     ),
     errors.ToolsRefused: (
         "refused the tools",
@@ -69,7 +69,7 @@ _WORDING: dict[type[ProviderError], tuple[str, str]] = {
         "`hermes model test` shows whether the model works, `hermes model` sets another",
     ),
     errors.Overloaded: ("is overloaded", _TRY_LATER),
-    errors.ServerFault: ("has trouble of its own", _TRY_LATER),
+    errors.ServerFault: ("has an internal error", _TRY_LATER),
     errors.ReplyInvalid: ("could not use what the model wrote", _TRY_LATER),
 }
 
@@ -195,7 +195,7 @@ def _redirect_error(provider: str, status: int, location: str) -> ProviderError:
 
 
 def _connection_error(provider: str, url: str, cause: str) -> ProviderError:
-    place = _without_secrets(url) or "what is no address"
+    place = _without_secrets(url) or "an invalid address"
     line = f"cannot reach {display_provider(provider)} at {place}: {cause}"
     return errors.Unreachable(
         printable(line, MAX_MESSAGE),

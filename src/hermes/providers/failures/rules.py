@@ -184,7 +184,7 @@ RULES_BY_CONTENT = (
     FailureRule(
         error=errors.QuotaSpent,
         pattern=pattern(r"PerDay", r"free_tier\w*, limit: 0\b", r"free-models-per-day"),
-        message="says the requests of today are used up",
+        message="says today's requests are used up",
     ),
     FailureRule(error=errors.RateLimited, statuses=(429,), codes=codes("resource_exhausted")),
     FailureRule(
@@ -214,7 +214,7 @@ RULES_BY_CONTENT = (
         statuses=CLIENT_ERRORS,
         codes=codes("unsupported_country_region_territory"),
         pattern=pattern(r"user location is not supported", r"check your network settings"),
-        message="does not serve the place or network you are in",
+        message="does not serve your location or network",
         hint=OTHER_NETWORK,
     ),
     FailureRule(
@@ -230,7 +230,7 @@ RULES_BY_CONTENT = (
         error=errors.ModelNotFound,
         statuses=(404,),
         pattern=pattern(r"\A(404 page )?not found[.!]?(\n|\Z)", r"\Ainvalid url", r"\A\Z"),
-        message="has nothing at this address",
+        message="has no API at this address",
         hint=CHECK_ADDRESS,
     ),
     FailureRule(
@@ -257,14 +257,14 @@ RULES_BY_STATUS = (
         error=errors.RequestRefused,
         statuses=(403,),
         is_page=True,
-        message="is guarded by something that turned the request away",
+        message="is behind a proxy that rejected the request",
         hint=OTHER_NETWORK,
     ),
     FailureRule(
         error=errors.ModelNotFound,
         statuses=(404,),
         is_page=True,
-        message="has nothing at this address",
+        message="has no API at this address",
         hint=CHECK_ADDRESS,
     ),
     FailureRule(error=errors.CredentialRefused, statuses=(401, 403)),
@@ -273,7 +273,7 @@ RULES_BY_STATUS = (
     FailureRule(
         error=errors.RequestRefused,
         statuses=(405,),
-        message="takes no requests at this address",
+        message="does not accept requests at this address",
         hint=CHECK_ADDRESS,
     ),
     FailureRule(error=errors.ContextOverflow, statuses=(413,)),

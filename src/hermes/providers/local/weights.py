@@ -428,9 +428,9 @@ def _check_disk_space(weights: Weights, path: Path) -> None:
 def _write_error(error: OSError, weights: Weights, folder: Path) -> DownloadFailed:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return DownloadFailed(
-            f"no room for {weights.label} in {folder}",
+            f"not enough disk space for {weights.label} in {folder}",
             hint=f"free {weights.size * 2 / 1e6:,.0f} MB there and run the command again;"
-            " it goes on where it stopped",
+            " it resumes where it stopped",
         )
     return DownloadFailed(
         f"cannot write to {folder}: {(error.strerror or str(error)).lower()}",
@@ -446,7 +446,7 @@ def _all_failed(
     kind = ChecksumMismatch if wrong else DownloadFailed
     return kind(
         f"cannot fetch {weights.label}: {reasons}",
-        hint="check the network and run the command again (it goes on where it stopped),"
+        hint="check the network and run the command again (it resumes where it stopped),"
         " or use a key: hermes config set OPENROUTER_API_KEY <your key>",
     )
 

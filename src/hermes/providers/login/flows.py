@@ -99,7 +99,7 @@ async def device_code_login(
     answer = await post_form(client, login.device_url, provider, form=form)
     device_code = answer.text("device_code")
     if not answer.ok or not device_code:
-        raise login_error(answer, provider, "gave no code to log in with")
+        raise login_error(answer, provider, "sent no login code")
     prompt = _parse_prompt(answer, provider)
     show(prompt)
     question = {
@@ -190,7 +190,7 @@ def login_denied(provider: str) -> HermesError:
 
 def login_expired(provider: str) -> HermesError:
     return CredentialRefused(
-        f"nobody logged in for {provider} before the code ran out",
+        f"the login for {provider} was not completed before the code expired",
         provider=provider,
         hint=f"to get a new code: hermes auth add {provider} --type oauth",
     )
@@ -212,7 +212,7 @@ async def codex_login(
     code = start.text("user_code") or start.text("usercode")
     device = start.text("device_auth_id")
     if not start.ok or not device:
-        raise login_error(start, provider, "gave no code to log in with")
+        raise login_error(start, provider, "sent no login code")
     url = urljoin(login.token_url, "/codex/device")
     show(check_prompt(LoginPrompt(url, code, CODE_SECONDS), provider))
     interval = start.number("interval")
@@ -441,7 +441,7 @@ def _google_tokens(
 
 def _login_timed_out(provider: str) -> CredentialRefused:
     return CredentialRefused(
-        f"nobody logged in for {provider} in time",
+        f"the login for {provider} was not completed in time",
         provider=provider,
         hint=f"to try again: hermes auth add {provider} --type oauth",
     )

@@ -148,7 +148,7 @@ async def refresh_tokens(
         return parse_tokens(answer, now, before=tokens)
     if answer.error in REVOKED_ERRORS or answer.status == httpx2.codes.UNAUTHORIZED:
         return None
-    raise login_error(answer, provider, "would not renew the login")
+    raise login_error(answer, provider, "did not renew the login")
 
 
 def parse_tokens(answer: TokenResponse, now: float, before: Tokens) -> Tokens:
@@ -216,7 +216,7 @@ VISIT_SECONDS = 10.0
 
 DONE = "You are logged in. You can close this page."
 DECLINED = "The login was declined. You can close this page."
-UNKNOWN_REQUEST = "This is not the login that is waited for."
+UNKNOWN_REQUEST = "This is not the pending login."
 
 
 class RedirectResult(NamedTuple):

@@ -379,7 +379,7 @@ class TokenRefresher:
             await asyncio.to_thread(store.replace, written, new)
         except ConfigError as error:
             self._unsaved[store.lock] = (written, new)
-            log.error("a renewed login works only until this process ends: %s", error)
+            log.error("a renewed login is lost when this process ends: %s", error)
 
     def _read(self, store: TokenStore, provider: str) -> Tokens:
         tokens = store.read()

@@ -258,7 +258,7 @@ def _session_counters(
 
 
 def _budget_spent_error(counter: SpendCounter, needed: float) -> BudgetSpent:
-    waiting = f", {format_usd(counter.reserved)} is set aside for calls under way" * (
+    waiting = f", {format_usd(counter.reserved)} is reserved for running calls" * (
         counter.reserved > ROUNDING
     )
     return BudgetSpent(
@@ -363,8 +363,8 @@ class MeteredModel(ModelWrapper):
         key = f'providers.{self.provider}.models."{self.name}".price'
         return BudgetSpent(
             f"the price of {self.name} at {self.provider} is not known, so the caps on spending "
-            "(budget.*) cannot be kept",
-            hint=f"give its price for a million tokens: `hermes config set '{key}' "
+            "(budget.*) cannot be enforced",
+            hint=f"set its price per million tokens: `hermes config set '{key}' "
             "'{input: 3, output: 15}'`",
         )
 

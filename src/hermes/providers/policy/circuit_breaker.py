@@ -137,4 +137,4 @@ def open_circuit_message(provider: str, seconds: float) -> str:
     """Return why the provider is avoided for `seconds`; empty for 0."""
     if not seconds:
         return ""
-    return f"{provider} failed several times in a row and is left alone for {math.ceil(seconds)} s"
+    return f"{provider} failed several times in a row and is not called for {math.ceil(seconds)} s"

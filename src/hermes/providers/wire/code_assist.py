@@ -373,7 +373,7 @@ class CodeAssistReader:
             )
         if self._finish in FAILURES:
             reason = self._finish_message or self._finish
-            raise ReplyInvalid(f"{provider} broke its reply off: {reason}", provider=provider)
+            raise ReplyInvalid(f"{provider} ended its reply early: {reason}", provider=provider)
 
 
 def _delta(part: GeminiPart) -> ModelEvent:

@@ -116,7 +116,7 @@ def _authorization(target: Target, credential: Credential) -> dict[str, str]:
     if not (secret.isascii() and secret.isprintable()):
         # The HTTP library refuses it too, but would show it in its error.
         raise CredentialRefused(
-            f"the key for {target.provider} contains characters that no key has",
+            f"the key for {target.provider} contains invalid characters",
             provider=target.provider,
             hint=f"copy it again ({credential.source or credential.id})",
         )

@@ -75,7 +75,7 @@ async def test_pkce_proves_that_the_one_who_asked_is_the_one_who_gets(
     ("answer", "words"),
     [
         ("access_denied", "was declined in the browser"),
-        ("expired_token", "before the code ran out"),
+        ("expired_token", "before the code expired"),
         ("invalid_client", "ended the login: status 400 (invalid_client)"),
     ],
 )
@@ -90,7 +90,7 @@ async def test_a_login_that_fails_says_why(
 
 async def test_it_ends_when_the_code_runs_out(person: Person, server: OAuthServer) -> None:
     server.polls, server.interval = ["authorization_pending"] * 1000, 99
-    with pytest.raises(CredentialRefused, match="before the code ran out") as caught:
+    with pytest.raises(CredentialRefused, match="before the code expired") as caught:
         await person.logs_in(server.login())
     assert sum(person.clock.slept) == 594
     assert "hermes auth add shop" in caught.value.hint
@@ -119,7 +119,7 @@ async def test_a_server_that_is_not_there_is_said_so(person: Person, server: OAu
 async def test_a_server_that_gives_no_code_is_said_so(person: Person) -> None:
     server = Scripted({"error": "device_flow_disabled"})
     try:
-        with pytest.raises(ProviderError, match="gave no code to log in with") as caught:
+        with pytest.raises(ProviderError, match="sent no login code") as caught:
             await person.logs_in(server.login())
     finally:
         server.close()
@@ -193,7 +193,7 @@ async def test_the_form_of_openai_runs_out_after_a_quarter_of_an_hour(
     person: Person, server: OAuthServer
 ) -> None:
     server.polls, server.interval = [403] * 1000, 200
-    with pytest.raises(CredentialRefused, match="before the code ran out"):
+    with pytest.raises(CredentialRefused, match="before the code expired"):
         await person.logs_in(server.codex())
     assert sum(person.clock.slept) == 800
 

@@ -62,7 +62,7 @@ async def test_an_account_without_a_project_is_said_to_be_one(
     google.account = {"allowedTiers": [{"id": "free-tier"}], "ineligibleTiers": tiers}
     with pytest.raises(CredentialRefused) as caught:
         await CodeAssistExchange(bench.client, bench.clock).exchange(code_assist(google), LOGIN)
-    words = "Google names no project for the login of gemini-cli: not in your place"
+    words = "Google reports no project for the login of gemini-cli: not in your place"
     assert str(caught.value) == words
     assert "run `gemini` once" in caught.value.hint
     assert "HERMES_GEMINI_PROJECT_ID" in caught.value.hint

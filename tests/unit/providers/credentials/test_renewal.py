@@ -167,7 +167,7 @@ async def test_tokens_that_cannot_be_written_work_while_the_process_lives(
     with caplog.at_level(logging.ERROR):
         assert (await pool.take()).secret == "access-1"
         assert (await pool.take()).secret == "access-1"
-    assert "works only until this process ends" in caplog.text
+    assert "is lost when this process ends" in caplog.text
     lock.rmdir()
     assert isinstance(bench.clock, HandClock)
     bench.clock.pass_(500)

@@ -239,7 +239,7 @@ def test_a_full_disk_says_how_much_is_needed_and_keeps_what_came(tmp_path: Path,
         timeout=60,
         check=False,
     )
-    assert "no room for Tiny" in done.stdout, done.stderr
+    assert "not enough disk space for Tiny" in done.stdout, done.stderr
     assert "MB" in done.stdout
     assert (tmp_path / "tiny.gguf.part").stat().st_size > 0
 

@@ -51,7 +51,7 @@ async def test_five_failures_in_a_row_make_it_unwell(circuit):
             await ask(model)
     assert (
         model.unavailable_reason()
-        == "testing failed several times in a row and is left alone for 30 s"
+        == "testing failed several times in a row and is not called for 30 s"
     )
 
 

@@ -44,7 +44,7 @@ async def test_the_refusal_says_which_cap_what_is_spent_and_what_to_do():
 async def test_calls_under_way_count_and_are_told():
     wallet = Wallet(turn=1.0)
     first = await wallet.purse.reserve(0.75)
-    assert "$0.75 is set aside for calls under way" in str(await wallet.refusal(0.5))
+    assert "$0.75 is reserved for running calls" in str(await wallet.refusal(0.5))
     wallet.purse.release(first)
     await wallet.purse.reserve(0.5)
 
