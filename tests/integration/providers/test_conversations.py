@@ -10,7 +10,7 @@ from hermes.core.events import ToolFinished, TurnFinished
 from hermes.core.messages import Text, Thinking, ToolCall
 from hermes.core.testing import ModelServer, Step
 from hermes.core.usage import Usage
-from tests.unit.providers.acp.stage import PROGRAM
+from tests.unit.providers.acp.fake_agent import PROGRAM
 
 MODES = ("chat_completions", "anthropic_messages", "codex_responses")
 THOUGHTS = {

@@ -156,10 +156,10 @@ async def test_auxiliary_tasks_at_an_address_of_their_own(provider, hostile, her
             targets = auxiliary_targets("compression", asked, main, providers.resolver)
         except HermesError:
             targets = ()
-        purse = Budget(BudgetLimits(), None, "", clock)
+        budget = Budget(BudgetLimits(), None, "", clock)
         for target in targets:
             request = ModelRequest((User.say("hello"),))
-            async for _ in providers.maker.model(target, purse).stream(request):
+            async for _ in providers.maker.model(target, budget).stream(request):
                 pass
     assert leaked(hostile, "OPENAI_API_KEY") == set()
 

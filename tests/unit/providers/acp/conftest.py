@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.providers.acp.stage import Stage
+from tests.unit.providers.acp.fake_agent import Stage
 
 
 @pytest.fixture

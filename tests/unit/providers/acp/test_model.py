@@ -6,18 +6,21 @@ import pytest
 
 from hermes.core.errors import (
     ContentRefused,
+    ContextOverflow,
     CredentialRefused,
     ModelNotFound,
+    QuotaSpent,
     RateLimited,
     ReplyInvalid,
     RequestRefused,
+    ServerFault,
     StreamCut,
     UnicodeRefused,
 )
 from hermes.core.messages import Image, System, Text, Thinking, ToolCall, User
 from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta
 from hermes.core.usage import Usage
-from tests.unit.providers.acp.stage import ASK, TERMINAL, Stage, ask, until
+from tests.unit.providers.acp.fake_agent import ASK, TERMINAL, Stage, ask, until
 
 LS = '```tool_call\n{"name": "terminal", "arguments": {"command": "ls"}}\n```'
 
@@ -70,7 +73,7 @@ async def test_nothing_is_a_call_where_no_tools_are_offered(stage: Stage):
 
 
 async def test_a_call_without_a_name_is_worth_another_try(stage: Stage):
-    with pytest.raises(ReplyInvalid, match="names no tool"):
+    with pytest.raises(ReplyInvalid, match="without a tool name"):
         await ask(stage.model([["say", '```tool_call\n{"tool": "ls"}\n```']]))
 
 
@@ -287,3 +290,50 @@ async def test_the_call_of_an_earlier_turn_is_shown_as_it_should_be_written(stag
     await ask(stage.model([["say", "a"]]), later)
     assert '{"name":"terminal","arguments":{"command":"ls"}}' in stage.prompt()
     assert isinstance(reply.message.parts[0], ToolCall)
+
+
+COPILOT = {"agentInfo": {"name": "Copilot", "version": "1.0.102"}}
+RETRYING = "Info: Request failed due to a transient API error. Retrying..."
+
+
+NO_LOGIN = (
+    "Error: Authentication failed with provider at http://h/v1 (HTTP 401).\n"
+    "  Check your COPILOT_PROVIDER_API_KEY."
+)
+TOO_LONG = (
+    "Error: 400 This model's maximum context length is 128000 tokens. However, your messages"
+    " resulted in 131072 tokens."
+)
+GAVE_UP = (
+    "Error: Failed to get response from the AI model; retried 5 times (total retry wait time:"
+    " 16.48 seconds) Last error: 500 The server had an error."
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Error: 402 Insufficient credits. Add more credits to continue.", QuotaSpent),
+        (NO_LOGIN, CredentialRefused),
+        ("Error: Model 'm' not found on provider at http://h/v1 (HTTP 404).", ModelNotFound),
+        (TOO_LONG, ContextOverflow),
+        (GAVE_UP, ServerFault),
+        ("Info: Operation cancelled by user", ReplyInvalid),
+    ],
+)
+async def test_a_failure_told_in_words_is_a_failure(stage: Stage, said, kind):
+    model = stage.model([["say", "half"], ["say", RETRYING], ["say", said]], init=COPILOT)
+    with pytest.raises(kind):
+        await ask(model)
+
+
+async def test_news_of_the_program_is_not_part_of_the_answer(stage: Stage):
+    notes = [["say", "Info: Disabled tools: bash"], ["say", RETRYING], ["say", "Error: 500 x"]]
+    deltas, reply = await ask(stage.model([*notes, ["say", "Hello."]], init=COPILOT))
+    assert reply.message.text == "Hello."
+    assert [delta.text for delta in deltas] == ["Hello."]
+
+
+async def test_other_agents_may_begin_with_such_a_word(stage: Stage):
+    _, reply = await ask(stage.model([["say", "Error: 402 is what the log says."]]))
+    assert reply.message.text == "Error: 402 is what the log says."

@@ -10,8 +10,9 @@ import pytest
 from hermes.core.errors import RequestRefused, StreamCut, StreamStalled, Unreachable
 from hermes.core.model import TextDelta
 from hermes.providers.acp import rpc
+from hermes.providers.acp.process import agent_command
 from hermes.providers.target import Timeouts
-from tests.unit.providers.acp.stage import ASK, Stage, ask, until
+from tests.unit.providers.acp.fake_agent import ASK, Stage, ask, until
 
 HANG = [["say", "a"], ["sleep", 60]]
 
@@ -157,3 +158,24 @@ async def test_it_gets_its_own_keys_and_nobody_elses(stage: Stage, monkeypatch):
     assert {name: environment.get(name) for name in given} == given
     assert not kept.keys() & environment.keys()
     assert {"HOME", "PATH"} <= environment.keys()
+
+
+OURS = ("--acp", "--stdio", "--available-tools=none")
+
+
+@pytest.mark.parametrize(
+    ("variables", "command"),
+    [
+        ({}, ("copilot", *OURS)),
+        ({"COPILOT_CLI_PATH": "/opt/copilot"}, ("/opt/copilot", *OURS)),
+        ({"HERMES_COPILOT_ACP_COMMAND": "a", "COPILOT_CLI_PATH": "b"}, ("a", "--acp", "--stdio")),
+        ({"HERMES_COPILOT_ACP_ARGS": "--acp --x 'a b'"}, ("copilot", "--acp", "--x", "a b")),
+    ],
+)
+def test_the_variables_decide(variables, command):
+    assert agent_command(variables.get)[: len(command)] == command
+
+
+def test_another_program_gets_no_options_of_copilot():
+    command = agent_command({"HERMES_COPILOT_ACP_COMMAND": "gemini"}.get)
+    assert command == ("gemini", "--acp", "--stdio")

@@ -1,12 +1,18 @@
 """A GitHub token becomes a short-lived Copilot token before it is sent."""
 
+from collections.abc import Iterator
+
+import msgspec
 import pytest
 
-from hermes.core.errors import CredentialRefused, ServerFault
+from hermes.core.errors import CredentialRefused, Overloaded, ServerFault, Unreachable
+from hermes.providers.credentials.exchange import CodeAssistExchange
 from hermes.providers.credentials.pool import CredentialPool
 from hermes.providers.endpoints import Endpoint
+from hermes.providers.target import Credential
+from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.oauth_server import OAuthServer
-from tests.unit.providers.credentials.parts import Bench, HandClock, Values
+from tests.unit.providers.credentials.parts import Bench, HandClock, Values, shop
 
 
 def copilot(server: OAuthServer) -> Endpoint:
@@ -88,3 +94,81 @@ async def test_a_fault_of_the_server_is_no_refusal(bench: Bench, server: OAuthSe
     server.exchange_status = 502
     with pytest.raises(ServerFault):
         await pool_of(bench, server).take()
+
+
+LOGIN = Credential("gemini-cli", "ya29.0", "oauth", source="login of gemini-cli")
+
+
+@pytest.fixture
+def google() -> Iterator[GoogleServer]:
+    server = GoogleServer()
+    yield server
+    server.close()
+
+
+def code_assist(google: GoogleServer) -> Endpoint:
+    return Endpoint(
+        id="google-gemini-cli",
+        label="Gemini CLI login",
+        base_url=f"{google.url}/v1internal",
+        api_mode="code_assist",
+    )
+
+
+async def test_a_named_project_needs_no_question(bench: Bench, google: GoogleServer) -> None:
+    exchange = CodeAssistExchange(bench.client, bench.clock, " my project ")
+    got = await exchange.exchange(code_assist(google), LOGIN)
+    assert got.base_url == f"{google.url}/v1internal?project=my+project"
+    assert (got.id, got.secret) == (LOGIN.id, LOGIN.secret)
+    assert google.loaded == []
+
+
+@pytest.mark.parametrize("held", ["found-project", {"id": "found-project", "name": "x"}])
+async def test_the_project_of_a_login_is_asked_for_once_for_each_token(
+    bench: Bench, google: GoogleServer, held: object
+) -> None:
+    google.account = {"cloudaicompanionProject": held}
+    exchange, endpoint = CodeAssistExchange(bench.client, bench.clock), code_assist(google)
+    for _ in range(2):
+        got = await exchange.exchange(endpoint, LOGIN)
+        assert got.base_url.endswith("?project=found-project")
+    await exchange.exchange(endpoint, msgspec.structs.replace(LOGIN, secret="ya29.1"))
+    tokens = [request.headers["authorization"] for request in google.loaded]
+    assert tokens == ["Bearer ya29.0", "Bearer ya29.1"]
+    assert google.loaded[0].path == "/v1internal:loadCodeAssist"
+    assert google.loaded[0].body["metadata"]["pluginType"] == "GEMINI"
+
+
+async def test_an_account_without_a_project_is_said_to_be_one(
+    bench: Bench, google: GoogleServer
+) -> None:
+    tiers = [{"reasonCode": "UNSUPPORTED_LOCATION", "reasonMessage": "not in\nyour\x1b place"}]
+    google.account = {"allowedTiers": [{"id": "free-tier"}], "ineligibleTiers": tiers}
+    with pytest.raises(CredentialRefused) as caught:
+        await CodeAssistExchange(bench.client, bench.clock).exchange(code_assist(google), LOGIN)
+    words = "Google reports no project for the login of gemini-cli: not in your place"
+    assert str(caught.value) == words
+    assert "run `gemini` once" in caught.value.hint
+    assert "HERMES_GEMINI_PROJECT_ID" in caught.value.hint
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, CredentialRefused), (503, Overloaded)])
+async def test_a_refusal_is_told_apart(
+    bench: Bench, google: GoogleServer, status: int, kind: type[Exception]
+) -> None:
+    google.load_status = status
+    google.account = {"error": {"code": status, "message": "no: ya29.0"}}
+    with pytest.raises(kind) as caught:
+        await CodeAssistExchange(bench.client, bench.clock).exchange(code_assist(google), LOGIN)
+    assert "ya29.0" not in str(caught.value)
+
+
+async def test_a_server_that_is_not_there_is_said_so(bench: Bench, google: GoogleServer) -> None:
+    endpoint = msgspec.structs.replace(code_assist(google), base_url="http://127.0.0.1:1/v1")
+    with pytest.raises(Unreachable):
+        await CodeAssistExchange(bench.client, bench.clock).exchange(endpoint, LOGIN)
+
+
+async def test_other_providers_have_no_project(bench: Bench, google: GoogleServer) -> None:
+    exchange = CodeAssistExchange(bench.client, bench.clock, "my-project")
+    assert await exchange.exchange(shop(), LOGIN) is LOGIN

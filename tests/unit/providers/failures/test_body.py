@@ -4,7 +4,15 @@ import json
 
 import pytest
 
+from hermes.core import errors
 from hermes.providers.failures import body as bodies
+from hermes.providers.failures.body import (
+    Complaint,
+    RetryHints,
+    parse_wait,
+    printable,
+    requested_wait,
+)
 
 
 def read(body, headers=None):
@@ -73,3 +81,160 @@ def test_endless_nesting_is_not_followed():
         deep = {"error": deep}
     assert "bottom" in bodies.read_error(deep).message  # shown whole, but not walked through
     assert bodies.read_body(b"[" * 100_000, {}).message.startswith("[[")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk-proj-abcdefGHIJKL0123456789",
+        "sk-or-v1-0123456789abcdef0123456789abcdef",
+        "sk-ant-api03-aaaaBBBBcccc1111-_dd",
+        "sk-proj-********************abcd",
+        "sk***YA",
+        "na***ys",
+        "gsk_abcdefgh12345678",
+        "xai-abcdefgh12345678",
+        "hf_abcdefghijklmnop",
+        "nvapi-abcdefgh-12345678",
+        "ghu_16C7e42F292c6912E7710c838347Ae178B4a",
+        "AIzaSyA-1234567890abcdefghijk",
+        "AKIAIOSFODNN7EXAMPLE",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+        "0123456789abcdef0123456789abcdef.AbCdEfGhIjKlMnOp",
+        "ak-f1abcdefgh2ijk",
+    ],
+)
+@pytest.mark.parametrize(
+    "sentence", ["Incorrect API key provided: {}. See there.", "key <{}> is bad", "Bearer {}"]
+)
+def test_a_key_the_endpoint_echoes_is_hidden(key, sentence):
+    shown = printable(sentence.format(key), 300)
+    assert key not in shown
+    assert key[-6:] not in shown
+    assert "***" in shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The model `gpt-4o-mini-2024-07-18` does not exist",
+        "anthropic/claude-sonnet-4.5 is not a valid model ID",
+        "16f2151a-40f4-4a80-8ad0-cae00c27e8dd",
+        "exceed_context_size_error: 14429 tokens",
+        "余额不足或无可用资源包,请充值。",
+        "ask-me and task-list-item-number-one",
+    ],
+)
+def test_ordinary_words_are_left_alone(words):
+    assert printable(words, 300) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\nb\r\n\tc", "a b c"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x9b31mred", "red"),
+        ("nul\x00byte", "nul byte"),
+        ("turned \u202earound", "turned around"),
+        ("half \ud83d of it", "half of it"),
+        ("line\u2028break", "line break"),
+    ],
+)
+def test_it_is_one_line_without_control_characters(text, shown):
+    assert printable(text, 300) == shown
+
+
+def test_it_is_cut_to_length():
+    assert printable("word " * 100, 20) == "word word word word…"
+
+
+NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("7", 7),
+        ("0.25", 0.25),
+        ("250ms", 0.25),
+        ("1s", 1),
+        ("6m0s", 360),
+        ("1h2m3.5s", 3723.5),
+        ("4 days 20 hours 9 minutes", 4 * 86400 + 20 * 3600 + 540),
+        ("1 minute and 5 seconds", 65),
+        ("1700000030", 30),
+        ("1700000030500", 30.5),
+        ("2023-11-14T22:14:20Z", 60),
+        ("2023-11-15T00:13:30+02:00", 10),
+        ("Tue, 14 Nov 2023 22:13:50 GMT", 30),
+        ("Tue, 14 Nov 2023 22:00:00 GMT", 0),
+        ("-5", 0),
+        ("", None),
+        ("soon", None),
+        ("nan", None),
+        ("inf", None),
+        ("9" * 400, None),
+        ("2099-01-01T00:00:00Z", None),
+        ("5 apples", None),
+    ],
+)
+def test_a_time_is_read_however_it_is_written(value, seconds):
+    assert parse_wait(value, NOW) == pytest.approx(seconds)
+
+
+def wait(kind, headers=None, **complaint):
+    return requested_wait(kind, RetryHints(headers or {}, Complaint(**complaint), NOW))
+
+
+def test_what_is_asked_for_outright_wins():
+    headers = {"retry-after-ms": "1500", "retry-after": "2", "x-ratelimit-reset": "99"}
+    assert wait(errors.RateLimited, headers) == 1.5
+    del headers["retry-after-ms"]
+    assert wait(errors.RateLimited, headers) == 2
+    del headers["retry-after"]
+    assert wait(errors.RateLimited, headers) == 99
+
+
+def test_of_empty_buckets_the_last_to_fill_counts_else_the_first():
+    headers = {
+        "x-ratelimit-reset-requests": "1s",
+        "x-ratelimit-reset-tokens": "6m0s",
+        "x-ratelimit-remaining-requests": "3",
+        "x-ratelimit-remaining-tokens": "5",
+    }
+    assert wait(errors.RateLimited, headers) == 1
+    headers["x-ratelimit-remaining-tokens"] = "0"
+    assert wait(errors.RateLimited, headers) == 360
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("Please try again in 1.2s. Visit", 1.2),
+        ("please try again after 1 seconds", 1),
+        ("Please retry in 38.7s.", 38.7),
+        ("try again in 6m0s", 360),
+        ("try again later", None),
+        ("try again in a moment", None),
+        ("try again in 5 sessions", None),
+    ],
+)
+def test_a_wait_in_words_is_understood(text, seconds):
+    assert wait(errors.RateLimited, text=text) == pytest.approx(seconds)
+
+
+def test_a_spent_quota_does_not_take_a_pause_of_seconds_for_its_reset():
+    headers = {"x-ratelimit-reset-requests": "1s"}
+    complaint = {"text": "try again in 3s", "waits": {"retrydelay": "17s"}}
+    assert wait(errors.QuotaSpent, headers, **complaint) is None
+    assert wait(errors.QuotaSpent, waits={"resets_at": "1700000600"}) == 600
+
+
+def test_only_errors_that_pass_with_time_have_a_wait():
+    for kind in (errors.ContextOverflow, errors.CredentialRefused, errors.RequestRefused):
+        assert wait(kind, {"retry-after": "7"}) is None
+    for kind in (errors.ServerFault, errors.Overloaded):
+        assert wait(kind, {"retry-after": "7"}) == 7

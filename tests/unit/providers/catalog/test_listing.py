@@ -1,16 +1,197 @@
-"""Asking endpoints for their lists: with the right key, to the right host, and no further."""
+"""Each endpoint writes its list of models in its own way; all are understood."""
+
+from typing import Any
 
 import msgspec
 import pytest
 
 from hermes.core.errors import CredentialRefused, ProviderError, ReplyInvalid, Unreachable
 from hermes.core.testing import ModelServer
+from hermes.core.usage import Price
 from hermes.providers.catalog import listing
-from hermes.providers.catalog.listing import fetch_models
+from hermes.providers.catalog.catalog import ModelFacts
+from hermes.providers.catalog.listing import fetch_models, next_page, parse_models
 from hermes.providers.endpoints import Endpoint, find_endpoint
 from hermes.providers.target import Credential
-from tests.unit.providers.facts import answers
-from tests.unit.providers.facts.conftest import answer
+from tests.unit.providers.catalog import responses as answers
+from tests.unit.providers.catalog.conftest import answer
+
+TODAY = "2026-11-15"
+
+
+def parse(document: Any, provider: str = "custom") -> dict[str, ModelFacts]:
+    return {facts.id: facts for facts in parse_models(document, provider=provider, date=TODAY)}
+
+
+def known(facts: ModelFacts) -> dict[str, Any]:
+    """The fields a list says something of."""
+    fields = {name: getattr(facts, name) for name in facts.__struct_fields__}
+    return {name: value for name, value in fields.items() if value not in (None, ())}
+
+
+def test_a_plain_list_gives_names_and_tells_other_models_apart():
+    found = parse(answers.OPENAI, "openai")
+    assert known(found["gpt-6-sol"]) == {"id": "gpt-6-sol"}
+    assert found["text-embedding-3-small"].language is False
+
+
+def test_openrouter():
+    found = parse(answers.OPENROUTER, "openrouter")
+    assert known(found["anthropic/claude-sonnet-5.5"]) == {
+        "id": "anthropic/claude-sonnet-5.5",
+        "label": "Anthropic: Claude Sonnet 5.5",
+        "context_length": 1_000_000,
+        "max_output": 128_000,
+        "price": Price(2, 10, 0.1, 2.5, TODAY),
+        "images": True,
+        "tools": True,
+        "reasoning": True,
+        "language": True,
+    }
+    router = found["openrouter/auto"]
+    assert (router.price, router.tools, router.images) == (None, False, False)
+    assert found["black-forest-labs/flux.2"].language is False
+    assert found["black-forest-labs/flux.2"].deprecated
+
+
+def test_vercel_lists_only_language_models_that_use_tools():
+    found = parse(answers.VERCEL, "ai-gateway")
+    assert list(found) == ["openai/gpt-6-luna"]
+    luna = found["openai/gpt-6-luna"]
+    assert (luna.context_length, luna.max_output) == (1_050_000, 128_000)
+    assert (luna.images, luna.tools, luna.reasoning) == (True, True, True)
+    assert luna.price == Price(0.1, 0.5, 0.01, 0.125, TODAY)
+
+
+def test_anthropic():
+    found = parse(answers.ANTHROPIC, "anthropic")
+    opus = found["claude-opus-5-5"]
+    assert (opus.label, opus.context_length, opus.max_output) == (
+        "Claude Opus 5.5",
+        1_000_000,
+        128_000,
+    )
+    assert (opus.images, opus.reasoning, opus.language) == (True, True, None)
+    assert known(found["claude-haiku-4-5-20251001"]).keys() == {"id", "label"}
+
+
+def test_gemini_names_lose_their_prefix():
+    found = parse(answers.GEMINI, "gemini")
+    assert list(found) == ["gemini-3.8-flash", "gemini-embedding-2"]
+    assert found["gemini-embedding-2"].language is False
+
+
+def test_mistral_aliases_and_abilities():
+    found = parse(answers.MISTRAL, "mistral")
+    large = found["mistral-large-2512"]
+    assert large.matches("mistral-large-latest")
+    assert (large.context_length, large.images, large.tools) == (262_144, True, True)
+    assert (large.reasoning, large.language, large.deprecated) == (False, True, None)
+    assert (found["mistral-embed"].language, found["mistral-embed"].deprecated) == (False, True)
+
+
+def test_groq_leaves_out_what_it_no_longer_serves():
+    found = parse(answers.GROQ, "groq")
+    assert list(found) == ["openai/gpt-oss-120b"]
+    oss = found["openai/gpt-oss-120b"]
+    assert (oss.context_length, oss.max_output) == (131_072, 65_536)
+
+
+def test_xai_prices_are_in_cents():
+    grok = parse(answers.XAI, "xai")["grok-4.7"]
+    assert grok.price == Price(2, 6, 0.5, 2, TODAY)
+    assert (grok.images, grok.matches("grok-latest")) == (True, True)
+
+
+def test_of_several_hosts_the_dearest_price_and_the_widest_window_count():
+    glm = parse(answers.HUGGING_FACE, "huggingface")["zai-org/GLM-5.3"]
+    assert glm.price == Price(1.4, 4.4, 1.4, 1.4, TODAY)
+    assert (glm.context_length, glm.tools, glm.images) == (204_800, True, False)
+
+
+def test_copilot_leaves_out_what_cannot_be_picked():
+    found = parse(answers.COPILOT, "copilot")
+    assert list(found) == ["claude-sonnet-5"]
+    sonnet = found["claude-sonnet-5"]
+    assert (sonnet.context_length, sonnet.max_output) == (200_000, 64_000)
+    assert (sonnet.images, sonnet.tools, sonnet.language) == (True, True, True)
+    assert sonnet.price is None
+
+
+@pytest.mark.parametrize(
+    ("document", "model", "context"),
+    [
+        (answers.VLLM, "Qwen/Qwen3-32B", 40_960),
+        (answers.LLAMA_CPP, "qwen.gguf", 32_768),
+        (answers.LM_STUDIO, "qwen3.5-9b", 16_384),
+        (answers.OLLAMA_TAGS, "qwen3:14b", None),
+    ],
+    ids=["vllm", "llama.cpp", "lm studio", "ollama"],
+)
+def test_servers_on_this_machine_tell_their_real_window(document, model, context):
+    assert parse(document)[model].context_length == context
+
+
+def test_lm_studio_tells_what_a_model_is():
+    found = parse(answers.LM_STUDIO, "lmstudio")
+    assert (found["qwen3.5-9b"].images, found["qwen3.5-9b"].tools) == (True, True)
+    assert found["nomic-embed-text"].language is False
+
+
+def test_a_list_without_a_wrapping_and_prices_for_a_million_tokens():
+    found = parse(answers.TOGETHER)
+    deepseek = found["deepseek-ai/DeepSeek-V4-Pro"]
+    assert deepseek.price == Price(1.4, 4.2, 0.14, 1.4, TODAY)
+    assert (deepseek.language, deepseek.label) == (True, "DeepSeek V4 Pro")
+    assert found["togethercomputer/m2-bert"].language is False
+
+
+def test_moonshot():
+    kimi = parse(answers.MOONSHOT, "kimi-coding")["kimi-k3"]
+    assert (kimi.context_length, kimi.images, kimi.reasoning) == (1_048_576, True, True)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        [],
+        {},
+        "models",
+        {"data": None},
+        {"data": {"id": "x"}},
+        {"data": [None, 3, "x", {}, {"id": ""}, {"id": 7}]},
+    ],
+)
+def test_what_is_no_list_lists_nothing(document):
+    assert parse(document) == {}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"context_length": "many", "pricing": "free", "capabilities": 3, "aliases": "x"},
+        {"context_length": True, "pricing": {"prompt": "much", "completion": {}}},
+        {"context_length": -1, "pricing": {"prompt": True, "completion": False}},
+        {"architecture": [], "supported_parameters": None, "providers": {"pricing": []}},
+        {"top_provider": "x", "capabilities": [None, {"vision": 1}], "tags": {"vision": 1}},
+    ],
+)
+def test_values_of_an_unexpected_kind_are_not_known(row):
+    facts = parse({"data": [{"id": "m", **row}]})["m"]
+    assert (facts.context_length, facts.price, facts.aliases) == (None, None, ())
+
+
+def test_a_model_listed_twice_is_one():
+    assert len(parse({"data": [{"id": "m", "context_length": 5}, {"id": "m"}]})) == 1
+
+
+def test_there_is_a_next_page_only_when_the_answer_says_so():
+    assert next_page({"has_more": True, "last_id": "m9"}) == "m9"
+    assert next_page({"has_more": True}) == ""
+    assert next_page(answers.ANTHROPIC) == ""
+    assert next_page([]) == ""
+
 
 KEY = Credential("env:SOME_KEY", "sk-very-secret")
 DATE = "2026-11-15"
@@ -117,7 +298,7 @@ async def test_a_wrong_key_is_said_without_showing_it(client, server):
 
 async def test_a_page_that_is_no_list_is_said(client, server):
     server.respond = lambda _request: answer(b"<html>welcome</html>")
-    with pytest.raises(ReplyInvalid, match="no list of models"):
+    with pytest.raises(ReplyInvalid, match="not a list of models"):
         await names(at("groq", f"{server.url}/v1"), client)
 
 

@@ -1,5 +1,7 @@
 """What is known of a model, from whom, and what follows for requests to it."""
 
+from datetime import date
+
 import msgspec
 import pytest
 
@@ -12,9 +14,23 @@ from hermes.config.settings.model import (
 )
 from hermes.config.settings.model import ModelOverrides as Said
 from hermes.core.usage import FREE, Price
-from hermes.providers.catalog.catalog import ModelCatalog, ModelListCache, model_overrides
-from hermes.providers.endpoints import Endpoint, find_endpoint
-from tests.unit.providers.facts.conftest import answer
+from hermes.providers.catalog.catalog import (
+    FRESH_SECONDS,
+    UNKNOWN_FAMILY,
+    CachedModelList,
+    ModelCatalog,
+    ModelFacts,
+    ModelListCache,
+    bundled_facts,
+    bundled_models,
+    complete_price,
+    family_of,
+    model_overrides,
+    normalize_name,
+)
+from hermes.providers.catalog.tables import MODELS
+from hermes.providers.endpoints import ENDPOINTS, Endpoint, find_endpoint
+from tests.unit.providers.catalog.conftest import answer
 
 SONNET = "claude-sonnet-5-5"
 
@@ -231,3 +247,204 @@ def test_the_system_prompt_of_gpt_5_and_codex_has_the_role_of_the_developer(know
     endpoint = find_endpoint("custom")
     assert known.profile(endpoint, "http://127.0.0.1:9/v1", model).developer_role
     assert not known.profile(endpoint, "http://127.0.0.1:9/v1", "gpt-4o").developer_role
+
+
+def bundled_endpoint(name: str) -> Endpoint:
+    found = find_endpoint(name)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "claude-opus-4-5",
+        "claude-opus-4-5-20251101",
+        "anthropic/claude-opus-4.5",
+        "anthropic/claude-opus-4.5:free",
+        "us.anthropic.claude-opus-4-5-20251101-v1:0",
+        "anthropic.claude-opus-4-5-20251101-v1:0",
+        "claude-opus-4-5@20251101",
+        "Claude-Opus-4.5-latest",
+    ],
+)
+def test_a_model_is_recognised_however_it_is_written(name):
+    assert normalize_name(name) == "claude-opus-4-5"
+    facts = bundled_facts(bundled_endpoint("anthropic"), name)
+    assert facts.price is not None
+    assert (facts.price.input, facts.context_length) == (5, 200_000)
+
+
+@pytest.mark.parametrize("entry", MODELS, ids=lambda entry: entry.name)
+def test_every_price_says_when_it_was_read(entry):
+    assert family_of(entry.name) is not UNKNOWN_FAMILY
+    if entry.price is None:
+        return
+    assert date(2024, 1, 1) <= date.fromisoformat(entry.price.date) <= date(2026, 11, 15)
+    assert 0 < entry.price.cache_read <= entry.price.input < entry.price.output
+    assert entry.price.input <= entry.price.cache_write <= 1.25 * entry.price.input
+
+
+def test_no_model_is_described_twice():
+    names = [normalize_name(entry.name) for entry in MODELS]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("model", "thinks", "form", "temperature"),
+    [
+        ("claude-sonnet-5-5", True, "adaptive", False),
+        ("claude-opus-4-7", True, "adaptive", False),
+        ("claude-opus-4-6", True, "adaptive", True),
+        ("claude-sonnet-4-5", True, "budget", True),
+        ("claude-3-7-sonnet-20250219", True, "budget", True),
+        ("claude-3-5-haiku-20241022", False, "", True),
+        ("gpt-6-sol", True, "", False),
+        ("gpt-5-chat-latest", False, "", True),
+        ("o4-mini", True, "", False),
+        ("gpt-4.1", False, "", True),
+        ("openai/gpt-oss-120b", True, "", True),
+        ("gemini-3.8-flash", True, "", True),
+        ("deepseek-reasoner", True, "", True),
+        ("deepseek-chat", False, "", True),
+        ("qwen3-coder-plus", False, "", True),
+        ("glm-5.3", True, "effort", True),
+        ("glm-4.6", True, "", True),
+        ("kimi-k2-0905-preview", False, "", True),
+        ("grok-4-fast-non-reasoning", False, "", True),
+    ],
+)
+def test_families_know_how_their_models_think(model, thinks, form, temperature):
+    family = family_of(model)
+    assert (family.reasoning, family.reasoning_format, family.temperature) == (
+        thinks,
+        form,
+        temperature,
+    )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "text-embedding-3-large",
+        "whisper-large-v3-turbo",
+        "gpt-4o-mini-tts",
+        "gpt-4o-transcribe",
+        "gpt-image-1.5",
+        "omni-moderation-latest",
+        "models/imagen-4.0-generate-001",
+        "gemini-2.5-flash-image",
+        "qwen3-asr-flash",
+        "grok-imagine-image",
+        "mistral-ocr-latest",
+    ],
+)
+def test_models_that_do_not_talk_are_told_apart(model):
+    assert family_of(model).language is False
+
+
+def test_nothing_is_said_of_a_model_nobody_knows():
+    facts = bundled_facts(bundled_endpoint("openrouter"), "somebody/else-7")
+    assert facts == type(facts)(id="somebody/else-7")
+
+
+def test_a_newer_model_of_a_family_has_its_abilities_but_no_price():
+    facts = bundled_facts(bundled_endpoint("openai"), "gpt-6.9-nova")
+    assert (facts.reasoning, facts.images, facts.price) == (True, True, None)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "priced"),
+    [
+        ("anthropic", "claude-sonnet-5-5", True),
+        ("openrouter", "anthropic/claude-sonnet-5.5", True),
+        ("copilot", "claude-sonnet-5", False),
+        ("copilot", "gpt-5-mini", False),
+        ("openai-codex", "gpt-6-sol", False),
+        ("custom", "gpt-6-sol", False),
+        ("bedrock", "us.anthropic.claude-opus-4-5-20251101-v1:0", False),
+        ("huggingface", "zai-org/GLM-5.3", False),
+    ],
+)
+def test_a_makers_price_holds_only_where_it_is_asked(provider, model, priced):
+    assert (bundled_facts(bundled_endpoint(provider), model).price is not None) is priced
+
+
+def test_what_the_cache_costs_is_usual_for_the_family():
+    claude = complete_price("anthropic/claude-opus-4.5", 5, 25, None, None, "2026-11-15")
+    assert (claude.cache_read, claude.cache_write) == (0.5, 6.25)
+    unknown = complete_price("somebody/else", 5, 25, None, None, "2026-11-15")
+    assert (unknown.cache_read, unknown.cache_write) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    "provider",
+    [e for e in ENDPOINTS if e.needs_key],
+    ids=lambda e: e.id,
+)
+def test_there_is_something_to_list_for_every_provider(provider):
+    names = bundled_models(provider)
+    assert names[0] == provider.default_model
+    assert len(names) == len(set(names))
+
+
+URL = "https://api.example.com/v1"
+FACTS = ModelFacts(
+    id="m", aliases=("n",), context_length=9, price=Price(1, 2, 0.1, 1, "2026-11-15"), tools=False
+)
+
+
+@pytest.fixture
+def cache(tmp_path) -> ModelListCache:
+    return ModelListCache(tmp_path / "cache" / "models")
+
+
+def test_what_was_stored_comes_back(cache):
+    cache.write(CachedModelList(URL, 1000.5, (FACTS,)))
+    stored = cache.read(URL)
+    assert stored == CachedModelList(URL, 1000.5, (FACTS,))
+    assert stored.find("n") == FACTS
+    assert stored.find("o") is None
+
+
+def test_each_address_has_its_own_file_with_a_telling_name(cache):
+    cache.write(CachedModelList(URL, 1, ()))
+    cache.write(CachedModelList(f"{URL}/", 2, ()))
+    names = sorted(path.name for path in cache.folder.iterdir())
+    assert len(names) == 2
+    assert all(name.startswith("api.example.com-v1") for name in names)
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in cache.folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"\xff\xfe", b'{"base_url": 3}', b'{"base_url":"x"}'],
+)
+def test_a_damaged_file_is_not_used(cache, content):
+    cache.write(CachedModelList(URL, 1, ()))
+    cache.path(URL).write_bytes(content)
+    assert cache.read(URL) is None
+
+
+def test_a_file_of_another_address_or_of_another_version_is_not_used(cache):
+    cache.write(CachedModelList("https://other.example/v1", 1, ()))
+    cache.path("https://other.example/v1").rename(cache.path(URL))
+    assert cache.read(URL) is None
+    cache.write(CachedModelList(URL, 1, (), format=99))
+    assert cache.read(URL) is None
+
+
+def test_a_folder_that_cannot_be_written_only_means_asking_again(tmp_path, caplog):
+    (tmp_path / "file").write_text("in the way")
+    cache = ModelListCache(tmp_path / "file" / "models")
+    cache.write(CachedModelList(URL, 1, ()))
+    assert "cannot be stored" in caplog.text
+    assert cache.read(URL) is None
+
+
+@pytest.mark.parametrize(
+    ("age", "fresh"),
+    [(0, True), (FRESH_SECONDS - 1, True), (FRESH_SECONDS, False), (-60, False)],
+)
+def test_a_list_is_fresh_for_a_day(age, fresh):
+    assert CachedModelList(URL, 1_000_000, ()).is_fresh(1_000_000 + age) is fresh

@@ -1,17 +1,96 @@
-"""How effort is asked for, and what a request carries besides its body."""
+"""A conversation that grows is encoded piece by piece, and one that changed is encoded anew."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import httpx2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hermes.core import errors
+from hermes.core.messages import User
 from hermes.core.testing import ModelServer, Redirect, Refuse
 from hermes.providers.aws import sign_request
 from hermes.providers.target import Credential
-from hermes.providers.wire.codec import effort_fields
+from hermes.providers.wire.codec import IncrementalEncoder, ThinkTagSplitter, effort_fields
 from hermes.providers.wire.model import WireModel, dialect_for
 from tests.unit.providers.wire.calling import MODES, ask, target, wire
+
+
+class Form:
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __call__(self, message: Any) -> Any:
+        self.asked.append(message.text)
+        return message.text
+
+
+def said(growing: IncrementalEncoder, messages: tuple[User, ...]) -> list[str]:
+    return [bytes(raw).decode().strip('"') for raw in growing.encode(messages)]
+
+
+def test_only_what_is_new_is_encoded():
+    form = Form()
+    growing, a, b, c = IncrementalEncoder(form), User.say("a"), User.say("b"), User.say("c")
+    assert said(growing, (a, b)) == ["a", "b"]
+    assert said(growing, (a, b, c)) == ["a", "b", "c"]
+    assert form.asked == ["a", "b", "c"]
+
+
+def test_a_message_in_the_middle_that_changed_is_seen():
+    growing, a, b, c = IncrementalEncoder(Form()), User.say("a"), User.say("b"), User.say("c")
+    said(growing, (a, b, c))
+    assert said(growing, (a, User.say("B"), c)) == ["a", "B", "c"]
+
+
+def test_a_shorter_conversation_is_another_one():
+    growing, a, b = IncrementalEncoder(Form()), User.say("a"), User.say("b")
+    said(growing, (a, b))
+    assert said(growing, (a,)) == ["a"]
+    assert said(growing, (a, b)) == ["a", "b"]
+
+
+def test_what_the_caller_does_to_its_list_changes_nothing():
+    growing, a = IncrementalEncoder(Form()), User.say("a")
+    growing.encode((a,)).clear()
+    assert said(growing, (a,)) == ["a"]
+
+
+CASES = [
+    ("<think>hm</think>yes", "yes", ["hm"]),
+    ("<think>\nhm\n</think>\n\nyes", "yes", ["\nhm\n"]),
+    ("<REASONING_SCRATCHPAD>hm</REASONING_SCRATCHPAD>yes", "yes", ["hm"]),
+    ("a<think>b</think>c", "ac", ["b"]),
+    ("one\n<think>b</think>two<think>c</think>", "one\ntwo", ["b", "c"]),
+    ("<think>never closed", "", ["never closed"]),
+    ("<think>x</thi", "", ["x</thi"]),
+    ("if a <think> then b", "if a <think> then b", []),
+    ("use `<think>` and `</think>` tags", "use `<think>` and `</think>` tags", []),
+    ("a < b <thin", "a < b <thin", []),
+    ("<b>bold</b>", "<b>bold</b>", []),
+    ("<think></think>", "", [""]),
+    ("", "", []),
+]
+
+
+@pytest.mark.parametrize(("text", "said", "thought"), CASES)
+@given(data=st.data())
+def test_tags_are_found_however_the_text_is_torn(data, text, said, thought):
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=12)))
+    tags, shown = ThinkTagSplitter(), ""
+    for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        shown += tags.feed(text[start:end])[0]
+    shown += tags.end()
+    assert shown == "".join(tags.visible) == said
+    assert tags.thinking == thought
+
+
+def test_thinking_streams_while_it_comes():
+    tags = ThinkTagSplitter()
+    pieces = [tags.feed(piece) for piece in ("<th", "ink>fir", "st</", "think>", "\n\nthen")]
+    assert pieces == [("", ""), ("", "fir"), ("", "st"), ("", ""), ("then", "")]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +259,7 @@ async def _use_up(server: ModelServer) -> None:
 
 
 async def test_an_address_that_is_none_is_a_clear_error(client):
-    with pytest.raises(errors.Unreachable, match="no address"):
+    with pytest.raises(errors.Unreachable, match="an invalid address"):
         await ask(WireModel(target(base_url="http://127.0.0.1:port/v1"), client))
 
 
