@@ -52,17 +52,17 @@ LEAST_TAIL = 3
 
 class Bounds(msgspec.Struct, frozen=True):
     head: int
-    """How many messages are kept at the start."""
+    """Number of messages kept at the start."""
     tail: int
-    """The first message that is kept at the end."""
+    """Index of the first message kept at the end."""
     request: int
-    """The last message of the user; -1 when there is none. It may lie anywhere."""
+    """Index of the last user message, anywhere in the conversation; -1 if there is none."""
 
 
 def find_bounds(
     messages: Dicts, costs: Sequence[int], sizes: CompressionSizes, options: CompressionOptions
 ) -> Bounds:
-    """`costs` are the tokens of each message. An earlier summary is never in the head or tail."""
+    """Return what to keep. `costs` are the tokens per message; summaries are never kept."""
     summaries = [index for index, message in enumerate(messages) if is_summary(message)]
     request = latest_request(messages)
     head = group_end(messages, min(options.protect_first_n, len(messages)))
@@ -79,7 +79,7 @@ def find_bounds(
 def _tail(
     messages: Dicts, costs: Sequence[int], sizes: CompressionSizes, protect_last_n: int
 ) -> int:
-    """The budget decides; `protect_last_n` messages are kept when they are small enough."""
+    """Return the start of the tail: as the budget allows, or `protect_last_n` small messages."""
     by_count = max(0, len(messages) - max(protect_last_n, LEAST_TAIL))
     start, spent = len(messages), 0
     while start > 0 and spent < sizes.tail and spent + costs[start - 1] <= sizes.ceiling:
@@ -90,15 +90,18 @@ def _tail(
     start = min(start, max(0, len(messages) - LEAST_TAIL))
     begin, end = group_start(messages, start), group_end(messages, start)
     if sum(costs[begin:]) > sizes.ceiling and len(messages) - end >= LEAST_TAIL:
-        return end  # the whole group is too much, and without it enough is left
+        return end  # the whole group exceeds the budget, and enough is left without it
     return begin
 
 
 def _not_after_user(
     messages: Dicts, costs: Sequence[int], head: int, tail: int, sizes: CompressionSizes
 ) -> int:
-    """The summary has the user's role. A tail that begins with the user takes in what the
-    assistant did before, if that is small and something is left to sum up."""
+    """Extend a tail that begins with the user by the assistant's previous messages.
+
+    The summary has the user's role, and two user messages should not follow each other. Only if
+    they are small and something is left to summarize.
+    """
     if tail >= len(messages) or messages[tail]["role"] != "user" or tail - 1 <= head:
         return tail
     start = group_start(messages, tail - 1)
@@ -120,11 +123,11 @@ def _not_ending_with_user(messages: Dicts, head: int) -> int:
 class Layout(msgspec.Struct, frozen=True):
     head: Dicts
     earlier: Summary
-    """The notes of earlier compactions."""
+    """The summary of earlier compactions."""
     fresh: Dicts
-    """The messages that are in no notes yet."""
+    """The messages that no notes cover yet."""
     going: Dicts
-    """Those of them that are not repeated."""
+    """The fresh messages that are not repeated."""
     facts: ConversationFacts
     todo: str
     joined: Any
@@ -132,16 +135,16 @@ class Layout(msgspec.Struct, frozen=True):
     request: str
     """The newest words of the user where they are not among `fresh`."""
     place: str
-    """The sentence that says where these words are."""
+    """The sentence that says where the newest user message is."""
     tail: Dicts
 
     @property
     def said_and_done(self) -> Dicts:
-        """What notes are made of: also the words of the user that went before."""
+        """The messages to summarize, including user messages of earlier compactions."""
         return [*({"role": "user", "content": text} for text in self.earlier.users), *self.fresh]
 
     def built(self, notes: SummaryNotes) -> Dicts:
-        """The conversation with `notes` for what goes."""
+        """Return the conversation with `notes` in place of the replaced messages."""
         notes = add_facts(notes, self.facts)
         if self.place:
             notes = notes.with_lines(ACTIVE, [self.place])
@@ -150,8 +153,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 def make_layout(small: Dicts, messages: Dicts, bounds: Bounds, sizes: CompressionSizes) -> Layout:
-    """`messages` with what is to be summed up still in it, `small` with as much as possible taken
-    out of it; the same messages in both."""
+    """Divide a conversation. `small` has the same messages as `messages`, but pruned."""
     earlier, fresh = _split(messages[bounds.head : bounds.tail])
     request = user_text(messages[bounds.request]) if bounds.request >= 0 else ""
     tail, joined, going, place = small[bounds.tail :], list[Dict](), fresh, IN_TAIL
@@ -181,7 +183,7 @@ def make_layout(small: Dicts, messages: Dicts, bounds: Bounds, sizes: Compressio
 
 
 def _split(messages: Dicts) -> tuple[Summary, Dicts]:
-    """Earlier notes and the rest. A request joined to notes is a message of its own again."""
+    """Return earlier notes and the rest. A request joined to notes becomes a message again."""
     summaries: list[Summary] = []
     fresh: Dicts = []
     for message in messages:
@@ -208,7 +210,7 @@ def _bounded(message: Dict, tokens: int) -> Dict:
 
 
 def _content(messages: Dicts) -> Any:
-    """The content of all of them, one after the other; None for none."""
+    """Return the concatenated content, or None for no messages."""
     contents = [message.get("content") for message in messages]
     if not contents:
         return None
@@ -225,7 +227,7 @@ log = logging.getLogger(__name__)
 
 
 class CompressionTask(msgspec.Struct, frozen=True):
-    """What is known before a conversation is compacted."""
+    """The input of one compaction, besides the messages."""
 
     sizes: CompressionSizes
     options: CompressionOptions
@@ -233,7 +235,7 @@ class CompressionTask(msgspec.Struct, frozen=True):
     current_tokens: int | None
     focus: str
     summarisers: Sequence[SummaryModel] | None
-    """None while models are left alone."""
+    """None during the pause after failures."""
 
 
 class CompressionResult(msgspec.Struct, frozen=True):
@@ -242,17 +244,17 @@ class CompressionResult(msgspec.Struct, frozen=True):
     """`summary`, `extract`, or `pruned` when nothing took the place of messages."""
     model: str
     rest: float
-    """Seconds for which no model should be asked."""
+    """Seconds for which no model should be asked, after a failure."""
 
 
 class Compression:
-    """The conversation pruned, its head and tail kept, and notes in the place of the rest."""
+    """Prunes a conversation, keeps its head and tail, and replaces the rest by notes."""
 
     def __init__(self, task: CompressionTask) -> None:
         self._task = task
         self._rest = 0.0
 
-    def made_of(self, messages: Dicts) -> CompressionResult:
+    def run(self, messages: Dicts) -> CompressionResult:
         task, costs = self._task, [dict_tokens(message) for message in messages]
         sizes = task.sizes
         fit = FitCheck(sum(costs), task.current_tokens, sizes.fits)
@@ -267,11 +269,14 @@ class Compression:
         outcome = "summary" if model else "extract"
         if made is None or _size(made) >= _size(small):
             made, model, outcome = small, "", "pruned"
-        return CompressionResult(repair_calls(fit.forced(made)), outcome, model, self._rest)
+        return CompressionResult(repair_calls(fit.force(made)), outcome, model, self._rest)
 
     def _notes(self, layout: Layout, fits: Callable[[], bool]) -> tuple[SummaryNotes | None, str]:
-        """The notes for what goes and who wrote them; None when nothing is to go: there is too
-        little of it, or no model answers and the pruned conversation fits."""
+        """Return the notes and the model that wrote them.
+
+        None if nothing is replaced: the part is too small, or no model answers and the pruned
+        conversation fits.
+        """
         sizes, size = self._task.sizes, _size(layout.going)
         if size < sizes.least:
             return None, ""
@@ -288,7 +293,7 @@ class Compression:
         return extract_notes(going, earlier, tokens), ""
 
     def _ask(self, job: SummaryJob) -> SummaryResult | SummaryFailure:
-        """A failure sends the models to rest; while they rest none is asked."""
+        """Ask the models for notes. After a failure they are not asked for some time."""
         if self._task.summarisers is None:
             return SummaryFailure(answered=False, lasting=False)
         written = summarize(job, self._task.summarisers)

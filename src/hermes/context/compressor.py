@@ -11,15 +11,15 @@ from hermes.context.engine import ContextEngine, Dict, Dicts, SummaryModel
 # What the user may set, and the sizes that follow from it.
 
 NEAR_WINDOW = 0.85
-"""Part of the context length up to which a conversation counts as fitting: the rest is for the
-reply and for what estimates get wrong."""
+"""Part of the context length up to which a conversation fits. The rest is for the reply and for
+errors of the estimate."""
 LEAST_SUMMARY, MOST_SUMMARY = 2_000, 12_000
 """Tokens of a summary."""
 SUMMARY_SHARE = 0.20
-"""Of the tokens it stands for."""
+"""Part of the tokens that the summary replaces."""
 SUMMARY_OF_WINDOW = 0.05
 SOFT = 1.5
-"""How far the tail may go over its budget."""
+"""Factor by which the tail may exceed its budget."""
 
 
 class CompressionOptions(msgspec.Struct, frozen=True):
@@ -43,20 +43,20 @@ class CompressionSizes(msgspec.Struct, frozen=True):
     summary: int
     """The most a summary may have."""
     facts: int
-    """For what is put beside the model's text: user messages, constraints and file paths."""
+    """For facts that are added to the model's text: user messages, rules and file paths."""
     request: int
-    """For a request of the user that has to be repeated because it lies too far back."""
+    """For a user request that has to be repeated because it is too far back."""
     fits: int
-    """A conversation below this fits the window."""
+    """A smaller conversation fits the context."""
     least: int
-    """Less than this is not worth a summary."""
+    """A smaller part is not worth a summary."""
 
     @property
     def ceiling(self) -> int:
         return int(self.tail * SOFT)
 
     def summary_of(self, tokens: int) -> int:
-        """For a summary of so many tokens. A cap below the least size wins."""
+        """Return the tokens for a summary of `tokens`. The maximum wins over the minimum."""
         return min(max(int(tokens * SUMMARY_SHARE), LEAST_SUMMARY), self.summary)
 
 
@@ -68,7 +68,7 @@ def compute_sizes(context_length: int, options: CompressionOptions) -> Compressi
         threshold=threshold,
         tail=tail,
         summary=summary,
-        # A small window gets more than its share: without the task there is nothing to go on with.
+        # A small context gets more than its share: without the task the model cannot continue.
         facts=max(summary // 2, min(1_500, context_length // 8)),
         request=max(tail, context_length // 8),
         fits=int(context_length * NEAR_WINDOW),
@@ -92,7 +92,7 @@ class ContextCompressor(ContextEngine):
     ) -> None:
         self._options, self._clock = options, clock
         self._summarisers: Sequence[SummaryModel] = ()
-        self._resting_until = 0.0
+        self._paused_until = 0.0
         self._outcome = ""
         self._model = ""
         self.context_length = context_length
@@ -118,14 +118,14 @@ class ContextCompressor(ContextEngine):
     def on_session_reset(self) -> None:
         super().on_session_reset()
         self.summary_model = self._outcome = ""
-        self._resting_until = 0.0
+        self._paused_until = 0.0
 
     def update_model(self, model: str, context_length: int, **_kw: Any) -> None:
-        """Another model means another provider, perhaps: it may be asked at once."""
+        """A new model may be on another provider, so the pause after failures ends."""
         self.context_length = context_length
         self._measure()
         if model and model != self._model:
-            self._model, self._resting_until = model, 0.0
+            self._model, self._paused_until = model, 0.0
 
     def update_from_response(self, usage: dict[str, int]) -> None:
         self.last_prompt_tokens = usage.get("prompt_tokens", 0)
@@ -135,8 +135,8 @@ class ContextCompressor(ContextEngine):
 
     @property
     def rest(self) -> float:
-        """Seconds for which no model is asked any more."""
-        return max(0.0, self._resting_until - self._clock())
+        """Seconds for which no model is asked, after failures."""
+        return max(0.0, self._paused_until - self._clock())
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
@@ -168,9 +168,9 @@ class ContextCompressor(ContextEngine):
             focus_topic,
             None if resting else self._summarisers,
         )
-        made = Compression(task).made_of(messages)
+        made = Compression(task).run(messages)
         if made.rest and not resting:
-            self._resting_until = self._clock() + made.rest
+            self._paused_until = self._clock() + made.rest
         if made.outcome != "pruned":
             self.compression_count += 1
         self.summary_model, self._outcome = made.model, made.outcome

@@ -18,7 +18,7 @@ IMAGE = "[image]"
 
 
 def content_text(content: Any) -> str:
-    """The text of a content in any of its forms, an image as a mark."""
+    """Return the text of a content in any form, with a marker for images."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
@@ -46,7 +46,7 @@ def tool_calls(message: Dict) -> list[ToolCall]:
 
 
 def call_arguments(call: ToolCall) -> Dict:
-    """Its arguments; empty when they are not an object."""
+    """Return the arguments of a call; empty if they are not a JSON object."""
     try:
         value = msgspec.json.decode(call.arguments)
     except msgspec.DecodeError:
@@ -59,22 +59,24 @@ def is_result(message: Dict) -> bool:
 
 
 def group_start(messages: Sequence[Dict], index: int) -> int:
-    """Where the tool-call group that `index` lies in begins; `index` itself outside of one."""
+    """Return the start of the tool-call group around `index`, or `index` outside of a group."""
     while index > 0 and index < len(messages) and is_result(messages[index]):
         index -= 1
     return index
 
 
 def group_end(messages: Sequence[Dict], index: int) -> int:
-    """The first index from `index` on that is no tool result."""
+    """Return the first index from `index` on that is not a tool result."""
     while index < len(messages) and is_result(messages[index]):
         index += 1
     return index
 
 
 def answered_calls(messages: Dicts) -> dict[int, ToolCall]:
-    """For the index of each tool result the call it answers. Ids may be used again in later
-    groups, so only the group itself counts."""
+    """Return the call of each tool result, by the index of the result.
+
+    Ids may be reused in later groups, so only calls of the same group are considered.
+    """
     found: dict[int, ToolCall] = {}
     open_calls: dict[str, ToolCall] = {}
     for index, message in enumerate(messages):
@@ -86,13 +88,13 @@ def answered_calls(messages: Dicts) -> dict[int, ToolCall]:
 
 
 def one_line(text: str, chars: int) -> str:
-    """`text` as one line of at most `chars` characters."""
+    """Return `text` as one line of at most `chars` characters."""
     line = " ".join(text[: 4 * chars].split())
     return line if len(line) <= chars else line[: chars - 1] + "…"
 
 
 def cut_to_tokens(text: str, tokens: int) -> str:
-    """Head and tail of `text` within about so many tokens."""
+    """Return head and tail of `text` within about so many tokens."""
     size = text_tokens(text)
     if size <= tokens:
         return text
@@ -128,7 +130,7 @@ def may_show_list(message: Dict, tool: str) -> bool:
 
 
 def todo_list_in(message: Dict) -> str:
-    """Only the first place counts, and only at the start of a line, as for the tool."""
+    """Return the first todo list in a message, at the start of a line, as the tool reads it."""
     text = message_text(message)
     start = text.find(TODO_LIST)
     if start < 0 or text[:start].rpartition("\n")[2]:
@@ -149,17 +151,17 @@ SUBJECTS = (
     *("command", "pattern", "query", "path", "file_path", "url", "urls", "goal"),
     *("session_id", "action", "name", "question", "code"),
 )
-"""Arguments that say what a call is about, the most telling first."""
+"""Arguments that describe a call, the most informative first."""
 SUBJECT_CHARS, WORDS_CHARS, LINE_CHARS = 60, 50, 180
 TELLING_AT_THE_END = frozenset({"terminal", "process", "execute_code"})
-"""Tools whose last line says more than the first."""
+"""Tools whose last output line is more informative than the first."""
 
 _EXIT = re.compile(r"""\[exit code (-?\d+)|"exit_code": ?(-?\d+)""")
 _ERROR = re.compile(r'\s*\{\s*"error"\s*:\s*"((?:[^"\\]|\\.)*)')
 
 
 def call_subject(call: ToolCall) -> str:
-    """What the call is about, in a few words."""
+    """Return the subject of a call in a few words."""
     arguments = call_arguments(call)
     for key in (*SUBJECTS, *arguments):
         value = arguments.get(key)
@@ -170,7 +172,7 @@ def call_subject(call: ToolCall) -> str:
 
 
 def failure_text(text: str) -> str:
-    """What went wrong according to a result; "" when nothing did."""
+    """Return the failure in a result, or ""."""
     if error := _ERROR.match(text):
         return f"error: {one_line(error[1], WORDS_CHARS)}"
     codes = [code for found in _EXIT.finditer(text[-2_000:]) if (code := found[1] or found[2])]
@@ -178,7 +180,7 @@ def failure_text(text: str) -> str:
 
 
 def describe_call(call: ToolCall | None, name: str, text: str) -> str:
-    """One line of at most `LINE_CHARS` characters."""
+    """Describe a call and its result in one line of at most `LINE_CHARS` characters."""
     about = call_subject(call) if call else ""
     told = failure_text(text) or f"ok: {_words(name, text)}"
     size = f"{many(text.count(chr(10)) + 1, 'line')}, {many(len(text), 'character')}"

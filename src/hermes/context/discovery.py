@@ -1,4 +1,4 @@
-"""Finding the context engine that `context.engine` names."""
+"""Find the context engine that the setting `context.engine` names."""
 
 import inspect
 import logging
@@ -21,7 +21,7 @@ DESCRIPTIONS = {
     "compressor": "sums up the middle of the conversation",
     "lcm": "lossless: notes stand for old messages, which can be looked up again",
 }
-"""Of the engines that are shipped."""
+"""Descriptions of the built-in engines."""
 
 
 def find_engine(
@@ -32,8 +32,10 @@ def find_engine(
     builtin: Builtin,
     context_length: int,
 ) -> ContextEngine:
-    """The engine of that name: from `<folder>/<name>/`, else one that a plugin registered, else a
-    built-in one. Raises `ConfigError` when there is none, or when the plugin is broken."""
+    """Return the engine of that name: from `<folder>/<name>/`, registered by a plugin, or built in.
+
+    Raises `ConfigError` if there is none or if it cannot be loaded.
+    """
     for place in _plugins(folders):
         if place.name == name:
             return _load(place, context_length)
@@ -53,7 +55,7 @@ def find_engine(
 def list_engines(
     folders: Sequence[Path], builtin: Builtin, registered: Sequence[ContextEngine] = ()
 ) -> tuple[PluginInfo, ...]:
-    """What can be named, in the order of precedence; no plugin is run."""
+    """Return all engines in order of precedence, without running plugins."""
     return (
         *(plugin_info(place) for place in _plugins(folders)),
         *(PluginInfo(engine.name, where="plugin") for engine in registered),
@@ -69,7 +71,7 @@ def _plugins(folders: Sequence[Path]) -> Iterator[Path]:
 def _load(place: Path, context_length: int) -> ContextEngine:
     path = place / "__init__.py"
     if not path.is_file():
-        raise ConfigError("is missing", where=tilde(path), hint="it must hold the engine")
+        raise ConfigError("is missing", where=tilde(path), hint="it must define the engine")
     read_manifest_data(place)
     from hermes.plugins.loader import import_folder  # only for engines that are plugins
 
@@ -95,7 +97,7 @@ def _make(kind: Callable[..., ContextEngine], context_length: int) -> ContextEng
 
 
 def _attempt(path: Path, failing: str, work: Callable[[], T]) -> T:
-    """Run code of a plugin; whatever goes wrong in it becomes one line for the user."""
+    """Run code of a plugin; any error becomes a `ConfigError` with one line."""
     try:
         return work()
     except (Exception, SystemExit) as error:
@@ -103,12 +105,12 @@ def _attempt(path: Path, failing: str, work: Callable[[], T]) -> T:
         raise ConfigError(
             f"{failing}: {type(error).__name__}: {' '.join(str(error).split())}",
             where=tilde(path),
-            hint="correct the plugin, or set context.engine to another one",
+            hint="fix the plugin, or choose another: hermes config set context.engine compressor",
         ) from error
 
 
 def _engine_in(module: ModuleType, path: Path) -> type[ContextEngine]:
-    """The one engine a module exports. Engines it only imports do not count if it has its own."""
+    """Return the only engine a module exports, preferring its own to imported ones."""
     names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
     exported = {
         thing.__name__: thing
@@ -122,11 +124,11 @@ def _engine_in(module: ModuleType, path: Path) -> type[ContextEngine]:
     if len(whole) == 1:
         return next(iter(whole.values()))
     if whole:
-        problem, hint = f"holds {len(whole)} engines ({', '.join(whole)})", "name one in __all__"
+        problem, hint = f"defines {len(whole)} engines ({', '.join(whole)})", "name one in __all__"
     elif found:
         name, kind = next(iter(found.items()))
         problem = f"{name} does not define {', '.join(sorted(kind.__abstractmethods__))}"
         hint = "a ContextEngine needs these"
     else:
-        problem, hint = "holds no engine", "define one subclass of ContextEngine in it"
+        problem, hint = "defines no engine", "define one subclass of ContextEngine in it"
     raise ConfigError(problem, where=tilde(path), hint=hint)

@@ -1,4 +1,4 @@
-"""The interface of a context engine, as plugins know it.
+"""The interface of a context engine, as documented for plugins.
 
 An engine is synchronous and sees OpenAI-format dicts. The agent runs it in a worker thread, so it
 may block; it must not keep the dicts it is given beyond the call, nor change them.
@@ -22,13 +22,13 @@ class SummaryAnswer(NamedTuple):
 
 
 class SummaryModel(msgspec.Struct, frozen=True):
-    """A model for summaries. Calling it blocks, so only a worker thread may."""
+    """A model that writes summaries. A call blocks, so it must run in a worker thread."""
 
     ask: Callable[[Dicts, int], SummaryAnswer]
-    """The answer to these messages in at most so many tokens; raises a `ProviderError`, or
-    `Interrupted` when the turn is stopped."""
+    """Takes messages and the maximum tokens of the answer. Raises a `ProviderError`, or
+    `Interrupted` if the turn is stopped."""
     context_length: int
-    """Tokens that question and answer may have together."""
+    """Maximum tokens of question and answer together."""
 
 
 class ContextEngine(ABC):
@@ -42,32 +42,31 @@ class ContextEngine(ABC):
     last_completion_tokens: int = 0
     last_total_tokens: int = 0
     threshold_tokens: int = 0
-    """Prompt tokens from which `should_compress` says yes; the pressure warning goes by it."""
+    """Prompt tokens from which `should_compress` returns True; also used for the warning."""
     context_length: int = 0
     compression_count: int = 0
     summary_model: str = ""
-    """Who wrote the last summary; empty when no model did."""
+    """The model that wrote the last summary; empty if none did."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What `context.engine` calls it."""
+        """The name for the setting `context.engine`."""
 
     @abstractmethod
     def update_from_response(self, usage: dict[str, int]) -> None:
-        """`prompt_tokens`, `completion_tokens` and `total_tokens` of the last call."""
+        """Receive `prompt_tokens`, `completion_tokens` and `total_tokens` of the last call."""
 
     @abstractmethod
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
-        """For a prompt of so many tokens; None stands for the last one reported."""
+        """Return whether to compact a prompt of so many tokens; None is the last reported one."""
 
     @abstractmethod
     def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:
-        """A valid, shorter conversation. `messages[0]` is the system prompt and comes back first,
-        as it is. Messages that are kept are returned as the very dicts they came as.
+        """Return a valid, shorter conversation. `messages[0]` is the system prompt and is returned
+        first, unchanged. Kept messages are returned as the same dicts.
 
-        An engine whose `compress` also takes `focus_topic` is given what `/compress` was told to
-        keep in focus.
+        An engine whose `compress` also takes `focus_topic` receives the focus of `/compress`.
         """
 
     def on_session_start(self, session_id: str, **kw: Any) -> None:  # noqa: B027 - optional
@@ -80,15 +79,15 @@ class ContextEngine(ABC):
         """
 
     def on_session_end(self, session_id: str, messages: Dicts) -> None:  # noqa: B027 - optional
-        """The conversation was left."""
+        """The conversation ended."""
 
     def on_session_reset(self) -> None:
         """A new conversation begins in the same place."""
         self.last_prompt_tokens = self.last_completion_tokens = self.last_total_tokens = 0
         self.compression_count = 0
 
-    def update_model(self, model: str, context_length: int, **_kw: Any) -> None:  # noqa: ARG002 - for those who know models
-        """Another model answers from now on. The threshold keeps its share of the window."""
+    def update_model(self, model: str, context_length: int, **_kw: Any) -> None:  # noqa: ARG002 - part of the interface
+        """Use another model from now on. The threshold keeps its share of the context length."""
         share = self.threshold_tokens / self.context_length if self.context_length else 0.5
         self.context_length = context_length
         self.threshold_tokens = int(context_length * share)
@@ -97,12 +96,12 @@ class ContextEngine(ABC):
         """Tools of the engine, each as `{"name", "description", "parameters"}`."""
         return []
 
-    def handle_tool_call(self, name: str, args: Dict, **_kw: Any) -> str:  # noqa: ARG002 - for engines with tools
-        """The result of a call of one of its tools."""
+    def handle_tool_call(self, name: str, args: Dict, **_kw: Any) -> str:  # noqa: ARG002 - part of the interface
+        """Return the result of a call of one of the engine's tools."""
         return json.dumps({"error": f"the context engine {self.name} has no tool {name!r}"})
 
-    def should_compress_preflight(self, messages: Dicts) -> bool:  # noqa: ARG002 - for engines that look
-        """A cheap look at a loaded history before the first call of a turn."""
+    def should_compress_preflight(self, messages: Dicts) -> bool:  # noqa: ARG002 - part of the interface
+        """Return whether to compact a loaded history before the first call of a turn; be quick."""
         return False
 
     def get_status(self) -> Dict:
@@ -130,8 +129,8 @@ class NoEngine(ContextEngine):
         self.last_completion_tokens = usage["completion_tokens"]
         self.last_total_tokens = usage["total_tokens"]
 
-    def should_compress(self, prompt_tokens: int | None = None) -> bool:  # noqa: ARG002 - see the name
+    def should_compress(self, prompt_tokens: int | None = None) -> bool:  # noqa: ARG002 - part of the interface
         return False
 
-    def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:  # noqa: ARG002 - see the name
+    def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:  # noqa: ARG002 - part of the interface
         return messages

@@ -22,11 +22,11 @@ from hermes.core.tokens import text_tokens
 # What the user said, told apart from what only stands in the user's place.
 
 SMALL_TALK = 40
-"""Characters up to which a message most likely asks for nothing: "ok, go on"."""
+"""Characters up to which a message is most likely no request, such as "ok, go on"."""
 
 
 def user_text(message: Dict) -> str:
-    """What the user said with this message; "" when it was nobody."""
+    """Return the user's own text in a message; "" for messages that a program wrote."""
     if message.get("role") != "user":
         return ""
     if is_summary(message):
@@ -39,7 +39,7 @@ def user_text(message: Dict) -> str:
 
 
 def latest_request(messages: Dicts) -> int:
-    """The index of the last message with which the user said something; -1 when there is none."""
+    """Return the index of the last message with text of the user, or -1."""
     for index in range(len(messages) - 1, -1, -1):
         if user_text(messages[index]):
             return index
@@ -63,12 +63,12 @@ _SENTENCE = re.compile(r"[^\s].*?(?:[.!?。！？](?=\s|$|[^\x00-\x7f])|\n|$)")
 MOST_CHARS = 300
 """Of one sentence."""
 MAX_RULES_PER_MESSAGE = 12
-"""Sentences of one message: a long paste is not a list of rules."""
+"""Rules taken from one message: a long paste is not a list of rules."""
 
 
 def find_rules(text: str) -> list[str]:
-    """Sentences in which somebody lays down how things are to be done, the clearest kept when
-    there are many; in their order."""
+    """Return the sentences that state rules or preferences, in order; if there are many, the
+    clearest ones."""
     sentences = [found[0].strip() for found in _SENTENCE.finditer(text)]
     ranked = [
         (0 if _STRONG.search(sentence) else 1, index)
@@ -87,10 +87,10 @@ def _cut(sentence: str) -> str:
 # Which files a conversation is about.
 
 BULK_KEYS = frozenset({"content", "old_string", "new_string", "data", "todos"})
-"""Arguments with text that goes into a file: paths in there were not touched."""
+"""Arguments with file content: paths in it were not touched."""
 WRITERS = frozenset({"write_file", "patch"})
 WRITTEN, NAMED, MENTIONED = 3, 2, 1
-"""How much a path counts that was changed, given as an argument, or seen in a text."""
+"""Weights of a path that was written, given as an argument, or mentioned in a text."""
 LONGEST = 400
 MOST_IN_TEXT = 40
 MAX_SEARCHED_CHARS = 20_000
@@ -117,7 +117,7 @@ _NOT_FILES = frozenset({"/dev/null", "dev/null", "/usr/bin/env", "."})
 
 
 def touched_files(messages: Dicts, earlier: Iterable[str] = ()) -> list[str]:
-    """Paths by how recently and how much they were used, the most telling first.
+    """Return paths by recency and frequency of use, the most relevant first.
 
     `earlier` are those of an earlier summary, in their order.
     """
@@ -160,7 +160,7 @@ def is_path(text: str) -> bool:
 
 
 def find_paths(text: str) -> list[str]:
-    """What looks like a path in a command, a script or a sentence."""
+    """Return the paths in a command, a script or a sentence."""
     found: dict[str, None] = {}
     for match in _PATH.finditer(_ADDRESS.sub(" ", text[:MAX_SEARCHED_CHARS])):
         path = match[0]
@@ -180,13 +180,13 @@ def _looks_like_path(path: str) -> bool:
 
 
 def marked_paths(section: str, *, all_of_them: bool = False) -> list[str]:
-    """The files a section of notes marks as touched; or every path it has."""
+    """Return the paths that a section of notes marks as touched, or all its paths."""
     marked = [path for path in _MARKED.findall(section) if is_path(path)]
     return [*marked, *find_paths(section.replace("`", " "))] if all_of_them else marked
 
 
 def mark_paths(section: str, files: Iterable[str]) -> str:
-    """The section with `files` marked where it names them, and listed where it does not."""
+    """Mark `files` where the section names them, and list the others."""
     text = section.replace("`", "")
     missing = []
     for path in files:
@@ -198,14 +198,14 @@ def mark_paths(section: str, files: Iterable[str]) -> str:
 
 
 FILES_SHARE, RULES_SHARE = 0.3, 0.3
-"""Of the room for facts; the words of the user have the rest."""
+"""Parts of the budget for facts; user messages have the rest."""
 MOST_FILES = 100
 MOST_OF_ONE = 700
-"""Tokens of one message of the user; of a longer one head and tail are kept."""
+"""Tokens per user message; of a longer one head and tail are kept."""
 SAME = 100
-"""Characters at the start by which a message is known again."""
+"""Leading characters by which a message is recognised."""
 AROUND = 8
-"""Tokens of the marks around it."""
+"""Tokens of the tags around a message."""
 
 _QUOTED = re.compile("“([^“”]+)”")
 _QUOTES = re.compile("[“”]")
@@ -228,8 +228,10 @@ class ConversationFacts(msgspec.Struct, frozen=True):
 def extract_facts(
     messages: Dicts, earlier: Summary, room: int, pending: str = ""
 ) -> ConversationFacts:
-    """`messages` are those that go, `pending` what the user waits for if that is kept elsewhere
-    and still to be repeated; `room` is in tokens."""
+    """Collect the facts of `messages`, which are replaced, in at most `room` tokens.
+
+    `pending` is the open request if it is kept elsewhere and must be repeated.
+    """
     before = marked_paths(earlier.notes[FILES], all_of_them=earlier.foreign)
     files = _within(touched_files(messages, before), room * FILES_SHARE)
     # Earlier notes may have what is pending in a shorter form.
@@ -248,12 +250,12 @@ def extract_facts(
 
 
 def _newest(said: Sequence[str], pending: str, room: int) -> tuple[list[str], set[str]]:
-    """The newest messages that have room, without small talk; and which of them are whole."""
+    """Return the newest messages that fit, without small talk, and which are complete."""
     kept: list[str] = []
     whole: set[str] = set()
     for text in reversed(said):
         if text != pending and len(text) < SMALL_TALK and not find_rules(text):
-            whole.add(text)  # nothing in it to keep
+            whole.add(text)  # it has nothing to keep
             continue
         shown = cut_to_tokens(text, min(MOST_OF_ONE, max(60, room - AROUND)))
         room -= text_tokens(shown) + AROUND
@@ -275,8 +277,8 @@ def _within(lines: Iterable[str], room: float) -> list[str]:
 
 
 def add_facts(notes: SummaryNotes, facts: ConversationFacts) -> SummaryNotes:
-    """What a section does not say already is added to it. Rules are quoted and files marked, so
-    that they are known again next time."""
+    """Add missing facts to the notes. Rules are quoted and files marked, so that the next
+    compaction recognises them."""
     text = _QUOTES.sub("", notes[CONSTRAINTS])
     missing = []
     for rule in facts.rules:

@@ -34,7 +34,7 @@ SECTIONS = {
 """Each with what belongs in it."""
 STATES = ("Done", "In Progress", "Blocked")
 NEWEST_LAST = frozenset({ACTIONS, PROGRESS})
-"""Sections that lose their beginning when there is too much."""
+"""Sections that are cut at the beginning if they are too long."""
 
 _OTHER_NAMES = {
     "constraints and preferences": CONSTRAINTS,
@@ -57,7 +57,7 @@ _STATE = re.compile(r"\s{0,3}(?:#{1,6}\s*|\*\*)(Done|In Progress|Blocked)\W*", r
 
 class SummaryNotes(msgspec.Struct, frozen=True):
     sections: Mapping[str, str] = {}
-    """Text by name; those without text are left out."""
+    """Text by section name, without empty sections."""
 
     def text(self) -> str:
         names = [name for name in SECTIONS if self.sections.get(name)]
@@ -70,14 +70,14 @@ class SummaryNotes(msgspec.Struct, frozen=True):
         return SummaryNotes({**self.sections, name: text.strip()})
 
     def with_lines(self, name: str, lines: Iterable[str]) -> "SummaryNotes":
-        """With these lines at the end of a section, except those it has already."""
+        """Append lines to a section, except those it has already."""
         text = self[name]
         there = set(text.splitlines())
         new = [line for line in dict.fromkeys(lines) if line and line not in there]
         return self.with_section(name, "\n".join([text, *new])) if new else self
 
     def fitted(self, tokens: int) -> "SummaryNotes":
-        """Within so many tokens: the longest sections are cut, at the ends of lines."""
+        """Cut the longest sections, at line ends, so that all fit so many tokens."""
         sizes = {
             name: text_tokens(f"## {name}\n{text}\n\n") for name, text in self.sections.items()
         }
@@ -94,7 +94,7 @@ class SummaryNotes(msgspec.Struct, frozen=True):
 
 
 def parse_notes(text: str) -> SummaryNotes:
-    """The sections of a text; what stands before the first is left out."""
+    """Parse the sections of a text; text before the first section is dropped."""
     found: dict[str, list[str]] = {}
     lines: list[str] | None = None
     for line in text.splitlines():
@@ -112,20 +112,20 @@ def parse_notes(text: str) -> SummaryNotes:
 
 
 def _heading(line: str) -> tuple[str, str] | None:
-    """The section a line opens, and what it says of it right there."""
+    """Return the section that a line begins and the rest of the line, or None."""
     match = _HEADING.fullmatch(line)
     if match is None:
         return None
     colon = match["colon"] or match["colon2"]
     if match["rest"] and not colon:
-        return None  # a sentence that begins with the name
+        return None  # a sentence that begins with a section name
     if not (match["mark"] or match["bold"] or colon):
         return None
     return _NAMES[match["name"].lower()], match["rest"]
 
 
 def _level(sizes: Iterable[int], tokens: int) -> int:
-    """How much each may have at most so that all together have `tokens`."""
+    """Return the limit per section so that all together have at most `tokens`."""
     rest = sorted(sizes)
     while rest and rest[0] * len(rest) <= tokens:
         tokens -= rest.pop(0)
@@ -162,7 +162,7 @@ PLACES = (IN_USERS, AFTER_END, IN_TAIL)
 """Where that message is; one of these closes the active task."""
 
 _FOREIGN_PREFIX = "[CONTEXT COMPACTION"
-"""Of summaries in conversations that began with another program."""
+"""Start of summaries in conversations imported from other programs."""
 _USER = re.compile(r"^<user>\n(.*?)\n</user>$", re.M | re.S)
 _END_LINE = re.compile(rf"^{re.escape(END)}(?:\n|$)", re.M)
 
@@ -170,13 +170,13 @@ _END_LINE = re.compile(rf"^{re.escape(END)}(?:\n|$)", re.M)
 class Summary(msgspec.Struct, frozen=True):
     notes: SummaryNotes = SummaryNotes()
     users: tuple[str, ...] = ()
-    """What the user said, oldest first."""
+    """User messages, oldest first."""
     todo: str = ""
     """The todo list as its tool shows it."""
     request: Any = None
     """The content of a message of the user that is joined to the notes."""
     foreign: bool = False
-    """Another program wrote it, so nothing in it is marked."""
+    """Another program wrote it, so its facts are not marked."""
 
 
 def is_summary(message: Dict) -> bool:
@@ -193,7 +193,7 @@ def write_summary(summary: Summary) -> Dict:
 
 
 def join_request(text: str, request: Any) -> Dict:
-    """A message with `text` and, below it, the content of a message of the user, if any."""
+    """Return a message with `text`, followed by the content of a user message, if any."""
     if request is None:
         return {"role": "user", "content": text}
     text = f"{text}\n\n{END}\n"
@@ -204,7 +204,7 @@ def join_request(text: str, request: Any) -> Dict:
 
 
 def split_request(message: Dict) -> tuple[str, Any]:
-    """The text of a summary, and what is joined to it or None."""
+    """Return the text of a summary and the content joined to it, or None."""
     content = message.get("content")
     blocks: list[Any] = content if isinstance(content, list) and content else [content]
     first, *others = blocks
@@ -240,7 +240,7 @@ def _read_notes(text: str) -> SummaryNotes:
 
 
 def merge_summaries(summaries: Sequence[Summary]) -> Summary:
-    """Several summaries as one. More than one is only in conversations of other programs."""
+    """Merge summaries. Only conversations from other programs have more than one."""
     if len(summaries) == 1:
         return summaries[0]
     notes, todo = SummaryNotes(), ""

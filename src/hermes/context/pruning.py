@@ -23,9 +23,9 @@ from hermes.core.messages import ToolCall
 from hermes.util.text import cut_middle
 
 RESULT_CHARS = 200
-"""Results up to this stay."""
+"""Results up to this length are kept."""
 ARGUMENT_CHARS = 500
-"""Arguments of a call up to this stay."""
+"""Arguments up to this length are kept."""
 KEPT_CHARS = 200
 MARK = "...[truncated]"
 MOST_ITEMS = 20
@@ -36,7 +36,7 @@ _FILE_LINE = re.compile(r"^(?:\*\*\* (?:Update|Add|Delete|Move)\b.*|(?:---|\+\+\
 
 
 def drop_duplicates(messages: Dicts) -> Dicts:
-    """Of equal long results only the newest is kept; the others say so."""
+    """Keep only the newest of equal long results; the others become references."""
     calls, seen = answered_calls(messages), set[bytes]()
     kept: Dicts = []
     for index in range(len(messages) - 1, -1, -1):
@@ -52,7 +52,7 @@ def drop_duplicates(messages: Dicts) -> Dicts:
 
 
 def prune(messages: Dicts, tail: int) -> Dicts:
-    """`messages` with everything before `tail` made smaller. What stays is the same object."""
+    """Shorten results and arguments before index `tail`. Unchanged messages are the same dicts."""
     calls, todo = answered_calls(messages), newest_todo_list(messages).place
     small: Dicts = []
     for index, message in enumerate(messages[:tail]):
@@ -91,7 +91,7 @@ def _with_short_call(call: Dict) -> Dict:
 
 
 def shorten_json(arguments: str) -> str:
-    """Valid JSON with the same keys. Paths stay whole; other long texts are cut."""
+    """Return valid JSON with the same keys, paths complete and other long texts shortened."""
     try:
         value = msgspec.json.decode(arguments)
     except msgspec.DecodeError:
@@ -119,7 +119,7 @@ def _short_text(text: str) -> str:
 
 
 def cut_results(messages: Dicts, chars: int) -> Dicts:
-    """Every result within so many characters: for a conversation that fits no other way."""
+    """Cut every result to so many characters, for a conversation that fits in no other way."""
     return [
         {**message, "content": cut_middle(message_text(message), chars)}
         if is_result(message) and len(message_text(message)) > 2 * chars
@@ -131,15 +131,15 @@ def cut_results(messages: Dicts, chars: int) -> Dicts:
 # Whether a conversation fits the window, and the last resort when nothing made it fit.
 
 LAST_RESORT = (8_000, 3_000, 1_000, 400)
-"""Characters to which results are cut, in turn, while the whole does not fit."""
+"""Characters to which results are cut, tried in order until the conversation fits."""
 
 
 class FitCheck:
-    """Judges what became of a conversation of which the size is known."""
+    """Checks whether a changed conversation fits, given its size before the change."""
 
     def __init__(self, estimate: int, current_tokens: int | None, limit: int) -> None:
-        """`estimate` is that of the messages as they were, `current_tokens` what their whole
-        request really has, if known. Below `limit` a request fits."""
+        """`estimate` is for the messages before the change, `current_tokens` the known size of the
+        whole request, or None. A request below `limit` fits."""
         self._before, self._limit = estimate, limit
         self._current = estimate if current_tokens is None else current_tokens
         self._factor = min(1.0, self._current / estimate) if estimate else 1.0
@@ -148,8 +148,8 @@ class FitCheck:
         saved = self._before - estimate_messages_tokens_rough(messages)
         return self._current - saved * self._factor < self._limit
 
-    def forced(self, messages: Dicts) -> Dicts:
-        """`messages` themselves when they fit, else with the results of tools cut."""
+    def force(self, messages: Dicts) -> Dicts:
+        """Return `messages`, with tool results cut if they do not fit otherwise."""
         for chars in LAST_RESORT:
             if self(messages):
                 return messages
@@ -163,15 +163,17 @@ STUB = "[the result was removed with earlier messages]"
 
 
 def repair_calls(messages: Dicts) -> Dicts:
-    """Every call with exactly one result right after it, in the order of the calls, and no result
-    without a call. Calls at the very end that nobody answered yet are left open."""
+    """Give every call exactly one result, in the order of the calls, and drop other results.
+
+    Calls at the end that have no results yet stay open.
+    """
     whole: Dicts = []
     index = 0
     while index < len(messages):
         message = messages[index]
         index += 1
         if is_result(message):
-            continue  # an orphan: those that belong to a call are taken with it
+            continue  # an orphan: results of a call are handled with it
         whole.append(message)
         if calls := tool_calls(message):
             end = group_end(messages, index)

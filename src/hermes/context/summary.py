@@ -68,7 +68,7 @@ REQUEST = "What the user asked last, kept elsewhere:\n<request>\n{text}\n</reque
 REQUEST_TOKENS = 300
 AGAIN = "Your last reply could not be used: {why}. Write all the sections."
 WORDS_PER_TOKEN = 0.5
-"""Of tokens as they are estimated here, which is rather too many."""
+"""Words per estimated token; the estimate is rather high."""
 
 _TAG = re.compile(r"<(/?\s*(?:transcript|notes|request)\b)", re.I)
 
@@ -106,7 +106,7 @@ class SummaryQuestion(msgspec.Struct, frozen=True):
 
 
 def escape_tags(text: str) -> str:
-    """Quoted text cannot end the quotation."""
+    """Escape tags, so that quoted text cannot end the quotation."""
     return _TAG.sub(r"< \1", text)
 
 
@@ -114,11 +114,11 @@ def escape_tags(text: str) -> str:
 
 LEAST_SECTIONS = 3
 LEAST_CHARS, MOST_LEAST_CHARS = 80, 300
-"""A reply shorter than this says too little; the limit goes with the size it may have."""
+"""Bounds of the minimum length of a reply, which depends on its maximum."""
 REPETITIVE = 0.12
-"""A text that packs to a smaller part than this says the same over and over."""
+"""A text that compresses to a smaller part than this repeats itself."""
 LEAST_TO_PACK = 400
-"""Characters below which packing says nothing."""
+"""Characters below which the compression ratio is not meaningful."""
 
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.S | re.I)
 _FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\s*\Z", re.S)
@@ -132,13 +132,13 @@ _EMPTY = re.compile(r"[-*\s]*\(?(?:none|n/a|nothing|empty)?\)?[.\s]*", re.I)
 
 
 class UnusableReply(Exception):
-    """The reply cannot serve; the text says why."""
+    """The reply cannot be used as notes; the message says why."""
 
 
 def parse_reply(reply: str, tokens: int) -> SummaryNotes:
-    """The notes in a reply that may have so many tokens. Raises `Unusable`."""
+    """The notes in a reply that may have so many tokens. Raises `UnusableReply`."""
     notes = parse_notes(clean_reply(reply))
-    told = {name: _told(body) for name, body in notes.sections.items()}
+    told = {name: _section_text(body) for name, body in notes.sections.items()}
     if len(told) < LEAST_SECTIONS:
         raise UnusableReply("the sections are missing")
     least = max(LEAST_CHARS, min(MOST_LEAST_CHARS, tokens // 2))
@@ -148,7 +148,7 @@ def parse_reply(reply: str, tokens: int) -> SummaryNotes:
 
 
 def clean_reply(reply: str) -> str:
-    """A reply without thoughts and fences. Raises `Unusable` for what is no notes on anything."""
+    """A reply without thoughts and fences. Raises `UnusableReply` for refusals and repetition."""
     text = _THOUGHT.sub("", reply).strip()
     if fenced := _FENCE.match(text):
         text = fenced[1].strip()
@@ -161,8 +161,8 @@ def clean_reply(reply: str) -> str:
     return text
 
 
-def _told(body: str) -> str:
-    """A section without hints of the form and words for nothing."""
+def _section_text(body: str) -> str:
+    """Return a section without template hints and words for "nothing"."""
     lines = [line for line in body.splitlines() if line.strip() not in _HINTS]
     text = "\n".join(lines).strip()
     return "" if _EMPTY.fullmatch(text) else text
@@ -186,8 +186,8 @@ SAID_CHARS = 200
 
 
 def extract_notes(messages: Dicts, earlier: SummaryNotes, tokens: int) -> SummaryNotes:
-    """The earlier notes, gone on with: the request, the calls made, what failed, and the last
-    words of the assistant, in at most so many tokens."""
+    """Extend earlier notes without a model, in at most so many tokens: the request, the calls,
+    the failures and the last text of the assistant."""
     said = list(filter(None, map(user_text, messages)))
     notes = earlier
     if said:
@@ -216,7 +216,7 @@ def _actions(messages: Dicts) -> Iterator[str]:
 
 
 def _counted(lines: Iterator[str]) -> list[str]:
-    """As list items; what happened several times in a row is one."""
+    """Return list items; consecutive equal lines are counted."""
     runs: list[tuple[str, int]] = []
     for line in lines:
         if runs and runs[-1][0] == line:
@@ -251,21 +251,21 @@ def _last_words(messages: Dicts) -> list[str]:
 # Values of earlier notes that a model forgot when it brought them up to date.
 
 _VALUE = re.compile(r"(?<![\w.])[\w#-]*\d[\w.:%/-]*\w|\d")
-"""A number, a version, an address, a hash: what cannot be said in other words."""
+"""A number, version, address or hash: a value that cannot be paraphrased."""
 
 
 def restore_findings(notes: SummaryNotes, earlier: SummaryNotes, tokens: int) -> SummaryNotes:
-    """`notes` with the earlier findings and decisions of which a value is missing, the newest of
-    them in at most so many tokens. Whether they still matter nobody here can tell."""
+    """Add the newest earlier findings and decisions whose values the notes lack, in at most so
+    many tokens. Whether they still matter cannot be decided here."""
     lines = [*earlier[DECISIONS].splitlines(), *earlier[CRITICAL].splitlines()]
     found = missing_lines(lines, notes.text(), tokens)
-    # Older than what the model wrote itself, so in front of it.
+    # They are older than the model's own lines, so they precede them.
     text = "\n".join([*found, notes[CRITICAL]])
     return notes.with_section(CRITICAL, text) if found else notes
 
 
 def missing_lines(lines: Sequence[str], text: str, tokens: int) -> list[str]:
-    """The last of `lines`, in at most so many tokens, of which `text` lacks a value."""
+    """Return the last of `lines` with a value that `text` lacks, in at most so many tokens."""
     found: list[str] = []
     for line in reversed(lines):
         values = _VALUE.findall(line)
@@ -281,13 +281,13 @@ def missing_lines(lines: Sequence[str], text: str, tokens: int) -> list[str]:
 # The messages as a text that a model can sum up, in parts that fit it.
 
 RESULT_CHARS = (1_500, 600, 200)
-"""How much of a result is shown; less when the whole does not fit otherwise, or is too dear."""
+"""Characters shown of a result, tried in order until the transcript fits and is worth it."""
 WORTH = 2
-"""Tokens that are read for each token of the summary, before results are shown shorter ..."""
+"""Transcript tokens per token of the summary before results are shortened ..."""
 WORTH_ANYWAY = 6_000
-"""... and tokens that are always worth reading."""
+"""... and transcript tokens that are always accepted."""
 SAID = 4
-"""How many times as much is shown of what somebody said."""
+"""Factor for user and assistant messages, which are shown longer than results."""
 CALL_CHARS = 600
 
 
@@ -297,7 +297,7 @@ class TranscriptPart(msgspec.Struct, frozen=True):
 
 
 def split_transcript(messages: Dicts, room: int, summary_tokens: int) -> list[TranscriptPart]:
-    """Parts of at most `room` tokens, in as few as can be, for a summary of so many."""
+    """Split messages into as few parts of at most `room` tokens as possible."""
     parts: list[TranscriptPart] = []
     worth = max(WORTH * summary_tokens, WORTH_ANYWAY)
     for chars in RESULT_CHARS:
@@ -325,7 +325,7 @@ def _packed(messages: Dicts, room: int, chars: int) -> list[TranscriptPart]:
 
 
 def render_message(message: Dict, chars: int) -> str:
-    """Without what the model thought; images are marks."""
+    """Render a message as text, without reasoning and with markers for images."""
     text, role = message_text(message), message.get("role")
     if is_result(message):
         lines = [f"[result of {message.get('name') or 'a tool'}]", cut_middle(text, chars)]
@@ -341,19 +341,19 @@ def render_message(message: Dict, chars: int) -> str:
 log = logging.getLogger(__name__)
 
 TRIES = 2
-"""For each question to a model that answers, but not usably."""
+"""Attempts per question if the reply is not usable."""
 MOST_PARTS = 10
-"""Questions for one summary; what is older than these hold is listed instead."""
+"""Questions per summary. Older parts are listed without a model."""
 SMALLER_WINDOWS = 3
-"""How often a model is tried with half the window it claims to have."""
+"""Attempts with a model, each with half the context length of the previous one."""
 FIXED = text_tokens(INSTRUCTIONS) + 200
-"""Tokens of a question beside what it is about."""
+"""Tokens of the fixed part of a question."""
 LEAST_ROOM = 300
 """Tokens of transcript that make a question worth asking."""
 FINDINGS = 8
-"""One part in so many is for values of the notes so far that the model left out."""
+"""Fraction (1/n) of the notes for values of earlier notes that the model omitted."""
 LASTING = (CredentialMissing, CredentialRefused, QuotaSpent, ConfigError)
-"""Failures that a minute does not mend."""
+"""Failures that do not go away within a minute."""
 
 
 class SummaryJob(msgspec.Struct, frozen=True):
@@ -377,7 +377,7 @@ class SummaryFailure(msgspec.Struct, frozen=True):
     answered: bool
     """A model answered, but nothing usable came."""
     lasting: bool
-    """Asking again soon will not help."""
+    """Asking again soon does not help."""
 
     @property
     def rest(self) -> float:
@@ -388,7 +388,7 @@ class SummaryFailure(msgspec.Struct, frozen=True):
 def summarize(
     job: SummaryJob, summarisers: Sequence[SummaryModel]
 ) -> SummaryResult | SummaryFailure:
-    """`Interrupted` goes through."""
+    """Ask the models in order until one writes usable notes. `Interrupted` passes through."""
     answered, lasting = False, True
     for summariser in summarisers:
         try:
@@ -414,9 +414,9 @@ def _by(summariser: SummaryModel, job: SummaryJob) -> SummaryResult:
 
 
 def _in_window(summariser: SummaryModel, job: SummaryJob, window: int) -> SummaryResult:
-    """Notes on the first part, brought up to date with each further one."""
+    """Write notes on the first part and update them with each further part."""
     tokens = min(job.tokens, window // 5)
-    answer = min(2 * tokens, window // 4)  # room to think; what is too long is cut
+    answer = min(2 * tokens, window // 4)  # room for reasoning; longer notes are cut
     notes = job.earlier.fitted(window // 5)
     used = answer + FIXED + text_tokens(job.request[:1_000]) + text_tokens(job.focus)
     room = window - used - max(tokens, text_tokens(notes.text()))
@@ -434,7 +434,7 @@ def _in_window(summariser: SummaryModel, job: SummaryJob, window: int) -> Summar
 
 
 def _ask(summariser: SummaryModel, asked: SummaryQuestion, most: int) -> tuple[SummaryNotes, str]:
-    """The notes and who wrote them, from a reply of at most `most` tokens."""
+    """Return the notes and their model, from a reply of at most `most` tokens."""
     why = ""
     for _ in range(TRIES):
         reply = summariser.ask(asked.messages(why), most)

@@ -1,4 +1,4 @@
-"""`ctx`: what a plugin's `register(ctx)` is given."""
+"""`ctx`, the argument of a plugin's `register(ctx)`, and the guards around what it registers."""
 
 import argparse
 import asyncio
@@ -26,17 +26,18 @@ from hermes.plugins.isolation import (
 # What plugins are given of the program; `app` fills it in.
 
 CommandHandler = Callable[[str], Awaitable[str]]
-"""Runs a slash command with the text behind it and gives what to show. It never raises."""
+"""Runs a slash command with its arguments and returns the text to show. It never raises."""
 SetUp = Callable[[argparse.ArgumentParser], None]
 """Adds arguments to the parser of a subcommand. Raises `PluginFailed`."""
 Act = Callable[[argparse.Namespace], int]
-"""Does the work of a subcommand; the result is the exit code. Raises `PluginFailed`."""
+"""Runs a subcommand and returns the exit code. Raises `PluginFailed`."""
 
 
 class PluginHost(Protocol):
-    """Called from the thread that loads plugins, when a plugin's `register` has succeeded.
+    """The program as plugins see it, implemented by `app`.
 
-    Names were checked before: they are valid and not taken.
+    Called in the thread that loads plugins, after a plugin's `register` has succeeded. Names are
+    valid and not taken.
     """
 
     def add_tool(self, plugin: str, **registration: Any) -> None:
@@ -60,14 +61,14 @@ class PluginHost(Protocol):
     def add_context_engine(self, engine: Any) -> None: ...
 
     def inject_message(self, content: str, role: str) -> bool:
-        """Puts a message into the running conversation; False where there is none that can take
-        it (everywhere but in the terminal). Called from any thread."""
+        """Add a message to the running conversation. Return False outside of the terminal, where
+        no conversation can take it. Called from any thread."""
         ...
 
 
 # Who has which name: the program's own come first, then plugins in the order of loading.
 
-OURS = "Hermes itself"
+OWN_NAMES_HOLDER = "Hermes itself"
 
 
 class RegistrationKind(StrEnum):
@@ -80,15 +81,17 @@ class RegistrationKind(StrEnum):
 
 
 SINGLE = frozenset({RegistrationKind.ENGINE})
-"""Only one of these can be registered, whatever its name."""
+"""Kinds of which only one can be registered in total."""
 ONE_EACH = frozenset({RegistrationKind.MEMORY})
-"""Each plugin can register one of these, whatever its name; the first counts."""
+"""Kinds of which each plugin can register one; the first wins."""
 
 
 class NameRegistry:
-    """`commands` are the slash commands with their aliases, `cli_commands` the subcommands.
+    """The owner of each registered name: first the program, then plugins in loading order.
 
-    Built-in tools are not reserved: a plugin may replace one, as the registry says in the log.
+    `commands` are the slash commands with their aliases, `cli_commands` the subcommands.
+
+    Built-in tools are not reserved: a plugin may replace one, which the tool registry logs.
     """
 
     def __init__(
@@ -103,14 +106,14 @@ class NameRegistry:
             (RegistrationKind.COMMAND, commands),
             (RegistrationKind.CLI_COMMAND, cli_commands),
         ):
-            self._owners |= {(thing, name.lstrip("/").lower()): OURS for name in names}
+            self._owners |= {(thing, name.lstrip("/").lower()): OWN_NAMES_HOLDER for name in names}
 
     def claim(self, thing: RegistrationKind, name: str, plugin: str) -> bool:
-        """Whether the plugin may have it; a refusal is reported."""
+        """Register a name for a plugin. Report and return False if it is taken."""
         holder = self._holder(thing, name, plugin)
         if not holder or (holder == plugin and thing not in SINGLE | ONE_EACH):
             self._owners[thing, name] = plugin
-            return True  # of what one plugin registers twice, the later counts
+            return True  # if a plugin registers a name twice, the later one wins
         self._reports.report(
             (plugin, thing, name),
             f"plugin {plugin}: its {thing} {name} is left out: {holder} has one already",
@@ -118,16 +121,16 @@ class NameRegistry:
         return False
 
     def owner(self, thing: RegistrationKind, name: str) -> str:
-        """The plugin that has it; "" when none does."""
+        """Return the plugin that owns a name, or ""."""
         return self._owners.get((thing, name), "")
 
     def names_of(self, thing: RegistrationKind, plugin: str) -> list[str]:
-        """The names that it has."""
+        """Return the names of one kind that a plugin owns."""
         held = self._owners.items()
         return [name for (kind, name), owner in held if (kind, owner) == (thing, plugin)]
 
     def _holder(self, thing: RegistrationKind, name: str, plugin: str) -> str:
-        """Whoever has it, or the only one there can be."""
+        """Return who owns a name, or the only registration that is allowed."""
         if thing in SINGLE:
             return next((owner for (kind, _), owner in self._owners.items() if kind is thing), "")
         if thing in ONE_EACH and self.names_of(thing, plugin):
@@ -139,8 +142,11 @@ class NameRegistry:
 
 
 def check_schema(given: Any) -> dict[str, Any]:
-    """A copy that the plugin cannot change any more. Raises `TypeError` for what endpoints refuse,
-    since that would end every conversation and not only calls of this tool."""
+    """Return a copy of a tool schema, which the plugin cannot change later.
+
+    Raises `TypeError` for a schema that model endpoints refuse: it would fail every request of a
+    conversation, not only calls of this tool.
+    """
     if not isinstance(given, dict):
         raise TypeError("schema is no JSON Schema in a dict")
     try:
@@ -165,18 +171,18 @@ def _is_schema(value: Any) -> bool:
 # Functions of plugins, wrapped so that the program can call them without care.
 
 CHECK_SECONDS = 5.0
-"""Longest time a tool's check may take; it runs when a session starts."""
+"""Time limit for the check of a tool, which runs when a session starts."""
 
 
 def command_guard(plugin: str, name: str, handler: Callable[..., Any]) -> CommandHandler:
-    """A slash command whose failure is what the user reads as its answer."""
+    """Return a slash command that answers with its failure instead of raising."""
 
     async def run(raw_args: str) -> str:
         work = asyncio.ensure_future(call_plugin(handler, raw_args))
         try:
             await asyncio.wait({work})
         finally:
-            work.cancel()  # when the user stopped waiting
+            work.cancel()  # if the caller was cancelled
         if work.cancelled():
             return f"/{name} of plugin {plugin} was cancelled"
         if (failure := work.exception()) is not None:
@@ -190,7 +196,7 @@ def command_guard(plugin: str, name: str, handler: Callable[..., Any]) -> Comman
 def check_guard(
     plugin: str, name: str, check: Callable[[], Any], reports: ProblemReporter
 ) -> Callable[[], bool]:
-    """A tool's check; one that fails or hangs says no."""
+    """Return the check of a tool that returns False if the check fails or hangs."""
 
     def usable() -> bool:
         try:
@@ -204,7 +210,7 @@ def check_guard(
 
 
 def tool_guard(handler: Callable[..., Any]) -> Callable[..., Any]:
-    """A tool handler that takes any keyword argument, and passes on those it knows."""
+    """Return a tool handler that takes any keyword argument and passes on the accepted ones."""
     known = AcceptedArguments(handler)
     if is_async(handler):
 
@@ -222,7 +228,7 @@ def tool_guard(handler: Callable[..., Any]) -> Callable[..., Any]:
 def cli_guards(
     plugin: str, name: str, setup_fn: Callable[..., Any], handler_fn: Callable[..., Any]
 ) -> tuple[SetUp, Act]:
-    """A subcommand whose failure is an error like any other."""
+    """Return the functions of a subcommand, with failures as `PluginFailed`."""
 
     def set_up(parser: argparse.ArgumentParser) -> None:
         _attempt(plugin, name, lambda: setup_fn(parser))
@@ -235,12 +241,12 @@ def cli_guards(
 
 
 def _attempt(plugin: str, name: str, work: Callable[[], Any]) -> Any:
-    """In this thread: the command belongs to the user, who can end it with Ctrl-C."""
+    """Run `work` in this thread, where the user can stop it with Ctrl-C."""
     try:
         return work()
     except SystemExit as error:
         return error.code if isinstance(error.code, int) or error.code is None else 1
-    except Exception as error:  # whatever it is, it is the plugin's
+    except Exception as error:  # third-party code may raise anything
         raise PluginFailed(
             f"`hermes {name}` of plugin {plugin} failed: {describe_error(error)}",
             hint=f"`hermes plugins disable {plugin}` switches it off",
@@ -248,15 +254,15 @@ def _attempt(plugin: str, name: str, work: Callable[[], Any]) -> Any:
 
 
 _TOOL = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What models' endpoints take as a name."""
+"""Names that model endpoints accept."""
 _COMMAND = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _SKILL = re.compile(r"[A-Za-z0-9][\w-]*")
 _MORE = ("requires_env", "is_async", "description", "emoji")
-"""Further arguments of `register_tool`, passed on to the registry."""
+"""Further arguments of `register_tool` that are passed on to the registry."""
 
 
 class PluginServices(msgspec.Struct, frozen=True):
-    """Where registrations of plugins go."""
+    """The services that registrations of plugins use."""
 
     host: PluginHost
     hooks: HookRunner
@@ -265,14 +271,14 @@ class PluginServices(msgspec.Struct, frozen=True):
 
 
 class PluginContext:
-    """The documented interface.
+    """The documented interface of plugins.
 
-    What is registered takes effect when `register` has returned, so that a plugin that fails
-    half-way leaves nothing behind; what a plugin registers later takes effect at once.
+    Registrations take effect when `register` has returned, so that a plugin that fails half-way
+    leaves nothing behind. Later registrations take effect at once.
     """
 
-    def __init__(self, plugin: str, folder: Path | None, desk: PluginServices) -> None:
-        self._plugin, self._folder, self._desk = plugin, folder, desk
+    def __init__(self, plugin: str, folder: Path | None, services: PluginServices) -> None:
+        self._plugin, self._folder, self._services = plugin, folder, services
         self._waiting: list[Callable[[], None]] | None = []
         self._closed = ""
 
@@ -285,9 +291,11 @@ class PluginContext:
         check_fn: Callable[[], Any] | None = None,
         **more: Any,
     ) -> None:
-        """A tool: `handler(args, **kwargs)` returns a JSON string. Without a toolset the plugin's
-        name is taken; the older order `(name, schema, handler)` is understood too. `effect` says
-        what calls can do, by the names of `Effect`; without it they need consent."""
+        """Register a tool; `handler(args, **kwargs)` returns a JSON string.
+
+        The default toolset is the plugin's name. The older order `(name, schema, handler)` is
+        accepted too. `effect` is a name of `Effect`; without it, calls need approval.
+        """
         if isinstance(toolset, dict):
             toolset, schema, handler = "", toolset, schema if handler is None else handler
         self._check_name("register_tool", name, _TOOL)
@@ -298,7 +306,7 @@ class PluginContext:
         self._check_callable(f"register_tool({name!r})", handler)
         usable = None
         if check_fn is not None:
-            usable = check_guard(self._plugin, name, check_fn, self._desk.reports)
+            usable = check_guard(self._plugin, name, check_fn, self._services.reports)
         known = {key: more[key] for key in _MORE if key in more}
         known["requires_env"] = tuple(known.get("requires_env") or ())
         if "effect" in more:
@@ -306,7 +314,7 @@ class PluginContext:
 
         def add() -> None:
             if self._claims(RegistrationKind.TOOL, name):
-                self._desk.host.add_tool(
+                self._services.host.add_tool(
                     self._plugin,
                     name=name,
                     toolset=str(toolset or self._plugin),
@@ -319,20 +327,20 @@ class PluginContext:
         self._register(add)
 
     def register_hook(self, event: str, cb: Callable[..., Any]) -> None:
-        """`cb` is called with the keyword arguments of the event that it names."""
+        """Register a hook; `cb` is called with the event's arguments that it accepts."""
         self._check_callable(f"register_hook({str(event)!r})", cb)
         try:
             name = parse_event(event)
         except ValueError as error:
             text = f"plugin {self._plugin}: {error}"
-            self._desk.reports.report((self._plugin, "hook", event), text)
+            self._services.reports.report((self._plugin, "hook", event), text)
             return
-        self._register(lambda: self._desk.hooks.add(self._plugin, name, cb))
+        self._register(lambda: self._services.hooks.add(self._plugin, name, cb))
 
     def register_command(
         self, name: str, handler: Callable[[str], Any], description: str = ""
     ) -> None:
-        """A slash command: `handler(raw_args)` returns a text to show, or None."""
+        """Register a slash command; `handler(raw_args)` returns a text to show, or None."""
         name = str(name).lstrip("/").lower()
         self._check_name("register_command", name, _COMMAND)
         self._check_callable(f"register_command({name!r})", handler)
@@ -340,7 +348,7 @@ class PluginContext:
 
         def add() -> None:
             if self._claims(RegistrationKind.COMMAND, name):
-                self._desk.host.add_command(name, guarded, str(description))
+                self._services.host.add_command(name, guarded, str(description))
 
         self._register(add)
 
@@ -351,7 +359,7 @@ class PluginContext:
         setup_fn: Callable[..., Any],
         handler_fn: Callable[..., Any],
     ) -> None:
-        """`hermes <name>`: `setup_fn(parser)` adds arguments, `handler_fn(args)` does the work."""
+        """Register `hermes <name>`; `setup_fn(parser)` adds arguments, `handler_fn(args)` runs."""
         name = str(name).lower()
         self._check_name("register_cli_command", name, _COMMAND)
         for function in (setup_fn, handler_fn):
@@ -360,13 +368,13 @@ class PluginContext:
 
         def add() -> None:
             if self._claims(RegistrationKind.CLI_COMMAND, name):
-                self._desk.host.add_cli_command(name, str(help), set_up, act)
+                self._services.host.add_cli_command(name, str(help), set_up, act)
 
         self._register(add)
 
     def register_skill(self, name: str, path: str | Path) -> None:
-        """A skill known as `<plugin>:<name>`: a folder with SKILL.md, or that file. A relative
-        path begins in the plugin's folder."""
+        """Register a skill `<plugin>:<name>`: a folder with SKILL.md, or that file. A relative path
+        starts in the plugin's folder."""
         self._check_name("register_skill", name, _SKILL)
         place = (self._folder or Path()) / Path(path).expanduser()
         folder = place.parent if place.name == "SKILL.md" else place
@@ -375,7 +383,7 @@ class PluginContext:
 
         def add() -> None:
             if self._claims(RegistrationKind.SKILL, f"{self._plugin}:{name}"):
-                self._desk.host.add_skill(self._plugin, name, folder)
+                self._services.host.add_skill(self._plugin, name, folder)
 
         self._register(add)
 
@@ -384,23 +392,23 @@ class PluginContext:
 
         def add() -> None:
             if self._claims(RegistrationKind.MEMORY, name):
-                self._desk.host.add_memory_provider(provider)
+                self._services.host.add_memory_provider(provider)
 
         self._register(add)
 
     def register_context_engine(self, engine: Any) -> None:
-        """Only one plugin can bring an engine; `context.engine` must name it."""
+        """Register a context engine. Only one plugin can; `context.engine` must name it."""
         name = _own_name(engine)
 
         def add() -> None:
             if self._claims(RegistrationKind.ENGINE, name):
-                self._desk.host.add_context_engine(engine)
+                self._services.host.add_context_engine(engine)
 
         self._register(add)
 
     def inject_message(self, content: str, role: str = "user") -> bool:
-        """Put a message into the running conversation of the terminal; False elsewhere."""
-        return self._desk.host.inject_message(str(content), str(role))
+        """Add a message to the running conversation in the terminal. Return False elsewhere."""
+        return self._services.host.inject_message(str(content), str(role))
 
     def _register(self, add: Callable[[], None]) -> None:
         if self._closed:
@@ -411,26 +419,26 @@ class PluginContext:
             self._waiting.append(add)
 
     def _claims(self, thing: RegistrationKind, name: str) -> bool:
-        return self._desk.names.claim(thing, name, self._plugin)
+        return self._services.names.claim(thing, name, self._plugin)
 
     def _check_name(self, method: str, name: object, shape: re.Pattern[str]) -> None:
         if not isinstance(name, str) or not shape.fullmatch(name):
-            raise ValueError(f"{method}: {name!r} cannot be a name")
+            raise ValueError(f"{method}: {name!r} is not a valid name")
 
     def _check_callable(self, method: str, thing: object) -> None:
         if not callable(thing):
-            raise TypeError(f"{method}: {display_name(thing)} cannot be called")
+            raise TypeError(f"{method}: {display_name(thing)} is not callable")
 
 
 def apply_registrations(context: PluginContext) -> None:
-    """The plugin's `register` has returned."""
+    """Apply what the plugin registered; called when its `register` has returned."""
     waiting, context._waiting = context._waiting or [], None  # noqa: SLF001 - not for plugins
     for add in waiting:
         add()
 
 
 def discard_registrations(context: PluginContext, reason: str) -> None:
-    """Nothing of it takes effect, also not what a thread left behind registers later."""
+    """Drop all registrations, also later ones of a thread that is still running."""
     context._closed, context._waiting = reason, []  # noqa: SLF001 - not for plugins
 
 

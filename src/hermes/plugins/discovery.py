@@ -1,4 +1,4 @@
-"""Which plugins there are, and which of them may be loaded. Nothing of theirs is run."""
+"""Find plugins and decide which of them are loaded. No code of a plugin runs here."""
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
@@ -24,12 +24,12 @@ from hermes.plugins.manifest import (
 from hermes.util import atomic
 
 ENTRY_POINTS = "hermes_agent.plugins"
-"""The group of entry points that installed packages offer plugins in."""
+"""The entry point group in which installed packages offer plugins."""
 PACKAGE = Path(__file__).parents[1]
 
 
 class PluginOrigin(StrEnum):
-    """Where a plugin comes from. Of two with one name, the later origin wins."""
+    """Where a plugin comes from. Of two with the same name, the later origin wins."""
 
     BUNDLED = "bundled"
     USER = "user"
@@ -44,7 +44,7 @@ class PluginKind(StrEnum):
 
 
 PROVIDER_FOLDERS = {"memory": PluginKind.MEMORY, "context_engine": PluginKind.ENGINE}
-"""Folders that hold plugins of which only one is in use; they are loaded where it is chosen."""
+"""Folders of provider plugins, of which one per kind is in use; it is loaded elsewhere."""
 
 
 class PluginState(StrEnum):
@@ -54,7 +54,7 @@ class PluginState(StrEnum):
 
 
 class PluginPlaces(msgspec.Struct, frozen=True):
-    """Folders that hold a folder for each plugin; they need not exist."""
+    """Folders with one subfolder per plugin; they need not exist."""
 
     user: Path
     """`<home>/plugins`"""
@@ -65,7 +65,7 @@ class PluginPlaces(msgspec.Struct, frozen=True):
 
 
 class Plugin(msgspec.Struct, frozen=True):
-    """A plugin that was found."""
+    """A plugin that was found, loadable or not."""
 
     manifest: PluginManifest
     origin: PluginOrigin
@@ -74,21 +74,21 @@ class Plugin(msgspec.Struct, frozen=True):
     entry: Any = None
     """The entry point of an installed package."""
     problem: str = ""
-    """Why it cannot be loaded, as far as that shows from outside."""
+    """Why it cannot be loaded, as far as that is known without running it."""
     hides: tuple[PluginOrigin, ...] = ()
-    """Where others of the same name are."""
+    """Origins of plugins with the same name that this one replaces."""
 
     @property
     def name(self) -> str:
         return self.manifest.name
 
     def is_among(self, names: Collection[str]) -> bool:
-        """Whether a list of the settings means it: by its name or by that of its folder."""
+        """Return whether a list of the settings names it, by its name or its folder."""
         return self.name in names or (self.folder is not None and self.folder.name in names)
 
 
 class PluginSelection(msgspec.Struct, frozen=True):
-    """What the settings say."""
+    """The settings that select plugins."""
 
     enabled: tuple[str, ...] = ()
     """`plugins.enabled`"""
@@ -108,26 +108,26 @@ class PluginSelection(msgspec.Struct, frozen=True):
 
 
 def bundled_plugins() -> Path | None:
-    """The folder of the plugins that come with Hermes; None when it was left out."""
+    """Return the folder of the bundled plugins; None if this installation has none."""
     source = PACKAGE.parents[1]
-    installed, beside = PACKAGE / "bundled" / "plugins", source / "plugins"
+    installed, checkout = PACKAGE / "bundled" / "plugins", source / "plugins"
     if installed.is_dir():
         return installed
-    return beside if beside.is_dir() and (source / "pyproject.toml").is_file() else None
+    return checkout if checkout.is_dir() and (source / "pyproject.toml").is_file() else None
 
 
 def default_places(user: Path, working_folder: Path | None = None) -> PluginPlaces:
-    """`working_folder` is given when its plugins may be loaded too."""
+    """Return the plugin folders. `working_folder` is given if its plugins may be loaded."""
     project = working_folder / ".hermes" / "plugins" if working_folder else None
     if project is not None and project.resolve() == user.resolve():
-        project = None  # the working folder is the one our home is in
+        project = None  # the home is in the working folder
     return PluginPlaces(user, bundled_plugins(), project)
 
 
 def find_plugins(places: PluginPlaces, *, packages: bool = True) -> tuple[Plugin, ...]:
-    """Every plugin, by kind and name; of those with one name the one that counts.
+    """Return all plugins by kind and name; of several with one name, the one that wins.
 
-    Looking through installed packages takes a while: `packages` is for when it matters.
+    Searching installed packages is slow; `packages=False` leaves them out.
     """
     found: dict[tuple[PluginKind, str], Plugin] = {}
     for plugin in _all(places, packages=packages):
@@ -142,7 +142,7 @@ def find_plugins(places: PluginPlaces, *, packages: bool = True) -> tuple[Plugin
 
 
 def _all(places: PluginPlaces, *, packages: bool) -> Iterator[Plugin]:
-    """What counts least first."""
+    """Yield all plugins, in ascending precedence."""
     for origin, folder in (
         (PluginOrigin.BUNDLED, places.bundled),
         (PluginOrigin.USER, places.user),
@@ -164,8 +164,11 @@ def _in_folder(folder: Path, origin: PluginOrigin) -> Iterator[Plugin]:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Those that hold a plugin: one of its two files is enough, so that a lack is noticed; so is a
-    name that none can have. Hidden ones are nobody's plugins."""
+    """Return the plugin folders in `folder`.
+
+    One of the two files is enough, and an invalid name does not matter: the problem is reported
+    later. Hidden folders are ignored.
+    """
     try:
         places = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -186,7 +189,7 @@ def _holds_plugin(place: Path) -> bool:
 
 def _plugin(place: Path, origin: PluginOrigin, kind: PluginKind) -> Plugin:
     if not NAME.fullmatch(place.name):
-        problem = f"the folder cannot have this name; {NAMING}"
+        problem = f"invalid folder name; {NAMING}"
         return Plugin(PluginManifest(one_line(place.name)), origin, kind, place, problem=problem)
     try:
         manifest = read_manifest(place)
@@ -216,7 +219,7 @@ SETTINGS = {PluginKind.MEMORY: ("memory", "provider"), PluginKind.ENGINE: ("cont
 
 
 def set_enabled(home: Home, name: str, *, on: bool) -> None:
-    """Writes `plugins.enabled` and `plugins.disabled` of config.yaml."""
+    """Enable or disable a plugin in `plugins.enabled` and `plugins.disabled` of config.yaml."""
     from hermes.config import edit  # loads a slower YAML library, which only changes need
 
     _take_out(home, name, _LISTS[not on])
@@ -224,13 +227,13 @@ def set_enabled(home: Home, name: str, *, on: bool) -> None:
 
 
 def forget_plugin(home: Home, name: str) -> None:
-    """Takes a plugin that was removed out of both lists."""
+    """Remove a plugin that was uninstalled from both lists."""
     for key in _LISTS.values():
         _take_out(home, name, key)
 
 
 def choose_provider(home: Home, kind: PluginKind, name: str) -> None:
-    """Makes a provider the one in use; empty goes back to the built-in one."""
+    """Set the provider in use; an empty name selects the built-in one."""
     from hermes.config import edit  # see `set_enabled`
 
     if name:
@@ -258,19 +261,21 @@ FILE = "plugin-commands.json"
 
 
 def cache_commands(folder: Path, held: Mapping[str, list[str]]) -> None:
-    """Keeps the subcommands of each plugin that was loaded in `folder`, a cache. One that cannot
-    be written holds nobody up."""
+    """Store the subcommands of each loaded plugin in `folder`, for help texts.
+
+    Help must not run plugins. A cache that cannot be written is not an error.
+    """
     if held == cached_commands(folder):
         return
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         atomic.write_bytes(folder / FILE, msgspec.json.encode(held))
     except OSError as error:
-        log.debug("the commands of plugins are not kept: %s", error)
+        log.debug("the commands of plugins are not cached: %s", error)
 
 
 def cached_commands(folder: Path) -> Mapping[str, list[str]]:
-    """What was remembered last."""
+    """Return the subcommands by plugin as they were cached last."""
     try:
         return msgspec.json.decode((folder / FILE).read_bytes(), type=dict[str, list[str]])
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Calling the listeners of plugins, then shell hooks, at the moments of `HookName`."""
+"""Call the hooks of plugins, then the shell hooks, at the events of `HookName`."""
 
 import asyncio
 import copy
@@ -43,23 +43,23 @@ ARGUMENTS: Mapping[HookName, tuple[str, ...]] = {
 """Keyword arguments of every hook."""
 
 VETOES = frozenset({HookName.PRE_TOOL_CALL})
-"""Hooks that may forbid what is about to happen. One that fails forbids it too."""
+"""Hooks that may block what is about to happen. One that fails blocks it, too."""
 
 ALLOWING = ("", "allow", "approve", "continue")
-"""Words of an answer that forbid nothing."""
+"""Decisions in an answer that block nothing."""
 
-MOST_TEXT = 50_000
-"""Characters of context or of a reason that a hook can give."""
+MAX_TEXT_CHARS = 50_000
+"""Characters of context or of a reason that a hook can return."""
 
 CHAINED = {
     HookName.TRANSFORM_TOOL_RESULT: "result",
     HookName.TRANSFORM_TERMINAL_OUTPUT: "output",
 }
-"""Hooks that change a text, by the argument that carries it from one to the next."""
+"""Hooks that change a text, by the argument that passes it from one hook to the next."""
 
 
 def parse_event(name: str) -> HookName:
-    """Raises `ValueError` with a line that helps."""
+    """Return the event of this name. Raises `ValueError` with a suggestion."""
     try:
         return HookName(name)
     except ValueError:
@@ -69,7 +69,7 @@ def parse_event(name: str) -> HookName:
 
 
 def argument_mismatch(name: HookName, details: Mapping[str, Any]) -> str:
-    """How the arguments of a call differ from the table; "" when they do not."""
+    """Return how the arguments of a call differ from the table, or ""."""
     expected = set(ARGUMENTS[name])
     missing, unknown = expected - details.keys(), details.keys() - expected
     parts = [
@@ -81,20 +81,22 @@ def argument_mismatch(name: HookName, details: Mapping[str, Any]) -> str:
 
 
 def block_answer(message: str) -> dict[str, str]:
-    """The answer that forbids a call."""
-    return {"action": "block", "message": cut_middle(message, MOST_TEXT)}
+    """Return the answer that blocks a call."""
+    return {"action": "block", "message": cut_middle(message, MAX_TEXT_CHARS)}
 
 
 def decision_words(answer: Any) -> list[Any]:
-    """What an answer says of the call: `block`, `allow`, or whatever else; nothing as a rule."""
+    """Return the decisions in an answer, such as `block` or `allow`; mostly none."""
     if not isinstance(answer, Mapping):
         return []
     return [answer[key] for key in ("action", "decision") if answer.get(key) is not None]
 
 
 def veto_in(answer: Any) -> dict[str, str] | None:
-    """The `block` that an answer at an event of `VETOES` comes to; None when it forbids nothing.
-    A word that is not known may mean `deny`: it forbids too."""
+    """Return the block that an answer to an event of `VETOES` means, or None.
+
+    An unknown decision blocks as well: it may mean `deny`.
+    """
     if all(word in ALLOWING for word in decision_words(answer)):
         return None
     reasons = (answer.get(key) for key in ("message", "reason"))
@@ -104,10 +106,10 @@ def veto_in(answer: Any) -> dict[str, str] | None:
 
 
 def shorten_context(answer: Any) -> Any:
-    """An answer to `pre_llm_call` that does not fill the model's window."""
+    """Limit the context that an answer to `pre_llm_call` adds to the request."""
     if isinstance(answer, dict) and isinstance(answer.get("context"), str):
-        return {**answer, "context": cut_middle(answer["context"], MOST_TEXT)}
-    return cut_middle(answer, MOST_TEXT) if isinstance(answer, str) else answer
+        return {**answer, "context": cut_middle(answer["context"], MAX_TEXT_CHARS)}
+    return cut_middle(answer, MAX_TEXT_CHARS) if isinstance(answer, str) else answer
 
 
 log = logging.getLogger(__name__)
@@ -118,7 +120,7 @@ whose hooks did nothing else so often. What may veto is still asked: without it 
 
 
 class ShellHookRunner(Protocol):
-    """Shell hooks, as far as they are needed here."""
+    """The part of `ShellHooks` that `HookRunner` uses."""
 
     def listens(self, name: HookName) -> bool: ...
 
@@ -126,13 +128,13 @@ class ShellHookRunner(Protocol):
 
 
 class HookListener:
-    """One function of a plugin that waits for an event."""
+    """One function of a plugin that is called at an event."""
 
     def __init__(self, plugin: str, callback: Callable[..., Any]) -> None:
         self.plugin, self._callback = plugin, callback
         self._known = AcceptedArguments(callback)
         self.hangs = 0
-        """How often in a row it did not end in time."""
+        """Consecutive calls that did not return in time."""
 
     def start(self, details: Mapping[str, Any]) -> "asyncio.Task[Any]":
         given = {name: _own(value) for name, value in self._known.select(details).items()}
@@ -142,10 +144,9 @@ class HookListener:
 class HookRunner:
     """Implements `core.hooks.Hooks`.
 
-    Listeners run one after another in the order they were registered. One that raises or hangs
-    holds nobody up longer than `timeout` (`plugins.hook_timeout`; 0 waits for ever). The user is
-    told once for each plugin, the log once for each event. A hook that may veto and fails has
-    vetoed.
+    Listeners run one after another, in the order of registration, each for at most `timeout`
+    seconds (`plugins.hook_timeout`; 0 is no limit). A failure is shown to the user once per plugin
+    and logged once per event. A failing listener of an event that can be vetoed is a veto.
     """
 
     def __init__(
@@ -155,7 +156,7 @@ class HookRunner:
         self._listeners: dict[HookName, list[HookListener]] = {}
         self._stragglers: set[asyncio.Task[Any]] = set()
         self._hangs: Counter[str] = Counter()
-        """How often in a row hooks of a plugin did not end in time, whichever they were."""
+        """Consecutive timeouts of all hooks of a plugin."""
         self._deviant: set[HookName] = set()
         self._active = {name for name in HookName if shell is not None and shell.listens(name)}
 
@@ -164,11 +165,11 @@ class HookRunner:
         self._active.add(name)
 
     def listens(self, name: HookName) -> bool:
-        """Whether anybody does: what is costly to prepare need not be prepared for nobody."""
+        """Return whether the event has listeners; otherwise its arguments need not be prepared."""
         return name in self._active
 
     def listeners(self) -> dict[HookName, list[str]]:
-        """The names of the plugins that wait for each event."""
+        """Return the names of the plugins that listen, by event."""
         return {name: [each.plugin for each in held] for name, held in self._listeners.items()}
 
     async def fire(self, name: HookName, **details: Any) -> list[Any]:
@@ -190,14 +191,14 @@ class HookRunner:
         return [*map(shorten_context, answers)] if name is HookName.PRE_LLM_CALL else answers
 
     def _check(self, name: HookName, details: Mapping[str, Any]) -> None:
-        """Documented arguments are a promise to plugins; breaking it is a bug of ours."""
+        """Log an error if the arguments are not the documented ones, which plugins rely on."""
         odd = argument_mismatch(name, details)
         if odd and name not in self._deviant:
             self._deviant.add(name)
             log.error("hook %s is called with other arguments than documented: %s", name, odd)
 
     async def _answer(self, name: HookName, listener: HookListener, details: dict[str, Any]) -> Any:
-        """What a listener says; None when it failed, unless that is a veto."""
+        """Return the answer of a listener; None, or a veto where possible, if it failed."""
         hangs = max(listener.hangs, 0 if name in VETOES else self._hangs[listener.plugin])
         if hangs >= MAX_HANGS:
             return self._failed(name, listener, "it hangs and is not called any more")
@@ -231,7 +232,7 @@ class HookRunner:
         return block_answer(f"{text}; what it should have checked is not done ({advice})")
 
     def _leave(self, task: asyncio.Task[Any]) -> None:
-        """Nobody waits for it any more; its thread, if it has one, ends when it likes."""
+        """Cancel a call without waiting for it. A thread cannot be stopped and keeps running."""
         task.cancel()
         self._stragglers.add(task)
         task.add_done_callback(self._forget)
@@ -239,9 +240,9 @@ class HookRunner:
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._stragglers.discard(task)
         if not task.cancelled():
-            task.exception()  # seen, so that asyncio does not complain of it
+            task.exception()  # retrieved, so that asyncio does not log it
 
 
 def _own(value: Any) -> Any:
-    """The listener's own: what it changes in it, also later, changes no call of a tool."""
+    """Return a copy, so that a listener cannot change the arguments of a tool call."""
     return copy.deepcopy(value) if isinstance(value, dict | list) else value

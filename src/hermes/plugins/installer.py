@@ -1,4 +1,4 @@
-"""Installing, updating and removing plugins in the folder of the user's own."""
+"""Install, update and remove plugins in the user's plugin folder."""
 
 import os
 import re
@@ -20,23 +20,23 @@ from hermes.util import atomic
 # Where a plugin can be installed from.
 
 GIT_SECONDS = 300.0
-"""Longest run of git."""
+"""Time limit for a run of git."""
 _GITHUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _SSH = re.compile(r"[\w.-]+@[\w.-]+:[^\s-]\S*", re.ASCII)
 _SCHEMES = frozenset({"https", "ssh", "file"})
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-# Nothing of a repository is run while it is fetched, and nobody is asked for a password.
+# No code of a repository runs while it is fetched, and git does not ask for a password.
 _CAUTION = ("-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never")
 
 
 class PluginSource(msgspec.Struct, frozen=True):
     address: str
-    """For git, or the path of a folder."""
+    """A git address, or the path of a folder."""
     folder: bool = False
 
 
 def parse_source(said: str) -> PluginSource:
-    """What `hermes plugins install` was given. Raises `UsageError`."""
+    """Parse the argument of `hermes plugins install`. Raises `UsageError`."""
     place = Path(said).expanduser()
     if said and (said.startswith(("/", ".", "~")) or place.is_dir()):
         if not place.is_dir():
@@ -52,17 +52,17 @@ def parse_source(said: str) -> PluginSource:
     if url.scheme in ("http", "git"):
         raise UsageError(f"{said} is not encrypted", hint="use its https:// address")
     raise UsageError(
-        f"{said!r} is no plugin that can be fetched",
+        f"{said!r} is not a plugin that can be fetched",
         hint="give owner/repo (on GitHub), a git URL, or a folder such as ./my-plugin",
     )
 
 
 class PluginFetchError(HermesError):
-    """git is missing or said no."""
+    """git is missing or failed."""
 
 
 class PluginFetcher:
-    """Runs git with `environment`, which holds no secrets of ours."""
+    """Runs git with `environment`, which must not contain secrets."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = {
@@ -73,7 +73,7 @@ class PluginFetcher:
         self._git("clone", "--quiet", "--depth=1", "--", address, str(folder))
 
     def update(self, folder: Path) -> None:
-        """Takes over what is new; files that the plugin keeps in its folder stay."""
+        """Pull new commits. Untracked files in the folder of the plugin stay."""
         try:
             self._git("-C", str(folder), "pull", "--quiet", "--ff-only", "--no-recurse-submodules")
         except PluginFetchError as error:
@@ -102,27 +102,27 @@ class PluginFetcher:
         except subprocess.TimeoutExpired as error:
             raise PluginFetchError(f"git took longer than {GIT_SECONDS:.0f} seconds") from error
         if done.returncode:
-            problem = _complaint(done.stderr) or f"exit code {done.returncode}"
+            problem = _error_line(done.stderr) or f"exit code {done.returncode}"
             raise PluginFetchError(
                 f"git failed: {problem}", hint="check the address and your access"
             )
         return done.stdout
 
 
-def _complaint(errors: str) -> str:
-    """The line of git's errors that says what is wrong; advice comes after it."""
+def _error_line(errors: str) -> str:
+    """Return the line of git's errors that states the problem; advice follows it."""
     said = [line.strip() for line in errors.splitlines() if line.strip()]
     found = [line for line in said if line.startswith(("fatal: ", "error: "))]
     return (found or said or [""])[0]
 
 
 RECORD = ".installed.json"
-"""In the folder of the plugins: which came from which folder, so that they can be updated."""
+"""File in the plugin folder: the source folder of each plugin that was copied, for updates."""
 GIT = ".git"
 
 
 class PluginUpdate(msgspec.Struct, frozen=True):
-    """What an update did."""
+    """The result of an update."""
 
     manifest: PluginManifest
     before: str
@@ -137,15 +137,17 @@ class PluginInstaller:
         self._folder, self._fetcher = folder, fetcher
 
     def install(self, source: PluginSource, *, force: bool = False) -> PluginManifest:
-        """Nothing is left behind when it fails; the code is not run. `force` replaces a plugin
-        of the same name."""
-        self._record()  # a record that cannot be read is better noticed now
+        """Install a plugin without running its code. `force` replaces one of the same name.
+
+        A failed installation leaves nothing behind.
+        """
+        self._record()  # fail early if the record cannot be read
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".install-", dir=self._folder) as staging:
                 fetched = Path(staging) / "plugin"
                 self._fetch(source, fetched)
-                manifest = _examined(fetched, source)
+                manifest = _check_plugin(fetched, source)
                 self._put(fetched, manifest.name, Path(staging), force=force)
         except OSError as error:
             raise unusable(self._folder, error) from error
@@ -180,20 +182,20 @@ class PluginInstaller:
         try:
             old = read_manifest(place).version
         except ConfigError:
-            old = "?"  # the update may mend it
+            old = "?"  # the update may fix it
         if (place / GIT).exists():
             before = self._fetcher.commit(place)
             self._fetcher.update(place)
-            return PluginUpdate(_examined(place), before, self._fetcher.commit(place))
+            return PluginUpdate(_check_plugin(place), before, self._fetcher.commit(place))
         origin = self._record().get(name)
         if origin is None:
             raise UsageError(
-                f"it is not known where plugin {name} came from",
-                hint="install it again with --force",
+                f"the source of plugin {name} is not known",
+                hint="install it again: hermes plugins install SOURCE --force",
             )
-        _examined(Path(origin), PluginSource(origin, folder=True))
+        _check_plugin(Path(origin), PluginSource(origin, folder=True))
         try:
-            _make_way(Path(origin), place)
+            _remove_conflicts(Path(origin), place)
             _copy(Path(origin), place)
         except OSError as error:
             raise unusable(place, error) from error
@@ -201,7 +203,7 @@ class PluginInstaller:
         return PluginUpdate(manifest, old, manifest.version)
 
     def remove(self, name: str) -> Path:
-        """A link is removed, not what it leads to."""
+        """Remove a plugin. For a symlink, only the link is removed."""
         place = self.place_of(name)
         try:
             if place.is_symlink():
@@ -214,7 +216,7 @@ class PluginInstaller:
         return place
 
     def place_of(self, name: str) -> Path:
-        """The folder of an installed plugin. Raises `UsageError`."""
+        """Return the folder of an installed plugin. Raises `UsageError`."""
         place = self._folder / name
         if name in self.installed():
             return place
@@ -260,23 +262,23 @@ class PluginInstaller:
             atomic.write_bytes(self._folder / RECORD, msgspec.json.encode(after), mode=0o600)
 
 
-def _examined(folder: Path, source: PluginSource | None = None) -> PluginManifest:
-    """The manifest of what was fetched; raises when it is no plugin."""
+def _check_plugin(folder: Path, source: PluginSource | None = None) -> PluginManifest:
+    """Return the manifest of a fetched folder. Raises `UsageError` if it is not a plugin."""
     try:
         manifest = read_manifest(folder)
     except ConfigError as error:
         what = source.address if source else tilde(folder)
         problem = str(error).rpartition(f"{tilde(folder)}/")[2]
-        raise UsageError(f"{what} is no plugin: {problem}", hint=error.hint) from error
+        raise UsageError(f"{what} is not a plugin: {problem}", hint=error.hint) from error
     if not (folder / CODE).is_file():
-        raise UsageError(f"{manifest.name} is no plugin: {CODE} is missing")
+        raise UsageError(f"{manifest.name} is not a plugin: {CODE} is missing")
     if manifest.name in PROVIDER_FOLDERS:
         raise UsageError(f"a plugin cannot be called {manifest.name}")
     return manifest
 
 
-def _make_way(source: Path, place: Path) -> None:
-    """A link cannot be copied over a file, and what is copied over a link goes where it leads."""
+def _remove_conflicts(source: Path, place: Path) -> None:
+    """Remove links that copying would follow, and files that a link is to replace."""
     for folder, folders, files in os.walk(source):
         inside = place / Path(folder).relative_to(source)
         for name in (*folders, *files):
@@ -286,7 +288,7 @@ def _make_way(source: Path, place: Path) -> None:
 
 
 def _copy(source: Path, into: Path) -> None:
-    """Over what is there; links stay links, and the history of a repository stays behind."""
+    """Copy over existing files, keeping symlinks, without the git history."""
     leave = shutil.ignore_patterns(GIT, "__pycache__")
     try:
         shutil.copytree(source, into, symlinks=True, dirs_exist_ok=True, ignore=leave)

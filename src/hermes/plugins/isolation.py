@@ -1,4 +1,4 @@
-"""Code of a plugin, run so that whatever it does becomes one line for a person."""
+"""Run code of plugins in isolation: its failures become one-line errors, reported once."""
 
 import inspect
 import logging
@@ -15,30 +15,30 @@ from hermes.util.threads import in_thread
 
 T = TypeVar("T")
 
-LONGEST = 300
-"""Characters of a failure that are told."""
+MAX_ERROR_CHARS = 300
+"""Characters of an error message that are shown."""
 
 
 class PluginFailed(HermesError):
-    """A plugin's code raised, wanted to exit, or is not what it should be."""
+    """A plugin's code raised an exception, tried to exit, or has the wrong form."""
 
 
 class PluginHangs(PluginFailed):
-    """It did not end in time. Its thread is left behind."""
+    """A plugin's code did not return in time. Its thread keeps running."""
 
 
 def run_with_timeout(work: Callable[[], T], seconds: float) -> T:
-    """The result of `work`, run in a thread that holds up nobody. Raises `PluginFailed`.
+    """Return the result of `work`, run in a daemon thread. Raises `PluginFailed`.
 
-    Threads that `work` starts are daemons too unless it says otherwise, so that a plugin's
-    background work does not keep the program from ending.
+    Threads that `work` starts inherit the daemon flag, so that the background work of a plugin
+    does not keep the program from exiting.
     """
     outcome: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
     def run() -> None:
         try:
             outcome.put((work(), None))
-        except BaseException as error:  # noqa: BLE001 - it is raised again by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
             outcome.put((None, error))
 
     threading.Thread(target=run, name="hermes-plugin", daemon=True).start()
@@ -48,11 +48,11 @@ def run_with_timeout(work: Callable[[], T], seconds: float) -> T:
         raise PluginHangs(f"it did not end within {seconds:g} seconds") from None
     if failure is not None:
         raise PluginFailed(describe_error(failure)) from failure
-    return result  # type: ignore[return-value]  # there is no failure, so it is work's
+    return result  # type: ignore[return-value]  # without a failure it is the result of work
 
 
 def describe_error(error: BaseException) -> str:
-    """One line. An error that cannot even be printed is described all the same."""
+    """Return a one-line description, also of an error whose `__str__` fails."""
     if isinstance(error, HermesError):
         return str(error)
     if isinstance(error, SystemExit):
@@ -60,16 +60,16 @@ def describe_error(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "it wanted to end the program (KeyboardInterrupt)"
     lines, where = traceback.format_exception_only(error), ""
-    said = lines[0]  # notes come after it
+    message = lines[0]  # notes follow it
     if isinstance(error, SyntaxError):
-        said = lines[-1]  # the source comes before it
+        message = lines[-1]  # the source precedes it
         where = f" ({Path(error.filename).name}, line {error.lineno})" if error.filename else ""
-    said = said.removeprefix(f"{type(error).__module__}.")
-    return " ".join(said.split())[:LONGEST] + where
+    message = message.removeprefix(f"{type(error).__module__}.")
+    return " ".join(message.split())[:MAX_ERROR_CHARS] + where
 
 
 def display_name(thing: Any) -> str:
-    """What to call a function or a type in a message."""
+    """Return the name of a function or a type for a message."""
     return str(getattr(thing, "__name__", None) or type(thing).__name__)
 
 
@@ -81,14 +81,14 @@ Tell = Callable[[str], None]
 
 
 class ProblemReporter:
-    """Each problem is a log line and a notice, the first time; later only a debug line.
+    """Reports each problem once, as a log line and a notice; repetitions are debug lines.
 
-    Where no log is open the notice is enough: Python would print the line beside it.
+    Without a log handler only the notice is sent: Python would print the log line as well.
     """
 
     def __init__(self, tell: Tell = lambda _text: None) -> None:
         self._tell = tell
-        self._told: set[Hashable] = set()
+        self._reported: set[Hashable] = set()
 
     def report(
         self,
@@ -98,24 +98,26 @@ class ProblemReporter:
         *,
         series: Hashable = None,
     ) -> None:
-        """`problem` says which problems are the same; `cause` goes to the log. Of the problems of
-        one `series` the user hears only of the first, the log of each."""
-        if problem in self._told:
+        """Report `text`, unless `problem` was reported before; `cause` goes to the log.
+
+        Of all problems of one `series` the user sees only the first, the log has each.
+        """
+        if problem in self._reported:
             log.debug("again: %s", text)
             return
-        self._told.add(problem)
+        self._reported.add(problem)
         if log.hasHandlers():
             log.warning("%s", text)
             log.debug("the cause:", exc_info=cause)
         if series is None:
             self._tell(text)
-        elif series not in self._told:
-            self._told.add(series)
+        elif series not in self._reported:
+            self._reported.add(series)
             self._tell(text)
 
 
 ALIASES = {"params": "args"}
-"""Names that some documents use for an argument."""
+"""Alternative names of hook arguments, used in some documentation."""
 
 
 # Calling functions of plugins with the keyword arguments they know.
@@ -124,19 +126,19 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 class AcceptedArguments:
-    """Which keyword arguments a function takes: those it names, or all with `**kwargs`."""
+    """The keyword arguments a function accepts: its named ones, or all if it has `**kwargs`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         try:
             parameters = inspect.signature(function).parameters.values()
-        except (TypeError, ValueError):  # written in C: it does not say
+        except (TypeError, ValueError):  # written in C, without a signature
             self._all, self._names = True, frozenset[str]()
             return
         self._all = any(each.kind is each.VAR_KEYWORD for each in parameters)
         self._names = frozenset(each.name for each in parameters if each.kind in _NAMED)
 
     def select(self, details: Mapping[str, Any]) -> dict[str, Any]:
-        """What of `details` the function is given, under the names it uses."""
+        """Return the part of `details` that the function accepts, under the names it uses."""
         names = details.keys() if self._all else details.keys() & self._names
         known = {name: details[name] for name in names}
         for alias, name in ALIASES.items():
@@ -146,9 +148,9 @@ class AcceptedArguments:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Also for an object whose `__call__` is async."""
+    """Return whether `function` is async, also for an object with an async `__call__`."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - not asking whether it can be called
+        getattr(function, "__call__", None)  # noqa: B004 - its type is needed, not whether it exists
     )
 
 
@@ -161,9 +163,9 @@ def _no_exit() -> Iterator[None]:
 
 
 async def call_plugin(function: Callable[..., Any], /, *given: Any, **details: Any) -> Any:
-    """The answer of a function of a plugin: async on the event loop, any other in a thread.
+    """Call a function of a plugin: an async one on the event loop, any other in a thread.
 
-    Raises `PluginFailed` for what would end the event loop, and whatever else it raises.
+    Raises `PluginFailed` for `SystemExit` and `KeyboardInterrupt`; other errors pass through.
     """
 
     def call() -> Any:

@@ -34,8 +34,10 @@ from hermes.plugins.manifest import CODE
 
 
 def import_folder(folder: Path) -> ModuleType:
-    """The package in `folder`, under a name that nothing else can have. The documented import paths
-    work in it. Raises whatever its code raises, and leaves nothing of it behind then."""
+    """Import the package in `folder` under a unique name, with the documented import paths.
+
+    Exceptions of its code pass through; the modules it loaded are removed then.
+    """
     name = _module_name(folder)
     if name in sys.modules:
         return sys.modules[name]
@@ -44,7 +46,7 @@ def import_folder(folder: Path) -> ModuleType:
         name, folder / CODE, submodule_search_locations=[str(folder)]
     )
     if spec is None or spec.loader is None:
-        raise ImportError(f"{CODE} is no Python file")
+        raise ImportError(f"{CODE} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -56,7 +58,7 @@ def import_folder(folder: Path) -> ModuleType:
 
 
 def forget_folder(folder: Path) -> None:
-    """Whoever imports it again shall not find half a package."""
+    """Remove a partly imported package, so that the next import starts anew."""
     name = _module_name(folder)
     for loaded in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
         sys.modules.pop(loaded, None)
@@ -71,19 +73,19 @@ def _module_name(folder: Path) -> str:
 
 
 def register_function(plugin: Plugin) -> Callable[[Any], Any]:
-    """Imports the plugin and finds its `register`. Raises whatever its code raises."""
+    """Import the plugin and return its `register`. Exceptions of its code pass through."""
     install()
     thing = plugin.entry.load() if plugin.folder is None else import_folder(plugin.folder)
     register = getattr(thing, "register", None)
     if callable(register):
         return register  # type: ignore[no-any-return]  # of foreign code
     if plugin.folder is None and callable(thing):
-        return thing  # type: ignore[no-any-return]  # the entry point names the function itself
+        return thing  # type: ignore[no-any-return]  # the entry point is the function
     raise PluginFailed("it has no function register(ctx)")
 
 
 def forget_module(plugin: Plugin) -> None:
-    """Whoever imports it again shall not find half a module."""
+    """Remove a partly imported plugin, so that the next import starts anew."""
     if plugin.folder is not None:
         forget_folder(plugin.folder)
 
@@ -91,53 +93,53 @@ def forget_module(plugin: Plugin) -> None:
 log = logging.getLogger(__name__)
 
 LOAD_SECONDS = 10.0
-"""Longest time a plugin may take to be imported and registered."""
+"""Time limit for importing and registering a plugin."""
 
 
 class PluginVariables(msgspec.Struct, frozen=True):
-    """Variables that plugins need."""
+    """Access to the environment variables that plugins require."""
 
     get: Callable[[str], str | None]
-    """Of the environment or of .env."""
+    """Returns a value of the environment or of .env."""
     export: Callable[[str, str], None] = lambda _name, _value: None
-    """Makes one visible to the plugin's code, which looks for it in the environment."""
+    """Sets a variable in the environment, where the plugin's code reads it."""
 
 
 class LoadOutcome(msgspec.Struct, frozen=True):
-    """What became of a plugin that the settings ask for."""
+    """The result for a plugin that the settings enable."""
 
     name: str
     origin: PluginOrigin | None = None
-    """None when there is no such plugin."""
+    """None if there is no such plugin."""
     problem: str = ""
-    """Why it is not loaded; empty when it is."""
+    """Why it is not loaded; empty if it is."""
 
 
 def load_plugins(
     places: PluginPlaces,
     choice: PluginSelection,
-    desk: PluginServices,
+    services: PluginServices,
     variables: PluginVariables,
     *,
     seconds: float = LOAD_SECONDS,
 ) -> tuple[LoadOutcome, ...]:
-    """Loads what is enabled and not disabled, bundled plugins too; everything else stays unread.
+    """Load the plugins that are enabled and not disabled, also bundled ones.
 
-    Never raises for what a plugin does: each problem is reported and stands in the result.
+    A failing plugin does not raise: its problem is reported and part of the result.
     """
     wanted = [name for name in dict.fromkeys(choice.enabled) if name not in choice.disabled]
     if not wanted:
         return ()
     found = [each for each in find_plugins(places) if each.kind is PluginKind.PLUGIN]
     outcomes = [
-        _load(plugin, desk, variables, seconds)
+        _load(plugin, services, variables, seconds)
         for plugin in found
         if choice.state(plugin) is PluginState.ENABLED
     ]
     absent = [name for name in wanted if not any(plugin.is_among((name,)) for plugin in found)]
     for name in absent:
         problem = "it is in plugins.enabled, but there is no such plugin"
-        desk.reports.report((name, "load"), f"plugin {name}: {problem}")
+        services.reports.report((name, "load"), f"plugin {name}: {problem}")
         outcomes.append(LoadOutcome(name, problem=problem))
     return tuple(outcomes)
 
@@ -147,16 +149,16 @@ def missing_variables(plugin: Plugin, variables: PluginVariables) -> list[str]:
 
 
 def _load(
-    plugin: Plugin, desk: PluginServices, variables: PluginVariables, seconds: float
+    plugin: Plugin, services: PluginServices, variables: PluginVariables, seconds: float
 ) -> LoadOutcome:
     problem, cause = _obstacle(plugin, variables), None
     if not problem:
         for each in plugin.manifest.requires_env:
             variables.export(each.name, variables.get(each.name) or "")
-        problem, cause = _register(plugin, desk, seconds)
+        problem, cause = _register(plugin, services, seconds)
     if problem:
         text = f"plugin {plugin.name} is not loaded: {problem}"
-        desk.reports.report((plugin.name, "load"), text, cause)
+        services.reports.report((plugin.name, "load"), text, cause)
     else:
         log.info("plugin %s %s is loaded", plugin.name, plugin.manifest.version)
     return LoadOutcome(plugin.name, plugin.origin, problem)
@@ -169,13 +171,15 @@ def _obstacle(plugin: Plugin, variables: PluginVariables) -> str:
     return f"set {', '.join(missing)} (`hermes plugins enable {plugin.name}` asks for it)"
 
 
-def _register(plugin: Plugin, desk: PluginServices, seconds: float) -> tuple[str, Exception | None]:
-    """Why it failed, or nothing."""
-    context = PluginContext(plugin.name, plugin.folder, desk)
+def _register(
+    plugin: Plugin, services: PluginServices, seconds: float
+) -> tuple[str, Exception | None]:
+    """Call the plugin's `register`; return the problem, or "", and its cause."""
+    context = PluginContext(plugin.name, plugin.folder, services)
     try:
         run_with_timeout(lambda: register_function(plugin)(context), seconds)
         apply_registrations(context)
-    except Exception as error:  # noqa: BLE001 - odd values of a plugin may raise anything
+    except Exception as error:  # noqa: BLE001 - third-party code may raise anything
         discard_registrations(context, f"plugin {plugin.name} failed to load")
         if isinstance(error, PluginHangs):
             forget_module(plugin)

@@ -1,4 +1,4 @@
-"""plugin.yaml: what a plugin says of itself before any of its code runs."""
+"""plugin.yaml: the description of a plugin, read before any of its code runs."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -16,20 +16,20 @@ FILES = ("plugin.yaml", "plugin.yml")
 CODE = "__init__.py"
 
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}", re.ASCII)
-"""A plugin's name is a folder, a word of a command line and an entry of a list."""
+"""Plugin names: usable as a folder, as a command-line argument and in a list."""
 NAMING = "use letters, digits, -, _ and ."
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 class RequiredVariable(msgspec.Struct, frozen=True):
-    """A variable that a plugin needs."""
+    """An environment variable that a plugin requires."""
 
     name: str
     description: str = ""
     url: str = ""
     """Where to get a value."""
     secret: bool = True
-    """It is not shown while it is typed."""
+    """Do not echo the value while it is typed."""
 
 
 class PluginManifest(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class PluginManifest(msgspec.Struct, frozen=True):
     author: str = ""
     provides_tools: tuple[str, ...] = ()
     provides_hooks: tuple[str, ...] = ()
-    """What `provides_hooks` and the older `hooks` name."""
+    """The names in `provides_hooks` and the older `hooks`."""
     requires_env: tuple[RequiredVariable, ...] = ()
 
 
@@ -48,7 +48,7 @@ def manifest_file(folder: Path) -> Path | None:
 
 
 def read_manifest(folder: Path) -> PluginManifest:
-    """The manifest in `folder`. Unknown keys are ignored; raises `ConfigError`."""
+    """Return the manifest in `folder`, ignoring unknown keys. Raises `ConfigError`."""
     path = manifest_file(folder)
     if path is None:
         raise ConfigError(
@@ -65,7 +65,7 @@ def read_manifest(folder: Path) -> PluginManifest:
 
 
 class _Reader:
-    """Says of each wrong value where it stands."""
+    """Converts the data of plugin.yaml; errors name the file."""
 
     def __init__(self, path: Path, data: Mapping[str, Any]) -> None:
         self._where, self._data = tilde(path), data
@@ -73,7 +73,7 @@ class _Reader:
     def manifest(self, otherwise: str) -> PluginManifest:
         name = self._text("name") or otherwise
         if not NAME.fullmatch(name):
-            raise self._wrong(f"{name!r} cannot be a name", NAMING)
+            raise self._wrong(f"{name!r} is not a valid name", NAMING)
         hooks = (*self._names("provides_hooks"), *self._names("hooks"))
         return PluginManifest(
             name,
@@ -120,7 +120,7 @@ class _Reader:
 
 
 def one_line(value: Any) -> str:
-    """As it is shown: what would move the cursor or hide something in a terminal is left out."""
+    """Return one printable line, without characters that could control a terminal."""
     return "".join(sign for sign in " ".join(str(value).split()) if sign.isprintable())
 
 
@@ -142,7 +142,7 @@ class PluginInfo(msgspec.Struct, frozen=True):
 
 
 def plugin_folders(folder: Path) -> Iterator[Path]:
-    """Those in `folder`, by name; none when there is no such folder."""
+    """Yield the plugin folders in `folder`, by name; none if `folder` does not exist."""
     try:
         places = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -153,13 +153,13 @@ def plugin_folders(folder: Path) -> Iterator[Path]:
 
 
 def is_plugin(place: Path) -> bool:
-    """One of the two files is enough, so that a missing one is noticed."""
+    """Return whether a folder is a plugin; one of its two files is enough to report the other."""
     named = _NAME.fullmatch(place.name) is not None and place.is_dir()
     return named and ((place / CODE).exists() or (place / MANIFEST).exists())
 
 
 def plugin_info(place: Path) -> PluginInfo:
-    """What its manifest says."""
+    """Return name, description and version of a plugin folder."""
     try:
         said = read_manifest_data(place)
     except ConfigError as error:
@@ -169,7 +169,7 @@ def plugin_info(place: Path) -> PluginInfo:
 
 
 def read_manifest_data(place: Path) -> dict[str, Any]:
-    """Raises `ConfigError`."""
+    """Return the content of plugin.yaml. Raises `ConfigError`."""
     path = place / MANIFEST
     if not path.is_file():
         raise ConfigError(

@@ -31,37 +31,37 @@ from hermes.util import atomic
 
 # One run of a shell hook: what it is given, what it says, and when it is stopped.
 
-MOST_OUTPUT = 1_048_576
+MAX_OUTPUT_BYTES = 1_048_576
 """Bytes of output that are read; a hook that writes more has failed."""
-MOST_ERRORS = 4_096
-_TOLD_APART = frozenset({"tool_name", "args", "session_id", "task_id", "parent_session_id"})
-"""Arguments that have a place of their own in what a hook is given."""
+MAX_ERROR_BYTES = 4_096
+_SEPARATE_FIELDS = frozenset({"tool_name", "args", "session_id", "task_id", "parent_session_id"})
+"""Arguments that have their own field in the input of a hook."""
 
 
 class HookRun(msgspec.Struct, frozen=True):
-    """What a command did."""
+    """The result of one run of a hook."""
 
     exit_code: int | None
-    """None when it was stopped or could not be started."""
+    """None if it was stopped or could not be started."""
     output: str = ""
     errors: str = ""
     seconds: float = 0.0
     failure: str = ""
-    """Why it did not do its work; empty when it did."""
+    """Why it failed; empty if it succeeded."""
 
 
 class HookEnvironment(msgspec.Struct, frozen=True):
-    """Where hooks run."""
+    """Folder and environment of a hook."""
 
     folder: str
     environment: Mapping[str, str]
-    """All that a hook gets: secrets are left out by whoever makes it."""
+    """The complete environment of a hook, without secrets."""
     lifeline: Any
     """A `terminal.here.lifeline.Lifeline`."""
 
 
 def payload(name: HookName, details: Mapping[str, Any], folder: str) -> bytes:
-    """The JSON on a hook's standard input."""
+    """Return the JSON for a hook's standard input."""
     session = (details.get(key) for key in ("session_id", "task_id", "parent_session_id"))
     said = {
         "hook_event_name": str(name),
@@ -69,14 +69,16 @@ def payload(name: HookName, details: Mapping[str, Any], folder: str) -> bytes:
         "tool_input": details.get("args"),
         "session_id": next((each for each in session if each), ""),
         "cwd": folder,
-        "extra": {key: held for key, held in details.items() if key not in _TOLD_APART},
+        "extra": {key: held for key, held in details.items() if key not in _SEPARATE_FIELDS},
     }
     return msgspec.json.encode(said, enc_hook=lambda thing: f"<{type(thing).__name__}>")
 
 
 def split_command(command: str) -> list[str]:
-    """The program and its arguments, split as a shell would but without one; `~` is your home.
-    Raises `ValueError`."""
+    """Split a command into program and arguments as a shell does, with `~/` expanded.
+
+    Raises `ValueError`.
+    """
     split = shlex.split(command)
     if not split:
         raise ValueError("it is empty")
@@ -84,7 +86,7 @@ def split_command(command: str) -> list[str]:
 
 
 async def run_command(command: str, data: bytes, seconds: float, where: HookEnvironment) -> HookRun:
-    """Runs it to its end, or stops it with all it started. Never raises for what it does."""
+    """Run a command until it ends or the time is up, then stop all its processes."""
     try:
         argv = split_command(command)
     except ValueError as error:
@@ -92,7 +94,7 @@ async def run_command(command: str, data: bytes, seconds: float, where: HookEnvi
     # Unix only, and needed only where there are hooks.
     from hermes.terminal.local.process import spawn
 
-    output, errors = _Bounded(MOST_OUTPUT), _Bounded(MOST_ERRORS)
+    output, errors = _Bounded(MAX_OUTPUT_BYTES), _Bounded(MAX_ERROR_BYTES)
     began = time.monotonic()
     try:
         process = await spawn(
@@ -120,21 +122,21 @@ async def run_command(command: str, data: bytes, seconds: float, where: HookEnvi
     if not failure and code:
         failure = complaint or f"exit code {code}"
     if not failure and output.full:
-        failure = f"it wrote more than {MOST_OUTPUT} bytes"
+        failure = f"it wrote more than {MAX_OUTPUT_BYTES} bytes"
     return HookRun(code, said, complaint, took, failure)
 
 
 async def _feed(process: Any, data: bytes) -> None:
-    """A hook may end without reading what it is given."""
+    """Write the input of a hook, which may exit without reading it."""
     with contextlib.suppress(ToolError, OSError):
         await process.write(data)
         await process.close_input()
 
 
 def parse_answer(name: HookName, output: str) -> tuple[Any, str]:
-    """A hook's answer in the form of a plugin's, or None; and what could not be understood.
+    """Return a hook's answer in the form of a plugin's, or None, and what is wrong with it.
 
-    Where something can be forbidden, half an answer forbids it: nobody knows what it would say.
+    At an event that can be vetoed, incomplete JSON blocks: it may be a truncated veto.
     """
     text = output.strip()
     if not text:
@@ -159,7 +161,7 @@ def parse_answer(name: HookName, output: str) -> tuple[Any, str]:
 
 
 def find_program(command: str, search_path: str) -> tuple[Path | None, str]:
-    """The file a command runs, and what is wrong with it."""
+    """Return the program file of a command, and what is wrong with it."""
     try:
         first = split_command(command)[0]
     except ValueError as error:
@@ -175,12 +177,12 @@ def find_program(command: str, search_path: str) -> tuple[Path | None, str]:
 
 
 def hook_files(command: str, program: Path) -> list[Path]:
-    """Those that decide what a hook does: its program, and the scripts among its arguments."""
+    """Return the program of a hook and the files among its arguments, such as a script."""
     return [program, *(path for path in map(Path, split_command(command)[1:]) if path.is_file())]
 
 
 class _Bounded:
-    """The first bytes of a stream; the rest is only noticed."""
+    """Collects the first bytes of a stream; `full` says that there were more."""
 
     def __init__(self, most: int) -> None:
         self._most, self._bytes = most, bytearray()
@@ -214,8 +216,10 @@ class _File(msgspec.Struct, frozen=True):
 
 
 class HookApprovals:
-    """`<home>/shell-hooks-allowlist.json`. A changed command is another one: it needs a new
-    consent. A file that cannot be read allows nothing."""
+    """The approved (event, command) pairs, stored in `<home>/shell-hooks-allowlist.json`.
+
+    A changed command needs a new approval. A file that cannot be read approves nothing.
+    """
 
     def __init__(self, root: Path) -> None:
         self._path = root / FILE
@@ -234,14 +238,14 @@ class HookApprovals:
         self._change(add)
 
     def revoke(self, command: str) -> int:
-        """How many consents to this command there were. Raises `ConfigError`."""
+        """Revoke the approvals of a command and return their number. Raises `ConfigError`."""
         count = sum(each.command == command for each in self.all())
         if count:
             self._change(lambda held: tuple(each for each in held if each.command != command))
         return count
 
     def all(self) -> tuple[HookApproval, ...]:
-        """Raises `ConfigError` when the file cannot be read."""
+        """Return all approvals. Raises `ConfigError` if the file cannot be read."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=_File).allowed
         except FileNotFoundError:
@@ -294,31 +298,31 @@ def _same(one: HookApproval, other: HookApproval) -> bool:
 
 
 Ask = Callable[[str, str], Awaitable[bool]]
-"""Asks the user whether a command may run at an event."""
+"""Asks the user to approve a command for an event."""
 LONGEST = 300.0
-"""Seconds a hook may run when the setting gives no limit (0)."""
+"""Time limit in seconds for a hook whose setting has no limit (0)."""
 ACCEPTING = "`hermes --accept-hooks …` or `hooks_auto_accept: true` lets hooks run unasked"
 
 
 class HookOptions(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str]
-    """All that hooks get of it: `config.environment.child_environment()`, without secrets."""
+    """The environment of hooks: `config.environment.child_environment()`, without secrets."""
     folder: Callable[[], str]
-    """The working folder, as it is when a hook runs."""
+    """Returns the working folder at the time a hook runs."""
     ask: Ask | None = None
-    """None when nobody is there."""
+    """None if no user can answer."""
     auto_accept: bool = False
-    """`hooks_auto_accept`, `--accept-hooks`: no consent is needed."""
+    """`hooks_auto_accept`, `--accept-hooks`: no approval is needed."""
 
 
 class HookSpec(msgspec.Struct, frozen=True):
-    """One entry of the setting."""
+    """One entry of the setting `hooks`."""
 
     event: HookName
     command: str
     timeout: float
     pattern: re.Pattern[str] | None = None
-    """Which tools it is for; None is all."""
+    """The tools it applies to; None for all."""
 
     def is_for(self, tool_name: object) -> bool:
         if self.pattern is None or not isinstance(tool_name, str):
@@ -329,8 +333,10 @@ class HookSpec(msgspec.Struct, frozen=True):
 def parse_hooks(
     setting: Mapping[str, Sequence[ShellHook]], reports: ProblemReporter
 ) -> tuple[HookSpec, ...]:
-    """The hooks of the setting, in its order. What is wrong is reported; a hook whose matcher is
-    no pattern is for all tools, since it may be there to forbid something."""
+    """Return the hooks of the setting, in its order, and report invalid entries.
+
+    A hook with an invalid matcher applies to all tools, since it may exist to block something.
+    """
     found: list[HookSpec] = []
     for key, entries in setting.items():
         try:
@@ -356,23 +362,24 @@ def _pattern(matcher: str, key: str, reports: ProblemReporter) -> re.Pattern[str
 
 
 class ShellHooks:
-    """Runs the hooks of an event one after another, in the order of the settings.
+    """Runs the user's commands at events of the agent, in the order of the settings.
 
-    None runs without consent. At an event that can be vetoed, a hook that fails, takes too long,
-    or waits for a consent that nobody can give, forbids; one that the user declined is left out.
+    A command runs only with the user's approval. At an event that can be vetoed, a hook blocks if
+    it fails, takes too long, or lacks an approval that no user can give. A declined hook is
+    skipped.
     """
 
     def __init__(
         self,
         hooks: Sequence[HookSpec],
-        consents: HookApprovals,
+        approvals: HookApprovals,
         options: HookOptions,
         reports: ProblemReporter,
     ) -> None:
         self._hooks: dict[HookName, list[HookSpec]] = {}
         for hook in hooks:
             self._hooks.setdefault(hook.event, []).append(hook)
-        self._consents, self._options, self._reports = consents, options, reports
+        self._approvals, self._options, self._reports = approvals, options, reports
         self._decided: dict[tuple[str, str], bool] = {}
         self._asking = asyncio.Lock()
         self._lifeline: Any = None
@@ -381,10 +388,10 @@ class ShellHooks:
         return name in self._hooks
 
     async def settle(self) -> None:
-        """Ask now about every hook that needs consent, rather than in the middle of a turn."""
+        """Ask now for all missing approvals, rather than in the middle of a turn."""
         for hooks in self._hooks.values():
             for hook in hooks:
-                await self._consent(hook)
+                await self._is_approved(hook)
 
     async def run(self, name: HookName, details: Mapping[str, Any]) -> list[Any]:
         answers: list[Any] = []
@@ -400,12 +407,12 @@ class ShellHooks:
         return answers
 
     async def _answer(self, hook: HookSpec, details: Mapping[str, Any]) -> Any:
-        consent = await self._consent(hook)
-        if consent is None:
+        approved = await self._is_approved(hook)
+        if approved is None:
             return self._failed(
                 hook, f"it has no consent yet, and nobody can be asked; {ACCEPTING}"
             )
-        if not consent:
+        if not approved:
             return None
         ran = await self.run_one(hook, details)
         if ran.failure:
@@ -416,8 +423,8 @@ class ShellHooks:
         return answer
 
     async def run_one(self, hook: HookSpec, details: Mapping[str, Any]) -> HookRun:
-        """Runs a hook without asking."""
-        if self._lifeline is None:  # starts a process: only when a hook really runs
+        """Run a hook without asking for approval."""
+        if self._lifeline is None:  # starts a process, so only when a hook runs
             from hermes.terminal.local.lifeline import Lifeline
 
             self._lifeline = Lifeline()
@@ -426,11 +433,11 @@ class ShellHooks:
         data = payload(hook.event, details, folder)
         return await run_command(hook.command, data, hook.timeout, where)
 
-    async def _consent(self, hook: HookSpec) -> bool | None:
-        """True or False as the user decided; None when nobody decided."""
+    async def _is_approved(self, hook: HookSpec) -> bool | None:
+        """Return the user's decision, or None if no user can be asked."""
         key = (str(hook.event), hook.command)
         async with self._asking:
-            if self._options.auto_accept or self._consents.find(*key) is not None:
+            if self._options.auto_accept or self._approvals.find(*key) is not None:
                 return True
             if key not in self._decided:
                 if self._options.ask is None:
@@ -445,9 +452,9 @@ class ShellHooks:
 
     def _remember(self, event: str, command: str) -> None:
         try:
-            self._consents.allow(event, command)
+            self._approvals.allow(event, command)
         except ConfigError as error:
-            text = f"your consent holds only until the program ends: {error}"
+            text = f"your approval is valid only until the program exits: {error}"
             self._reports.report("consents", f"{text} ({error.hint})" if error.hint else text)
 
     def _failed(self, hook: HookSpec, why: str) -> Any:
@@ -456,7 +463,7 @@ class ShellHooks:
         return block_answer(text) if hook.event in VETOES else None
 
     async def close(self) -> None:
-        """Ends what hooks left running."""
+        """Stop the processes that hooks left running."""
         if self._lifeline is not None:
             await self._lifeline.close()
             self._lifeline = None

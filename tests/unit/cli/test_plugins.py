@@ -304,7 +304,7 @@ def test_a_folder_whose_name_cannot_be_one_is_listed_with_that(
     write_plugin(hermes_home / "plugins", "my plugin", BOOBY_TRAP, manifest="name: mine\n")
     write_plugin(hermes_home / "plugins", ".hidden", BOOBY_TRAP)
     listed = hermes("list").out
-    assert "· my plugin           (not enabled, user, the folder cannot have this name" in listed
+    assert "· my plugin           (not enabled, user, invalid folder name" in listed
     assert "hidden" not in listed
     assert "cannot be loaded" in hermes("enable", "my plugin").err
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hermes.core.hooks import HookName, Hooks
-from hermes.plugins.hooks import ARGUMENTS, CHAINED, MAX_HANGS, MOST_TEXT, VETOES, HookRunner
+from hermes.plugins.hooks import ARGUMENTS, CHAINED, MAX_HANGS, MAX_TEXT_CHARS, VETOES, HookRunner
 from hermes.plugins.isolation import ProblemReporter
 from tests.unit.plugins.stage import Stage
 
@@ -231,7 +231,7 @@ async def test_a_listener_cannot_fill_the_window_of_the_model(
     runner.add("p", HookName.PRE_LLM_CALL, lambda: answer)
     (said,) = await runner.fire(HookName.PRE_LLM_CALL, **sample(HookName.PRE_LLM_CALL))
     text = said["context"] if isinstance(said, dict) else said
-    assert len(text) < MOST_TEXT + 100
+    assert len(text) < MAX_TEXT_CHARS + 100
     assert "9,950,000 characters left out" in text
 
 

@@ -76,7 +76,7 @@ def test_tools_may_be_blocks_with_a_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name: ../evil\n", "'../evil' cannot be a name"),
+        ("name: ../evil\n", "'../evil' is not a valid name"),
         ("name: [a]\n", "name is not a text"),
         ("requires_env: [MY KEY]\n", "'MY KEY' is not the name of a variable"),
         ("requires_env: [{description: nothing}]\n", "is not the name of a variable"),

@@ -369,7 +369,7 @@ async def test_a_consent_that_cannot_be_saved_holds_for_now(scene: Scene) -> Non
         assert await hooks.run(PRE, CALL) == []
     assert (len(scene.asked), times_run(scene)) == (1, 2)
     (told,) = scene.told
-    assert told.startswith("your consent holds only until the program ends: ")
+    assert told.startswith("your approval is valid only until the program exits: ")
     assert "delete the file" in told
 
 

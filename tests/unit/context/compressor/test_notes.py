@@ -2,19 +2,32 @@
 
 import pytest
 
+from hermes.context.conversation import MARKS, newest_todo_list, todo_list_in
 from hermes.context.notes import (
     ACTIONS,
     CONSTRAINTS,
     CRITICAL,
+    END,
     GOAL,
+    IN_TAIL,
+    INTRO,
     NEXT,
     PROGRESS,
+    SUMMARY_PREFIX,
+    Summary,
     SummaryNotes,
+    is_summary,
+    merge_summaries,
     parse_notes,
+    read_summary,
+    write_summary,
 )
 from hermes.context.summary import UnusableReply, parse_reply
+from hermes.core.openai_format import from_dict, to_dict
 from hermes.core.tokens import text_tokens
-from tests.unit.context.compressor.talking import GOOD
+from hermes.tools.builtin.todo import MARKS as TOOL_MARKS
+from hermes.tools.builtin.todo import TodoList
+from tests.unit.context.compressor.talking import GOOD, SYSTEM, asks, call, result, says, user
 
 
 def test_notes_are_read_back_as_they_were_written():
@@ -104,3 +117,108 @@ TEMPLATE = "\n".join(
 def test_what_cannot_serve_is_refused_with_a_reason(reply: str, why: str):
     with pytest.raises(UnusableReply, match=why):
         parse_reply(reply, 2_000)
+
+
+TODO = "Todo list: 3 tasks\n[x] 1: read\n[>] 2: write\n[ ] 3: test"
+PARTS = Summary(parse_notes(GOOD), ("first\n\n## Goal\nnot a section", "second"), TODO)
+
+
+def test_it_says_that_it_is_reference_material():
+    message = write_summary(PARTS)
+    assert message["role"] == "user"
+    assert message["content"].startswith(f"{SUMMARY_PREFIX} ")
+    assert "reference material" in INTRO
+    assert "only what follows" in INTRO
+
+
+def test_it_is_read_back_as_it_was_written():
+    message = write_summary(PARTS)
+    assert is_summary(message)
+    assert read_summary(message) == PARTS
+
+
+def test_also_after_the_store():
+    message = to_dict(from_dict(write_summary(PARTS)))
+    assert read_summary(message) == PARTS
+
+
+def test_a_request_joined_to_it_is_kept_word_for_word():
+    request = "Do this:\n\n## Goal\n  indented\n[CONTEXT COMPACTION] quoted\n"
+    message = write_summary(Summary(parse_notes(GOOD), request=request))
+    assert message["content"].endswith(request)
+    again = read_summary(to_dict(from_dict(message)))
+    assert again.request == request
+    assert again.notes == parse_notes(GOOD)
+
+
+def test_a_request_with_an_image_keeps_it():
+    blocks = [
+        {"type": "text", "text": "what is this?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+    ]
+    message = write_summary(Summary(parse_notes(GOOD), request=blocks))
+    again = read_summary(to_dict(from_dict(message)))
+    assert again.request == blocks
+    assert again.notes == parse_notes(GOOD)
+
+
+def test_where_the_request_is_said_is_not_part_of_the_notes():
+    notes = SummaryNotes({"Active Task": f"port it\n{IN_TAIL}", GOAL: "win"})
+    assert read_summary(write_summary(Summary(notes))).notes["Active Task"] == "port it"
+
+
+def test_summaries_of_other_programs_are_known_too():
+    text = "[CONTEXT COMPACTION — REFERENCE ONLY] Earlier turns were compacted.\n\n## Goal\nwin"
+    message = says(text)
+    assert is_summary(message)
+    assert read_summary(message) == Summary(SummaryNotes({GOAL: "win"}), foreign=True)
+    plain = read_summary(user("[CONTEXT COMPACTION] We ported the lexer."))
+    assert plain.notes.sections == {CRITICAL: "We ported the lexer."}
+
+
+def test_a_message_that_only_talks_about_it_is_none():
+    assert not is_summary(user(f"what does {SUMMARY_PREFIX} mean?"))
+    assert not is_summary(result(1, "read_file", f"{SUMMARY_PREFIX} in a file"))
+    assert not is_summary({"role": "system", "content": "[CONTEXT COMPACTION] old note"})
+
+
+def test_several_are_one():
+    one = Summary(SummaryNotes({GOAL: "a", "Active Task": "x"}), ("u1",), TODO)
+    two = Summary(SummaryNotes({GOAL: "a\nb", "Active Task": "y"}), ("u1", "u2"))
+    both = merge_summaries([one, two])
+    assert both.notes.sections == {GOAL: "a\nb", "Active Task": "y"}
+    assert both.users == ("u1", "u2")
+    assert both.todo == TODO
+    assert merge_summaries([]) == Summary()
+
+
+def test_the_todo_list_has_the_form_of_its_tool():
+    assert {mark.strip() for mark in MARKS} == set(TOOL_MARKS.values())
+
+
+def test_the_tool_finds_its_list_in_the_summary():
+    notes = SummaryNotes({GOAL: "Todo list: 1 task\n[ ] 9: invented by the model"})
+    for todo, count in ((TODO, 3), ("", 0)):
+        message = write_summary(Summary(notes, (), todo, "Todo list: of the user"))
+        todos = TodoList()
+        todos.restore([from_dict(message)])
+        assert len(todos.items) == count
+    todos.restore([from_dict(write_summary(PARTS))])
+    assert todos.text().splitlines()[1:] == TODO.splitlines()[1:]
+
+
+def test_the_newest_list_is_found_wherever_it_stands():
+    group = [asks(call(1, "todo")), result(1, "todo", f"{TODO}\n[2 tasks are in progress]")]
+    failed = [asks(call(2, "todo")), result(2, "todo", '{"error": "Todo list: no"}')]
+    quoted = [asks(call(3, "read_file")), result(3, "read_file", TODO.replace("3", "4"))]
+    messages = [SYSTEM, *group, *failed, *quoted, user("my Todo list: a, b"), user("Todo list: x")]
+    assert newest_todo_list(messages) == (TODO, 2)
+    assert newest_todo_list([SYSTEM, write_summary(PARTS)]).text == TODO
+    assert todo_list_in(user(f"see {TODO}")) == ""
+    nameless = {**group[1]}
+    del nameless["name"]
+    assert newest_todo_list([SYSTEM, group[0], nameless]).place == 2
+
+
+def test_the_end_mark_is_there_only_with_a_request():
+    assert END not in write_summary(PARTS)["content"]

@@ -174,7 +174,7 @@ def test_a_plugin_of_the_same_name_is_replaced_only_by_force(
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [
-        ("name: ../escape\n", "'../escape' cannot be a name"),
+        ("name: ../escape\n", "'../escape' is not a valid name"),
         ("name: memory\n", "cannot be called memory"),
         ("- list\n", "expected keys and values"),
     ],

@@ -33,9 +33,9 @@ BAD = {
     "bad_tool": ("def register(ctx): ctx.register_tool('t', 's', 5, print)", "no JSON Schema"),
     "bad_name": (
         "def register(ctx): ctx.register_tool('my tool', 's', {}, print)",
-        "'my tool' cannot be a name",
+        "'my tool' is not a valid name",
     ),
-    "bad_hook": ("def register(ctx): ctx.register_hook('pre_tool_call', 5)", "cannot be called"),
+    "bad_hook": ("def register(ctx): ctx.register_hook('pre_tool_call', 5)", "is not callable"),
     "bad_more": (
         "def register(ctx):\n    ctx.register_skill('guide', 'nowhere')",
         "SKILL.md",
