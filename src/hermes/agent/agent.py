@@ -17,7 +17,7 @@ from hermes.core.events import Event, Notice, TurnFinished
 from hermes.core.messages import Assistant, Message, System, Text, User
 from hermes.core.model import ModelRequest, ModelSource
 from hermes.core.ports import Observer, SessionLog, Workspace
-from hermes.store.rows import repair
+from hermes.store.rows import repair_history
 from hermes.util.text import clean
 
 log = logging.getLogger(__name__)
@@ -148,14 +148,14 @@ class Agent:
                             yield self._observe(Notice(text))
                         error = self._options.redact(event.error)
                         event = msgspec.structs.replace(event, error=error)
-                        self._history = repair(turn.messages)
+                        self._history = repair_history(turn.messages)
                         for text in await self._finish(event):
                             yield self._observe(Notice(text))
                     yield self._observe(event)
         finally:
             await self._end_workspace_turn()
             # A stop between a reply and its tools leaves calls without results.
-            self.session_id, self._history = turn.session_id, repair(turn.messages)
+            self.session_id, self._history = turn.session_id, repair_history(turn.messages)
             self._turn = None
 
     def _begin(self) -> Turn:

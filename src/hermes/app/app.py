@@ -41,7 +41,7 @@ from hermes.core.ports import Clock, SessionInfo
 from hermes.providers.local.weights import DownloadProgress
 from hermes.providers.target import Target
 from hermes.security.redaction import Redactor
-from hermes.store.rows import repair
+from hermes.store.rows import repair_history
 from hermes.store.session_store import open_store
 from hermes.util.clock import SystemClock
 from hermes.util.session_ids import new_session_id
@@ -137,7 +137,7 @@ class App:
             system, history = None, request.history
         else:
             session_id, system = past.id, System(past.system_prompt)
-            history = repair(await self.store.messages(past.id))
+            history = repair_history(await self.store.messages(past.id))
         remembering = await start_remembering(
             self.loaded, self.home, request, self.extensions, session_id, self._tell
         )

@@ -1,7 +1,7 @@
-"""What the store needs from a database, so that one set of statements serves both.
+"""The interface between the store and its databases, SQLite and PostgreSQL.
 
-Statements are written in the SQL that SQLite and PostgreSQL share, with `?` for a value. What the
-two do differently is behind `Backend`.
+Statements are written in the SQL that both share, with `?` for a value. `Backend` covers what
+differs.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,75 +25,77 @@ class Database(Protocol):
     """One connection, used by one thread at a time."""
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Every row of the result."""
+        """Run a statement and return all rows of its result."""
         ...
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Run a statement that changes rows; how many it changed."""
+        """Run a statement that changes rows and return how many it changed."""
         ...
 
     def close(self) -> None: ...
 
 
 class Backend(Protocol):
-    """What differs between the databases."""
+    """The operations that differ between the databases."""
 
     where: str
     """The file or the address (without its password), for messages."""
-    is_on_this_machine: bool
-    """Whether a small write takes a fraction of a millisecond."""
+    is_local: bool
+    """True if a small write takes a fraction of a millisecond."""
     errors: tuple[type[Exception], ...]
-    """What the database's driver raises."""
+    """The exceptions of the database driver."""
 
     def connect(self) -> Database:
-        """A connection to a store that is there, current and sound. Raises `StoreError`."""
+        """Open a connection; create, migrate or repair the store first if needed. Raises
+        `StoreError`."""
         ...
 
     def is_stale(self, database: Database) -> bool:
-        """Whether the connection no longer leads to the store and must be made anew."""
+        """Return whether the connection no longer leads to the store and must be replaced."""
         ...
 
     def transaction(
         self, database: Database, *, waits: bool = True
     ) -> AbstractContextManager[None]:
-        """A write transaction: kept when the block ends well, undone in every other case. One that
-        does not wait fails at once when another process is in the way."""
+        """Return a write transaction, committed if the block succeeds and rolled back otherwise.
+        With `waits=False` it fails at once if another process holds the store."""
         ...
 
-    def patiently(self, work: Callable[[], Any]) -> Any:
-        """Run `work`, again and again for a while when others are in the way."""
+    def with_retries(self, work: Callable[[], Any]) -> Any:
+        """Run `work`, repeating it for a while as long as other processes hold the store."""
         ...
 
     def as_store_error(self, error: Exception) -> Exception:
-        """The `StoreError` that says what `error` means for the user, or `error` itself."""
+        """Return the `StoreError` for a driver error, or `error` itself if it is another one."""
         ...
 
     def is_busy(self, error: Exception) -> bool:
-        """Whether the whole transaction failed for being in the way, not one write in it."""
+        """Return whether the whole transaction failed because of other processes, and not because
+        of one of its writes."""
         ...
 
     def after_writes(self, database: Database, count: int) -> None:
-        """Told after each commit how many writes it held."""
+        """Called after each commit with the number of its writes."""
         ...
 
     def insert_message(self, database: Database, columns: Sequence[str], row: Row) -> int:
-        """Insert into `messages` and its search index; the new id."""
+        """Insert into `messages` and its search index, and return the new id."""
         ...
 
     def find(self, database: Database, query: Query, request: SearchRequest) -> list[Candidate]:
-        """The newest messages that match, best first."""
+        """Return the newest messages that match, best first."""
         ...
 
     def reindex(self, database: Database, progress: Progress) -> int:
-        """Build the search index anew; the number of messages in it."""
+        """Rebuild the search index and return the number of messages in it."""
         ...
 
     def vacuum(self, database: Database) -> None:
-        """Give unused room back."""
+        """Return unused space to the disk."""
         ...
 
     def sizes(self, database: Database) -> StoreSizes: ...
 
     def backup(self, database: Database, target: Path, progress: Progress) -> None:
-        """A copy of the whole store, taken while others write."""
+        """Copy the whole store to a new file while others write."""
         ...

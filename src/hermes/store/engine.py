@@ -1,4 +1,4 @@
-"""A store in use: one writer, and a connection for each reader at work."""
+"""The engine of an open store: one writer thread and up to four reader threads."""
 
 import asyncio
 import queue
@@ -9,46 +9,47 @@ from typing import Any, TypeVar
 
 from hermes.core.errors import StoreError
 from hermes.store.backend import Backend, Database
-from hermes.store.writer import Answer, Job, Writer, give
-
-# The threads that read for an event loop, so that a long search does not hold it up.
+from hermes.store.writer import JobResult, StoreJob, Writer, deliver
 
 T = TypeVar("T")
 Work = Callable[[Database], T]
 
-MOST = 4
+MAX_READERS = 4
 
 
-class Readers:
-    """Threads are started as they are needed, up to `MOST`. An executor would do, but its futures
-    cost a tenth of a millisecond more for each read."""
+class ReaderPool:
+    """Threads that read for event loops, so that a long search does not block a loop.
+
+    Threads are started as needed, up to `MAX_READERS`. This is not an executor, because the
+    futures of an executor cost a tenth of a millisecond more for each read.
+    """
 
     def __init__(self, read: Callable[[Work[Any]], Any]) -> None:
         self._read = read
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._gate = threading.Lock()
+        self._jobs: queue.SimpleQueue[StoreJob | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._at_work = 0
+        self._active = 0
         self._closed = False
 
     def submit_from_loop(self, work: Work[T]) -> "asyncio.Future[T]":
-        """The result of `work`, which must not write."""
+        """Return a future of the result of `work`, which must not write."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
-        with self._gate:
+        with self._lock:
             if self._closed:
                 raise StoreError("the session store is closed")
-            self._at_work += 1
-            if self._at_work > len(self._threads) < MOST:
+            self._active += 1
+            if self._active > len(self._threads) < MAX_READERS:
                 thread = threading.Thread(target=self._run, name="store-read", daemon=True)
                 self._threads.append(thread)
                 thread.start()
-            self._jobs.put(Job(work, done, loop))
+            self._jobs.put(StoreJob(work, done, loop))
         return done
 
     def close(self) -> None:
-        """Finish what was submitted and end the threads."""
-        with self._gate:
+        """Finish the submitted jobs and end the threads."""
+        with self._lock:
             self._closed = True
             threads, self._threads = self._threads, []
         for _ in threads:
@@ -58,47 +59,51 @@ class Readers:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            answer = self._answer(job)
-            with self._gate:
-                self._at_work -= 1
-            give([answer])
+            result = self._run_job(job)
+            with self._lock:
+                self._active -= 1
+            deliver([result])
 
-    def _answer(self, job: Job) -> Answer:
+    def _run_job(self, job: StoreJob) -> JobResult:
         if not job.is_wanted():
-            return Answer(job)
+            return JobResult(job)
         try:
-            return Answer(job, self._read(job.work))
-        except Exception as error:  # noqa: BLE001 - whatever went wrong belongs to the waiting caller
-            return Answer(job, error=error)
+            return JobResult(job, self._read(job.work))
+        except Exception as error:  # noqa: BLE001 - every error belongs to the waiting caller
+            return JobResult(job, error=error)
 
 
 class Engine:
-    """Opened by the first use. Any thread may use it; readers do not wait for one another, nor
-    does the writer wait for them."""
+    """Runs work on a database. It opens the database at the first use.
+
+    Any thread may use it. Readers do not wait for each other, and the writer does not wait for
+    readers.
+    """
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self._writer = Writer(backend)
-        self._readers = Readers(self.read)
-        self._gate = threading.Lock()
+        self._readers = ReaderPool(self.read)
+        self._lock = threading.Lock()
         self._idle: list[Database] = []
         self._closed = False
 
     def write(self, work: Callable[[Database], T]) -> Future[T]:
-        """The result of `work`, once it is committed. `work` may run more than once."""
+        """Return a future of the result of `work`, set after the commit. `work` may run more than
+        once."""
         return self._writer.submit(work)
 
     def write_from_loop(
         self, work: Callable[[Database], T], *, is_small: bool
     ) -> "asyncio.Future[T]":
-        """`write` for a coroutine. A small one may be done right here."""
-        is_quick = is_small and self.backend.is_on_this_machine
+        """`write` for a coroutine. Small work may run in the event loop itself."""
+        is_quick = is_small and self.backend.is_local
         return self._writer.submit_from_loop(work, is_small=is_quick)
 
     def read(self, work: Callable[[Database], T]) -> T:
-        """The result of `work`, which must not write."""
+        """Return the result of `work`, which must not write."""
         try:
-            result: T = self.backend.patiently(lambda: self._read(work))
+            result: T = self.backend.with_retries(lambda: self._read(work))
         except self.backend.errors as error:
             raise self.backend.as_store_error(error) from error
         return result
@@ -108,25 +113,25 @@ class Engine:
         return self._readers.submit_from_loop(work)
 
     def _read(self, work: Callable[[Database], T]) -> T:
-        database = self._take()
+        database = self._acquire()
         try:
             return work(database)
         finally:
-            self._give_back(database)
+            self._release(database)
 
     def close(self) -> None:
-        """Finish pending writes and let go of the store. May be called again."""
+        """Finish pending writes and close all connections. Further calls have no effect."""
         self._writer.close()
         self._readers.close()
-        with self._gate:
+        with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
         for database in idle:
             database.close()
 
-    def _take(self) -> Database:
+    def _acquire(self) -> Database:
         while True:
-            with self._gate:
+            with self._lock:
                 if self._closed:
                     raise StoreError("the session store is closed")
                 database = self._idle.pop() if self._idle else None
@@ -136,8 +141,8 @@ class Engine:
                 return database
             database.close()
 
-    def _give_back(self, database: Database) -> None:
-        with self._gate:
+    def _release(self, database: Database) -> None:
+        with self._lock:
             if not self._closed:
                 self._idle.append(database)
                 return

@@ -1,4 +1,4 @@
-"""Running git on a store of our own: never on the user's repository, never asking anybody."""
+"""Runs git on repositories of our own: never on a repository of the user, and without prompts."""
 
 import asyncio
 import contextlib
@@ -34,27 +34,27 @@ SETTINGS = """\
 	auto = 2000
 	autoDetach = false
 """
-"""What the settings of every store begin with: files are kept as they are, and no program of others
-is run."""
+"""The first part of the configuration of every repository: files are stored unchanged, and no hook
+or other program is run."""
 
 
 class GitFailed(StoreError):
-    """git said no; the message is what it said."""
+    """git failed; the message is its last error line."""
 
 
 class TooMuch(StoreError):
-    """More than was asked for."""
+    """The output exceeds the given limit."""
 
 
 class Git:
-    """`folder` is the git directory, `workspace` the tree it looks at.
+    """git with the git directory `folder` and the working tree `workspace`.
 
-    Nothing of the user's environment or settings reaches it: the environment is made here, and the
-    repository's own settings are written by the store.
+    The environment and the settings of the user have no effect: the environment is built here, and
+    the owner of the repository writes its configuration.
     """
 
     def __init__(self, program: str, folder: Path, workspace: Path, hint: str = "") -> None:
-        """`hint` is what to do when git keeps failing."""
+        """`hint` tells the user what to do if git keeps failing."""
         self._program, self.folder, self._workspace = program, folder, workspace
         self._hint = hint
         self._environment = {
@@ -77,22 +77,23 @@ class Git:
         most: int = 0,
         good: Sequence[int] = (0,),
     ) -> bytes:
-        """What git wrote. Raises `GitFailed`, and `TooMuch` beyond `most` bytes (0: no limit)."""
-        async with self._started(arguments) as process:
+        """Run a command and return its output. Raises `GitFailed`, or `TooMuch` if the output has
+        more than `most` bytes (0: no limit)."""
+        async with self._start(arguments) as process:
             output, errors = await asyncio.gather(
-                _collected(process, data, most), pipe(process.stderr).read()
+                _collect_output(process, data, most), pipe(process.stderr).read()
             )
             code = await process.wait()
         if code not in good:
-            said = errors.decode("utf-8", "replace").strip().splitlines()
+            lines = errors.decode("utf-8", "replace").strip().splitlines()
             raise GitFailed(
-                f"git {arguments[0]}: {said[-1] if said else f'exit code {code}'}",
+                f"git {arguments[0]}: {lines[-1] if lines else f'exit code {code}'}",
                 hint=self._hint,
             )
         return output
 
     async def blobs(self, ids: Sequence[str]) -> list[bytes]:
-        """The contents of files, with one process for all."""
+        """Return the contents of files, read by one process."""
         output = await self.run("cat-file", "--batch", data="".join(f"{i}\n" for i in ids).encode())
         found: list[bytes] = []
         position = 0
@@ -107,8 +108,8 @@ class Git:
         return found
 
     @contextlib.asynccontextmanager
-    async def _started(self, arguments: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
-        """In a session of its own, so that Ctrl-C does not reach it; gone when the block ends."""
+    async def _start(self, arguments: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
+        """Run git in its own session, so that Ctrl-C does not reach it; end it with the block."""
         try:
             process = await start_program(
                 self._program,
@@ -131,7 +132,7 @@ class Git:
             await process.communicate()
 
 
-async def _collected(process: asyncio.subprocess.Process, data: bytes, most: int) -> bytes:
+async def _collect_output(process: asyncio.subprocess.Process, data: bytes, most: int) -> bytes:
     feeding = asyncio.ensure_future(feed(process, data))
     output = bytearray()
     try:

@@ -1,4 +1,4 @@
-"""Finding messages: the query language, ranking and snippets, the same for every database."""
+"""The query language of the message search, the same for both databases."""
 
 import re
 import unicodedata
@@ -10,10 +10,9 @@ import msgspec
 
 from hermes.util.text import clean
 
-# Scripts whose words cannot be told apart by spaces.
-#
-# A word index sees a whole Chinese sentence as one word, and a Korean word with its particle as
-# another word. Text in these scripts is found by its characters instead.
+# Scripts that do not separate words by spaces. A word index takes a whole Chinese sentence for one
+# word, and a Korean word with its particle for another word. Text in these scripts is found by its
+# characters instead.
 
 RANGES = (
     (0x0E00, 0x109F, "Thai, Lao, Tibetan, Myanmar"),
@@ -29,7 +28,7 @@ RANGES = (
     (0x1AFF0, 0x1B16F, "kana supplements"),
     (0x20000, 0x3FFFF, "Han extensions B and later, Han compatibility supplement"),
 )
-"""First and last code point of each range, and what is in it, in ascending order."""
+"""First and last code point of each range, and its content, in ascending order."""
 
 
 @cache
@@ -38,7 +37,7 @@ def _character() -> re.Pattern[str]:
 
 
 def is_unspaced(text: str) -> bool:
-    """Whether `text` holds a character of a script written without spaces."""
+    """Return whether `text` has a character of a script written without spaces."""
     return not text.isascii() and _character().search(text) is not None
 
 
@@ -48,16 +47,15 @@ def is_unspaced(text: str) -> bool:
 #     "disk error"          this phrase
 #     disk OR error         either
 #     disk NOT error        the first without the second
-#     deploy*               words that start so
-#     chat-send             what is written together is looked for as a phrase
+#     deploy*               words with this prefix
+#     chat-send             joined words are a phrase
 #
 # NOT binds the next term, OR is weakest: `a b OR c NOT d` is (a and b) or (c and not d). The
-# operators are upper-case words. Whatever else is special to a database has no meaning here.
+# operators are upper-case words. Other syntax of a database has no meaning here.
 #
-# Every text is a query, nothing is an error: a quote without its partner, an operator with nothing
-# to work on and signs that are no part of a word are dropped; a group with nothing but NOT is
-# looked
-# for instead. Only the first `MAX_TEXT` characters and the first `MAX_TERMS` terms count.
+# Every text is a valid query. A quote without its partner, an operator without an operand and signs
+# that are not part of a word are dropped; the terms of a group with nothing but NOT are searched
+# for. Only the first `MAX_TEXT` characters and the first `MAX_TERMS` terms count.
 
 MAX_TEXT = 2000
 MAX_TERMS = 64
@@ -76,13 +74,13 @@ class Term(msgspec.Struct, frozen=True):
     words: tuple[str, ...]
     """One word, or the words of a phrase in order."""
     text: str
-    """As written, without quotes, star and signs at the ends."""
+    """The source text without quotes, star and signs at the ends."""
     prefix: bool = False
-    """The last word may go on."""
+    """The last word is a prefix."""
 
     @property
     def is_unspaced(self) -> bool:
-        """Whether it is to be found as a piece of text, not as words."""
+        """True if the term is found as a substring, not as words."""
         return is_unspaced(self.text)
 
 
@@ -94,11 +92,11 @@ class Group(msgspec.Struct, frozen=True):
 
 class Query(msgspec.Struct, frozen=True):
     any_of: tuple[Group, ...]
-    """Empty when the text held nothing to look for."""
+    """Empty when the text has no term."""
 
     @property
     def wanted(self) -> tuple[Term, ...]:
-        """Every term that a match may show."""
+        """Every term that a match may contain."""
         return tuple(term for group in self.any_of for term in group.all_of)
 
 
@@ -106,7 +104,7 @@ _Operator = Literal["AND", "OR", "NOT"]
 _OPERATORS: dict[str, _Operator] = {"AND": "AND", "OR": "OR", "NOT": "NOT"}
 
 
-def parse(text: str) -> Query:
+def parse_query(text: str) -> Query:
     groups: list[Group | None] = []
     wanted: list[Term] = []
     unwanted: list[Term] = []
@@ -133,7 +131,7 @@ def _group(wanted: list[Term], unwanted: list[Term]) -> Group | None:
 
 
 def _items(text: str) -> Iterator[Term | _Operator | None]:
-    """Terms and operators in order; None for a token with no word in it."""
+    """Yield terms and operators in order; None for a token without a word."""
     for phrase, star, token in _TOKEN.findall(text):
         if not token:
             yield _term(phrase, is_prefix=bool(star))
@@ -153,15 +151,15 @@ def _term(text: str, *, is_prefix: bool) -> Term | None:
 
 
 def _composed(word: str) -> str:
-    """`word` with letters only: accents joined to their letters, or dropped where none fits."""
+    """Return `word` with accents composed with their letters, or dropped where that fails."""
     if not _ACCENT.search(word):
         return word
     return _ACCENT.sub("", unicodedata.normalize("NFC", word))
 
 
 def _bounds(text: str) -> tuple[int, int]:
-    """Where the part of `text` without signs at its ends starts and ends. Marks stay, since a
-    Thai or Burmese word may end with one."""
+    """Return start and end of `text` without the signs around it. Marks are not signs: a Thai or
+    Burmese word may end with one."""
     start, end = 0, len(text)
     while start < end and _is_sign(text[start]):
         start += 1

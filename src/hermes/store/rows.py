@@ -1,14 +1,14 @@
-"""Messages to and from rows of the `messages` table.
+"""Messages and structs to and from rows of tables.
 
-`content` holds the text. A user message with an image holds its content parts as a JSON array
-instead. Reading decides by form alone: `content` of a user that is a JSON array of content parts
-is parts. A user's text that happens to have this form is stored as an array with one text part,
-so every message comes back as it was.
+In `messages`, `content` holds the text. A user message with an image holds its content parts as a
+JSON array instead. Reading decides by the form alone: `content` of a user that is a JSON array of
+content parts is read as parts. A user's text that happens to have this form is stored as an array
+with one text part, so every message is read as it was written.
 
 `finish_reason` of a tool's row is `error` when the tool failed, else NULL.
 
-NUL and lone surrogates are dropped on the way in. A row this code cannot make sense of (an unknown
-role, JSON that is broken) loses only the broken part on the way out.
+NUL and lone surrogates are dropped when writing. Of a row that cannot be read completely (an
+unknown role, invalid JSON) only the invalid part is dropped.
 """
 
 import logging
@@ -66,19 +66,19 @@ def to_row(message: Message) -> tuple[str | None, ...]:
 
 
 def row_of(data: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """The row of a dict with the names of `COLUMNS`; what is not there is NULL."""
+    """Return the row of a dict with the keys `COLUMNS`; a missing key is NULL."""
     return (
         clean(str(data["role"])),
         _content_to_text(data.get("content"), is_user=data["role"] == "user"),
-        *(_stored(column, data.get(column)) for column in COLUMNS[2:]),
+        *(_to_column(column, data.get(column)) for column in COLUMNS[2:]),
     )
 
 
 def from_row(row: Row) -> Message | None:
-    """The message of a row; None for a row that is not a message.
+    """Return the message of a row, or None for a row that is not a message.
 
-    A long conversation is loaded before the first answer, so the forms that this program itself
-    writes take no detour.
+    A long conversation is loaded before the first answer, so the forms that this program writes
+    itself are read without a dict in between.
     """
     role, content, call_id, calls, name, finish_reason, reasoning, details, items = row
     if role == "tool":
@@ -93,11 +93,11 @@ def from_row(row: Row) -> Message | None:
             return Assistant(texts, finish_reason or "stop")
         if made := _tool_calls(calls):
             return Assistant((*texts, *made), finish_reason or "tool_calls")
-    return _any(row)
+    return _from_columns(row)
 
 
 def columns_of(row: Row) -> dict[str, Any]:
-    """The row as a dict, with JSON read and a user's content parts as a list."""
+    """Return the row as a dict, with decoded JSON and a user's content parts as a list."""
     data = dict(zip(COLUMNS, row, strict=True))
     for column in JSON_COLUMNS:
         data[column] = _objects(data[column])
@@ -107,7 +107,7 @@ def columns_of(row: Row) -> dict[str, Any]:
 
 
 def user_text(content: str | None) -> str:
-    """What a user wrote, from a stored `content`."""
+    """Return the text of a user message from its stored `content`."""
     if not content or content[0] != "[":
         return content or ""
     message = from_row(("user", content, *[None] * (len(COLUMNS) - 2)))
@@ -129,7 +129,7 @@ _calls = msgspec.json.Decoder(list[_Call])
 
 
 def _tool_calls(text: str) -> list[ToolCall]:
-    """None of them when the text is not as this program writes it."""
+    """Return the calls, or none if the text is not as this program writes it."""
     try:
         return [
             ToolCall(call.id, call.function.name, call.function.arguments, call.extra_content)
@@ -139,20 +139,20 @@ def _tool_calls(text: str) -> list[ToolCall]:
         return []
 
 
-def _any(row: Row) -> Message | None:
+def _from_columns(row: Row) -> Message | None:
     data = columns_of(row)
     data["tool_calls"] = [c for c in data["tool_calls"] if isinstance(c.get("function"), dict)]
     try:
         message = from_dict(data)
     except UsageError as error:
-        log.warning("left out a stored message: %s", error)
+        log.warning("skipped a stored message: %s", error)
         return None
     if isinstance(message, ToolResult) and data["finish_reason"] == _FAILED:
         return msgspec.structs.replace(message, failed=True)
     return message
 
 
-def _stored(column: str, value: Any) -> str | None:
+def _to_column(column: str, value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, str):
@@ -177,7 +177,7 @@ def _content_from_text(content: str | None) -> str | list[Any]:
 
 
 def _parts(text: str) -> list[Any] | None:
-    """The content parts in `text`, or None when it is ordinary text."""
+    """Return the content parts in `text`, or None for ordinary text."""
     if not text.startswith("["):
         return None
     try:
@@ -191,51 +191,51 @@ def _parts(text: str) -> list[Any] | None:
 
 
 def _json(value: Any) -> str:
-    """Cleaning looks at every text in `value`, so it is done only where there is a need."""
+    """Encode `value`. Cleaning visits every text in it, so it is done only where needed."""
     try:
         encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:
         encoded = _NUL
     if _NUL in encoded:
-        encoded = msgspec.json.encode(_cleaned(value))
+        encoded = msgspec.json.encode(_clean_all(value))
     return encoded.decode()
 
 
-def _cleaned(value: Any) -> Any:
+def _clean_all(value: Any) -> Any:
     match value:
         case str():
             return clean(value)
         case dict():
-            return {_cleaned(key): _cleaned(item) for key, item in value.items()}
+            return {_clean_all(key): _clean_all(item) for key, item in value.items()}
         case list() | tuple():
-            return [_cleaned(item) for item in value]
+            return [_clean_all(item) for item in value]
         case _:
             return value
 
 
 def _objects(text: str | None) -> list[dict[str, Any]]:
-    """The JSON objects in a stored array; what cannot be read is left out."""
+    """Return the JSON objects in a stored array, without anything that cannot be read."""
     if not text:
         return []
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        log.warning("left out unreadable JSON of a stored message: %s", error)
+        log.warning("skipped invalid JSON of a stored message: %s", error)
         return []
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-# A logged history made fit to send. The log itself is never touched.
+# Repair of a logged history before it is sent. The log itself is not changed.
 
 
-def repair(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """`messages` as a provider accepts them; a sound history comes back as it is.
+def repair_history(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Return `messages` as a provider accepts them. A valid history is returned unchanged.
 
-    - The results of a reply's calls stand right behind it, one for each call, in the order of the
+    - The results of a reply's calls follow it directly, one for each call, in the order of the
       calls (they are logged in the order they finished). A result logged later, before the next
       reply, is moved there; a missing one is added as `INTERRUPTED_RESULT`.
-    - A result nobody asked for, and a second result of one call, are dropped.
-    - A reply with nothing in it is dropped.
+    - A result without a call, and a second result of one call, are dropped.
+    - An empty reply is dropped.
     """
     repaired: list[Message] = []
     calls: tuple[ToolCall, ...] = ()
@@ -248,15 +248,15 @@ def repair(messages: Iterable[Message]) -> tuple[Message, ...]:
             others.append(message)
         elif not _is_empty(message):
             if calls or results:
-                repaired += _answers(calls, results)
+                repaired += _results_of(calls, results)
             repaired += others
             repaired.append(message)
             calls, results, others = message.calls, [], []
-    return (*repaired, *_answers(calls, results), *others)
+    return (*repaired, *_results_of(calls, results), *others)
 
 
-def _answers(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Sequence[ToolResult]:
-    """One result for each call, in the order of the calls."""
+def _results_of(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Sequence[ToolResult]:
+    """Return one result for each call, in the order of the calls."""
     if len(calls) == len(results) == 1 and calls[0].id == results[0].call_id:
         return results
     asked = [call.id for call in calls]

@@ -1,14 +1,14 @@
-"""Tables for messages on their way, scheduled work and kept answers: the same in both databases.
+"""Tables of the inbox, the outbox, scheduled runs and API responses, for both databases.
 
-JSON is kept as text, so that people can read it. Nothing here refers to `sessions`: a message on
-its way and the history of a job outlive a conversation that is deleted. Stores have these tables as
-they are here, so a later need is a new column at the end, added by a migration of its own.
+JSON is stored as text, so that people can read it. No table refers to `sessions`: queued messages
+and the history of a job outlive a deleted session. Existing stores have these tables as defined
+here, so a new column goes to the end and needs a migration.
 """
 
 import msgspec
 
 KEY = "KEY"
-"""A number that is never given twice."""
+"""An automatic id that is never reused."""
 TEXT = "TEXT NOT NULL"
 NUMBER = "INTEGER NOT NULL"
 REAL = "REAL NOT NULL"
@@ -18,9 +18,9 @@ MAYBE_REAL = "REAL"
 class Table(msgspec.Struct, frozen=True):
     name: str
     columns: tuple[tuple[str, str], ...]
-    """Name and type of each, in the words of SQLite."""
+    """Name and type of each; the types are those of SQLite."""
     key: tuple[str, ...] = ()
-    """The columns of the primary key, where it is none of type `KEY`."""
+    """The columns of the primary key, if no column is of type `KEY`."""
 
 
 class Index(msgspec.Struct, frozen=True):

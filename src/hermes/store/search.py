@@ -1,4 +1,4 @@
-"""From a request to a page of hits, the same for every database."""
+"""Ranking, paging and snippets of search hits, the same for both databases."""
 
 import re
 import unicodedata
@@ -13,27 +13,27 @@ import msgspec
 
 from hermes.core.errors import UsageError
 from hermes.store.backend import Backend, Database, Row
-from hermes.store.query_language import Query, Term, is_unspaced, parse
+from hermes.store.query_language import Query, Term, is_unspaced, parse_query
 from hermes.store.records import Candidate, Neighbour, SearchHit, SearchRequest
 from hermes.store.rows import user_text
 
-# Which matches come first.
+# Ranking
 
 CANDIDATES = 120
-"""How many of the newest matches are ranked, unless a later page is asked for."""
+"""How many of the newest matches are ranked, unless a later page is requested."""
 
 _WEIGHTS = {"user": 1.0, "assistant": 0.8, "system": 0.5, "tool": 0.4}
-"""What a person wrote is what a person remembers; tool output is long and repeats itself."""
+"""People remember what they wrote; tool output is long and repetitive."""
 _OTHER = 0.5
 
 _HALF_LIFE = 30 * 86400.0
 _OLD = 0.3
-"""An old message keeps this part of its score, so that a good match is never out of reach."""
+"""The share of its score that an old message keeps, so that good matches stay visible."""
 
 
 def rank(candidates: Iterable[Candidate], now: float) -> list[Candidate]:
-    """Best first: relevance, weighted by who said it and how long ago. Equals stay in the order
-    they come in, which is newest first."""
+    """Sort by relevance, weighted by role and age, best first. Equal candidates keep their order,
+    which is newest first."""
 
     def score(candidate: Candidate) -> float:
         _, _, role, timestamp, relevance = candidate
@@ -45,11 +45,10 @@ def rank(candidates: Iterable[Candidate], now: float) -> list[Candidate]:
     return sorted(candidates, key=score, reverse=True)
 
 
-# The piece of a message that shows why it was found.
+# Snippets: the part of a message that shows why it was found.
 #
-# Matches are sought the way the indexes do it: words without regard to case and accents, phrases
-# across any signs, text in a script written without spaces anywhere. A huge message is looked at
-# in
+# Matches are found as the indexes do it: words regardless of case and accents, phrases across
+# punctuation, and text in a script written without spaces anywhere. A huge message is searched in
 # slices, up to the first one with a match.
 
 LENGTH = 240
@@ -60,7 +59,7 @@ _OVERLAP = LENGTH
 _MARGIN = 24
 """How far a cut may move to fall between words."""
 _MATCHES = 500
-"""So many matches are weighed to find the best place."""
+"""Limit of the matches per term that are compared to find the best place."""
 _MIN_PIECE = 3
 
 _ACCENTS = re.compile("[\u0300-\u0331]")
@@ -69,12 +68,12 @@ Span = tuple[int, int, int]
 """Start, end, and the number of the term."""
 
 
-class Seeker(msgspec.Struct, frozen=True):
-    """How a term is found in folded text: its first word by plain search, which is fast, and then
-    the rest where that stands."""
+class TermMatcher(msgspec.Struct, frozen=True):
+    """Finds a term in folded text: its first word by plain search, which is fast, and then the rest
+    of it at that position."""
 
     needles: tuple[str, ...]
-    """What must be there; every match begins with the first."""
+    """Words that the text must contain; every match begins with the first."""
     word: re.Pattern[str]
     piece: re.Pattern[str]
     """For text with a script written without spaces."""
@@ -91,13 +90,13 @@ class Seeker(msgspec.Struct, frozen=True):
             at = folded.find(first, match.end() if match else at + 1)
 
 
-def _spans(text: str, seekers: Sequence[Seeker]) -> list[Span]:
-    """Every match, in order. Of two at one place the longer counts."""
+def _spans(text: str, matchers: Sequence[TermMatcher]) -> list[Span]:
+    """Return all matches in order; of two at one position, the longer one."""
     folded, in_pieces = fold(text), is_unspaced(text)
     found = [
         (start, -end, number)
-        for number, seeker in enumerate(seekers)
-        for start, end in islice(seeker.matches(folded, in_pieces=in_pieces), _MATCHES)
+        for number, matcher in enumerate(matchers)
+        for start, end in islice(matcher.matches(folded, in_pieces=in_pieces), _MATCHES)
     ]
     found.sort()
     spans: list[Span] = []
@@ -108,19 +107,18 @@ def _spans(text: str, seekers: Sequence[Seeker]) -> list[Span]:
 
 
 def snippet(content: str, query: Query) -> str:
-    """About `LENGTH` characters of `content` around the best match, `>>>` and `<<<` around each
-    match in it, `…` where something is left out, white space as single spaces. The start of
-    `content` when nothing in it matches."""
-    return snippet_by(content, seekers(query))
+    """Return about `LENGTH` characters of `content` around the best match, or its start if nothing
+    matches. Matches are marked with `>>>` and `<<<`, omissions with `…`."""
+    return snippet_with(content, matchers(query))
 
 
-def snippet_by(content: str, seekers: Sequence[Seeker]) -> str:
-    """`snippet` for the terms of a query, which are prepared once for many texts."""
+def snippet_with(content: str, matchers: Sequence[TermMatcher]) -> str:
+    """`snippet` with the matchers of a query, which are built once for many texts."""
     for text, is_first, is_last in _slices(content):
         spans = [
             span
-            for span in _spans(text, seekers)
-            # At a cut nobody can tell where a word ends; the neighbouring slice has it whole.
+            for span in _spans(text, matchers)
+            # At a cut the end of a word is unknown; the neighbouring slice has the whole word.
             if (is_first or span[0] > 0) and (is_last or span[1] < len(text))
         ]
         if spans:
@@ -129,8 +127,8 @@ def snippet_by(content: str, seekers: Sequence[Seeker]) -> str:
 
 
 def fold(text: str) -> str:
-    """`text` in lower case and without accents, character for character. Accents that stand
-    apart from their letters must be composed before."""
+    """Return `text` in lower case and without accents; its length stays the same. Accents must be
+    composed with their letters before."""
     if text.isascii():
         return text.lower()
     marked, plain = _folds()
@@ -141,7 +139,7 @@ def fold(text: str) -> str:
 
 @cache
 def _folds() -> tuple[re.Pattern[str], dict[str, str]]:
-    """The lower-case letters that lose something, and what is left of each."""
+    """Return a pattern of the lower-case letters with accents, and their plain letters."""
     plain = {"ς": "σ"}
     for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00)):
         base = unicodedata.normalize("NFD", chr(code))[0]
@@ -151,7 +149,7 @@ def _folds() -> tuple[re.Pattern[str], dict[str, str]]:
 
 
 def _slices(content: str) -> Iterator[tuple[str, bool, bool]]:
-    """Pieces of `content` with composed accents, and whether each is the first and the last."""
+    """Yield slices of `content` with composed accents, and whether each is first and last."""
     for start in range(0, max(len(content), 1), _SLICE):
         end = start + _SLICE + _OVERLAP
         text = content[max(start - _OVERLAP, 0) : end]
@@ -166,10 +164,10 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def seekers(query: Query) -> tuple[Seeker, ...]:
-    """What the terms of a query are found by."""
+def matchers(query: Query) -> tuple[TermMatcher, ...]:
+    """Return a matcher for each term of a query."""
     return tuple(
-        Seeker(
+        TermMatcher(
             tuple(fold(_composed(word)) for word in _needles(term)),
             re.compile(_word_pattern(term)),
             re.compile(_piece_pattern(term)),
@@ -210,7 +208,7 @@ def _cut(text: str, spans: list[Span], *, is_first: bool, is_last: bool) -> str:
 
 
 def _best(spans: list[Span]) -> tuple[int, int]:
-    """Start and end of the first stretch that fits a snippet and holds the most terms."""
+    """Return the first stretch that fits into a snippet and has the most terms."""
     if len(spans) == 1:
         return spans[0][:2]
     best, most, last = 0, 0, 0
@@ -226,7 +224,7 @@ def _best(spans: list[Span]) -> tuple[int, int]:
 
 
 def _between_words(text: str, start: int, end: int, first: int, last: int) -> tuple[int, int]:
-    """The cut moved inwards to the next space, where there is one near and no match in between."""
+    """Move the cut inwards to the next space, if one is near and no match is in between."""
     if start > 0:
         space = _SPACES.search(text, start, min(start + _MARGIN, first))
         start = space.end() if space else start
@@ -251,20 +249,20 @@ def _marked(text: str, spans: list[Span], start: int, end: int) -> str:
 CONTEXT_LENGTH = 200
 
 _BATCH = 500
-"""So many ids go into one statement."""
+"""Maximum number of ids in one statement."""
 
 
 def search(
     backend: Backend, database: Database, request: SearchRequest, now: float
 ) -> tuple[SearchHit, ...]:
-    """The page of hits asked for, best first. Raises `UsageError` for a request that makes no
-    sense or has nothing to look for."""
+    """Return the requested page of hits, best first. Raises `UsageError` for an invalid page and
+    for a query without a term."""
     if request.limit < 1 or request.offset < 0:
         raise UsageError(
             f"cannot show {request.limit} hits from number {request.offset}",
             hint="The limit is at least 1 and the offset at least 0.",
         )
-    query = parse(request.query)
+    query = parse_query(request.query)
     if not query.any_of:
         raise UsageError(
             "nothing to search for: the query has no word in it",
@@ -275,8 +273,8 @@ def search(
 
 
 def _page(database: Database, ranked: list[Candidate], request: SearchRequest) -> list[Candidate]:
-    """The candidates of the page. A branched session may hold copies of messages: of those with
-    the same role, time and text only the best-ranked counts."""
+    """Return the candidates of the page. A branched session may have copies of messages: of those
+    with the same role, time and text only the best-ranked one counts."""
     end = request.offset + request.limit
     times = Counter(map(itemgetter(3), ranked))
     single: list[Candidate] = []
@@ -311,7 +309,7 @@ SELECT m.id, m.content, s.source, s.model, s.started_at, s.title,
 FROM messages AS m JOIN sessions AS s ON s.id = m.session_id WHERE m.id IN
 """
 
-# Content parts of a user's message must be whole to be read.
+# Content parts of a user message can only be decoded completely.
 _NEIGHBOURS = f"""
 SELECT id, role, CASE WHEN role = 'user' AND substr(content, 1, 1) = '[' THEN content
     ELSE substr(content, 1, {CONTEXT_LENGTH}) END
@@ -321,12 +319,12 @@ FROM messages WHERE id IN
 
 def _hits(database: Database, page: list[Candidate], query: Query) -> Iterator[SearchHit]:
     facts = {row[0]: row for row in _by_id(database, _FACTS, [found[0] for found in page])}
-    beside = {id_ for row in facts.values() for id_ in row[6:] if id_ is not None}
+    adjacent = {id_ for row in facts.values() for id_ in row[6:] if id_ is not None}
     neighbours = {
-        id_: Neighbour(role, _shown(role, content)[:CONTEXT_LENGTH])
-        for id_, role, content in _by_id(database, _NEIGHBOURS, sorted(beside))
+        id_: Neighbour(role, _visible_text(role, content)[:CONTEXT_LENGTH])
+        for id_, role, content in _by_id(database, _NEIGHBOURS, sorted(adjacent))
     }
-    terms = seekers(query)
+    terms = matchers(query)
     for id_, session_id, role, timestamp, _ in page:
         if id_ not in facts:
             continue  # deleted since it was found
@@ -336,7 +334,7 @@ def _hits(database: Database, page: list[Candidate], query: Query) -> Iterator[S
             session_id=session_id,
             role=role,
             timestamp=timestamp,
-            snippet=snippet_by(_shown(role, content), terms),
+            snippet=snippet_with(_visible_text(role, content), terms),
             context=tuple(neighbours[one] for one in near if one in neighbours),
             source=source,
             model=model or "",
@@ -345,13 +343,13 @@ def _hits(database: Database, page: list[Candidate], query: Query) -> Iterator[S
         )
 
 
-def _shown(role: str, content: str | None) -> str:
-    """What a person sees of a stored `content`."""
+def _visible_text(role: str, content: str | None) -> str:
+    """Return the visible text of a stored `content`."""
     return user_text(content) if role == "user" else content or ""
 
 
 def _by_id(database: Database, statement: str, ids: Sequence[int]) -> Iterator[Row]:
-    """The rows of `statement`, which ends with `IN`, for `ids`."""
+    """Yield the rows of `statement`, which ends with `IN`, for `ids`."""
     for batch in _batches(ids, _BATCH):
         yield from database.rows(f"{statement} ({', '.join('?' * len(batch))})", batch)
 

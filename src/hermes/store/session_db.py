@@ -1,6 +1,6 @@
-"""`SessionDB`: the store by the names that plugins and scripts know, without async.
+"""`SessionDB`: the documented synchronous interface of the store, for plugins and scripts.
 
-Its dicts have the columns of the tables, with JSON columns read.
+Its dicts have the columns of the tables, with decoded JSON columns.
 """
 
 import time
@@ -18,7 +18,7 @@ from hermes.core.openai_format import to_dict
 from hermes.core.usage import ModelCall, Usage
 from hermes.store.backend import Database
 from hermes.store.queries import lifecycle, messages, sessions, usage
-from hermes.store.query_language import parse
+from hermes.store.query_language import parse_query
 from hermes.store.records import Record, SearchRequest, SessionFilter
 from hermes.store.rows import row_of
 from hermes.store.search import search
@@ -39,17 +39,17 @@ _BILLING = (
 
 
 class _Sync:
-    """Work on the store from any thread, waiting for it."""
+    """Runs work on the store from any thread and waits for the result."""
 
     def __init__(self, db_path: str | Path | None = None) -> None:
-        """The file `db_path`, or the store that the settings of the home in force name."""
+        """Open the file `db_path`, or the store of the settings of the current home."""
         home = current_home()
         url = load(home).settings.store.url if db_path is None else ""
         self.db_path = Path(db_path) if db_path is not None else home.state_db
         self._engine = open_engine(url, self.db_path)
 
     def close(self) -> None:
-        """Finish pending writes and let go of the store. May be called again."""
+        """Finish pending writes and release the store. Further calls have no effect."""
         self._engine.close()
 
     def _write(self, work: Callable[[Database], T]) -> T:
@@ -70,7 +70,7 @@ class _Writes(_Sync):
         user_id: str | None = None,
         parent_session_id: str | None = None,
     ) -> str:
-        """The id. A session that is there already stays as it is."""
+        """Create a session and return its id. An existing session stays as it is."""
         config = model_config if isinstance(model_config, str | None) else _json(model_config)
         new = sessions.NewSession(
             session_id, source, model, system_prompt, parent_session_id, user_id, config
@@ -105,7 +105,7 @@ class _Writes(_Sync):
         reasoning_details: Any = None,
         codex_reasoning_items: Any = None,
     ) -> int:
-        """The message's id."""
+        """Append a message to the log and return its id."""
         row = row_of(
             {
                 "role": role,
@@ -124,7 +124,7 @@ class _Writes(_Sync):
         return self._write(partial(append, session_id=session_id, row=row, token_count=token_count))
 
     def set_session_title(self, session_id: str, title: str) -> bool:
-        """False for an unknown session; `ValueError` for a title that is taken or too long."""
+        """Return False for an unknown session. Raises `ValueError` for an invalid title."""
         try:
             self._write(partial(sessions.set_title, session_id=session_id, title=title))
         except SessionNotFound:
@@ -145,7 +145,7 @@ class _Writes(_Sync):
         estimated_cost_usd: float | None = None,
         **billing: Any,
     ) -> None:
-        """Add what a call used. `billing` may name any other billing column of the session."""
+        """Record the usage of a call. `billing` may name other billing columns of the session."""
         if unknown := sorted(set(billing) - set(_BILLING)):
             raise TypeError(f"update_token_counts() has no argument {unknown[0]!r}")
         tokens = Usage(
@@ -165,7 +165,7 @@ class _Writes(_Sync):
         self._write(work)
 
     def prune_sessions(self, older_than_days: float = 90, source: str | None = None) -> int:
-        """Delete ended sessions that started before then; how many."""
+        """Delete ended sessions that started before then and return their number."""
         which = SessionFilter(
             sources=(source,) if source else (),
             started_before=time.time() - older_than_days * DAY,
@@ -174,11 +174,11 @@ class _Writes(_Sync):
         return len(self._write(partial(lifecycle.prune, which=which)))
 
     def clear_messages(self, session_id: str) -> None:
-        """Forget what was said, keep the session."""
+        """Delete the messages of a session, but not the session."""
         self._write(partial(lifecycle.clear_messages, session_id=session_id))
 
     def delete_session(self, session_id: str) -> bool:
-        """False for an unknown session."""
+        """Return False for an unknown session."""
         try:
             self._write(partial(lifecycle.delete, session_id=session_id))
         except SessionNotFound:
@@ -188,21 +188,21 @@ class _Writes(_Sync):
 
 class _Reads(_Sync):
     def get_session(self, session_id: str) -> Record | None:
-        """The columns of its row; None for an unknown session."""
-        return self._found(partial(lifecycle.row, session_id=session_id))
+        """Return the columns of its row, or None for an unknown session."""
+        return self._read_or_none(partial(lifecycle.row, session_id=session_id))
 
     def get_messages(self, session_id: str) -> list[Record]:
-        """Everything logged, by column."""
-        said = self._read(partial(lifecycle.message_dicts, session_id=session_id))
-        return [{"session_id": session_id, **message} for message in said]
+        """Return every logged message, by column."""
+        logged = self._read(partial(lifecycle.message_dicts, session_id=session_id))
+        return [{"session_id": session_id, **message} for message in logged]
 
     def get_messages_as_conversation(self, session_id: str) -> list[Record]:
-        """The conversation as OpenAI-format messages, without what was undone or compacted."""
-        said = self._found(partial(messages.conversation, session_id=session_id))
-        return [to_dict(message) for message in said or ()]
+        """Return the conversation in OpenAI format, without what was undone or compacted."""
+        logged = self._read_or_none(partial(messages.conversation, session_id=session_id))
+        return [to_dict(message) for message in logged or ()]
 
     def resolve_session_by_title(self, title: str) -> str | None:
-        """The id of the newest session of the title's line."""
+        """Return the id of the newest session titled `title` or `title #n`."""
         return self._read(partial(sessions.by_title, title=title))
 
     def get_next_title_in_lineage(self, base_title: str) -> str:
@@ -217,7 +217,7 @@ class _Reads(_Sync):
         limit: int = 20,
         offset: int = 0,
     ) -> list[Record]:
-        """Hits, best first; none for a query with nothing to look for."""
+        """Return hits, best first; none for a query without a term."""
         request = SearchRequest(
             query,
             sources=tuple(source_filter or ()),
@@ -226,7 +226,7 @@ class _Reads(_Sync):
             limit=limit,
             offset=offset,
         )
-        if not parse(query).any_of:
+        if not parse_query(query).any_of:
             return []
         find = partial(search, self._engine.backend, request=request, now=time.time())
         return [msgspec.to_builtins(hit) for hit in self._read(find)]
@@ -238,7 +238,7 @@ class _Reads(_Sync):
         limit: int = 20,
         offset: int = 0,
     ) -> list[Record]:
-        """Newest-started first: the columns of each, `preview` and `last_active`."""
+        """Return sessions, the newest first: their columns, `preview` and `last_active`."""
         which = SessionFilter(
             sources=(source,) if source else (),
             exclude_sources=tuple(exclude_sources or ()),
@@ -259,18 +259,18 @@ class _Reads(_Sync):
         return self._read(work)
 
     def get_ancestors(self, session_id: str) -> list[str]:
-        """Ids of parent, grandparent, …"""
+        """Return the ids of the parent, its parent, and so on."""
         return [info.id for info in self._read(partial(lifecycle.ancestors, session_id=session_id))]
 
     def get_descendants(self, session_id: str) -> list[str]:
-        """Ids of children and theirs, oldest first."""
+        """Return the ids of children and their children, oldest first."""
         return [
             info.id for info in self._read(partial(lifecycle.descendants, session_id=session_id))
         ]
 
     def export_session(self, session_id: str) -> Record | None:
-        """The session with its messages; None for an unknown one."""
-        return self._found(partial(lifecycle.export, session_id=session_id))
+        """Return the session with its messages, or None for an unknown one."""
+        return self._read_or_none(partial(lifecycle.export, session_id=session_id))
 
     def export_all(self, source: str | None = None) -> list[Record]:
         which = SessionFilter(sources=(source,) if source else (), archived=None)
@@ -281,7 +281,7 @@ class _Reads(_Sync):
 
         return self._read(work)
 
-    def _found(self, work: Callable[[Database], T]) -> T | None:
+    def _read_or_none(self, work: Callable[[Database], T]) -> T | None:
         try:
             return self._read(work)
         except SessionNotFound:
@@ -289,7 +289,7 @@ class _Reads(_Sync):
 
 
 class SessionDB(_Writes, _Reads):
-    """Sessions and messages of one store. Threads may share it; `close` it at the end."""
+    """Sessions and messages of one store. Threads may share it; call `close` at the end."""
 
 
 def _json(value: Any) -> str:

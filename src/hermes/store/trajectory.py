@@ -2,7 +2,7 @@
 
 Turns are `{"from": "system" | "human" | "gpt" | "tool", "value": text}`. Every `gpt` turn begins
 with a `<think>` block; calls are `<tool_call>` blocks; all results that follow a reply are one
-`tool` turn of `<tool_response>` blocks. The system turn is made when the trajectory is.
+`tool` turn of `<tool_response>` blocks. The system turn is generated.
 """
 
 import fcntl
@@ -49,15 +49,16 @@ Turn = dict[str, str]
 
 
 def to_sharegpt(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[Turn]:
-    """The conversation as turns. System messages in it make way for one that describes `tools`."""
+    """Return the conversation as turns. One system turn that describes `tools` replaces its system
+    messages."""
     listed = [
         {"name": t.name, "description": t.description, "parameters": t.parameters, "required": None}
         for t in tools
     ]
     turns = [_turn("system", PREAMBLE % _json(listed))]
     calls: tuple[ToolCall, ...] = ()
-    spoken = (message for message in messages if not isinstance(message, System))
-    for is_tool_turn, group in groupby(spoken, lambda message: isinstance(message, ToolResult)):
+    dialogue = (message for message in messages if not isinstance(message, System))
+    for is_tool_turn, group in groupby(dialogue, lambda message: isinstance(message, ToolResult)):
         if is_tool_turn:
             results = (result for result in group if isinstance(result, ToolResult))
             responses = (_response(each, place, calls) for place, each in enumerate(results))
@@ -68,12 +69,12 @@ def to_sharegpt(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[
             if isinstance(message, Assistant):
                 turns.append(_turn("gpt", _reply(message)))
             elif isinstance(message, User):
-                turns.append(_turn("human", _said(message)))
+                turns.append(_turn("human", _user_text(message)))
     return turns
 
 
 def convert_scratchpad_to_think(text: str) -> str:
-    """`text` with `<think>` tags in place of `<REASONING_SCRATCHPAD>` tags."""
+    """Replace `<REASONING_SCRATCHPAD>` tags with `<think>` tags."""
     return _SCRATCHPAD.sub(r"<\1think>", text)
 
 
@@ -87,8 +88,8 @@ def save_trajectory(
 ) -> Path:
     """Append an entry to `filename` in `folder`, or to the file for completed or for failed ones.
 
-    Any number of processes may append to one file. Raises `HermesError` when it cannot be
-    written; the file is then as it was.
+    Any number of processes may append to one file. Raises `HermesError` if it cannot be written;
+    the file is then unchanged.
     """
     path = folder / (filename or (COMPLETED if completed else FAILED))
     entry = {
@@ -110,7 +111,7 @@ def _turn(speaker: str, value: str) -> Turn:
     return {"from": speaker, "value": clean(value)}
 
 
-def _said(message: User) -> str:
+def _user_text(message: User) -> str:
     return "\n".join(part.text if isinstance(part, Text) else "[image]" for part in message.said)
 
 
@@ -124,13 +125,13 @@ def _reply(message: Assistant) -> str:
 
 
 def _split_thought(text: str) -> tuple[str, str]:
-    """What is in the `<think>` block that `text` begins with, and what comes after it."""
+    """Return the content of the `<think>` block at the start of `text`, and the rest."""
     found = THOUGHT.match(text)
     return (found[1].strip(), text[found.end() :]) if found else ("", text)
 
 
 def _call(call: ToolCall) -> str:
-    arguments = _parsed(call.arguments)
+    arguments = _parse_json(call.arguments)
     if not isinstance(arguments, dict):
         if call.arguments.strip():
             logger.warning(
@@ -141,10 +142,10 @@ def _call(call: ToolCall) -> str:
 
 
 def _response(result: ToolResult, place: int, calls: tuple[ToolCall, ...]) -> str:
-    """The name is that of the call at the same place, unless the ids say otherwise."""
+    """The name is that of the call with the same id, or else of the call at the same position."""
     here = calls[place : place + 1]
     asked = [call for call in (*here, *calls) if call.id == result.call_id] or here
-    content = _parsed(result.text) if result.text.lstrip().startswith(("{", "[")) else None
+    content = _parse_json(result.text) if result.text.lstrip().startswith(("{", "[")) else None
     fields = {
         "tool_call_id": result.call_id,
         "name": asked[0].name if asked else result.name,
@@ -157,8 +158,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _parsed(text: str) -> Any:
-    """The value of JSON that can be written again, else None."""
+def _parse_json(text: str) -> Any:
+    """Return the value of JSON that can be encoded again, else None."""
     try:
         value = json.loads(text)
         json.dumps([[value]], allow_nan=False)
@@ -168,7 +169,7 @@ def _parsed(text: str) -> Any:
 
 
 def _append(path: Path, line: bytes) -> None:
-    """One line, whole or not at all; a line another program left unfinished is ended first."""
+    """Append a line completely or not at all. An unfinished last line is ended first."""
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

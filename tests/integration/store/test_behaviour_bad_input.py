@@ -6,7 +6,7 @@ import pytest
 
 from hermes.core.messages import Assistant, Text, ToolCall, ToolResult, User
 from hermes.store.records import SearchRequest
-from hermes.store.rows import repair
+from hermes.store.rows import repair_history
 from tests.integration.store.conftest import logged, reply, say, start, texts
 
 BROKEN_CALLS = (
@@ -53,7 +53,7 @@ async def test_malformed_tool_calls_of_an_old_row_break_nothing(store, place, ca
     )
     await say(store, "s", "after")
     assert await texts(store) == ["before", "with broken calls", "after"]
-    assert repair(await store.messages("s")) == (
+    assert repair_history(await store.messages("s")) == (
         User.say("before"),
         reply("with broken calls"),
         User.say("after"),
@@ -92,7 +92,7 @@ async def test_a_history_a_provider_would_refuse_is_repaired_and_the_log_untouch
     await store.append("s", Assistant((ToolCall("a", "t", "{}"), ToolCall("b", "t", "{}"))))
     await store.append("s", ToolResult("b", "t", "done"))
     await store.append("s", ToolResult("ghost", "t", "nobody asked"))
-    fit = repair(await store.messages("s"))
+    fit = repair_history(await store.messages("s"))
     assert [m.call_id for m in fit if isinstance(m, ToolResult)] == ["a", "b"]
     assert len(await logged(store)) == 4
 

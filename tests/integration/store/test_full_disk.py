@@ -42,7 +42,7 @@ def test_two_processes_survive_a_full_disk(disk):
     seen = json.loads(done.stdout)
 
     for writer in seen["full"]:
-        assert "no room left" in writer["error"]
+        assert "no space left" in writer["error"]
         assert "Free some space" in writer["hint"]
     assert sum(len(writer["kept"]) for writer in seen["full"]) > 10
     assert seen["integrity_when_full"] == "ok"

@@ -11,7 +11,7 @@ import apsw
 from hermes.core.events import Event, TextFinished, ToolFinished
 from hermes.core.messages import INTERRUPTED_RESULT, Assistant, Message, ToolResult
 from hermes.store.records import SessionFilter
-from hermes.store.rows import repair
+from hermes.store.rows import repair_history
 from hermes.store.session_store import SessionStore
 from hermes.util.loopback_http import RecordedRequest
 
@@ -109,8 +109,8 @@ class Repaired(NamedTuple):
 
 def repaired(messages: tuple[Message, ...]) -> Repaired:
     """Orders of results apart, which are logged as they finish."""
-    sound = repair(messages)
-    assert repair(sound) == sound, "a repaired history is not sound"
+    sound = repair_history(messages)
+    assert repair_history(sound) == sound, "a repaired history is not sound"
     before, after = Counter(map(_key, messages)), Counter(map(_key, sound))
     lost = [message for message in messages if before[_key(message)] > after[_key(message)]]
     added = [message for message in sound if after[_key(message)] > before[_key(message)]]

@@ -28,7 +28,7 @@ from hermes.core.events import (
 )
 from hermes.core.messages import INTERRUPTED_RESULT, ToolResult, User
 from hermes.core.testing import ModelServer
-from hermes.store.rows import repair
+from hermes.store.rows import repair_history
 from hermes.store.session_store import open_store
 from tests.integration.chat.conftest import HERMES
 from tests.integration.storms.histories import Stored, check_acknowledged, check_file, stored
@@ -160,7 +160,7 @@ class Reaper:
                 assert len(texts) == 1, f"the model saw several results of {call}"
                 assert finished.get(call, *texts) in texts
         for messages in found.conversations.values():
-            results = [each for each in repair(messages) if isinstance(each, ToolResult)]
+            results = [each for each in repair_history(messages) if isinstance(each, ToolResult)]
             assert len({each.call_id for each in results}) == len(results)
 
 

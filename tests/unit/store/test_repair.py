@@ -9,7 +9,7 @@ from hermes.core.messages import (
     ToolResult,
     User,
 )
-from hermes.store.rows import repair
+from hermes.store.rows import repair_history
 from tests.unit.store import conversations
 
 ASK = User.say("list the files")
@@ -24,40 +24,40 @@ def lost(call_id: str, name: str) -> ToolResult:
 
 def test_a_sound_history_is_left_alone():
     history = (ASK, CALLS, A, B, DONE, ASK)
-    assert repair(history) == history
+    assert repair_history(history) == history
 
 
 def test_results_stand_in_the_order_of_the_calls_whichever_finished_first():
-    assert repair([ASK, CALLS, B, A, DONE]) == (ASK, CALLS, A, B, DONE)
+    assert repair_history([ASK, CALLS, B, A, DONE]) == (ASK, CALLS, A, B, DONE)
 
 
 def test_calls_that_were_never_answered_get_an_answer():
-    assert repair([ASK, CALLS]) == (ASK, CALLS, lost("a", "ls"), lost("b", "pwd"))
-    assert repair([ASK, CALLS, B, ASK]) == (ASK, CALLS, lost("a", "ls"), B, ASK)
+    assert repair_history([ASK, CALLS]) == (ASK, CALLS, lost("a", "ls"), lost("b", "pwd"))
+    assert repair_history([ASK, CALLS, B, ASK]) == (ASK, CALLS, lost("a", "ls"), B, ASK)
 
 
 def test_results_nobody_asked_for_are_dropped():
-    assert repair([A, ASK, DONE, B, CALLS, A, A, B]) == (ASK, DONE, CALLS, A, B)
+    assert repair_history([A, ASK, DONE, B, CALLS, A, A, B]) == (ASK, DONE, CALLS, A, B)
 
 
 def test_a_result_behind_a_user_message_is_moved_to_its_call():
-    assert repair([CALLS, A, ASK, B, DONE]) == (CALLS, A, B, ASK, DONE)
+    assert repair_history([CALLS, A, ASK, B, DONE]) == (CALLS, A, B, ASK, DONE)
 
 
 def test_a_history_may_begin_with_a_reply():
-    assert repair([DONE, ASK]) == (DONE, ASK)
+    assert repair_history([DONE, ASK]) == (DONE, ASK)
 
 
 def test_a_reply_with_nothing_to_send_is_dropped():
-    assert repair([ASK, Assistant(()), Assistant((Thinking("hm"),)), ASK]) == (ASK, ASK)
+    assert repair_history([ASK, Assistant(()), Assistant((Thinking("hm"),)), ASK]) == (ASK, ASK)
     signed = Assistant((Thinking("hm", ({"signature": "x"},)),))
-    assert repair([ASK, signed]) == (ASK, signed)
+    assert repair_history([ASK, signed]) == (ASK, signed)
 
 
 @given(conversations.histories)
 def test_every_repaired_history_can_be_sent(history):
-    repaired = repair(history)
-    assert repair(repaired) == repaired
+    repaired = repair_history(history)
+    assert repair_history(repaired) == repaired
     waiting: set[str] = set()
     for message in repaired:
         if isinstance(message, ToolResult):
@@ -75,4 +75,4 @@ def test_repair_loses_nothing_a_person_or_model_said(history):
     def said(messages):
         return [m for m in messages if not isinstance(m, ToolResult) and getattr(m, "text", "")]
 
-    assert said(repair(history)) == said(history)
+    assert said(repair_history(history)) == said(history)

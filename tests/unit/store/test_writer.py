@@ -9,7 +9,7 @@ import pytest
 from hermes.core.errors import SessionNotFound, StoreError
 from hermes.core.messages import User
 from hermes.store.session_store import SessionStore, open_engine
-from hermes.store.writer import MOST_AT_ONCE
+from hermes.store.writer import MAX_INLINE_WRITES
 
 
 class Watched:
@@ -54,10 +54,10 @@ async def test_a_small_write_alone_is_done_at_once_and_others_by_the_thread(watc
 
 
 async def test_the_thread_gets_its_turn_now_and_then(watched):
-    for _ in range(5 * MOST_AT_ONCE):
+    for _ in range(5 * MAX_INLINE_WRITES):
         await watched.write()
     # On a busy machine the thread is slow to finish, and gets what is asked for meanwhile too.
-    assert 4 <= watched.threads.count(THREAD) < 5 * MOST_AT_ONCE
+    assert 4 <= watched.threads.count(THREAD) < 5 * MAX_INLINE_WRITES
 
 
 async def test_a_lock_held_elsewhere_does_not_hold_up_the_loop(watched, tmp_path):

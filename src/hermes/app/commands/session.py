@@ -5,7 +5,7 @@ from hermes.app.commands.talk import Call
 from hermes.core.errors import UsageError
 from hermes.core.events import Compacted
 from hermes.core.messages import Message, User
-from hermes.store.rows import repair
+from hermes.store.rows import repair_history
 from hermes.terminal import ProcessState
 from hermes.tools.checkpoints import checkpoints
 from hermes.util.session_ids import new_session_id
@@ -180,7 +180,7 @@ def _kept(history: tuple[Message, ...], stored: tuple[Message, ...]) -> tuple[Me
     what the model was sent, asides and all, and what its cache knows."""
     left = history[: len(stored)]
     same = all(type(one) is type(other) for one, other in zip(left, stored, strict=False))
-    return left if same and len(left) == len(stored) else repair(stored)
+    return left if same and len(left) == len(stored) else repair_history(stored)
 
 
 def _running(call: Call) -> list[ProcessState]:

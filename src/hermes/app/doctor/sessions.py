@@ -36,7 +36,7 @@ def store(scene: Scene) -> Found:
     if 0 < size < STUMP:
         return [problem(f"{tilde(path)} is cut short", REPAIR)]
     try:
-        with repair.opened(path) as connection:
+        with repair.open_unchanged(path) as connection:
             refuse_newer(connection)
             found = _damage(scene, connection, path, size)
             found += _unused(connection)
@@ -53,7 +53,7 @@ def _damage(scene: Scene, connection: apsw.Connection, path: Path, size: int) ->
     try:
         health.check(connection, path)
         if size <= WHOLE_LOOK:
-            looked = health.findings(connection)
+            looked = health.find_problems(connection)
             if looked.tables:
                 return [problem(f"{tilde(path)} is damaged: {looked.tables[0]}", REPAIR)]
             wrong = looked.search

@@ -28,7 +28,7 @@ from hermes.memory.holographic.extraction import (
     parse_claim,
     significant_words,
 )
-from hermes.store.sqlite.errors import patiently, transaction
+from hermes.store.sqlite.errors import transaction, with_retries
 from hermes.util.text import clean
 
 SCHEMA_VERSION = 1
@@ -125,11 +125,11 @@ def _connect(path: Path) -> apsw.Connection:
     with contextlib.ExitStack() as undo:
         undo.callback(connection.close)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
-        patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
+        with_retries(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall())
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA secure_delete = ON")  # forgotten facts must not stay on disk
-        patiently(lambda: _prepare(connection))
+        with_retries(lambda: _prepare(connection))
         undo.pop_all()
     return connection
 
@@ -375,7 +375,7 @@ class FactStore:
                 self._mark_seen(tidy)
                 return self._add(tidy, source, session, trust)
 
-        return patiently(work)
+        return with_retries(work)
 
     def add_if_unseen(self, text: str, *, source: str, session: str, trust: float) -> bool:
         """Add a statement of an older message unless it was added before, because it may have been
@@ -407,7 +407,7 @@ class FactStore:
                 self._mark_replaced(parse_claim(tidy), old.id)
                 return self.require(old.id)
 
-        return patiently(work)
+        return with_retries(work)
 
     def rate(self, fact_id: int, *, helpful: bool) -> Fact | None:
         """Raise or lower the trust of a fact. Return None if there is no such fact."""
@@ -420,7 +420,7 @@ class FactStore:
                 self.set_columns(fact_id, trust=rated_trust(fact.trust, helpful=helpful))
                 return self.require(fact_id)
 
-        return patiently(work)
+        return with_retries(work)
 
     def forget(self, fact_id: int) -> bool:
         """Delete a fact permanently, also from the write-ahead log. Return False if there is no
@@ -515,7 +515,7 @@ class FactStore:
 
     def query(self, statement: str, *values: object) -> Rows:
         """Run one statement and return its rows; waits while another process writes."""
-        found: Rows = patiently(lambda: self.connection.execute(statement, values).fetchall())
+        found: Rows = with_retries(lambda: self.connection.execute(statement, values).fetchall())
         return found
 
     def _add(self, text: str, source: str, session: str, trust: float) -> AddResult:

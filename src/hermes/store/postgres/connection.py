@@ -1,4 +1,4 @@
-"""Where the database is, from `store.url`."""
+"""Connections to PostgreSQL: the address, `?` placeholders, and settings of the session."""
 
 import re
 import selectors
@@ -18,10 +18,10 @@ from hermes.core.errors import ConfigError, StoreError
 from hermes.store.backend import Row
 from hermes.store.postgres.errors import connect_error
 
-_UNLESS_GIVEN: dict[str, Any] = {
+_DEFAULTS: dict[str, Any] = {
     "application_name": "hermes",
     "connect_timeout": 10,
-    # A machine that vanished without a word is noticed in about a minute.
+    # A machine that vanished is noticed within about a minute.
     "keepalives": 1,
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -30,23 +30,23 @@ _UNLESS_GIVEN: dict[str, Any] = {
 }
 
 
-def parameters_of(url: str) -> dict[str, Any]:
-    """The parameters of a connection. What the URL leaves out is sensible here; libpq's own
-    variables and files (`PGHOST`, `~/.pgpass`, …) fill in the rest. Raises `ConfigError`."""
+def connection_parameters(url: str) -> dict[str, Any]:
+    """Return the parameters of a connection: those of the URL, and defaults. The variables and
+    files of libpq (`PGHOST`, `~/.pgpass`, …) supply the rest. Raises `ConfigError`."""
     try:
         given = conninfo_to_dict(url)
     except psycopg.Error:
-        # What the parser says may quote the password, so it is not shown.
+        # The message of the parser may quote the password, so it is not shown.
         raise ConfigError(
             "store.url is not a PostgreSQL address",
             hint="It has the form postgresql://user:password@host:5432/database; "
             "write special characters of the password as %XX.",
         ) from None
-    return {**_UNLESS_GIVEN, **given, "client_encoding": "UTF8"}
+    return {**_DEFAULTS, **given, "client_encoding": "UTF8"}
 
 
-def shown(parameters: dict[str, Any]) -> str:
-    """The address for messages and commands, without any secret."""
+def display_address(parameters: dict[str, Any]) -> str:
+    """Return the address for messages and commands, without secrets."""
     text = {name: quote(str(parameters.get(name, "")), safe=",:") for name in _SHOWN}
     user = f"{text['user']}@" if text["user"] else ""
     several = "," in text["host"]
@@ -58,9 +58,9 @@ def shown(parameters: dict[str, Any]) -> str:
 _SHOWN = ("user", "host", "port", "dbname")
 
 
-# From the `?` marks of the common statements to those of psycopg.
+# Placeholders
 
-_PIECES = re.compile(
+_TOKENS = re.compile(
     r"""
       '(?:[^']|'')*'      # text
     | "(?:[^"]|"")*"      # a quoted name
@@ -73,18 +73,18 @@ _PIECES = re.compile(
 
 
 @lru_cache(maxsize=1024)
-def translated(statement: str) -> bytes:
-    """`statement` for psycopg: `?` becomes `%s`, except inside quotes and comments, and `%` is
-    doubled everywhere."""
-    return _PIECES.sub(_piece, statement).encode()
+def to_psycopg(statement: str) -> bytes:
+    """Return `statement` for psycopg: `?` becomes `%s`, except inside quotes and comments, and `%`
+    is doubled everywhere."""
+    return _TOKENS.sub(_translate_token, statement).encode()
 
 
-def _piece(found: re.Match[str]) -> str:
+def _translate_token(found: re.Match[str]) -> str:
     piece = found.group()
     return "%s" if piece == "?" else piece.replace("%", "%%")
 
 
-# One connection to PostgreSQL, as the store uses it.
+# Connections
 
 Connection = psycopg.Connection[Row]
 
@@ -95,32 +95,32 @@ class PostgresDatabase:
     """`Database` over a connection in autocommit mode; transactions are explicit."""
 
     def __init__(self, connection: Connection) -> None:
-        connection.adapters.register_loader("numeric", PlainNumber)
+        connection.adapters.register_loader("numeric", NumericLoader)
         self.connection = connection
         self.writer_id = uuid.uuid4().hex
-        """Names this connection in the table `writers`; see `commits`."""
+        """The id of this connection in the table `writers` (see `backend.transaction`)."""
         self.has_written = False
         self.backend_pid = connection.info.backend_pid
 
     def rows(
         self, statement: str, values: Sequence[Any] = (), *, prepare: bool | None = None
     ) -> list[Row]:
-        """`prepare=False` has the statement planned for these very values."""
-        cursor = self.connection.execute(translated(statement), values, prepare=prepare)
+        """With `prepare=False` the statement is planned for these values."""
+        cursor = self.connection.execute(to_psycopg(statement), values, prepare=prepare)
         return cursor.fetchall() if cursor.description else []
 
     def change(self, statement: str, values: Sequence[Any] = ()) -> int:
-        return max(self.connection.execute(translated(statement), values).rowcount, 0)
+        return max(self.connection.execute(to_psycopg(statement), values).rowcount, 0)
 
     def run(self, script: str) -> str:
-        """Run statements without values, in one round trip; the tag of the last one."""
+        """Run statements without values in one round trip; return the status of the last one."""
         cursor = self.connection.execute(script.encode(), prepare=False)
         while cursor.nextset():
             pass
         return cursor.statusmessage or ""
 
     def close(self) -> None:
-        """Also forgets the row in `writers`. One that stays behind is removed by `vacuum`."""
+        """Close the connection and delete its row in `writers`; `vacuum` deletes leftover rows."""
         if self.has_written and not self.is_lost and not self.in_transaction:
             with suppress(psycopg.Error):
                 self.change("DELETE FROM writers WHERE id = ?", (self.writer_id,))
@@ -140,24 +140,24 @@ class PostgresDatabase:
         [before] = self.rows(
             "SELECT current_setting('statement_timeout'), current_setting('lock_timeout')"
         )
-        self._limit("0", "0")
+        self._set_timeouts("0", "0")
         try:
             yield
         finally:
-            # A failed transaction takes the settings back by itself.
+            # A failed transaction resets the settings itself.
             if self.connection.info.transaction_status in _USABLE:
-                self._limit(*before)
+                self._set_timeouts(*before)
 
-    def _limit(self, statement: str, lock: str) -> None:
+    def _set_timeouts(self, statement: str, lock: str) -> None:
         self.rows(
             "SELECT set_config('statement_timeout', ?, false),"
             " set_config('lock_timeout', ?, false)",
             (statement, lock),
         )
 
-    def answers(self) -> bool:
-        """Whether the server is still there. Costs nothing as long as it says nothing: only when
-        something waits to be read on an idle connection is it asked."""
+    def is_alive(self) -> bool:
+        """Return whether the connection is usable. Usually this costs nothing: the server is asked
+        only if an idle connection has something to read."""
         if self.connection.closed:
             return False
         if self.in_transaction or not _is_readable(self.connection.fileno()):
@@ -170,8 +170,8 @@ class PostgresDatabase:
         return True
 
 
-class PlainNumber(Loader):
-    """`numeric` (what `sum` makes of BIGINT) as the int or float SQLite would give."""
+class NumericLoader(Loader):
+    """Loads `numeric`, the type of a sum of BIGINT, as the int or float that SQLite returns."""
 
     def load(self, data: Buffer) -> int | float:
         text = bytes(data).decode()
@@ -184,11 +184,9 @@ def _is_readable(descriptor: int) -> bool:
         return bool(selector.select(0))
 
 
-# A connection that is fit for the store.
+MIN_VERSION = 13
 
-OLDEST = 13
-
-# Where neither the server, the database, the user nor `store.url` says otherwise.
+# Defaults that the server, the database, the user and `store.url` may override.
 _SETTINGS = (
     ("lock_timeout", "5s"),
     ("statement_timeout", "2min"),
@@ -211,7 +209,7 @@ def open_connection(parameters: dict[str, Any], where: str) -> PostgresDatabase:
         raise connect_error(error, where) from error
     database = PostgresDatabase(connection)
     try:
-        _refuse_unfit(database, where)
+        _check_server(database, where)
         database.rows(_SET, [text for setting in _SETTINGS for text in setting])
     except psycopg.Error as error:
         database.close()
@@ -222,18 +220,18 @@ def open_connection(parameters: dict[str, Any], where: str) -> PostgresDatabase:
     return database
 
 
-def _refuse_unfit(database: PostgresDatabase, where: str) -> None:
+def _check_server(database: PostgresDatabase, where: str) -> None:
     info = database.connection.info
     version = info.server_version // 10_000
-    if version < OLDEST:
+    if version < MIN_VERSION:
         raise StoreError(
             f"the server of the session store {where} is PostgreSQL {version}",
-            hint=f"Hermes needs PostgreSQL {OLDEST} or newer; update the server.",
+            hint=f"Hermes needs PostgreSQL {MIN_VERSION} or newer; update the server.",
         )
     encoding = info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise StoreError(
             f"the database of the session store {where} has the encoding {encoding}",
-            hint="Make one that holds every script: "
+            hint="Create one that can store every script: "
             "createdb --encoding=UTF8 --template=template0 NAME",
         )

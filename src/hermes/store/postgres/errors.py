@@ -1,7 +1,7 @@
-"""What PostgreSQL reports, as the errors of Hermes.
+"""PostgreSQL errors as `StoreError`.
 
-Errors of a statement are told apart by their SQLSTATE. A refused connection has none, only a text;
-one in a language other than English gets the general message, with that text in it.
+Errors of a statement are classified by their SQLSTATE. A refused connection has none, only a text;
+a text in a language other than English gives the general message, which contains it.
 """
 
 import re
@@ -12,31 +12,32 @@ import psycopg
 from hermes.core.errors import StoreCorrupt, StoreError, StoreFull
 
 
-class InTheWay(StoreError):
-    """Something is in the way now and may not be in a moment."""
+class TemporaryStoreError(StoreError):
+    """A temporary failure: the same work may succeed in a moment."""
 
 
-class Unanswered(StoreError):
-    """Nobody answers at the address."""
+class ServerNotReached(StoreError):
+    """No server answers at the address."""
 
 
-class FateUnknown(StoreError):
-    """The connection was lost during a commit and the server could not be asked about it."""
+class CommitOutcomeUnknown(StoreError):
+    """The connection was lost during a commit, and the server could not be asked about the
+    outcome."""
 
 
-class Fault(msgspec.Struct, frozen=True):
-    says: str
-    """May hold `{where}` and `{reason}`."""
+class ErrorTemplate(msgspec.Struct, frozen=True):
+    message: str
+    """May contain `{where}` and `{reason}`."""
     hint: str
     kind: type[StoreError] = StoreError
 
 
-IN_THE_WAY = frozenset(
+TEMPORARY_STATES = frozenset(
     {
         "40001",  # serialization failure
         "40P01",  # deadlock
         "55P03",  # lock timeout
-        "57P01",  # the server is shutting down, or somebody ended this connection
+        "57P01",  # the server is shutting down, or an administrator ended this connection
         "57P02",
         "57P03",  # starting up
         "57P05",  # ended for being idle
@@ -45,46 +46,46 @@ IN_THE_WAY = frozenset(
     }
 )
 
-_LOST = Fault(
+_LOST = ErrorTemplate(
     "the connection to the session store {where} was lost ({reason})",
-    "Look whether the server runs; nothing confirmed is lost.",
-    InTheWay,
+    "Check whether the server runs; nothing confirmed is lost.",
+    TemporaryStoreError,
 )
-_HELD = Fault(
+_LOCKED = ErrorTemplate(
     "the session store {where} is held by another process ({reason})",
-    "Try again; if it stays so, look for a hanging process in pg_stat_activity.",
-    InTheWay,
+    "Try again. If it happens again, look for a hanging process in pg_stat_activity.",
+    TemporaryStoreError,
 )
-_GENERAL = Fault(
-    "the session store {where} cannot be used ({reason})", "Look at the log of the server."
+_GENERAL = ErrorTemplate(
+    "the session store {where} cannot be used ({reason})", "Check the log of the server."
 )
 
 _BY_STATE = {
-    "53100": Fault(
-        "no room left on the disk of the session store {where}",
-        "Free some space on the server and go on; everything confirmed so far is kept.",
+    "53100": ErrorTemplate(
+        "no space left on the disk of the session store {where}",
+        "Free some space on the server and continue; everything confirmed so far is stored.",
         StoreFull,
     ),
-    "25006": Fault(
+    "25006": ErrorTemplate(
         "the session store {where} is read-only",
-        "Connect to the primary server, not to a standby, or look at "
+        "Connect to the primary server, not to a standby, or check "
         "default_transaction_read_only of the database.",
     ),
-    "42501": Fault(
+    "42501": ErrorTemplate(
         "this user may not do that in the session store {where} ({reason})",
         "Grant it: GRANT USAGE, CREATE ON SCHEMA … TO …; or give Hermes a database of its own.",
     ),
-    "57014": Fault(
+    "57014": ErrorTemplate(
         "the session store {where} took too long and was interrupted",
         "Try again; a longer limit is set with ?options=-cstatement_timeout%3D5min in store.url.",
     ),
-    **dict.fromkeys(("55P03", "40001", "40P01"), _HELD),
-    "XX001": Fault(
+    **dict.fromkeys(("55P03", "40001", "40P01"), _LOCKED),
+    "XX001": ErrorTemplate(
         "the session store {where} is damaged ({reason})",
         "Stop the server, copy its folder, and restore a backup.",
         StoreCorrupt,
     ),
-    "XX002": Fault(
+    "XX002": ErrorTemplate(
         "an index of the session store {where} is damaged ({reason})",
         "Run `hermes sessions reindex`, or REINDEX DATABASE on the server.",
         StoreCorrupt,
@@ -94,110 +95,110 @@ _BY_STATE = {
 _AT_CONNECT = (
     (
         "starting up|shutting down|recovery mode|not yet accepting|not accepting|slots|too many",
-        Fault(
-            "the server of the session store {where} does not take connections now ({reason})",
+        ErrorTemplate(
+            "the server of the session store {where} does not accept connections now ({reason})",
             "Try again in a moment.",
-            InTheWay,
+            TemporaryStoreError,
         ),
     ),
     (
         "password authentication failed|no password supplied|authentication failed",
-        Fault(
+        ErrorTemplate(
             "the server of the session store {where} refused the user or the password",
             "Correct them in store.url, or keep the password in ~/.pgpass.",
         ),
     ),
     (
         'database "[^"]*" does not exist',
-        Fault(
+        ErrorTemplate(
             "there is no database for the session store at {where}",
             "Create it on the server: createdb --encoding=UTF8 --template=template0 NAME",
         ),
     ),
     (
         'role "[^"]*" does not exist',
-        Fault(
+        ErrorTemplate(
             "the server of the session store {where} does not know the user",
             "Create it on the server: createuser --pwprompt NAME",
         ),
     ),
     (
         "pg_hba.conf",
-        Fault(
-            "the server of the session store {where} does not let this machine in ({reason})",
+        ErrorTemplate(
+            "the server of the session store {where} does not allow this machine ({reason})",
             "Add a line for it to pg_hba.conf on the server.",
         ),
     ),
     (
         "could not translate host name|resolve|Name or service",
-        Fault(
+        ErrorTemplate(
             "the host of the session store {where} is not known ({reason})",
-            "Look for a slip in the host name of store.url.",
+            "Check the host name in store.url.",
         ),
     ),
     (
         "SSL|TLS|certificate",
-        Fault(
+        ErrorTemplate(
             "no secure connection to the session store {where} ({reason})",
-            "Look at sslmode and sslrootcert in store.url, and at `ssl` of the server.",
+            "Check sslmode and sslrootcert in store.url, and `ssl` of the server.",
         ),
     ),
     (
         "refused|timeout|timed out|No such file|No route|unreachable|closed the connection",
-        Fault(
+        ErrorTemplate(
             "no PostgreSQL server answers at {where} ({reason})",
             "Start it, or correct the host and the port in store.url.",
-            Unanswered,
+            ServerNotReached,
         ),
     ),
 )
 
 
-def is_in_the_way(error: Exception) -> bool:
-    """Whether the same work may well succeed in a moment. A lost connection has no SQLSTATE."""
+def is_temporary(error: Exception) -> bool:
+    """Return whether the same work may succeed in a moment. A lost connection has no SQLSTATE."""
     if not isinstance(error, psycopg.Error):
-        return isinstance(error, InTheWay)
+        return isinstance(error, TemporaryStoreError)
     state = error.sqlstate
     if state is None:
         return isinstance(error, psycopg.OperationalError)
-    return state in IN_THE_WAY or state.startswith("08")
+    return state in TEMPORARY_STATES or state.startswith("08")
 
 
 def is_race(error: Exception) -> bool:
-    """Whether another writer made or removed a row between our look and our change. A second look
-    sees it, and the caller gets the proper error."""
+    """Return whether another writer inserted or deleted a row between our check and our change. The
+    next attempt sees it, and the caller gets the proper error."""
     return isinstance(error, psycopg.errors.UniqueViolation | psycopg.errors.ForeignKeyViolation)
 
 
 def as_store_error(error: Exception, where: str) -> Exception:
-    """The `StoreError` that says what `error` means for the user, or `error` if it is another."""
+    """Return the `StoreError` for an error of psycopg, or `error` itself."""
     if not isinstance(error, psycopg.Error):
         return error
     state = error.sqlstate or ""
     if state in _BY_STATE:
-        return _made(_BY_STATE[state], error, where)
-    if is_in_the_way(error):
-        return _made(_LOST, error, where)
-    return _made(_GENERAL, error, where)
+        return _build(_BY_STATE[state], error, where)
+    if is_temporary(error):
+        return _build(_LOST, error, where)
+    return _build(_GENERAL, error, where)
 
 
 def connect_error(error: psycopg.Error, where: str) -> StoreError:
-    """What a refused connection means."""
+    """Return the `StoreError` for a refused connection."""
     if error.sqlstate in _BY_STATE:
-        return _made(_BY_STATE[error.sqlstate], error, where)
+        return _build(_BY_STATE[error.sqlstate], error, where)
     reason = _reason(error)
     for pattern, fault in _AT_CONNECT:
         if re.search(pattern, reason, re.IGNORECASE):
-            return _made(fault, error, where)
-    return _made(_GENERAL, error, where)
+            return _build(fault, error, where)
+    return _build(_GENERAL, error, where)
 
 
-def _made(fault: Fault, error: psycopg.Error, where: str) -> StoreError:
-    return fault.kind(fault.says.format(where=where, reason=_reason(error)), hint=fault.hint)
+def _build(fault: ErrorTemplate, error: psycopg.Error, where: str) -> StoreError:
+    return fault.kind(fault.message.format(where=where, reason=_reason(error)), hint=fault.hint)
 
 
 def _reason(error: psycopg.Error) -> str:
-    """The last line that says something: libpq puts the addresses it tried before it."""
+    """Return the last line of the text: libpq writes the addresses it tried before it."""
     primary = error.diag.message_primary
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     tries = [line for line in lines if "failed: " in line]

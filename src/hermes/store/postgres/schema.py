@@ -1,9 +1,9 @@
-"""The tables in PostgreSQL. The columns are those of the SQLite file.
+"""The tables in PostgreSQL, with the same columns as in SQLite, and their migration.
 
-Making and migrating are the same here: every statement leaves alone what is there already.
+Creating and migrating are the same here: no statement changes what exists.
 
-Text has the collation "C". It then sorts and compares as it does in SQLite, and an update of the
-system's locale data can never make an index wrong.
+Text has the collation "C". It then sorts and compares as in SQLite, and an update of the locale
+data of the system cannot invalidate an index.
 """
 
 import msgspec
@@ -27,7 +27,7 @@ class Table(msgspec.Struct, frozen=True):
     columns: tuple[tuple[str, str], ...]
     options: str = ""
     key: tuple[str, ...] = ()
-    """The columns of the primary key, where no column says so itself."""
+    """The columns of the primary key, unless a column declares it."""
 
     def statements(self) -> tuple[str, ...]:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.columns)
@@ -105,7 +105,7 @@ PROJECTIONS = Table(
     ),
 )
 
-# No reference to `sessions`: what was spent stays known when a conversation is deleted.
+# No reference to `sessions`: model calls outlive a deleted session.
 MODEL_CALLS = Table(
     "model_calls",
     (
@@ -126,8 +126,8 @@ MODEL_CALLS = Table(
     ),
 )
 
-# One row for each connection that wrote, changed by each of its transactions; see `commits`.
-# Half-empty pages keep the many small changes of a row on its page.
+# One row for each connection that wrote, updated by each of its transactions (see `backend`). With
+# half-empty pages, the many small updates of a row stay on its page.
 WRITERS = Table(
     "writers",
     (("id", f"{TEXT} PRIMARY KEY"), ("token", f"{NUMBER} NOT NULL"), ("used_at", "TIMESTAMPTZ")),
@@ -171,8 +171,8 @@ INDEXES = (
     *(index.statement for index in schema.INDEXES),
 )
 
-# Only Hermes can make a vector. A message that another program writes or changes is left without
-# one, and gets it by the next search.
+# Only Hermes can compute a vector. A message that another program writes or changes has none until
+# the next search.
 TRIGGERS = (
     """
     CREATE OR REPLACE FUNCTION messages_search_stale() RETURNS trigger LANGUAGE plpgsql AS
@@ -187,19 +187,16 @@ TRIGGERS = (
 )
 
 
-# From an empty schema, or from an earlier version, to the current tables.
-#
-# All of it happens in one transaction under an advisory lock, so several machines may start at
-# once.
-# The tables live in the first schema of the connection's `search_path`.
+# Migration, in one transaction under an advisory lock, so that several machines may start at once.
+# The tables are in the first schema of the `search_path` of the connection.
 
 _LOCK = int.from_bytes(b"hermes", "big")
-_OWN_SIGNS = {("sessions", "source"), ("messages", "session_id"), ("schema_version", "version")}
-"""Columns that every version had. Tables of these names without them belong to somebody else."""
-_LATER_SIGNS = {
+_OWN_COLUMNS = {("sessions", "source"), ("messages", "session_id"), ("schema_version", "version")}
+"""Columns of every version. Tables with these names but other columns belong to another program."""
+_LATER_COLUMNS = {
     table.name: {(table.name, column) for column, _ in table.columns[:5]} for table in schema.TABLES
 }
-"""The same for tables that came later."""
+"""The same for tables that were added later."""
 
 _BEGIN = f"""
 BEGIN;
@@ -210,14 +207,14 @@ SELECT pg_advisory_xact_lock({_LOCK})
 _VERSIONS = (("schema_version", VERSION), ("additions_version", ADDITIONS_VERSION))
 
 
-def bring_up_to_date(database: PostgresDatabase) -> None:
-    """Make what is missing, refuse what is newer. A current store is only read."""
+def migrate(database: PostgresDatabase) -> None:
+    """Create what is missing. Raises `StoreTooNew`. A current store is only read."""
     if _is_current(database):
         return
     database.run(_BEGIN)
     try:
         if not _is_current(database):
-            _refuse_unfit_schema(database)
+            _check_schema(database)
             _upgrade(database)
         database.run("COMMIT")
     finally:
@@ -229,7 +226,9 @@ def _is_current(database: PostgresDatabase) -> bool:
     """Raises `StoreTooNew` for a later version."""
     columns = _columns(database)
     found = [
-        _version(database, table) if columns >= _OWN_SIGNS and (table, "version") in columns else 0
+        _version(database, table)
+        if columns >= _OWN_COLUMNS and (table, "version") in columns
+        else 0
         for table, _ in _VERSIONS
     ]
     for version, (_, known) in zip(found, _VERSIONS, strict=True):
@@ -246,7 +245,7 @@ def _version(database: PostgresDatabase, table: str) -> int:
 
 
 def _columns(database: PostgresDatabase) -> set[tuple[str, str]]:
-    """Table and column, as far as the tables have a name of ours."""
+    """Return (table, column) of all tables that have one of our names."""
     rows = database.rows(
         "SELECT relname::text, attname::text FROM pg_attribute"
         " JOIN pg_class ON pg_class.oid = attrelid"
@@ -258,23 +257,25 @@ def _columns(database: PostgresDatabase) -> set[tuple[str, str]]:
     return {(table, column) for table, column in rows}
 
 
-def _refuse_unfit_schema(database: PostgresDatabase) -> None:
-    """A database shared with another program may hold tables of the same names."""
+def _check_schema(database: PostgresDatabase) -> None:
+    """Raise `StoreError` if tables of another program have our names."""
     if database.rows("SELECT current_schema()") == [(None,)]:
         raise StoreError(
-            "the database of the session store has no schema to keep tables in",
+            "the database of the session store has no schema for its tables",
             hint="Create the one that search_path names: CREATE SCHEMA …",
         )
     columns = _columns(database)
     names = {table for table, _ in columns}
     taken = sorted(
-        name for name, signs in _LATER_SIGNS.items() if name in names and not columns >= signs
+        name
+        for name, expected in _LATER_COLUMNS.items()
+        if name in names and not columns >= expected
     )
-    if columns and not columns >= _OWN_SIGNS:
+    if columns and not columns >= _OWN_COLUMNS:
         taken = sorted(names)
     if taken:
         raise StoreError(
-            f"the database has tables of another program where Hermes wants its own: {taken}",
+            f"the database has tables of another program with the names that Hermes needs: {taken}",
             hint="Give Hermes a schema: CREATE SCHEMA hermes; and add "
             "?options=-csearch_path%3Dhermes to store.url. Nothing was changed.",
         )

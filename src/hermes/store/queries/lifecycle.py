@@ -1,4 +1,4 @@
-"""Sessions that come from one another: up, down, branched, compacted, undone."""
+"""Branching, compacting and undoing; exporting, restoring and deleting whole sessions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from hermes.store.records import LoggedMessage, Record, SessionFilter, StoreStat
 from hermes.store.rows import columns_of, placeholders, row_of
 from hermes.util.text import clean
 
-# UNION, not UNION ALL: a ring of parents in a damaged store must not run for ever.
+# UNION, not UNION ALL, so that a cycle of parents in a damaged store ends the recursion.
 _ANCESTORS = """
 WITH RECURSIVE line(id, depth) AS (
     SELECT parent_session_id, 1 FROM sessions WHERE id = ?
@@ -43,21 +43,21 @@ SELECT ?, source, user_id, model, model_config, system_prompt, id, ? FROM sessio
 
 
 def ancestors(database: Database, session_id: str) -> tuple[SessionInfo, ...]:
-    """Parent first."""
-    return _line(database, session_id, _ANCESTORS)
+    """Return the parent, its parent, and so on."""
+    return _related(database, session_id, _ANCESTORS)
 
 
 def descendants(database: Database, session_id: str) -> tuple[SessionInfo, ...]:
-    """Oldest first."""
-    return _line(database, session_id, _DESCENDANTS)
+    """Return children and their children, oldest first."""
+    return _related(database, session_id, _DESCENDANTS)
 
 
 def branch(database: Database, session_id: str, new_id: str, up_to: int | None, now: float) -> None:
-    sessions.hold(database, session_id)
+    sessions.lock(database, session_id)
     if up_to is None:
-        basis: list[messages.Piece] | None = messages.everything(database, session_id)
+        basis: list[messages.Piece] | None = messages.all_pieces(database, session_id)
     else:
-        basis = messages.beginning(database, session_id, up_to, with_it=True)
+        basis = messages.pieces_until(database, session_id, up_to, inclusive=True)
     if basis is None:
         raise UsageError(f"the conversation of session {session_id} has no message {up_to}")
     _continue(database, session_id, new_id, basis, "branch", now)
@@ -70,8 +70,8 @@ def compact(
     conversation: Sequence[LoggedMessage | Message],
     now: float,
 ) -> None:
-    sessions.hold(database, session_id)
-    basis = messages.gather(database, session_id, conversation)
+    sessions.lock(database, session_id)
+    basis = messages.pieces_of(database, session_id, conversation)
     _continue(database, session_id, new_id, basis, "compression", now)
     chats.move(database, session_id, new_id)
     sessions.end(database, session_id, "compression", now)
@@ -80,11 +80,11 @@ def compact(
 def undo(database: Database, session_id: str, turns: int, now: float) -> str:
     if turns < 1:
         raise UsageError("the number of turns to undo must be at least 1")
-    sessions.hold(database, session_id)
-    start = messages.last_turn(messages.entries(database, session_id), turns)
+    sessions.lock(database, session_id)
+    start = messages.start_of_last_turns(messages.entries(database, session_id), turns)
     if start is None:
         return ""
-    basis = messages.beginning(database, session_id, start.id, with_it=False)
+    basis = messages.pieces_until(database, session_id, start.id, inclusive=False)
     messages.write(database, session_id, basis or (), "undo", now)
     return start.message.text if isinstance(start.message, User) else ""
 
@@ -97,24 +97,24 @@ def _continue(
     reason: str,
     now: float,
 ) -> None:
-    """A child session whose conversation begins with `basis`."""
+    """Create a child session whose conversation begins with `basis`."""
     title = sessions.info(database, session_id).title
     if sessions.exists(database, new_id):
-        raise sessions.taken(new_id)
+        raise sessions.id_exists(new_id)
     database.change(_COPY, (new_id, now, session_id))
     messages.write(database, new_id, basis, reason, now, after_id=0)
     if title:
         sessions.set_title(database, new_id, sessions.next_title(database, title))
 
 
-def _line(database: Database, session_id: str, statement: str) -> tuple[SessionInfo, ...]:
+def _related(database: Database, session_id: str, statement: str) -> tuple[SessionInfo, ...]:
     if not sessions.exists(database, session_id):
         raise sessions.not_found(session_id)
     ids = [str(row[0]) for row in database.rows(statement, (session_id,))]
     return sessions.infos(database, [one for one in ids if one != session_id])
 
 
-# Whole sessions out of the store and into it.
+# Export and restore
 
 TEXTS = (
     "id",
@@ -151,7 +151,7 @@ SESSION_COLUMNS = (*TEXTS, *NUMBERS)
 
 
 def row(database: Database, session_id: str) -> Record:
-    """The columns of a session's row."""
+    """Return the columns of a session."""
     rows = database.rows(
         f"SELECT {', '.join(SESSION_COLUMNS)} FROM sessions WHERE id = ?", (session_id,)
     )
@@ -161,7 +161,7 @@ def row(database: Database, session_id: str) -> Record:
 
 
 def export(database: Database, session_id: str) -> Record:
-    """Complete in itself: what the conversation takes from other sessions is written out."""
+    """Return a session as data. Messages of other sessions in its conversation are included."""
     record = row(database, session_id)
     record["messages"] = message_dicts(database, session_id)
     record["model_calls"] = usage.of_session(database, session_id)
@@ -173,7 +173,7 @@ def export(database: Database, session_id: str) -> Record:
 
 
 def message_dicts(database: Database, session_id: str) -> list[Record]:
-    """Every logged message by column, with JSON read."""
+    """Return every logged message by column, with decoded JSON."""
     rows = messages.span(database, session_id, 0, None)
     return [
         {"id": number, "timestamp": timestamp, "token_count": tokens, **columns_of(columns)}
@@ -182,62 +182,62 @@ def message_dicts(database: Database, session_id: str) -> list[Record]:
 
 
 def restore(backend: Backend, database: Database, record: Record, now: float) -> str:
-    """Store an exported session again; its id. Messages get new numbers."""
-    facts = _session_facts(record, now)
-    session_id = facts["id"]
+    """Store an exported session again and return its id. Its messages get new ids."""
+    columns = _session_columns(record, now)
+    session_id = columns["id"]
     if sessions.exists(database, session_id):
-        raise sessions.taken(session_id)
-    said = _messages(record)
-    made = _calls(record)
+        raise sessions.id_exists(session_id)
+    logged = _messages(record)
+    model_calls = _calls(record)
     projection = _projection(record, session_id)
-    _make_fit(database, facts, said)
+    _adapt(database, columns, logged)
     database.change(
         f"INSERT INTO sessions ({', '.join(SESSION_COLUMNS)})"
         f" VALUES ({placeholders(SESSION_COLUMNS)})",
-        [facts[column] for column in SESSION_COLUMNS],
+        [columns[column] for column in SESSION_COLUMNS],
     )
     numbers: dict[int, int] = {}
-    for position, data in enumerate(said):
+    for position, data in enumerate(logged):
         stored = (session_id, data["timestamp"], data.get("token_count"), *row_of(data))
         number = backend.insert_message(database, messages.INSERTED, stored)
         numbers[data.get("id", position)] = number
-    # Calls outlive a deleted session; they must not be counted twice when it comes back.
+    # Model calls outlive a deleted session; they must not be counted twice when it is restored.
     database.change("DELETE FROM model_calls WHERE session_id = ?", (session_id,))
-    for call in made:
+    for call in model_calls:
         database.change(usage.INSERT, (session_id, *(call.get(name) for name in usage.COLUMNS)))
     if projection is not None:
-        basis = _renumbered(projection.basis, numbers)
+        basis = _renumber(projection.basis, numbers)
         after = max((new for old, new in numbers.items() if old <= projection.after_id), default=0)
         messages.write(database, session_id, basis, projection.reason, now, after_id=after)
     return str(session_id)
 
 
-def _session_facts(record: Record, now: float) -> Record:
+def _session_columns(record: Record, now: float) -> Record:
     if not isinstance(record.get("id"), str) or not record["id"].strip():
         raise UsageError("the session has no id")
-    facts: Record = {}
+    columns: Record = {}
     for column in TEXTS:
         value = record.get(column)
         if value is not None and not isinstance(value, str):
             value = msgspec.json.encode(value).decode()
-        facts[column] = clean(value) if value is not None else None
+        columns[column] = clean(value) if value is not None else None
     for column in NUMBERS:
         value = record.get(column)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise UsageError(f"{column} of session {facts['id']} is not a number")
-        facts[column] = value
-    facts["source"] = facts["source"] or "import"
-    if facts["started_at"] is None:
-        facts["started_at"] = now
-    return facts
+            raise UsageError(f"{column} of session {columns['id']} is not a number")
+        columns[column] = value
+    columns["source"] = columns["source"] or "import"
+    if columns["started_at"] is None:
+        columns["started_at"] = now
+    return columns
 
 
 def _messages(record: Record) -> list[Record]:
-    said = record.get("messages") or []
-    if not isinstance(said, list):
+    logged = record.get("messages") or []
+    if not isinstance(logged, list):
         raise UsageError(f"messages of session {record['id']} is not a list")
     checked: list[Record] = []
-    for position, data in enumerate(said, start=1):
+    for position, data in enumerate(logged, start=1):
         if not isinstance(data, Mapping) or not isinstance(data.get("role"), str):
             raise UsageError(f"message {position} of session {record['id']} has no role")
         timestamp = data.get("timestamp")
@@ -245,24 +245,24 @@ def _messages(record: Record) -> list[Record]:
             timestamp = record.get("started_at") or 0.0
         if isinstance(timestamp, bool) or not isinstance(timestamp, int | float):
             raise UsageError(
-                f"timestamp of message {position} of session {record['id']} is no number"
+                f"timestamp of message {position} of session {record['id']} is not a number"
             )
         if isinstance(number := data.get("id", 0), bool) or not isinstance(number, int):
-            raise UsageError(f"id of message {position} of session {record['id']} is no number")
+            raise UsageError(f"id of message {position} of session {record['id']} is not a number")
         name = data.get("tool_name") or (data.get("name") if data["role"] == "tool" else None)
         checked.append({**data, "timestamp": float(timestamp), "tool_name": name})
     return checked
 
 
 def _calls(record: Record) -> list[Record]:
-    made = record.get("model_calls") or []
-    complete = isinstance(made, list) and all(
+    model_calls = record.get("model_calls") or []
+    complete = isinstance(model_calls, list) and all(
         isinstance(call, dict) and all(call.get(name) is not None for name in usage.REQUIRED)
-        for call in made
+        for call in model_calls
     )
     if not complete:
         raise UsageError(f"model_calls of session {record['id']} is not a list of calls")
-    return made
+    return model_calls
 
 
 def _projection(record: Record, session_id: str) -> Projection | None:
@@ -277,46 +277,46 @@ def _projection(record: Record, session_id: str) -> Projection | None:
     return projection
 
 
-def _make_fit(database: Database, facts: Record, said: list[Record]) -> None:
-    """What the new surroundings do not allow: a parent that is not here, a title in use."""
-    parent = facts["parent_session_id"]
+def _adapt(database: Database, columns: Record, logged: list[Record]) -> None:
+    """Adapt the session to this store: drop an unknown parent, rename a title in use."""
+    parent = columns["parent_session_id"]
     if parent and not sessions.exists(database, parent):
-        facts["parent_session_id"] = None
-    if facts["title"]:
-        facts["title"] = sessions.clean_title(facts["title"][: sessions.LIMIT])
-        if database.rows("SELECT 1 FROM sessions WHERE title = ?", (facts["title"],)):
-            facts["title"] = sessions.next_title(database, facts["title"])
-    facts["title"] = facts["title"] or None
-    facts["message_count"] = len(said)
-    facts["tool_call_count"] = sum(
-        len(made) for data in said if isinstance(made := data.get("tool_calls"), list)
+        columns["parent_session_id"] = None
+    if columns["title"]:
+        columns["title"] = sessions.clean_title(columns["title"][: sessions.LIMIT])
+        if database.rows("SELECT 1 FROM sessions WHERE title = ?", (columns["title"],)):
+            columns["title"] = sessions.next_title(database, columns["title"])
+    columns["title"] = columns["title"] or None
+    columns["message_count"] = len(logged)
+    columns["tool_call_count"] = sum(
+        len(calls) for data in logged if isinstance(calls := data.get("tool_calls"), list)
     )
     for column in NUMBERS[2:9]:
-        facts[column] = int(facts[column] or 0)
+        columns[column] = int(columns[column] or 0)
 
 
-def _renumbered(basis: list[Span | dict[str, Any]], numbers: Mapping[int, int]) -> list[Piece]:
-    """Spans by the numbers that their messages have here."""
-    made: list[Piece] = []
+def _renumber(basis: list[Span | dict[str, Any]], numbers: Mapping[int, int]) -> list[Piece]:
+    """Return the basis with spans of the new message ids."""
+    renumbered: list[Piece] = []
     for piece in basis:
         if isinstance(piece, Span):
             last = piece.last if piece.last is not None else max(numbers, default=0)
             inside = [new for old, new in numbers.items() if piece.first <= old <= last]
             if inside:
-                made.append(Span(piece.session_id, min(inside), max(inside)))
+                renumbered.append(Span(piece.session_id, min(inside), max(inside)))
         else:
-            made.append(piece)
-    return made
+            renumbered.append(piece)
+    return renumbered
 
 
-# Deleting, and counting what there is.
+# Deletion and statistics
 
 
 def delete(database: Database, session_id: str) -> None:
-    """The session and its messages. Its children keep their conversations and move up one place
-    in the line. What was spent stays known."""
+    """Delete a session with its messages. Its children keep their conversations and get its parent
+    as theirs. Model calls are kept, for the statistics of spending."""
     parent = sessions.info(database, session_id).parent_id
-    messages.forget_session(database, session_id)
+    messages.inline_session(database, session_id)
     database.change(
         "UPDATE sessions SET parent_session_id = ? WHERE parent_session_id = ?",
         (parent or None, session_id),
@@ -336,8 +336,8 @@ def prune(database: Database, which: SessionFilter) -> tuple[str, ...]:
 
 
 def clear_messages(database: Database, session_id: str) -> None:
-    """Forget what was said, keep the session."""
-    messages.forget_session(database, session_id)
+    """Delete the messages of a session, but not the session."""
+    messages.inline_session(database, session_id)
     for table in ("messages", "projections"):
         database.change(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
     sessions.change(

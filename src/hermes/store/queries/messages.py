@@ -1,4 +1,11 @@
-"""Rows of `messages`: appended, and read in the order they were logged."""
+"""The log of messages, and the conversations that are made of it.
+
+The log only grows. Without a projection, the conversation of a session is all its messages. The
+newest row of `projections` changes that: the conversation is its `basis`, followed by the messages
+of the session with an id above `after_id`. A basis is a list of spans, each a range of messages of
+some session by first and last id, and of messages that exist only there, such as the summary of a
+compaction. Undo, branch and compaction each write one row and delete nothing.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
@@ -14,7 +21,7 @@ from hermes.store.rows import COLUMNS, columns_of, from_row, row_of, to_row
 
 INSERTED = ("session_id", "timestamp", "token_count", *COLUMNS)
 SMALL = 8000
-"""Characters."""
+"""Characters of a message that takes a fraction of a millisecond to store."""
 NAMES = ", ".join(COLUMNS)
 
 _COUNT = """
@@ -38,7 +45,7 @@ def append(
     now: float,
     token_count: int | None = None,
 ) -> int:
-    """The new row's id. A finished session is open again."""
+    """Append a row and return its id. A finished session is open again."""
     sessions.change(database, session_id, _COUNT, (calls,))
     return backend.insert_message(database, INSERTED, (session_id, now, token_count, *row))
 
@@ -48,15 +55,15 @@ def calls_in(message: Message) -> int:
 
 
 def is_small(row: Row) -> bool:
-    """Whether to store and index it takes a fraction of a millisecond."""
+    """Return whether storing and indexing the row takes a fraction of a millisecond."""
     return sum(len(text) for text in row if text) <= SMALL
 
 
 def all_rows(database: Database, session_id: str) -> list[Row]:
-    """The `COLUMNS` of every message of the session, each row with its id at the end.
+    """Return the `COLUMNS` of every message of the session, each row with its id at the end.
 
-    The index gives them by time, which is nearly the order of their ids. To have the database sort
-    them would copy every text once more.
+    The index yields them by time, which is nearly the order of their ids. Sorting in the database
+    would copy every text once more.
     """
     rows = database.rows(_ALL, (session_id,))
     rows.sort(key=itemgetter(-1))
@@ -64,6 +71,7 @@ def all_rows(database: Database, session_id: str) -> list[Row]:
 
 
 def log(database: Database, session_id: str) -> tuple[LoggedMessage, ...]:
+    """Return every message ever logged in the session, including undone and compacted ones."""
     rows = database.rows(f"{_LOGGED} WHERE session_id = ? ORDER BY id", (session_id,))
     if not rows and not sessions.exists(database, session_id):
         raise sessions.not_found(session_id)
@@ -71,7 +79,7 @@ def log(database: Database, session_id: str) -> tuple[LoggedMessage, ...]:
 
 
 def span(database: Database, session_id: str, first: int, last: int | None) -> list[Row]:
-    """Id, timestamp, token count and `COLUMNS` of a session's messages from one id to another."""
+    """Return id, timestamp, token count and `COLUMNS` of the messages from `first` to `last`."""
     clause = "WHERE session_id = ? AND id >= ?"
     values: list[Any] = [session_id, first]
     if last is not None:
@@ -88,23 +96,16 @@ def logged(rows: Sequence[Row]) -> tuple[LoggedMessage, ...]:
 
 
 def newest_id(database: Database, session_id: str) -> int:
-    """0 when nothing is logged."""
+    """Return the newest message id of a session, 0 if it has none."""
     rows = database.rows("SELECT max(id) FROM messages WHERE session_id = ?", (session_id,))
     return int(rows[0][0] or 0)
 
 
-# What the conversation of a session is, over a log that only grows.
-#
-# Without a projection it is all the session's messages. The newest row of `projections` says
-# otherwise: first its `basis`, then the session's own messages with an id above `after_id`. A
-# basis
-# is a list of spans, each a run of messages of some session by first and last id, and of messages
-# that exist only here, such as the summary of a compaction. Undo, branch and compaction each write
-# one row and delete nothing.
+# Projections
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
-    """Messages of `session_id` with first ≤ id ≤ last; no last means up to the newest."""
+    """Messages of `session_id` with first ≤ id ≤ last; without `last`, up to the newest."""
 
     session_id: str
     first: int
@@ -112,10 +113,10 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
 
 
 Inserted = dict[str, Any]
-"""A message that exists only in a projection, by the names of `rows.COLUMNS`."""
+"""A message that exists only in a projection; its keys are `rows.COLUMNS`."""
 Piece = Span | Inserted
 Entry = LoggedMessage | Message
-"""A message of a conversation; one that is in the log has its number."""
+"""A message of a conversation, with its log id if it is in the log."""
 
 
 class Projection(msgspec.Struct, frozen=True):
@@ -124,8 +125,8 @@ class Projection(msgspec.Struct, frozen=True):
     reason: str = "import"
 
 
-# Only those that came from a session take messages from it.
-_TAKERS = """
+# Only descendants of a session refer to its messages.
+_REFERRING = """
 WITH RECURSIVE family(id) AS (
     SELECT id FROM sessions WHERE parent_session_id = ?
     UNION
@@ -148,8 +149,8 @@ _decoder = msgspec.json.Decoder(list[Span | Inserted])
 
 
 def pieces(database: Database, session_id: str, *, back: int = 0) -> list[Piece]:
-    """What the conversation is made of, or was before its last `back` changes. The last piece is
-    the span that grows."""
+    """Return the pieces of the conversation, as it was before its last `back` changes. The last
+    piece is the open span."""
     found = newest(database, session_id, back=back) or Projection(0, [])
     return [*found.basis, Span(session_id, found.after_id + 1, None)]
 
@@ -164,16 +165,20 @@ def newest(database: Database, session_id: str, *, back: int = 0) -> Projection 
 
 
 def newest_change_id(database: Database) -> int:
-    """Of the changes of all conversations; 0 when there was none."""
+    """Return the id of the newest change of any conversation, 0 if there is none."""
     return int(database.rows("SELECT max(id) FROM projections")[0][0] or 0)
 
 
 def changes(database: Database, session_id: str, after: int) -> tuple[Change, ...]:
+    """Return the changes of the conversation since change id `after`, oldest first (see
+    `InboxRow.log_after`)."""
     rows = database.rows(_CHANGES, (after, session_id, session_id))
     return tuple(Change(str(reason), str(made)) for reason, made in rows)
 
 
 def undone(database: Database, session_id: str) -> tuple[Message, ...]:
+    """Return what the newest undo took out of the conversation; nothing once the conversation has
+    continued or changed otherwise."""
     found = newest(database, session_id)
     if found is None or found.reason != "undo":
         return ()
@@ -189,6 +194,7 @@ def undone(database: Database, session_id: str) -> tuple[Message, ...]:
 
 
 def conversation(database: Database, session_id: str) -> tuple[Message, ...]:
+    """Return the logged messages without those that were undone or compacted."""
     if newest(database, session_id) is None:
         rows = all_rows(database, session_id)
         if not rows and not sessions.exists(database, session_id):
@@ -215,8 +221,8 @@ def write(
     *,
     after_id: int | None = None,
 ) -> None:
-    """From now on the conversation of the session is `basis` and what it logs after `after_id`,
-    by default after everything logged so far."""
+    """Make the conversation of the session `basis` plus the messages after `after_id`, which is by
+    default the newest one."""
     after = newest_id(database, session_id) if after_id is None else after_id
     database.change(
         "INSERT INTO projections (session_id, after_id, reason, basis, created_at)"
@@ -229,32 +235,32 @@ def encode(basis: Sequence[Piece]) -> str:
     return msgspec.json.encode(basis).decode()
 
 
-def beginning(
-    database: Database, session_id: str, number: int, *, with_it: bool
+def pieces_until(
+    database: Database, session_id: str, number: int, *, inclusive: bool
 ) -> list[Piece] | None:
-    """The pieces of the conversation before the logged message `number`, or up to and with it;
-    None when the conversation has no such message."""
-    kept: list[Piece] = []
+    """Return the pieces of the conversation before the logged message `number`, or up to and
+    including it. Return None if the conversation does not have the message."""
+    before: list[Piece] = []
     for piece in pieces(database, session_id):
         if isinstance(piece, Span):
             rows = span(database, piece.session_id, piece.first, piece.last)
             if any(row[0] == number for row in rows):
-                return [*kept, *_closed(piece, number if with_it else number - 1)]
-        kept.append(piece)
+                return [*before, *_closed(piece, number if inclusive else number - 1)]
+        before.append(piece)
     return None
 
 
-def everything(database: Database, session_id: str) -> list[Piece]:
-    """The pieces of the conversation as it is now; none of them grows."""
+def all_pieces(database: Database, session_id: str) -> list[Piece]:
+    """Return the pieces of the conversation as it is now, without an open span."""
     newest = newest_id(database, session_id)
-    *basis, growing = pieces(database, session_id)
-    return [*basis, *(_closed(growing, newest) if isinstance(growing, Span) else ())]
+    *basis, open_span = pieces(database, session_id)
+    return [*basis, *(_closed(open_span, newest) if isinstance(open_span, Span) else ())]
 
 
-def gather(
+def pieces_of(
     database: Database, session_id: str, conversation: Iterable[LoggedMessage | Message]
 ) -> list[Piece]:
-    """The pieces that make up `conversation`, of the messages of a session and of new ones."""
+    """Return the pieces of `conversation`: spans of logged messages, and new messages."""
     places = {
         row[0]: (number, position, piece.session_id)
         for number, piece in enumerate(pieces(database, session_id))
@@ -278,19 +284,20 @@ def gather(
     return made
 
 
-def last_turn(entries: Sequence[Entry], turns: int) -> LoggedMessage | None:
-    """Where the last `turns` turns begin: at a message of the user that is in the log."""
-    asked = [
+def start_of_last_turns(entries: Sequence[Entry], turns: int) -> LoggedMessage | None:
+    """Return the logged user message that begins the last `turns` turns."""
+    questions = [
         entry
         for entry in entries
         if isinstance(entry, LoggedMessage) and isinstance(entry.message, User)
     ]
-    return asked[-min(turns, len(asked))] if asked else None
+    return questions[-min(turns, len(questions))] if questions else None
 
 
-def forget_session(database: Database, session_id: str) -> None:
-    """Make every other session independent of the messages of `session_id`, about to go."""
-    for number, text in database.rows(_TAKERS, (session_id,)):
+def inline_session(database: Database, session_id: str) -> None:
+    """Copy the messages of `session_id` into the projections that refer to it, so that it can be
+    deleted."""
+    for number, text in database.rows(_REFERRING, (session_id,)):
         basis = _decoder.decode(text)
         if any(isinstance(piece, Span) and piece.session_id == session_id for piece in basis):
             whole = inline(database, basis, lambda owner: owner == session_id)
@@ -300,12 +307,12 @@ def forget_session(database: Database, session_id: str) -> None:
 
 
 def inline(
-    database: Database, basis: Sequence[Piece], is_foreign: Callable[[str], bool]
+    database: Database, basis: Sequence[Piece], is_replaced: Callable[[str], bool]
 ) -> list[Piece]:
-    """`basis` with the spans of some sessions written out as messages."""
+    """Return `basis` with the spans of some sessions replaced by their messages."""
     made: list[Piece] = []
     for piece in basis:
-        if isinstance(piece, Span) and is_foreign(piece.session_id):
+        if isinstance(piece, Span) and is_replaced(piece.session_id):
             made += [_inserted(_message(entry)) for entry in _entries(database, piece)]
         else:
             made.append(piece)

@@ -1,4 +1,4 @@
-"""Rows of `sessions`: made, described, ended, listed."""
+"""The `sessions` table: creating, describing and ending sessions, titles, and finding by name."""
 
 import re
 import unicodedata
@@ -17,12 +17,12 @@ from hermes.util.text import clean
 
 PREVIEW_CHARACTERS = 63
 
-_FIRST_SAID = """
+_FIRST_USER_MESSAGE = """
 (SELECT content FROM messages
     WHERE session_id = {session} AND role = 'user' AND content IS NOT NULL
     ORDER BY timestamp, id LIMIT 1)
 """
-# A branch has said nothing of its own at first; then its parent's beginning is shown.
+# A new branch has no messages of its own yet; then the first message of its parent is shown.
 _INFO = f"""
 SELECT id, source, coalesce(model, ''), started_at, coalesce(title, ''),
     coalesce(system_prompt, ''), coalesce(message_count, 0), coalesce(tool_call_count, 0),
@@ -33,13 +33,13 @@ SELECT id, source, coalesce(model, ''), started_at, coalesce(title, ''),
     coalesce(actual_cost_usd, estimated_cost_usd),
     coalesce((SELECT max(timestamp) FROM messages WHERE session_id = sessions.id), started_at)
         AS last_active,
-    coalesce({_FIRST_SAID.format(session="sessions.id")},
-        {_FIRST_SAID.format(session="sessions.parent_session_id")})
+    coalesce({_FIRST_USER_MESSAGE.format(session="sessions.id")},
+        {_FIRST_USER_MESSAGE.format(session="sessions.parent_session_id")})
 FROM sessions
 """
 
 _BEFORE_USAGE = SessionInfo.__struct_fields__.index("usage")
-"""How many columns of `_INFO` are fields of `SessionInfo` in their order."""
+"""The number of leading columns of `_INFO` that are fields of `SessionInfo`, in order."""
 
 # Sending a message to a finished session opens it again.
 REOPEN = "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?"
@@ -56,9 +56,9 @@ class NewSession(msgspec.Struct, frozen=True):
 
 
 def insert(database: Database, new: NewSession, now: float) -> None:
-    """Raises `StoreError` for an id that is taken, `SessionNotFound` for an unknown parent."""
+    """Raises `StoreError` for an id that exists, `SessionNotFound` for an unknown parent."""
     if exists(database, new.id):
-        raise taken(new.id)
+        raise id_exists(new.id)
     if new.parent_id and not exists(database, new.parent_id):
         raise not_found(new.parent_id)
     database.change(
@@ -89,7 +89,7 @@ def info(database: Database, session_id: str) -> SessionInfo:
 
 
 def infos(database: Database, ids: Sequence[str]) -> tuple[SessionInfo, ...]:
-    """In the order of `ids`; a session that is gone is left out."""
+    """Return sessions in the order of `ids`, without those that do not exist any more."""
     found = [_infos(database, "WHERE id = ?", (session_id,)) for session_id in ids]
     return tuple(one for some in found for one in some)
 
@@ -103,7 +103,7 @@ def latest(database: Database, source: str = "") -> SessionInfo | None:
 
 
 def select(database: Database, which: SessionFilter) -> tuple[SessionInfo, ...]:
-    """Newest-started first."""
+    """Return the sessions of the filter, the last started first."""
     if which.limit < 1 or which.offset < 0:
         raise UsageError("a limit must be at least 1 and an offset at least 0")
     clause, values = _where(which)
@@ -112,7 +112,7 @@ def select(database: Database, which: SessionFilter) -> tuple[SessionInfo, ...]:
 
 
 def select_ids(database: Database, which: SessionFilter) -> tuple[str, ...]:
-    """All of them, oldest first; `limit` and `offset` are not applied."""
+    """Return all ids of the filter, oldest first; `limit` and `offset` are ignored."""
     clause, values = _where(which)
     rows = database.rows(f"SELECT id FROM sessions {clause} ORDER BY started_at, id", values)
     return tuple(str(row[0]) for row in rows)
@@ -125,8 +125,8 @@ def end(database: Database, session_id: str, reason: str, now: float) -> None:
     )  # fmt: skip
 
 
-def hold(database: Database, session_id: str) -> None:
-    """Make other writers of the session wait for this transaction, where several may write."""
+def lock(database: Database, session_id: str) -> None:
+    """Lock the session: other writers wait for this transaction (PostgreSQL has several)."""
     change(database, session_id, "UPDATE sessions SET message_count = message_count WHERE id = ?")
 
 
@@ -139,7 +139,7 @@ def archive(database: Database, session_id: str, when: float | None) -> None:
 
 
 def change(database: Database, session_id: str, statement: str, values: Sequence[Any] = ()) -> None:
-    """Update the row of one session; its id is the last parameter."""
+    """Update one session; its id is the last parameter. Raises `SessionNotFound`."""
     if not database.change(statement, (*values, session_id)):
         raise not_found(session_id)
 
@@ -150,7 +150,7 @@ def not_found(session_id: str) -> SessionNotFound:
     )
 
 
-def taken(session_id: str) -> StoreError:
+def id_exists(session_id: str) -> StoreError:
     return StoreError(f"there is already a session {session_id}")
 
 
@@ -159,7 +159,7 @@ def preview(content: str | None) -> str:
 
 
 def _where(which: SessionFilter) -> tuple[str, list[Any]]:
-    """The clause of a filter and its values."""
+    """Return the WHERE clause of a filter and its values."""
     conditions: list[str] = []
     values: list[Any] = []
 
@@ -193,7 +193,7 @@ def _info(row: Row) -> SessionInfo:
     )
 
 
-# Names people give to sessions, and finding a session by what people call it.
+# Titles, and finding a session by its name
 
 LIMIT = 100
 SHOWN_MATCHES = 5
@@ -202,7 +202,8 @@ _NUMBERED = re.compile(r"(.*\S) #(\d+)", re.DOTALL)
 
 
 def clean_title(title: str) -> str:
-    """`title` without control, zero-width and direction characters. Raises `UsageError`."""
+    """Return `title` without control, zero-width and direction characters. Raises `UsageError` if
+    nothing visible is left or it is too long."""
     spaced = " ".join(title.split())
     kept = "".join(
         character
@@ -221,7 +222,8 @@ def clean_title(title: str) -> str:
 
 
 def set_title(database: Database, session_id: str, title: str) -> str:
-    """The title as stored; an empty one is removed."""
+    """Set the title and return it as stored. An empty one removes it. Raises `UsageError` for a
+    title that is invalid or in use."""
     cleaned = clean_title(title)
     owners = database.rows("SELECT id FROM sessions WHERE title = ?", (cleaned,)) if cleaned else []
     if owners and owners[0][0] != session_id:
@@ -234,17 +236,21 @@ def set_title(database: Database, session_id: str, title: str) -> str:
 
 
 def next_title(database: Database, title: str) -> str:
-    """`plan` → `plan #2` → `plan #3`, the first number that is free above all in use."""
-    base = base_of(title)
-    used = [number for number, _ in _line(database, base)]
+    """Return the next title of a series: `plan` → `plan #2` → `plan #3`."""
+    base = title_base(title)
+    used = [number for number, _ in _title_series(database, base)]
     ending = f" #{max(used, default=1) + 1}"
     return base[: LIMIT - len(ending)].rstrip() + ending
 
 
 def by_title(database: Database, title: str, *, exactly: bool = False) -> str | None:
-    """The newest session of the line that the title begins, or the one with this very title."""
+    """Return the newest session titled `title` or `title #n`; with `exactly`, only `title`."""
     cleaned = " ".join(title.split())
-    if not exactly and base_of(cleaned) == cleaned and (line := _line(database, cleaned)):
+    if (
+        not exactly
+        and title_base(cleaned) == cleaned
+        and (line := _title_series(database, cleaned))
+    ):
         return max(line)[1]
     rows = database.rows("SELECT id FROM sessions WHERE title = ?", (cleaned,))
     return str(rows[0][0]) if rows else None
@@ -268,7 +274,7 @@ def _resolve_id(database: Database, name: str, *, exactly: bool) -> str:
     found = [str(row[0]) for row in database.rows(statement, (len(name), name))]
     if not found and exactly and (later := by_title(database, name)) is not None:
         raise SessionNotFound(
-            f"there is no session {name}", hint=f"The newest that goes by that title is {later}."
+            f"there is no session {name}", hint=f"The newest session with that title is {later}."
         )
     if not found:
         raise not_found(name)
@@ -282,13 +288,13 @@ def _resolve_id(database: Database, name: str, *, exactly: bool) -> str:
     return found[0]
 
 
-def base_of(title: str) -> str:
+def title_base(title: str) -> str:
     match = _NUMBERED.fullmatch(title)
     return match[1] if match else title
 
 
-def _line(database: Database, base: str) -> list[tuple[int, str]]:
-    """Number and id of every session titled `base` or `base #n`."""
+def _title_series(database: Database, base: str) -> list[tuple[int, str]]:
+    """Return the number and id of every session titled `base` or `base #n`."""
     start = f"{base} #"
     rows = database.rows(
         "SELECT title, id FROM sessions WHERE title = ? OR substr(title, 1, ?) = ?",

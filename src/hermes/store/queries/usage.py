@@ -1,4 +1,4 @@
-"""Calls of models: one row each, and their sums."""
+"""Model calls, one row each, their sums, and the activity since a moment."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,8 +39,8 @@ UPDATE sessions SET
 _ADD_TOKENS = f"{_ADD} WHERE id = ?"
 _ADD_PRICED = f"{_ADD}, estimated_cost_usd = coalesce(estimated_cost_usd, 0) + ? WHERE id = ?"
 
-# A branch is a conversation of its own; what goes on after a compaction, and what subagents do,
-# belongs to the session that was asked for.
+# The session of a compaction and the sessions of subagents count to the session they come from; a
+# branch is a conversation of its own.
 _FAMILY = """
 WITH RECURSIVE family(id, is_subagent) AS (
     SELECT id, 0 FROM sessions WHERE id = ?
@@ -126,7 +126,7 @@ def spent_usd(
 
 
 def of_session(database: Database, session_id: str) -> list[dict[str, Any]]:
-    """Every call, oldest first, by column."""
+    """Return every call of a session by column, oldest first."""
     rows = database.rows(
         f"SELECT {', '.join(COLUMNS)} FROM model_calls WHERE session_id = ? ORDER BY id",
         (session_id,),
@@ -153,10 +153,10 @@ def _line(row: Row) -> UsageLine:
     )
 
 
-# What went on since a moment: by session, tool, model and time.
+# Activity since a moment, by session, tool, model and time
 
 QUARTER = 900
-"""Seconds. Every time zone differs from UTC by a multiple of it."""
+"""Seconds. The offset of every time zone from UTC is a multiple of it."""
 
 _SESSIONS = """
 SELECT sessions.source, coalesce(sessions.model, ''), min(messages.timestamp),

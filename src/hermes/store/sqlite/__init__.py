@@ -1,1 +1,1 @@
-"""The store in one SQLite file."""
+"""The store in one SQLite file: backend, schema, search, health check and repair."""

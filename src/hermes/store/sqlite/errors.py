@@ -1,4 +1,4 @@
-"""What SQLite reports, as the errors of Hermes; and patience with a file that is in use."""
+"""SQLite errors as `StoreError`, retries while a file is in use, and transactions."""
 
 import errno
 import random
@@ -16,13 +16,13 @@ from hermes.core.errors import StoreCorrupt, StoreError, StoreFull
 T = TypeVar("T")
 
 BUSY_MILLISECONDS = 1000
-TRIES = 15
-_ROOM = 256 * 1024
+MAX_TRIES = 15
+_MIN_FREE_BYTES = 256 * 1024
 
 
-def patiently(work: Callable[[], T]) -> T:
-    """Run `work` again, after a short random pause, while another process holds the file."""
-    for _ in range(TRIES - 1):
+def with_retries(work: Callable[[], T]) -> T:
+    """Run `work`, repeating it after a short random pause while another process holds the file."""
+    for _ in range(MAX_TRIES - 1):
         try:
             return work()
         except apsw.BusyError:
@@ -31,60 +31,57 @@ def patiently(work: Callable[[], T]) -> T:
 
 
 def as_store_error(error: Exception, path: Path) -> Exception:
-    """The `StoreError` that says what `error` means for the user, or `error` if it is another."""
+    """Return the `StoreError` for an error of SQLite or of the file system, or `error` itself."""
     match error:
         case apsw.NotADBError() | apsw.CorruptError():
             return StoreCorrupt(
                 f"the session store {path} is damaged ({error})",
-                hint="Run `hermes sessions repair`: it keeps the damaged file and brings back "
+                hint="Run `hermes sessions repair`: it keeps the damaged file and restores "
                 "what it can.",
             )
         case apsw.FullError():
-            return _full(path)
+            return _disk_full(path)
         case apsw.BusyError():
             return StoreError(
                 f"the session store {path} is in use by another process",
-                hint="Try again; if it stays so, look for a hanging hermes process.",
+                hint="Try again. If it happens again, look for a hanging hermes process.",
             )
         case apsw.Error():
-            if isinstance(error, apsw.IOError | apsw.CantOpenError) and _no_room(path):
-                return _full(path)
+            if isinstance(error, apsw.IOError | apsw.CantOpenError) and _is_disk_full(path):
+                return _disk_full(path)
             return StoreError(
                 f"the session store {path} cannot be used ({error})",
-                hint="Look at the permissions of the file and its folder.",
+                hint="Check the permissions of the file and its folder.",
             )
         case OSError():
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                return _full(path)
+                return _disk_full(path)
             return StoreError(
                 f"the session store {path} cannot be opened ({error.strerror or error})",
-                hint="Look at the permissions of the folder, or choose another with HERMES_HOME.",
+                hint="Check the permissions of the folder, or choose another one with HERMES_HOME.",
             )
         case _:
             return error
 
 
-def _full(path: Path) -> StoreFull:
+def _disk_full(path: Path) -> StoreFull:
     return StoreFull(
-        f"no room left on the disk of the session store {path}",
-        hint="Free some space and go on; everything confirmed so far is kept.",
+        f"no space left on the disk of the session store {path}",
+        hint="Free some space and continue; everything confirmed so far is stored.",
     )
 
 
-def _no_room(path: Path) -> bool:
+def _is_disk_full(path: Path) -> bool:
     try:
-        return shutil.disk_usage(path.parent).free < _ROOM
+        return shutil.disk_usage(path.parent).free < _MIN_FREE_BYTES
     except OSError:
         return False
 
 
-# All or nothing.
-
-
 @contextmanager
 def transaction(connection: apsw.Connection, *, waits: bool = True) -> Iterator[None]:
-    """A write transaction: kept when the block ends well, undone in every other case. One that
-    does not wait raises `apsw.BusyError` at once when another process writes."""
+    """A write transaction, committed if the block succeeds and rolled back otherwise. With
+    `waits=False` it raises `apsw.BusyError` at once if another process writes."""
     if not waits:
         connection.set_busy_timeout(0)
     try:

@@ -1,4 +1,4 @@
-"""Whether a store is sound: a glance at every open, a long look for a repair."""
+"""Checks for damage: a quick one whenever the store is opened, and a complete one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,17 +9,14 @@ import apsw
 import msgspec
 
 from hermes.core.errors import StoreCorrupt
-from hermes.store.sqlite.errors import as_store_error, patiently
+from hermes.store.sqlite.errors import as_store_error, with_retries
 
 WAL_HEADER_BYTES = 32
-
-
 WAL_FRAME_BYTES = 24
 
-
 QUICK_CHECK_BYTES = 10 * 2**20
-"""Up to this size the tables are checked whole at every open: 0.3 to 0.5 ms of CPU per MiB. The
-search index is not, since that takes 8."""
+"""Up to this size the tables are checked completely at every open: 0.3 to 0.5 ms of CPU per MiB.
+The search index is not, because it takes 8 ms per MiB."""
 
 _DAMAGED = (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError)
 _SCHEMA = """
@@ -30,7 +27,7 @@ _ABSENT_WORD = "zqxhermeszqx"
 
 
 class SearchIndexDamaged(StoreCorrupt):
-    """Only the search index is damaged. It holds nothing of its own and can be built anew."""
+    """Only the search index is damaged. It can be rebuilt from the messages."""
 
 
 class _Part(msgspec.Struct, frozen=True):
@@ -41,13 +38,15 @@ class _Part(msgspec.Struct, frozen=True):
     table: str
     has_rowid: bool
     search: str
-    """The search index it is a part of, or empty."""
+    """The search index it belongs to, or empty."""
 
 
 def check(connection: apsw.Connection, path: Path) -> None:
-    """Raise `SearchIndexDamaged` or another `StoreCorrupt` for damage that shows at a glance: the
-    ends of every tree are read, and small files whole. Takes milliseconds."""
-    with _one_moment(connection), _as_corrupt(path):
+    """Raise `SearchIndexDamaged` or another `StoreCorrupt` for damage that a quick check finds.
+
+    It reads the ends of every tree, and small files completely. It takes milliseconds.
+    """
+    with _read_transaction(connection), _as_corrupt(path):
         parts, indexes = _schema(connection)
         size = _check_length(connection, path)
         for part in (part for part in parts if not part.search):
@@ -60,40 +59,40 @@ def check(connection: apsw.Connection, path: Path) -> None:
             for part in (part for part in parts if part.search):
                 _read_ends(connection, part)
             for name in indexes:
-                _look_up(connection, name)
+                _query_index(connection, name)
         except _DAMAGED as error:
             raise SearchIndexDamaged(
                 f"the search index of the session store {path} is damaged ({error})",
-                hint="Run `hermes sessions repair` to build it anew. No message is lost.",
+                hint="To rebuild it: hermes sessions repair. No message is lost.",
             ) from error
 
 
-class Findings(msgspec.Struct, frozen=True):
+class Problems(msgspec.Struct, frozen=True):
     tables: list[str]
-    """What is wrong with anything but the search index."""
+    """Problems of anything but the search index."""
     search: list[str]
-    """What is wrong with the search index."""
+    """Problems of the search index."""
 
 
-def thorough(connection: apsw.Connection) -> list[str]:
-    """Every problem SQLite can find. Reads the whole file; writers wait while the search index is
-    compared with the messages."""
-    found = findings(connection)
+def all_problems(connection: apsw.Connection) -> list[str]:
+    """Return every problem that SQLite can find. Reads the whole file; writers wait while the
+    search index is compared with the messages."""
+    found = find_problems(connection)
     return found.tables + found.search
 
 
-def findings(connection: apsw.Connection) -> Findings:
-    """The problems of `thorough`, by what they concern."""
+def find_problems(connection: apsw.Connection) -> Problems:
+    """Return the problems of tables and of the search index."""
     try:
         parts, indexes = _schema(connection)
         tables = _tree_problems(connection, [part for part in parts if not part.search])
         search = [line for name in indexes for line in _index_problems(connection, name, parts)]
         if not tables and not search:
-            # What is in no table and no index: the list of free pages, say.
-            tables = _lines(connection, "PRAGMA integrity_check")
+            # This includes what is in no table and no index, such as the list of free pages.
+            tables = _pragma_lines(connection, "PRAGMA integrity_check")
     except _DAMAGED as error:
-        return Findings([str(error)], [])
-    return Findings(tables, search)
+        return Problems([str(error)], [])
+    return Problems(tables, search)
 
 
 def search_indexes(connection: apsw.Connection) -> list[str]:
@@ -103,13 +102,13 @@ def search_indexes(connection: apsw.Connection) -> list[str]:
 def corrupt(path: Path, problem: str) -> StoreCorrupt:
     return StoreCorrupt(
         f"the session store {path} is damaged ({problem})",
-        hint="Run `hermes sessions repair`: it keeps the damaged file and brings back what it can.",
+        hint="Run `hermes sessions repair`: it keeps the damaged file and restores what it can.",
     )
 
 
 @contextmanager
-def _one_moment(connection: apsw.Connection) -> Iterator[None]:
-    """Everything read inside is of one moment; another process may be shrinking the file."""
+def _read_transaction(connection: apsw.Connection) -> Iterator[None]:
+    """A read transaction: another process may be shrinking the file meanwhile."""
     if connection.in_transaction:
         yield
         return
@@ -132,7 +131,7 @@ def _as_corrupt(path: Path) -> Iterator[None]:
 
 
 def _schema(connection: apsw.Connection) -> tuple[list[_Part], list[str]]:
-    """All that has pages, and the names of the search indexes."""
+    """Return every table and index that has pages, and the names of the search indexes."""
     rows: list[tuple[Any, ...]] = connection.execute(_SCHEMA).fetchall()
     indexes = [str(name) for _, name, _, _, sql in rows if "using fts5(" in " ".join(sql.split())]
     parts = [
@@ -150,7 +149,7 @@ def _schema(connection: apsw.Connection) -> tuple[list[_Part], list[str]]:
 
 
 def _check_length(connection: apsw.Connection, path: Path) -> int:
-    """The length of the store. Pages beyond the end of the file may be in the log."""
+    """Return the length of the store. Pages beyond the end of the file may be in the log."""
     page_size = int(connection.execute("PRAGMA page_size").get)
     pages = int(connection.execute("PRAGMA page_count").get)
     path = path.resolve()
@@ -162,7 +161,7 @@ def _check_length(connection: apsw.Connection, path: Path) -> int:
 
 
 def _read_ends(connection: apsw.Connection, part: _Part) -> None:
-    """The first and the last entry. Values are only compared, so that none is turned into text."""
+    """Read the first and the last entry. Values are only compared, so that none is decoded."""
     source, column = _quoted(part.table), "rowid"
     if part.kind == "index":
         names = connection.execute(
@@ -180,7 +179,7 @@ def _read_ends(connection: apsw.Connection, part: _Part) -> None:
     connection.execute(f"SELECT {ends}").fetchall()
 
 
-def _look_up(connection: apsw.Connection, index: str) -> None:
+def _query_index(connection: apsw.Connection, index: str) -> None:
     name = _quoted(index)
     connection.execute(
         f"SELECT 1 FROM {name} WHERE {name} MATCH ? LIMIT 1", (_ABSENT_WORD,)
@@ -188,13 +187,13 @@ def _look_up(connection: apsw.Connection, index: str) -> None:
 
 
 def _index_problems(connection: apsw.Connection, index: str, parts: list[_Part]) -> list[str]:
-    """What is wrong with its trees, or else with what they hold."""
+    """Return the problems of its trees, or else of their content."""
     name = _quoted(index)
     statement = f"INSERT INTO {name}({name}, rank) VALUES ('integrity-check', 1)"
     try:
         found = _tree_problems(connection, [part for part in parts if part.search == index])
         if not found:
-            patiently(lambda: connection.execute(statement).fetchall())
+            with_retries(lambda: connection.execute(statement).fetchall())
     except _DAMAGED as error:
         return [f"search index {index}: {error}"]
     return found
@@ -208,11 +207,11 @@ def _tree_problems(
         problem
         for part in parts
         if part.kind == "table"
-        for problem in _lines(connection, f"PRAGMA {depth}_check({_quoted(part.name)})")
+        for problem in _pragma_lines(connection, f"PRAGMA {depth}_check({_quoted(part.name)})")
     ]
 
 
-def _lines(connection: apsw.Connection, pragma: str) -> list[str]:
+def _pragma_lines(connection: apsw.Connection, pragma: str) -> list[str]:
     return [str(row[0]) for row in connection.execute(pragma) if row[0] != "ok"]
 
 

@@ -1,4 +1,7 @@
-"""How big a page is. The header says so, if it can be believed."""
+"""Reads the pages of a damaged SQLite file and of its log, without SQLite.
+
+The format is described at https://www.sqlite.org/fileformat2.html.
+"""
 
 import math
 import mmap
@@ -12,31 +15,31 @@ import msgspec
 
 from hermes.store.sqlite.health import WAL_FRAME_BYTES, WAL_HEADER_BYTES
 
-# The write-ahead log: pages that were committed but are not in the main file yet.
+# The write-ahead log: pages that were committed but are not in the main file yet
 
 _MAGIC = 0x377F0682
-"""Checksums are little-endian; the next number says big-endian."""
+"""Little-endian checksums; the next number means big-endian ones."""
 
 
-class Log(msgspec.Struct, frozen=True):
+class WalPages(msgspec.Struct, frozen=True):
     places: dict[int, int]
-    """Where in the log the newest committed version of a page begins."""
+    """The offset in the log of the newest committed version of each page."""
     page_count: int = 0
     """Pages of the database after the last commit; 0 when nothing was committed."""
 
 
 def page_size(log: bytes) -> int | None:
-    """What the header says, when it is whole."""
+    """Return the page size in the header, or None if the header is damaged."""
     if len(log) < WAL_HEADER_BYTES or not _is_header_whole(log):
         return None
     return int.from_bytes(log[8:12], "big")
 
 
-def committed(log: bytes, size: int) -> Log:
-    """Frames with a right checksum up to the last commit.
+def committed(log: bytes, size: int) -> WalPages:
+    """Return the pages of frames with a valid checksum, up to the last commit.
 
-    A checksum goes on from that of the frame before, as it is written there. So a damaged frame
-    costs itself and at most the next one, not everything after it.
+    A checksum continues that of the previous frame, as stored there. So a damaged frame loses
+    itself and at most the next one, not everything after it.
     """
     salts = log[16:24] if page_size(log) else log[WAL_HEADER_BYTES + 8 : WAL_HEADER_BYTES + 16]
     places: dict[int, int] = {}
@@ -46,7 +49,7 @@ def committed(log: bytes, size: int) -> Log:
     for before, start in pairwise([WAL_HEADER_BYTES - WAL_FRAME_BYTES, *starts]):
         head = log[start : start + WAL_FRAME_BYTES]
         if head[8:16] != salts:
-            continue  # left over from an earlier round of the log
+            continue  # left over from before the log was reset
         # The checksum is at the end of the log's header and at the end of that of every frame.
         seed = struct.unpack(">2I", log[before + 16 : before + 24])
         place = start + WAL_FRAME_BYTES
@@ -58,7 +61,7 @@ def committed(log: bytes, size: int) -> Log:
         if pages_after:
             places |= pending
             pending, page_count = {}, pages_after
-    return Log({n: place for n, place in places.items() if 0 < n <= page_count}, page_count)
+    return WalPages({n: place for n, place in places.items() if 0 < n <= page_count}, page_count)
 
 
 def checksum(data: bytes, seed: tuple[int, ...], order: str) -> tuple[int, int]:
@@ -80,7 +83,7 @@ def _is_header_whole(log: bytes) -> bool:
     )
 
 
-# Values of a row, from the bytes of its record.
+# Records: the values of a row
 
 Value = None | int | float | str | bytes
 
@@ -91,7 +94,7 @@ _FIRST_BLOB = 12
 
 
 class Unreadable(Exception):
-    """These bytes cannot be what they should be."""
+    """The bytes are not what they should be."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -102,7 +105,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number of one to nine bytes, and where the next thing begins."""
+    """Return a number of one to nine bytes and the offset after it."""
     value = 0
     for count in range(9):
         if at + count >= len(data):
@@ -118,7 +121,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def decode(payload: bytes, size: int) -> Record:
-    """The record in `payload`, of which `size` bytes should be there. Text is UTF-8, as in every
+    """Return the record in `payload`, which should have `size` bytes. Text is UTF-8, as in every
     store. Raises `Unreadable`."""
     body, at = varint(payload, 0)
     if not at <= body <= len(payload):
@@ -172,7 +175,7 @@ def _value(kind: int, data: bytes) -> Value:
 
 
 SIZES = tuple(2**power for power in range(9, 17))
-USUAL = 4096
+DEFAULT_SIZE = 4096
 MAGIC = b"SQLite format 3\0"
 TABLE_LEAF = 0x0D
 _SAMPLES = 2000
@@ -181,14 +184,14 @@ _SAMPLES = 2000
 class Geometry(msgspec.Struct, frozen=True):
     size: int
     reserved: int = 0
-    """Bytes at the end of each page that SQLite leaves alone."""
+    """Unused bytes at the end of each page."""
 
     @property
     def usable(self) -> int:
         return self.size - self.reserved
 
     def local_bytes(self, payload: int) -> int:
-        """How much of a row is in its leaf page; the rest is in overflow pages."""
+        """Return how many bytes of a row are in its leaf page; the rest is in overflow pages."""
         most = self.usable - 35
         if payload <= most:
             return payload
@@ -198,15 +201,18 @@ class Geometry(msgspec.Struct, frozen=True):
 
 
 def geometry_of(data: bytes, size: int | None) -> Geometry:
-    """`size` where it is known; else what fits the leaf pages best, the header's word first."""
-    said = _said(data)
+    """Return the geometry with the known `size`, or else the one that fits most leaf pages; on a
+    tie the one in the header."""
+    header = _geometry_in_header(data)
     if size is not None and size in SIZES:
-        return said if said and said.size == size else Geometry(size)
-    candidates = ([said] if said else []) + [Geometry(USUAL)] + [Geometry(one) for one in SIZES]
+        return header if header and header.size == size else Geometry(size)
+    candidates = (
+        ([header] if header else []) + [Geometry(DEFAULT_SIZE)] + [Geometry(one) for one in SIZES]
+    )
     return max(candidates, key=lambda one: _fitting_leaves(data, one))
 
 
-def _said(data: bytes) -> Geometry | None:
+def _geometry_in_header(data: bytes) -> Geometry | None:
     if len(data) < 100 or data[:16] != MAGIC:
         return None
     size = int.from_bytes(data[16:18], "big")
@@ -215,7 +221,8 @@ def _said(data: bytes) -> Geometry | None:
 
 
 def _fitting_leaves(data: bytes, geometry: Geometry) -> int:
-    """Pages whose last cell ends where the page ends, as it does in no other size."""
+    """Count the pages whose last cell ends at the end of the page, which is so only for the right
+    size."""
     starts = range(0, len(data) - geometry.size + 1, geometry.size)
     step = max(1, len(starts) // _SAMPLES)
     return sum(_fits(data[at : at + geometry.size], geometry) for at in starts[::step])
@@ -236,18 +243,18 @@ def _fits(page: bytes, geometry: Geometry) -> bool:
         return False
     local = geometry.local_bytes(payload)
     end = at + local + (4 if local < payload else 0)
-    # A row of less than four bytes takes four.
+    # A row takes at least four bytes.
     return payload > 0 and geometry.usable - 1 <= end <= geometry.usable
 
 
-# A page by its number, as the last commit left it.
+# Pages by number, as of the last commit
 
 Bytes = bytes | mmap.mmap
 
 
 class Pages:
     def __init__(self, main: Bytes, log: Bytes) -> None:
-        # Slices of a map are bytes, and slices are all that is taken of one.
+        # Only slices of the map are used, and those are bytes.
         self._main: bytes = main  # type: ignore[assignment]
         self._log: bytes = log  # type: ignore[assignment]
         self.geometry: Geometry = geometry_of(self._main, page_size(self._log))
@@ -256,8 +263,8 @@ class Pages:
         self.count = wal.page_count or -(-len(main) // self.geometry.size)
 
     def __getitem__(self, number: int) -> bytes:
-        """Shorter than a page, down to nothing, where the file was cut off. Raises `Unreadable`
-        for a number that no page has."""
+        """Return a page, which may be truncated or empty at the end of the file. Raises
+        `Unreadable` for an invalid number."""
         if not 1 <= number <= self.count:
             raise Unreadable(f"there is no page {number}")
         size = self.geometry.size
@@ -268,14 +275,14 @@ class Pages:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Pages]:
-    """The pages of the database at `path` and of the log beside it. Both stay unchanged."""
-    with _mapped(path) as main, _mapped(Path(f"{path}-wal")) as log:
+def open_pages(path: Path) -> Iterator[Pages]:
+    """Map the database at `path` and its log, read-only."""
+    with _map_file(path) as main, _map_file(Path(f"{path}-wal")) as log:
         yield Pages(main, log)
 
 
 @contextmanager
-def _mapped(path: Path) -> Iterator[Bytes]:
+def _map_file(path: Path) -> Iterator[Bytes]:
     if not path.exists() or path.stat().st_size == 0:
         yield b""
         return
@@ -283,11 +290,12 @@ def _mapped(path: Path) -> Iterator[Bytes]:
         yield data
 
 
-# Pages that hold nothing any more. Their old rows were deleted and must stay so.
+# Free pages. Their old rows were deleted and must not be restored.
 
 
 def free_pages(pages: Pages) -> set[int]:
-    """As the header lists them; where that list is broken, also what looks like a part of it."""
+    """Return the pages of the free list; if the list is damaged, also pages that look like parts of
+    it."""
     head = pages[1][:40] if pages.count else b""
     is_header = len(head) == 40 and head.startswith(MAGIC)
     number, expected = struct.unpack(">2I", head[32:]) if is_header else (0, -1)
@@ -305,7 +313,8 @@ def free_pages(pages: Pages) -> set[int]:
 
 
 def _trunk(pages: Pages, number: int) -> tuple[int, set[int]] | None:
-    """The next trunk page and the pages listed in this one; None when it is no trunk page."""
+    """Return the next trunk page and the pages listed in this one; None if it is not a trunk
+    page."""
     if not 2 <= number <= pages.count:
         return None
     page = pages[number]
@@ -320,7 +329,7 @@ def _trunk(pages: Pages, number: int) -> tuple[int, set[int]] | None:
     return following, set(listed)
 
 
-# The rows of a leaf page, and the leaf pages under a root.
+# Trees: the leaf pages under a root, and the rows of a leaf page
 
 TABLE_INTERIOR = 0x05
 
@@ -335,11 +344,11 @@ def is_leaf(pages: Pages, number: int) -> bool:
 
 
 def leaves(pages: Pages, root: int) -> Iterator[int]:
-    """The leaf pages under `root` in order, each once. What leads nowhere is passed over."""
+    """Yield the leaf pages under `root` in order, each once. Invalid links are skipped."""
     seen: set[int] = set()
-    waiting = [root]
-    while waiting:
-        number = waiting.pop()
+    to_visit = [root]
+    while to_visit:
+        number = to_visit.pop()
         if number in seen or not 1 <= number <= pages.count:
             continue
         seen.add(number)
@@ -347,11 +356,11 @@ def leaves(pages: Pages, root: int) -> Iterator[int]:
         if kind == TABLE_LEAF:
             yield number
         elif kind == TABLE_INTERIOR:
-            waiting.extend(reversed(_children(pages, number)))
+            to_visit.extend(reversed(_children(pages, number)))
 
 
 def cells(pages: Pages, number: int) -> Iterator[Cell | None]:
-    """The rows of a leaf page; None for each that cannot be read."""
+    """Yield the rows of a leaf page; None for each that cannot be read."""
     page = pages[number]
     for at in _cell_starts(page, _start(number) + 8, number):
         try:
@@ -366,12 +375,12 @@ def _kind(pages: Pages, number: int) -> int:
 
 
 def _start(number: int) -> int:
-    """The first page begins with the header of the file."""
+    """Return the offset of the page header: the first page begins with the file header."""
     return 100 if number == 1 else 0
 
 
 def _cell_starts(page: bytes, array: int, number: int) -> tuple[int, ...]:
-    """The places in the array that begins at `array`; none when its length cannot be right."""
+    """Return the cell offsets in the array at `array`; none if its length is invalid."""
     at = _start(number) + 3
     count = int.from_bytes(page[at : at + 2], "big")
     if array + 2 * count > len(page):
@@ -404,10 +413,10 @@ def _cell(pages: Pages, page: bytes, at: int) -> Cell:
 
 
 def _overflow(pages: Pages, number: int, missing: int) -> bytes:
-    """The rest of a row, as far as the chain of its pages is whole.
+    """Return the rest of a row, as far as the chain of its overflow pages is intact.
 
-    A page counts only when its link is what it must be, so the text of a page that was written
-    over is not taken for that of the row.
+    A page counts only if its link is valid, so that the text of an overwritten page is not taken
+    for that of the row.
     """
     room = pages.geometry.usable - 4
     parts: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Puts a sound store in the place of a damaged one, and keeps the damaged one."""
+"""Repair of a damaged store, and restoring of a backup. The replaced file is always kept."""
 
 import os
 from collections.abc import Iterator
@@ -13,28 +13,28 @@ import msgspec
 
 from hermes.core.errors import StoreCorrupt, StoreError, StoreFull, UsageError
 from hermes.store.backend import Progress, ignore_progress
-from hermes.store.sqlite.errors import BUSY_MILLISECONDS, as_store_error, patiently, transaction
-from hermes.store.sqlite.health import SearchIndexDamaged, check, findings, search_indexes
+from hermes.store.sqlite.errors import BUSY_MILLISECONDS, as_store_error, transaction, with_retries
+from hermes.store.sqlite.health import SearchIndexDamaged, check, find_problems, search_indexes
 from hermes.store.sqlite.salvage import SalvageReport, salvage
 from hermes.store.sqlite.schema import refuse_newer
 from hermes.util.text import many
 
-# Copies of a store under a dated name, beside it.
+# Copies of a store under a dated name in its folder
 
-KEPT = ("-wal", "-journal")
-"""Endings of the side files that can hold data."""
+DATA_SUFFIXES = ("-wal", "-journal")
+"""Suffixes of the side files that can hold data."""
 
 _CHUNK = 2**20
 
 
-def keep(path: Path, moment: datetime, why: str = "damaged") -> Path:
-    """Copy `path` and its side files; where to. `why` is a part of the name. Nothing is left
-    behind by a copy that fails."""
+def keep_copy(path: Path, moment: datetime, reason: str = "damaged") -> Path:
+    """Copy `path` and its side files to a dated name, which contains `reason`, and return it. A
+    copy that fails leaves nothing behind."""
     with ExitStack() as undo:
-        target = _free_name(path, moment, why)
+        target = _free_name(path, moment, reason)
         undo.callback(remove, target)
-        # The log first: pages that another process moves from it meanwhile are then in both.
-        for suffix in KEPT:
+        # The log comes first: pages that another process moves meanwhile are then in both copies.
+        for suffix in DATA_SUFFIXES:
             side = Path(f"{path}{suffix}")
             if side.exists() and side.stat().st_size:
                 _write(Path(f"{target}{suffix}"), _chunks(side))
@@ -45,13 +45,13 @@ def keep(path: Path, moment: datetime, why: str = "damaged") -> Path:
 
 
 def remove(path: Path) -> None:
-    """The database and all that SQLite may have put beside it."""
-    for suffix in ("", *KEPT, "-shm"):
+    """Remove the database and the side files of SQLite."""
+    for suffix in ("", *DATA_SUFFIXES, "-shm"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
-    """Make a file, or the names in a folder, outlive a power cut."""
+    """Flush a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -59,10 +59,10 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _free_name(path: Path, moment: datetime, why: str) -> Path:
-    dated = f"{path.name}.{why}-{moment:%Y%m%d-%H%M%S}"
+def _free_name(path: Path, moment: datetime, reason: str) -> Path:
+    dated = f"{path.name}.{reason}-{moment:%Y%m%d-%H%M%S}"
     name, number = dated, 1
-    while any((path.parent / f"{name}{suffix}").exists() for suffix in ("", *KEPT)):
+    while any((path.parent / f"{name}{suffix}").exists() for suffix in ("", *DATA_SUFFIXES)):
         number += 1
         name = f"{dated}-{number}"
     return path.parent / name
@@ -84,8 +84,8 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _database_chunks(path: Path) -> Iterator[bytes]:
-    """Read by way of SQLite: closing a descriptor of our own would take away the locks that this
-    process may hold on the file."""
+    """Read through SQLite: closing a descriptor of our own would drop the locks that this process
+    may hold on the file."""
     flags = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY
     file = apsw.VFSFile("", str(path), [flags, 0])
     try:
@@ -96,17 +96,16 @@ def _database_chunks(path: Path) -> Iterator[bytes]:
         file.xClose()
 
 
-# One file takes the place of the store, while other processes may have the old one open.
-#
-# They notice by the file's identity and open the new one; see `backend`.
+# Replacing the file while other processes may have the old one open. They notice it by the identity
+# of the file and open the new one (see `SqliteBackend.is_stale`).
 
 LOCK_SECONDS = 600
 _SIDE_FILES = ("-wal", "-journal", "-shm")
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """One process at a time replaces the store."""
+def exclusive(path: Path) -> Iterator[None]:
+    """Hold the lock that lets one process at a time replace the store."""
     lock = filelock.FileLock(f"{path}.rescue.lock", timeout=LOCK_SECONDS, mode=0o600)
     try:
         lock.acquire()
@@ -122,8 +121,8 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[apsw.Connection]:
-    """A connection that changes nothing by closing."""
+def open_unchanged(path: Path) -> Iterator[apsw.Connection]:
+    """Open a connection that changes nothing when it is closed."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         connection.set_busy_timeout(BUSY_MILLISECONDS)
@@ -133,16 +132,16 @@ def opened(path: Path) -> Iterator[apsw.Connection]:
         connection.close()
 
 
-def hold_writers(connection: apsw.Connection) -> None:
-    """Nobody writes to the file until the connection is closed, as far as it is a database."""
+def block_writers(connection: apsw.Connection) -> None:
+    """Block writers until the connection is closed, if the file is a database at all."""
     with suppress(apsw.CorruptError, apsw.NotADBError):
-        patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+        with_retries(lambda: connection.execute("BEGIN IMMEDIATE"))
 
 
-def put_in_place(new: Path, path: Path) -> None:
-    """`new` becomes `path`."""
+def exchange(new: Path, path: Path) -> None:
+    """Replace `path` with `new`."""
     sync(new)
-    # A log left beside the new file would be taken for its own.
+    # SQLite would apply a leftover log to the new file.
     for suffix in _SIDE_FILES:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
     new.replace(path)
@@ -156,36 +155,37 @@ class RescueReport(msgspec.Struct, frozen=True):
     path: Path
     outcome: Outcome
     kept: Path | None = None
-    """Where the damaged file is."""
+    """The copy of the damaged file."""
     salvaged: SalvageReport | None = None
 
     def summary(self) -> str:
-        """What happened, for people."""
+        """Return a description for the user."""
         if self.salvaged is None or self.kept is None:
             return {
-                "already_sound": f"The session store {self.path} is sound; nothing was changed.",
-                "reindexed": f"The search index of {self.path} was damaged and has been built "
-                "anew. No message was lost.",
+                "already_sound": f"The session store {self.path} is not damaged; "
+                "nothing was changed.",
+                "reindexed": f"The search index of {self.path} was damaged and has been rebuilt. "
+                "No message was lost.",
             }.get(self.outcome, "")
         found = self.salvaged
         if not found.sessions:
-            back = "Nothing could be read of it, so the store is empty now."
+            restored = "Nothing could be read from it, so the store is empty now."
         else:
             sessions, messages = many(found.sessions, "session"), found.messages
             parts = f"{sessions} with {many(messages, 'message')}"
             lost = "" if found.notes else " Nothing is known to be missing."
-            back = f"{parts} brought back.{lost}"
+            restored = f"{parts} restored.{lost}"
         kept = (
             f"The session store {self.path} was damaged. The damaged file is kept as {self.kept}."
         )
-        return " ".join((kept, back, *(f"{note}." for note in found.notes)))
+        return " ".join((kept, restored, *(f"{note}." for note in found.notes)))
 
 
 def repair(path: Path, progress: Progress = ignore_progress) -> RescueReport:
-    """`rescue` for a store that somebody asked to have looked at."""
+    """`rescue` at the request of the user. Raises `StoreError` if there is no file."""
     if not path.exists():
         raise StoreError(
-            f"there is no session store at {path}", hint="It is made when Hermes first starts."
+            f"there is no session store at {path}", hint="Hermes creates it at its first start."
         )
     return rescue(path, progress)
 
@@ -193,112 +193,115 @@ def repair(path: Path, progress: Progress = ignore_progress) -> RescueReport:
 def rescue(
     path: Path, progress: Progress = ignore_progress, now: datetime | None = None
 ) -> RescueReport:
-    """Look at the whole file, and replace it when it is damaged by a new one with all that can be
-    read. A search index that is damaged alone is built anew in its place. One process at a time;
-    the file may be in use by others. Raises `StoreError`, and then nothing was changed."""
-    path = path.resolve()  # that is where SQLite has its log, also when `path` is a link
+    """Check the whole file and, if it is damaged, replace it with a new one that has everything
+    that can be read. If only the search index is damaged, it is rebuilt in place. One process at a
+    time does this; others may use the file. Raises `StoreError`; nothing is changed then."""
+    path = path.resolve()  # SQLite keeps its log there, even if `path` is a link
     moment = now or datetime.now(UTC).astimezone()
     try:
-        with locked(path), opened(path) as connection:
+        with exclusive(path), open_unchanged(path) as connection:
             damage = _damage(connection, path)
-            if damage == "tables" or (damage == "search" and not _reindexed(connection)):
-                hold_writers(connection)
+            if damage == "tables" or (damage == "search" and not _rebuild_index(connection)):
+                block_writers(connection)
                 return _replace(path, progress, moment)
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
             return RescueReport(path, "reindexed" if damage == "search" else "already_sound")
     except StoreFull as error:
-        raise _no_room(path) from error
+        raise _no_space(path) from error
     except (apsw.Error, OSError) as error:
         found = as_store_error(error, path)
-        raise (_no_room(path) if isinstance(found, StoreFull) else found) from error
+        raise (_no_space(path) if isinstance(found, StoreFull) else found) from error
 
 
 def _damage(connection: apsw.Connection, path: Path) -> Literal["none", "search", "tables"]:
-    """Looks at everything: who calls may have met damage that a glance does not show."""
+    """Check everything: the caller may have found damage that the quick check does not find."""
     try:
         refuse_newer(connection)
         with suppress(SearchIndexDamaged):
             check(connection, path)
     except (StoreCorrupt, apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError):
         return "tables"
-    found = findings(connection)
+    found = find_problems(connection)
     if found.tables:
         return "tables"
     return "search" if found.search else "none"
 
 
-def _reindexed(connection: apsw.Connection) -> bool:
-    """Build the search index anew, in place; False when it is too damaged for that.
+def _rebuild_index(connection: apsw.Connection) -> bool:
+    """Rebuild the search index in place. Return False if it is too damaged for that.
 
-    Clearing a damaged tree could take pages from another one, so all is looked at before it is
-    made to last.
+    Clearing a damaged tree could take pages from another one, so everything is checked before the
+    commit.
     """
     try:
         with transaction(connection):
             for name in search_indexes(connection):
                 connection.execute(f"INSERT INTO {name}({name}) VALUES ('rebuild')")
-            found = findings(connection)
+            found = find_problems(connection)
             if found.tables or found.search:
-                raise apsw.CorruptError("the search index cannot be built anew in place")
+                raise apsw.CorruptError("the search index cannot be rebuilt in place")
     except apsw.CorruptError:
         return False
     return True
 
 
 def _replace(path: Path, progress: Progress, moment: datetime) -> RescueReport:
-    """Until the new file takes the place of the old one, a failure leaves things as they were;
-    the copy of the old file goes too, for that file is still there."""
+    """Replace the file with a new one of its readable rows.
+
+    A failure before the exchange changes nothing; the copy of the damaged file is removed then,
+    because the file itself is still in place.
+    """
     recovering = Path(f"{path}.recovering")
     with ExitStack() as undo:
         undo.callback(remove, recovering)
         remove(recovering)
-        kept = keep(path, moment)
+        kept = keep_copy(path, moment)
         undo.callback(remove, kept)
         salvaged = salvage(kept, recovering, progress)
         undo.pop_all()
-    put_in_place(recovering, path)
+    exchange(recovering, path)
     return RescueReport(path, "rescued", kept, salvaged)
 
 
-def _no_room(path: Path) -> StoreFull:
+def _no_space(path: Path) -> StoreFull:
     return StoreFull(
-        f"no room on the disk to repair the session store {path}",
+        f"no space on the disk to repair the session store {path}",
         hint="Free three times the size of the file and try again. Nothing was changed.",
     )
 
 
-# A backup takes the place of the store.
+# Restoring a backup
 
 
 def restore(path: Path, backup: Path, now: datetime | None = None) -> Path | None:
-    """Put a copy of `backup` in the place of the store `path`; where the old store is kept, if
-    there was one. Raises `StoreError`, and then nothing was changed."""
+    """Replace the store `path` with a copy of `backup`. Return where the old store is kept, if
+    there was one. Raises `StoreError`; nothing is changed then."""
     moment = now or datetime.now(UTC).astimezone()
     if not backup.is_file():
         raise UsageError(f"there is no file {backup}")
     if path.exists() and backup.samefile(path):
         raise UsageError(f"{backup} is the store itself")
-    path = path.resolve()  # that is where SQLite has its log, also when `path` is a link
+    path = path.resolve()  # SQLite keeps its log there, even if `path` is a link
     new = Path(f"{path}.restoring")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        with locked(path), ExitStack() as undo:
+        with exclusive(path), ExitStack() as undo:
             undo.callback(remove, new)
             remove(new)
             _copy(backup, new)
             kept: Path | None = None
             if path.exists():
-                connection = undo.enter_context(opened(path))
-                hold_writers(connection)
-                kept = keep(path, moment, "replaced")
-            put_in_place(new, path)
+                connection = undo.enter_context(open_unchanged(path))
+                block_writers(connection)
+                kept = keep_copy(path, moment, "replaced")
+            exchange(new, path)
             return kept
     except (apsw.Error, OSError) as error:
         raise as_store_error(error, path) from error
 
 
 def _copy(backup: Path, new: Path) -> None:
-    """The backup with all it has in its log, looked at before it is used."""
+    """Check the backup and copy it, including its log."""
     source = apsw.Connection(str(backup), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         refuse_newer(source)

@@ -1,18 +1,7 @@
-"""Brings back what can be read of a damaged `state.db`, page by page, without SQLite.
+"""Restores the readable rows of a damaged `state.db` into a new store.
 
-    geometry   how big a page is
-    wal        the committed pages of the write-ahead log
-    pages      a page by its number, in its newest version
-    records    the values of a row
-    btree      the rows of a leaf page, the leaves under a root
-    freelist   pages that hold nothing any more
-    catalog    where tables begin and what columns they have
-    shapes     which table a row can belong to
-    reader     every row of the file
-    rebuild    a new store with these rows
-    aside      the damaged files under a dated name
-
-The format is the one described at https://www.sqlite.org/fileformat2.html.
+`pages` reads the damaged file without SQLite. This module finds its tables, decides which table
+each row belongs to, and inserts the rows into the new store.
 """
 
 import math
@@ -26,31 +15,40 @@ import apsw
 import msgspec
 
 from hermes.core.errors import StoreCorrupt
-from hermes.store import schema as shapes_schema
+from hermes.store import schema as shared_schema
 from hermes.store.backend import Progress, ignore_progress
 from hermes.store.records import InState, OutState, RunState
 from hermes.store.sqlite import schema
 from hermes.store.sqlite.backend import connect
 from hermes.store.sqlite.errors import as_store_error, transaction
-from hermes.store.sqlite.pages import Cell, Pages, Value, cells, free_pages, is_leaf, leaves, opened
+from hermes.store.sqlite.pages import (
+    Cell,
+    Pages,
+    Value,
+    cells,
+    free_pages,
+    is_leaf,
+    leaves,
+    open_pages,
+)
 from hermes.store.sqlite.schema import ADDITIONS, MIGRATIONS
 from hermes.util.text import many
 
-# Where tables begin and what columns they have, from the table of tables.
+# The tables of the damaged file, from its schema table
 
 _CONSTRAINT = re.compile(r"(constraint|primary|unique|check|foreign)\b", re.IGNORECASE)
 _NAME = re.compile(r'"((?:[^"]|"")+)"|`([^`]+)`|\[([^]]+)\]|(\w+)')
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|.", re.DOTALL)
 
 
-class Table(msgspec.Struct, frozen=True):
+class CatalogTable(msgspec.Struct, frozen=True):
     root: int
     columns: tuple[str, ...]
 
 
-def read_catalog(pages: Pages, free: set[int], wanted: Iterable[str]) -> dict[str, Table]:
-    """The tables of the schema by name. Where the first page does not lead to all the `wanted`
-    ones, the pages it lost are looked for."""
+def read_catalog(pages: Pages, free: set[int], wanted: Iterable[str]) -> dict[str, CatalogTable]:
+    """Return the tables of the schema by name. If the first page does not lead to all the `wanted`
+    ones, all pages are searched for schema rows."""
     found = dict(_tables(pages, leaves(pages, 1)))
     if not found.keys() >= set(wanted):
         strays = (n for n in range(2, pages.count + 1) if n not in free and is_leaf(pages, n))
@@ -59,7 +57,7 @@ def read_catalog(pages: Pages, free: set[int], wanted: Iterable[str]) -> dict[st
 
 
 def column_names(statement: str) -> tuple[str, ...]:
-    """The columns of a CREATE TABLE statement, in order."""
+    """Return the columns of a CREATE TABLE statement, in order."""
     parts, depth = [""], 0
     for token in _TOKEN.findall(statement.partition("(")[2]):
         depth += (token == "(") - (token == ")")
@@ -74,28 +72,28 @@ def column_names(statement: str) -> tuple[str, ...]:
     return tuple(next(filter(None, match.groups())) for match in matches if match)
 
 
-def _tables(pages: Pages, numbers: Iterable[int]) -> Iterator[tuple[str, Table]]:
+def _tables(pages: Pages, numbers: Iterable[int]) -> Iterator[tuple[str, CatalogTable]]:
     for number in numbers:
         for cell in cells(pages, number):
             match cell and cell.record.values:
                 case ("table", str(name), str(), int(root), str(statement)):
-                    yield name, Table(root, column_names(statement))
+                    yield name, CatalogTable(root, column_names(statement))
                 case _:
                     continue
 
 
-# Which table a row can belong to, told by the number and types of its values.
+# Which table a row can belong to, by the number and types of its values
 
 NUMBERED = (
     "messages",
     "projections",
     "model_calls",
-    *(table.name for table in shapes_schema.TABLES if not table.key),
+    *(table.name for table in shared_schema.TABLES if not table.key),
 )
-"""Tables whose rows have a number, `id`."""
-TABLES = ("sessions", *NUMBERED, *(table.name for table in shapes_schema.TABLES if table.key))
+"""Tables whose rows have an automatic `id`."""
+TABLES = ("sessions", *NUMBERED, *(table.name for table in shared_schema.TABLES if table.key))
 SEQUENCES = "sqlite_sequence"
-"""SQLite's own table of the highest id ever given in a table."""
+"""The table in which SQLite keeps the highest id of each table."""
 
 LARGEST_ID = 2**53
 _LATEST = 1e11
@@ -121,7 +119,7 @@ _CHECKS: dict[tuple[str, str], Callable[[Value], bool]] = {
 }
 
 
-class Column(msgspec.Struct, frozen=True):
+class ShapeColumn(msgspec.Struct, frozen=True):
     name: str
     """Empty for a column that the current store does not have."""
     kind: str = ""
@@ -139,26 +137,24 @@ class Column(msgspec.Struct, frozen=True):
         return test is None or test(value)
 
 
-class Row(msgspec.Struct, frozen=True):
+class SalvagedRow(msgspec.Struct, frozen=True):
     table: str
     rowid: int
     values: dict[str, Value]
-    """By column, without those that are NULL or were added after the row was written."""
+    """By column, without columns that are NULL or were added after the row was written."""
     is_cut: bool = False
-    """A message of which only the beginning is left. When it was sent is not known."""
+    """A message of which only the beginning is left. Its time is unknown."""
 
 
-class Shape(msgspec.Struct, frozen=True, dict=True):
+class TableShape(msgspec.Struct, frozen=True, dict=True):
     """A table with its columns in the order of its records."""
 
     table: str
-    columns: tuple[Column, ...]
+    columns: tuple[ShapeColumn, ...]
 
-    def row(self, cell: Cell) -> Row | None:
-        """The row in `cell`, or None when it is no whole row of this table.
-
-        A row that is cut off is good for nothing, unless it is a message and cut in its text.
-        """
+    def row(self, cell: Cell) -> SalvagedRow | None:
+        """Return the row in `cell`, or None if it is not a complete row of this table. Of a
+        truncated row only a message that is cut in its text is kept."""
         values, is_cut = cell.record.values, cell.record.is_cut
         if is_cut and not self._is_text_cut(len(values)):
             return None
@@ -174,7 +170,7 @@ class Shape(msgspec.Struct, frozen=True, dict=True):
         }
         if is_cut:
             kept["content"] = str(kept.get("content", "")) + LOST
-        return Row(self.table, cell.rowid, kept, is_cut)
+        return SalvagedRow(self.table, cell.rowid, kept, is_cut)
 
     def _is_text_cut(self, length: int) -> bool:
         return (
@@ -192,55 +188,58 @@ class Shape(msgspec.Struct, frozen=True, dict=True):
         return max(n for n, column in enumerate(self.columns, 1) if column.is_required)
 
 
-def shapes_of(store: apsw.Connection) -> dict[str, list[Shape]]:
-    """The shapes of every table that is brought back, from the current `store`: its own and that
-    of a table which got its later columns one migration after the other."""
+def table_shapes(store: apsw.Connection) -> dict[str, list[TableShape]]:
+    """Return the possible shapes of every table: that of the current `store`, and that of a table
+    which got its later columns by migrations."""
     found = {table: _shapes(store, table) for table in TABLES}
-    columns = (Column("name", "TEXT", is_required=True), Column("seq", "INTEGER", is_required=True))
-    return found | {SEQUENCES: [Shape(SEQUENCES, columns)]}
+    columns = (
+        ShapeColumn("name", "TEXT", is_required=True),
+        ShapeColumn("seq", "INTEGER", is_required=True),
+    )
+    return found | {SEQUENCES: [TableShape(SEQUENCES, columns)]}
 
 
-def known_shape(shapes: list[Shape], names: tuple[str, ...]) -> Shape | None:
-    """A table with the columns `names` in this order; None when a required one is not there."""
+def known_shape(shapes: list[TableShape], names: tuple[str, ...]) -> TableShape | None:
+    """Return the shape with the columns `names`, or None if a required one is missing."""
     columns = {column.name: column for column in shapes[0].columns}
     required = {name for name, column in columns.items() if column.is_required}
     if not required <= set(names):
         return None
-    return Shape(shapes[0].table, tuple(columns.get(name, Column("")) for name in names))
+    return TableShape(shapes[0].table, tuple(columns.get(name, ShapeColumn("")) for name in names))
 
 
-def _shapes(store: apsw.Connection, table: str) -> list[Shape]:
+def _shapes(store: apsw.Connection, table: str) -> list[TableShape]:
     declared = [
-        Column(name, "KEY" if is_key and kind == "INTEGER" else kind, bool(not_null or is_key))
+        ShapeColumn(name, "KEY" if is_key and kind == "INTEGER" else kind, bool(not_null or is_key))
         for _, name, kind, not_null, _, is_key in store.execute(f"PRAGMA table_info({table})")
     ]
     changes = [change for change in (*MIGRATIONS, *ADDITIONS) if change.table == table]
     later = [name for change in changes for name, _ in change.columns]
     migrated = sorted(declared, key=lambda c: later.index(c.name) if c.name in later else -1)
-    return [Shape(table, tuple(declared)), Shape(table, tuple(migrated))]
+    return [TableShape(table, tuple(declared)), TableShape(table, tuple(migrated))]
 
 
 def _is_plausible(moment: Value) -> bool:
     return isinstance(moment, int | float) and math.isfinite(moment) and 0 <= moment < _LATEST
 
 
-# Every row that is left in a damaged file.
+# Reading all rows
 
 _PAGES_PER_REPORT = 100
 
 
-class Reader:
-    """Reads a file once. `dropped` then says how many rows were seen that cannot be kept."""
+class RowReader:
+    """Reads a file once. `dropped` is then the number of rows that could not be read."""
 
-    def __init__(self, pages: Pages, shapes: dict[str, list[Shape]]) -> None:
+    def __init__(self, pages: Pages, shapes: dict[str, list[TableShape]]) -> None:
         self.dropped = 0
         self._pages = pages
         self._shapes = shapes
         self._read: set[int] = set()
 
-    def rows(self, progress: Progress) -> Iterator[Row]:
-        """First the rows that their table leads to, which are the right ones where a row turns up
-        twice; then those of pages that lost their table."""
+    def rows(self, progress: Progress) -> Iterator[SalvagedRow]:
+        """Yield the rows that are reached from their table first, because they are the right ones
+        if a row occurs twice; then those of pages that no table leads to."""
         pages = self._pages
         free = free_pages(pages)
         for number, shapes in self._in_order(free):
@@ -250,7 +249,7 @@ class Reader:
                 progress(min(len(self._read), pages.count), pages.count)
         progress(pages.count, pages.count)
 
-    def _in_order(self, free: set[int]) -> Iterator[tuple[int, list[Shape]]]:
+    def _in_order(self, free: set[int]) -> Iterator[tuple[int, list[TableShape]]]:
         catalog = read_catalog(self._pages, free, TABLES)
         for name, shapes in self._shapes.items():
             if (table := catalog.get(name)) is None:
@@ -264,8 +263,8 @@ class Reader:
             if number not in free and is_leaf(self._pages, number):
                 yield number, every
 
-    def _rows(self, number: int, shapes: list[Shape]) -> list[Row]:
-        """The rows of a page that has any of these shapes; it is then done with."""
+    def _rows(self, number: int, shapes: list[TableShape]) -> list[SalvagedRow]:
+        """Return the rows of a page that fit one of the shapes, and mark the page as read."""
         found = list(cells(self._pages, number))
         fitting = (
             next((row for shape in shapes if (row := shape.row(cell))), None) if cell else None
@@ -278,7 +277,7 @@ class Reader:
         return rows
 
 
-# A new store with the rows of a damaged one.
+# Building the new store
 
 RECOVERED = "recovered"
 """The source of a session whose own row was lost."""
@@ -297,7 +296,7 @@ _LOST_PARENTS = """
 UPDATE sessions SET parent_session_id = NULL
 WHERE parent_session_id NOT IN (SELECT id FROM sessions)
 """
-# Of a message that was cut off: between its neighbours is as near as can be told.
+# A truncated message gets a time between its neighbours.
 _LOST_TIMES = """
 UPDATE messages SET timestamp = coalesce(
     (SELECT max(timestamp) FROM messages AS other
@@ -317,27 +316,27 @@ _RECOUNT = f"UPDATE sessions SET message_count = {_COUNTED} WHERE message_count 
 
 class SalvageReport(msgspec.Struct, frozen=True):
     sessions: int
-    """Sessions in the new store, those made anew included."""
+    """Sessions in the new store, including those that were created for orphaned messages."""
     messages: int
     remade_sessions: int = 0
     """Sessions whose own row was lost; they have their messages, but no title or model."""
     cut_messages: int = 0
     """Messages of which only the beginning is left."""
     dropped: int = 0
-    """Rows of any table that were seen but could not be read."""
+    """Rows of any table that were found but could not be read."""
     lost_messages: int = 0
-    """Messages that are gone, as far as the counts in the sessions tell."""
+    """Missing messages, according to the counts in the sessions."""
     notes: tuple[str, ...] = ()
-    """The same for people, a sentence each."""
+    """The same for the user, one sentence each."""
 
 
 def salvage(damaged: Path, into: Path, progress: Progress = ignore_progress) -> SalvageReport:
-    """Put every row that can be read of `damaged`, and of the log beside it, into a new store at
-    `into`. The damaged files stay unchanged. Raises `StoreError`."""
+    """Insert every readable row of `damaged` and of its log into a new store at `into`. The damaged
+    files stay unchanged. Raises `StoreError`."""
     try:
         store = connect(into)
         try:
-            with opened(damaged) as pages:
+            with open_pages(damaged) as pages:
                 return _rebuild(store, pages, progress)
         finally:
             store.close()
@@ -346,12 +345,12 @@ def salvage(damaged: Path, into: Path, progress: Progress = ignore_progress) -> 
 
 
 def _rebuild(store: apsw.Connection, pages: Pages, progress: Progress) -> SalvageReport:
-    # A file that is thrown away when anything goes wrong needs no journal on the disk.
+    # The new file is deleted if anything fails, so it needs no journal on the disk.
     store.execute("PRAGMA journal_mode = MEMORY").fetchall()
     store.execute("PRAGMA synchronous = OFF")
     store.execute("PRAGMA foreign_keys = OFF")
     store.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
-    reader = Reader(pages, shapes_of(store))
+    reader = RowReader(pages, table_shapes(store))
     with transaction(store):
         store.execute("DROP INDEX idx_sessions_title_unique")
         cut = _insert(store, reader, progress)
@@ -366,21 +365,21 @@ def _rebuild(store: apsw.Connection, pages: Pages, progress: Progress) -> Salvag
     return _report(store, remade, cut, reader.dropped, lost)
 
 
-def _insert(store: apsw.Connection, reader: Reader, progress: Progress) -> int:
-    """The number of messages that are cut off."""
+def _insert(store: apsw.Connection, reader: RowReader, progress: Progress) -> int:
+    """Insert all rows and return the number of truncated messages."""
     cut = 0
     highest: dict[Value, Value] = {}
     for row in reader.rows(progress):
         if row.table == SEQUENCES:
             highest |= {row.values["name"]: row.values["seq"]}
             continue
-        values = _completed(row)
+        values = _with_defaults(row)
         names, marks = ", ".join(values), ", ".join("?" for _ in values)
         store.execute(
             f"INSERT OR IGNORE INTO {row.table} ({names}) VALUES ({marks})", tuple(values.values())
         )
         cut += row.is_cut and store.changes()
-    # The id of a lost message is not given again: projections may still name it.
+    # The id of a lost message is not reused, because projections may still refer to it.
     for table in NUMBERED:
         seq = highest.get(table, 0)
         store.execute(f"UPDATE {SEQUENCES} SET seq = max(seq, ?) WHERE name = ?", (seq, table))
@@ -389,7 +388,7 @@ def _insert(store: apsw.Connection, reader: Reader, progress: Progress) -> int:
     return cut
 
 
-def _completed(row: Row) -> dict[str, object]:
+def _with_defaults(row: SalvagedRow) -> dict[str, object]:
     values: dict[str, object] = dict(row.values)
     if row.table in NUMBERED:
         values["id"] = row.rowid
@@ -399,7 +398,7 @@ def _completed(row: Row) -> dict[str, object]:
 
 
 def _connect_rows(store: apsw.Connection) -> tuple[int, int]:
-    """Make the tables agree; how many sessions had to be made, how many messages are missing."""
+    """Make the tables consistent. Return the number of created sessions and of missing messages."""
     store.execute(_LOST_TIMES)
     store.execute(_LOST_SESSIONS, (RECOVERED,))
     remade = store.changes()
@@ -419,9 +418,9 @@ def _report(
     messages = int(store.execute("SELECT count(*) FROM messages").get)
     facts = (
         (remade, "session", "lost title and settings; only the messages are left"),
-        (cut, "message", "could be read only up to a damaged place"),
-        (dropped, "row", "could be seen but not read"),
-        (lost, "message", "missing, by the counts kept with the sessions"),
+        (cut, "message", "could be read only up to a damaged part"),
+        (dropped, "row", "found but not readable"),
+        (lost, "message", "missing, according to the counts in the sessions"),
     )
     notes = tuple(f"{many(number, what)} {rest}" for number, what, rest in facts if number)
     return SalvageReport(sessions, messages, remade, cut, dropped, lost, notes)

@@ -1,7 +1,8 @@
-"""The tables of `state.db`, version 6. Later needs are met by migrations, never by a change here.
+"""The tables of `state.db`, its search indexes, and the migrations.
 
-`messages_fts` is an external-content index: it holds no text of its own and is kept in step by
-the three triggers, so a row must never change behind their back.
+The tables of version 6 are documented and do not change any more; changes are made by migrations.
+`messages_fts` is an external-content index: it has no text of its own and is updated by the three
+triggers, so triggers must not be bypassed.
 """
 
 from collections.abc import Iterator
@@ -124,21 +125,21 @@ OBJECTS = frozenset(
         "messages_fts_update",
     }
 )
-"""Every named object above; a database that has them all needs no statement at open."""
+"""All objects above; a database that has them needs no statement when it is opened."""
 
 
-# The trigram index: every three neighbouring characters of the messages that need it.
+# The trigram index finds text in scripts written without spaces.
 #
-# It finds text in scripts written without spaces. Only messages with such text are in it, because
-# indexing all of them would triple the cost of an append. It is an external-content index over a
-# view, so it holds no text, and `rebuild` reads the right rows only.
+# Only messages with such text are in it, because indexing all messages would triple the cost of an
+# append. It is an external-content index over a view, so it has no text of its own, and `rebuild`
+# reads only the rows of the view.
 #
 # Two spaces follow each text in the index. So every character starts a trigram, and a term of one
-# or two characters is found as the start of one, by way of `messages_trigram_places`.
+# or two characters is found as the prefix of one, in `messages_trigram_places`.
 #
-# All is plain SQL that SQLite 3.34 knows, since other programs write to the file too and run the
-# triggers. For the same reason the tokenizer has no options: with an older SQLite an unknown one
-# would make every write fail.
+# All statements are plain SQL of SQLite 3.34, because other programs write to the file too and run
+# the triggers. For the same reason the tokenizer has no options: an older SQLite that does not know
+# an option would fail at every write.
 
 _LEADS = (
     *((lead, (lead & 0x0F) << 12, (lead & 0x0F) << 12 | 0x0FFF) for lead in range(0xE0, 0xED)),
@@ -147,16 +148,16 @@ _LEADS = (
     (0xEF, 0xF000, 0xFFFF),
     (0xF0, 0x10000, 0x3FFFF),
 )
-"""First bytes of characters in UTF-8, with the first and last code point each can stand for."""
+"""First bytes of UTF-8 characters, with the first and last code point of each."""
 
 
 def _is_unspaced(text: str) -> str:
-    """`scripts.is_unspaced` as a condition on the column `text`.
+    """Return `query_language.is_unspaced` as a condition on the column `text`.
 
-    GLOB alone would cost more than the word index: it tries each range at each character. Looking
-    for the bytes such characters start with is ten times as fast, and where a byte is shared with
-    other scripts or emoji only the ranges of that byte are tried. Text with as many bytes as
-    characters is ASCII and done at once.
+    GLOB alone would cost more than the word index, because it tries each range at each character.
+    Searching for the first bytes of such characters is ten times as fast; where a byte is shared
+    with other scripts or emoji, only the ranges of that byte are tried. Text with as many bytes as
+    characters is ASCII and needs no test.
     """
     return f"length(CAST({text} AS BLOB)) > length({text}) AND ({' OR '.join(_tests(text))})"
 
@@ -212,7 +213,7 @@ END
 """
 
 SEARCH_STATEMENTS = (_VIEW, _INDEX, _PLACES, _INSERT, _DELETE, _UPDATE)
-"""Each may be run again without harm. After the first time run `REBUILD`."""
+"""Each can be run again. After the first time run `REBUILD_TRIGRAMS`."""
 
 REBUILD_TRIGRAMS = "INSERT INTO messages_trigram(messages_trigram) VALUES ('rebuild')"
 
@@ -229,14 +230,15 @@ SEARCH_OBJECTS = frozenset(
 """Every named object above."""
 
 
-# A migration is data: columns to add and statements to run.
-#
-# It may be run again without harm, for a column that is already there is left alone.
+# Migrations
 
 
 class Migration(msgspec.Struct, frozen=True):
+    """Columns to add and statements to run. It can be applied again: existing columns are
+    skipped."""
+
     version: int
-    """The version reached by it."""
+    """The version after it."""
     table: str = ""
     columns: tuple[tuple[str, str], ...] = ()
     """Name and type of each column to add to `table`."""
@@ -253,8 +255,8 @@ def apply(connection: apsw.Connection, migration: Migration) -> None:
         connection.execute(statement)
 
 
-def version_in(connection: apsw.Connection, table: str) -> int:
-    """The number in a table of one version; 0 when it is empty."""
+def stored_version(connection: apsw.Connection, table: str) -> int:
+    """Return the number in a version table, 0 if it is empty."""
     return int(connection.execute(f"SELECT max(version) FROM {table}").get or 0)
 
 
@@ -281,7 +283,7 @@ CREATE TABLE IF NOT EXISTS projections (
 )
 """
 
-# No reference to `sessions`: what was spent stays known when a conversation is deleted.
+# No reference to `sessions`: model calls outlive a deleted session.
 _MODEL_CALLS = """
 CREATE TABLE IF NOT EXISTS model_calls (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -302,7 +304,7 @@ CREATE TABLE IF NOT EXISTS model_calls (
 """
 
 
-def _creation(table: schema.Table) -> str:
+def _create_statement(table: schema.Table) -> str:
     types = {schema.KEY: "INTEGER PRIMARY KEY AUTOINCREMENT"}
     columns = [f"{name} {types.get(kind, kind)}" for name, kind in table.columns]
     if table.key:
@@ -334,7 +336,7 @@ ADDITIONS = (
     Migration(
         3,
         statements=(
-            *(_creation(table) for table in schema.TABLES),
+            *(_create_statement(table) for table in schema.TABLES),
             *(index.statement for index in schema.INDEXES),
         ),
     ),
@@ -357,9 +359,7 @@ ADDED_OBJECTS = (
 )
 
 
-# From an empty file, or from any earlier version, to the current schema and its additions.
-
-# Before titles were unique two sessions could share one; each later one gets its id added.
+# Before titles were unique, sessions could share one; the later ones get their id appended.
 _SEPARATE_TITLES = """
 UPDATE sessions SET title = title || ' (' || id || ')'
 WHERE title IS NOT NULL AND EXISTS (
@@ -403,11 +403,11 @@ MIGRATIONS = (
 
 
 def refuse_newer(connection: apsw.Connection) -> None:
-    """Raise `StoreTooNew` for a database of a later version. Only reads."""
+    """Raise `StoreTooNew` for a database of a later version. It only reads."""
     objects = _objects(connection)
     for found, known in (
         (_version(connection, objects), VERSION),
-        (_additions(connection, objects), ADDITIONS_VERSION),
+        (_additions_version(connection, objects), ADDITIONS_VERSION),
     ):
         if found > known:
             raise StoreTooNew(
@@ -416,8 +416,8 @@ def refuse_newer(connection: apsw.Connection) -> None:
             )
 
 
-def bring_up_to_date(connection: apsw.Connection) -> None:
-    """Create what is missing and migrate what is old, all in one transaction."""
+def migrate(connection: apsw.Connection) -> None:
+    """Create missing objects and apply migrations, in one transaction."""
     if _is_current(connection):
         return
     with transaction(connection):
@@ -429,13 +429,16 @@ def _is_current(connection: apsw.Connection) -> bool:
     return (
         objects >= OBJECTS | ADDED_OBJECTS
         and _version(connection, objects) == VERSION
-        and _additions(connection, objects) == ADDITIONS_VERSION
+        and _additions_version(connection, objects) == ADDITIONS_VERSION
     )
 
 
 def _upgrade(connection: apsw.Connection) -> None:
     objects = _objects(connection)
-    old_version, old_additions = _version(connection, objects), _additions(connection, objects)
+    old_version, old_additions = (
+        _version(connection, objects),
+        _additions_version(connection, objects),
+    )
     for statement in (VERSION_TABLE, SESSIONS, MESSAGES, ADDITIONS_TABLE):
         connection.execute(statement)
     for migration in MIGRATIONS:
@@ -448,7 +451,7 @@ def _upgrade(connection: apsw.Connection) -> None:
     if "messages" in objects and "messages_fts" not in objects:
         connection.execute(REBUILD_SEARCH)
     set_version(connection, "schema_version", VERSION)
-    # An object that went missing is made again by its own addition.
+    # A missing object is created again by its own addition.
     complete = objects >= ADDED_OBJECTS
     for addition in ADDITIONS:
         if not complete or addition.version > old_additions:
@@ -461,10 +464,10 @@ def _objects(connection: apsw.Connection) -> set[str]:
 
 
 def _version(connection: apsw.Connection, objects: set[str]) -> int:
-    """0 for an empty file; 1 where tables exist and nothing says which version they have."""
-    found = version_in(connection, "schema_version") if "schema_version" in objects else 0
+    """Return 0 for an empty file and 1 for tables without a version."""
+    found = stored_version(connection, "schema_version") if "schema_version" in objects else 0
     return found or int("sessions" in objects)
 
 
-def _additions(connection: apsw.Connection, objects: set[str]) -> int:
-    return version_in(connection, "additions_version") if "additions_version" in objects else 0
+def _additions_version(connection: apsw.Connection, objects: set[str]) -> int:
+    return stored_version(connection, "additions_version") if "additions_version" in objects else 0

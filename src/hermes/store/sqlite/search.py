@@ -1,13 +1,13 @@
-"""Finding messages in SQLite.
+"""The message search in SQLite.
 
 A term is looked up in two indexes. `messages_fts` knows words. `messages_trigram` knows the
 characters of the messages that have text in a script written without spaces: there a term of such
 a script is found anywhere, and a word of at least three characters also inside a longer one, as
 `Python` in 我用Python写代码.
 
-A query becomes a few arms, usually one for each index. An arm walks one index from the newest
-message to older ones and stops at the limit, so its cost depends on how many matches are wanted,
-not on how many there are. What the walked index cannot tell is a condition on the id.
+A query becomes a few scans, usually one for each index. A scan reads one index from the newest
+message to older ones and stops at the limit, so its cost depends on the number of requested
+matches, not on the number of existing ones. Everything else is a condition on the message id.
 """
 
 import json
@@ -28,45 +28,45 @@ _LAST = "\U0010ffff"
 
 
 class _Sql(msgspec.Struct, frozen=True):
-    """A piece of a statement with its values."""
+    """A part of a statement with its values."""
 
     text: str
     values: tuple[Any, ...] = ()
 
 
-class _Arm(msgspec.Struct, frozen=True):
+class _Scan(msgspec.Struct, frozen=True):
     index: str
-    """The full-text index to walk; or empty, to walk the places of a short term."""
+    """The full-text index to scan, or empty to look up a short term by trigram prefix."""
     match: str
     """An FTS5 expression; or the short term."""
     conditions: tuple[_Sql, ...] = ()
     is_joint: bool = False
-    """Whether every match has several words, all of them."""
+    """True if a match must contain several words."""
 
 
-# To weigh several words bm25 looks for each in every message there is, which costs far more than to
-# find them in the newest. That all of them are there says most, so the shorter texts come first.
-# The same goes for the trigrams of a piece of text.
+# For several words bm25 counts each in all messages, which costs far more than finding them in the
+# newest ones. That a message has all of them matters most, so shorter texts come first instead. The
+# same applies to trigrams.
 _BM25 = f"-bm25({_WORDS})"
 _LENGTH_SCORE = "1.0 / (1.0 + octet_length(m.content) / 1000.0)"
 
 
 def find(database: Database, query: Query, request: SearchRequest) -> list[Candidate]:
-    """The newest messages that match: at least `CANDIDATES` of them if there are so many, and
-    enough for the page asked for."""
+    """Return the newest messages that match: at least `CANDIDATES` if there are as many, and enough
+    for the requested page."""
     limit = max(CANDIDATES, request.offset + request.limit)
-    arms = _merged(arm for group in query.any_of for arm in _arms(group))
-    walks = [rows for arm in arms if (rows := _walk(database, arm, request, limit))]
-    if len(walks) <= 1:
-        return walks[0] if walks else []
-    return _together(walks, limit)
+    scans = _merge(scan for group in query.any_of for scan in _scans(group))
+    results = [rows for scan in scans if (rows := _run_scan(database, scan, request, limit))]
+    if len(results) <= 1:
+        return results[0] if results else []
+    return _combine(results, limit)
 
 
-def _together(walks: list[list[Candidate]], limit: int) -> list[Candidate]:
-    """Each message once, with the better of its scores. Those of two indexes cannot be compared,
-    but their order can."""
+def _combine(results: list[list[Candidate]], limit: int) -> list[Candidate]:
+    """Return each message once, with the better of its scores. Scores of two indexes are not
+    comparable, so each is divided by the best one of its scan."""
     found: dict[int, Candidate] = {}
-    for rows in walks:
+    for rows in results:
         best = max(row[4] for row in rows) or 1.0
         for id_, session_id, role, timestamp, score in rows:
             if id_ not in found or found[id_][4] < score / best:
@@ -74,18 +74,23 @@ def _together(walks: list[list[Candidate]], limit: int) -> list[Candidate]:
     return [found[id_] for id_ in sorted(found, reverse=True)[:limit]]
 
 
-def _walk(database: Database, arm: _Arm, request: SearchRequest, limit: int) -> list[Candidate]:
-    if arm.index:
-        # A cross join keeps the index outside, where it gives the ids in the order wanted.
-        source = f"{arm.index} AS i CROSS JOIN messages AS m ON m.id = i.rowid"
-        order, score = "i.rowid", _LENGTH_SCORE if arm.is_joint or arm.index == _TRIGRAMS else _BM25
-        start = _Sql(f"{arm.index} MATCH ?", (arm.match,))
+def _run_scan(
+    database: Database, scan: _Scan, request: SearchRequest, limit: int
+) -> list[Candidate]:
+    if scan.index:
+        # A cross join keeps the index in the outer loop, which yields the ids in the right order.
+        source = f"{scan.index} AS i CROSS JOIN messages AS m ON m.id = i.rowid"
+        order, score = (
+            "i.rowid",
+            _LENGTH_SCORE if scan.is_joint or scan.index == _TRIGRAMS else _BM25,
+        )
+        start = _Sql(f"{scan.index} MATCH ?", (scan.match,))
     else:
         source = "messages AS m"
         order, score = "m.id", "1.0"
-        start = _Sql(f"m.id IN ({_PLACES})", _place_values(arm.match))
-    near = _near(order, request.sessions)
-    conditions = (start, *near, *arm.conditions, *_filters(request))
+        start = _Sql(f"m.id IN ({_PLACES})", _place_values(scan.match))
+    id_range = _id_range(order, request.sessions)
+    conditions = (start, *id_range, *scan.conditions, *_filters(request))
     return database.rows(
         f"SELECT m.id, m.session_id, m.role, m.timestamp, {score} FROM {source}"
         f" WHERE {' AND '.join(part.text for part in conditions)} ORDER BY {order} DESC LIMIT ?",
@@ -93,51 +98,51 @@ def _walk(database: Database, arm: _Arm, request: SearchRequest, limit: int) -> 
     )
 
 
-def _merged(arms: Iterable[_Arm]) -> Iterator[_Arm]:
-    """The arms, those that need nothing but their index as one."""
-    plain: dict[str, list[_Arm]] = {}
-    for arm in arms:
-        if arm.index and not arm.conditions:
-            plain.setdefault(arm.index, []).append(arm)
+def _merge(scans: Iterable[_Scan]) -> Iterator[_Scan]:
+    """Merge the scans of an index that have no other conditions."""
+    plain: dict[str, list[_Scan]] = {}
+    for scan in scans:
+        if scan.index and not scan.conditions:
+            plain.setdefault(scan.index, []).append(scan)
         else:
-            yield arm
+            yield scan
     for index, alike in plain.items():
-        match = " OR ".join(f"({arm.match})" for arm in alike)
-        yield _Arm(index, match, is_joint=len(alike) == 1 and alike[0].is_joint)
+        match = " OR ".join(f"({scan.match})" for scan in alike)
+        yield _Scan(index, match, is_joint=len(alike) == 1 and alike[0].is_joint)
 
 
-def _arms(group: Group) -> Iterator[_Arm]:
+def _scans(group: Group) -> Iterator[_Scan]:
     pieces = [term for term in group.all_of if term.is_unspaced]
     words = [term for term in group.all_of if not term.is_unspaced]
     unwanted = tuple(_Sql(f"NOT {part.text}", part.values) for part in map(_has, group.none_of))
     if pieces:
-        yield _piece_arm(pieces, (*map(_has, words), *unwanted))
+        yield _unspaced_scan(pieces, (*map(_has, words), *unwanted))
         return
     expression = " AND ".join(map(_words, words))
     if excluded := " OR ".join(_words(term) for term in group.none_of if not term.is_unspaced):
         expression = f"({expression}) NOT ({excluded})"
     is_joint = len(words) > 1 or len(words[0].words) > 1
-    yield _Arm(_WORDS, expression, tuple(_outside_trigrams(group.none_of)), is_joint)
+    yield _Scan(_WORDS, expression, tuple(_outside_trigrams(group.none_of)), is_joint)
     if inner := " OR ".join(_piece(term) for term in words if _is_long(term)):
-        yield _Arm(_TRIGRAMS, inner, (*(map(_has, words) if len(words) > 1 else ()), *unwanted))
+        yield _Scan(_TRIGRAMS, inner, (*(map(_has, words) if len(words) > 1 else ()), *unwanted))
 
 
-def _piece_arm(pieces: list[Term], others: tuple[_Sql, ...]) -> _Arm:
-    """The arm of a group with text in a script written without spaces: only the trigram index
-    can have it."""
+def _unspaced_scan(pieces: list[Term], others: tuple[_Sql, ...]) -> _Scan:
+    """Return the scan of a group with text in a script written without spaces, which only the
+    trigram index can find."""
     if long := " AND ".join(_piece(term) for term in pieces if _is_long(term)):
         short = [_has(term) for term in pieces if not _is_long(term)]
-        return _Arm(_TRIGRAMS, long, (*short, *others))
+        return _Scan(_TRIGRAMS, long, (*short, *others))
     first, *rest = sorted(pieces, key=lambda term: -len(term.text))
-    return _Arm("", first.text, (*map(_has, rest), *others))
+    return _Scan("", first.text, (*map(_has, rest), *others))
 
 
 def _has(term: Term) -> _Sql:
-    """Whether the message has `term`, by either index. A plus keeps SQLite from walking the
-    result of the subquery instead of the index."""
-    tests = [] if term.is_unspaced else [_listed(_WORDS, _words(term))]
+    """Return the condition that the message has `term`, by either index. The plus keeps SQLite from
+    scanning the result of the subquery instead of the index."""
+    tests = [] if term.is_unspaced else [_in_index(_WORDS, _words(term))]
     if _is_long(term):
-        tests.insert(0, _listed(_TRIGRAMS, _piece(term)))
+        tests.insert(0, _in_index(_TRIGRAMS, _piece(term)))
     elif term.is_unspaced:
         tests.append(_Sql(f"+m.id IN ({_PLACES})", _place_values(term.text)))
     return _Sql(
@@ -147,17 +152,17 @@ def _has(term: Term) -> _Sql:
 
 
 def _outside_trigrams(unwanted: Iterable[Term]) -> Iterator[_Sql]:
-    """What a walk of the word index cannot see of the terms that must not be there."""
+    """Yield conditions for excluded terms that the word index alone cannot check."""
     for term in unwanted:
         if term.is_unspaced:
             has = _has(term)
             yield _Sql(f"NOT {has.text}", has.values)
         elif _is_long(term):
-            listed = _listed(_TRIGRAMS, _piece(term))
-            yield _Sql(f"NOT {listed.text}", listed.values)
+            in_index = _in_index(_TRIGRAMS, _piece(term))
+            yield _Sql(f"NOT {in_index.text}", in_index.values)
 
 
-def _listed(index: str, match: str) -> _Sql:
+def _in_index(index: str, match: str) -> _Sql:
     return _Sql(f"+m.id IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)", (match,))
 
 
@@ -165,7 +170,7 @@ _PLACES = "SELECT doc FROM messages_trigram_places WHERE term >= ? AND term < ?"
 
 
 def _place_values(text: str) -> tuple[str, str]:
-    """The trigrams that start with `text`, which the index has in lower case."""
+    """Return the range of trigrams that start with `text`; the index is in lower case."""
     start = text.lower()
     return start, start + _LAST
 
@@ -175,17 +180,17 @@ def _is_long(term: Term) -> bool:
 
 
 def _words(term: Term) -> str:
-    """`term` for the word index. Words have no quotes in them."""
+    """Return `term` for the word index. Words do not contain quotes."""
     return f'"{" ".join(term.words)}"{" *" if term.prefix else ""}'
 
 
 def _piece(term: Term) -> str:
-    """`term` for the trigram index. A text never has quotes in it."""
+    """Return `term` for the trigram index. Its text does not contain quotes."""
     return f'"{term.text}"'
 
 
-def _near(order: str, sessions: tuple[str, ...]) -> Iterator[_Sql]:
-    """The ids between which the messages of the sessions lie: the walk is then a short one."""
+def _id_range(order: str, sessions: tuple[str, ...]) -> Iterator[_Sql]:
+    """Limit the scan to the range of ids of the sessions."""
     for relation, function in ((">=", "min"), ("<=", "max")) if sessions else ():
         yield _Sql(
             f"{order} {relation} (SELECT {function}(id) FROM messages"

@@ -22,7 +22,7 @@ from hermes.core.messages import Assistant, Message, System, ToolResult, User
 from hermes.core.model import ModelRequest
 from hermes.core.ports import Auxiliary, SessionInfo
 from hermes.core.tool import Tool, ToolContext
-from hermes.store.query_language import parse
+from hermes.store.query_language import parse_query
 from hermes.store.records import LoggedMessage, SearchHit, SearchRequest, SessionFilter
 from hermes.store.session_store import SessionStore
 from hermes.tools.registry import ToolDeps, ToolEntry, require
@@ -402,7 +402,7 @@ def _parse_roles(given: str) -> tuple[str, ...]:
 
 def _any_word_query(query: str) -> str:
     """Return the query for any of the words when it asks for all of them, else ""."""
-    groups = parse(query).any_of
+    groups = parse_query(query).any_of
     if len(groups) != 1 or groups[0].none_of or len(groups[0].all_of) < 2:
         return ""
     return " OR ".join(f'"{term.text}"{"*" * term.prefix}' for term in groups[0].all_of)

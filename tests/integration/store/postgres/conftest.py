@@ -27,7 +27,7 @@ class Client:
         return self._database
 
     def write(self, work: Callable[[PostgresDatabase], Any]) -> Any:
-        return self.backend.patiently(lambda: self._transaction(work))
+        return self.backend.with_retries(lambda: self._transaction(work))
 
     def say(self, content: str, role: str = "user", session: str = "s", at: float = 1.0) -> int:
         return int(self.write(lambda database: self.insert(database, content, role, session, at)))

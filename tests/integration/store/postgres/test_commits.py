@@ -8,7 +8,7 @@ import pytest
 
 from hermes.core.errors import StoreError
 from hermes.store.postgres import backend
-from hermes.store.postgres.errors import FateUnknown, InTheWay
+from hermes.store.postgres.errors import CommitOutcomeUnknown, TemporaryStoreError
 from tests.integration.store.postgres.conftest import Client
 from tests.integration.store.postgres.proxy import Cut, proxy_before
 from tests.postgres_server import free_port, new_server
@@ -53,10 +53,10 @@ def test_a_connection_cut_at_the_very_commit_stores_every_message_once(far, prox
 def test_a_commit_nobody_can_be_asked_about_is_reported_and_not_run_again(
     far, proxy, client, monkeypatch
 ):
-    monkeypatch.setattr(backend, "ASKING_SECONDS", 0.5)
+    monkeypatch.setattr(backend, "OUTCOME_SECONDS", 0.5)
     proxy.cut = Cut.AFTER_COMMIT
     far.backend._parameters["port"] = free_port()
-    with pytest.raises(FateUnknown, match="not known") as caught:
+    with pytest.raises(CommitOutcomeUnknown, match="not known") as caught:
         far.say("second")
     assert far.backend.is_busy(caught.value) and far.backend.as_store_error(caught.value).hint
     assert client.contents() == ["first", "second"]
@@ -196,7 +196,7 @@ def test_a_failure_that_somebody_hid_does_not_pass_for_a_commit(client):
         with pytest.raises(psycopg.errors.DivisionByZero):
             database.rows("SELECT 1 / 0")
 
-    with pytest.raises(StoreError, match="undid"):
+    with pytest.raises(StoreError, match="rolled a change back"):
         client.write(work)
     assert client.contents() == ["first"]
     client.say("third")
@@ -225,7 +225,7 @@ def test_a_lock_that_another_holds_for_long_is_reported(server, url, client):
             impatient.say("second")
     assert impatient.runs == 15
     error = impatient.backend.as_store_error(caught.value)
-    assert isinstance(error, InTheWay) and "held by another process" in str(error)
+    assert isinstance(error, TemporaryStoreError) and "held by another process" in str(error)
     impatient.close()
 
 

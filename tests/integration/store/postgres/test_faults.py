@@ -60,7 +60,7 @@ def test_an_unknown_database_and_an_unknown_user(server, url):
 def test_a_machine_that_is_not_let_in(server, url):
     """Only 127.0.0.1 is in pg_hba.conf, and this user only over TCP."""
     error = refused(f"postgresql://owner@/x?host=127.0.0.1&port={server.port}&replication=true")
-    assert "does not let this machine in" in str(error) and "pg_hba.conf" in error.hint
+    assert "does not allow this machine" in str(error) and "pg_hba.conf" in error.hint
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_server_that_is_starting_up_is_waited_for(server, url):
     with proxy_before(server.port) as proxy:
         address = server.url(name_of(url), port=proxy.port, sslmode="disable")
         proxy.busy_answers = 1
-        assert "does not take connections now" in str(refused(address))
+        assert "does not accept connections now" in str(refused(address))
         proxy.busy_answers = 3
         client = Client(address)
         client.say("at last")
@@ -126,7 +126,7 @@ def test_a_full_disk(client):
         "CREATE TRIGGER full_disk BEFORE INSERT ON messages EXECUTE FUNCTION full_disk()"
     )
     told = as_told(client, lambda: client.say("lost"), StoreFull)
-    assert "no room left" in told
+    assert "no space left" in told
     client.database.run("DROP TRIGGER full_disk ON messages")
     client.say("again")
     assert client.contents() == ["kept", "again"]
@@ -152,7 +152,7 @@ def test_settings_of_the_url_win_over_those_of_hermes(server, url):
 def as_told(client, work, kind=StoreError):
     """What the user reads when `work` fails."""
     with pytest.raises(client.backend.errors) as caught:
-        client.backend.patiently(work)
+        client.backend.with_retries(work)
     error = client.backend.as_store_error(caught.value)
     assert type(error) is kind and isinstance(error, StoreError) and error.hint
     assert not client.backend.is_busy(caught.value)
@@ -162,4 +162,4 @@ def as_told(client, work, kind=StoreError):
 def test_other_errors_pass_unchanged():
     error = ValueError("x")
     assert errors.as_store_error(error, "here") is error
-    assert not errors.is_in_the_way(error)
+    assert not errors.is_temporary(error)

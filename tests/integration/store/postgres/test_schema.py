@@ -11,7 +11,7 @@ from hermes.core.errors import StoreError, StoreTooNew
 from hermes.store import schema as tables
 from hermes.store.postgres import schema
 from hermes.store.postgres.backend import PostgresBackend
-from hermes.store.query_language import parse
+from hermes.store.query_language import parse_query
 from hermes.store.records import SearchRequest
 from tests.postgres_server import USER
 
@@ -122,7 +122,7 @@ def test_a_store_without_the_additions_gets_them_and_its_messages_are_found(url,
     assert client.contents() == ["an old message"]
     assert client.database.rows("SELECT archived_at FROM sessions") == [(None,)]
     client.say("a new message")
-    found = client.backend.find(client.database, parse("message"), SearchRequest("message"))
+    found = client.backend.find(client.database, parse_query("message"), SearchRequest("message"))
     assert sorted(one[0] for one in found) == [1, 2]
 
 

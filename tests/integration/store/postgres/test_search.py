@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.store.query_language import parse
+from hermes.store.query_language import parse_query
 from hermes.store.records import SearchRequest
 from hermes.store.search import CANDIDATES
 
@@ -30,7 +30,7 @@ def library(client):
 
 def found(client, query, **filters):
     request = SearchRequest(query, **filters)
-    return {one[1] for one in client.backend.find(client.database, parse(query), request)}
+    return {one[1] for one in client.backend.find(client.database, parse_query(query), request)}
 
 
 @pytest.mark.parametrize(
@@ -113,17 +113,17 @@ def test_the_newest_are_ranked_and_more_only_for_a_later_page(client):
             client.insert(database, f"word number {number}", "user", "s", float(number))
 
     client.write(fill)
-    newest = client.backend.find(client.database, parse("word"), SearchRequest("word"))
+    newest = client.backend.find(client.database, parse_query("word"), SearchRequest("word"))
     assert {one[0] for one in newest} == set(range(1101 - CANDIDATES, 1101))
     later = SearchRequest("word", limit=20, offset=1060)
-    assert len(client.backend.find(client.database, parse("word"), later)) == 1080
+    assert len(client.backend.find(client.database, parse_query("word"), later)) == 1080
 
 
 def test_words_close_together_in_a_short_text_come_first(client):
     client.say("alpha " + "filler " * 200 + "beta", session="far")
     client.say("alpha beta", session="near")
     client.say("alpha " + "filler " * 50 + "beta", session="between")
-    ranked = client.backend.find(client.database, parse("alpha beta"), SearchRequest("x"))
+    ranked = client.backend.find(client.database, parse_query("alpha beta"), SearchRequest("x"))
     assert [one[1] for one in ranked] == ["near", "between", "far"]
     assert ranked[0][4] == 1.0 and all(0 < one[4] <= 1 for one in ranked)
 

@@ -8,7 +8,7 @@ import pytest
 
 from hermes.core.errors import StoreError
 from hermes.store.postgres.backend import PostgresBackend
-from hermes.store.query_language import parse
+from hermes.store.query_language import parse_query
 from hermes.store.records import SearchRequest
 
 
@@ -18,7 +18,7 @@ def ignore(_done, _total):
 
 def count_of(client, query):
     everything = SearchRequest(query, limit=5000)
-    return len(client.backend.find(client.database, parse(query), everything))
+    return len(client.backend.find(client.database, parse_query(query), everything))
 
 
 def test_a_wrong_index_is_right_after_reindex(client):

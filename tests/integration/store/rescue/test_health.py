@@ -10,9 +10,9 @@ from hermes.store.sqlite.backend import connect
 from hermes.store.sqlite.health import (
     QUICK_CHECK_BYTES,
     SearchIndexDamaged,
+    all_problems,
     check,
-    findings,
-    thorough,
+    find_problems,
 )
 from tests.integration.store.rescue.stores import (
     PAGE,
@@ -60,13 +60,13 @@ def owners(path):
 def test_a_sound_store_passes_both_looks(sound, big):
     for path in (sound, big):
         assert verdict(path) is None
-        assert verdict(path, thorough) == []
+        assert verdict(path, all_problems) == []
 
 
 def test_an_empty_file_is_a_new_store(tmp_path):
     (tmp_path / "state.db").touch()
     assert verdict(tmp_path / "state.db") is None
-    assert verdict(tmp_path / "state.db", thorough) == []
+    assert verdict(tmp_path / "state.db", all_problems) == []
 
 
 def test_every_damaged_page_of_a_small_store_is_noticed_and_laid_at_the_right_door(sound, tmp_path):
@@ -83,7 +83,7 @@ def test_every_damaged_page_of_a_small_store_is_noticed_and_laid_at_the_right_do
             assert "damaged" in str(error)
             assert error.hint
         if number > 1:
-            found = verdict(path, findings)
+            found = verdict(path, find_problems)
             assert bool(found.tables) is not is_search, f"{number} {owner} {found}"
             assert not is_search or found.search
 
@@ -113,7 +113,7 @@ def test_a_search_index_that_misses_a_message_is_found_by_the_long_look(sound, t
     add_message(connection, "s0", "not indexed")
     connection.close()
     assert verdict(path) is None
-    found = verdict(path, findings)
+    found = verdict(path, find_problems)
     assert (found.tables, len(found.search)) == ([], 1)
 
 

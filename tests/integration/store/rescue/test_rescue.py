@@ -59,7 +59,7 @@ def test_a_damaged_store_is_replaced_and_kept_under_a_dated_name(sound, path):
     assert_sound(path)
     said = report.summary()
     assert KEPT in said
-    assert "6 sessions with 120 messages brought back" in said
+    assert "6 sessions with 120 messages restored" in said
     assert "Nothing is known to be missing" in said
 
 
@@ -83,7 +83,7 @@ def test_what_was_lost_is_told(sound, path):
     page, keys = next((p, keys) for p, keys in rows_of_pages(sound).items() if len(keys) > 1)
     overwrite(path, page)
     said = rescue(path, ignore, MOMENT).summary()
-    assert f"{120 - len(keys)} messages brought back." in said
+    assert f"{120 - len(keys)} messages restored." in said
     assert f"{len(keys)} messages missing" in said
     assert "Nothing is known" not in said
 
@@ -107,7 +107,7 @@ def test_a_second_rescue_finds_a_sound_store(path):
 def test_of_garbage_an_empty_store_is_left_and_the_report_says_so(path, data):
     path.write_bytes(data)
     report = repair(path)
-    assert "Nothing could be read of it, so the store is empty now" in report.summary()
+    assert "Nothing could be read from it, so the store is empty now" in report.summary()
     assert report.kept.read_bytes() == data
     assert contents(path)["sessions"] == {}
     assert_sound(path)

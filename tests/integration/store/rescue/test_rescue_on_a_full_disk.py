@@ -60,7 +60,7 @@ def test_without_room_nothing_is_changed(disk, tmp_path, share, outcome):
     done = on_a_small_disk(disk, size, sys.executable, "-c", SCENE, str(path), str(disk))
     assert done.returncode == 0, done.stderr
     if outcome == "full":
-        assert "no room on the disk to repair" in done.stdout
+        assert "no space on the disk to repair" in done.stdout
         assert "Nothing was changed" in done.stdout
     else:
         assert done.stdout.strip() == outcome

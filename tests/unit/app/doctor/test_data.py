@@ -75,7 +75,7 @@ async def test_a_search_index_that_does_not_match_is_built_anew_by_fix(stored):
     assert "does not match" in texts(await only(stored, "sessions"))
     outcome = await only(stored, "sessions", fix=True)
     assert outcome.level == "ok"
-    assert "built anew" in outcome.mended[0]
+    assert "rebuilt" in outcome.mended[0]
     store = open_store("", stored.state_db)
     assert len(await store.messages("s")) == 20
     store.close()

@@ -29,7 +29,7 @@ def test_a_title_means_the_session_that_has_it_when_it_is_deleted(hermes):
     assert hermes("show", "the plan").out.startswith("newer")
     assert hermes("delete", "the plan", "--yes").out == "deleted 20260101_aaaa (the plan)\n"
     outcome = hermes("delete", "the plan", "--yes")
-    assert (outcome.code, "by that title is newer" in outcome.err) == (2, True)
+    assert (outcome.code, "with that title is newer" in outcome.err) == (2, True)
 
 
 @pytest.fixture

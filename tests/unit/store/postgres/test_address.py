@@ -4,7 +4,7 @@ import pytest
 
 from hermes.core.errors import ConfigError
 from hermes.store.postgres.backend import PostgresBackend
-from hermes.store.postgres.connection import parameters_of, shown
+from hermes.store.postgres.connection import connection_parameters, display_address
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_the_address_is_shown_without_its_password(url, where):
 
 
 def test_what_the_url_says_wins_over_what_is_sensible():
-    given = parameters_of("postgresql://h/d?connect_timeout=3&client_encoding=LATIN1")
+    given = connection_parameters("postgresql://h/d?connect_timeout=3&client_encoding=LATIN1")
     assert (given["connect_timeout"], given["application_name"]) == ("3", "hermes")
     assert given["client_encoding"] == "UTF8"
 
@@ -39,6 +39,6 @@ def test_a_broken_address_is_refused_without_showing_what_was_in_it(url):
 
 
 def test_signs_in_a_name_stay_readable_by_postgresql():
-    parameters = parameters_of("postgresql://a%40b:x@h/my%20db")
-    again = parameters_of(shown(parameters))
+    parameters = connection_parameters("postgresql://a%40b:x@h/my%20db")
+    again = connection_parameters(display_address(parameters))
     assert (again["user"], again["dbname"]) == ("a@b", "my db")

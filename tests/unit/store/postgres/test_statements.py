@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.store.postgres.connection import translated
+from hermes.store.postgres.connection import to_psycopg
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from hermes.store.postgres.connection import translated
     ],
 )
 def test_marks_are_translated_except_where_they_are_text(common, psycopgs):
-    assert translated(common) == psycopgs.encode()
+    assert to_psycopg(common) == psycopgs.encode()

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.store.postgres.search import (
-    CLIPPED,
+    INCOMPLETE,
     LEXEME_BYTES,
     POSITIONS_A_LEXEME,
     VECTOR_BYTES,
+    build_vector,
     pieces,
-    quoted,
-    vector,
+    quote_lexeme,
 )
 
 
@@ -40,13 +40,15 @@ def test_words_of_any_script_are_told_apart(text, words):
 
 
 def test_a_run_without_spaces_is_one_step_for_its_neighbours():
-    assert vector("a 世界人 b a") == "'a':1,4 '世' '界' '人' '世界' '界人' 'b':3"
+    assert build_vector("a 世界人 b a") == "'a':1,4 '世' '界' '人' '世界' '界人' 'b':3"
 
 
 def test_a_word_met_too_often_marks_the_vector():
-    made = vector("so " * (POSITIONS_A_LEXEME + 1) + "end")
-    assert made.startswith(quoted(CLIPPED)) and made.endswith(f"'end':{POSITIONS_A_LEXEME + 2}")
-    assert CLIPPED not in vector("so " * POSITIONS_A_LEXEME)
+    made = build_vector("so " * (POSITIONS_A_LEXEME + 1) + "end")
+    assert made.startswith(quote_lexeme(INCOMPLETE)) and made.endswith(
+        f"'end':{POSITIONS_A_LEXEME + 2}"
+    )
+    assert INCOMPLETE not in build_vector("so " * POSITIONS_A_LEXEME)
 
 
 def test_a_word_of_any_length_is_cut_at_a_whole_character():
@@ -56,16 +58,16 @@ def test_a_word_of_any_length_is_cut_at_a_whole_character():
 
 def test_too_many_different_words_lose_their_places_first_and_then_the_last_ones_go():
     words = [f"word{number}" for number in range(300_000)]
-    some, all_ = vector(" ".join(words[:60_000])), vector(" ".join(words))
+    some, all_ = build_vector(" ".join(words[:60_000])), build_vector(" ".join(words))
     assert "'word0':1 " in some and some.endswith("'word59999'")
     assert "'word0' " in all_ and "'word90000'" in all_ and "word299999" not in all_
     for made in (some, all_):
-        assert quoted(CLIPPED) in made
+        assert quote_lexeme(INCOMPLETE) in made
         assert sum(len(part.partition(":")[0]) - 2 for part in made.split()) <= VECTOR_BYTES
 
 
 def test_quotes_and_backslashes_of_a_lexeme_are_escaped():
-    assert quoted("it's \\ this") == "'it''s \\\\ this'"
+    assert quote_lexeme("it's \\ this") == "'it''s \\\\ this'"
 
 
 @given(st.text())

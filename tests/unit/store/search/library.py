@@ -5,7 +5,7 @@ from typing import Any
 
 import apsw
 
-from hermes.store.query_language import Query, parse
+from hermes.store.query_language import Query, parse_query
 from hermes.store.records import Candidate, SearchHit, SearchRequest
 from hermes.store.search import search
 from hermes.store.sqlite import schema
@@ -63,7 +63,7 @@ class Library:
 
     def ids(self, query: str, **filters: Any) -> set[int]:
         """What the database finds, before ranking and paging."""
-        found = find(self, parse(query), SearchRequest(query, **filters))
+        found = find(self, parse_query(query), SearchRequest(query, **filters))
         assert len({candidate[0] for candidate in found}) == len(found), "a message is found once"
         return {candidate[0] for candidate in found}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hermes.store.query_language import Group, Query, Term, is_unspaced, parse
+from hermes.store.query_language import Group, Query, Term, is_unspaced, parse_query
 from tests.unit.store.search.library import Library
 
 PIECES = (
@@ -85,7 +85,7 @@ def test_exactly_the_messages_that_match_are_found(emptied, texts, asked):
     library = emptied()
     ids = {library.say(text): text for text in texts}
     for text in asked:
-        query = parse(text)
+        query = parse_query(text)
         expected = {id_ for id_, content in ids.items() if matches(content, query)}
         assert library.ids(text) == expected, text
 
@@ -96,6 +96,6 @@ def test_any_text_at_all_is_answered(emptied, query, texts):
     library = emptied()
     for text in (*texts, query):
         library.say(text.replace("\x00", "").encode("utf-8", "ignore").decode())
-    if parse(query).any_of:
+    if parse_query(query).any_of:
         hits = library.search(query)
         assert all(hit.snippet for hit in hits)

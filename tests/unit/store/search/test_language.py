@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.store.query_language import MAX_TERMS, Group, Query, Term, parse
+from hermes.store.query_language import MAX_TERMS, Group, Query, Term, parse_query
 
 
 def shown(query: Query) -> str:
@@ -51,7 +51,7 @@ def shown_term(term: Term) -> str:
     ],
 )
 def test_what_a_query_means(text, meaning):
-    assert shown(parse(text)) == meaning
+    assert shown(parse_query(text)) == meaning
 
 
 @pytest.mark.parametrize(
@@ -96,29 +96,29 @@ def test_what_a_query_means(text, meaning):
     ],
 )
 def test_what_makes_no_sense_is_dropped(text, meaning):
-    assert shown(parse(text)) == meaning
+    assert shown(parse_query(text)) == meaning
 
 
 def test_a_term_keeps_the_text_as_written():
-    (group,) = parse('(chat-send) "disk  error"* 你好，世界！ ที่').any_of
+    (group,) = parse_query('(chat-send) "disk  error"* 你好，世界！ ที่').any_of
     assert [term.text for term in group.all_of] == ["chat-send", "disk  error", "你好，世界", "ที่"]
 
 
 def test_terms_of_scripts_without_spaces_are_known():
-    (group,) = parse("disk 数据 Python写 서버 ไทย café Москва עברית").any_of
+    (group,) = parse_query("disk 数据 Python写 서버 ไทย café Москва עברית").any_of
     unspaced = [term.text for term in group.all_of if term.is_unspaced]
     assert unspaced == ["数据", "Python写", "서버", "ไทย"]
 
 
 def test_a_huge_query_is_cut():
-    assert shown(parse("a " * 100_000)).count("a") == MAX_TERMS
-    assert len(parse("a OR " * 100_000).any_of) == MAX_TERMS
-    assert len(parse("x" * 1_000_000).any_of[0].all_of[0].text) <= 2000
+    assert shown(parse_query("a " * 100_000)).count("a") == MAX_TERMS
+    assert len(parse_query("a OR " * 100_000).any_of) == MAX_TERMS
+    assert len(parse_query("x" * 1_000_000).any_of[0].all_of[0].text) <= 2000
 
 
 @given(st.text())
 def test_any_text_is_a_query_of_words(text):
-    for group in parse(text).any_of:
+    for group in parse_query(text).any_of:
         assert group.all_of
         for term in (*group.all_of, *group.none_of):
             assert term.words

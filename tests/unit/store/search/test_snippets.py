@@ -2,14 +2,14 @@ import sys
 
 import pytest
 
-from hermes.store.query_language import parse
+from hermes.store.query_language import parse_query
 from hermes.store.search import LENGTH, fold, snippet
 
 PLAIN = "lorem ipsum dolor sit amet " * 100
 
 
 def show(content: str, query: str) -> str:
-    return snippet(content, parse(query))
+    return snippet(content, parse_query(query))
 
 
 @pytest.mark.parametrize(

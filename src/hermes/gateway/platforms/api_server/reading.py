@@ -25,7 +25,7 @@ from hermes.core.messages import (
 )
 from hermes.core.usage import Usage
 from hermes.gateway.platforms.api_server.http import Refused, invalid, joined, to_the_end
-from hermes.store.rows import repair
+from hermes.store.rows import repair_history
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 
@@ -215,7 +215,7 @@ def _sound(spoken: Iterable[Message]) -> tuple[Message, ...]:
     """What a provider accepts: an answer that was stopped before its first word is kept by many
     front ends as an empty message."""
     filled = (each for each in spoken if not (isinstance(each, User) and _is_empty(each)))
-    return repair(filled)
+    return repair_history(filled)
 
 
 def _is_empty(message: User) -> bool:

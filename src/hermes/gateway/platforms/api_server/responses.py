@@ -38,7 +38,7 @@ from hermes.gateway.platforms.api_server.reading import (
 )
 from hermes.gateway.platforms.api_server.turns import Ask, Running, Speech, Turns
 from hermes.store.records import StoredResponse
-from hermes.store.rows import repair
+from hermes.store.rows import repair_history
 from hermes.store.session_store import SessionStore
 
 # The JSON of /v1/responses. Fields of a request that are not here are ignored.
@@ -456,7 +456,7 @@ class ResponsesEndpoint:
         """The conversation up to an answer, and whether it has not gone on since."""
         count = msgspec.json.decode(past.body, type=_Kept).hermes.messages
         try:
-            messages = repair(await self._store.messages(past.session_id))
+            messages = repair_history(await self._store.messages(past.session_id))
         except SessionNotFound:
             raise _no_previous(past.id) from None
         return messages[:count], len(messages) == count
