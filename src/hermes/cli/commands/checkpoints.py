@@ -75,7 +75,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
 
 def _diff(args: argparse.Namespace, cli: Cli) -> int:
     text = asyncio.run(_open(cli).diff(args.number, _file(args)))
-    cli.say(text.rstrip("\n") or f"nothing differs from checkpoint {args.number}")
+    cli.say(text.rstrip("\n") or f"nothing has changed since checkpoint {args.number}")
     return 0
 
 

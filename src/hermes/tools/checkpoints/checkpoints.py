@@ -183,7 +183,7 @@ class WorkspaceSnapshots:
 
 
 LOCK_SECONDS = 10.0
-RESET_HINT = "if it stays so, `hermes checkpoints clear` starts over"
+RESET_HINT = "if this persists, start over with: hermes checkpoints clear"
 REFS = "refs/checkpoints"
 
 
@@ -232,7 +232,7 @@ class CheckpointRepo:
             aside = self._folder.with_name(f"{self._folder.name}.broken-{time.time_ns()}")
             await asyncio.to_thread(self._folder.rename, aside)
             self._notify(
-                f"the checkpoints of {self._workspace} were damaged; they are now in {aside}"
+                f"the checkpoints of {self._workspace} were damaged and have been moved to {aside}"
             )
             self._prepare()
             return True
@@ -289,7 +289,8 @@ class CheckpointRepo:
                 break
             except filelock.Timeout as error:
                 if time.monotonic() > end:
-                    raise StoreError("another Hermes is busy with the checkpoints") from error
+                    text = "another Hermes process is using the checkpoints; try again"
+                    raise StoreError(text) from error
                 await asyncio.sleep(0.02)
         try:
             yield
@@ -367,7 +368,7 @@ class Checkpoints:
             folder, self.workspace, program or "git", self._options.limits, self._notices.append
         )
         self._trees = CheckpointTrees(self._repo.git)
-        self.problem = "" if program else "git is not installed, so there are no checkpoints"
+        self.problem = "" if program else "no checkpoints: git is not installed"
         """Why the workspace has no checkpoints; "" when it has."""
         self.problem = self.problem or _unsuitable_reason(
             str(self.workspace), folder.parent, user_home
@@ -394,7 +395,7 @@ class Checkpoints:
         except TooManyFiles as error:
             self.problem = f"no checkpoints: {error}"
         except (StoreError, OSError) as error:
-            self._notices.append(f"no checkpoint was made: {error}")
+            self._notices.append(f"no checkpoint was taken: {error}")
         return None
 
     async def _take_locked(self, reason: str, session: str) -> CheckpointRecord:
@@ -413,7 +414,7 @@ class Checkpoints:
                     if not await self._repo.repair():
                         raise
         except (StoreError, OSError) as error:
-            self._notices.append(f"the checkpoint is not complete: {error}")
+            self._notices.append(f"the checkpoint is incomplete: {error}")
 
     async def _finish(self, record: CheckpointRecord, snapshot: WorkspaceSnapshot) -> None:
         if snapshot.tree == record.before:
@@ -524,11 +525,11 @@ class Checkpoints:
 
 def _unsuitable_reason(workspace: str, own_home: Path, user_home: Path) -> str:
     if below(os.path.realpath(user_home), workspace):
-        return f"no checkpoints: {workspace} holds your whole home folder"
+        return f"no checkpoints: {workspace} contains your home folder"
     if os.path.realpath(own_home) == workspace:
-        return f"no checkpoints: {workspace} is the home of Hermes itself"
+        return f"no checkpoints: {workspace} is the home folder of Hermes"
     if not Path(workspace).is_dir():
-        return f"no checkpoints: there is no folder {workspace}"
+        return f"no checkpoints: the folder {workspace} does not exist"
     return ""
 
 
@@ -602,7 +603,8 @@ async def rollback(checkpoints: Checkpoints, arguments: str) -> str:
         raise UsageError(f"{arguments.strip()!r} is not understood", hint=ROLLBACK_USAGE)
     number, file = int(match["number"]), match["file"] or ""
     if match["diff"]:
-        return await checkpoints.diff(number, file) or f"nothing differs from checkpoint {number}"
+        changes = await checkpoints.diff(number, file)
+        return changes or f"nothing has changed since checkpoint {number}"
     return format_restored(await checkpoints.restore(number, file))
 
 

@@ -75,7 +75,7 @@ async def test_rollback_command_output(checkpoints: Checkpoints, work, turn) -> 
     assert lines[1].endswith("x…")
     assert lines[-1] == "Files as they were before each. `/rollback N` goes back."
     assert "-1\n+2" in await rollback(checkpoints, " diff 2 ")
-    assert await rollback(checkpoints, "diff 1 a.txt") == "nothing differs from checkpoint 1"
+    assert await rollback(checkpoints, "diff 1 a.txt") == "nothing has changed since checkpoint 1"
     assert (await rollback(checkpoints, "2")).startswith("restored: a.txt\nremoved: b.txt, c.txt")
     for wrong in ("x", "diff", "-1", "1.5"):
         with pytest.raises(UsageError, match="not understood"):
@@ -190,9 +190,9 @@ async def test_no_checkpoints_of_a_home_folder(
         await turns.before_change(call)
         await turns.turn_ended()
     (notice,) = told
-    assert "holds your whole home folder" in notice
+    assert "contains your home folder" in notice
     assert not store.exists()
-    with pytest.raises(UsageError, match="whole home"):
+    with pytest.raises(UsageError, match="your home folder"):
         await checkpoints.restore(1)
 
 
@@ -200,10 +200,10 @@ async def test_unsuitable_workspaces_have_no_checkpoints(
     store: Path, hermes_home: Path, user_home: Path, work, call: ToolContext, told: list[str]
 ) -> None:
     hermes_home.mkdir()
-    assert "home of Hermes" in Checkpoints(store, hermes_home, user_home).problem
-    assert "no folder" in Checkpoints(store, work.folder / "x", user_home).problem
+    assert "home folder of Hermes" in Checkpoints(store, hermes_home, user_home).problem
+    assert "does not exist" in Checkpoints(store, work.folder / "x", user_home).problem
     without = Checkpoints(store, work.folder, user_home, git="")
-    assert without.problem == "git is not installed, so there are no checkpoints"
+    assert without.problem == "no checkpoints: git is not installed"
     assert await without.take("x") is None
     assert await rollback(without, "") == without.problem
     few = CheckpointOptions(limits=SnapshotLimits(files=3))
