@@ -27,7 +27,7 @@ from hermes.mcp.errors import (
     ForeignEndpointError,
     HttpStatusError,
     McpError,
-    RequestRefused,
+    ServerRefused,
     ServerUnauthorized,
     ServerUnavailable,
     SessionExpiredError,
@@ -455,7 +455,7 @@ class ServerConnection:
                 if is_last:
                     raise
                 continue
-            except RequestRefused:
+            except ServerRefused:
                 self._breaker.succeeded()
                 raise
             except (McpError, ToolTimedOut) as error:
@@ -518,7 +518,7 @@ class ServerConnection:
         A refused call is not a failure of the server.
         """
         known = self._reported and not isinstance(error, ServerUnauthorized)
-        works = isinstance(error, RequestRefused) and self._session is not None
+        works = isinstance(error, ServerRefused) and self._session is not None
         if self._closed or known or works:
             return
         self._reported = True

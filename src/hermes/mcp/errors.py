@@ -9,7 +9,7 @@ McpError
 │   └── ServerUnauthorized      401 or 403
 ├── ConnectionLostError         the connection ended during a call
 │   └── SessionExpiredError     the session ended before the request was processed
-└── RequestRefused              an error of the server itself (code, data)
+└── ServerRefused               an error of the server itself (code, data)
 
 A login fails with `LoginFailed`, which is no `ToolError`: the user has to act.
 """
@@ -65,7 +65,7 @@ class SessionExpiredError(ConnectionLostError):
     pass
 
 
-class RequestRefused(McpError):
+class ServerRefused(McpError):
     def __init__(self, message: str, code: int, data: Any = None, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.code, self.data = code, data
@@ -75,13 +75,13 @@ class RequestRefused(McpError):
 
 
 class LoginFailed(HermesError):
-    """There is no login, and trying again as before will not help."""
+    """There is no login, and a retry would not help."""
 
     exit_code = 4
 
 
 class LoginRequired(LoginFailed):
-    """Somebody has to sign in to the server `name`."""
+    """The user has to sign in to the server `name`."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message, hint=f"`hermes mcp login {name}` signs in")

@@ -26,7 +26,7 @@ from hermes.mcp.connection import (
     SessionConnector,
     TransportFactory,
 )
-from hermes.mcp.errors import RequestRefused
+from hermes.mcp.errors import ServerRefused
 from hermes.mcp.session import MAX_ITEMS, ListResult, McpSession, ServerInfo
 from hermes.mcp.tools import admit_tools, assign_names, origins, resource_line, session_tools
 from hermes.mcp.transport import RequestAuthorizer, one_line
@@ -451,5 +451,5 @@ async def _list_everything(session: McpSession) -> _ListedItems:
 async def _list_or_empty(session: McpSession, method: str, key: str) -> list[Any]:
     try:
         return (await session.pages(method, key, seconds=30)).items
-    except RequestRefused:
+    except ServerRefused:
         return []

@@ -17,7 +17,7 @@ from hermes.mcp.errors import (
     METHOD_NOT_FOUND,
     ConnectionLostError,
     McpError,
-    RequestRefused,
+    ServerRefused,
     SessionExpiredError,
 )
 from hermes.mcp.transport import (
@@ -39,7 +39,7 @@ NOISE_CHARS = 100
 NotificationHandler = Callable[[str, Any], None]
 RequestHandler = Callable[[dict[str, Any], CallTicket | None], Awaitable[Any]]
 """Answers a request of the server. The ticket is that of the call the request belongs to, if it is
-known. Raises `RequestRefused`."""
+known. Raises `ServerRefused`."""
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class JsonRpcConnection:
     ) -> Any:
         """Send a request and return its result. If cancelled, the server is notified.
 
-        Raises `RequestRefused`, or `ConnectionLostError` when the connection ends.
+        Raises `ServerRefused`, or `ConnectionLostError` when the connection ends.
         """
         if self.lost_error is not None:
             # Nothing was sent, so the caller may repeat the request in another session.
@@ -206,7 +206,7 @@ class JsonRpcConnection:
         params = message.params if isinstance(message.params, dict) else {}
         try:
             data = encode_result(number, await answer(params, self._ticket_for(origin)))
-        except RequestRefused as refusal:
+        except ServerRefused as refusal:
             data = encode_error(number, refusal.code, str(refusal))
         except (msgspec.ValidationError, RecursionError) as error:
             data = encode_error(number, INVALID_PARAMS, str(error))
@@ -256,10 +256,10 @@ class _FloodGuard:
         return self._count > self._limits.messages
 
 
-def _refusal(name: str, error: Any) -> RequestRefused:
+def _refusal(name: str, error: Any) -> ServerRefused:
     known = error if isinstance(error, dict) else {"message": error}
     code = known.get("code")
     text = str(known.get("message") or "no reason given")
-    return RequestRefused(
+    return ServerRefused(
         f"{name}: {text[:2_000]}", code if isinstance(code, int) else 0, known.get("data")
     )

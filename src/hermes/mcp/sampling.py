@@ -25,7 +25,7 @@ from hermes.core.messages import (
 )
 from hermes.core.model import ModelRequest, Reply, ToolSpec
 from hermes.mcp.caller import CallTicket
-from hermes.mcp.errors import INTERNAL_ERROR, INVALID_PARAMS, USER_REJECTED, RequestRefused
+from hermes.mcp.errors import INTERNAL_ERROR, INVALID_PARAMS, USER_REJECTED, ServerRefused
 from hermes.util.text import clean
 
 # Conversion between the messages of a server and those of Hermes.
@@ -34,7 +34,7 @@ MAX_REQUEST_CHARS = 400_000
 """Size limit of one request to the model."""
 
 
-class ContentBlock(msgspec.Struct, frozen=True, rename="camel"):
+class SamplingBlock(msgspec.Struct, frozen=True, rename="camel"):
     """A part of a message; its type determines which fields are used."""
 
     type: str
@@ -45,26 +45,26 @@ class ContentBlock(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     input: dict[str, Any] = {}
     tool_use_id: str = ""
-    content: tuple["ContentBlock", ...] = ()
+    content: tuple["SamplingBlock", ...] = ()
     is_error: bool = False
 
 
 class SamplingMessage(msgspec.Struct, frozen=True):
     role: Literal["user", "assistant"]
-    content: ContentBlock | tuple[ContentBlock, ...]
+    content: SamplingBlock | tuple[SamplingBlock, ...]
 
     @property
-    def blocks(self) -> tuple[ContentBlock, ...]:
+    def blocks(self) -> tuple[SamplingBlock, ...]:
         return self.content if isinstance(self.content, tuple) else (self.content,)
 
 
 def conversation(said: Sequence[SamplingMessage], system: str) -> tuple[Message, ...]:
-    """Return the messages for the model. Raises `RequestRefused` for unsupported content."""
+    """Return the messages for the model. Raises `ServerRefused` for unsupported content."""
     if not said:
-        raise RequestRefused("there is no message", INVALID_PARAMS)
+        raise ServerRefused("there is no message", INVALID_PARAMS)
     size = len(msgspec.json.encode(said)) + len(system)
     if size > MAX_REQUEST_CHARS:
-        raise RequestRefused(
+        raise ServerRefused(
             f"the messages have {size} characters; {MAX_REQUEST_CHARS} are allowed", INVALID_PARAMS
         )
     found: list[Message] = [System(clean(system))] if system else []
@@ -135,7 +135,7 @@ def _user(said: SamplingMessage, names: dict[str, str]) -> list[Message]:
     return [*results, User(tuple(parts))] if parts else results
 
 
-def _text(block: ContentBlock) -> str:
+def _text(block: SamplingBlock) -> str:
     return clean(block.text) if block.type == "text" else f"[{block.type} left out]"
 
 
@@ -192,9 +192,9 @@ class Sampling:
 
     async def answer(self, params: dict[str, Any], ticket: CallTicket | None) -> Any:
         if not self._settings.enabled:
-            raise RequestRefused("sampling is switched off", USER_REJECTED)
+            raise ServerRefused("sampling is switched off", USER_REJECTED)
         if ticket is None or ticket.caller.sampler is None:
-            raise RequestRefused("no session is there to ask a model for", USER_REJECTED)
+            raise ServerRefused("no session is there to ask a model for", USER_REJECTED)
         request = msgspec.convert(params, SamplingRequest)
         model_request = self._model_request(request)
         self._check_rate()
@@ -205,11 +205,9 @@ class Sampling:
                     names = self._model_names(request)
                     reply = await ticket.caller.sampler.ask(model_request, names)
         except TimeoutError:
-            raise RequestRefused("the model did not answer in time", INTERNAL_ERROR) from None
+            raise ServerRefused("the model did not answer in time", INTERNAL_ERROR) from None
         except ProviderError as error:
-            raise RequestRefused(
-                f"the model could not be asked: {error}", INTERNAL_ERROR
-            ) from error
+            raise ServerRefused(f"the model could not be asked: {error}", INTERNAL_ERROR) from error
         return _result(reply)
 
     def _model_request(self, request: SamplingRequest) -> ModelRequest:
@@ -255,7 +253,7 @@ class Sampling:
         while self._recent and now - self._recent[0] >= MINUTE:
             self._recent.popleft()
         if len(self._recent) >= self._settings.max_rpm:
-            raise RequestRefused(
+            raise ServerRefused(
                 f"more than {self._settings.max_rpm} requests a minute", USER_REJECTED
             )
         self._recent.append(now)

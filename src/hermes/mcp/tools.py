@@ -17,7 +17,7 @@ from hermes.mcp.caller import Caller, CallTicket
 from hermes.mcp.catalog import RemoteTool, ServerCatalog
 from hermes.mcp.connection import ErrorRedactor, ServerConnection
 from hermes.mcp.elicitation import show_url
-from hermes.mcp.errors import URL_ELICITATION_REQUIRED, RequestRefused
+from hermes.mcp.errors import URL_ELICITATION_REQUIRED, ServerRefused
 from hermes.mcp.session import ListResult
 from hermes.mcp.transport import one_line
 from hermes.security.injection import scan
@@ -320,7 +320,7 @@ async def _list_resources(
     resources = await connection.pages("resources/list", "resources")
     try:
         templates = await connection.pages("resources/templates/list", "resourceTemplates")
-    except RequestRefused:  # many servers have no templates
+    except ServerRefused:  # many servers have no templates
         templates = ListResult([], more=False)
     lines = [resource_line(each) for each in resources.items]
     lines += [f"template: {resource_line(each)}" for each in templates.items]
@@ -514,14 +514,14 @@ async def _guarded(connection: ServerConnection, ticket: CallTicket, work: Await
     """Return the result, or raise `Interrupted` at once when the turn is stopped."""
     try:
         return await ticket.call.cancel.guard(work)
-    except RequestRefused as error:
+    except ServerRefused as error:
         if error.code == URL_ELICITATION_REQUIRED:
             raise _page_needed(connection.name, ticket.call, error) from error
         words = str(error).removeprefix(f"{connection.name}: ")
         raise server_error(words, connection.name, connection.redactor) from error
 
 
-def _page_needed(server: str, call: ToolContext, error: RequestRefused) -> ToolError:
+def _page_needed(server: str, call: ToolContext, error: ServerRefused) -> ToolError:
     data = error.data if isinstance(error.data, dict) else {}
     pages = data.get("elicitations")
     for page in pages[:5] if isinstance(pages, list) else ():

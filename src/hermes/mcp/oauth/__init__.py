@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hermes.mcp.oauth.addresses import may_carry_tokens
-    from hermes.mcp.oauth.flow import LoginOptions, LoginPrompt, login, logout
+    from hermes.mcp.oauth.flow import LoginOptions, McpLoginPrompt, login, logout
     from hermes.mcp.oauth.logins import (
         LoginStore,
         McpLogin,
@@ -18,13 +18,20 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "LoginOptions", "LoginPrompt", "LoginStore", "McpLogin", "StoredLoginAuthorizer", "login",
-    "logout", "may_carry_tokens", "stored_authorizer",
+    "LoginOptions",
+    "LoginStore",
+    "McpLogin",
+    "McpLoginPrompt",
+    "StoredLoginAuthorizer",
+    "login",
+    "logout",
+    "may_carry_tokens",
+    "stored_authorizer",
 ]  # fmt: skip
 
 _MODULES = {
     "addresses": ("may_carry_tokens",),
-    "flow": ("LoginOptions", "LoginPrompt", "login", "logout",),
+    "flow": ("LoginOptions", "McpLoginPrompt", "login", "logout",),
     "logins": ("LoginStore", "McpLogin", "StoredLoginAuthorizer", "stored_authorizer",),
 }  # fmt: skip
 

@@ -53,7 +53,7 @@ DECLINED = "The login was not granted. You can close this page."
 UNEXPECTED = "This is not the login that is waited for."
 
 
-class RedirectResult(msgspec.Struct, frozen=True):
+class McpRedirectResult(msgspec.Struct, frozen=True):
     """The parameters of the redirect: a code, or an error."""
 
     code: str
@@ -66,7 +66,7 @@ class RedirectResult(msgspec.Struct, frozen=True):
         return f"Outcome(error={self.error!r})"
 
 
-def parse_redirect(address: str, state: str) -> RedirectResult | None:
+def parse_redirect(address: str, state: str) -> McpRedirectResult | None:
     """Return the result in an address, or None if it does not belong to `state`."""
     query = address.partition("#")[0].rpartition("?")[2]
     fields = {name: values[0] for name, values in parse_qs(query).items()}
@@ -76,21 +76,21 @@ def parse_redirect(address: str, state: str) -> RedirectResult | None:
     if not code and not error:
         return None
     said = fields.get("error_description", "")
-    return RedirectResult("" if error else code, error, said, fields.get("iss", ""))
+    return McpRedirectResult("" if error else code, error, said, fields.get("iss", ""))
 
 
 @asynccontextmanager
 async def redirect_listener(
     state: str, port: int
-) -> AsyncIterator[tuple[str, asyncio.Future[RedirectResult]]]:
+) -> AsyncIterator[tuple[str, asyncio.Future[McpRedirectResult]]]:
     """Yield the redirect address and a future for its result. Port 0 means any port.
 
     Raises `LoginFailed` when the port is taken.
     """
     loop = asyncio.get_running_loop()
-    arrival: asyncio.Future[RedirectResult] = loop.create_future()
+    arrival: asyncio.Future[McpRedirectResult] = loop.create_future()
 
-    def arrived(outcome: RedirectResult) -> None:
+    def arrived(outcome: McpRedirectResult) -> None:
         if not arrival.done():
             arrival.set_result(outcome)
 
@@ -283,7 +283,7 @@ class LoginOptions(msgspec.Struct, frozen=True):
     """Port of the redirect address; 0 for any."""
 
 
-class LoginPrompt(msgspec.Struct, frozen=True):
+class McpLoginPrompt(msgspec.Struct, frozen=True):
     """How to reach the user who signs in."""
 
     show: Callable[[str], None]
@@ -298,7 +298,7 @@ async def login(
     name: str,
     url: str,
     folder: Path,
-    person: LoginPrompt,
+    person: McpLoginPrompt,
     clock: Clock,
     wishes: LoginOptions | None = None,
     *,
@@ -415,11 +415,11 @@ def _authorization_url(
 async def _wait_for_redirect(
     name: str,
     address: str,
-    person: LoginPrompt,
-    arrival: asyncio.Future[RedirectResult],
+    person: McpLoginPrompt,
+    arrival: asyncio.Future[McpRedirectResult],
     state: str,
     seconds: float,
-) -> RedirectResult:
+) -> McpRedirectResult:
     opening = asyncio.ensure_future(person.open_browser(address)) if person.open_browser else None
     try:
         async with asyncio.timeout(seconds):
@@ -432,8 +432,8 @@ async def _wait_for_redirect(
 
 
 async def _redirect_or_paste(
-    name: str, arrival: asyncio.Future[RedirectResult], paste: Paste | None, state: str
-) -> RedirectResult:
+    name: str, arrival: asyncio.Future[McpRedirectResult], paste: Paste | None, state: str
+) -> McpRedirectResult:
     """Return the first result, from the browser or pasted by the user."""
     came = await arrived_or_typed(arrival, paste)
     outcome = parse_redirect(came, state) if isinstance(came, str) else came
@@ -445,7 +445,7 @@ async def _redirect_or_paste(
     return outcome
 
 
-def _check_redirect(name: str, server: AuthorizationServer, outcome: RedirectResult) -> None:
+def _check_redirect(name: str, server: AuthorizationServer, outcome: McpRedirectResult) -> None:
     """Raise `LoginFailed` unless there is a code from the right issuer (RFC 9207)."""
     promised = server.authorization_response_iss_parameter_supported
     if (outcome.issuer or promised) and not same_issuer(outcome.issuer, server.issuer):

@@ -9,9 +9,9 @@ import msgspec
 
 from hermes.mcp.oauth import (
     LoginOptions,
-    LoginPrompt,
     LoginStore,
     McpLogin,
+    McpLoginPrompt,
     StoredLoginAuthorizer,
     login,
 )
@@ -42,11 +42,11 @@ class Scene:
         self.store = LoginStore(folder, NAME)
 
     async def sign_in(self, *, url: str = "", seconds: float = 20, **wishes: Any) -> McpLogin:
-        person = LoginPrompt(self.shown.append, browse)
+        person = McpLoginPrompt(self.shown.append, browse)
         return await self.sign_in_as(person, url=url, seconds=seconds, **wishes)
 
     async def sign_in_as(
-        self, person: LoginPrompt, *, url: str = "", seconds: float = 20, **wishes: Any
+        self, person: McpLoginPrompt, *, url: str = "", seconds: float = 20, **wishes: Any
     ) -> McpLogin:
         where = url or self.guarded.url
         given = LoginOptions(**wishes)

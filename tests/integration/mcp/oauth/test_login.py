@@ -11,7 +11,7 @@ import pytest
 from hermes.core.errors import HermesError
 from hermes.mcp import LoginFailed, LoginRequired
 from hermes.mcp.errors import ServerUnreachable
-from hermes.mcp.oauth import LoginPrompt
+from hermes.mcp.oauth import McpLoginPrompt
 from hermes.util.loopback_http import Outgoing, RecordedRequest
 from tests.integration.mcp.oauth.guarded import LoginSite, Site, browse, form_of, query_of, reply
 from tests.integration.mcp.oauth.scene import Scene
@@ -195,7 +195,7 @@ async def test_an_answer_with_another_state_is_not_listened_to(scene: Scene) -> 
             answers.extend([await client.get(f"{back}?{query}") for query in queries])
         await browse(address)
 
-    made = await scene.sign_in_as(LoginPrompt(scene.shown.append, meddle))
+    made = await scene.sign_in_as(McpLoginPrompt(scene.shown.append, meddle))
     assert [each.status_code for each in answers] == [404] * 4
     assert made.access_token in scene.login.tokens
 
@@ -208,7 +208,7 @@ async def test_the_address_can_be_pasted_from_another_machine(scene: Scene) -> N
             ends.append((await client.get(scene.shown[0])).headers["location"])
         return f"  {ends[0]}\n"
 
-    made = await scene.sign_in_as(LoginPrompt(scene.shown.append, None, elsewhere))
+    made = await scene.sign_in_as(McpLoginPrompt(scene.shown.append, None, elsewhere))
     assert made.access_token in scene.login.tokens
 
 
@@ -218,7 +218,7 @@ async def test_something_else_pasted_is_said_to_be(scene: Scene, text: str) -> N
         return text
 
     with pytest.raises(LoginFailed, match="not the address at which the login"):
-        await scene.sign_in_as(LoginPrompt(scene.shown.append, None, paste))
+        await scene.sign_in_as(McpLoginPrompt(scene.shown.append, None, paste))
 
 
 async def test_nobody_comes(scene: Scene) -> None:
@@ -226,7 +226,7 @@ async def test_nobody_comes(scene: Scene) -> None:
         return ""
 
     with pytest.raises(LoginRequired, match="in time"):
-        await scene.sign_in_as(LoginPrompt(scene.shown.append, None, nothing), seconds=0.05)
+        await scene.sign_in_as(McpLoginPrompt(scene.shown.append, None, nothing), seconds=0.05)
 
 
 async def test_a_client_of_ones_own_with_a_secret(scene: Scene) -> None:
@@ -340,7 +340,7 @@ async def test_stopping_keeps_the_login_there_was(scene: Scene) -> None:
         await asyncio.Event().wait()
         return ""
 
-    task = asyncio.create_task(scene.sign_in_as(LoginPrompt(scene.shown.append, None, wait)))
+    task = asyncio.create_task(scene.sign_in_as(McpLoginPrompt(scene.shown.append, None, wait)))
     while len(scene.shown) < 2:
         await asyncio.sleep(0.01)
     task.cancel()

@@ -16,7 +16,7 @@ from hermes.cli.context import Cli
 from hermes.config.environment import variable
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import Interrupted, ToolError, UsageError
-from hermes.mcp.oauth import LoginOptions, LoginPrompt, LoginStore, login, logout
+from hermes.mcp.oauth import LoginOptions, LoginStore, McpLoginPrompt, login, logout
 from hermes.util.clock import SystemClock
 from hermes.util.text import many
 from hermes.util.threads import in_thread
@@ -92,7 +92,7 @@ async def sign_in(
 ) -> None:
     """The login, kept. Raises `HermesError`."""
     opens = browser and _has_browser()
-    person = LoginPrompt(
+    person = McpLoginPrompt(
         show=lambda address: _invite(cli, address, opens),
         open_browser=_open if opens else None,
         paste=(lambda: _pasted(cli)) if cli.interactive else None,
