@@ -18,7 +18,7 @@ COMPILE := $(PY) -m uv pip compile -q --universal --generate-hashes --no-emit-in
 	--no-header --no-annotate --python-version 3.11 $(LOCK_ARGS) pyproject.toml
 
 BASE := --extra web --extra server --extra email --extra metrics
-CHATS := --extra telegram --extra discord --extra slack --extra matrix
+TESTED := --extra local --extra telegram --extra discord --extra slack --extra matrix
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test check unit integration doctest tests test-model approvals-report bench docs lock fmt clean
@@ -85,9 +85,9 @@ docs: setup ## write the generated reference pages
 
 lock: setup ## bring the lock files in step with pyproject.toml; LOCK_ARGS=--upgrade for new versions
 	@$(COMPILE) $(BASE) -o requirements.lock
-	@$(COMPILE) $(BASE) --extra local -c requirements.lock -o requirements-local.lock
-	@$(COMPILE) $(BASE) --extra local $(CHATS) -c requirements-local.lock -o requirements-platforms.lock
-	@$(COMPILE) $(BASE) --extra local $(CHATS) --group dev -c requirements-platforms.lock -o requirements-dev.lock
+	@$(COMPILE) $(BASE) $(TESTED) --group dev -c requirements.lock -o requirements-dev.lock
+	@$(COMPILE) --all-extras -c requirements-dev.lock -o requirements-extras.lock
+	@$(PY) scripts/locks.py --name-extras
 	@$(PY) scripts/locks.py
 
 fmt: setup ## format the code and apply safe fixes

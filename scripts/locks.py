@@ -1,18 +1,26 @@
 """Checks, without the network, that the lock files are in step with pyproject.toml.
 
-Each dependency has a pin with hashes in its lock, and each lock contains the narrower one with
-the same versions, so that installing a wider set never changes what is already there.
+Each dependency has a pin with hashes in its lock, and the wider locks have the versions of the
+narrower ones, so that installing more never changes what is already there.
+
+`locks.py --name-extras` completes a new requirements-extras.lock: it writes under each package the
+extras that need it (`# for otel, slack`), and removes the packages that no extra needs.
 """
 
+import argparse
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+EXTRAS_LOCK = "requirements-extras.lock"
 PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)
 REQUIREMENT = re.compile(r"^[\w.-]+")
+ENTRY = re.compile(r"\n(?=\S)")
+FOR = re.compile(r"^ +# for (.+)$", re.MULTILINE)
 
 
 def normalise(name: str) -> str:
@@ -28,8 +36,16 @@ def pins(lock: str) -> dict[str, set[str]]:
     return found
 
 
+def entries(lock: str) -> Iterator[tuple[str, set[str], str]]:
+    """Each package of a lock file: its name, the extras named under it, the whole entry."""
+    for entry in ENTRY.split(lock):
+        if pin := PIN.match(entry):
+            extras = FOR.search(entry)
+            yield normalise(pin["name"]), set(extras[1].split(", ") if extras else ()), entry
+
+
 def wanted(project: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Lock file -> requirements of pyproject.toml it must hold, narrow to wide."""
+    """Lock file -> requirements of pyproject.toml it must hold."""
     base = project["project"]["dependencies"]
     extras = project["project"]["optional-dependencies"]
 
@@ -38,9 +54,11 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[str]]:
 
     return {
         "requirements.lock": [*base, *of("web", "server", "email", "metrics")],
-        "requirements-local.lock": of("local"),
-        "requirements-platforms.lock": of("telegram", "discord", "slack", "matrix"),
-        "requirements-dev.lock": project["dependency-groups"]["dev"],
+        "requirements-dev.lock": [
+            *of("local", "telegram", "discord", "slack", "matrix"),
+            *project["dependency-groups"]["dev"],
+        ],
+        EXTRAS_LOCK: of(*extras),
     }
 
 
@@ -52,20 +70,72 @@ def findings(root: Path) -> Iterator[str]:
         text = (root / file).read_text(encoding="utf-8")
         pinned = pins(text)
         for requirement in requirements:
-            name = REQUIREMENT.match(requirement)
-            if name is None or normalise(name.group()) not in pinned:
+            if package(requirement) not in pinned:
                 yield f"{file}: no pin for {requirement!r}; run `make lock`"
-        for name_, versions in narrower.items():
-            if pinned.get(name_) != versions:
-                yield f"{file}: {name_} differs from the narrower lock; run `make lock`"
-        for entry in re.split(r"\n(?=\S)", text):
-            if PIN.match(entry) and "--hash=sha256:" not in entry:
+        for name, versions in narrower.items():
+            # The lock of the extras leaves out what no extra needs.
+            there = pinned.get(name, set())
+            if not there <= versions if file == EXTRAS_LOCK else there != versions:
+                yield f"{file}: {name} differs from the narrower lock; run `make lock`"
+        for _, _, entry in entries(text):
+            if "--hash=sha256:" not in entry:
                 yield f"{file}: no hash for {entry.split()[0]}; run `make lock`"
         narrower = pinned
+    yield from extras_findings(root, project["project"]["optional-dependencies"])
+
+
+def extras_findings(root: Path, extras: Mapping[str, list[str]]) -> Iterator[str]:
+    """Packages of requirements-extras.lock that are not said to be for the right extras."""
+    named: dict[str, set[str]] = {}
+    for name, users, _ in entries((root / EXTRAS_LOCK).read_text(encoding="utf-8")):
+        named.setdefault(name, set()).update(users)
+        for unknown in (users - set(extras)) or (() if users else ("no extra",)):
+            yield f"{EXTRAS_LOCK}: {name} is for {unknown}; run `make lock`"
+    for extra, requirements in extras.items():
+        for requirement in requirements:
+            if extra not in named.get(package(requirement), {extra}):
+                yield f"{EXTRAS_LOCK}: {requirement!r} is not for {extra}; run `make lock`"
+
+
+def package(requirement: str) -> str:
+    name = REQUIREMENT.match(requirement)
+    return normalise(name.group()) if name else ""
+
+
+def name_extras(root: Path) -> None:
+    """Complete requirements-extras.lock as uv wrote it."""
+    lock = root / EXTRAS_LOCK
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    users: dict[str, list[str]] = {}
+    for extra, requirements in sorted(project["project"]["optional-dependencies"].items()):
+        for name in resolve(requirements, lock):
+            users.setdefault(name, []).append(extra)
+    kept = [
+        f"{FOR.sub('', entry).rstrip()}\n    # for {', '.join(users[name])}\n"
+        for name, _, entry in entries(lock.read_text(encoding="utf-8"))
+        if name in users
+    ]
+    lock.write_text("".join(kept), encoding="utf-8")
+
+
+def resolve(requirements: list[str], lock: Path) -> set[str]:
+    """What `requirements` install, everything they need included, in the versions of `lock`."""
+    options = ["--universal", "--python-version", "3.11", "--no-header", "--no-annotate"]
+    command = [sys.executable, "-m", "uv", "pip", "compile", "-q", *options, "-c", str(lock), "-"]
+    listing = subprocess.run(
+        command, input="\n".join(requirements), check=True, capture_output=True, text=True
+    )
+    return set(pins(listing.stdout))
 
 
 def main() -> int:
-    found = list(findings(Path(__file__).resolve().parent.parent))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--name-extras", action="store_true")
+    root = Path(__file__).resolve().parent.parent
+    if parser.parse_args().name_extras:
+        name_extras(root)
+        return 0
+    found = list(findings(root))
     for line in found:
         print(line)
     return 1 if found else 0

@@ -1,15 +1,26 @@
-"""Makes or updates the environment in `.venv` from a lock file. Standard library only.
+"""The one installer of Hermes: packages from lock files, by hash. Standard library only.
 
-Called by `scripts/setup.sh`, which finds the interpreter. The lock files are nested sets
-(`LOCKS`, narrow to wide): an environment never shrinks, so asking for `requirements.lock` where
-the development set is installed updates the development set.
+    setup.py LOCKFILE [--extra NAME]...   makes or updates `.venv` of the checkout
+    setup.py --here [--extra NAME]...     adds to the environment of the running interpreter
+
+The first form is called by `scripts/setup.sh`, which finds the interpreter. The lock files are
+nested sets (`LOCKS`, narrow to wide): an environment never shrinks, so asking for
+`requirements.lock` where the development set is installed updates the development set. Extras stay
+installed as well, and are updated together with the lock. The second form is for a Hermes that was
+installed as a package, which contains this file and the lock files.
+
+`requirements-extras.lock` says under each package which extras need it (`# for otel, slack`). The
+extra `base` is `requirements.lock` itself: it repairs a damaged environment. With `--extra`, one
+line for each package that was installed goes to stdout.
 
 What is kept in `.venv/hermes/`:
-    stamp        the checkout's folder and the name of the installed lock; written last
+    stamp        the checkout's folder, the name of the installed lock, the extras; written last
     lock         a copy of the lock that was installed
+    extras.lock  a copy of `requirements-extras.lock`, when there are extras
     unfinished   there while a set-up runs; found at the start, it means "begin again from nothing"
 """
 
+import argparse
 import fcntl
 import os
 import re
@@ -20,24 +31,33 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
-LOCKS = (
-    "requirements.lock",
-    "requirements-local.lock",
-    "requirements-platforms.lock",
-    "requirements-dev.lock",
-)
+LOCKS = ("requirements.lock", "requirements-dev.lock")
+EXTRAS_LOCK = "requirements-extras.lock"
+BASE = "base"
 
+PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)(?P<marker>\s*;)?")
+EXTRAS = re.compile(r"^ +# for (.+)$", re.MULTILINE)
+
+OFFLINE = "the package index cannot be reached; check the network connection and try again"
 HINTS = (
+    *((sign, OFFLINE) for sign in (
+        "name resolution", "NewConnectionError", "Max retries", "ConnectTimeout", "dns error",
+        "Network is unreachable", "Network connectivity is disabled", "error sending request",
+        "(from versions: none)",
+    )),
+    ("externally-managed", "this Python belongs to the system; run Hermes from a checkout instead"),
     ("No space left", "the disk is full; free some space and run the command again"),
     ("ensurepip", "this Python cannot make environments; Debian, Ubuntu: apt install python3-venv"),
     ("No module named venv", "this Python has no venv module; apt install python3-venv"),
-    ("No module named pip", "the environment has no pip; remove .venv and run the command again"),
+    ("No module named pip", "the environment has neither uv nor pip; install uv and try again"),
     ("do not match the hashes", "the package index serves other files than the lock names"),
     ("No matching distribution", "the package index does not offer a package for this Python"),
     ("Permission denied", "this folder is not yours to write; use a checkout of your own"),
-)
+)  # fmt: skip
 DEFAULT_HINT = "check the network connection and run the command again"
 
 OUTPUT_TAIL = 12
@@ -46,6 +66,70 @@ OUTPUT_TAIL = 12
 
 class SetupFailed(Exception):
     """Set-up cannot go on; the text is for the user."""
+
+
+class Pin(NamedTuple):
+    """One package of a lock file."""
+
+    name: str
+    version: str
+    conditional: bool
+    """Only for some platforms or versions of Python."""
+    extras: frozenset[str]
+    text: str
+    """The entry as it stands in the file, with the hashes."""
+
+
+def read_pins(text: str) -> list[Pin]:
+    """The packages of a lock file."""
+    found = []
+    for entry in re.split(r"\n(?=\S)", text):
+        if pin := PIN.match(entry):
+            extras = EXTRAS.search(entry)
+            names = frozenset(extras[1].split(", ") if extras else ())
+            conditional = bool(pin["marker"])
+            found.append(Pin(pin["name"], pin["version"], conditional, names, entry.rstrip()))
+    return found
+
+
+def pins_of(locks: Path, extra: str) -> list[Pin]:
+    """What an extra consists of; empty when the lock files do not know it."""
+    if extra == BASE:
+        return read_pins((locks / LOCKS[0]).read_text())
+    return [pin for pin in read_pins((locks / EXTRAS_LOCK).read_text()) if extra in pin.extras]
+
+
+def known_extras(locks: Path) -> set[str]:
+    extras = (pin.extras for pin in read_pins((locks / EXTRAS_LOCK).read_text()))
+    return {BASE}.union(*extras)
+
+
+def normalise(name: str) -> str:
+    """A package name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def versions(folders: Sequence[str]) -> dict[str, str]:
+    """The packages installed in `folders`."""
+    found: dict[str, str] = {}
+    for each in metadata.distributions(path=list(folders)):
+        name = each.metadata["Name"]  # None when its folder is damaged
+        if name:
+            found.setdefault(normalise(name), each.version)
+    return found
+
+
+def missing(pins: Sequence[Pin], there: dict[str, str]) -> bool:
+    """Whether a package is not there, or in another version than the pinned ones. One that is only
+    for some platforms may be absent: only the installer evaluates markers."""
+    by_name: dict[str, list[Pin]] = {}
+    for pin in pins:
+        by_name.setdefault(normalise(pin.name), []).append(pin)
+    return any(
+        there.get(name) not in {pin.version for pin in same}
+        for name, same in by_name.items()
+        if name in there or not all(pin.conditional for pin in same)
+    )
 
 
 class Progress:
@@ -85,15 +169,28 @@ class Environment:
         self.records = self.folder / "hermes"
         self.stamp = self.records / "stamp"
         self.lock_copy = self.records / "lock"
+        self.extras_copy = self.records / "extras.lock"
         self.unfinished = self.records / "unfinished"
+
+    def _record(self) -> list[str]:
+        """The lock that was installed, or was being installed, here; then the extras."""
+        for record, line in ((self.unfinished, 0), (self.stamp, 1)):
+            if record.exists():
+                return record.read_text().splitlines()[line:]
+        return []
 
     def installed(self) -> str | None:
         """The lock that was installed, or was being installed, here."""
-        for record, line in ((self.unfinished, 0), (self.stamp, 1)):
-            if record.exists():
-                lines = record.read_text().splitlines()
-                return lines[line] if line < len(lines) and lines[line] in LOCKS else None
-        return None
+        lines = self._record()
+        return lines[0] if lines and lines[0] in LOCKS else None
+
+    def extras(self) -> set[str]:
+        """The extras that were installed here, without those that no lock names any more."""
+        names = {name for line in self._record()[1:] for name in line.split()}
+        return names & known_extras(self.root) if names else names
+
+    def folders(self) -> list[str]:
+        return [str(each) for each in self.folder.glob("lib/python3*/site-packages")]
 
     def wider(self, lock: str) -> str:
         """The wider of `lock` and what is installed."""
@@ -101,10 +198,13 @@ class Environment:
         return lock if installed is None else max(lock, installed, key=LOCKS.index)
 
     def packages_current(self, lock: str) -> bool:
-        """Whether exactly `lock` is installed, wherever the checkout was at the time."""
+        """Whether exactly `lock` is installed, wherever the checkout was at the time, and the
+        extras of before are up to date."""
         if not self.stamp.exists() or self.installed() != lock or not self.whole():
             return False
-        return self.lock_copy.read_bytes() == (self.root / lock).read_bytes()
+        if self.extras_copy.exists() and not same(self.extras_copy, self.root / EXTRAS_LOCK):
+            return False
+        return same(self.lock_copy, self.root / lock)
 
     def whole(self) -> bool:
         """Whether no set-up was cut short here and the interpreter runs and is new enough."""
@@ -118,14 +218,23 @@ class Environment:
 
     def link_source(self) -> None:
         """Makes `hermes` importable from where the checkout is now."""
-        for packages in self.folder.glob("lib/python3*/site-packages"):
-            replace(packages / "hermes.pth", f"{self.root / 'src'}\n".encode())
+        for packages in self.folders():
+            replace(Path(packages, "hermes.pth"), f"{self.root / 'src'}\n".encode())
 
-    def record(self, lock: str) -> None:
+    def record(self, lock: str, extras: set[str]) -> None:
         """Marks the set-up as complete."""
         replace(self.lock_copy, (self.root / lock).read_bytes())
+        if extras:
+            replace(self.extras_copy, (self.root / EXTRAS_LOCK).read_bytes())
+        else:
+            self.extras_copy.unlink(missing_ok=True)
         self.unfinished.unlink(missing_ok=True)
-        replace(self.stamp, f"{self.root}\n{lock}\n".encode())
+        replace(self.stamp, f"{self.root}\n{lock}\n{' '.join(sorted(extras))}\n".encode())
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether both are there with the same content."""
+    return one.exists() and other.exists() and one.read_bytes() == other.read_bytes()
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -136,15 +245,14 @@ def replace(path: Path, data: bytes) -> None:
 
 
 @contextmanager
-def only_one(root: Path) -> Iterator[int]:
-    """Holds the set-up lock of this checkout.
+def only_one(folder: Path) -> Iterator[int]:
+    """Holds the set-up lock in `folder`.
 
     The kernel frees it when the last holder ends, so it cannot go stale. Installers inherit it:
     one that outlives its parent still keeps the next set-up waiting.
     """
-    place = root / ".cache" / "setup.lock"
-    place.parent.mkdir(exist_ok=True)
-    handle = os.open(place, os.O_CREAT | os.O_RDWR, 0o644)
+    folder.mkdir(exist_ok=True)
+    handle = os.open(folder / "setup.lock", os.O_CREAT | os.O_RDWR, 0o644)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -180,50 +288,72 @@ def run(command: Sequence[str | Path], held: int) -> None:
         raise SetupFailed(f"{tail}\nhermes: set-up failed; {hint_for(result.stdout)}")
 
 
-def install(environment: Environment, lock: str, held: int) -> None:
-    """Installs the packages of `lock` with uv when it is there and works, else with pip."""
-    wanted: list[str | Path] = ["--require-hashes", "-r", environment.root / lock]
-    quiet = ["--disable-pip-version-check", "--no-input", "-q"]
-    pip: list[str | Path] = [environment.python, "-m", "pip", "install", *quiet]
-    uv = shutil.which("uv") or own_uv(environment, lock, pip, held)
+def install(python: Path, files: Sequence[Path], uv: str | Path | None, held: int) -> None:
+    """Installs the packages of lock files with uv when it is there and works, else with pip."""
+    wanted: list[str | Path] = ["--require-hashes"]
+    for file in files:
+        wanted += ["-r", file]
     if uv:
-        target: list[str | Path] = ["--python", environment.python]
+        target: list[str | Path] = ["--python", python]
         with suppress(SetupFailed, OSError):  # an old, misconfigured uv: pip has the last word
             run([uv, "pip", "install", "--compile-bytecode", *target, *wanted], held)
             return
-    run([*pip, *wanted], held)
+    run([*pip_install(python), *wanted], held)
 
 
-def own_uv(
-    environment: Environment, lock: str, pip: Sequence[str | Path], held: int
-) -> Path | None:
+def pip_install(python: Path) -> list[str | Path]:
+    quiet = ["--disable-pip-version-check", "--no-input", "-q"]
+    return [python, "-m", "pip", "install", *quiet]
+
+
+def own_uv(environment: Environment, lock: str, held: int) -> Path | None:
     """The uv that `lock` has among its packages: installed first, it installs the others in a
     third of the time."""
     text = (environment.root / lock).read_text()
-    found = re.search(r"^uv==.*(?:\n +--hash=.*)*", text, re.MULTILINE)
+    found = next((pin for pin in read_pins(text) if pin.name == "uv"), None)
     if not found:
         return None
     alone = environment.records / "uv.txt"
-    alone.write_text(f"{found[0]}\n")
+    alone.write_text(f"{found.text}\n")
     with suppress(SetupFailed):
-        run([*pip, "--require-hashes", "-r", alone], held)
+        run([*pip_install(environment.python), "--require-hashes", "-r", alone], held)
         return environment.folder / "bin" / "uv"
     return None
 
 
-def build(environment: Environment, lock: str, held: int) -> None:
-    """Brings the environment to `lock`, from nothing unless a finished one can be updated."""
+def write_extras(file: Path, locks: Path, extras: set[str], without: set[str]) -> list[Path]:
+    """Writes the packages of `extras` as a lock file; those in `without` have a pin already.
+    Returns the files to install: none when there is nothing to add."""
+    entries = {
+        pin.text: pin
+        for extra in sorted(extras)
+        for pin in pins_of(locks, extra)
+        if normalise(pin.name) not in without
+    }
+    if not entries:
+        return []
+    file.write_text("\n".join([*entries, ""]))
+    return [file]
+
+
+def build(environment: Environment, lock: str, extras: set[str], held: int) -> None:
+    """Brings the environment to `lock` and `extras`, from nothing unless a finished one can be
+    updated."""
     fresh = not environment.whole()
     if fresh:
         shutil.rmtree(environment.folder, ignore_errors=True)
     environment.records.mkdir(parents=True, exist_ok=True)
     before = environment.stamp.read_text() if environment.stamp.exists() else None
-    environment.unfinished.write_text(f"{lock}\n")
+    environment.unfinished.write_text(f"{lock}\n{' '.join(sorted(extras))}\n")
     environment.stamp.unlink(missing_ok=True)
     if fresh:
         run([sys.executable, "-m", "venv", environment.folder], held)
+    text = (environment.root / lock).read_text()
+    pinned = {normalise(pin.name) for pin in read_pins(text)}
+    more = write_extras(environment.records / "extras.txt", environment.root, extras, pinned)
+    uv = shutil.which("uv") or own_uv(environment, lock, held)
     try:
-        install(environment, lock, held)
+        install(environment.python, [environment.root / lock, *more], uv, held)
     except SetupFailed:  # the installer refused by itself: what was there before is still whole
         environment.unfinished.unlink()
         if before is not None:
@@ -232,40 +362,89 @@ def build(environment: Environment, lock: str, held: int) -> None:
     environment.link_source()
     source = environment.root / "src"
     run([environment.python, "-I", "-m", "compileall", "-q", source], held)
-    environment.record(lock)
+    environment.record(lock, extras)
 
 
-def set_up(root: Path, lock: str) -> None:
-    """Makes sure that at least `lock` is installed in the checkout at `root`."""
-    with only_one(root) as held:
+def set_up(root: Path, lock: str, wanted: Sequence[str]) -> None:
+    """Makes sure that at least `lock` and the extras `wanted` are installed in the checkout at
+    `root`."""
+    with only_one(root / ".cache") as held:
         environment = Environment(root)
         lock = environment.wider(lock)
-        if environment.packages_current(lock):
+        extras = (environment.extras() | set(wanted)) - {BASE}
+        before = versions(environment.folders())
+        if environment.packages_current(lock) and not any(
+            extra == BASE or missing(pins_of(root, extra), before) for extra in wanted
+        ):
             environment.link_source()
-            environment.record(lock)
+            environment.record(lock, extras)
             return
-        update = environment.whole()
-        progress = Progress(
-            "updating the environment in .venv"
-            if update
-            else "setting up the environment in .venv (once)"
-        )
-        try:
-            build(environment, lock, held)
-        except BaseException as error:
-            progress.finish("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
-            raise
-        progress.finish("done")
+        if not environment.whole():
+            text = "setting up the environment in .venv (once)"
+        elif wanted:
+            text = f"installing {' and '.join(wanted)} into .venv"
+        else:
+            text = "updating the environment in .venv"
+        with progress(text):
+            build(environment, lock, extras, held)
+        if wanted:
+            print_changes(before, versions(environment.folders()))
+
+
+def add_here(locks: Path, wanted: Sequence[str]) -> None:
+    """Makes sure that the extras `wanted` are installed for the running interpreter."""
+    records = Path(sys.prefix) / "hermes"
+    with only_one(records) as held:
+        before = versions(sys.path)
+        needed = {
+            extra for extra in wanted if extra == BASE or missing(pins_of(locks, extra), before)
+        }
+        if not needed:
+            return
+        files = write_extras(records / "extras.txt", locks, needed, without=set())
+        with progress(f"installing {' and '.join(wanted)} into {sys.prefix}"):
+            install(Path(sys.executable), files, shutil.which("uv"), held)
+        print_changes(before, versions(sys.path))
+
+
+@contextmanager
+def progress(text: str) -> Iterator[None]:
+    """Shows a line while something is done, and how it ended."""
+    line = Progress(text)
+    try:
+        yield
+    except BaseException as error:
+        line.finish("interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        raise
+    line.finish("done")
+
+
+def print_changes(before: dict[str, str], after: dict[str, str]) -> None:
+    for name, version in sorted(after.items()):
+        if before.get(name) != version:
+            print(name, version)
 
 
 def main(arguments: Sequence[str]) -> int:
-    root = Path(__file__).resolve().parent.parent
-    (lock,) = arguments
-    if lock not in LOCKS:
-        print(f"hermes: unknown lock {lock!r}; one of {', '.join(LOCKS)}", file=sys.stderr)
+    parser = argparse.ArgumentParser(prog="setup.py", allow_abbrev=False)
+    parser.add_argument("lock", nargs="?", default=LOCKS[0])
+    parser.add_argument("--extra", action="append", default=[], dest="extras", metavar="NAME")
+    parser.add_argument("--here", action="store_true")
+    asked = parser.parse_args(arguments)
+    if asked.lock not in LOCKS:
+        print(f"hermes: unknown lock {asked.lock!r}; one of {', '.join(LOCKS)}", file=sys.stderr)
         return 2
+    folder = Path(__file__).resolve().parent
+    root = folder if (folder / EXTRAS_LOCK).exists() else folder.parent
     try:
-        set_up(root, lock)
+        known = known_extras(root) if asked.extras else set()
+        for name in set(asked.extras) - known:  # an update may drop one
+            print(f"hermes: there is no extra {name!r} in this version", file=sys.stderr)
+        extras = [name for name in asked.extras if name in known]
+        if asked.here:
+            add_here(root, extras)
+        else:
+            set_up(root, asked.lock, extras)
     except SetupFailed as error:
         print(error, file=sys.stderr)
         return 1

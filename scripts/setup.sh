@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: scripts/setup.sh [LOCKFILE]
+# Usage: scripts/setup.sh [LOCKFILE] [--extra NAME]...
 # Finds a Python that is new enough and lets scripts/setup.py install LOCKFILE into .venv.
 # HERMES_PYTHON names the interpreter to use instead of the first one found.
 set -eu
@@ -41,4 +41,4 @@ if [ -z "$python" ]; then
     echo "hermes: Python 3.11 or newer is needed (${seen:-no Python found}); install it (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python) or set HERMES_PYTHON to its path" >&2
     exit 1
 fi
-exec "$python" -I "$root/scripts/setup.py" "${1:-requirements.lock}"
+exec "$python" -I "$root/scripts/setup.py" "$@"

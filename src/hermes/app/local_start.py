@@ -1,13 +1,12 @@
 """Fetching and starting the embedded model; loaded only when it is to answer."""
 
-from pathlib import Path
-
+from hermes.app.installation.extras import InstallFailed, install_extra
 from hermes.app.local_model import cache_of
 from hermes.config.home import Home
 from hermes.config.settings.model import LocalModelSettings
+from hermes.core.errors import LocalModelError
 from hermes.providers.local.runtime import (
     ModelProcess,
-    install_runtime,
     runtime_is_installed,
     thread_count,
 )
@@ -18,7 +17,7 @@ async def start(
     weights: Weights, home: Home, settings: LocalModelSettings, progress: DownloadProgress
 ) -> ModelProcess:
     if not runtime_is_installed():
-        await install_runtime(checkout())
+        await _install_runtime()
     path = await fetch_weights(weights, home.models, progress)
     return await ModelProcess.start(
         path,
@@ -28,6 +27,10 @@ async def start(
     )
 
 
-def checkout() -> Path:
-    """The folder above `src`, where the launcher and the lock files are."""
-    return Path(__file__).resolve().parents[3]
+async def _install_runtime() -> None:
+    try:
+        await install_extra("local")
+    except InstallFailed as error:
+        raise LocalModelError(
+            "the runtime of the embedded model could not be installed", hint=error.hint
+        ) from error

@@ -143,7 +143,9 @@ def _check(found: Checkout | Package) -> None:
     if isinstance(found, Package):
         raise UsageError(
             f"{found.installer} installed Hermes here, so I cannot update myself",
-            hint=f"on that machine run: `{found.update}`, then /restart",
+            hint=f"on that machine run: `{found.update}`, then /restart"
+            if found.update
+            else "get the new version where this one came from, then /restart",
         )
     if not found.is_repository:
         raise UsageError(

@@ -38,6 +38,7 @@ from hermes.store.records import (
 )
 from hermes.store.rows import to_row
 from hermes.store.search import search
+from hermes.util.extras import install_hint
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -401,6 +402,6 @@ def _postgres(url: str) -> Backend:
             raise
         raise ConfigError(
             "store.url names a PostgreSQL server, but psycopg is not installed",
-            hint="Install it into Hermes' environment: pip install 'psycopg[binary]'",
+            hint=install_hint("postgres"),
         ) from None
     return PostgresBackend(url)

@@ -24,6 +24,7 @@ from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.terminal.base import Notify, Running, log_notice
 from hermes.terminal.local.process import COLUMNS, LINES
 from hermes.terminal.remote import ABANDONED, LEAD_GROUP, RemoteProcess, is_owner_gone, owner_mark
+from hermes.util.extras import install_hint
 
 # Programs in a Daytona sandbox.
 #
@@ -343,7 +344,7 @@ class DaytonaHost:
             self._sdk = import_module("daytona")
         except ImportError as error:
             raise BackendUnavailable(
-                "the package daytona is not installed", hint="install the daytona extra of Hermes"
+                "the package daytona is not installed", hint=install_hint("daytona")
             ) from error
         try:
             if self._client is None:

@@ -25,6 +25,7 @@ from hermes.terminal.remote import (
     owner_mark,
     persistent_folder,
 )
+from hermes.util.extras import install_hint
 
 MAX_LIFETIME = 86_400
 """The longest lifetime in seconds that Modal allows."""
@@ -134,7 +135,7 @@ class ModalHost:
             self._modal = import_module("modal")
         except ImportError as error:
             raise BackendUnavailable(
-                "the package modal is not installed", hint="install the modal extra of Hermes"
+                "the package modal is not installed", hint=install_hint("modal")
             ) from error
         try:
             await self._create()

@@ -21,6 +21,7 @@ import msgspec
 from hermes import __version__
 from hermes.core.errors import ToolDenied, ToolError, ToolTimedOut
 from hermes.security.urls import GuardedTransport, UrlGuard, shown
+from hermes.util.extras import install_hint
 from hermes.util.text import clean, human_size
 from hermes.util.threads import in_thread
 
@@ -291,7 +292,7 @@ def pdf_text(data: bytes, stop: Event) -> PdfText:
     try:
         import pypdf  # optional, and slow to load
     except ImportError as error:
-        hint = "the user can install it: pip install 'hermes[web]'"
+        hint = f"the user can install it: {install_hint('web')}"
         raise ToolError("PDFs cannot be read: pypdf is not installed", hint=hint) from error
     try:
         return _extract_pdf(pypdf, data, stop)

@@ -8,12 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 REPO = Path(__file__).parents[3]
-LOCKS = (
-    "requirements.lock",
-    "requirements-local.lock",
-    "requirements-platforms.lock",
-    "requirements-dev.lock",
-)
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-extras.lock")
 MAIN = """
 import json, os, sys
 import hermes
@@ -56,8 +51,8 @@ class Checkout:
             start_new_session=True,
         )
 
-    def set_up(self, lock: str) -> subprocess.CompletedProcess[str]:
-        return self.run(str(self.root / "scripts" / "setup.sh"), lock, program="sh")
+    def set_up(self, lock: str, *more: str) -> subprocess.CompletedProcess[str]:
+        return self.run(str(self.root / "scripts" / "setup.sh"), lock, *more, program="sh")
 
     def edit_lock(self, name: str = "requirements.lock", text: str = "# changed\n") -> None:
         (self.root / name).write_text(text)

@@ -116,8 +116,8 @@ def test_wider_set_that_cannot_be_had_leaves_the_narrower_one_working(
     used: Checkout, wheels: Path
 ) -> None:
     without_uv(used, wheels)
-    used.edit_lock("requirements-local.lock", pin(wheels, digest="0" * 64))
-    assert used.set_up("requirements-local.lock").returncode == 1
+    used.edit_lock("requirements-dev.lock", pin(wheels, digest="0" * 64))
+    assert used.set_up("requirements-dev.lock").returncode == 1
     result = used.run("go")
     assert (result.returncode, result.stderr) == (0, "")
 
@@ -127,10 +127,75 @@ def test_wider_set_is_updated_never_narrowed(used: Checkout, uv_calls: Path) -> 
     used.edit_lock("requirements-dev.lock")
     used.edit_lock("requirements.lock")
     used.run()
-    used.set_up("requirements-local.lock")
+    used.set_up("requirements.lock")
     locks = [Path(call.split(" -r ")[1]).name for call in uv_calls.read_text().splitlines()]
     assert locks == ["requirements-dev.lock", "requirements-dev.lock"]
     assert used.run().stderr == ""
+
+
+def extra_lock(wheels: Path, digest: str | None = None) -> str:
+    return f"{pin(wheels, digest)}    # for other, small\n"
+
+
+def test_an_extra_is_installed_from_its_lock_and_its_packages_are_named(
+    used: Checkout, wheels: Path
+) -> None:
+    without_uv(used, wheels)
+    used.edit_lock("requirements-extras.lock", extra_lock(wheels))
+    done = used.set_up("requirements.lock", "--extra", "small")
+    assert (done.returncode, done.stdout) == (0, "tiny 1.0\n"), done.stderr
+    assert "installing small into .venv ... done after" in done.stderr
+    assert installed(used, "tiny")
+    again = used.set_up("requirements.lock", "--extra", "small")
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
+    assert used.run().stderr == ""
+
+
+def test_packages_of_other_extras_are_not_installed(used: Checkout, wheels: Path) -> None:
+    without_uv(used, wheels)
+    used.edit_lock("requirements-extras.lock", extra_lock(wheels))
+    done = used.set_up("requirements.lock", "--extra", "nothing")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "there is no extra 'nothing' in this version" in done.stderr
+    assert not installed(used, "tiny")
+
+
+def test_an_extra_that_was_removed_by_hand_is_installed_again(used: Checkout, wheels: Path) -> None:
+    without_uv(used, wheels)
+    used.edit_lock("requirements-extras.lock", extra_lock(wheels))
+    used.set_up("requirements.lock", "--extra", "small")
+    python = used.root / ".venv" / "bin" / "python"
+    used.run("-m", "pip", "uninstall", "-q", "-y", "tiny", program=python)
+    assert not installed(used, "tiny")
+    assert used.set_up("requirements.lock", "--extra", "small").stdout == "tiny 1.0\n"
+
+
+def test_a_changed_lock_of_the_extras_updates_those_who_have_one(
+    used: Checkout, uv_calls: Path, wheels: Path
+) -> None:
+    used.edit_lock("requirements-extras.lock", extra_lock(wheels))
+    assert used.run().stderr == ""  # without extras it does not matter
+    used.set_up("requirements.lock", "--extra", "small")
+    used.edit_lock("requirements-extras.lock", f"{extra_lock(wheels)}# newer\n")
+    assert re.fullmatch(UPDATING, used.run().stderr)
+    assert used.run().stderr == ""
+    used.edit_lock("requirements-dev.lock")
+    assert used.set_up("requirements-dev.lock").returncode == 0
+    files = [call.partition(" -r ")[2] for call in uv_calls.read_text().splitlines()]
+    assert [each.endswith("extras.txt") for each in files] == [True, True, True]
+
+
+def test_an_extra_with_a_wrong_hash_is_refused_and_everything_else_works(
+    used: Checkout, wheels: Path
+) -> None:
+    without_uv(used, wheels)
+    used.edit_lock("requirements-extras.lock", extra_lock(wheels, digest="0" * 64))
+    done = used.set_up("requirements.lock", "--extra", "small")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "serves other files than the lock names" in done.stderr.splitlines()[-1]
+    assert not installed(used, "tiny")
+    result = used.run("go")
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_unknown_lock_is_refused(used: Checkout) -> None:

@@ -105,6 +105,16 @@ def test_a_version_that_does_not_work_is_not_switched_to(
     assert "no earlier version" in place.update("--rollback").stderr
 
 
+def test_the_new_environment_gets_the_extras_of_the_old_one(place: Place, tmp_path: Path) -> None:
+    stamp = place.root / ".venv" / "hermes" / "stamp"
+    stamp.write_text(f"{place.root}\nrequirements.lock\notel slack\n")
+    record = f'echo "$@" >"{tmp_path}/words"\nexit 1\n'
+    place.publish("1.1", {"scripts/setup.sh": record, **OTHER_PACKAGES})
+    assert place.update().returncode == 1
+    words = (tmp_path / "words").read_text()
+    assert words == "requirements.lock --extra otel --extra slack\n"
+
+
 def test_changes_of_yours_are_never_lost(place: Place) -> None:
     place.publish("1.1", {"new.txt": "new"})
     (place.root / "CHANGELOG.md").write_text("mine")

@@ -1,5 +1,6 @@
 """How the program was installed, and taking it away."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -40,20 +41,49 @@ def test_a_checkout_is_told_by_its_launcher_and_environment(checkout: Checkout) 
     assert elsewhere.update.startswith(f"git -C {checkout.root} pull --ff-only && ")
 
 
+INSTALLERS = [
+    ("/home/me/.local/share/pipx/venvs/hermes", "pipx install --force", "pipx uninstall hermes"),
+    ("/home/me/.local/share/uv/tools/hermes", "uv tool install --force", "uv tool uninstall"),
+    ("/usr", "-m pip install --upgrade", "-m pip uninstall hermes"),
+]
+
+
+@pytest.mark.parametrize(("prefix", "update", "remove"), INSTALLERS)
 @pytest.mark.parametrize(
-    ("prefix", "update", "remove"),
+    ("record", "address"),
     [
-        ("/home/me/.local/share/pipx/venvs/hermes", "pipx upgrade hermes", "pipx uninstall hermes"),
-        ("/home/me/.local/share/uv/tools/hermes", "uv tool upgrade hermes", "uv tool uninstall"),
-        ("/usr", "-m pip install --upgrade hermes", "-m pip uninstall hermes"),
+        ({"url": "https://x.example/h", "vcs_info": {"vcs": "git"}}, "git+https://x.example/h"),
+        ({"url": "file:///srv/hermes.whl"}, "file:///srv/hermes.whl"),
     ],
 )
-def test_a_package_names_the_command_of_its_installer(
-    tmp_path: Path, prefix: str, update: str, remove: str
+def test_a_package_is_updated_by_its_installer_from_where_it_came(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    prefix: str,
+    update: str,
+    remove: str,
+    record: dict[str, object],
+    address: str,
 ) -> None:
+    about = tmp_path / "hermes-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: hermes\nVersion: 1.0\n")
+    (about / "direct_url.json").write_text(json.dumps(record))
+    monkeypatch.syspath_prepend(tmp_path)
+    found = installation(tmp_path / "hermes", prefix)
+    assert isinstance(found, Package)
+    assert found.update.endswith(f"{update} {address}")
+    assert remove in found.remove
+
+
+@pytest.mark.parametrize(("prefix", "_", "remove"), INSTALLERS)
+def test_a_package_from_nowhere_is_never_updated_by_its_name(
+    tmp_path: Path, prefix: str, _: str, remove: str
+) -> None:
+    """On the public index, another project has the name."""
     found = installation(tmp_path / "lib" / "site-packages" / "hermes", prefix)
     assert isinstance(found, Package)
-    assert update in found.update
+    assert found.update == ""
     assert remove in found.remove
 
 

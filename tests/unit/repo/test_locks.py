@@ -28,10 +28,12 @@ PIN = "{} \\\n    --hash=sha256:00\n"
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     (tmp_path / "pyproject.toml").write_text(PROJECT)
-    pins = ["foo-bar==1.2", "runtime==2.0", "chatter==4", "checker==3"]
-    for count, name in enumerate(("", "-local", "-platforms", "-dev"), 1):
-        lock = tmp_path / f"requirements{name}.lock"
-        lock.write_text("".join(PIN.format(pin) for pin in pins[:count]))
+    pins = [PIN.format(pin) for pin in ("foo-bar==1.2", "runtime==2.0", "chatter==4", "checker==3")]
+    (tmp_path / "requirements.lock").write_text(pins[0])
+    (tmp_path / "requirements-dev.lock").write_text("".join(pins))
+    extras = zip(pins, ("web", "local", "telegram"), strict=False)
+    lock = "".join(f"{pin}    # for {extra}\n" for pin, extra in extras)
+    (tmp_path / "requirements-extras.lock").write_text(lock)
     return tmp_path
 
 
@@ -51,7 +53,8 @@ def test_dependency_without_a_pin_is_named(root: Path) -> None:
 
 
 def test_wider_lock_with_another_version_is_named(root: Path) -> None:
-    edit(root / "requirements-dev.lock", "foo-bar==1.2", "foo-bar==1.3")
+    for name in ("dev", "extras"):
+        edit(root / f"requirements-{name}.lock", "foo-bar==1.2", "foo-bar==1.3")
     assert list(locks.findings(root)) == [
         "requirements-dev.lock: foo-bar differs from the narrower lock; run `make lock`"
     ]
@@ -62,3 +65,19 @@ def test_pin_without_a_hash_is_named(root: Path) -> None:
     assert list(locks.findings(root)) == [
         "requirements-dev.lock: no hash for checker==3; run `make lock`"
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "finding"),
+    [
+        ("# for local", "# for web", "'runtime>=2' is not for local"),
+        ("# for web", "# for web, gone", "foo-bar is for gone"),
+        ("    # for telegram\n", "", "chatter is for no extra"),
+        ("foo-bar==1.2", "foo-bar==1.3", "foo-bar differs from the narrower lock"),
+    ],
+)
+def test_lock_of_the_extras_that_is_out_of_step_is_named(
+    root: Path, old: str, new: str, finding: str
+) -> None:
+    edit(root / "requirements-extras.lock", old, new)
+    assert f"requirements-extras.lock: {finding}; run `make lock`" in list(locks.findings(root))

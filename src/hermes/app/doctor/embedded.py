@@ -12,6 +12,7 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.providers.local.runtime import runtime_is_installed
 from hermes.providers.local.weights import Weights, resolve_weights, sha256_of
 from hermes.providers.resolver import LOCAL
+from hermes.util.extras import install_hint
 from hermes.util.text import human_size
 
 WHILE_IT_RUNS = 1.3
@@ -53,7 +54,7 @@ def _runtime() -> Found:
     if runtime_is_installed():
         return []
     text = "what runs it is not installed yet; it is fetched when the model is first needed"
-    return [warning(text, "now: pip install 'hermes[local]'")]
+    return [warning(text, f"now: {install_hint('local')}")]
 
 
 def _to_fetch(scene: Scene, wanted: Weights) -> Found:

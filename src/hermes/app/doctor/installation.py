@@ -11,6 +11,7 @@ from hermes import __version__
 from hermes.app.doctor.findings import Found, fine, problem, warning
 from hermes.app.doctor.scene import Scene
 from hermes.config.settings import Settings
+from hermes.util.extras import BASE, install_hint
 from hermes.util.text import many
 
 DISTRIBUTION = "hermes"
@@ -27,6 +28,8 @@ class Requirement(NamedTuple):
     name: str
     least: str
     """The oldest version that will do; empty when any will."""
+    extra: str = BASE
+    """What `hermes setup` calls it."""
 
 
 def python(_: Scene) -> Found:
@@ -47,12 +50,10 @@ def packages(scene: Scene) -> Found:
     for one in [*wanted, *(_extras(scene.settings) if scene.has_settings else ())]:
         version = _installed(one.name)
         if version is None:
-            found.append(
-                problem(f"the package {one.name} is missing", f"pip install '{_written(one)}'")
-            )
+            found.append(problem(f"the package {one.name} is missing", install_hint(one.extra)))
         elif one.least and _numbers(version) < _numbers(one.least):
             text = f"{one.name} {version} is too old, {one.least} is needed"
-            found.append(problem(text, f"pip install --upgrade '{_written(one)}'"))
+            found.append(problem(text, install_hint(one.extra)))
     return found or [fine(f"all of {many(len(wanted), 'package')} are there and new enough")]
 
 
@@ -90,12 +91,12 @@ def parse_requirement(line: str) -> Requirement | None:
 def _extras(settings: Settings) -> list[Requirement]:
     """Packages that a feature needs which is switched on."""
     on = {
-        "psycopg": bool(settings.store.url),
-        "modal": settings.terminal.backend == "modal",
-        "daytona": settings.terminal.backend == "daytona",
-        "opentelemetry-sdk": settings.telemetry.enabled,
+        ("psycopg", "postgres"): bool(settings.store.url),
+        ("modal", "modal"): settings.terminal.backend == "modal",
+        ("daytona", "daytona"): settings.terminal.backend == "daytona",
+        ("opentelemetry-sdk", "otel"): settings.telemetry.enabled,
     }
-    return [Requirement(name, "") for name, needed in on.items() if needed]
+    return [Requirement(name, "", extra) for (name, extra), needed in on.items() if needed]
 
 
 def _installed(name: str) -> str | None:
@@ -112,7 +113,3 @@ def _numbers(version: str) -> tuple[int, ...]:
     while numbers and numbers[-1] == 0:
         numbers.pop()
     return tuple(numbers)
-
-
-def _written(one: Requirement) -> str:
-    return f"{one.name}>={one.least}" if one.least else one.name

@@ -44,7 +44,8 @@ class Package(msgspec.Struct, frozen=True):
     installer: str
     """`pip`, `pipx` or `uv`."""
     update: str
-    """The command that updates it."""
+    """The command that updates it; empty when nothing says where it came from. It never names the
+    package alone: on a package index, another project has the name."""
     remove: str
     """The command that removes it."""
 
@@ -84,23 +85,24 @@ def _editable(root: Path) -> Package:
 def _package(prefix: str) -> Package:
     parts = Path(prefix).parts
     if "pipx" in parts:
-        return Package("pipx", f"pipx upgrade {DISTRIBUTION}", f"pipx uninstall {DISTRIBUTION}")
-    if "uv" in parts and "tools" in parts:
-        return Package("uv", f"uv tool upgrade {DISTRIBUTION}", f"uv tool uninstall {DISTRIBUTION}")
-    pip = f"{shlex.quote(sys.executable)} -m pip"
-    wanted = shlex.quote(_requirement())
-    return Package("pip", f"{pip} install --upgrade {wanted}", f"{pip} uninstall {DISTRIBUTION}")
+        name, install, remove = "pipx", "pipx install --force", "pipx uninstall"
+    elif "uv" in parts and "tools" in parts:
+        name, install, remove = "uv", "uv tool install --force", "uv tool uninstall"
+    else:
+        pip = f"{shlex.quote(sys.executable)} -m pip"
+        name, install, remove = "pip", f"{pip} install --upgrade", f"{pip} uninstall"
+    source = _source()
+    update = f"{install} {shlex.quote(source)}" if source else ""
+    return Package(name, update, f"{remove} {DISTRIBUTION}")
 
 
-def _requirement() -> str:
-    """What to give pip: the name, or the address it was installed from."""
+def _source() -> str:
+    """The address this was installed from, as installers write it; empty when it is not known."""
     try:
         text = distribution(DISTRIBUTION).read_text("direct_url.json")
-        said: Any = json.loads(text or "{}")
+        record: Any = json.loads(text or "{}")
     except (PackageNotFoundError, ValueError):
-        return DISTRIBUTION
-    address = said.get("url", "")
-    tool = said.get("vcs_info", {}).get("vcs", "")
-    if not address:
-        return DISTRIBUTION
-    return f"{DISTRIBUTION} @ {tool}+{address}" if tool else f"{DISTRIBUTION} @ {address}"
+        return ""
+    address = record.get("url", "")
+    tool = record.get("vcs_info", {}).get("vcs", "")
+    return f"{tool}+{address}" if tool and address else address

@@ -128,30 +128,35 @@ class Updater:
 
     def _build(self) -> bool:
         """Make the new version start; whether it got an environment of its own."""
-        lock = self._installed_lock()
-        mine = self._checkout.environment / "hermes" / "lock"
+        lock, extras = self._installed()
+        records = self._checkout.environment / "hermes"
         wanted = self._tree / lock
         if not wanted.is_file():
             raise UpdateFailed(
                 f"the new version has no {lock}",
                 hint="it needs to be set up by hand: see its README",
             )
-        if mine.is_file() and mine.read_bytes() == wanted.read_bytes():
+        pairs = [(records / "lock", wanted)]
+        if extras:
+            pairs.append((records / "extras.lock", self._tree / "requirements-extras.lock"))
+        if all(one.is_file() and one.read_bytes() == new.read_bytes() for one, new in pairs):
             python = str(self._checkout.environment / "bin" / "python")
             code = FROM_SOURCE.format(source=str(self._tree / "src"))
             self._check([python, "-I", "-c", code])
             return False
         self._tell("the new version needs other packages: building its environment")
         setup = ["sh", str(self._tree / "scripts" / "setup.sh"), lock]
+        setup += [word for extra in extras for word in ("--extra", extra)]
         self._run(setup, "its environment cannot be built", seconds=None)
         self._check([str(self._tree / "hermes")])
         return True
 
-    def _installed_lock(self) -> str:
-        """The lock file this environment was made from: the new one is as wide."""
+    def _installed(self) -> tuple[str, list[str]]:
+        """The lock file and the extras of this environment: the new one gets the same."""
         stamp = self._checkout.environment / "hermes" / "stamp"
         lines = stamp.read_text().splitlines() if stamp.is_file() else []
-        return lines[1] if len(lines) > 1 else "requirements.lock"
+        lock = lines[1] if len(lines) > 1 else "requirements.lock"
+        return lock, lines[2].split() if len(lines) > 2 else []
 
     async def _switch(self, switch: Switch) -> None:
         self._prepare_undo(switch)
@@ -179,7 +184,8 @@ class Updater:
 
     def _check_here(self) -> None:
         """Not with the launcher, which would take the switch for one that was cut short."""
-        setup = ["sh", str(self._checkout.root / "scripts" / "setup.sh"), self._installed_lock()]
+        lock, _ = self._installed()
+        setup = ["sh", str(self._checkout.root / "scripts" / "setup.sh"), lock]
         self._run(setup, "its environment cannot be used", seconds=None)
         self._check([str(self._checkout.environment / "bin" / "python"), "-I", "-m", "hermes"])
 

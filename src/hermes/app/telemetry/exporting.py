@@ -12,6 +12,7 @@ import msgspec
 from hermes.config.settings.agent import TelemetrySettings
 from hermes.core.errors import ConfigError
 from hermes.core.ports import Observer
+from hermes.util.extras import install_hint
 
 
 class TelemetryOptions(msgspec.Struct, frozen=True):
@@ -59,7 +60,7 @@ def start_telemetry(options: TelemetryOptions, redact: Callable[[str], str]) -> 
             raise
         raise ConfigError(
             f"telemetry.enabled is on, but {error.name} is not installed",
-            hint="pip install 'hermes[otel]', or hermes config set telemetry.enabled false",
+            hint=f"{install_hint('otel')}, or hermes config set telemetry.enabled false",
         ) from None
     telemetry: Telemetry = module.OtlpTelemetry(options, redact)
     return telemetry

@@ -17,6 +17,7 @@ from hermes.tui.cells import safe
 from hermes.util.text import many
 
 NEWER = 10
+NO_SOURCE = "get the new version where you got this one, and install it over it"
 DESCRIPTION = """\
 Update Hermes. The new version is built beside this one and takes its place only when it starts;
 else everything stays as it is. Your settings, keys and sessions are not part of the program."""
@@ -65,13 +66,16 @@ def _say_command(found: Package, args: argparse.Namespace, cli: Cli) -> int:
     if args.rollback:
         raise UpdateFailed(
             f"{found.installer} installed Hermes, so {found.installer} goes back",
-            hint=f"name the version you want: {found.update}==VERSION",
+            hint="install the earlier version from where you got this one",
         )
     if args.json:
         cli.json({"version": __version__, "installer": found.installer, "command": found.update})
         return 0
-    cli.say(f"Hermes {__version__} was installed by {found.installer}. To update it, run:")
-    cli.say(f"  {found.update}")
+    if found.update:
+        cli.say(f"Hermes {__version__} was installed by {found.installer}. To update it, run:")
+        cli.say(f"  {found.update}")
+    else:
+        cli.say(f"Hermes {__version__} was installed by {found.installer}; {NO_SOURCE}")
     return 0
 
 

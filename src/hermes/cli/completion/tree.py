@@ -8,9 +8,11 @@ from typing import Literal
 import msgspec
 
 from hermes.cli import registry
+from hermes.cli.commands.setup import NAMES as SETUP_SECTIONS
 from hermes.cli.main import Parser
 from hermes.config.schema import leaf_keys
 from hermes.providers.endpoints import ENDPOINTS
+from hermes.util.extras import EXTRAS
 
 Source = Literal["", "files", "folders", "profiles", "sessions"]
 
@@ -134,6 +136,10 @@ def _values(action: argparse.Action, path: str) -> Values:
 
 
 _KINDS: tuple[tuple[Callable[[argparse.Action, str], bool], Callable[[], Values]], ...] = (
+    (
+        lambda action, path: action.dest == "section" and path == f"{ROOT} setup",
+        lambda: Values((*SETUP_SECTIONS, *EXTRAS)),
+    ),
     (lambda action, _: action.metavar == "PROFILE", lambda: Values(source="profiles")),
     (lambda action, _: action.dest in SESSION_FIELDS, lambda: Values(source="sessions")),
     (

@@ -1,19 +1,18 @@
 """The platforms there are: each folder beside this file with a `manifest.py`, and what plugins add.
 No library of a platform is imported to find it."""
 
+import asyncio
 import hashlib
 import logging
 import pkgutil
-import subprocess
-from importlib import import_module, invalidate_caches
-from importlib.metadata import PackageNotFoundError, metadata
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from hermes.app.app import App
 from hermes.app.commands.registry import Where, commands_in
-from hermes.app.installation.place import DISTRIBUTION, Checkout, installation
+from hermes.app.installation.extras import InstallFailed, install_extra
 from hermes.config.expand import told, unset_names
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
@@ -22,6 +21,7 @@ from hermes.gateway import platforms
 from hermes.gateway.door.identity import switched_on
 from hermes.gateway.platforms.kit.contract import Adapter, AdapterContext, Manifest, SessionSource
 from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
+from hermes.util.extras import EXTRAS
 
 added: dict[str, Manifest] = {}
 """Those of plugins of this process."""
@@ -67,7 +67,6 @@ def prefixes(known: dict[str, Manifest]) -> dict[str, str]:
 
 # Installing what a platform needs beside Hermes itself.
 
-LOCK = "requirements-platforms.lock"
 SERVER = "server"
 """The extra of platforms that are servers themselves."""
 
@@ -76,38 +75,35 @@ class LibrariesMissing(HermesError):
     """What a platform needs is not installed; the hint says how to."""
 
 
-def install_libraries(platform: Manifest, place: Checkout | None = None) -> bool:
-    """Whether something had to be installed. In a checkout it comes from the lock file, elsewhere
-    the hint of `LibrariesMissing` says what to do."""
+def install_libraries(platform: Manifest) -> bool:
+    """Install what the platform needs from the lock files. Returns whether something had to be
+    installed; raises `LibrariesMissing`."""
     if not missing_modules(platform):
         return False
-    found = place or installation()
-    if not isinstance(found, Checkout):
-        extra = _extra(platform)
+    extra = extra_of(platform)
+    if extra is None:  # a platform of a plugin
         raise LibrariesMissing(
-            f"{platform.label} needs more than is installed",
-            hint=f"install the extra: pip install 'hermes[{extra}]' (with the pip of Hermes)",
+            f"{platform.label} needs Python modules that Hermes does not bring:"
+            f" {', '.join(missing_modules(platform))}",
+            hint="the documentation of its plugin says how to install them",
         )
-    done = subprocess.run(
-        ["sh", str(found.root / "scripts" / "setup.sh"), LOCK],
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    invalidate_caches()
-    if done.returncode or missing_modules(platform):
-        raise LibrariesMissing(
-            f"what {platform.label} needs could not be installed",
-            hint="see above; try again with: hermes gateway setup " + platform.name,
-        )
+    again = f"try again with: hermes gateway setup {platform.name}"
+    try:
+        asyncio.run(install_extra(extra))
+    except InstallFailed as error:
+        text = f"what {platform.label} needs could not be installed"
+        raise LibrariesMissing(text, hint=again) from error
+    if absent := missing_modules(platform):
+        text = f"{platform.label} still needs {', '.join(absent)}"
+        raise LibrariesMissing(text, hint=again)
     return True
 
 
-def _extra(platform: Manifest) -> str:
-    try:
-        known = metadata(DISTRIBUTION).get_all("Provides-Extra") or []
-    except PackageNotFoundError:
-        known = []
-    return platform.name if platform.name in known else SERVER
+def extra_of(platform: Manifest) -> str | None:
+    """The extra with the library of a platform; None when no extra has it."""
+    if platform.name in EXTRAS:
+        return platform.name
+    return SERVER if set(platform.needs) <= {"starlette", "uvicorn"} else None
 
 
 # Which platforms are set up, and their adapters.

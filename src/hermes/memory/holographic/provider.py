@@ -37,6 +37,7 @@ from hermes.memory.manager import strip_fences
 from hermes.memory.provider import Dict, Dicts, MemoryProvider
 from hermes.security.injection import scan
 from hermes.util import atomic
+from hermes.util.extras import install_hint
 from hermes.util.text import human_size, many
 
 log = logging.getLogger(__name__)
@@ -469,7 +470,8 @@ def _load_embedder(model: str, tell: Callable[[str], None]) -> Embedder | None:
     try:
         return StaticEmbedder(model)
     except ImportError:
-        tell("facts are searched by words only: the extra `embeddings` is not installed")
+        hint = install_hint("embeddings")
+        tell(f"facts are searched by words only; to search by meaning too: {hint}")
     except (OSError, ValueError) as error:
         tell(f"facts are searched by words only: the model {model} cannot be loaded ({error})")
     return None

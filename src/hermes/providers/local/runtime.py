@@ -21,7 +21,6 @@ from hermes.providers.policy import ModelWrapper
 from hermes.util.packages import is_installed
 
 RUNTIME = "xllamacpp"
-LOCK = "requirements-local.lock"
 SERVE_ARGUMENTS = ("-I", "-m", "hermes.providers.local.serve")
 START_SECONDS = 120.0
 STOP_SECONDS = 2.0
@@ -31,25 +30,6 @@ _LOGGED_ERROR = re.compile(r" E [^:\n]+: (.+)")
 
 def runtime_is_installed() -> bool:
     return is_installed(RUNTIME)
-
-
-async def install_runtime(checkout: Path) -> None:
-    """Install llama.cpp into the environment of the checkout, from the lock file."""
-    setup = checkout / "scripts" / "setup.sh"
-    if not setup.is_file():
-        raise LocalModelError(
-            "the embedded model needs the package xllamacpp", hint="pip install 'hermes[local]'"
-        )
-    process = await asyncio.create_subprocess_exec(
-        "sh", setup, LOCK, stdin=asyncio.subprocess.DEVNULL
-    )
-    try:
-        failed = await process.wait()
-    finally:
-        if process.returncode is None:
-            process.terminate()
-    if failed:
-        raise LocalModelError("the runtime of the embedded model could not be installed")
 
 
 class ModelProcess:

@@ -14,6 +14,7 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolError, ToolTimedOut
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.tools.registry import ToolDeps, ToolEntry
 from hermes.tools.web_pages import fence_untrusted
+from hermes.util.extras import install_hint
 from hermes.util.late_tls import LateTls
 from hermes.util.packages import is_installed
 from hermes.util.text import clean
@@ -288,7 +289,7 @@ _NO_RESULTS = "no results found"
 Search = Callable[[str, int], list[dict[str, Any]]]
 """Takes a query and a count; returns rows with `title`, `href` and `body`."""
 
-DDGS_MISSING = "ddgs is not installed: pip install 'hermes[web]'"
+DDGS_MISSING = f"ddgs is not installed: {install_hint('web')}"
 
 
 def is_ddgs_installed() -> bool:

@@ -18,7 +18,7 @@ from tests.integration.gateway.chats.conftest import Town
 
 OPEN = {"display__tool_progress_command": True}
 TODO = Step((ToolCall("c1", "todo", '{"todos": []}'),))
-PACKAGE = Package("pipx", "pipx upgrade hermes", "pipx uninstall hermes")
+PACKAGE = Package("pipx", "pipx install --force git+https://x", "pipx uninstall hermes")
 
 
 async def test_verbose_is_there_only_when_the_settings_say_so(
@@ -138,7 +138,7 @@ async def test_where_it_cannot_update_itself_it_says_what_can(
     runner = await town.open(echoing, gateway__owners=["local:anna"])
     runner.house.updates.found = PACKAGE
     shown = await town.asks("/update", "pipx installed Hermes here")
-    assert "pipx upgrade hermes" in shown.text
+    assert "pipx install --force git+https://x" in shown.text
     runner.house.updates.found = Checkout(tmp_path)
     await town.asks("/update", "is no git repository")
 

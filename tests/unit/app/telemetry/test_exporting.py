@@ -143,4 +143,4 @@ except ConfigError as error:
     message, hint = run(program).splitlines()
     assert "opentelemetry" in message
     assert "not installed" in message
-    assert "pip install 'hermes[otel]'" in hint
+    assert "hermes setup otel" in hint

@@ -9,7 +9,9 @@ from hermes.app.profile_aliases import make_alias
 from hermes.config.home import Home
 from tests.unit.cli.lifecycle.conftest import Run
 
-PACKAGE = Package("pip", "python -m pip install --upgrade hermes", "python -m pip uninstall hermes")
+PACKAGE = Package(
+    "pip", "python -m pip install --upgrade git+https://x", "python -m pip uninstall hermes"
+)
 
 
 @pytest.fixture

@@ -306,7 +306,7 @@ async def test_without_the_libraries_html_is_read_plainly_and_a_pdf_says_what_is
     assert "Imprint" in page.text
     with pytest.raises(ToolError, match="pypdf is not installed") as missing:
         await reading(pdf("x"), "pdf")
-    assert "hermes[web]" in missing.value.hint
+    assert "hermes setup web" in missing.value.hint
 
 
 def test_huge_page_is_read_plainly_and_whole() -> None:

@@ -442,7 +442,7 @@ def test_without_ddgs_and_without_a_key_there_is_no_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "ddgs", None)
-    assert "hermes[web]" in search_unavailable(WebSearchOptions())
+    assert "hermes setup web" in search_unavailable(WebSearchOptions())
     assert search_unavailable(WebSearchOptions(keys={"exa": KEY})) == ""
     with pytest.raises(ToolError, match="ddgs is not installed"):
         search_ddgs("salt", 5)

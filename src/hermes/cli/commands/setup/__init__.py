@@ -8,7 +8,7 @@ from typing import get_args
 import msgspec
 
 from hermes.app.setup import SetupRecord, reset_settings
-from hermes.cli.commands.setup import agent, model, terminal, tools
+from hermes.cli.commands.setup import agent, extras, model, terminal, tools
 from hermes.cli.commands.setup.asking import run_command
 from hermes.cli.commands.setup.ending import offer_a_question, summary
 from hermes.cli.context import Cli
@@ -17,21 +17,30 @@ from hermes.config.home import tilde
 from hermes.config.settings.agent import ApprovalSettings
 from hermes.config.settings.tools import TerminalSettings
 from hermes.core.errors import HermesError, Interrupted, UsageError
+from hermes.util.extras import EXTRAS
 
 DESCRIPTION = """\
 Set Hermes up. Each answer is saved at once; Enter keeps what is there; Ctrl-C stops, and the next
-`hermes setup` goes on from there. With options it asks nothing and sets what they say."""
-EPILOG = """\
+`hermes setup` goes on from there. With options it asks nothing and sets what they say. With the
+name of an extra it installs optional packages, by the versions and hashes that come with Hermes."""
+EPILOG = f"""\
+sections, to set up only this part:
+  model, terminal, gateway, tools, agent, tts
+
+extras, to install the packages for something optional:
+{extras.listing()}
+
 examples:
   hermes setup                            everything, question by question
   hermes setup model                      only the model and its key
+  hermes setup otel                       install the packages for OpenTelemetry
   hermes setup --non-interactive --provider openrouter --api-key-env OPENROUTER_API_KEY
   pass show openrouter | hermes setup --provider openrouter --api-key-stdin
   hermes setup --base-url http://127.0.0.1:8080/v1 --model qwen3
   hermes setup --provider local           the embedded model: no key, works offline
   hermes setup --terminal-backend sandbox --toolsets file,terminal,web
 
-exit codes: 0 done, 2 wrong usage, 4 the key is missing, 130 stopped
+exit codes: 0 done, 1 packages cannot be installed, 2 wrong usage, 4 the key is missing, 130 stopped
 """
 
 
@@ -49,6 +58,7 @@ SECTIONS = {
     "tools": Section("What the agent can use", tools.ask, tools.apply),
     "agent": Section("How the agent works", agent.ask, agent.apply),
 }
+NAMES = ("model", "tts", "terminal", "gateway", "tools", "agent")
 ABSENT = {
     "tts": "this version has no voice yet, so there is nothing to set up",
 }
@@ -57,9 +67,8 @@ ABSENT = {
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.epilog = EPILOG
-    names = ("model", "tts", "terminal", "gateway", "tools", "agent")
     add = parser.add_argument
-    add("section", nargs="?", choices=names, help="only this part")
+    add("section", nargs="?", metavar="NAME", help="a section or an extra, listed below")
     add("--non-interactive", action="store_true", help="ask nothing")
     add("--reset", action="store_true", help="begin anew; the old config.yaml is kept")
     add("--provider", metavar="ID", help="provider of the model (openrouter, anthropic, local, …)")
@@ -77,6 +86,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, cli: Cli) -> int:
+    if args.section in EXTRAS:
+        return extras.install(args.section, cli)
+    if args.section and args.section not in NAMES:
+        raise extras.unknown(args.section, NAMES)
     if args.section in ABSENT:
         cli.say(ABSENT[args.section])
         return 0

@@ -10,6 +10,7 @@ from hermes.cli.commands.setup.asking import Choice, Question, ask_all, put
 from hermes.cli.commands.setup.asking import ask as ask_one
 from hermes.cli.context import Cli
 from hermes.config.environment import search_path
+from hermes.util.extras import install_hint
 
 
 class Backend(msgspec.Struct, frozen=True):
@@ -18,7 +19,7 @@ class Backend(msgspec.Struct, frozen=True):
     programs: tuple[str, ...] = ()
     """One of them must be there."""
     package: str = ""
-    """A Python package that must be there."""
+    """A Python package that must be there; the extra has the same name."""
     questions: tuple[Question, ...] = ()
 
 
@@ -82,5 +83,5 @@ def _lack(backend: Backend) -> str:
     if backend.programs and not any(shutil.which(one, path=path) for one in backend.programs):
         return f" (needs {' or '.join(backend.programs)}, not found here)"
     if backend.package and find_spec(backend.package) is None:
-        return f" (needs: pip install {backend.package})"
+        return f" (needs: {install_hint(backend.package)})"
     return ""

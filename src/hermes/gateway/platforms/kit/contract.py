@@ -171,7 +171,7 @@ class Manifest(msgspec.Struct, frozen=True):
     capabilities: Capabilities
     credentials: tuple[Credential, ...] = ()
     needs: tuple[str, ...] = ()
-    """Modules of its library; in requirements-platforms.lock."""
+    """Modules of its library; they are in the extra of the same name, see `hermes.util.extras`."""
     env_prefix: str = ""
     """`TELEGRAM` of `TELEGRAM_ALLOWED_USERS`."""
     home_variable: str = ""
