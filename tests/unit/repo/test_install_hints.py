@@ -3,6 +3,8 @@ the name; every hint names an extra that our own lock files have."""
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
@@ -150,3 +152,21 @@ def test_the_extra_of_a_platform_has_the_modules_it_needs() -> None:
         there = {setup.normalise(pin.name) for pin in setup.pins_of(ROOT, extra)}
         for module in platform.needs:
             assert there & {setup.normalise(each) for each in owners[module]}, (extra, module)
+
+
+def test_every_command_can_be_imported_without_the_optional_packages() -> None:
+    always = {setup.normalise(pin.name) for pin in setup.pins_of(ROOT, BASE)}
+    extras = setup.read_pins((ROOT / setup.EXTRAS_LOCK).read_text())
+    optional = {setup.normalise(pin.name) for pin in extras} - always
+    owners = packages_distributions().items()
+    absent = [module for module, names in owners if set(map(setup.normalise, names)) <= optional]
+    assert {"xllamacpp", "psycopg", "telegram"} <= set(absent)
+    code = f"""
+import importlib, pkgutil, sys
+sys.modules.update(dict.fromkeys({absent!r}))
+import hermes.cli.commands, hermes.gateway.runner
+for each in pkgutil.walk_packages(hermes.cli.commands.__path__, "hermes.cli.commands."):
+    importlib.import_module(each.name)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -10,9 +10,9 @@ import os
 import sys
 import threading
 from io import RawIOBase
+from typing import Any
 
 import msgspec
-import xllamacpp
 
 
 class ServeOrder(msgspec.Struct, frozen=True):
@@ -40,6 +40,8 @@ def main() -> int:
     orders = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115 - a descriptor
     order = msgspec.json.decode(orders.readline(), type=ServeOrder)
     threading.Thread(target=_end_with_parent, args=[orders], daemon=True).start()
+    import xllamacpp  # an extra: the parent imports this module where it is not installed
+
     try:
         server = xllamacpp.Server(server_parameters(order))
     except (RuntimeError, ValueError, MemoryError) as error:
@@ -50,8 +52,10 @@ def main() -> int:
     return 0
 
 
-def server_parameters(order: ServeOrder) -> "xllamacpp.CommonParams":
+def server_parameters(order: ServeOrder) -> Any:
     """Return llama.cpp's parameters for one slot, without logging and web page."""
+    import xllamacpp
+
     params = xllamacpp.CommonParams()
     params.model.path = order.model
     params.model_alias = {order.alias}
