@@ -45,8 +45,6 @@ from hermes.context.summary import (
     summarize,
 )
 
-# Which messages are kept at the start and at the end.
-
 LEAST_TAIL = 3
 
 
@@ -117,7 +115,7 @@ def _not_ending_with_user(messages: Dicts, head: int) -> int:
     return head
 
 
-# Everything about a compaction that is decided before a model is asked, and the result.
+# The layout of a compaction, decided before a model is asked.
 
 
 class Layout(msgspec.Struct, frozen=True):

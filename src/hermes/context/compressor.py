@@ -8,8 +8,6 @@ import msgspec
 
 from hermes.context.engine import ContextEngine, Dict, Dicts, SummaryModel
 
-# What the user may set, and the sizes that follow from it.
-
 NEAR_WINDOW = 0.85
 """Part of the context length up to which a conversation fits. The rest is for the reply and for
 errors of the estimate."""

@@ -101,7 +101,7 @@ def cut_to_tokens(text: str, tokens: int) -> str:
     return cut_middle(text, max(40, len(text) * tokens // size - 40))
 
 
-# The todo list as it stands in a conversation.
+# The todo list in a conversation.
 
 MARKS = ("[x] ", "[>] ", "[ ] ", "[-] ")
 
@@ -145,7 +145,7 @@ def todo_list_in(message: Dict) -> str:
     return "" if typed else "\n".join(kept)
 
 
-# A tool call and its result in one line: which tool, on what, how it ended, how much it said.
+# A tool call and its result in one line: tool, subject, outcome, size.
 
 SUBJECTS = (
     *("command", "pattern", "query", "path", "file_path", "url", "urls", "goal"),

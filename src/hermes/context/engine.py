@@ -114,9 +114,6 @@ class ContextEngine(ABC):
         }
 
 
-# No engine: for models that look after their own small window.
-
-
 class NoEngine(ContextEngine):
     """Never compacts anything."""
 

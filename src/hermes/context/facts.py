@@ -19,7 +19,7 @@ from hermes.core.marks import NOT_THE_USER, STEERED
 from hermes.core.messages import ToolCall
 from hermes.core.tokens import text_tokens
 
-# What the user said, told apart from what only stands in the user's place.
+# The user's own messages, as opposed to messages in the user's role that a program wrote.
 
 SMALL_TALK = 40
 """Characters up to which a message is most likely no request, such as "ok, go on"."""
@@ -84,7 +84,7 @@ def _cut(sentence: str) -> str:
     return line if len(line) <= MOST_CHARS else line[: MOST_CHARS - 1] + "…"
 
 
-# Which files a conversation is about.
+# Files that a conversation touched.
 
 BULK_KEYS = frozenset({"content", "old_string", "new_string", "data", "todos"})
 """Arguments with file content: paths in it were not touched."""

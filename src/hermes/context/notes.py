@@ -145,7 +145,7 @@ def _cut(text: str, tokens: int, newest_last: bool) -> str:
     return "\n".join(["…", *reversed(kept)] if newest_last else [*kept, "…"])
 
 
-# The one message that stands for what was compacted, written and read back.
+# The summary message that replaces compacted messages: written and read back.
 
 SUMMARY_PREFIX = COMPACTED
 INTRO = (

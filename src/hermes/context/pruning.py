@@ -128,7 +128,7 @@ def cut_results(messages: Dicts, chars: int) -> Dicts:
     ]
 
 
-# Whether a conversation fits the window, and the last resort when nothing made it fit.
+# Check whether a conversation fits, and the last resort if it does not.
 
 LAST_RESORT = (8_000, 3_000, 1_000, 400)
 """Characters to which results are cut, tried in order until the conversation fits."""
@@ -157,7 +157,7 @@ class FitCheck:
         return messages if self(messages) else [shorten_arguments(each) for each in messages]
 
 
-# Putting the conversation together again.
+# Repair of calls and results after messages were removed.
 
 STUB = "[the result was removed with earlier messages]"
 

@@ -42,7 +42,7 @@ from hermes.core.errors import (
 from hermes.core.tokens import text_tokens
 from hermes.util.text import cut_middle
 
-# What the model that writes the notes is told.
+# The prompt for the model that writes the notes.
 
 _SECTIONS = "\n".join(f"## {name}\n({what})" for name, what in SECTIONS.items())
 
@@ -110,7 +110,7 @@ def escape_tags(text: str) -> str:
     return _TAG.sub(r"< \1", text)
 
 
-# Whether a reply can serve as notes. Nothing here asks a model.
+# Checks of a reply, without a model.
 
 LEAST_SECTIONS = 3
 LEAST_CHARS, MOST_LEAST_CHARS = 80, 300
@@ -177,7 +177,7 @@ def _repetitive(text: str) -> bool:
     )
 
 
-# Notes made without a model: a list of what was said and done.
+# Notes without a model: a list of messages and calls.
 
 UNWRITTEN = "- No model wrote these notes: they list what happened, without what was learnt."
 MOST_ERRORS = 10
@@ -248,7 +248,7 @@ def _last_words(messages: Dicts) -> list[str]:
     return []
 
 
-# Values of earlier notes that a model forgot when it brought them up to date.
+# Values of earlier notes that a model omitted in its update.
 
 _VALUE = re.compile(r"(?<![\w.])[\w#-]*\d[\w.:%/-]*\w|\d")
 """A number, version, address or hash: a value that cannot be paraphrased."""
@@ -278,7 +278,7 @@ def missing_lines(lines: Sequence[str], text: str, tokens: int) -> list[str]:
     return found[::-1]
 
 
-# The messages as a text that a model can sum up, in parts that fit it.
+# The transcript for the model, in parts that fit its context.
 
 RESULT_CHARS = (1_500, 600, 200)
 """Characters shown of a result, tried in order until the transcript fits and is worth it."""

@@ -23,8 +23,6 @@ from hermes.plugins.isolation import (
     run_with_timeout,
 )
 
-# What plugins are given of the program; `app` fills it in.
-
 CommandHandler = Callable[[str], Awaitable[str]]
 """Runs a slash command with its arguments and returns the text to show. It never raises."""
 SetUp = Callable[[argparse.ArgumentParser], None]
@@ -65,8 +63,6 @@ class PluginHost(Protocol):
         no conversation can take it. Called from any thread."""
         ...
 
-
-# Who has which name: the program's own come first, then plugins in the order of loading.
 
 OWN_NAMES_HOLDER = "Hermes itself"
 
@@ -138,9 +134,6 @@ class NameRegistry:
         return self.owner(thing, name)
 
 
-# The schema a plugin gives for its tool: every request of a conversation carries it.
-
-
 def check_schema(given: Any) -> dict[str, Any]:
     """Return a copy of a tool schema, which the plugin cannot change later.
 
@@ -168,7 +161,7 @@ def _is_schema(value: Any) -> bool:
     return isinstance(value, dict | bool)
 
 
-# Functions of plugins, wrapped so that the program can call them without care.
+# Guards: functions of plugins, wrapped so that their failures are contained.
 
 CHECK_SECONDS = 5.0
 """Time limit for the check of a tool, which runs when a session starts."""

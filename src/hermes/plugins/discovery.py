@@ -211,7 +211,7 @@ def _in_packages() -> Iterator[Plugin]:
         yield Plugin(manifest, PluginOrigin.PACKAGE, entry=entry)
 
 
-# Switching plugins on and off, for good.
+# Changes of config.yaml: enable, disable and choose plugins.
 
 _LISTS = {True: "enabled", False: "disabled"}
 SETTINGS = {PluginKind.MEMORY: ("memory", "provider"), PluginKind.ENGINE: ("context", "engine")}
@@ -253,7 +253,7 @@ def _take_out(home: Home, name: str, key: str) -> None:
         edit.unset_value(home, ("plugins", key, str(place)))
 
 
-# Which subcommands plugins bring, as it was when they were last loaded: help texts run none.
+# Cache of the subcommands of plugins, as they were when they were last loaded.
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from hermes.core.hooks import HookName
 from hermes.plugins.isolation import AcceptedArguments, ProblemReporter, call_plugin, describe_error
 from hermes.util.text import cut_middle
 
-# What each hook is told, and what becomes of its answers.
+# The arguments of each hook and the meaning of its answers.
 #
-# The first ten rows are documented interfaces; the others are ours.
+# The first ten rows are documented interfaces; the others are extensions.
 
 _CALL = ("tool_name", "args", "task_id")
 _REQUEST = ("session_id", "model", "provider")

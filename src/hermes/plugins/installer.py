@@ -17,8 +17,6 @@ from hermes.plugins.discovery import PROVIDER_FOLDERS
 from hermes.plugins.manifest import CODE, PluginManifest, read_manifest
 from hermes.util import atomic
 
-# Where a plugin can be installed from.
-
 GIT_SECONDS = 300.0
 """Time limit for a run of git."""
 _GITHUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)

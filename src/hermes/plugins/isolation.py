@@ -73,8 +73,6 @@ def display_name(thing: Any) -> str:
     return str(getattr(thing, "__name__", None) or type(thing).__name__)
 
 
-# Telling the user once what is wrong with a plugin.
-
 log = logging.getLogger(__name__)
 
 Tell = Callable[[str], None]
@@ -119,8 +117,6 @@ class ProblemReporter:
 ALIASES = {"params": "args"}
 """Alternative names of hook arguments, used in some documentation."""
 
-
-# Calling functions of plugins with the keyword arguments they know.
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 

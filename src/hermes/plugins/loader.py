@@ -30,8 +30,6 @@ from hermes.plugins.discovery import (
 from hermes.plugins.isolation import PluginFailed, PluginHangs, describe_error, run_with_timeout
 from hermes.plugins.manifest import CODE
 
-# Importing code of others from a folder.
-
 
 def import_folder(folder: Path) -> ModuleType:
     """Import the package in `folder` under a unique name, with the documented import paths.
@@ -67,9 +65,6 @@ def forget_folder(folder: Path) -> None:
 def _module_name(folder: Path) -> str:
     digest = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:12]
     return f"_hermes_brought_{digest}"
-
-
-# Importing the code of a plugin.
 
 
 def register_function(plugin: Plugin) -> Callable[[Any], Any]:

@@ -124,7 +124,7 @@ def one_line(value: Any) -> str:
     return "".join(sign for sign in " ".join(str(value).split()) if sign.isprintable())
 
 
-# Folders that hold a plugin each: `plugin.yaml`, and the code in `__init__.py`.
+# Plugin folders: `plugin.yaml`, and the code in `__init__.py`.
 
 MANIFEST = "plugin.yaml"
 

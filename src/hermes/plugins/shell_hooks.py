@@ -29,7 +29,7 @@ from hermes.plugins.hooks import (
 from hermes.plugins.isolation import ProblemReporter
 from hermes.util import atomic
 
-# One run of a shell hook: what it is given, what it says, and when it is stopped.
+# One run of a shell hook: its input, its answer, and its time limit.
 
 MAX_OUTPUT_BYTES = 1_048_576
 """Bytes of output that are read; a hook that writes more has failed."""
@@ -196,8 +196,6 @@ class _Bounded:
     def text(self) -> str:
         return self._bytes.decode("utf-8", "replace")
 
-
-# Which shell hooks the user has consented to: (event, command) pairs in a file of the home.
 
 log = logging.getLogger(__name__)
 

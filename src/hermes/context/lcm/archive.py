@@ -49,7 +49,7 @@ class MessageArchive:
         return [fingerprint(from_dict(each)) for each in self._log]
 
     def nodes(self) -> Iterator[NoteNode]:
-        """Those of every compaction in the log, oldest first."""
+        """Yield the nodes of all compactions in the log, oldest first."""
         for notes in self.notes.values():
             yield from notes.nodes
 
@@ -65,7 +65,7 @@ class MessageArchive:
     def keep(
         self, messages: Sequence[Message], positions: Sequence[int | None]
     ) -> tuple[LogRun, ...]:
-        """The runs these messages are in. Those without a position are copied aside."""
+        """Return the runs of these messages; messages without a position are copied."""
         runs: list[tuple[bool, list[int], list[bytes]]] = []
         for message, position in zip(messages, positions, strict=True):
             aside = position is None
@@ -145,7 +145,7 @@ def _longest_common(these: Sequence[bytes], log: Sequence[bytes]) -> Iterable[tu
         link_now = link_now.later
 
 
-# Looking for words or a pattern in texts.
+# Search for words or a pattern.
 
 WINDOW = 240
 """Characters of a snippet, and of the pieces a long line is searched in."""
@@ -168,7 +168,7 @@ def search_for(query: str) -> Search:
 
 
 def _pattern(query: str) -> Search:
-    """Raises ValueError for what is no pattern."""
+    """Return a search by pattern. Raises ValueError for an invalid pattern."""
     # This engine takes linear time whatever the pattern, unlike `re`.
     validator = jsonschema_rs.validator_for(
         {"pattern": f"(?i){query}"}, pattern_options=jsonschema_rs.RegexOptions()
@@ -195,7 +195,7 @@ def _with_words(text: str, words: list[str]) -> str | None:
     return " ".join(text[start : start + WINDOW].split())
 
 
-# The three tools that lead from the notes back to what was compacted.
+# The three tools that look up compacted messages.
 
 MOST_HITS = 50
 MOST_MESSAGES = 100
@@ -346,7 +346,7 @@ class NoteLookup:
         return "\n".join([head, *lines])
 
     def _messages(self, node: NoteNode) -> Iterator[ArchivedMessage | None]:
-        """Those of a leaf, None for each that cannot be read; an inner node has none itself."""
+        """Yield the messages of a leaf, None for unreadable ones; an inner node has none."""
         for run in node.runs:
             held = self._archive.read(run)
             yield from [None] * len(run) if held is None else held

@@ -35,8 +35,6 @@ from hermes.core.openai_format import from_dict
 from hermes.core.tokens import message_tokens, text_tokens
 from hermes.util.text import clean
 
-# What can be set of the engine.
-
 
 class LcmOptions(msgspec.Struct, frozen=True):
     threshold: float = 0.50
@@ -57,7 +55,7 @@ class LcmOptions(msgspec.Struct, frozen=True):
     """Characters of one result of a tool."""
 
     def sizes(self, context_length: int) -> CompressionSizes:
-        """Those of the built-in engine: what is kept word for word is the same here."""
+        """Return the sizes of the built-in engine, which keeps the same messages unchanged."""
         given = CompressionOptions(threshold=self.threshold, target_ratio=self.target_ratio)
         return compute_sizes(context_length, given)
 
@@ -65,7 +63,7 @@ class LcmOptions(msgspec.Struct, frozen=True):
         return min(int(context_length * self.notes_share), self.notes_tokens)
 
 
-# The nodes of one compaction: new leaves, and an inner node when the old ones are too many.
+# Nodes of one compaction: new leaves, and an inner node if there are too many old ones.
 
 NEW_SHARE = 0.75
 """Part of the budget for notes that those of one compaction may take; the rest is for old ones."""

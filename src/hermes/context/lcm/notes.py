@@ -50,7 +50,7 @@ from hermes.core.marks import TODO_LIST
 from hermes.core.messages import Assistant, Image, Message, ToolResult, User
 from hermes.util.text import clean
 
-# The nodes of the DAG and what their ids are made of.
+# The nodes of the DAG and their ids.
 
 ID_DIGITS = 8
 CHECK_DIGITS = 6
@@ -142,7 +142,7 @@ class LcmNotes(msgspec.Struct, frozen=True):
     """The newest todo list, as its tool shows it."""
     opening: str = OPENING
     facts: str = ""
-    """What is said beside the nodes, as `facts.py` writes it."""
+    """The text of `facts_text`, which precedes the nodes."""
     request: Any = None
     """The content of a message of the user that is joined to the notes."""
 
@@ -247,7 +247,7 @@ def _are_ids(words: Iterable[str]) -> bool:
     return all(map(_ID.fullmatch, words))
 
 
-# What the notes say whatever a model wrote: words and rules of the user, and files.
+# Facts added to the notes without a model: user messages, rules and files.
 
 
 def facts_text(

@@ -7,8 +7,6 @@ import msgspec
 
 from hermes.core.messages import Assistant, Message, System, ToolResult, User
 
-# What a plan for a compaction is made of.
-
 CEILING = 1.5
 """How far the tail may exceed its budget for a good reason."""
 
@@ -67,7 +65,7 @@ def tokens_of(units: Iterable[MessageUnit]) -> int:
     return sum(unit.tokens for unit in units)
 
 
-# Where the notes can stand: two messages of one role never follow each other.
+# Place the notes so that two messages of one role never follow each other.
 
 
 class Split(msgspec.Struct, frozen=True):
@@ -89,7 +87,7 @@ class Split(msgspec.Struct, frozen=True):
         return CompactionPlan(tuple(self.units[: self.head]), tuple(middle), tail, role, joined)
 
     def takes(self, role: str) -> bool:
-        """Whether a message of that role can stand there without an equal neighbour."""
+        """Return whether notes of that role fit there without an equal neighbour."""
         before = self.messages[self.units[self.head - 1].stop - 1] if self.head else None
         first = self.pinned[0] if self.pinned else self.start
         after = self.messages[self.units[first].start] if first < len(self.units) else None
@@ -120,7 +118,7 @@ def _joined(split: Split) -> CompactionPlan:
 
 
 def _with_answer(split: Split, limits: PlanLimits) -> Iterator[Split]:
-    """What was said right before a request that stays, if it is short and not all there is."""
+    """Yield the split that also keeps the short message before a pinned request."""
     before = split.pinned[0] - 1 if split.pinned else -1
     if before < split.head or split.units[before].tokens > limits.tail_tokens // 2:
         return

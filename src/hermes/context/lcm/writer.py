@@ -15,7 +15,7 @@ from hermes.core.openai_format import to_dict
 from hermes.core.tokens import BYTES_PER_TOKEN, text_tokens
 from hermes.util.text import cut_middle
 
-# Whether a reply can be the text of a note.
+# Check whether a reply can be used as a note.
 
 SHORT_SOURCE = 400
 """Characters below which almost any reply will do."""
@@ -54,7 +54,7 @@ def _copied(text: str, source: str) -> bool:
     return sum(piece in there for piece in pieces) > MOST_COPIED
 
 
-# What can be said of messages without a model: words of the user, tools, files, the todo list.
+# Notes without a model: user messages, tools, files, the todo list.
 
 MOST_FILES = 20
 
@@ -92,7 +92,7 @@ def files_in(messages: Iterable[Message]) -> list[str]:
 
 
 def findings_in(messages: Iterable[Message]) -> list[str]:
-    """What the assistant said, sentence by sentence."""
+    """Return the sentences of the assistant as list items."""
     said = [message.text for message in messages if isinstance(message, Assistant)]
     sentences = (sentence for text in said for sentence in _SENTENCE_END.split(text))
     return [f"- {' '.join(sentence.split())}" for sentence in sentences]
@@ -149,7 +149,7 @@ log = logging.getLogger(__name__)
 LEAST_TOKENS = 60
 """Of a note, however small the budget."""
 QUESTION_TOKENS = 400
-"""What the instructions take of the summariser's window."""
+"""Tokens of the instructions in the context of the summary model."""
 LEAST_ROOM = 400
 """Bytes of material that make a question worth asking."""
 FINDINGS = 6
