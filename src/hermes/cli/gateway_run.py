@@ -11,10 +11,8 @@ from hermes.config.loader import load
 from hermes.gateway import runner
 from hermes.gateway.documented.config import GatewayConfig, Platform, platform_named
 from hermes.gateway.platforms.kit.contract import Adapter
-from hermes.gateway.process.here import GRACE_SECONDS
-from hermes.gateway.process.pid_file import claimed, running
-from hermes.gateway.process.service import RESTART
-from hermes.gateway.process.stopping import stop
+from hermes.gateway.process import claimed, running, stop
+from hermes.gateway.services import GRACE_SECONDS, RESTART
 
 
 class GatewayRunner:

@@ -17,7 +17,7 @@ def kept_mail(app: App) -> Outbox | None:
     if not platforms:
         return None
     targets = _targets(app.home, app.loaded, platforms)
-    outbox: Outbox = import_module("hermes.gateway.post").Post(
+    outbox: Outbox = import_module("hermes.gateway.outbox").OutboxService(
         app.store.outbox,
         targets.resolve,
         platforms,
@@ -53,7 +53,9 @@ def _platforms(loaded: Loaded) -> dict[str, Any]:
 
 
 def _targets(home: Home, loaded: Loaded, platforms: dict[str, Any]) -> Any:
-    directory = import_module("hermes.gateway.directory").Directory(
+    directory = import_module("hermes.gateway.directory").ChatDirectory(
         home.root / "channel_directory.json"
     )
-    return import_module("hermes.gateway.targets").Targets(platforms, loaded.variable, directory)
+    return import_module("hermes.gateway.directory").TargetResolver(
+        platforms, loaded.variable, directory
+    )

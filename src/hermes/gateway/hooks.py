@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 import yaml
 
+from hermes import gateway
 from hermes.core.events import Event, ModelCalled, ToolFinished, TurnFinished, TurnStarted
-from hermes.gateway import builtin_hooks
 from hermes.gateway.platforms.kit.contract import SessionSource
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ EVENTS = (
 )  # fmt: skip
 COMMANDS = "command:"
 SECONDS = 30.0
-BUILTIN = Path(builtin_hooks.__path__[0])
+BUILTIN = Path(gateway.__path__[0])
 
 Handler = Callable[[str, dict[str, Any]], Any]
 

@@ -6,9 +6,9 @@ import logging
 
 from hermes.app.outgoing_files import remove_old_copies
 from hermes.core.errors import HermesError
-from hermes.gateway.directory import Directory
-from hermes.gateway.floor import Floor
-from hermes.gateway.house import House
+from hermes.gateway.context import GatewayContext
+from hermes.gateway.directory import ChatDirectory
+from hermes.gateway.dispatcher import ChatDispatcher
 from hermes.gateway.platforms.kit.media import MediaCache
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,13 @@ MOST_CLOSED = 20
 
 
 class Maintenance:
-    def __init__(self, house: House, floor: Floor, directory: Directory, cache: MediaCache) -> None:
+    def __init__(
+        self,
+        house: GatewayContext,
+        floor: ChatDispatcher,
+        directory: ChatDirectory,
+        cache: MediaCache,
+    ) -> None:
         self._house, self._floor = house, floor
         self._directory, self._cache = directory, cache
         self._learn_at = 0.0

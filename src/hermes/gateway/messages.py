@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import hashlib
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +11,66 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hermes.app.references.files import image_kind
+from hermes.config.settings import Settings
 from hermes.core.messages import Image, Text, User, UserPart
-from hermes.gateway.platforms.kit.contract import AdapterError, Media, MessageEvent, NotConnected
+from hermes.gateway.platforms.kit.contract import (
+    AdapterError,
+    Media,
+    MessageEvent,
+    NotConnected,
+    SessionSource,
+)
 from hermes.gateway.session_keys import is_shared
-from hermes.gateway.surroundings import said
 from hermes.store.records import InboxRow
 
 if TYPE_CHECKING:
-    from hermes.gateway.house import House
+    from hermes.gateway.context import GatewayContext
+
+
+# What the agent is told about the chat it talks in; never stored.
+
+PRIVATE_PLATFORMS = frozenset({"whatsapp", "signal", "telegram"})
+"""Where ids are telephone numbers or the like, so that `privacy.redact_pii` hides them."""
+KINDS = {"dm": "a private chat", "group": "a group", "channel": "a channel"}
+MOST_QUOTED = 4000
+"""Characters. What is answered may be what is asked about, and may have been said to others."""
+
+
+def surroundings(source: SessionSource, settings: Settings, *, shared: bool, homes: str) -> str:
+    """Who, where, and what else is connected; the same as long as the chat is the same."""
+    place = KINDS.get(source.chat_type, source.chat_type)
+    named = f" called {source.chat_name!r}" if source.chat_name else ""
+    thread = ", in a thread" if source.thread_id else ""
+    lines = [f"You talk in {place}{named} on {source.platform}{thread}."]
+    if shared:
+        lines.append("Several people write here; each message begins with the writer's name.")
+    elif who := person(source, settings):
+        lines.append(f"The user is {who}.")
+    if homes:
+        lines.append(f"Connected: {homes}.")
+    prompts = getattr(getattr(settings, source.platform, None), "channel_prompts", {})
+    for place in (source.thread_id, source.chat_now, source.chat_id):
+        if more := prompts.get(place):
+            return "\n".join([*lines, more])
+    return "\n".join(lines)
+
+
+def person(source: SessionSource, settings: Settings) -> str:
+    """Who writes, as the model may know them."""
+    if settings.privacy.redact_pii and source.platform in PRIVATE_PLATFORMS:
+        return f"user_{hashlib.sha256(source.user_id.encode()).hexdigest()[:12]}"
+    return source.user_name or source.user_id
+
+
+def said(event: MessageEvent, settings: Settings, *, shared: bool) -> str:
+    """The text of a message with who wrote it and what it answers, where that matters."""
+    quoted = " ".join(event.reply_to_text.split())
+    if len(quoted) > MOST_QUOTED:
+        quoted = f"{quoted[:MOST_QUOTED]}…"
+    before = f'[in answer to: "{quoted}"]\n' if quoted else ""
+    who = f"[{person(event.source, settings)}] " if shared else ""
+    return f"{before}{who}{event.text}"
+
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +100,7 @@ def quotable(event: MessageEvent) -> str:
     return "" if event.message_id.startswith(OURS) else event.message_id
 
 
-async def user_message(house: "House", events: Sequence[MessageEvent]) -> User:
+async def user_message(house: "GatewayContext", events: Sequence[MessageEvent]) -> User:
     """One message of the user from those that are answered together."""
     parts: list[UserPart] = []
     texts: list[str] = []
@@ -65,14 +118,14 @@ async def user_message(house: "House", events: Sequence[MessageEvent]) -> User:
     return User((Text("\n\n".join(texts)), *parts))
 
 
-async def with_files(house: "House", question: User, event: MessageEvent) -> User:
+async def with_files(house: "GatewayContext", question: User, event: MessageEvent) -> User:
     """What a command asks, with the files that came with the command."""
     lines, images = await _files(house, event)
     told = (Text("\n".join(lines)),) if lines else ()
     return User((*question.parts, *told, *images))
 
 
-async def _files(house: "House", event: MessageEvent) -> tuple[list[str], list[Image]]:
+async def _files(house: "GatewayContext", event: MessageEvent) -> tuple[list[str], list[Image]]:
     lines: list[str] = []
     images: list[Image] = []
     for media in event.media:
@@ -82,7 +135,9 @@ async def _files(house: "House", event: MessageEvent) -> tuple[list[str], list[I
     return lines, images
 
 
-async def _file(house: "House", event: MessageEvent, media: Media) -> tuple[str, tuple[Image, ...]]:
+async def _file(
+    house: "GatewayContext", event: MessageEvent, media: Media
+) -> tuple[str, tuple[Image, ...]]:
     """What the agent is told of a file, and the picture itself when it is one."""
     name = media.name or media.kind
     try:

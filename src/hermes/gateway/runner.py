@@ -5,35 +5,39 @@ import contextlib
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import aclosing
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from hermes.app.app import App
+from hermes.app.request import SessionRequest
 from hermes.app.spending import user_zone
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings.platforms import Role
 from hermes.core.errors import HermesError, StoreError
-from hermes.core.ports import Clock, Outbox, Scheduler
-from hermes.gateway.boot import Boot
-from hermes.gateway.conversations import Conversations
-from hermes.gateway.courier import Courier
-from hermes.gateway.direct import DirectTurns
-from hermes.gateway.directory import Directory, learn_names
-from hermes.gateway.door.doorman import Doorman
-from hermes.gateway.door.pair_command import pair_command
-from hermes.gateway.door.pairing import PairingStore
-from hermes.gateway.draining import drained
-from hermes.gateway.floor import Floor
+from hermes.core.events import TurnFinished
+from hermes.core.messages import User
+from hermes.core.ports import Attachments, Clock, Outbox, Scheduler
+from hermes.gateway.auth import Authorizer
+from hermes.gateway.chat_session import ChatSessions, MirrorToChat, ResetPolicy
+from hermes.gateway.commands import pair_command
+from hermes.gateway.context import GatewayContext
+from hermes.gateway.directory import ChatDirectory, TargetResolver, learn_names
+from hermes.gateway.dispatcher import ChatDispatcher, InboundHandler, drained
 from hermes.gateway.hooks import HookRegistry, about
-from hermes.gateway.house import House
-from hermes.gateway.lines import Lines, Place
 from hermes.gateway.maintenance import Maintenance
-from hermes.gateway.metrics import Metrics
-from hermes.gateway.metrics_server import metrics_served
-from hermes.gateway.mirror import Mirror
-from hermes.gateway.owners import Owner, dead_ones, this_process
-from hermes.gateway.platforms.kit.contract import Manifest, SessionSource
+from hermes.gateway.outbox import (
+    ConnectionRegistry,
+    OutboxLoop,
+    OutboxSender,
+    OutboxService,
+    Place,
+    human_pause,
+)
+from hermes.gateway.pairing import PairingStore
+from hermes.gateway.platforms.kit.contract import Manifest, SessionSource, Target
 from hermes.gateway.platforms.kit.media import MediaCache
 from hermes.gateway.platforms.registry import (
     chat_backend,
@@ -45,21 +49,68 @@ from hermes.gateway.platforms.registry import (
     unknown,
     without_sandbox,
 )
-from hermes.gateway.post import Post
-from hermes.gateway.process.service import RESTART
-from hermes.gateway.process.state_file import AdapterState
+from hermes.gateway.process import AdapterState, LeaseOwner, dead_ones, this_process
 from hermes.gateway.proxy import Proxy, look_at, proxy_of
-from hermes.gateway.pump import Pump, human_pause
-from hermes.gateway.reception import Reception
-from hermes.gateway.reporting import Reporting
-from hermes.gateway.resets import Resets
+from hermes.gateway.services import RESTART
+from hermes.gateway.status import DirectTurns, Metrics, StatusReporter, metrics_served
 from hermes.gateway.supervisor import Health, Supervisor
-from hermes.gateway.targets import Targets
 from hermes.gateway.worker import target_of_source
 from hermes.util.text import many
 from hermes.util.threads import in_thread
 
+# BOOT.md: what the agent does at each start of the gateway. Its answer goes to the log and, unless
+# it begins with [SILENT], to the home channels.
+
 log = logging.getLogger(__name__)
+
+SILENT = "[SILENT]"
+ASKED = (
+    "The gateway has just started. Do what BOOT.md says; answer {silent} when nobody needs to"
+    " know.\n\n{text}"
+)
+
+
+class Boot:
+    def __init__(
+        self,
+        app: App,
+        house: GatewayContext,
+        file: Path,
+        homes: dict[str, Target],
+        proxy: Proxy | None = None,
+    ) -> None:
+        self._app, self._house, self._file, self._homes = app, house, file, homes
+        self._proxy = proxy
+
+    async def run(self) -> None:
+        """What goes wrong is logged: the gateway runs all the same."""
+        try:
+            text = self._file.read_text(encoding="utf-8").strip()
+            if text:
+                await self._answer(text)
+        except (HermesError, OSError, UnicodeDecodeError) as error:
+            log.error("BOOT.md: %s", error)
+
+    async def _answer(self, text: str) -> None:
+        folder = Path(self._app.loaded.settings.gateway.cwd).expanduser()
+        request = SessionRequest(folder, source="cron", goes_on=False, skip_context_files=True)
+        agent = await self._app.agent(self._proxy.request(request) if self._proxy else request)
+        try:
+            asked = User.say(ASKED.format(silent=SILENT, text=text))
+            async with aclosing(agent.run(asked)) as events:
+                async for event in events:
+                    if isinstance(event, TurnFinished):
+                        attachments = self._app.session(agent).attachments
+                        await self._tell(event.text or event.error, attachments)
+        finally:
+            await self._app.leave(agent)
+
+    async def _tell(self, answer: str, attachments: Attachments) -> None:
+        log.info("BOOT.md: %s", answer)
+        if answer.strip() and not answer.lstrip().startswith(SILENT):
+            for target in self._homes.values():
+                await self._house.say_now(target, answer, "notice", attachments=attachments)
+
 
 AWAY = "I have to restart. I go on with this as soon as I am back."
 AFTER_FAULT = 1.0
@@ -196,15 +247,15 @@ class GatewayRunner:
 
     def _build(self, app: App, known: dict[str, Manifest]) -> None:
         settings, clock, store = self._loaded.settings, app.clock, app.store
-        self.directory = Directory(self._home.root / "channel_directory.json")
-        self.targets = Targets(known, self._loaded.variable, self.directory)
-        self.lines = Lines(clock)
-        owner = Owner(this_process(), dead_ones)
-        courier = Courier(store.outbox, self.lines, clock, owner)
-        self.pump = Pump(
+        self.directory = ChatDirectory(self._home.root / "channel_directory.json")
+        self.targets = TargetResolver(known, self._loaded.variable, self.directory)
+        self.lines = ConnectionRegistry(clock)
+        owner = LeaseOwner(this_process(), dead_ones)
+        courier = OutboxSender(store.outbox, self.lines, clock, owner)
+        self.pump = OutboxLoop(
             store.outbox, self.lines, courier, clock, human_pause(settings.human_delay)
         )
-        self.post = Post(
+        self.post = OutboxService(
             store.outbox,
             self.targets.resolve,
             known,
@@ -219,14 +270,14 @@ class GatewayRunner:
         trusted: dict[str, Role] = {
             name: "member" for name, each in known.items() if each.checks_callers
         }
-        doorman = Doorman(
+        doorman = Authorizer(
             settings, self._loaded.variable, pairing, prefixes(known), trusted=trusted
         )
-        conversations = Conversations(app, chat_backend(settings), self._homes, known, self._proxy)
+        conversations = ChatSessions(app, chat_backend(settings), self._homes, known, self._proxy)
         self.hooks = HookRegistry.load(self._home.hooks, self._tell)
         self.metrics = Metrics()
-        resets = Resets.read(settings.session_reset, self._home.root, user_zone(settings))
-        self.house = House(
+        resets = ResetPolicy.read(settings.session_reset, self._home.root, user_zone(settings))
+        self.house = GatewayContext(
             app,
             self.lines,
             self.pump,
@@ -240,14 +291,14 @@ class GatewayRunner:
             known,
             owner,
         )
-        self.floor = Floor(self.house)
-        self.reception = Reception(
+        self.floor = ChatDispatcher(self.house)
+        self.reception = InboundHandler(
             settings, self.house, self.floor, doorman, self.directory, self.metrics, clock
         )
         cache = MediaCache(media_folder(self._home.root))
         self.maintenance = Maintenance(self.house, self.floor, self.directory, cache)
         self._direct = DirectTurns(self.metrics, clock)
-        self._reporting = Reporting(
+        self._reporting = StatusReporter(
             self._home.root, app, self.floor, self.metrics, self._direct, lambda: self._supervisors
         )
         if self._scheduling is not None:
@@ -256,7 +307,7 @@ class GatewayRunner:
         self.metrics.changed = self._reporting.changed
         conversations.began = self._began
         conversations.news.arrived = self.house.take_up
-        courier.mirror = Mirror(store, self.house.take_up, self.house.now)
+        courier.mirror = MirrorToChat(store, self.house.take_up, self.house.now)
         self.post.learn = partial(learn_names, self.directory, self.lines)
         self.house.home = self.targets.home
         self.house.restart = lambda: self.stop(RESTART)

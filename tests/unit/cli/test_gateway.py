@@ -16,11 +16,10 @@ from hermes.cli.context import Cli
 from hermes.cli.main import Parser
 from hermes.config.dotenv import read_dotenv
 from hermes.config.home import Home
-from hermes.gateway.door.identity import listed
+from hermes.gateway.pairing import listed
 from hermes.gateway.platforms import registry
 from hermes.gateway.platforms.kit.contract import Capabilities, Credential, Manifest, UserIds
-from hermes.gateway.process.pid_file import claimed, running
-from hermes.gateway.process.state_file import AdapterState, GatewayState, write_state
+from hermes.gateway.process import AdapterState, GatewayState, claimed, running, write_state
 from tests.unit.cli.terminal_of import Outcome, Run, runner
 
 TOKEN = "123:secret-token"
@@ -37,7 +36,7 @@ CARRIER = Manifest(
 
 @pytest.fixture
 def hermes(hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr("hermes.gateway.process.systemd.BOOTED", tmp_path / "no-systemd")
+    monkeypatch.setattr("hermes.gateway.services.BOOTED", tmp_path / "no-systemd")
     return runner("gateway", gateway, hermes_home)
 
 

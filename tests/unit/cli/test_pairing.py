@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.commands import pairing
-from hermes.gateway.door.pairing import PairingStore
+from hermes.gateway.pairing import PairingStore
 from hermes.util.clock import SystemClock
 from tests.unit.cli.terminal_of import Run, runner
 

@@ -13,7 +13,7 @@ from hermes.config.home import Home
 from hermes.config.settings.platforms import PlatformsSettings
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import User
-from hermes.gateway.directory import Directory
+from hermes.gateway.directory import ChatDirectory
 from hermes.gateway.documented.adapters import (
     BasePlatformAdapter,
     SendResult,
@@ -22,7 +22,7 @@ from hermes.gateway.documented.adapters import (
 )
 from hermes.gateway.documented.bridge import Bridge, tidied
 from hermes.gateway.documented.sessions import with_store
-from hermes.gateway.lines import message_of
+from hermes.gateway.outbox import message_of
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     ChatName,
@@ -158,7 +158,7 @@ def test_names_of_chats(hermes_home: Path) -> None:
     assert directory.load_directory() == {"platforms": {}}
     assert directory.format_directory_for_display() == "No chats are known yet."
     hermes_home.mkdir()
-    book = Directory(hermes_home / "channel_directory.json")
+    book = ChatDirectory(hermes_home / "channel_directory.json")
     book.learn("discord", [ChatName("1", "ops", "channel"), ChatName("2", "twin", "group", "5")])
     book.learn("discord", [ChatName("3", "same"), ChatName("4", "same")])
     book.save()

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.gateway.directory import Directory
+from hermes.gateway.directory import ChatDirectory, TargetResolver
+from hermes.gateway.outbox import OutboxService
 from hermes.gateway.platforms.kit.contract import Capabilities, ChatName, Manifest
-from hermes.gateway.post import Post
-from hermes.gateway.targets import Targets
 from hermes.store.records import OutboxItem
 from hermes.util.clock import SystemClock
 
@@ -28,9 +27,9 @@ class Box:
 
 
 async def test_a_chat_that_is_new_to_us_is_asked_for_before_it_is_refused(tmp_path: Path) -> None:
-    known, box = Directory(tmp_path / "channel_directory.json"), Box()
-    find = Targets(KNOWN, lambda _name: None, known).resolve
-    post = Post(box, find, KNOWN, SystemClock(), known=list)  # type: ignore[arg-type]
+    known, box = ChatDirectory(tmp_path / "channel_directory.json"), Box()
+    find = TargetResolver(KNOWN, lambda _name: None, known).resolve
+    post = OutboxService(box, find, KNOWN, SystemClock(), known=list)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no chat of discord is called #ops"):
         await post.send("discord:#ops", "hello")
     asked: list[str] = []

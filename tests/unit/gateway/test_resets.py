@@ -8,16 +8,16 @@ import pytest
 
 from hermes.config.settings.agent import SessionResetSettings
 from hermes.core.errors import ConfigError
-from hermes.gateway.resets import Resets
+from hermes.gateway.chat_session import ResetPolicy
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOON = datetime(2026, 3, 28, 12, 0, tzinfo=BERLIN)
 
 
-def resets(tmp_path: Path, own: str = "", **usual: object) -> Resets:
+def resets(tmp_path: Path, own: str = "", **usual: object) -> ResetPolicy:
     if own:
         (tmp_path / "gateway.json").write_text(own)
-    return Resets.read(SessionResetSettings(**usual), tmp_path, BERLIN)
+    return ResetPolicy.read(SessionResetSettings(**usual), tmp_path, BERLIN)
 
 
 @pytest.mark.parametrize(

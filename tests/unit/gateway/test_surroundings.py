@@ -5,8 +5,8 @@ import pytest
 
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import TelegramSettings
+from hermes.gateway.messages import surroundings
 from hermes.gateway.platforms.kit.contract import SessionSource
-from hermes.gateway.surroundings import surroundings
 
 SETTINGS = Settings(telegram=TelegramSettings(channel_prompts={"7": "Be brief.", "-5": "Be kind."}))
 GROUP = SessionSource("telegram", "-5", "group", "u", "Ann", "Friends")

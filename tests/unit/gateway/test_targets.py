@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.gateway.directory import Directory
+from hermes.gateway.directory import ChatDirectory, TargetResolver
 from hermes.gateway.platforms.kit.contract import Capabilities, ChatName, Manifest, Target
-from hermes.gateway.targets import Targets
 
 ABLE = Capabilities(max_chars=100)
 PLATFORMS = {
@@ -30,13 +29,13 @@ VARIABLES = {
 
 
 @pytest.fixture
-def targets(tmp_path: Path) -> Targets:
-    known = Directory(tmp_path / "channel_directory.json")
+def targets(tmp_path: Path) -> TargetResolver:
+    known = ChatDirectory(tmp_path / "channel_directory.json")
     known.learn("discord", [ChatName("11", "ops", "channel"), ChatName("12", "dev", "channel")])
     known.learn("telegram", [ChatName("-300", "@family", "group")])
     known.learn("discord", [ChatName("13", "home/#new", "group")])
     known.learn("slack", [ChatName("C1", "ops", "channel")], "work")
-    return Targets(PLATFORMS, VARIABLES.get, known)
+    return TargetResolver(PLATFORMS, VARIABLES.get, known)
 
 
 @pytest.mark.parametrize(
@@ -61,11 +60,13 @@ def targets(tmp_path: Path) -> Targets:
         ("email:bob@x.org", Target("email", "bob@x.org")),
     ],
 )
-def test_what_people_write_is_understood(targets: Targets, text: str, target: Target) -> None:
+def test_what_people_write_is_understood(
+    targets: TargetResolver, text: str, target: Target
+) -> None:
     assert targets.resolve(text) == target
 
 
-def test_origin_is_where_it_was_asked(targets: Targets) -> None:
+def test_origin_is_where_it_was_asked(targets: TargetResolver) -> None:
     origin = Target("telegram", "5")
     assert targets.resolve("origin", origin) == origin
     with pytest.raises(UsageError, match="there is no chat this was asked in"):
@@ -87,7 +88,7 @@ def test_origin_is_where_it_was_asked(targets: Targets) -> None:
     ],
 )
 def test_what_is_not_there_is_told_with_what_is(
-    targets: Targets, text: str, message: str, hint: str
+    targets: TargetResolver, text: str, message: str, hint: str
 ) -> None:
     with pytest.raises(UsageError) as error:
         targets.resolve(text)
@@ -95,7 +96,7 @@ def test_what_is_not_there_is_told_with_what_is(
     assert hint in error.value.hint
 
 
-def test_an_unknown_name_spoils_no_list(targets: Targets) -> None:
+def test_an_unknown_name_spoils_no_list(targets: TargetResolver) -> None:
     assert sorted(targets.homes()) == ["email", "matrix", "telegram"]
     assert targets.lines() == [
         "telegram (home channel: Family)",

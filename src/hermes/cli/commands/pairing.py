@@ -8,7 +8,7 @@ import msgspec
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.gateway.door.pairing import FOLDER, LIFE_SECONDS, PairingStore
+from hermes.gateway.pairing import FOLDER, LIFE_SECONDS, PairingStore
 from hermes.gateway.platforms.registry import manifests
 from hermes.util.clock import SystemClock
 from hermes.util.plain import plain_line

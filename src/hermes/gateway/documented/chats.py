@@ -7,9 +7,9 @@ import msgspec
 
 from hermes.app.documented.process import process
 from hermes.core.errors import HermesError, UsageError
-from hermes.gateway.directory import FILE, Directory
+from hermes.gateway.chat_session import MirrorToChat
+from hermes.gateway.directory import FILE, ChatDirectory
 from hermes.gateway.documented.sessions import with_store
-from hermes.gateway.mirror import Mirror
 from hermes.gateway.platforms.kit.contract import Target
 
 log = logging.getLogger(__name__)
@@ -54,11 +54,11 @@ def mirror_to_session(platform: str, chat_id: str, text: str, thread_id: str = "
     is in none. A gateway that has the conversation open sees it when it opens it again."""
     target = Target(str(platform), str(chat_id), str(thread_id))
     try:
-        return with_store(lambda store: Mirror(store)(target, text))
+        return with_store(lambda store: MirrorToChat(store)(target, text))
     except HermesError as error:
         log.warning("a sent message is not in the history of its chat: %s", error)
         return False
 
 
-def _directory() -> Directory:
-    return Directory(process().home.root / FILE)
+def _directory() -> ChatDirectory:
+    return ChatDirectory(process().home.root / FILE)

@@ -11,12 +11,11 @@ from hermes.app.documented.process import Process, process, tell
 from hermes.app.sessions import opened_store
 from hermes.config.home import unusable
 from hermes.core.errors import HermesError
-from hermes.gateway.directory import FILE, Directory
+from hermes.gateway.directory import FILE, LOCAL, ORIGIN, ChatDirectory, TargetResolver, split_chat
 from hermes.gateway.documented.config import Platform, platform_named
+from hermes.gateway.outbox import OutboxService
 from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.gateway.platforms.registry import configured
-from hermes.gateway.post import Post
-from hermes.gateway.targets import LOCAL, ORIGIN, Targets, split_chat
 from hermes.store.session_store import SessionStore
 from hermes.util import atomic
 from hermes.util.clock import SystemClock
@@ -76,15 +75,17 @@ class DeliveryRouter:
         return done
 
 
-def post_of(shared: Process, store: SessionStore) -> Post:
+def post_of(shared: Process, store: SessionStore) -> OutboxService:
     """The post of a home, outside of its gateway."""
     known = configured(shared.loaded)
-    directory = Directory(shared.home.root / FILE)
-    targets = Targets(known, shared.loaded.variable, directory)
-    return Post(store.outbox, targets.resolve, known, SystemClock(), known=targets.lines)
+    directory = ChatDirectory(shared.home.root / FILE)
+    targets = TargetResolver(known, shared.loaded.variable, directory)
+    return OutboxService(store.outbox, targets.resolve, known, SystemClock(), known=targets.lines)
 
 
-async def _delivered(post: Post, shared: Process, target: str, content: str) -> dict[str, Any]:
+async def _delivered(
+    post: OutboxService, shared: Process, target: str, content: str
+) -> dict[str, Any]:
     if target != LOCAL:
         return {"success": True, "delivery": await post.send(target, content, kind="delivery")}
     name = f"{time.strftime('%Y%m%d_%H%M%S')}_{secrets.token_hex(3)}.md"

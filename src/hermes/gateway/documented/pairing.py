@@ -1,7 +1,7 @@
 """`gateway.pairing`."""
 
 from hermes.app.documented.process import process
-from hermes.gateway.door import pairing
+from hermes.gateway import pairing
 from hermes.util.clock import SystemClock
 
 

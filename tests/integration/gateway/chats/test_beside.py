@@ -10,9 +10,9 @@ import pytest
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer, Step
-from hermes.gateway import tool_progress
-from hermes.gateway.process.state_file import read_state
-from hermes.gateway.showing import Showing
+from hermes.gateway import turn_view
+from hermes.gateway.process import read_state
+from hermes.gateway.turn_view import DisplayOptions
 from tests.integration.gateway.chats.conftest import Town
 
 HANDLER = """
@@ -261,8 +261,8 @@ async def test_parts_of_an_answer_come_with_a_pause_where_that_is_wanted(town: T
 async def test_what_becomes_of_a_message_is_seen_on_it(
     town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    on = Showing(reactions=True)
-    monkeypatch.setattr(tool_progress, "showing", lambda _settings, _platform: on)
+    on = DisplayOptions(reactions=True)
+    monkeypatch.setattr(turn_view, "showing", lambda _settings, _platform: on)
     await town.open(echoing)
     said = town.say("hello")
     await town.sees("hello")

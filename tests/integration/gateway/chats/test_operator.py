@@ -11,9 +11,9 @@ from hermes import __version__
 from hermes.app.installation.place import Checkout, Package
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer, Step, echo
-from hermes.gateway.process.service import RESTART
 from hermes.gateway.runner import GatewayRunner
-from hermes.gateway.updating import NOTE, OUTPUT
+from hermes.gateway.services import RESTART
+from hermes.gateway.updates import NOTE, OUTPUT
 from tests.integration.gateway.chats.conftest import Town
 
 OPEN = {"display__tool_progress_command": True}

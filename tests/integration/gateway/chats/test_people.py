@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hermes.core.testing import ModelServer
-from hermes.gateway.door.pairing import PairingStore
+from hermes.gateway.pairing import PairingStore
 from hermes.util.clock import SystemClock
 from tests.integration.gateway.chats.conftest import Town
 

@@ -8,7 +8,7 @@ import pytest
 from hermes.core.errors import StoreError
 from hermes.core.messages import Text
 from hermes.core.testing import ModelServer, Stall, Step
-from hermes.gateway.process.state_file import read_state
+from hermes.gateway.process import read_state
 from tests.integration.gateway.chats.conftest import LONG, Town
 from tests.postgres_server import free_port
 

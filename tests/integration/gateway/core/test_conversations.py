@@ -9,7 +9,7 @@ import pytest
 from hermes.core.errors import StoreError
 from hermes.core.messages import Assistant, Text, User
 from hermes.core.testing import ModelServer, Stall, Step
-from hermes.gateway import floor, pump, worker
+from hermes.gateway import dispatcher, outbox, worker
 from hermes.store.records import InboxItem
 from tests.integration.gateway.chats.conftest import Town
 
@@ -206,7 +206,7 @@ async def test_what_was_sent_before_a_crash_is_in_the_conversation_after_it(
     town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The platform has the message, and nobody noted that yet."""
-    monkeypatch.setattr(pump, "IDLE", 0.05)
+    monkeypatch.setattr(outbox, "IDLE", 0.05)
     runner = await town.open(echoing)
     await town.asks("plum", "plum")
     await town.settled()
@@ -229,7 +229,7 @@ async def test_what_was_sent_before_a_crash_is_in_the_conversation_after_it(
 async def test_what_is_sent_from_elsewhere_is_put_there_once_whatever_breaks(
     town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(floor, "SAVING", 0.05)
+    monkeypatch.setattr(dispatcher, "SAVING", 0.05)
     runner = await town.open(echoing)
     await town.asks("plum", "plum")
     await town.settled()

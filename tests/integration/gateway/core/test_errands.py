@@ -9,7 +9,7 @@ import pytest
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, echo
-from hermes.gateway import floor
+from hermes.gateway import dispatcher
 from hermes.gateway.platforms.local.server import Attached
 from hermes.gateway.session_keys import build_session_key, errand_key, errand_name, errand_of
 from tests.integration.gateway.chats.conftest import Town
@@ -71,7 +71,7 @@ async def test_a_task_goes_on_after_a_restart_where_it_was(town: Town) -> None:
 async def test_a_task_whose_answer_was_not_kept_is_answered_once(
     town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(floor, "SAVING", 0.05)
+    monkeypatch.setattr(dispatcher, "SAVING", 0.05)
     runner = await town.open(echoing)
     answer, reached = runner.house.store.inbox.answer, asyncio.Event()
 
@@ -95,7 +95,7 @@ async def test_a_task_whose_answer_was_not_kept_is_answered_once(
 async def test_the_command_cut_off_begins_one_task(
     town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(floor, "SAVING", 0.05)
+    monkeypatch.setattr(dispatcher, "SAVING", 0.05)
     runner = await town.open(echoing)
     reached = asyncio.Event()
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hermes.core.testing import ModelServer
-from hermes.gateway import floor
-from hermes.gateway.once import UNKNOWN
+from hermes.gateway import dispatcher
+from hermes.gateway.commands import UNKNOWN
 from hermes.gateway.runner import AWAY, GatewayRunner
 from tests.integration.gateway.chats.conftest import Town
 
@@ -21,7 +21,7 @@ Crash = Callable[[str, str], Awaitable[None]]
 @pytest.fixture
 def crash(town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Crash:
     """Give a command, cut the gateway off when it comes to `where` of the store, start anew."""
-    monkeypatch.setattr(floor, "SAVING", 0.05)
+    monkeypatch.setattr(dispatcher, "SAVING", 0.05)
 
     async def cut(command: str, where: str) -> None:
         runner = town.runner

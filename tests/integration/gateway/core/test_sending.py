@@ -7,10 +7,9 @@ import pytest
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step
-from hermes.gateway import courier, tool_progress, view
-from hermes.gateway.drafts import Envelope, drafts
+from hermes.gateway import outbox, turn_view
 from hermes.gateway.hooks import TurnTold
-from hermes.gateway.lines import lane
+from hermes.gateway.outbox import OutgoingMeta, drafts, lane
 from hermes.gateway.platforms.kit.contract import (
     NotConnected,
     SendLater,
@@ -19,7 +18,7 @@ from hermes.gateway.platforms.kit.contract import (
     Target,
 )
 from hermes.gateway.runner import GatewayRunner
-from hermes.gateway.showing import Showing
+from hermes.gateway.turn_view import DisplayOptions
 from hermes.store.records import OutboxItem
 from tests.integration.gateway.chats.conftest import Town
 
@@ -62,7 +61,7 @@ async def in_doubt(runner: GatewayRunner, chat: str, *, by: str = "", now: float
     while not runner.floor._ready:
         await asyncio.sleep(0.01)
     can = runner.house.manifests["local"].capabilities
-    made = drafts("in doubt", Envelope(chat, Target("local", chat)), can)
+    made = drafts("in doubt", OutgoingMeta(chat, Target("local", chat)), can)
     (row,) = await runner.house.store.outbox.enqueue(made, 4e9)
     await runner.house.store.outbox.mark_sending(row, by=by, now=now or runner.house.now())
     runner.pump.wake()
@@ -102,9 +101,9 @@ async def test_a_message_in_doubt_that_was_damaged_holds_up_nobody(
 async def test_a_platform_that_hangs_with_a_sign_on_a_message_holds_up_no_answer(
     town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(view, "LONGEST_REACTION", 0.05)
-    on = Showing(reactions=True)
-    monkeypatch.setattr(tool_progress, "showing", lambda _settings, _platform: on)
+    monkeypatch.setattr(turn_view, "LONGEST_REACTION", 0.05)
+    on = DisplayOptions(reactions=True)
+    monkeypatch.setattr(turn_view, "showing", lambda _settings, _platform: on)
     runner = await town.open(echoing)
 
     async def never(*_given: Any, **_more: Any) -> None:
@@ -321,7 +320,7 @@ async def test_lines_of_tools_that_a_crash_left_hold_up_no_later_ones(town: Town
         await town.close()
         runner = await town.open(server, display__tool_progress="all")
         can = runner.house.manifests["local"].capabilities
-        left = Envelope("left", Target("local", "anna"), "progress", row.id, beside="~")
+        left = OutgoingMeta("left", Target("local", "anna"), "progress", row.id, beside="~")
         (made,) = drafts("left by a crash", left, can)
         await runner.house.store.outbox.enqueue_sending(made, "", by="", now=runner.house.now())
         found = await runner.house.store.outbox.get("left:0")
@@ -336,14 +335,14 @@ async def test_lines_of_tools_that_a_crash_left_hold_up_no_later_ones(town: Town
 async def test_an_answer_whose_edit_never_succeeds_comes_as_a_message_of_its_own(
     town: Town, fickle: Any, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
-    monkeypatch.setattr(courier, "LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(outbox, "LONGEST_PAUSE", 0.01)
     with ModelServer([GROWS, "and on"]) as server:
         runner = await town.open(server, **STREAMING)
         edits = fickle(runner, "edit", *[fault] * 500)
         town.say("count")
         await town.until(lambda: town.texts().count(ANSWER) == 1, "the whole answer")
         await town.settled()
-        assert edits.calls <= courier.MOST_EDITS + len(ANSWER.split()) + 1
+        assert edits.calls <= outbox.MOST_EDITS + len(ANSWER.split()) + 1
         await town.asks("go on", "and on")
     assert town.texts().count(ANSWER) == 1
 

@@ -8,7 +8,7 @@ import pytest
 from hermes.core.errors import StoreError
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, StepLike, echo
-from hermes.gateway.view import TurnView
+from hermes.gateway.turn_view import TurnView
 from hermes.store.records import InboxItem
 from tests.integration.gateway.chats.conftest import Town
 

@@ -27,7 +27,7 @@ import msgspec
 import pytest
 
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.gateway.door.pairing import PairingStore
+from hermes.gateway.pairing import PairingStore
 from tests.unit.gateway.door.parts import CHEAP, HandClock, Scene, code_in
 
 WRONG = "22222222"
@@ -234,7 +234,7 @@ GUESS = """
 import sys
 from pathlib import Path
 from hermes.core.errors import UsageError, HermesError
-from hermes.gateway.door.pairing import PairingStore
+from hermes.gateway.pairing import PairingStore
 from hermes.util.clock import SystemClock
 store, tried = PairingStore(Path(sys.argv[1]), SystemClock(), cost=2), 0
 for _ in range(5):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hermes.config.settings.platforms import GatewaySettings
-from hermes.gateway.door.roles import may, toolsets_for
+from hermes.gateway.auth import may, toolsets_for
 from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.gateway.session_keys import build_session_key, memory_scope
 from tests.unit.gateway.door.parts import Scene, code_in

@@ -17,21 +17,26 @@ from hermes.cli.commands import cron, gateway
 from hermes.cli.commands.gateway.coming_up import MORE
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
+from hermes.gateway import process
 from hermes.gateway.platforms.local.server import LocalPlatform
-from hermes.gateway.process import background
-from hermes.gateway.process.pid_file import Running, claimed, running
-from hermes.gateway.process.service import Job, ServiceFailed
-from hermes.gateway.process.state_file import GatewayState, write_state
-from hermes.gateway.process.stopping import is_gone, stop
-from hermes.gateway.process.systemd import unit_text, verify
+from hermes.gateway.process import (
+    GatewayState,
+    Running,
+    claimed,
+    is_gone,
+    running,
+    stop,
+    write_state,
+)
+from hermes.gateway.services import Job, ServiceFailed, unit_text, verify
 from tests.unit.cli.terminal_of import runner
 
 GATEWAY = """
 import signal, sys, time
 from pathlib import Path
 from hermes.config.home import Home
-from hermes.gateway.process.pid_file import claimed
-from hermes.gateway.process.state_file import GatewayState, write_state
+from hermes.gateway.process import claimed
+from hermes.gateway.process import GatewayState, write_state
 
 home = Home(Path(sys.argv[1]))
 signal.signal(signal.SIGTERM, signal.SIG_IGN if "deaf" in sys.argv else lambda *_: sys.exit(0))
@@ -51,7 +56,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 def started(home: Home, *words: str) -> Running:
     command = [sys.executable, "-c", GATEWAY, str(home.root), *words]
-    return background.start(home, command)
+    return process.start(home, command)
 
 
 def test_it_starts_in_the_background_and_ends_when_asked(home: Home) -> None:
@@ -85,7 +90,7 @@ def test_one_that_cannot_start_says_why(home: Home) -> None:
     home.logs.mkdir()
     (home.logs / "gateway.out").write_text("of yesterday\n")
     with pytest.raises(HermesError, match="did not start: no token") as failed:
-        background.start(home, [sys.executable, "-c", "raise SystemExit('no token')"])
+        process.start(home, [sys.executable, "-c", "raise SystemExit('no token')"])
     assert "of yesterday" not in str(failed.value)
     assert "gateway.out" in failed.value.hint
 
@@ -121,7 +126,7 @@ def test_who_stops_it_hears_what_is_waited_for(home: Home) -> None:
 
 @pytest.fixture
 def no_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermes.gateway.process.systemd.BOOTED", tmp_path / "no-systemd")
+    monkeypatch.setattr("hermes.gateway.services.BOOTED", tmp_path / "no-systemd")
 
 
 @pytest.mark.usefixtures("no_service")

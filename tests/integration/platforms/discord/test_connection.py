@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.gateway.directory import Directory, learn_names
-from hermes.gateway.lines import Lines
+from hermes.gateway.directory import ChatDirectory, learn_names
+from hermes.gateway.outbox import ConnectionRegistry
 from hermes.gateway.platforms.kit.contract import (
     CredentialsRefused,
     NotConnected,
@@ -274,7 +274,10 @@ async def test_a_channel_made_since_is_found_by_its_name(
     discord_with: Started, tmp_path: Path
 ) -> None:
     async with discord_with() as harness, connected(harness) as (adapter, _):
-        lines, known = Lines(SystemClock()), Directory(tmp_path / "channel_directory.json")
+        lines, known = (
+            ConnectionRegistry(SystemClock()),
+            ChatDirectory(tmp_path / "channel_directory.json"),
+        )
         lines.up(adapter)
         made = harness.fake.text_channel(harness.server, "ops")
         await harness.fake.gateway.dispatch("CHANNEL_CREATE", harness.fake.world.channels[made])

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from hermes.config.settings.platforms import SlackSettings
-from hermes.gateway.directory import Directory, learn_names
-from hermes.gateway.lines import Lines
+from hermes.gateway.directory import ChatDirectory, learn_names
+from hermes.gateway.outbox import ConnectionRegistry
 from hermes.gateway.platforms.kit.contract import Button, Outgoing, SendRefused, Target
 from hermes.util.clock import SystemClock
 from tests.contracts.adapters.driving import Inbox, attempt, connected, talking, target_of
@@ -289,7 +289,10 @@ async def test_a_channel_we_joined_since_is_found_by_its_name(
     slack: SlackHarness, tmp_path: Path
 ) -> None:
     async with connected(slack) as (adapter, _):
-        lines, known = Lines(SystemClock()), Directory(tmp_path / "channel_directory.json")
+        lines, known = (
+            ConnectionRegistry(SystemClock()),
+            ChatDirectory(tmp_path / "channel_directory.json"),
+        )
         lines.up(adapter)
         channel = slack.channel("ops")
         slack.fake.api.refusals = {"users.conversations": ["internal_error"]}

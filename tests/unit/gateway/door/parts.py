@@ -6,8 +6,8 @@ from typing import Any
 
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import GatewaySettings
-from hermes.gateway.door.doorman import Admission, Doorman
-from hermes.gateway.door.pairing import PairingStore
+from hermes.gateway.auth import Admission, Authorizer
+from hermes.gateway.pairing import PairingStore
 from hermes.gateway.platforms.kit.contract import SessionSource
 
 CHEAP = 2
@@ -43,7 +43,7 @@ class Scene:
         self, user: str, text: str = "hello", platform: str = "telegram", **facts: Any
     ) -> Admission:
         source = SessionSource(platform, facts.pop("chat_id", "c1"), user_id=user, **facts)
-        doorman = Doorman(self.settings, self.variables.get, self.store, self.prefixes)
+        doorman = Authorizer(self.settings, self.variables.get, self.store, self.prefixes)
         return await doorman.admit(source, text)
 
     def another_process(self) -> PairingStore:

@@ -6,7 +6,7 @@ import pytest
 
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import Platform, PlatformsSettings, TelegramSettings
-from hermes.gateway.door.doorman import Doorman
+from hermes.gateway.auth import Authorizer
 from hermes.gateway.platforms.kit.contract import SessionSource
 from tests.unit.gateway.door.parts import Scene, code_in
 
@@ -25,7 +25,7 @@ async def test_a_stranger_is_told_a_code_in_a_private_chat(scene: Scene) -> None
 
 
 async def test_to_ask_who_somebody_is_makes_no_code(scene: Scene) -> None:
-    doorman = Doorman(scene.settings, scene.variables.get, scene.store, scene.prefixes)
+    doorman = Authorizer(scene.settings, scene.variables.get, scene.store, scene.prefixes)
     assert doorman.known(SessionSource("telegram", "5", user_id="5")) is None
     assert scene.store.pending("telegram") == []
     assert code_in((await scene.says("5")).reply)
@@ -156,7 +156,7 @@ async def test_another_program_is_heard_only_when_programs_are_welcome(scene: Sc
 
 
 async def test_a_platform_that_checks_by_itself_is_believed(scene: Scene) -> None:
-    doorman = Doorman(
+    doorman = Authorizer(
         scene.settings, scene.variables.get, scene.store, {}, trusted={"webhook": "member"}
     )
     admission = await doorman.admit(SessionSource("webhook", "route"), "")

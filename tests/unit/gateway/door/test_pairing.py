@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.gateway.door import codes
-from hermes.gateway.door.pair_command import pair_command
+from hermes.gateway import pairing
+from hermes.gateway.commands import pair_command
 from hermes.gateway.platforms.kit.contract import SessionSource
 from tests.unit.gateway.door.parts import Scene
 
@@ -18,31 +18,31 @@ def scene(tmp_path: Path) -> Scene:
 
 
 def test_codes_have_eight_characters_that_nobody_mixes_up() -> None:
-    made = {codes.new_code() for _ in range(200)}
+    made = {pairing.new_code() for _ in range(200)}
     assert len(made) == 200
     assert {len(code) for code in made} == {8}
-    assert set("".join(made)) <= set(codes.ALPHABET)
-    assert len(codes.ALPHABET) == 32
-    assert not set("0O1I") & set(codes.ALPHABET)
+    assert set("".join(made)) <= set(pairing.ALPHABET)
+    assert len(pairing.ALPHABET) == 32
+    assert not set("0O1I") & set(pairing.ALPHABET)
 
 
 def test_a_hash_of_full_cost_matches_its_code_only() -> None:
-    kept = codes.hashed("K7PXM2QA")
+    kept = pairing.hashed("K7PXM2QA")
     assert "K7PXM2QA" not in repr(kept)
-    assert codes.matches("K7PXM2QA", kept)
-    assert not codes.matches("K7PXM2QB", kept)
+    assert pairing.matches("K7PXM2QA", kept)
+    assert not pairing.matches("K7PXM2QB", kept)
 
 
 @pytest.mark.parametrize("text", ["k7px-m2qa", " K7PX M2QA\n", "K7PXM2QA"])
 def test_a_code_may_be_typed_in_many_ways(text: str) -> None:
-    assert codes.typed(text) == "K7PXM2QA"
+    assert pairing.typed(text) == "K7PXM2QA"
 
 
 @pytest.mark.parametrize(
     "text", ["", "K7PXM2Q", "K7PXM2QAA", "K7PXM2Q0", "\uff2b7PXM2QA", "A" * 99]
 )
 def test_what_cannot_be_a_code_is_none(text: str) -> None:
-    assert codes.typed(text) == ""
+    assert pairing.typed(text) == ""
 
 
 def test_an_approved_user_stays_so_in_other_processes_and_is_shut_out_again(scene: Scene) -> None:
@@ -153,7 +153,7 @@ def test_a_platform_is_no_path(scene: Scene, name: str) -> None:
 def test_the_lock_is_waited_for_and_its_lack_is_told(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermes.gateway.door.private_files.LOCK_SECONDS", 0.01)
+    monkeypatch.setattr("hermes.gateway.pairing.LOCK_SECONDS", 0.01)
     with (
         scene.store._files.locked(),
         pytest.raises(ConfigError, match="another process holds"),

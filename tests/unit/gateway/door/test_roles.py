@@ -7,7 +7,7 @@ import pytest
 
 from hermes.app.commands.registry import Where, commands_in
 from hermes.config.settings.platforms import GatewaySettings, Role
-from hermes.gateway.door.roles import OWNERS_ONLY, may, toolsets_for
+from hermes.gateway.auth import OWNERS_ONLY, may, toolsets_for
 
 OURS = GatewaySettings()
 

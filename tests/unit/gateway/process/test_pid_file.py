@@ -7,13 +7,7 @@ import msgspec
 import pytest
 
 from hermes.config.home import Home
-from hermes.gateway.process.pid_file import (
-    AlreadyRunning,
-    Running,
-    all_running,
-    claimed,
-    running,
-)
+from hermes.gateway.process import AlreadyRunning, Running, all_running, claimed, running
 
 
 @pytest.fixture

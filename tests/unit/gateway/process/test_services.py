@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from hermes.config.home import Home
-from hermes.gateway.process import here
-from hermes.gateway.process.launchd import Launchd, plist
-from hermes.gateway.process.service import Job, ServiceFailed, suffix
-from hermes.gateway.process.systemd import Systemd, unit_text
+from hermes.gateway import services
+from hermes.gateway.services import Job, Launchd, ServiceFailed, Systemd, plist, suffix, unit_text
 
 JOB = Job(
     command=("/opt/a b/hermes", "gateway", "run", 'x"$HOME%h'),
@@ -64,7 +62,7 @@ def test_services_of_several_homes_have_names_of_their_own(user_home: Path) -> N
 
 
 def test_the_service_runs_this_hermes_on_this_home(hermes_home: Path) -> None:
-    job = here.job(Home(hermes_home), drain_seconds=30)
+    job = services.job(Home(hermes_home), drain_seconds=30)
     assert job.command[-3:] == ("gateway", "run", "--quiet")
     assert job.environment["HERMES_HOME"] == str(hermes_home)
     assert job.stop_seconds > 30
@@ -72,18 +70,18 @@ def test_the_service_runs_this_hermes_on_this_home(hermes_home: Path) -> None:
 
 def test_a_machine_without_services_is_told_what_to_do_instead(tmp_path: Path) -> None:
     mark, kernel = tmp_path / "dockerenv", tmp_path / "version"
-    assert "in the background" in here.instead((mark,), kernel)
+    assert "in the background" in services.instead((mark,), kernel)
     kernel.write_text("Linux version 5.15 Microsoft WSL2")
-    assert "/etc/wsl.conf" in here.instead((mark,), kernel)
+    assert "/etc/wsl.conf" in services.instead((mark,), kernel)
     mark.touch()
-    assert "container" in here.instead((mark,), kernel)
+    assert "container" in services.instead((mark,), kernel)
 
 
 def test_without_systemd_there_is_no_service(
     hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermes.gateway.process.systemd.BOOTED", tmp_path / "none")
+    monkeypatch.setattr("hermes.gateway.services.BOOTED", tmp_path / "none")
     with pytest.raises(ServiceFailed, match="no systemd") as no:
-        here.service_of(Home(hermes_home))
+        services.service_of(Home(hermes_home))
     assert "hermes gateway" in no.value.hint
-    assert here.installed_service(Home(hermes_home)) is None
+    assert services.installed_service(Home(hermes_home)) is None

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ConfigError
-from hermes.gateway.process.state_file import AdapterState, GatewayState, read_state, write_state
+from hermes.gateway.process import AdapterState, GatewayState, read_state, write_state
 
 STATE = GatewayState(
     pid=7, state="running", started_at=1.0, updated_at=2.0,

@@ -3,8 +3,8 @@
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
 from hermes.core.errors import HermesError
-from hermes.gateway.process import background
-from hermes.gateway.process.state_file import AdapterState
+from hermes.gateway import process
+from hermes.gateway.process import AdapterState
 from hermes.util.plain import plain_line
 
 MORE = "to look further: hermes gateway status, hermes logs gateway"
@@ -14,7 +14,7 @@ TRIES_AGAIN = {"waiting": "; it is tried again", "connecting": "; it takes its t
 def tell_platforms(cli: Cli) -> int:
     """Say which are connected and which are not, why, and what to do; the exit code: 1 when none
     is. Those that lack variables do not count: perhaps nobody wants them."""
-    state = background.connected(cli.home.root)
+    state = process.connected(cli.home.root)
     if state is None:
         raise HermesError("the gateway ended, or does not say how it fares", hint=MORE)
     style = Style.of(cli.stdout)

@@ -14,8 +14,8 @@ from hermes.cli.context import Cli
 from hermes.config.environment import variable
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
-from hermes.gateway.process import here
-from hermes.gateway.process.service import Job
+from hermes.gateway import services
+from hermes.gateway.services import Job
 
 
 def add_actions(actions: Actions) -> None:
@@ -31,7 +31,7 @@ def _install(args: argparse.Namespace, cli: Cli) -> int:
     if args.run_as and not args.system:
         raise UsageError("--run-as needs --system", hint="a service of your own runs as you")
     home, job = _job(args, cli)
-    service = here.service_of(home, system=args.system)
+    service = services.service_of(home, system=args.system)
     for line in service.install(job):
         cli.say(line)
     if not args.no_start:
@@ -42,7 +42,7 @@ def _install(args: argparse.Namespace, cli: Cli) -> int:
 
 def _uninstall(args: argparse.Namespace, cli: Cli) -> int:
     home = _job(args, cli)[0]
-    service = here.service_of(home, system=args.system)
+    service = services.service_of(home, system=args.system)
     if not service.installed():
         cli.say(f"there is no service {service.name}")
         return 0
@@ -58,11 +58,11 @@ def _job(args: argparse.Namespace, cli: Cli) -> tuple[Home, Job]:
     wanted = getattr(args, "run_as", None)
     user = (wanted or (os.geteuid() == 0 and variable("SUDO_USER")) or me) if args.system else me
     if user == me:
-        return cli.home, here.job(cli.home, drain_seconds=drain)
+        return cli.home, services.job(cli.home, drain_seconds=drain)
     try:
         theirs = Path(pwd.getpwnam(user).pw_dir)
     except KeyError:
         raise UsageError(f"this machine has no user {user!r}") from None
     home = Home(theirs / ".hermes") if cli.home.root == Path.home() / ".hermes" else cli.home
-    job = here.job(home, drain_seconds=drain, user=user)
+    job = services.job(home, drain_seconds=drain, user=user)
     return home, msgspec.structs.replace(job, folder=theirs)

@@ -11,9 +11,8 @@ from hermes.cli.commands.gateway.coming_up import hint_lines
 from hermes.cli.commands.gateway.process import add_system
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
-from hermes.gateway.process.here import installed_service
-from hermes.gateway.process.pid_file import Running, running
-from hermes.gateway.process.state_file import AdapterState, GatewayState, read_state
+from hermes.gateway.process import AdapterState, GatewayState, Running, read_state, running
+from hermes.gateway.services import installed_service
 from hermes.util.plain import plain_line
 from hermes.util.text import human_duration
 

@@ -16,12 +16,9 @@ from hermes.config.environment import variables
 from hermes.config.home import Home, tilde
 from hermes.config.settings.platforms import GatewaySettings
 from hermes.core.errors import ConfigError, HermesError
-from hermes.gateway.process import background
-from hermes.gateway.process.here import GRACE_SECONDS, installed_service, under_a_manager
-from hermes.gateway.process.pid_file import Running, all_running, claimed, running
-from hermes.gateway.process.service import RESTART
-from hermes.gateway.process.state_file import read_state
-from hermes.gateway.process.stopping import stop
+from hermes.gateway import process
+from hermes.gateway.process import Running, all_running, claimed, read_state, running, stop
+from hermes.gateway.services import GRACE_SECONDS, RESTART, installed_service, under_a_manager
 from hermes.util.text import many
 
 RUNNER = "hermes.gateway.runner"
@@ -74,7 +71,7 @@ def _start(args: argparse.Namespace, cli: Cli) -> int:
         service.start()
         cli.say(f"started the service {service.name}")
         return tell_platforms(cli)
-    started = background.start(cli.home, _command(quiet=True))
+    started = process.start(cli.home, _command(quiet=True))
     cli.say(f"started: process {started.pid}; it prints to {tilde(cli.home.logs / 'gateway.out')}")
     return tell_platforms(cli)
 

@@ -10,7 +10,7 @@ from hermes.config import edit, environment
 from hermes.config.home import tilde
 from hermes.config.variables import is_variable_name
 from hermes.core.errors import UsageError
-from hermes.gateway.door.identity import EVERYBODY, listed, switched_on
+from hermes.gateway.pairing import EVERYBODY, listed, switched_on
 from hermes.gateway.platforms import registry
 from hermes.gateway.platforms.kit.contract import Credential, Manifest
 from hermes.gateway.platforms.registry import install_libraries, is_configured, lacking

@@ -15,7 +15,6 @@ import uvicorn
 from hermes.app.app import App
 from hermes.config.loader import describe
 from hermes.core.ports import Scheduler
-from hermes.gateway.direct import DirectTurns
 from hermes.gateway.platforms.api_server.app import SAFE, Application, Endpoints
 from hermes.gateway.platforms.api_server.http import CLOSE, JSON, Options, invalid, read_options
 from hermes.gateway.platforms.api_server.runs import Idempotency
@@ -30,6 +29,7 @@ from hermes.gateway.platforms.kit.contract import (
     Target,
 )
 from hermes.gateway.platforms.kit.http_server import Impatient
+from hermes.gateway.status import DirectTurns
 from hermes.util.hosts import from_here, http_address
 from hermes.util.open_files import allow_many_open_files
 

@@ -17,9 +17,9 @@ from hermes.core.errors import SessionNotFound
 from hermes.core.events import Event, TextFinished, TurnFinished, UsageReported
 from hermes.core.messages import Aside, Image, Message, Text, ToolResult, User
 from hermes.core.model import FellBack, Retrying, TextDelta
-from hermes.gateway.direct import DirectTurns
 from hermes.gateway.platforms.api_server.http import Options, Refused, missing, retry_after
 from hermes.gateway.platforms.api_server.manifest import MANIFEST
+from hermes.gateway.status import DirectTurns
 
 # Agents that are kept ready, and how a conversation that grows finds its own again.
 

@@ -8,18 +8,225 @@ invitation, and the stranger sends its code. Codes live for an hour and work onc
     <folder>/_rate_limits.json          who asked when, wrong codes, lockouts
 """
 
+import contextlib
+import errno
+import hashlib
+import hmac
+import os
 import re
-from collections.abc import Iterable
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Annotated, TypeVar
 
+import filelock
 import msgspec
 from msgspec import field
 
-from hermes.core.errors import HermesError, UsageError
+from hermes.config.home import tilde, unusable
+from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.core.ports import Clock
-from hermes.gateway.door import codes
-from hermes.gateway.door.identity import identity
-from hermes.gateway.door.private_files import PrivateFolder
+from hermes.util import atomic
+
+# Pairing codes: made from a cryptographic source, kept only as a salted, slow hash.
+
+ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+"""32 characters: without 0 and O, 1 and I."""
+LENGTH = 8
+COST = 2**14
+"""Of one try: about 16 MB and 50 ms. All codes would take one core two thousand years."""
+
+_CODE = re.compile(f"[{ALPHABET}]{{{LENGTH}}}")
+_LONGEST = 64
+
+
+class Hashed(msgspec.Struct, frozen=True):
+    salt: str
+    digest: str
+    cost: Annotated[int, msgspec.Meta(ge=2, le=2**20)]
+
+
+def new_code() -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+
+
+def typed(text: str) -> str:
+    """The code somebody typed, or "" when it cannot be one. Spaces, dashes and letter case do not
+    matter."""
+    if len(text) > _LONGEST or not text.isascii():
+        return ""
+    code = re.sub(r"[\s-]", "", text).upper()
+    return code if _CODE.fullmatch(code) else ""
+
+
+def hashed(code: str, cost: int = COST) -> Hashed:
+    salt = secrets.token_hex(16)
+    return Hashed(salt, _digest(code, salt, cost), cost)
+
+
+def matches(code: str, kept: Hashed) -> bool:
+    """Takes the same time whatever the code is. A hash that nobody could have made matches none."""
+    try:
+        digest = _digest(code, kept.salt, kept.cost)
+    except ValueError:
+        return False
+    return hmac.compare_digest(digest.encode(), kept.digest.encode())
+
+
+def _digest(code: str, salt: str, cost: int) -> str:
+    return hashlib.scrypt(code.encode(), salt=salt.encode(), n=cost, r=8, p=1, dklen=32).hex()
+
+
+# Files that only their owner reads and writes. What somebody else could have written is refused,
+# and left as it is.
+
+LOCK_FILE = ".lock"
+LOCK_SECONDS = 10.0
+MOST_BYTES = 4_000_000
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+T = TypeVar("T")
+
+
+class PrivateFolder:
+    """JSON files below one folder; each is replaced as a whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def read(self, name: str, kind: type[T]) -> T | None:
+        """What the file holds; None when it is not there. Raises ConfigError when it is damaged or
+        cannot be trusted."""
+        path = self.folder / name
+        self._check_folder()
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise _untrusted(path, "is a symbolic link", "put the file itself there") from error
+            raise unusable(path, error) from error
+        try:
+            data = _checked(path, descriptor)
+        except OSError as error:
+            raise unusable(path, error) from error
+        finally:
+            os.close(descriptor)
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except msgspec.DecodeError as error:
+            hint = "it was left as it is; mend it, or move it away to begin anew"
+            raise ConfigError(f"{tilde(path)} is damaged: {error}", hint=hint) from error
+
+    def write(self, name: str, value: object) -> None:
+        path = self.folder / name
+        if path.is_symlink():
+            raise _untrusted(path, "is a symbolic link", "put the file itself there")
+        data = msgspec.json.format(msgspec.json.encode(value), indent=2)
+        try:
+            atomic.write_bytes(path, data + b"\n", mode=0o600)
+        except OSError as error:
+            raise unusable(path, error) from error
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Alone among all processes and threads that change the files."""
+        lock = self.folder / LOCK_FILE
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._check_folder()
+            held = filelock.FileLock(lock, timeout=LOCK_SECONDS, mode=0o600)
+            held.acquire()
+        except filelock.Timeout as error:
+            raise ConfigError(
+                f"another process holds {tilde(lock)}", hint="try again in a moment"
+            ) from error
+        except OSError as error:
+            raise unusable(self.folder, error) from error
+        try:
+            yield
+        finally:
+            held.release()
+
+    def _check_folder(self) -> None:
+        try:
+            found = self.folder.lstat()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise unusable(self.folder, error) from error
+        if not stat.S_ISDIR(found.st_mode):
+            raise _untrusted(self.folder, "is not a folder", "a folder of ours is expected there")
+        _check_owner(self.folder, found)
+
+
+def _checked(path: Path, descriptor: int) -> bytes:
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise _untrusted(path, "is not a file", "move it away")
+    _check_owner(path, found)
+    if found.st_mode & _OTHERS and found.st_uid == os.geteuid():
+        os.fchmod(descriptor, 0o600)
+    if found.st_size > MOST_BYTES:
+        raise _untrusted(path, "is far too large", "move it away to begin anew")
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        return file.read()
+
+
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    if os.geteuid() and found.st_uid not in (0, os.geteuid()):
+        raise _untrusted(path, "belongs to somebody else", f"chown it: {tilde(path)}")
+    if found.st_mode & _OTHERS_WRITE:
+        hint = f"look at what it says, then: chmod go-rwx {tilde(path)}"
+        raise _untrusted(path, "can be written by others", hint)
+
+
+def _untrusted(path: Path, what: str, hint: str) -> ConfigError:
+    return ConfigError(f"{tilde(path)} {what}, so it is not believed", hint=hint)
+
+
+# Which users a list names. An id is what the platform calls a user, and nothing else: no display
+# name, no text. Ids are compared as they are; only where a platform itself ignores letter case,
+# the
+# case of ASCII letters is ignored (other letters have look-alikes that fold into ASCII).
+
+EVERYBODY = "*"
+CASE_IGNORED = frozenset({"email", "matrix"})
+
+_ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_SPACE = " \t\r\n"
+_TRUE = frozenset({"1", "true", "yes", "on"})
+
+
+def identity(platform: str, user_id: str) -> str:
+    """A user's id in the form it is compared in; "" is nobody."""
+    return user_id.translate(_ASCII_LOWER) if platform in CASE_IGNORED else user_id
+
+
+def listed(platform: str, text: str | None) -> frozenset[str]:
+    """The entries of a list such as TELEGRAM_ALLOWED_USERS."""
+    words = (word.strip(_SPACE) for word in (text or "").split(","))
+    return frozenset(identity(platform, word) for word in words if word)
+
+
+def switched_on(text: str | None) -> bool:
+    """Whether a variable such as TELEGRAM_ALLOW_ALL_USERS says yes. What is no clear yes is no."""
+    return (text or "").strip(_SPACE).lower() in _TRUE
+
+
+def of_platform(platform: str, names: Iterable[str]) -> frozenset[str]:
+    """The users of `platform` among entries such as `telegram:12345`."""
+    parts = (name.strip(_SPACE).partition(":") for name in names)
+    return frozenset(
+        identity(platform, user.strip(_SPACE))
+        for where, _, user in parts
+        if where == platform and user.strip(_SPACE)
+    )
+
 
 FOLDER = "pairing"
 """In the home."""
@@ -42,7 +249,7 @@ _LONGEST_NAME = 100
 class Pending(msgspec.Struct, frozen=True):
     """A code that waits: of a stranger who asked, or, without a user, an invitation."""
 
-    code: codes.Hashed
+    code: Hashed
     made_at: float
     user_id: str = ""
     user_name: str = ""
@@ -73,7 +280,7 @@ class PairingStore:
     """Safe to use from several processes. Raises ConfigError when a file is damaged or could have
     been written by others; nobody is paired then."""
 
-    def __init__(self, folder: Path, clock: Clock, *, cost: int = codes.COST) -> None:
+    def __init__(self, folder: Path, clock: Clock, *, cost: int = COST) -> None:
         self._files, self._clock, self._cost = PrivateFolder(folder), clock, cost
 
     def is_approved(self, platform: str, user_id: str) -> bool:
@@ -108,8 +315,8 @@ class PairingStore:
             others = [each for each in self._waiting(platform) if each.user_id != user]
             if len([each for each in others if each.user_id]) >= MOST_PENDING:
                 return Request(why="too many wait for approval")
-            code = codes.new_code()
-            made = Pending(codes.hashed(code, self._cost), now, user, user_name[:_LONGEST_NAME])
+            code = new_code()
+            made = Pending(hashed(code, self._cost), now, user, user_name[:_LONGEST_NAME])
             limits.asked[f"{platform}:{user}"] = now
             self._files.write(LIMITS, limits)
             self._files.write(_file(platform, PENDING), [*others, made])
@@ -122,11 +329,11 @@ class PairingStore:
         with self._files.locked():
             limits = self._limits(now)
             _refuse_locked(limits, platform, now)
-            code = codes.typed(text)
+            code = typed(text)
             if not code:
                 raise UsageError(
                     f"{text.strip()[:20]!r} is no pairing code",
-                    hint=f"a code has {codes.LENGTH} letters and digits, such as K7PXM2QA",
+                    hint=f"a code has {LENGTH} letters and digits, such as K7PXM2QA",
                 )
             waiting = self._waiting(platform)
             found = _match(code, [each for each in waiting if each.user_id])
@@ -148,17 +355,17 @@ class PairingStore:
                     f"{MOST_PENDING} invitations to {platform} are open already",
                     hint=f"they end after an hour, or by: hermes pairing clear-pending {platform}",
                 )
-            code = codes.new_code()
+            code = new_code()
             limits.guessed.pop(platform, None)
             self._files.write(LIMITS, limits)
-            made = Pending(codes.hashed(code, self._cost), now)
+            made = Pending(hashed(code, self._cost), now)
             self._files.write(_file(platform, PENDING), [*waiting, made])
         return code
 
     def redeem(self, platform: str, text: str, user_id: str, user_name: str = "") -> bool:
         """Whether `text` is the code of an invitation, which lets in who sent it. After a few wrong
         ones the invitations are withdrawn."""
-        code, now = codes.typed(text), self._now()
+        code, now = typed(text), self._now()
         if not code or not user_id:
             return False
         with self._files.locked():
@@ -270,7 +477,7 @@ def _refuse_locked(limits: Limits, platform: str, now: float) -> None:
 
 def _match(code: str, waiting: Iterable[Pending]) -> Pending | None:
     """All are looked at, so that the time tells nothing."""
-    found = [each for each in waiting if codes.matches(code, each.code)]
+    found = [each for each in waiting if matches(code, each.code)]
     return found[0] if found else None
 
 

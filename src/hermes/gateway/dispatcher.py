@@ -2,21 +2,37 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
+
+from hermes.config.settings import Settings
 from hermes.config.settings.platforms import Role
-from hermes.core.errors import HermesError, UsageError
-from hermes.gateway.asking import ChatAsker
-from hermes.gateway.errands import Errand, errands_of
-from hermes.gateway.house import House
+from hermes.core.errors import HermesError, StoreError, UsageError
+from hermes.core.hooks import HookName
+from hermes.core.ports import Clock
+from hermes.gateway.auth import Authorizer
+from hermes.gateway.commands import open_talk
+from hermes.gateway.context import Counters, GatewayContext
+from hermes.gateway.directory import ChatDirectory
 from hermes.gateway.messages import event_of
-from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource
-from hermes.gateway.session_keys import errand_of
-from hermes.gateway.talking import open_talk
-from hermes.gateway.worker import FAULT, STOPPED, Worker, command_of, target_of_source
+from hermes.gateway.platforms.kit.contract import Adapter, MessageEvent, SessionSource, Target
+from hermes.gateway.platforms.kit.inbound import GroupRules, is_for_us, rules_from
+from hermes.gateway.questions import ChatQuestions
+from hermes.gateway.session_keys import build_session_key, errand_of
+from hermes.gateway.worker import (
+    FAULT,
+    STOPPED,
+    BackgroundTask,
+    ChatWorker,
+    command_of,
+    errands_of,
+    target_of_source,
+)
 from hermes.store.records import InboxItem, InboxRow
+from hermes.util.text import clean
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +45,10 @@ SAVING = 5.0
 """Seconds for a turn that is stopped to leave everything in order."""
 
 
-class Floor:
-    def __init__(self, house: House) -> None:
+class ChatDispatcher:
+    def __init__(self, house: GatewayContext) -> None:
         self._house = house
-        self._workers: dict[str, Worker] = {}
+        self._workers: dict[str, ChatWorker] = {}
         self._ready: set[str] = set()
         """Platforms whose messages in doubt are settled: what was cut off can go on."""
         self._aside: set[asyncio.Task[None]] = set()
@@ -47,13 +63,13 @@ class Floor:
     def turns(self) -> int:
         return sum(worker.busy for worker in self._workers.values())
 
-    def review(self, key: str) -> Worker:
+    def review(self, key: str) -> ChatWorker:
         """See whether the conversation of a chat is over."""
         worker = self._worker(key)
         worker.review()
         return worker
 
-    def workers(self) -> tuple[Worker, ...]:
+    def workers(self) -> tuple[ChatWorker, ...]:
         """Those that have something to do."""
         return tuple(worker for key, worker in self._workers.items() if self._is_busy(key))
 
@@ -106,7 +122,7 @@ class Floor:
             worker.wake()
 
     def _queued(
-        self, worker: Worker, row: InboxRow, event: MessageEvent, role: Role, command: str
+        self, worker: ChatWorker, row: InboxRow, event: MessageEvent, role: Role, command: str
     ) -> None:
         mode = self._house.app.loaded.settings.display.busy_input_mode
         if row.id in worker.doing:
@@ -123,7 +139,7 @@ class Floor:
         if event.source.platform in self._ready:
             worker.wake()
 
-    async def _command(self, worker: Worker, row: InboxRow, role: Role) -> None:
+    async def _command(self, worker: ChatWorker, row: InboxRow, role: Role) -> None:
         """A command that does not wait for its turn."""
         event = event_of(row)
         command = command_of(event.text)
@@ -166,9 +182,9 @@ class Floor:
             key = ":".join(("press", *whose, event.button.partition(":")[0], str(error)))
             await self._house.say_now(target_of_source(source), f"{who}{error}", "notice", key=key)
 
-    def _worker(self, key: str) -> Worker:
+    def _worker(self, key: str) -> ChatWorker:
         if key not in self._workers:
-            kind = Errand if errand_of(key) else Worker
+            kind = BackgroundTask if errand_of(key) else ChatWorker
             self._workers[key] = kind(self._house, key)
         return self._workers[key]
 
@@ -179,7 +195,7 @@ class Floor:
         waits = worker.asker.waits or worker.turning.called_off
         return bool(worker.working or waits or worker.aside)
 
-    def _idle(self, worker: Worker) -> None:
+    def _idle(self, worker: ChatWorker) -> None:
         """A worker stays as long as its agent is open, which asks through it."""
         if self._house.conversations.get(worker.key) is None:
             self._closed(worker.key)
@@ -188,7 +204,7 @@ class Floor:
         if not self._is_busy(key):
             self._workers.pop(key, None)
 
-    def _asker_in(self, source: SessionSource) -> ChatAsker | None:
+    def _asker_in(self, source: SessionSource) -> ChatQuestions | None:
         """Somebody in the chat is asked: an owner may answer for them."""
         place = (source.platform, source.account, source.chat_id)
         for worker in self._workers.values():
@@ -197,14 +213,14 @@ class Floor:
                 return worker.asker
         return None
 
-    def _start(self, worker: Worker, row: InboxRow, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, worker: ChatWorker, row: InboxRow, work: Coroutine[Any, Any, None]) -> None:
         """Deal with a message beside those of its chat."""
         worker.aside.add(row.id)
         task = asyncio.ensure_future(work)
         self._aside.add(task)
         task.add_done_callback(partial(self._ended, worker, row))
 
-    def _ended(self, worker: Worker, row: InboxRow, task: "asyncio.Task[None]") -> None:
+    def _ended(self, worker: ChatWorker, row: InboxRow, task: "asyncio.Task[None]") -> None:
         self._aside.discard(task)
         worker.aside.discard(row.id)
         if not task.cancelled() and (fault := task.exception()) is not None:
@@ -212,7 +228,7 @@ class Floor:
             worker.wake()
         self._idle(worker)
 
-    async def drain(self, seconds: float, hurry: asyncio.Event) -> tuple[Worker, ...]:
+    async def drain(self, seconds: float, hurry: asyncio.Event) -> tuple[ChatWorker, ...]:
         """Let running turns end; those that do not in time, or before `hurry`, are stopped, to go
         on after the next start. The result is these."""
         self._house.closing = True
@@ -237,3 +253,146 @@ class Floor:
             _done, late = await asyncio.wait(ends, timeout=seconds)
             for each in late:
                 each.cancel()
+
+
+# Where messages come in: who may not is sent away, the rest is kept before anything else.
+
+
+class InboundHandler:
+    def __init__(
+        self,
+        settings: Settings,
+        house: GatewayContext,
+        floor: ChatDispatcher,
+        doorman: Authorizer,
+        directory: ChatDirectory,
+        counters: Counters,
+        clock: Clock,
+    ) -> None:
+        self._settings, self._house, self._floor = settings, house, floor
+        self._doorman, self._directory = doorman, directory
+        self._counters, self._clock = counters, clock
+        self._rules: dict[str, GroupRules] = {}
+
+    async def receive(self, event: MessageEvent) -> bool:
+        """`platforms.base.Receive`."""
+        try:
+            return await self._receive(sound(event))
+        except StoreError as error:
+            log.error("a message of %s cannot be kept now: %s", event.source.platform, error)
+            return False
+
+    async def _receive(self, event: MessageEvent) -> bool:
+        source = event.source
+        if self._house.closed:
+            return False
+        if not self._is_for_us(event):
+            return True
+        admission = await self._doorman.admit(source, event.text)
+        if not admission.allowed or admission.role is None:
+            log.info("%s: %s", source.platform, admission.why)
+            if admission.reply:
+                target = Target(source.platform, source.chat_id, source.thread_id, source.account)
+                key = f"door:{source.platform}:{source.account}:{event.message_id}"
+                await self._house.say_now(target, admission.reply, "notice", key=key)
+            return True
+        if event.button:
+            await self._floor.pressed(event, admission.role)
+            return True
+        changed = await self._plugins_agree(event)
+        if changed is None or not (changed.text.strip() or changed.media or changed.reply_to_text):
+            return True  # who only names us, under what somebody said, asks about that
+        return await self._keep(changed, admission.role)
+
+    async def _plugins_agree(self, event: MessageEvent) -> MessageEvent | None:
+        """The message as plugins let it pass; None when one skips it. The first that does anything
+        decides."""
+        hooks, name = self._house.app.extensions.hooks, HookName.PRE_GATEWAY_DISPATCH
+        if not hooks.listens(name):
+            return event
+        store = self._house.store
+        for said in await hooks.fire(name, event=event, gateway=self._house, session_store=store):
+            match said:
+                case {"action": "skip"}:
+                    reason = said.get("reason", "")
+                    log.info("%s: a plugin skips a message: %s", event.source.platform, reason)
+                    return None
+                case {"action": "rewrite", "text": str(text)}:
+                    return msgspec.structs.replace(event, text=text)
+                case {"action": "allow"}:
+                    return event
+                case _:
+                    continue
+        return event
+
+    def _is_for_us(self, event: MessageEvent) -> bool:
+        platform = event.source.platform
+        if self._house.manifests[platform].knows_groups:
+            return True
+        if platform not in self._rules:
+            self._rules[platform] = rules_from(getattr(self._settings, platform, None))
+        return is_for_us(event, self._rules[platform])
+
+    async def _keep(self, event: MessageEvent, role: Role) -> bool:
+        source = event.source
+        settings = self._settings
+        key = build_session_key(
+            source,
+            group_sessions_per_user=settings.group_sessions_per_user,
+            thread_sessions_per_user=settings.thread_sessions_per_user,
+        )
+        kept = InboxItem(
+            source.platform, source.account, event.message_id, key, msgspec.json.encode(event)
+        )
+        row_id = await self._house.store.inbox.receive(kept, self._clock.now().timestamp())
+        if row_id is None:
+            log.info("%s: a message came twice", source.platform)
+            await self._floor.again(kept, event, role)
+            return True
+        self._counters.received(source.platform)
+        self._directory.saw(source)
+        self._floor.arrived(kept, row_id, event, role)
+        return True
+
+
+def sound(event: MessageEvent) -> MessageEvent:
+    """The message without what no JSON can hold, such as half a character."""
+    try:
+        msgspec.json.encode(event)
+    except UnicodeEncodeError:
+        return msgspec.convert(_cleaned(msgspec.to_builtins(event)), MessageEvent)
+    return event
+
+
+def _cleaned(value: Any) -> Any:
+    match value:
+        case str():
+            return clean(value)
+        case dict():
+            return {name: _cleaned(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_cleaned(each) for each in value]
+    return value
+
+
+# Before the gateway ends: turns that run get time to end.
+
+
+async def drained(
+    floor: ChatDispatcher, adapters: Sequence[Adapter], seconds: float, hurry: asyncio.Event
+) -> tuple[ChatWorker, ...]:
+    """Those of chats and those of adapters share the time, which is over when `hurry` is set. The
+    result is the chats whose turns were cut."""
+
+    async def rush() -> None:
+        await hurry.wait()
+        await asyncio.gather(*(each.drain(0) for each in adapters), return_exceptions=True)
+
+    rushing = asyncio.ensure_future(rush())
+    draining = asyncio.gather(*(each.drain(seconds) for each in adapters), return_exceptions=True)
+    try:
+        cut = await floor.drain(seconds, hurry)
+        await draining
+    finally:
+        rushing.cancel()
+    return cut

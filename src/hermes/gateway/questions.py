@@ -10,7 +10,7 @@ from hermes.config.settings.platforms import Role
 from hermes.core.errors import UsageError
 from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.ports import Consent
-from hermes.gateway.door.roles import OWNERS
+from hermes.gateway.auth import OWNERS
 from hermes.gateway.platforms.kit.contract import Button, SessionSource
 
 YES = frozenset({"yes", "y", "approve", "ok", "go"})
@@ -46,7 +46,7 @@ class Waiting(msgspec.Struct, eq=False):
     consent: bool = False
 
 
-class ChatAsker:
+class ChatQuestions:
     """`core.ports.Approver` and `Clarifier` of one chat."""
 
     def __init__(self, put: Put) -> None:

@@ -1,7 +1,7 @@
 """A chat as slash commands see it, and the commands that only chats have."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -10,25 +10,139 @@ import msgspec
 from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.commands import looking, session
-from hermes.app.commands.registry import Where, commands_in, exact_command
+from hermes.app.commands.registry import CommandDef, Where, commands_in, exact_command
+from hermes.app.commands.running import Commands, Found
 from hermes.app.commands.talk import Call, Handler
+from hermes.app.extensions import SlashCommand
+from hermes.config.settings.abilities import QuickCommand
 from hermes.config.settings.platforms import Role
-from hermes.core.errors import SessionNotFound, StoreError, UsageError
+from hermes.core.errors import HermesError, SessionNotFound, StoreError, UsageError
 from hermes.core.messages import User
-from hermes.gateway.asking import ChatAsker
-from hermes.gateway.door.roles import may
+from hermes.gateway.auth import may
 from hermes.gateway.hooks import about
 from hermes.gateway.messages import OURS
-from hermes.gateway.once import OnceCommands
-from hermes.gateway.platforms.kit.contract import MessageEvent, Target
+from hermes.gateway.pairing import PairingStore
+from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource, Target
 from hermes.gateway.platforms.registry import home_variable
+from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import errand_key, errand_name
 from hermes.store.records import InboxItem, InboxRow, SessionFilter
+from hermes.util.plain import plain_line
 from hermes.util.text import many
 
 if TYPE_CHECKING:
-    from hermes.gateway.house import House
-    from hermes.gateway.worker import Worker
+    from hermes.gateway.context import GatewayContext
+    from hermes.gateway.worker import ChatWorker
+
+
+# Commands that must not take effect twice. Such a command is marked as begun before it does
+# anything; whoever takes up a marked one after a crash asks the store what became of it.
+
+UNKNOWN = "I was cut off while I did this. It may have taken effect; I do not do it again."
+
+Became = Callable[[Call, InboxRow], Awaitable[str | None]]
+"""What a command did before it was cut off, as its answer; None when it did nothing."""
+
+
+class IdempotentCommands(Commands):
+    """`Commands` of one message of a chat."""
+
+    def __init__(self, talk: "ChatCommandContext", own: "Mapping[str, Handler]") -> None:
+        super().__init__(talk, own)
+        self._chat = talk
+
+    async def do(self, found: Found, arguments: str) -> str:
+        became = _became(found)
+        if became is None:
+            return await super().do(found, arguments)
+        row = self._chat.row
+        if row.state != "new":
+            call = Call(found, arguments, self._chat) if isinstance(found, CommandDef) else None
+            told = await became(call, row) if call else UNKNOWN
+            if told is not None:
+                return told
+        agent = self._chat.ready
+        await self._chat.house.store.inbox.start_command(row.id, agent.session_id if agent else "")
+        return await super().do(found, arguments)
+
+
+def _became(found: Found) -> Became | None:
+    """None for what may be done again: it shows something, or ends where it ended before."""
+    if isinstance(found, CommandDef):
+        return KNOWN.get(found.name)
+    return _nobody_knows if isinstance(found, SlashCommand | QuickCommand) else None
+
+
+async def _nobody_knows(_call: Call, _row: InboxRow) -> str | None:
+    return UNKNOWN
+
+
+async def _made(call: Call, row: InboxRow, reason: str) -> str:
+    """The session that came of the conversation by a change; "" when there was none."""
+    changes = await call.app.store.changes(row.session_id, row.log_after)
+    return next((each.session_id for each in changes if each.reason == reason), "")
+
+
+async def _undo(call: Call, row: InboxRow) -> str | None:
+    if not await _made(call, row, "undo"):
+        return None
+    asked = [each for each in await call.app.store.undone(row.session_id) if isinstance(each, User)]
+    return session.taken_back(call, asked[0].text if asked else "")
+
+
+async def _retry(call: Call, row: InboxRow) -> str | None:
+    """The question was taken back; what is left is to ask it. One that is `working` was marked anew
+    when its turn began, which is after that."""
+    if row.state != "working" and not await _made(call, row, "undo"):
+        return None
+    asked = [each for each in await call.app.store.undone(row.session_id) if isinstance(each, User)]
+    if not asked:
+        return UNKNOWN
+    await call.talk.ask(User(asked[-1].said))
+    return ""
+
+
+async def _branch(call: Call, row: InboxRow) -> str | None:
+    made = await _made(call, row, "branch")
+    return await session.into_branch(call, row.session_id, made) if made else None
+
+
+async def _compress(call: Call, row: InboxRow) -> str | None:
+    made = await _made(call, row, "compression")
+    return f"Compacted: now session `{made}`" if made else None
+
+
+async def _new(call: Call, row: InboxRow) -> str | None:
+    if call.agent.session_id == row.session_id:
+        return None
+    return f"A new conversation: session `{call.agent.session_id}`"
+
+
+async def _resume(call: Call, row: InboxRow) -> str | None:
+    if not call.arguments:
+        return None
+    try:
+        wanted = await call.app.store.resolve(call.arguments)
+    except SessionNotFound:
+        return None
+    if wanted.id != call.agent.session_id or wanted.id == row.session_id:
+        return None
+    return f"Back in {wanted.title or wanted.id}."
+
+
+KNOWN: Mapping[str, Became] = {
+    "undo": _undo,
+    "retry": _retry,
+    "branch": _branch,
+    "compress": _compress,
+    "new": _new,
+    "resume": _resume,
+    "rollback": _nobody_knows,
+    "restart": _nobody_knows,
+    "update": _nobody_knows,
+    "pair": _nobody_knows,
+}
+
 
 PAGE = 12
 """Commands on a page of /commands."""
@@ -42,15 +156,15 @@ WITHOUT_AGENT = frozenset({
 """Commands that do not wait for an agent to be opened: they take the one that is there."""
 
 
-class ChatTalk:
+class ChatCommandContext:
     """`app.commands.talk.Talk` for one message."""
 
     place = Where.CHATS
 
     def __init__(
         self,
-        house: "House",
-        worker: "Worker",
+        house: "GatewayContext",
+        worker: "ChatWorker",
         agent: Agent | None,
         row: InboxRow,
         event: MessageEvent,
@@ -95,7 +209,7 @@ class ChatTalk:
             self.show(f"The agent works for somebody else here; `/{name}` can be had after that.")
             return True
         await self.tell(f"command:{name}", command=name, args=line.partition(" ")[2])
-        return await OnceCommands(self, OWN).run(line)
+        return await IdempotentCommands(self, OWN).run(line)
 
     async def tell(self, event: str, **facts: object) -> None:
         """Hooks hear of it."""
@@ -171,8 +285,8 @@ class ChatTalk:
 
 
 async def open_talk(
-    house: "House", worker: "Worker", row: InboxRow, event: MessageEvent, role: Role
-) -> ChatTalk:
+    house: "GatewayContext", worker: "ChatWorker", row: InboxRow, event: MessageEvent, role: Role
+) -> ChatCommandContext:
     """The chat for a command, with an agent if it needs one."""
     conversations = house.conversations
     word = _without_bot(event.text).split(None, 1)[0]
@@ -184,7 +298,7 @@ async def open_talk(
         agent = await conversations.open(
             worker.key, event.source, role, worker.asker, keep=lambda: beside and worker.working
         )
-    return ChatTalk(house, worker, agent, row, event, role)
+    return ChatCommandContext(house, worker, agent, row, event, role)
 
 
 def _without_bot(text: str) -> str:
@@ -193,8 +307,8 @@ def _without_bot(text: str) -> str:
     return f"{word.partition('@')[0]}{space}{rest}"
 
 
-def _chat(call: Call) -> ChatTalk:
-    if not isinstance(call.talk, ChatTalk):
+def _chat(call: Call) -> ChatCommandContext:
+    if not isinstance(call.talk, ChatCommandContext):
         raise UsageError(f"/{call.command.name} is for chats")
     return call.talk
 
@@ -269,7 +383,7 @@ async def deny(call: Call) -> str:
     return _asker(talk).decide(talk.event.source, talk.role, "deny")
 
 
-def _asker(talk: ChatTalk) -> ChatAsker:
+def _asker(talk: ChatCommandContext) -> ChatQuestions:
     """Who asked in this conversation; else, for an owner, in the chat."""
     own = talk.worker.asker
     if own.waits or talk.role != "owner":
@@ -399,3 +513,50 @@ OWN: Mapping[str, Handler] = {
     "platforms": platforms,
     "pair": pair,
 }
+
+
+# `/pair` in a chat: an owner invites somebody, or approves who asked.
+
+USAGE = (
+    "/pair makes a code that lets in whoever sends it to me.\n"
+    "/pair CODE lets in who got this code from me; /pair PLATFORM CODE on another platform.\n"
+    "/pair list shows who waits."
+)
+
+
+def pair_command(store: PairingStore, source: SessionSource, words: str) -> str:
+    """What to answer to `/pair WORDS`. Whether the user may is for `roles.may` to say."""
+    if source.chat_type not in ("dm", "private"):
+        return "Codes are not for everybody to see: use /pair in a private chat with me."
+    try:
+        return _done(store, source.platform, words.split())
+    except HermesError as error:
+        return f"{error}. {error.hint}".rstrip(". ") + "."
+
+
+def _done(store: PairingStore, platform: str, words: list[str]) -> str:
+    match words:
+        case []:
+            code = store.invite(platform)
+            return (
+                f"{code} lets in the first who sends it to me on {platform}, alone in a private"
+                " message, within an hour."
+            )
+        case ["list"]:
+            waiting = [
+                f"{plain_line(each.user_name) or 'somebody'} ({plain_line(each.user_id)})"
+                for each in store.pending(platform)
+            ]
+            return f"Waiting on {platform}: {', '.join(waiting) or 'nobody'}."
+        case [code]:
+            return _approved(store, platform, code)
+        case [other, code]:
+            return _approved(store, other.lower(), code)
+        case _:
+            return USAGE
+
+
+def _approved(store: PairingStore, platform: str, code: str) -> str:
+    user, approved = store.approve(platform, code)
+    name = plain_line(approved.user_name)
+    return f"{name or 'User'} ({plain_line(user)}) may talk to me on {platform} now."

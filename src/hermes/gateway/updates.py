@@ -41,7 +41,7 @@ class _Note(msgspec.Struct, frozen=True):
     output: str = ""
 
 
-class Updates:
+class UpdateRunner:
     """`say` sends a message; `restart` restarts the gateway. `found` and `command` are what is
     installed and how it is started."""
 

@@ -4,10 +4,13 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+from pathlib import Path
 
 import msgspec
 
-from hermes.core.errors import StoreError
+from hermes.config.settings import Settings
+from hermes.config.settings.display import PlatformDisplay, ToolProgress
+from hermes.core.errors import StoreError, UsageError
 from hermes.core.events import (
     ApprovalAsked,
     Event,
@@ -18,20 +21,196 @@ from hermes.core.events import (
     TurnFinished,
 )
 from hermes.core.marks import STEERED
+from hermes.core.messages import ToolCall
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
 from hermes.core.ports import Attachments, Clock
-from hermes.gateway.attachments import attach_files
-from hermes.gateway.courier import Courier
-from hermes.gateway.drafts import Envelope, drafts
-from hermes.gateway.growing import Growing
-from hermes.gateway.lines import Line
-from hermes.gateway.platforms.kit.contract import Capabilities, Media, Target
-from hermes.gateway.showing import Showing, tool_line
+from hermes.gateway.outbox import (
+    OutboxSender,
+    OutgoingMeta,
+    PlatformConnection,
+    attach_files,
+    drafts,
+    hide_tags,
+    message_of,
+)
+from hermes.gateway.platforms.kit.contract import (
+    AdapterError,
+    Capabilities,
+    Media,
+    NotConnected,
+    SendLater,
+    Target,
+)
 from hermes.providers.target import RemoteToolProgress
-from hermes.store.records import OutboxItem
+from hermes.store.records import OutboxItem, OutboxRow
 from hermes.store.session_store import OutboxQueue
+from hermes.util import atomic
+
+# How a turn looks in its chat while it runs, by the settings of the platform.
+
+UNSET = PlatformDisplay()
+MOST_PREVIEW = 60
+SYMBOL = "⚙️"
+
+
+class DisplayOptions(msgspec.Struct, frozen=True):
+    streaming: bool = False
+    interim: bool = True
+    """What the agent says between tool calls is sent too."""
+    reasoning: bool = False
+    progress: ToolProgress = "all"
+    edit_interval: float = 0.3
+    threshold: int = 40
+    """Characters gathered before the text is shown anew."""
+    cursor: str = " ▉"
+    reply_to: str = "first"
+    """Which parts of an answer quote the message: `first`, `all` or `off`."""
+    reactions: bool = False
+
+
+def showing(settings: Settings, platform: str) -> DisplayOptions:
+    display, streaming = settings.display, settings.streaming
+    own = display.platforms.get(platform, UNSET)
+    progress = own.tool_progress or display.tool_progress_overrides.get(platform)
+    connection = getattr(settings.platforms, platform, None)
+    return DisplayOptions(
+        streaming=_first(own.streaming, streaming.enabled) and streaming.transport != "off",
+        interim=_first(own.interim_assistant_messages, display.interim_assistant_messages),
+        reasoning=_first(own.show_reasoning, display.show_reasoning),
+        progress=progress or display.tool_progress,
+        edit_interval=streaming.edit_interval,
+        threshold=streaming.buffer_threshold,
+        cursor=streaming.cursor,
+        reply_to=str(getattr(connection, "reply_to_mode", "first") or "off"),
+        reactions=bool(getattr(getattr(settings, platform, None), "reactions", False)),
+    )
+
+
+def _first(own: bool | None, general: bool) -> bool:
+    return general if own is None else own
+
+
+def tool_line(call: ToolCall, progress: ToolProgress) -> str:
+    """`⚙️ terminal: ls -la`; everything it was given when the user wants to know."""
+    if progress == "verbose":
+        return f"{SYMBOL} **{call.name}** `{_one_line(call.arguments, 500)}`"
+    try:
+        given = msgspec.json.decode(call.arguments, type=dict[str, object])
+    except msgspec.DecodeError:
+        given = {}
+    first = next((value for value in given.values() if value and isinstance(value, str)), "")
+    preview = f": `{_one_line(first, MOST_PREVIEW)}`" if first else ""
+    return f"{SYMBOL} **{call.name}**{preview}"
+
+
+def _one_line(text: str, most: int) -> str:
+    flat = " ".join(text.replace("`", "'").split())
+    return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+
+
+# A message that is shown before it is finished, and changed as its text goes on.
 
 log = logging.getLogger(__name__)
+
+RESERVE = 5
+"""Calls that changes leave to messages, so that an answer to /stop never waits behind them."""
+LONGEST_EDIT = 30.0
+"""Seconds for a change; the answer does not wait longer for it."""
+
+
+class StreamingMessage:
+    """`show` says what the text is by now; the platform sees as much of it as its rates allow."""
+
+    def __init__(
+        self,
+        outbox: OutboxQueue,
+        courier: OutboxSender,
+        line: PlatformConnection,
+        envelope: OutgoingMeta,
+        clock: Clock,
+        *,
+        interval: float,
+        cursor: str = "",
+        row: OutboxRow | None = None,
+    ) -> None:
+        """`row` is the message that another process began to show."""
+        self._outbox, self._courier, self._line = outbox, courier, line
+        self._envelope, self._clock = envelope, clock
+        self._interval, self._cursor = interval, cursor
+        self.row = row
+        self._text = self._shown = ""
+        self._changed, self._over = asyncio.Event(), asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def target(self) -> Target:
+        return self._envelope.target
+
+    def show(self, text: str) -> None:
+        self._text = text
+        self._changed.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._follow())
+
+    async def _follow(self) -> None:
+        while not self._over.is_set():
+            await self._changed.wait()
+            self._changed.clear()
+            if self._over.is_set():
+                return
+            try:
+                await self._show(f"{self._text}{self._cursor}")
+            except SendLater as error:
+                self._line.buckets.pause(self.target.chat_id, error.seconds)
+            except (AdapterError, TimeoutError) as error:
+                log.info("%s: text could not be shown as it grew: %s", self.target.platform, error)
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._interval):
+                    await self._over.wait()
+
+    async def _show(self, text: str) -> None:
+        if text == self._shown:
+            return
+        first = self._first(text)
+        if first is None:
+            return
+        if self.row is None:
+            self.row = await self._courier.show(first)
+            if self.row is None:
+                raise NotConnected("it could not be shown")
+            self._shown = text
+            return
+        if self.row.platform_id and self._line.buckets.take(self.target.chat_id, leave=RESERVE):
+            message = message_of(first.body)
+            async with asyncio.timeout(LONGEST_EDIT):
+                await self._line.adapter.edit(self.target, self.row.platform_id, message)
+            self._shown = text
+
+    def _first(self, text: str) -> OutboxItem | None:
+        """The first part of the text; the rest comes when all of it is there."""
+        made = drafts(hide_tags(text), self._envelope, self._line.capabilities)
+        return made[0] if made else None
+
+    async def leave(self) -> None:
+        """The message stays, with the last text that was to be shown."""
+        row, last = await self.stop(), self._first(self._text)
+        if row is not None and last is not None:
+            now = self._clock.now().timestamp()
+            await self._outbox.finish_stream(row.id, (last,), now)
+
+    async def stop(self) -> OutboxRow | None:
+        """No more changes from here; the message as it is, if it was ever shown. What is just being
+        sent is waited for: half a sending would leave a message in doubt."""
+        self._over.set()
+        self._changed.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+            if (fault := self._task.exception()) is not None:
+                log.error("text could not be shown as it grew", exc_info=fault)
+            self._task = None
+        return self.row
+
 
 TYPING_SECONDS = 4.0
 LONGEST_REACTION = 5.0
@@ -41,11 +220,11 @@ MOST_LINES = 15
 """Tool lines that are seen at a time."""
 
 
-class Desk(msgspec.Struct, frozen=True):
+class ViewDeps(msgspec.Struct, frozen=True):
     """What views work with."""
 
     outbox: OutboxQueue
-    courier: Courier
+    courier: OutboxSender
     clock: Clock
 
 
@@ -54,11 +233,11 @@ class TurnView:
 
     def __init__(
         self,
-        desk: Desk,
-        line: Line | None,
+        desk: ViewDeps,
+        line: PlatformConnection | None,
         can: Capabilities,
         target: Target,
-        look: Showing,
+        look: DisplayOptions,
         *,
         inbox_id: int,
         reply_to: str,
@@ -75,8 +254,8 @@ class TurnView:
         """How much of the text was given to be shown."""
         self._said = 0
         """How many texts came before this one."""
-        self._growing: Growing | None = None
-        self._progress: Growing | None = None
+        self._growing: StreamingMessage | None = None
+        self._progress: StreamingMessage | None = None
         self._lines: list[str] = []
         self._last_tool = ""
         self._typing: asyncio.Task[None] | None = None
@@ -117,7 +296,7 @@ class TurnView:
         await self._react(SEEN, on=False)
         await self._react(FAILED if failed else DONE)
 
-    async def _type(self, line: Line) -> None:
+    async def _type(self, line: PlatformConnection) -> None:
         while True:
             if not self.quiet:
                 try:
@@ -201,10 +380,10 @@ class TurnView:
             self._progress = self._grow("progress", "")
         self._progress.show("\n".join(self._lines))
 
-    def _grow(self, kind: str, cursor: str) -> Growing:
+    def _grow(self, kind: str, cursor: str) -> StreamingMessage:
         if self._line is None:
             raise RuntimeError("nothing grows where nobody is connected")
-        envelope = Envelope(
+        envelope = OutgoingMeta(
             f"{kind}:{self._inbox_id}:{self._said}:{self._now():.6f}",
             self._target,
             kind,
@@ -213,7 +392,7 @@ class TurnView:
             beside="~" if kind == "progress" else "",
             silent=kind == "progress",
         )
-        return Growing(
+        return StreamingMessage(
             self._desk.outbox,
             self._desk.courier,
             self._line,
@@ -254,7 +433,7 @@ class TurnView:
 
     async def _drafts(self, text: str, key: str, kind: str) -> tuple[OutboxItem, ...]:
         text, files = await self.attach(text)
-        envelope = Envelope(
+        envelope = OutgoingMeta(
             key,
             self._target,
             kind,
@@ -266,3 +445,44 @@ class TurnView:
 
     def _now(self) -> float:
         return self._desk.clock.now().timestamp()
+
+
+# What /verbose said in single chats: how much of tool calls is shown there.
+
+MODES: tuple[ToolProgress, ...] = ("off", "new", "all", "verbose")
+"""In the order in which /verbose goes through them."""
+
+
+class ChatDisplayModes:
+    """By session key; kept in a file, so that a restart changes nothing."""
+
+    def __init__(self, settings: Settings, file: Path) -> None:
+        self._settings, self._file = settings, file
+        self._modes: dict[str, ToolProgress] = _read(file)
+
+    def look(self, key: str, platform: str) -> DisplayOptions:
+        """How a turn is shown in a chat."""
+        usual = showing(self._settings, platform)
+        return msgspec.structs.replace(usual, progress=self._modes.get(key, usual.progress))
+
+    async def change(self, key: str, platform: str, said: str) -> ToolProgress:
+        """Another mode for a chat: the one that was named, else the next. Raises `UsageError`."""
+        now = self.look(key, platform).progress
+        following = MODES[(MODES.index(now) + 1) % len(MODES)]
+        wanted = next((mode for mode in MODES if mode == (said.lower() or following)), None)
+        if wanted is None:
+            raise UsageError(f"{said!r} is no way to show tool calls", hint=", ".join(MODES))
+        self._modes[key] = wanted
+        data = msgspec.json.encode(self._modes)
+        await asyncio.to_thread(atomic.write_bytes, self._file, data, mode=0o600)
+        return wanted
+
+
+def _read(file: Path) -> dict[str, ToolProgress]:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=dict[str, ToolProgress])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError) as error:
+        log.warning("%s is not used, so every chat is shown the usual: %s", file, error)
+        return {}

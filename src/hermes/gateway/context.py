@@ -17,16 +17,20 @@ from hermes.context.policy import needs_compaction
 from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.core.events import TurnFinished
 from hermes.core.ports import Attachments, Clock
-from hermes.gateway.asking import ChatAsker
-from hermes.gateway.attachments import attach_files
-from hermes.gateway.conversations import Conversations
-from hermes.gateway.courier import Courier
-from hermes.gateway.door.doorman import Doorman
-from hermes.gateway.drafts import AT_ONCE, Envelope, drafts
+from hermes.gateway.auth import Authorizer
+from hermes.gateway.chat_session import ChatSessions, ResetPolicy
 from hermes.gateway.hooks import HookRegistry, about
-from hermes.gateway.lines import Lines
 from hermes.gateway.messages import AwayError, event_of, quotable
-from hermes.gateway.owners import Owner
+from hermes.gateway.outbox import (
+    AT_ONCE,
+    ConnectionRegistry,
+    OutboxLoop,
+    OutboxSender,
+    OutboxService,
+    OutgoingMeta,
+    attach_files,
+    drafts,
+)
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     Button,
@@ -37,19 +41,17 @@ from hermes.gateway.platforms.kit.contract import (
     Target,
 )
 from hermes.gateway.platforms.registry import chat_media_folder, media_folder
-from hermes.gateway.post import Post
-from hermes.gateway.pump import Pump
-from hermes.gateway.resets import Resets
+from hermes.gateway.process import LeaseOwner
+from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import errand_of
-from hermes.gateway.tool_progress import ChatProgress
-from hermes.gateway.updating import Updates
-from hermes.gateway.view import Desk, TurnView
+from hermes.gateway.turn_view import ChatDisplayModes, TurnView, ViewDeps
+from hermes.gateway.updates import UpdateRunner
 from hermes.store.records import ChatLease, ChatRow, InboxRow, OutboxItem
 from hermes.store.session_store import SessionStore
 
 if TYPE_CHECKING:
-    from hermes.gateway.errands import Errand
-    from hermes.gateway.worker import Worker
+    from hermes.gateway.worker import BackgroundTask, ChatWorker
+
 
 log = logging.getLogger(__name__)
 
@@ -64,43 +66,43 @@ class Counters(Protocol):
     def answered(self, platform: str, seconds: float, *, failed: bool) -> None: ...
 
 
-class House:
+class GatewayContext:
     def __init__(
         self,
         app: App,
-        lines: Lines,
-        pump: Pump,
-        courier: Courier,
-        conversations: Conversations,
-        doorman: Doorman,
-        post: Post,
-        resets: Resets,
+        lines: ConnectionRegistry,
+        pump: OutboxLoop,
+        courier: OutboxSender,
+        conversations: ChatSessions,
+        doorman: Authorizer,
+        post: OutboxService,
+        resets: ResetPolicy,
         hooks: HookRegistry,
         counters: Counters,
         manifests: dict[str, Manifest],
-        owner: Owner,
+        owner: LeaseOwner,
     ) -> None:
         self.app, self.lines, self.pump = app, lines, pump
         self.conversations, self.post = conversations, post
         self._doorman, self._resets, self.hooks = doorman, resets, hooks
         self._counters, self.manifests, self._owner = counters, manifests, owner
-        self._desk = Desk(app.store.outbox, courier, app.clock)
-        self.progress = ChatProgress(
+        self._desk = ViewDeps(app.store.outbox, courier, app.clock)
+        self.progress = ChatDisplayModes(
             app.loaded.settings, app.home.root / "gateway" / "tool_progress.json"
         )
-        self.updates = Updates(
+        self.updates = UpdateRunner(
             app.home, partial(self.say_now, kind="notice"), lambda: self.restart()
         )
         self.closing = False
         """No new turns begin."""
         self.closed = False
         """Nothing is taken any more."""
-        self.asker_in: Callable[[SessionSource], ChatAsker | None] = lambda _source: None
+        self.asker_in: Callable[[SessionSource], ChatQuestions | None] = lambda _source: None
         self.restart: Callable[[], None] = lambda: None
         self.health_lines: Callable[[], str] = str
         self.pair: Callable[[SessionSource, str], str] = lambda _source, _words: ""
-        self.on_idle: Callable[[Worker], None] = lambda _worker: None
-        self.errands: Callable[[str], list[Errand]] = lambda _key: []
+        self.on_idle: Callable[[ChatWorker], None] = lambda _worker: None
+        self.errands: Callable[[str], list[BackgroundTask]] = lambda _key: []
         """The tasks that run for a chat."""
         self.take_up: Callable[[str], None] = lambda _key: None
         """Something was kept for a chat, or for a task of one."""
@@ -145,7 +147,7 @@ class House:
         admission = self._doorman.known(source)
         return admission.role if admission else None
 
-    async def begin_day(self, key: str, asker: ChatAsker | None = None) -> None:
+    async def begin_day(self, key: str, asker: ChatQuestions | None = None) -> None:
         """Begin a new conversation when the old one is over by the settings. Only whoever works on
         the chat may say so. With an `asker` nobody waits, so that what matters is saved also of one
         that is not open."""
@@ -163,7 +165,7 @@ class House:
         await self.hooks.fire("session:end", **about(origin, key), session_id=ended)
 
     async def _opened_once_more(
-        self, row: ChatRow, origin: SessionSource, asker: ChatAsker
+        self, row: ChatRow, origin: SessionSource, asker: ChatQuestions
     ) -> Agent | None:
         """None when there is too little in the conversation, or it cannot be opened."""
         least = self.app.loaded.settings.memory.flush_min_turns
@@ -225,7 +227,7 @@ class House:
         """The answer to a message that did not wait for its turn."""
         source = event.source
         target = Target(source.platform, source.chat_id, source.thread_id, source.account)
-        envelope = Envelope(
+        envelope = OutgoingMeta(
             f"reply:{row.id}", target, kind, row.id, quotable(event), beside=AT_ONCE
         )
         can = self.manifests[source.platform].capabilities
@@ -244,7 +246,7 @@ class House:
         place = (source.chat_id, source.thread_id)
         if home is None or (home.chat_id, home.thread_id) == place:
             return ()
-        envelope = Envelope(f"home:{row.id}", home, "background", beside=AT_ONCE)
+        envelope = OutgoingMeta(f"home:{row.id}", home, "background", beside=AT_ONCE)
         can = self.manifests[source.platform].capabilities
         return drafts(text, envelope, can, files)
 
@@ -278,7 +280,7 @@ class House:
             raise UsageError(f"{target.platform} is not set up any more")
         can = self.manifests[target.platform].capabilities
         name = key or f"{kind}:{target.chat_id}:{self.now():.6f}"
-        envelope = Envelope(
+        envelope = OutgoingMeta(
             name, target, kind, buttons=buttons if can.buttons else (), beside=AT_ONCE
         )
         files: tuple[Media, ...] = ()

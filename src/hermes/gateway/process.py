@@ -1,0 +1,339 @@
+"""Which process is the gateway of a home.
+
+A process claims the home with a lock that ends with it, whatever happens to it, and says who it is
+in `gateway.pid`. A number alone is not enough, since numbers are used again: the file also says
+when the process began.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from hermes.config.environment import variables
+from hermes.config.home import Home, ensure_hermes_home, tilde, unusable
+from hermes.core.errors import HermesError
+from hermes.util import atomic
+from hermes.util.machine import process_began, this_machine
+
+PID_FILE = "gateway.pid"
+LOCK_FILE = "gateway.lock"
+KNOWN_FOLDER = Path(".local") / "state" / "hermes" / "gateways"
+"""In the user's own folder: a link for each home that had a gateway, for `stop --all`."""
+
+
+class Running(msgspec.Struct, frozen=True):
+    """The process in `gateway.pid`."""
+
+    pid: int
+    began: str
+    """When the process began, as the system counts: see `util.machine.process_began`."""
+    started_at: float
+    """The same as a time."""
+    home: str
+    version: str = ""
+
+
+class AlreadyRunning(HermesError):
+    """Another process is the gateway of this home."""
+
+
+@contextlib.contextmanager
+def claimed(home: Home, *, now: float, version: str = "") -> Iterator[Running]:
+    """Be the gateway of `home` inside the block. Raises `AlreadyRunning`."""
+    root = ensure_hermes_home(home)
+    descriptor = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _taken(home) from None
+        me = Running(os.getpid(), process_began(os.getpid()) or "", now, str(root), version)
+        _write(root / PID_FILE, me)
+        _remember(root)
+        try:
+            yield me
+        finally:
+            (root / PID_FILE).unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)  # which also lets go of the lock
+
+
+def running(root: Path) -> Running | None:
+    """The gateway of the home folder `root`, if one runs. Files left by a crash are no gateway."""
+    try:
+        found = msgspec.json.decode((root / PID_FILE).read_bytes(), type=Running)
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+        return None  # half a file is impossible; another program's file says nothing
+    except OSError as error:
+        raise unusable(root / PID_FILE, error) from error
+    return found if found.pid > 0 and process_began(found.pid) == found.began else None
+
+
+def all_running(home: Home) -> list[Running]:
+    """Every gateway of this user: of all profiles, and of other homes that had one."""
+    root = home.default_root
+    roots = [home.root, root, *sorted((root / "profiles").glob("*"))]
+    with contextlib.suppress(OSError):
+        roots += sorted(link.readlink() for link in _known().iterdir() if link.is_symlink())
+    found = {each.pid: each for folder in roots if (each := running(folder))}
+    return list(found.values())
+
+
+def _taken(home: Home) -> AlreadyRunning:
+    other = running(home.root)
+    who = f" (process {other.pid})" if other else ""
+    return AlreadyRunning(
+        f"the gateway of {home.display()} is running already{who}",
+        hint="`hermes gateway run --replace` takes its place; `hermes gateway stop` ends it",
+    )
+
+
+def _write(path: Path, value: Running) -> None:
+    try:
+        atomic.write_bytes(path, msgspec.json.encode(value) + b"\n", mode=0o600)
+    except OSError as error:
+        raise unusable(path, error) from error
+
+
+def _remember(root: Path) -> None:
+    """Only for `stop --all`, so a folder that cannot be written to stops nobody."""
+    with contextlib.suppress(OSError, RuntimeError):
+        known = _known()
+        known.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for link in known.iterdir():
+            if link.is_symlink() and not link.exists():
+                link.unlink(missing_ok=True)
+        link = known / hashlib.sha256(str(root).encode()).hexdigest()[:16]
+        if not link.is_symlink():
+            link.symlink_to(root)
+
+
+def _known() -> Path:
+    return Path.home() / KNOWN_FOLDER
+
+
+# Ending a gateway from outside, and waiting until it is gone.
+
+PAUSE = 0.05
+
+
+def stop(
+    found: Running,
+    *,
+    seconds: float,
+    force: bool = False,
+    pause: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Ask a gateway to end; whether it is gone. It ends running turns first, which `seconds` must
+    allow for. With `force` it is killed after that: nothing is lost, since all it has is on disk.
+    Raises PermissionError when it belongs to somebody else."""
+    _send(found, signal.SIGTERM)
+    if _gone_within(found, seconds, pause):
+        return True
+    if not force:
+        return False
+    _send(found, signal.SIGKILL)
+    return _gone_within(found, 10.0, pause)
+
+
+def is_gone(found: Running) -> bool:
+    return process_began(found.pid) != found.began
+
+
+def _send(found: Running, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if not is_gone(found):
+            os.kill(found.pid, number)
+
+
+def _gone_within(found: Running, seconds: float, pause: Callable[[float], None]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not is_gone(found):
+        if time.monotonic() >= deadline:
+            return False
+        pause(PAUSE)
+    return True
+
+
+# What the running gateway says of itself in `gateway_state.json`, for `hermes gateway status` and
+# for whoever watches it. No secret is ever in it.
+
+STATE_FILE = "gateway_state.json"
+
+
+class AdapterState(msgspec.Struct, frozen=True):
+    platform: str
+    state: str
+    """`connected`, `connecting`, `waiting` (for its next attempt), `failed`, `stopped`, or
+    `incomplete`: it is not tried, since only some of its variables are there."""
+    account: str = ""
+    detail: str = ""
+    """Why it is not connected; of one that is, where it listens."""
+    hint: str = ""
+    """What to do about it."""
+    since: float = 0.0
+    last_in: float | None = None
+    last_out: float | None = None
+    waiting_out: int = 0
+    """Messages that are to be sent there."""
+
+
+class GatewayState(msgspec.Struct, frozen=True):
+    pid: int
+    state: str
+    """`starting`, `running`, `draining` or `stopped`."""
+    started_at: float
+    updated_at: float
+    adapters: tuple[AdapterState, ...] = ()
+    waiting_in: int = 0
+    """Messages nobody works on yet."""
+    waiting_out: int = 0
+    unreadable_in: int = 0
+    """Messages that were damaged in the store, so that nobody answers them."""
+    turns: int = 0
+    """Turns that run now."""
+    last_in: float | None = None
+    last_out: float | None = None
+    cron: str = ""
+    """How scheduled jobs fare, in few words."""
+    troubles: tuple[str, ...] = ()
+    """What does not work, beside platforms."""
+
+
+def write_state(root: Path, state: GatewayState) -> None:
+    path = root / STATE_FILE
+    try:
+        atomic.write_bytes(path, msgspec.json.encode(state) + b"\n", mode=0o600)
+    except OSError as error:
+        raise unusable(path, error) from error
+
+
+def read_state(root: Path) -> GatewayState | None:
+    """The last that was said; None when there is nothing one can read. It is the state of the
+    running gateway only if the process is the same."""
+    path = root / STATE_FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=GatewayState)
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+        return None
+    except OSError as error:
+        raise unusable(path, error) from error
+
+
+# Starting the gateway in the background, without a service manager.
+
+START_SECONDS = 30.0
+CONNECT_SECONDS = 15.0
+OUTPUT = "gateway.out"
+LAST_LINES = 8
+LAST_BYTES = 4000
+
+
+def start(home: Home, command: Sequence[str], *, seconds: float = START_SECONDS) -> Running:
+    """Start it, and return when it is there: its state says so, or `seconds` have passed. What it
+    prints goes to logs/gateway.out. Raises `HermesError` with its last words when it ends."""
+    ensure_hermes_home(home)
+    output = home.logs / OUTPUT
+    try:
+        home.logs.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise unusable(output, error) from error
+    try:
+        before = os.fstat(descriptor).st_size
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=descriptor,
+            start_new_session=True,
+            cwd="/",
+            env={**variables(), "HERMES_HOME": str(home.root)},
+        )
+    finally:
+        os.close(descriptor)
+    return _wait(process, home, before, seconds)
+
+
+def connected(
+    root: Path, *, seconds: float = CONNECT_SECONDS, pause: Callable[[float], None] = time.sleep
+) -> GatewayState | None:
+    """What a gateway that was just started says of its platforms, once each is connected or has
+    failed, or when `seconds` have passed; None when it has said nothing, or is gone."""
+    deadline = time.monotonic() + seconds
+    seen = False
+    while True:
+        found, state = running(root), read_state(root)
+        said = state if found and state and state.pid == found.pid else None
+        settled = said is not None and said.state != "starting" and not _connecting(said)
+        if settled or (seen and found is None) or time.monotonic() >= deadline:
+            return said
+        seen = found is not None
+        pause(PAUSE)
+
+
+def _connecting(state: GatewayState) -> bool:
+    return any(each.state in ("connecting", "stopped") for each in state.adapters)
+
+
+def _wait(process: subprocess.Popen[bytes], home: Home, before: int, seconds: float) -> Running:
+    deadline = time.monotonic() + seconds
+    while process.poll() is None:
+        found = running(home.root)
+        state = read_state(home.root)
+        ready = state is not None and found is not None and state.pid == found.pid
+        late = time.monotonic() >= deadline
+        if found is not None and (ready or late):
+            process.returncode = 0  # it goes on without us
+            return found
+        if late:
+            break
+        time.sleep(PAUSE)
+    place = tilde(home.logs / OUTPUT)
+    said = _last_words(home, before)
+    raise HermesError(f"the gateway did not start{said}", hint=f"more is in {place}")
+
+
+def _last_words(home: Home, before: int) -> str:
+    with (home.logs / OUTPUT).open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(before, file.tell() - LAST_BYTES))
+        lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
+    told = [line for line in lines if line][-LAST_LINES:]
+    return f": {' / '.join(told)}" if told else ""
+
+
+# Names of processes in leases: `machine:pid:when it began`, so that the dead are known.
+
+
+class LeaseOwner(msgspec.Struct, frozen=True):
+    """This process, as leases and messages on their way name it."""
+
+    name: str
+    dead: Callable[[tuple[str, ...]], tuple[str, ...]]
+    """Of some owners those that surely do not live any more."""
+
+
+def this_process() -> str:
+    return f"{this_machine()}:{os.getpid()}:{process_began(os.getpid())}"
+
+
+def dead_ones(owners: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of this machine whose process is gone. Of other machines nothing is known here."""
+    return tuple(owner for owner in owners if _is_dead(owner))
+
+
+def _is_dead(owner: str) -> bool:
+    host, _, rest = owner.partition(":")
+    pid, _, began = rest.partition(":")
+    return (
+        host == this_machine() and pid.isdecimal() and process_began(int(pid)) not in (began, None)
+    )

@@ -1,1 +1,0 @@
-"""The gateway as a process: one for each home, seen, started and stopped from outside."""

@@ -1,0 +1,382 @@
+"""The gateway as a service: what is the same for systemd and launchd."""
+
+import getpass
+import hashlib
+import os
+import plistlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from hermes.app.installation.place import start_command
+from hermes.config.environment import search_path, variable
+from hermes.config.home import Home, tilde, unusable
+from hermes.core.errors import HermesError
+from hermes.util import atomic
+
+RESTART = 75
+"""Exit code of a gateway that wants to be started again."""
+SUFFIX_LENGTH = 8
+SECONDS = 90.0
+"""The longest a service manager may take to answer; stopping waits for running turns."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """What the service runs."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    folder: Path
+    """Where it starts."""
+    logs: Path
+    stop_seconds: int
+    user: str = ""
+    """Of a service of the whole machine: who it runs as."""
+
+
+class Service(Protocol):
+    name: str
+    file: Path
+
+    def installed(self) -> bool: ...
+
+    def install(self, job: Job) -> list[str]:
+        """Write it, check it, switch it on. What the user should know."""
+        ...
+
+    def uninstall(self) -> None: ...
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def restart(self) -> None: ...
+
+    def state(self) -> str:
+        """In the words of the service manager."""
+        ...
+
+
+class ServiceFailed(HermesError):
+    """The service manager did not do what was asked."""
+
+
+def suffix(home: Home, usual: Path) -> str:
+    """What tells the services of several homes apart; "" for the `usual` home."""
+    if home.root == usual:
+        return ""
+    digest = hashlib.sha256(str(home.root).encode()).hexdigest()
+    return f"-{digest[:SUFFIX_LENGTH]}"
+
+
+def call(command: Sequence[str], *, seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
+    """Run a service manager's program. Raises `ServiceFailed` when it is not there."""
+    try:
+        return subprocess.run(
+            list(command),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds,
+            stdin=subprocess.DEVNULL,
+        )
+    except FileNotFoundError:
+        raise ServiceFailed(f"{command[0]} is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise ServiceFailed(f"`{' '.join(command)}` does not end") from None
+
+
+def demand(command: Sequence[str], hint: str = "") -> None:
+    """The same, for what must succeed."""
+    done = call(command)
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        why = said[-1] if said else f"exit code {done.returncode}"
+        raise ServiceFailed(f"`{' '.join(command)}` failed: {why}", hint=hint)
+
+
+# The gateway as a systemd service, of the user or of the whole machine.
+
+NAME = "hermes-gateway"
+BOOTED = Path("/run/systemd/system")
+"""There only on a machine that systemd started."""
+SYSTEM_UNITS = Path("/etc/systemd/system")
+USER_UNITS = Path(".config") / "systemd" / "user"
+
+NETWORK = """\
+Wants=network-online.target
+After=network-online.target
+"""
+"""Only the manager of the machine knows it."""
+
+UNIT = """\
+[Unit]
+Description=Hermes gateway ({about})
+{network}StartLimitIntervalSec=300
+StartLimitBurst=10
+
+[Service]
+Type=simple
+ExecStart={command}
+{environment}
+WorkingDirectory={folder}
+Restart=on-failure
+RestartSec=3
+RestartForceExitStatus={restart}
+SuccessExitStatus=SIGTERM
+KillMode=mixed
+TimeoutStopSec={stop_seconds}
+{user}
+[Install]
+WantedBy={wanted_by}
+"""
+
+
+def unit_text(job: Job, about: str, *, system: bool) -> str:
+    environment = [f"{name}={value}" for name, value in sorted(job.environment.items())]
+    return UNIT.format(
+        about=_literal(about),
+        network=NETWORK if system else "",
+        command=_command_line(job.command),
+        environment="\n".join(f"Environment={_quoted(_literal(line))}" for line in environment),
+        folder=_literal(str(job.folder)),
+        restart=RESTART,
+        stop_seconds=job.stop_seconds,
+        user=f"User={_literal(job.user)}\n" if system and job.user else "",
+        wanted_by="multi-user.target" if system else "default.target",
+    )
+
+
+def systemd_is_running() -> bool:
+    return BOOTED.is_dir() and shutil.which("systemctl") is not None
+
+
+class Systemd:
+    """A unit `hermes-gateway[-hash].service`."""
+
+    def __init__(self, suffix: str, *, system: bool = False, units: Path | None = None) -> None:
+        self.name = f"{NAME}{suffix}.service"
+        self.system = system
+        folder = units or (SYSTEM_UNITS if system else Path.home() / USER_UNITS)
+        self.file = folder / self.name
+
+    def installed(self) -> bool:
+        return self.file.is_file()
+
+    def install(self, job: Job) -> list[str]:
+        text = unit_text(job, str(job.environment.get("HERMES_HOME", "")), system=self.system)
+        verify(text, self.name)
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            atomic.write_text(self.file, text, mode=0o644 if self.system else 0o600)
+        except PermissionError as error:
+            raise ServiceFailed(
+                f"cannot write {self.file}", hint="a service of the whole machine needs sudo"
+            ) from error
+        except OSError as error:
+            raise unusable(self.file, error) from error
+        self._systemctl("daemon-reload")
+        self._systemctl("enable", self.name)
+        notes = [f"the service is {tilde(self.file)}"]
+        return notes if self.system else [*notes, *_linger()]
+
+    def uninstall(self) -> None:
+        call(self._command("disable", "--now", self.name))  # it may be off already
+        try:
+            self.file.unlink(missing_ok=True)
+        except OSError as error:
+            raise unusable(self.file, error) from error
+        self._systemctl("daemon-reload")
+
+    def start(self) -> None:
+        self._systemctl("start", self.name)
+
+    def stop(self) -> None:
+        self._systemctl("stop", self.name)
+
+    def restart(self) -> None:
+        self._systemctl("restart", self.name)
+
+    def state(self) -> str:
+        return call(self._command("is-active", self.name)).stdout.strip() or "unknown"
+
+    def _systemctl(self, *words: str) -> None:
+        hint = f"look at: journalctl {'' if self.system else '--user '}-u {self.name}"
+        demand(self._command(*words), hint)
+
+    def _command(self, *words: str) -> list[str]:
+        return ["systemctl", *(() if self.system else ("--user",)), *words]
+
+
+def verify(text: str, name: str) -> None:
+    """Have systemd itself read the unit. Raises `ServiceFailed` with what it says."""
+    if shutil.which("systemd-analyze") is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        unit = Path(folder) / name
+        unit.write_text(text, encoding="utf-8")
+        done = call(["systemd-analyze", "--recursive-errors=no", "verify", str(unit)])
+    said = [line for line in done.stderr.splitlines() if name in line]
+    if done.returncode and said:
+        raise ServiceFailed(f"systemd does not take the service: {said[0].strip()}")
+
+
+def _linger() -> list[str]:
+    """A user's services end with the last login unless they linger."""
+    done = call(["loginctl", "enable-linger"]) if shutil.which("loginctl") else None
+    if done is not None and done.returncode == 0:
+        return []
+    return ["it ends when you log out; to keep it: sudo loginctl enable-linger $USER"]
+
+
+def _command_line(words: Sequence[str]) -> str:
+    """`%` and `$` mean themselves; in the name of the program `$` does so anyway."""
+    program, *rest = (_quoted(_literal(word)) for word in words)
+    return " ".join([program, *(word.replace("$", "$$") for word in rest)])
+
+
+def _literal(text: str) -> str:
+    return text.replace("%", "%%").replace("\n", " ")
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+# The gateway as a launchd agent of the user.
+
+LABEL = "ai.hermes.gateway"
+AGENTS = Path("Library") / "LaunchAgents"
+NOT_LOADED = "not loaded"
+
+
+def plist(job: Job, label: str) -> bytes:
+    """`KeepAlive` starts it again unless it ended well."""
+    return plistlib.dumps({
+        "Label": label,
+        "ProgramArguments": list(job.command),
+        "EnvironmentVariables": dict(job.environment),
+        "WorkingDirectory": str(job.folder),
+        "RunAtLoad": True,
+        "KeepAlive": {"SuccessfulExit": False},
+        "ThrottleInterval": 3,
+        "ExitTimeOut": job.stop_seconds,
+        "StandardOutPath": str(job.logs / "gateway.out"),
+        "StandardErrorPath": str(job.logs / "gateway.out"),
+    })  # fmt: skip
+
+
+class Launchd:
+    """An agent `ai.hermes.gateway[-suffix]`."""
+
+    def __init__(self, suffix: str, *, agents: Path | None = None) -> None:
+        self.name = f"{LABEL}{suffix}"
+        self.file = (agents or Path.home() / AGENTS) / f"{self.name}.plist"
+        self._domain = f"gui/{os.getuid()}"
+
+    def installed(self) -> bool:
+        return self.file.is_file()
+
+    def install(self, job: Job) -> list[str]:
+        try:
+            job.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            atomic.write_bytes(self.file, plist(job, self.name), mode=0o600)
+        except OSError as error:
+            raise unusable(self.file, error) from error
+        demand(["plutil", "-lint", str(self.file)])
+        return [f"the service is {tilde(self.file)}"]
+
+    def uninstall(self) -> None:
+        call(["launchctl", "bootout", f"{self._domain}/{self.name}"])  # it may be off already
+        try:
+            self.file.unlink(missing_ok=True)
+        except OSError as error:
+            raise unusable(self.file, error) from error
+
+    def start(self) -> None:
+        if self.state() == NOT_LOADED:
+            demand(["launchctl", "bootstrap", self._domain, str(self.file)])
+        else:
+            demand(["launchctl", "kickstart", f"{self._domain}/{self.name}"])
+
+    def stop(self) -> None:
+        """Taken out until the next login or start: else it would be started again at once."""
+        demand(["launchctl", "bootout", f"{self._domain}/{self.name}"])
+
+    def restart(self) -> None:
+        if self.state() == NOT_LOADED:
+            self.start()
+        else:
+            demand(["launchctl", "kickstart", "-k", f"{self._domain}/{self.name}"])
+
+    def state(self) -> str:
+        done = call(["launchctl", "print", f"{self._domain}/{self.name}"])
+        if done.returncode:
+            return NOT_LOADED
+        lines = (line.strip().partition(" = ") for line in done.stdout.splitlines())
+        return next((value for name, _, value in lines if name == "state"), "unknown")
+
+
+# Which service manager this machine has, and what the gateway's service runs.
+
+GRACE_SECONDS = 15
+"""Beyond the time that running turns get."""
+CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
+
+
+def service_of(home: Home, *, system: bool = False) -> Service:
+    """The service of a home, installed or not. Raises `ServiceFailed` where there can be none."""
+    name = suffix(home, Path.home() / ".hermes")
+    if sys.platform == "darwin":
+        if system:
+            raise ServiceFailed("--system is for Linux", hint="leave it out")
+        return Launchd(name)
+    if not systemd_is_running():
+        raise ServiceFailed("this machine has no systemd to run a service", hint=instead())
+    return Systemd(name, system=system)
+
+
+def installed_service(home: Home, *, system: bool = False) -> Service | None:
+    """The service of a home, if it is installed here."""
+    try:
+        found = service_of(home, system=system)
+    except ServiceFailed:
+        return None
+    return found if found.installed() else None
+
+
+def under_a_manager() -> bool:
+    """Whether a service manager started this process, and so would start it again."""
+    return bool(variable("INVOCATION_ID")) or (variable("XPC_SERVICE_NAME") or "0") != "0"
+
+
+def job(home: Home, *, drain_seconds: float, user: str = "") -> Job:
+    words = (*start_command(), "gateway", "run", "--quiet")
+    return Job(
+        command=words,
+        environment={"HERMES_HOME": str(home.root), "PATH": search_path()},
+        folder=Path.home(),
+        logs=home.logs,
+        stop_seconds=int(drain_seconds) + GRACE_SECONDS,
+        user=user or getpass.getuser(),
+    )
+
+
+def instead(marks: tuple[Path, ...] = CONTAINER_MARKS, kernel: Path = Path("/proc/version")) -> str:
+    """What to do on a machine without services."""
+    if any(mark.exists() for mark in marks):
+        return "in a container make `hermes gateway run` its main process, or: hermes gateway start"
+    if kernel.is_file() and "microsoft" in kernel.read_text(errors="replace").lower():
+        return (
+            "in WSL put `[boot]` and `systemd=true` into /etc/wsl.conf and restart it,"
+            " or: hermes gateway start"
+        )
+    return "`hermes gateway start` runs it in the background until the machine stops"

@@ -1,0 +1,295 @@
+"""How the gateway fares, for `hermes gateway status`, /platforms, the API server and Prometheus."""
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from hermes.app.app import App
+from hermes.core.errors import HermesError
+from hermes.core.ports import Clock
+from hermes.gateway.context import Counters
+from hermes.gateway.dispatcher import ChatDispatcher
+from hermes.gateway.process import AdapterState, GatewayState, write_state
+from hermes.gateway.supervisor import Supervisor
+from hermes.store.records import QueueCount
+
+# Numbers for Prometheus: what came in, what went out, how long it took, how the platforms are.
+
+BUCKETS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
+
+
+class PlatformHealth(Protocol):
+    @property
+    def platform(self) -> str: ...
+
+    @property
+    def state(self) -> str: ...
+
+
+class Metrics:
+    """`house.Counters`, and what is read when somebody asks."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        own = self._registry
+        self._in = Counter("hermes_messages_received", "Messages kept", ["platform"], registry=own)
+        self._answers = Counter(
+            "hermes_answers", "Turns that ended", ["platform", "outcome"], registry=own
+        )
+        self._seconds = Histogram(
+            "hermes_answer_seconds",
+            "From message to answer",
+            ["platform"],
+            buckets=BUCKETS,
+            registry=own,
+        )
+        self._up = Gauge(
+            "hermes_platform_up", "Whether a platform is healthy", ["platform"], registry=own
+        )
+        self._waiting = Gauge(
+            "hermes_messages_waiting",
+            "Messages on their way",
+            ["platform", "direction"],
+            registry=own,
+        )
+        self._lost = Gauge(
+            "hermes_messages_not_sent", "Messages given up", ["platform", "state"], registry=own
+        )
+        self._turns = Gauge("hermes_turns_running", "Turns that run now", registry=own)
+
+        self.changed: Callable[[], None] = lambda: None
+        """Called when something was counted."""
+
+    def received(self, platform: str) -> None:
+        self._in.labels(platform).inc()
+        self.changed()
+
+    def answered(self, platform: str, seconds: float, *, failed: bool) -> None:
+        self._answers.labels(platform, "failed" if failed else "ok").inc()
+        self._seconds.labels(platform).observe(max(seconds, 0.0))
+        self.changed()
+
+    def text(
+        self, counts: Iterable[QueueCount], health: Iterable[PlatformHealth], turns: int
+    ) -> bytes:
+        """In the text format of Prometheus."""
+        for count in counts:
+            self._waiting.labels(count.platform, "in").set(count.waiting_in)
+            self._waiting.labels(count.platform, "out").set(count.waiting_out)
+            self._lost.labels(count.platform, "failed").set(count.failed_out)
+            self._lost.labels(count.platform, "uncertain").set(count.uncertain_out)
+        for each in health:
+            self._up.labels(each.platform).set(each.state == "healthy")
+        self._turns.set(turns)
+        return generate_latest(self._registry)
+
+
+# `GET /metrics` on this machine, for Prometheus (`gateway.metrics_port`).
+
+log = logging.getLogger(__name__)
+
+TYPE = "text/plain; version=0.0.4; charset=utf-8"
+LONGEST_REQUEST = 8_192
+SECONDS = 10.0
+
+
+@contextlib.asynccontextmanager
+async def metrics_served(port: int, text: Callable[[], bytes]) -> AsyncIterator[str]:
+    """Served within it; port 0 is nobody. Gives why they are not, "" when all is well: chats matter
+    more than a port that is taken."""
+    if not port:
+        yield ""
+        return
+    try:
+        server = await asyncio.start_server(
+            lambda reader, writer: _answer(reader, writer, text),
+            "127.0.0.1",
+            port,
+            limit=LONGEST_REQUEST,
+        )
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        yield (
+            f"no metrics are served: gateway.metrics_port {port} cannot be used: {reason.lower()};"
+            " set another, or 0 for none, and restart the gateway"
+        )
+        return
+    try:
+        yield ""
+    finally:
+        server.close()
+
+
+async def _answer(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: Callable[[], bytes]
+) -> None:
+    try:
+        async with asyncio.timeout(SECONDS):
+            head = await reader.readuntil(b"\r\n\r\n")
+            wanted = head.split(b" ", 2)[:2]
+            found = wanted == [b"GET", b"/metrics"]
+            body = text() if found else b"only GET /metrics is here\n"
+            status = "200 OK" if found else "404 Not Found"
+            writer.write(
+                f"HTTP/1.1 {status}\r\nContent-Type: {TYPE}\r\n"
+                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+                + body
+            )
+            await writer.drain()
+    except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        log.debug("a request for metrics was broken off: %r", error)
+    finally:
+        writer.close()
+
+
+# Turns that pass neither inbox nor outbox, such as those of the API server: they are counted as
+# those of chats are.
+
+
+class DirectTurns:
+    def __init__(self, counters: Counters, clock: Clock) -> None:
+        self._counters, self._clock = counters, clock
+        self.running = 0
+        self._last_in: dict[str, float] = {}
+        self._last_out: dict[str, float] = {}
+
+    def begin(self, platform: str) -> "DirectTurn":
+        self.running += 1
+        self._last_in[platform] = self._clock.now().timestamp()
+        self._counters.received(platform)
+        return DirectTurn(self, platform, self._clock.monotonic())
+
+    def ended(self, platform: str, began: float, *, failed: bool) -> None:
+        self.running -= 1
+        self._last_out[platform] = self._clock.now().timestamp()
+        self._counters.answered(platform, self._clock.monotonic() - began, failed=failed)
+
+    def last(self, platform: str) -> tuple[float | None, float | None]:
+        """When the last request came and the last answer went."""
+        return self._last_in.get(platform), self._last_out.get(platform)
+
+
+class DirectTurn:
+    """One that runs."""
+
+    def __init__(self, turns: DirectTurns, platform: str, began: float) -> None:
+        self._turns, self._platform, self._began = turns, platform, began
+
+    def end(self, *, failed: bool) -> None:
+        self._turns.ended(self._platform, self._began, failed=failed)
+
+
+EVERY = 10.0
+AT_MOST = 1.0
+"""Seconds between two writings when much happens."""
+SHOWN = {"healthy": "connected", "failing": "waiting"}
+"""States of a supervisor that people know by another name."""
+
+
+class StatusReporter:
+    def __init__(
+        self,
+        root: Path,
+        app: App,
+        floor: ChatDispatcher,
+        metrics: Metrics,
+        direct: DirectTurns,
+        supervisors: Callable[[], Sequence[Supervisor]],
+    ) -> None:
+        self._root, self._app, self._floor = root, app, floor
+        self._metrics, self._direct, self._supervisors = metrics, direct, supervisors
+        self._started = app.clock.now().timestamp()
+        self._counts: tuple[QueueCount, ...] = ()
+        self._wake = asyncio.Event()
+        self.state = "starting"
+        self.left_out: list[AdapterState] = []
+        """Platforms that could not even be tried."""
+        self.troubles: list[str] = []
+        self.cron: Callable[[], str] = str
+        """How scheduled jobs fare."""
+
+    def changed(self) -> None:
+        self._wake.set()
+
+    def become(self, state: str) -> None:
+        self.state = state
+        self.changed()
+
+    async def run(self) -> None:
+        """Write the state file, now and then and whenever something changed."""
+        while True:
+            await self.last(self.state)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(EVERY):
+                    await self._wake.wait()
+                    await asyncio.sleep(AT_MOST)
+            self._wake.clear()
+
+    async def last(self, state: str) -> None:
+        self.state = state
+        try:
+            self._counts = await self._app.store.queue_counts()
+            await asyncio.to_thread(write_state, self._root, self._state())
+        except HermesError as error:
+            log.error("the state of the gateway cannot be written: %s", error)
+
+    @property
+    def _turns(self) -> int:
+        return self._floor.turns + self._direct.running
+
+    def _adapter(self, supervisor: Supervisor, counts: dict[str, QueueCount]) -> AdapterState:
+        health, address = supervisor.health, supervisor.adapter.address
+        count = counts.get(health.platform, QueueCount(""))
+        last_in, last_out = self._direct.last(health.platform)
+        return AdapterState(
+            platform=health.platform,
+            state="failed" if health.refused else SHOWN.get(health.state, health.state),
+            account=health.account,
+            detail=address if health.state == "healthy" else health.last_error,
+            hint="" if health.state == "healthy" else health.hint,
+            since=health.since,
+            last_in=count.last_in or last_in,
+            last_out=count.last_out or last_out,
+            waiting_out=count.waiting_out,
+        )
+
+    def _state(self) -> GatewayState:
+        counts = {each.platform: each for each in self._counts}
+        tried = tuple(self._adapter(each, counts) for each in self._supervisors())
+        adapters = (*tried, *self.left_out)
+        return GatewayState(
+            pid=os.getpid(),
+            state=self.state,
+            started_at=self._started,
+            updated_at=self._app.clock.now().timestamp(),
+            adapters=adapters,
+            waiting_in=sum(each.waiting_in for each in self._counts),
+            waiting_out=sum(each.waiting_out for each in self._counts),
+            unreadable_in=sum(each.unreadable_in for each in self._counts),
+            turns=self._turns,
+            cron=self.cron(),
+            troubles=tuple(self.troubles),
+            last_in=max((each.last_in or 0.0 for each in adapters), default=0.0) or None,
+            last_out=max((each.last_out or 0.0 for each in adapters), default=0.0) or None,
+        )
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = msgspec.to_builtins(self._state())
+        return found
+
+    def lines(self) -> str:
+        return "\n".join(
+            f"- **{each.platform}**: {each.state}{f' ({each.detail})' if each.detail else ''}"
+            for each in self._state().adapters
+        )
+
+    def metrics(self) -> bytes:
+        health = [each.health for each in self._supervisors()]
+        return self._metrics.text(self._counts, health, self._turns)
