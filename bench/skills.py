@@ -44,7 +44,7 @@ HINTS = (
     "docs", "compose.yaml", "Makefile", "data.csv", ".github", "invoices", "letters.docx",
 )  # fmt: skip
 
-CIRCLE = VisibilityContext(
+CONTEXT = VisibilityContext(
     system="linux",
     tools=frozenset({"terminal", "read_file", "web_search", "skill_view"}),
     toolsets=frozenset({"terminal", "file", "web", "skills"}),
@@ -130,7 +130,7 @@ def worker(home: Path) -> None:
     listed = SkillsPromptCache(skills, usage, home / "cache" / "skills-listed.json")
     marks, text = [time.process_time_ns()], ""
     for _ in range(3):
-        text = listed.text(CIRCLE, BUDGET, NOW, HINTS)
+        text = listed.text(CONTEXT, BUDGET, NOW, HINTS)
         marks.append(time.process_time_ns())
     first, *again = [(after - before) / 1e6 for before, after in pairwise(marks)]
     found = len(skills.skills())
@@ -191,8 +191,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
         make(home, args.skills)
-        ranges = [one_run(home, args.skills) for _ in range(args.ranges)]
-    figures = {name: min(run[name] for run in ranges) for name in ranges[0]}
+        runs = [one_run(home, args.skills) for _ in range(args.runs)]
+    figures = {name: min(run[name] for run in runs) for name in runs[0]}
     if args.json:
         args.json.write_text(json.dumps(figures, indent=2) + "\n")
     sys.exit(1 if show(figures) else 0)

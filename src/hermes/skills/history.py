@@ -171,10 +171,11 @@ def _ignore_notice(_text: str) -> None:
 
 
 class SkillHistory:
-    """`folder` is `<home>/skills`; the repository in it is created by the first change.
+    """Records, lists and undoes changes of the user's skills.
 
-    `notify` receives notices for the user, each one once. `git` is the program; None searches for
-    it, "" means none. Reading never writes. Writing holds a lock among all processes.
+    `folder` is `<home>/skills`; the repository in it is created by the first change. `notify`
+    receives notices for the user, each one once. `git` is the program; None searches for it, ""
+    means none. Reading never writes. Writing holds a lock among all processes.
     """
 
     def __init__(
@@ -193,13 +194,13 @@ class SkillHistory:
     async def record(
         self, change: SkillChange, work: Callable[[], T]
     ) -> tuple[T, SkillCommit | None]:
-        """Run `work` and record it as `change`. Earlier manual changes become a commit of their
-        own.
+        """Run `work` and record it as `change`.
 
-        `work` runs in a thread under the lock and changes the files below `change.paths` completely
-        or not at all. Its exceptions are raised here, and nothing is recorded then. The commit is
-        None when nothing differs or git is missing. Cancelling the caller does not stop the work.
-        If the process dies, the next one finishes the record.
+        Earlier manual changes become a commit of their own. `work` runs in a thread under the lock
+        and changes the files below `change.paths` completely or not at all. Its exceptions are
+        raised here, and nothing is recorded then. The commit is None when nothing differs or git is
+        missing. Cancelling the caller does not stop the work. If the process dies, the next one
+        finishes the record.
         """
         return await self._run_shielded(self._record(change, work))
 
@@ -257,10 +258,10 @@ class SkillHistory:
         Empty when the change did anything else as well.
         """
         repository = self._require_repository()
-        deltas = await repository.changed_entries(commit_id)
-        new = [path for path, before, _ in deltas if not before and path.endswith(f"/{file}")]
+        changes = await repository.changed_entries(commit_id)
+        new = [path for path, before, _ in changes if not before and path.endswith(f"/{file}")]
         folders = tuple(path.removesuffix(file) for path in new)
-        if not all(path.startswith(folders) for path, _, _ in deltas):
+        if not all(path.startswith(folders) for path, _, _ in changes):
             return []
         entries = await repository.entries(commit_id)
         inside = [FileUpdate(*each) for each in entries.items() if each[0].startswith(folders)]

@@ -334,10 +334,10 @@ class SkillIndex:
         return self.table().categories
 
     def get(self, name: str) -> Skill:
-        """Return a skill by name or `category/name`, in any letter case, with spaces or
-        underscores.
+        """Return a skill by name or `category/name`.
 
-        Raises `SkillNotFound`, or `SkillInvalid` when the skill exists but does not load.
+        Any letter case and spaces or underscores are accepted. Raises `SkillNotFound`, or
+        `SkillInvalid` when the skill exists but does not load.
         """
         snapshot = self._current()
         number = _find_number(name, snapshot.table)

@@ -276,7 +276,7 @@ async def test_a_marketplace_offers_the_skills_of_its_plugins(hub: Hub, github: 
     assert (await hub.prepare(f"{start}/docs/pdf")).files == PDF
     assert (await hub.prepare(f"{start}/one/word")).name == "word"
     assert (await hub.prepare(f"{start}/far")).name == "far-skill"
-    with pytest.raises(HubError, match="not supported: npm"):
+    with pytest.raises(HubError, match="unsupported source: npm"):
         await hub.prepare(f"{start}/npm")
     with pytest.raises(NotAvailable, match="leads out"):
         await hub.prepare(f"{start}/out")

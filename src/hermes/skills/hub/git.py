@@ -153,7 +153,7 @@ def is_git_address(identifier: str) -> bool:
 
 
 def parse_git_address(identifier: str) -> GitAddress:
-    """Raises `UsageError` for anything but an acceptable address of a git repository."""
+    """Parse an identifier. Raises `UsageError` for an address that is not accepted."""
     url, _, rest = identifier.removeprefix("git+").partition("#")
     ref, _, path = rest.partition(":")
     if ref and not _REF.fullmatch(ref):

@@ -84,7 +84,7 @@ class GitHubApi:
     async def get(
         self, path: str, *, accept: str = ACCEPT_JSON, max_bytes: int = MAX_ARCHIVE_BYTES
     ) -> HubResponse:
-        """Raises `NotAvailable`, `RateLimited` and `SourceUnreachable`."""
+        """Send a GET request. Raises `NotAvailable`, `RateLimited` and `SourceUnreachable`."""
         reply = await self._web.get(
             f"{self._address}{path}", self._headers(accept), max_bytes=max_bytes
         )
@@ -179,7 +179,7 @@ class GitHubRepos:
         return parse_repo_path(identifier, self._web)
 
     async def skills(self, repo: str, ref: str = "") -> RepoCatalog:
-        """Raises `NotAvailable` for a repository that does not exist or is not visible."""
+        """Return the skills of a repository. Raises `NotAvailable` when it cannot be seen."""
         commit = await self._api.commit(repo, ref)
         file = self._cache / f"{repo.replace('/', '--')}.json"
         try:

@@ -162,7 +162,7 @@ class TapList:
         self._file, self._web = file, web
 
     def all(self) -> tuple[str, ...]:
-        """Raises `ConfigError` for a file that cannot be read."""
+        """Return all taps. Raises `ConfigError` for a file that cannot be read."""
         try:
             return msgspec.json.decode(self._file.read_bytes(), type=TapFile).taps
         except FileNotFoundError:

@@ -111,7 +111,7 @@ def export_bundle(hub: Hub, home: Path, own: Iterable[Skill], target: Path) -> B
 
 
 def _read_skill(name: str, folder: Path) -> dict[str, bytes]:
-    """Raises `InvalidContent` for files that could not be imported again."""
+    """Return the files of a skill. Raises `InvalidContent` if they could not be imported."""
     try:
         return check_files(read_folder(folder))
     except FileNotFoundError as error:
@@ -442,7 +442,7 @@ async def _find_pull_request(api: GitHubApi, plan: PublishPlan) -> str:
 
 
 async def _read_tree(api: GitHubApi, repo: str, commit: str) -> dict[str, str]:
-    """The files of a commit: name and blob id."""
+    """Return the blob ids of the files of a commit by path."""
     answer = (await api.get(f"/repos/{repo}/git/trees/{commit}?recursive=1")).json()
     if answer.get("truncated"):
         raise HubError(f"{repo} has too many files to publish to", hint="use a smaller repository")
@@ -451,7 +451,7 @@ async def _read_tree(api: GitHubApi, repo: str, commit: str) -> dict[str, str]:
 
 
 def _folder_for(name: str, held: Iterable[str]) -> str:
-    """Where the repository has a skill of this name, else beside its others."""
+    """Return the folder of the skill in the repository, or a new one in the default folder."""
     folders = [folder for file in held if (folder := skill_folder_of(file))]
     same = [folder for folder in folders if folder.rpartition("/")[2] == name]
     if len(same) == 1:
@@ -480,7 +480,7 @@ def _created(reply: HubResponse, what: str) -> Any:
 
 
 def blob_id(data: bytes) -> str:
-    """The name git gives a file with this content."""
+    """Return the git object id of a file with this content."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 

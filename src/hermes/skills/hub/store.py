@@ -70,7 +70,10 @@ class LockFile(msgspec.Struct, frozen=True):
 
 
 def read_lock(file: Path) -> LockFile:
-    """Raises `ConfigError` for a file that cannot be decoded: it is never overwritten."""
+    """Read lock.json.
+
+    Raises `ConfigError` for a file that cannot be decoded: it is never overwritten.
+    """
     try:
         data = file.read_bytes()
     except FileNotFoundError:
@@ -284,7 +287,10 @@ class HubStore:
             shutil.rmtree(self._trash, ignore_errors=True)
 
     def _parse_pending(self, data: bytes) -> PendingInstall:
-        """Raises `ConfigError` when it is damaged or contains paths outside the store."""
+        """Decode pending.json.
+
+        Raises `ConfigError` when it is damaged or contains paths outside the store.
+        """
         try:
             pending = msgspec.json.decode(data, type=PendingInstall)
             for folder in filter(None, (pending.staged, pending.trash, pending.old)):

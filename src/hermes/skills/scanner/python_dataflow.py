@@ -40,7 +40,7 @@ class ConstantValues:
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {"__file__": "__file__"}
-        """What a name stands for: `p` for `pathlib.Path`."""
+        """The meaning of each name of the script: `p` is `pathlib.Path`."""
         self.variables: dict[str, Value] = {"__file__": "__file__"}
         self._dotted: dict[ast.AST, str] = {}
         self._folded: dict[ast.AST, Value] = {}

@@ -273,11 +273,11 @@ class SkillWriter:
         history: SkillHistory,
         check: ContentCheck,
         options: WritingOptions | None = None,
-        uses: SkillUsage | None = None,
+        usage: SkillUsage | None = None,
     ) -> None:
         options = options or WritingOptions()
         self._home, self._history, self._index = home.absolute(), history, index
-        self._check, self._options, self._usage = check, options, uses
+        self._check, self._options, self._usage = check, options, usage
         self._planner = ChangePlanner(self._home, index, options.limits)
         self._store = SkillStore(self._home)
         self._warned: set[tuple[str, str, str]] = set()

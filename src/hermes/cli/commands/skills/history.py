@@ -107,9 +107,9 @@ def skill_history(cli: Cli) -> SkillHistory:
 
 def skill_writer(cli: Cli) -> SkillWriter:
     """For what the user does: it is kept at once, whatever `skills.review` says."""
-    uses = SkillUsage(cli.home.skills / ".usage.json")
+    usage = SkillUsage(cli.home.skills / ".usage.json")
     history = skill_history(cli)
-    return SkillWriter(cli.home.skills, collection(cli), history, scan_reasons, uses=uses)
+    return SkillWriter(cli.home.skills, collection(cli), history, scan_reasons, usage=usage)
 
 
 def _running(work: Work) -> Act:
@@ -267,8 +267,8 @@ async def _each(args: argparse.Namespace, cli: Cli, decide: Callable[[str], Awai
 
 
 async def _stale(args: argparse.Namespace, cli: Cli) -> int:
-    skills, uses = collection(cli), SkillUsage(cli.home.skills / ".usage.json")
-    found = stale_skills(skills.skills(), uses.all(), time.time(), args.days)
+    skills, usage = collection(cli), SkillUsage(cli.home.skills / ".usage.json")
+    found = stale_skills(skills.skills(), usage.all(), time.time(), args.days)
     away = list(_retirement(cli).retired())
     if args.json:
         document(cli, {"stale": found, "retired": away})
