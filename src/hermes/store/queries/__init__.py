@@ -1,1 +1,1 @@
-"""The statements of the store, one module a subject, in SQL that both databases know."""
+"""The queries of the store, one module per group of tables, in SQL that both databases share."""

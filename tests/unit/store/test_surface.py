@@ -1,0 +1,23 @@
+"""The public surface of the package."""
+
+import subprocess
+import sys
+
+import pytest
+
+from hermes import store
+
+
+def test_every_public_name_can_be_imported():
+    assert [name for name in store.__all__ if getattr(store, name, None) is None] == []
+    assert sorted(store.__all__) == sorted(store._MODULE_OF)
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Missing'"):
+        _ = store.Missing
+
+
+def test_records_load_no_database_driver():
+    code = "import sys; from hermes.store import Run; print('apsw' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
