@@ -22,7 +22,7 @@ from bench.cache_worker import KEY
 from bench.contenders import ROOT, Contender, ours, peer
 from hermes.core.testing import ModelServer, SessionReport
 from hermes.core.usage import Price
-from hermes.providers.catalog.tables import MODELS
+from hermes.providers.catalog import MODELS
 
 LEAST_READ = 0.90
 """Share of the prompt tokens that must come from the cache ..."""

@@ -9,8 +9,7 @@ import httpx2
 from bench.wires_worker import Caller
 from hermes.core.messages import User
 from hermes.core.model import ApiMode, ModelRequest, Reply, TextDelta
-from hermes.providers.target import Credential, Target
-from hermes.providers.wire.model import WireModel
+from hermes.providers import Credential, Target, WireModel
 
 
 class Wire:

@@ -16,7 +16,7 @@ from hermes.config.variables import VARIABLES
 from hermes.gateway.platforms.registry import home_variable, manifests
 from hermes.memory import BUNDLED_PROVIDERS
 from hermes.memory.services.base import ServiceInfo
-from hermes.providers.endpoints import ENDPOINTS
+from hermes.providers import ENDPOINTS
 from hermes.tools.builtin import web_search
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hermes"

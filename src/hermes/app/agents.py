@@ -38,9 +38,8 @@ from hermes.core.model import ModelRequest
 from hermes.core.ports import ChildTask, Observer
 from hermes.core.tool import Tool
 from hermes.prompt import LocalFileTree, SubfolderHints, paths_in_arguments
-from hermes.providers.policy.budget import Budget
-from hermes.providers.resolver import ModelChoice
-from hermes.providers.target import Target
+from hermes.providers import ModelChoice, Target
+from hermes.providers.policy import Budget
 from hermes.security.injection import BLOCKED
 from hermes.tools import Approvals, Toolbox
 from hermes.util.threads import in_thread

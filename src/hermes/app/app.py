@@ -38,8 +38,8 @@ from hermes.core.errors import SessionNotFound
 from hermes.core.hooks import HookName
 from hermes.core.messages import System, User
 from hermes.core.ports import Clock, SessionInfo
-from hermes.providers.local.weights import DownloadProgress
-from hermes.providers.target import Target
+from hermes.providers import Target
+from hermes.providers.local import DownloadProgress
 from hermes.security.redaction import Redactor
 from hermes.store.rows import repair_history
 from hermes.store.session_store import open_store

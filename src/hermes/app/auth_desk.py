@@ -16,32 +16,41 @@ from hermes.config.masking import mask
 from hermes.config.settings.model import PoolStrategy
 from hermes.core.errors import UsageError
 from hermes.core.ports import Clock
-from hermes.providers import endpoints
-from hermes.providers.credentials.auth_file import (
+from hermes.providers import (
+    CUSTOM,
+    MANUAL,
+    OAUTH,
+    Endpoint,
+    LoginSpec,
+    custom_endpoint,
+    endpoints,
+    find_custom_provider,
+    variable_name,
+)
+from hermes.providers.credentials import (
+    ANTHROPIC,
     AuthFile,
+    CredentialSources,
+    CredentialStatus,
     KeyEntry,
+    PoolState,
     count_invalid_entries,
     entries_of,
     put_entry,
     remove_entries,
     stored_providers,
 )
-from hermes.providers.credentials.pool import CredentialStatus, PoolState
-from hermes.providers.credentials.sources import ANTHROPIC, CredentialSources
-from hermes.providers.endpoints import Endpoint, LoginSpec
-from hermes.providers.login.flows import (
+from hermes.providers.login import (
     ReadPaste,
     ShowPrompt,
+    StoredLogin,
+    Tokens,
     codex_login,
     device_code_login,
     google_login,
     read_codex_cli_tokens,
     require_google_client,
 )
-from hermes.providers.login.oauth import Tokens
-from hermes.providers.login.tokens import StoredLogin
-from hermes.providers.resolver import CUSTOM, custom_endpoint, find_custom_provider
-from hermes.providers.target import MANUAL, OAUTH, variable_name
 
 State = Literal["ready", "resting", "expired", "gone"]
 FLOWS = {"device": device_code_login, "codex": codex_login}

@@ -12,7 +12,7 @@ import msgspec
 from hermes.config.loader import Kind, Loaded, Origin
 from hermes.config.settings import Settings
 from hermes.config.settings.model import FallbackProvider, ModelSettings
-from hermes.providers.resolver import CUSTOM, ModelChoice, expand_alias
+from hermes.providers import CUSTOM, ModelChoice, expand_alias
 
 _STRENGTH: dict[Kind, int] = {"cli": 4, "config": 3, "dotenv": 2, "env": 1, "default": 0}
 

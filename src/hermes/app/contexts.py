@@ -20,7 +20,7 @@ from hermes.core.messages import Message
 from hermes.core.model import ModelRequest, ToolSpec
 from hermes.core.openai_format import from_dict, to_dict
 from hermes.core.tool import Tool, ToolContext
-from hermes.providers.target import Target
+from hermes.providers import Target
 from hermes.store.records import LoggedMessage
 from hermes.store.session_store import SessionStore
 from hermes.tools import result_text

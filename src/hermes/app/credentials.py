@@ -7,8 +7,7 @@ import httpx2
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.ports import Clock
-from hermes.providers.credentials.auth_file import AuthFile, entries_of, stored_providers
-from hermes.providers.credentials.pool import Keyring
+from hermes.providers.credentials import AuthFile, Keyring, entries_of, stored_providers
 
 
 def build_keyring(home: Home, loaded: Loaded, client: httpx2.AsyncClient, clock: Clock) -> Keyring:

@@ -7,12 +7,9 @@ import msgspec
 
 from hermes.core.errors import ProviderError
 from hermes.core.usage import Price
-from hermes.providers import endpoints
-from hermes.providers.catalog.catalog import ModelCatalog, ModelFacts, bundled_models
-from hermes.providers.credentials.pool import Keyring
-from hermes.providers.endpoints import Endpoint
-from hermes.providers.resolver import ModelChoice, Resolver
-from hermes.providers.target import Credential, Target
+from hermes.providers import Credential, Endpoint, ModelChoice, Resolver, Target, endpoints
+from hermes.providers.catalog import ModelCatalog, ModelFacts, bundled_models
+from hermes.providers.credentials import Keyring
 
 
 class Wanted(msgspec.Struct, frozen=True):

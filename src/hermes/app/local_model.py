@@ -12,11 +12,14 @@ import msgspec
 from hermes.config.home import Home
 from hermes.config.settings.model import LocalModelSettings
 from hermes.core.model import Model, ModelEvent, ModelRequest
-from hermes.providers.local.runtime import ModelProcess, PromptPrefixCache
-from hermes.providers.local.weights import DownloadProgress, Weights, resolve_weights
-from hermes.providers.resolver import NO_KEY_REASON
-from hermes.providers.target import Credential, Target
-from hermes.providers.wire.model import WireModel
+from hermes.providers import NO_KEY_REASON, Credential, Target, WireModel
+from hermes.providers.local import (
+    DownloadProgress,
+    ModelProcess,
+    PromptPrefixCache,
+    Weights,
+    resolve_weights,
+)
 
 STARTER = (
     "No key yet: {label}, a small starter model, answers.\n"

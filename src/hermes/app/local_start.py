@@ -5,12 +5,14 @@ from hermes.app.local_model import cache_of
 from hermes.config.home import Home
 from hermes.config.settings.model import LocalModelSettings
 from hermes.core.errors import LocalModelError
-from hermes.providers.local.runtime import (
+from hermes.providers.local import (
+    DownloadProgress,
     ModelProcess,
+    Weights,
+    fetch_weights,
     runtime_is_installed,
     thread_count,
 )
-from hermes.providers.local.weights import DownloadProgress, Weights, fetch_weights
 
 
 async def start(

@@ -9,9 +9,7 @@ from hermes.app.request import SessionRequest
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
-from hermes.providers import endpoints
-from hermes.providers.resolver import CUSTOM, ModelChoice, expand_alias
-from hermes.providers.target import Target
+from hermes.providers import CUSTOM, ModelChoice, Target, endpoints, expand_alias
 
 
 def asked_for(text: str, loaded: Loaded, current: Target | None) -> ModelChoice:

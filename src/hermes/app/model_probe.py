@@ -31,7 +31,7 @@ from hermes.core.model import (
     TextDelta,
     ToolSpec,
 )
-from hermes.providers.endpoints import ModelProfile
+from hermes.providers import ModelProfile
 
 Verdict = Literal["works", "does not", "not tried", "failed"]
 

@@ -1,7 +1,6 @@
 """From a resolved target to a model that answers, in the policies around it."""
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import httpx2
@@ -11,23 +10,33 @@ from hermes.app.local_model import EmbeddedModel, LocalModel
 from hermes.core.errors import Unreachable
 from hermes.core.model import Model
 from hermes.core.ports import Clock
-from hermes.providers.credentials.pool import Keyring
-from hermes.providers.policy.budget import Budget, MeteredModel
-from hermes.providers.policy.circuit_breaker import (
+from hermes.providers import (
+    LOCAL,
+    SMALL,
+    Credential,
+    ModelChoice,
+    Resolver,
+    SmallModel,
+    Target,
+    WireModel,
+)
+from hermes.providers.credentials import Keyring
+from hermes.providers.policy import (
+    RETRYABLE_ERRORS,
+    Budget,
     CircuitBreakerModel,
     EndpointCircuit,
     EndpointHealth,
+    FallbackModel,
+    KeyRotationModel,
+    MeteredModel,
+    ModelFactory,
+    RequestRepairModel,
+    RetryModel,
 )
-from hermes.providers.policy.key_rotation import KeyRotationModel
-from hermes.providers.policy.repair import RequestRepairModel
-from hermes.providers.policy.retry import RETRYABLE_ERRORS, FallbackModel, ModelFactory, RetryModel
-from hermes.providers.resolver import LOCAL, ModelChoice, Resolver
-from hermes.providers.small_model import SMALL, SmallModel
-from hermes.providers.target import Credential, Target
-from hermes.providers.wire.model import WireModel
 
 if TYPE_CHECKING:
-    from hermes.providers.acp.process import AgentPool
+    from hermes.providers.acp import AgentPool
 
 
 class ModelMaker:
@@ -104,13 +113,11 @@ class ModelMaker:
 
     def _program(self, target: Target) -> Model:
         """An agent on this machine. What drives it is loaded by those who use one."""
-        acp = import_module("hermes.providers.acp.model")
+        from hermes.providers.acp import AcpModel, AgentPool, agent_command  # few use an agent
+
         if self._agents is None:
-            command = import_module("hermes.providers.acp.process")
-            agents = import_module("hermes.providers.acp.process")
-            self._agents = agents.AgentPool(command.agent_command(self._keyring.variable))
-        model: Model = acp.AcpModel(target, self._agents)
-        return model
+            self._agents = AgentPool(agent_command(self._keyring.variable))
+        return AcpModel(target, self._agents)
 
     async def close(self) -> None:
         """End the programs that were started."""

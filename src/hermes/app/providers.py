@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from difflib import get_close_matches
-from importlib import import_module
 from types import TracebackType
 from typing import Self
 
@@ -18,10 +17,9 @@ from hermes.app.models import ModelMaker
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.ports import Clock
-from hermes.providers.catalog.catalog import ModelCatalog, model_overrides
-from hermes.providers.local.weights import DownloadProgress
-from hermes.providers.resolver import LOCAL, ModelChoice, Resolver
-from hermes.providers.target import Target
+from hermes.providers import LOCAL, ModelChoice, Resolver, Target
+from hermes.providers.catalog import ModelCatalog, model_overrides
+from hermes.providers.local import DownloadProgress
 from hermes.util.late_tls import LateTls
 
 logger = logging.getLogger(__name__)
@@ -43,15 +41,16 @@ class Providers:
         self._main: Target | None = None
         self._learning: asyncio.Task[None] | None = None
         tls = LateTls()
-        # What reads HTTP is loaded here, and not by those who only want to know our names.
-        network = import_module("hermes.providers.transport")
+        # Loaded here, because importing this module must not load the HTTP library's parser.
+        from hermes.providers import make_transport
+
         # Redirects are never followed: a key would travel along.
         self.client = httpx2.AsyncClient(
             follow_redirects=False,
             trust_env=True,
             limits=CONNECTIONS,
             verify=tls,
-            transport=network.make_transport(tls, CONNECTIONS),
+            transport=make_transport(tls, CONNECTIONS),
         )
         self.keyring = build_keyring(home, loaded, self.client, clock)
         overrides = model_overrides(loaded.settings)

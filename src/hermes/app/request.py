@@ -8,7 +8,7 @@ from hermes.app.secret_keeper import ReadSecret
 from hermes.core.messages import Message
 from hermes.core.ports import Approver, Clarifier
 from hermes.memory import MemoryScope
-from hermes.providers.target import Target
+from hermes.providers import Target
 
 REMOTE_PROMPT = (
     "You are asked in a chat that the gateway of another machine brings to you, and your answer is"

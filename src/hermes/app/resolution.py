@@ -9,8 +9,7 @@ from hermes.config.masking import mask
 from hermes.config.settings.model import AuxiliaryTask
 from hermes.core.errors import HermesError
 from hermes.core.usage import Price
-from hermes.providers.resolver import ModelChoice, auxiliary_targets
-from hermes.providers.target import Target
+from hermes.providers import ModelChoice, Target, auxiliary_targets
 
 
 class KeyShown(msgspec.Struct, frozen=True):

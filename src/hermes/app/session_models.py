@@ -12,9 +12,8 @@ from hermes.core.errors import ReplyInvalid, UsageError
 from hermes.core.model import Model, ModelRequest, Reply
 from hermes.core.ports import SessionLog
 from hermes.core.usage import ModelCall
-from hermes.providers.policy.budget import Budget
-from hermes.providers.resolver import ModelChoice, auxiliary_targets
-from hermes.providers.target import Target
+from hermes.providers import ModelChoice, Target, auxiliary_targets
+from hermes.providers.policy import Budget
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
 from hermes.core.ports import SecretAsker
 from hermes.core.tool import Tool
-from hermes.providers.endpoints import own_key_variables
+from hermes.providers import own_key_variables
 from hermes.skills import (
     HUB_FOLDER,
     Author,

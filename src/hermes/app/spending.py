@@ -15,7 +15,7 @@ from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.config.settings.agent import BudgetSettings
 from hermes.core.ports import Clock, Ledger, SessionInfo
-from hermes.providers.policy.budget import Budget, BudgetLimits, DailySpend, start_of_day
+from hermes.providers.policy import Budget, BudgetLimits, DailySpend, start_of_day
 from hermes.store.session_store import SessionStore
 
 logger = logging.getLogger(__name__)

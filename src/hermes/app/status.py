@@ -14,8 +14,7 @@ from hermes.config.loader import Loaded
 from hermes.config.settings.agent import BudgetSettings
 from hermes.core.errors import HermesError
 from hermes.core.ports import Clock
-from hermes.providers.endpoints import ENDPOINTS
-from hermes.providers.resolver import LOCAL
+from hermes.providers import ENDPOINTS, LOCAL
 from hermes.util.text import many
 
 

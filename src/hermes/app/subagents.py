@@ -13,8 +13,7 @@ from hermes.config.settings.agent import DelegationSettings
 from hermes.core.events import Event
 from hermes.core.messages import User
 from hermes.core.ports import ChildTask
-from hermes.providers.resolver import CUSTOM, ModelChoice
-from hermes.providers.target import Target
+from hermes.providers import CUSTOM, ModelChoice, Target
 from hermes.tools.builtin.delegate_task import allowed_tools
 from hermes.util.session_ids import new_session_id
 

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from hermes.app.listing import Wanted
 from hermes.app.providers import Providers
 from hermes.cli.context import Cli
-from hermes.providers.endpoints import ENDPOINTS
-from hermes.providers.resolver import CUSTOM, ModelChoice
-from hermes.providers.target import Target
+from hermes.providers import CUSTOM, ENDPOINTS, ModelChoice, Target
 from hermes.util.text import many
 
 SHOWN = 20

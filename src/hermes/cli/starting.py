@@ -16,7 +16,7 @@ from hermes.cli.extending import Consent, extended
 from hermes.cli.scheduling import LateScheduler, jobs_beside
 from hermes.config.loader import Loaded
 from hermes.core.messages import User
-from hermes.providers.local.weights import DownloadProgress
+from hermes.providers.local import DownloadProgress
 
 
 @asynccontextmanager

@@ -16,10 +16,17 @@ from hermes.app.request import SessionRequest
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.core.usage import Price
-from hermes.providers.endpoints import ModelProfile, check_base_url, is_loopback
+from hermes.providers import (
+    ENV,
+    Credential,
+    ModelProfile,
+    Target,
+    Timeouts,
+    check_base_url,
+    is_loopback,
+)
 from hermes.providers.failures import http_errors, refused, unreachable
 from hermes.providers.failures.rules import OTHER_HERMES
-from hermes.providers.target import ENV, Credential, Target, Timeouts
 
 KEY = "GATEWAY_PROXY_KEY"
 API = "/v1"

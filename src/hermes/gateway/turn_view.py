@@ -41,7 +41,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendLater,
     Target,
 )
-from hermes.providers.target import RemoteToolProgress
+from hermes.providers import RemoteToolProgress
 from hermes.store.records import OutboxItem, OutboxRow
 from hermes.store.session_store import OutboxQueue
 from hermes.util import atomic

@@ -1,1 +1,76 @@
+"""Model providers: endpoints, resolution of a model choice to a target, and calls over HTTP.
 
+`Resolver` turns settings and a `ModelChoice` into a `Target`; `WireModel` calls it. Sub-packages:
+`wire` (APIs), `policy` (retries, keys, budgets), `failures` (errors), `catalog` (models),
+`credentials` and `login` (keys), `local` (embedded model), `acp` (agent programs).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hermes.providers.endpoints import (
+        ENDPOINTS,
+        Endpoint,
+        LoginSpec,
+        ModelProfile,
+        check_base_url,
+        is_loopback,
+        own_key_variables,
+    )
+    from hermes.providers.resolver import (
+        CUSTOM,
+        LOCAL,
+        MAIN,
+        NO_KEY_REASON,
+        ModelChoice,
+        Resolver,
+        auxiliary_targets,
+        custom_endpoint,
+        expand_alias,
+        find_custom_provider,
+        parse_model,
+    )
+    from hermes.providers.small_model import SMALL, SmallModel
+    from hermes.providers.target import (
+        ENV,
+        MANUAL,
+        OAUTH,
+        Credential,
+        RemoteToolProgress,
+        Target,
+        Timeouts,
+        variable_name,
+    )
+    from hermes.providers.transport import make_transport
+    from hermes.providers.wire.model import WireModel
+
+__all__ = [
+    "CUSTOM", "ENDPOINTS", "ENV", "LOCAL", "MAIN", "MANUAL", "NO_KEY_REASON", "OAUTH", "SMALL",
+    "Credential", "Endpoint", "LoginSpec", "ModelChoice", "ModelProfile", "RemoteToolProgress",
+    "Resolver", "SmallModel", "Target", "Timeouts", "WireModel", "auxiliary_targets",
+    "check_base_url", "custom_endpoint", "expand_alias", "find_custom_provider", "is_loopback",
+    "make_transport", "own_key_variables", "parse_model", "variable_name",
+]  # fmt: skip
+
+_MODULES = {
+    "endpoints": (
+        "ENDPOINTS Endpoint LoginSpec ModelProfile check_base_url is_loopback own_key_variables"
+    ),
+    "target": "ENV MANUAL OAUTH Credential RemoteToolProgress Target Timeouts variable_name",
+    "resolver": (
+        "CUSTOM LOCAL MAIN NO_KEY_REASON ModelChoice Resolver auxiliary_targets custom_endpoint"
+        " expand_alias find_custom_provider parse_model"
+    ),
+    "small_model": "SMALL SmallModel",
+    "transport": "make_transport",
+    "wire.model": "WireModel",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """Import `name` from its module on first use: most processes need only a few of them."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -281,9 +281,9 @@ class Resolver:
         if not endpoint.needs_key:
             return ()
         held = self._keys.credentials(endpoint)
-        kept = f"; the key of {endpoint.label} is not sent there" if held else ""
+        note = f"; the key of {endpoint.label} is not sent there" if held else ""
         raise CredentialMissing(
-            f"no key is set for {base_url}, which is not an address of {endpoint.label}{kept}",
+            f"no key is set for {base_url}, which is not an address of {endpoint.label}{note}",
             provider=endpoint.id,
             hint="to set a key for this address: hermes config set model.api_key <key>",
         )

@@ -8,7 +8,7 @@ from hermes.app import personalities
 from hermes.app.commands.talk import Call
 from hermes.app.model_choice import asked_for, save_choice
 from hermes.core.errors import UsageError
-from hermes.providers.target import Target
+from hermes.providers import Target
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 GLOBAL = "--global"

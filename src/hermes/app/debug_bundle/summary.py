@@ -19,8 +19,8 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.masking import is_secret_variable, mask
 from hermes.core.errors import HermesError
-from hermes.providers.credentials.auth_file import AuthFile, stored_providers
-from hermes.providers.endpoints import own_key_variables
+from hermes.providers import own_key_variables
+from hermes.providers.credentials import AuthFile, stored_providers
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_size
 

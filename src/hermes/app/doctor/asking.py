@@ -11,8 +11,7 @@ import msgspec
 from hermes.app.providers import Providers
 from hermes.core.errors import CredentialRefused, HermesError, ProviderError, Unreachable
 from hermes.core.ports import Clock
-from hermes.providers.endpoints import Endpoint
-from hermes.providers.target import Credential, Target
+from hermes.providers import Credential, Endpoint, Target
 
 SECONDS = 6.0
 """Longest wait for one endpoint."""

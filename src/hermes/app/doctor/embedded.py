@@ -9,9 +9,8 @@ from hermes.app.doctor.findings import Found, fine, problem, warning
 from hermes.app.doctor.scene import Scene
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
-from hermes.providers.local.runtime import runtime_is_installed
-from hermes.providers.local.weights import Weights, resolve_weights, sha256_of
-from hermes.providers.resolver import LOCAL
+from hermes.providers import LOCAL
+from hermes.providers.local import Weights, resolve_weights, runtime_is_installed, sha256_of
 from hermes.util.extras import install_hint
 from hermes.util.text import human_size
 

@@ -6,7 +6,7 @@ from hermes.app.choices import main_choice
 from hermes.app.doctor.findings import Found, fine, problem, warning
 from hermes.app.doctor.scene import Scene
 from hermes.core.errors import HermesError
-from hermes.providers.resolver import LOCAL
+from hermes.providers import LOCAL
 from hermes.util.text import human_duration
 
 MOST_SKEW = 60.0

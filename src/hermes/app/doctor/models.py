@@ -16,8 +16,7 @@ from hermes.core.errors import (
     RateLimited,
     Unreachable,
 )
-from hermes.providers.resolver import LOCAL, NO_KEY_REASON, ModelChoice
-from hermes.providers.target import Target
+from hermes.providers import LOCAL, NO_KEY_REASON, ModelChoice, Target
 from hermes.util.text import many
 
 CONTEXT = "context_length"

@@ -11,7 +11,7 @@ from hermes.config.home import Home, tilde
 from hermes.config.loader import describe, examine
 from hermes.config.masking import is_secret_variable
 from hermes.core.errors import ConfigError
-from hermes.providers.credentials.auth_file import AuthFile, stored_providers
+from hermes.providers.credentials import AuthFile, stored_providers
 from hermes.util.text import many
 
 PREFIXED = {

@@ -9,7 +9,7 @@ from hermes.app.doctor.table import CHECKS
 from hermes.app.providers import Providers
 from hermes.config.home import Home
 from hermes.core.ports import Clock
-from hermes.providers.local.weights import DownloadProgress
+from hermes.providers.local import DownloadProgress
 
 
 class Unseen:

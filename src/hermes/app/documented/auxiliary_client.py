@@ -14,8 +14,7 @@ from hermes.core.errors import HermesError, ReplyInvalid, UsageError
 from hermes.core.messages import ToolCall
 from hermes.core.model import ModelRequest, Reply, ToolSpec
 from hermes.core.openai_format import from_dict
-from hermes.providers.resolver import CUSTOM, MAIN, auxiliary_targets
-from hermes.providers.target import Target
+from hermes.providers import CUSTOM, MAIN, Target, auxiliary_targets
 
 Dicts = Sequence[Mapping[str, Any]]
 CHANGES = ("provider", "model", "base_url", "api_key", "timeout", "extra_body")

@@ -1,8 +1,7 @@
 """`agent.credential_pool`: the keys of a provider."""
 
 from hermes.app.documented.process import Process, process
-from hermes.providers.endpoints import Endpoint
-from hermes.providers.target import Credential
+from hermes.providers import Credential, Endpoint
 
 
 class LoadedPool:

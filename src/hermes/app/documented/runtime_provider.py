@@ -10,8 +10,7 @@ from hermes.app.documented.process import Process, process
 from hermes.app.model_choice import asked_for, save_choice
 from hermes.config.loader import load
 from hermes.core.errors import HermesError
-from hermes.providers.resolver import CUSTOM, ModelChoice, parse_model
-from hermes.providers.target import Target
+from hermes.providers import CUSTOM, ModelChoice, Target, parse_model
 
 Dict = dict[str, Any]
 

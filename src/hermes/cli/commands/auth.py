@@ -14,9 +14,8 @@ from hermes.app.auth_desk import Desk, Row
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import Interrupted, UsageError
-from hermes.providers.endpoints import Endpoint
-from hermes.providers.login.flows import LoginPrompt, ReadPaste
-from hermes.providers.resolver import LOCAL
+from hermes.providers import LOCAL, Endpoint
+from hermes.providers.login import LoginPrompt, ReadPaste
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_duration, many
 

@@ -11,7 +11,7 @@ from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.cli.progress import ProgressLine
 from hermes.core.errors import UsageError
-from hermes.providers.local.weights import (
+from hermes.providers.local import (
     LocalModelFile,
     fetch_weights,
     local_models,

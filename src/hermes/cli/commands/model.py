@@ -18,7 +18,7 @@ from hermes.cli.resolution import main_lines
 from hermes.cli.style import Style
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError
-from hermes.providers.target import Target
+from hermes.providers import Target
 from hermes.util.clock import SystemClock
 
 EPILOG = """\

@@ -15,10 +15,8 @@ from hermes.cli.progress import ProgressLine
 from hermes.cli.style import Style
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.usage import Price
-from hermes.providers import endpoints
-from hermes.providers.catalog.catalog import ModelFacts
-from hermes.providers.resolver import LOCAL
-from hermes.providers.target import Target
+from hermes.providers import LOCAL, Target, endpoints
+from hermes.providers.catalog import ModelFacts
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_duration, many
 

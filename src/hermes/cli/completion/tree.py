@@ -11,7 +11,7 @@ from hermes.cli import registry
 from hermes.cli.commands.setup import NAMES as SETUP_SECTIONS
 from hermes.cli.main import Parser
 from hermes.config.schema import leaf_keys
-from hermes.providers.endpoints import ENDPOINTS
+from hermes.providers import ENDPOINTS
 from hermes.util.extras import EXTRAS
 
 Source = Literal["", "files", "folders", "profiles", "sessions"]

@@ -64,10 +64,10 @@ class CopilotNotice(msgspec.Struct, frozen=True):
             )
         if self.kind != "Error":
             return None
-        told: dict[str, object] = {"message": self.text}
+        report: dict[str, object] = {"message": self.text}
         if status := _STATUS.search(self.text):
-            told["status"] = int(status[1])
-        error = failed_in_stream(provider, told)
+            report["status"] = int(status[1])
+        error = failed_in_stream(provider, report)
         if isinstance(error, CredentialRefused):
             error.hint = "log in with that program: run `copilot login`"
         return error
@@ -168,22 +168,24 @@ class AgentReplyReader:
                 body=call.arguments[:200],
             )
         place = f"{position} {call.name}"
-        made = made_call_id(place, call.arguments, len(self._request.messages))
-        draft.add_call(made, call.name, call.arguments)
+        call_id = made_call_id(place, call.arguments, len(self._request.messages))
+        draft.add_call(call_id, call.name, call.arguments)
 
-    def _usage(self, told: TokenCounts | None) -> Usage:
+    def _usage(self, counts: TokenCounts | None) -> Usage:
         """Return the usage the agent reports, else an estimate."""
-        if told is None:
+        if counts is None:
             size = CHARACTERS_PER_TOKEN
             return Usage(-(-self._prompt_size // size), -(-self._reply_size // size))
-        read, write = token_count(told.cached_read_tokens), token_count(told.cached_write_tokens)
-        thought = token_count(told.thought_tokens)
-        given, made = token_count(told.input_tokens), token_count(told.output_tokens)
-        if told.total_tokens == given + made:
-            given -= read + write  # cached tokens are part of the input
+        read = token_count(counts.cached_read_tokens)
+        write = token_count(counts.cached_write_tokens)
+        thought = token_count(counts.thought_tokens)
+        input_tokens = token_count(counts.input_tokens)
+        output_tokens = token_count(counts.output_tokens)
+        if counts.total_tokens == input_tokens + output_tokens:
+            input_tokens -= read + write  # cached tokens are part of the input
         else:
-            made += thought
-        return Usage(max(0, given), made, read, write, thought)
+            output_tokens += thought
+        return Usage(max(0, input_tokens), output_tokens, read, write, thought)
 
 
 DEFAULT_MODEL = "default"
@@ -310,8 +312,10 @@ class AcpModel:
             case AgentExited():
                 return StreamCut(str(error), provider=self.provider)
             case UnicodeEncodeError():
-                told = f"the conversation contains characters that cannot be sent: {error.reason}"
-                return UnicodeRefused(told, provider=self.provider)
+                message = (
+                    f"the conversation contains characters that cannot be sent: {error.reason}"
+                )
+                return UnicodeRefused(message, provider=self.provider)
             case _:
-                told = f"{agent.name} sent an answer that cannot be read: {error}"
-                return ReplyInvalid(told, provider=self.provider)
+                message = f"{agent.name} sent an answer that cannot be read: {error}"
+                return ReplyInvalid(message, provider=self.provider)

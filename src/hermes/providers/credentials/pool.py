@@ -234,7 +234,7 @@ class PoolState:
         return self._clock.now().timestamp()
 
     def _log_failure(self, error: ConfigError) -> None:
-        log.warning("the state of the keys of %s is not kept: %s", self._provider, error)
+        log.warning("the usage of the keys of %s could not be stored: %s", self._provider, error)
 
 
 def _merge_usage(entry: KeyEntry | None, pending: PendingUsage) -> KeyEntry:

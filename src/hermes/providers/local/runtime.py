@@ -12,7 +12,6 @@ from pathlib import Path
 
 import httpx2
 import msgspec
-import psutil
 
 from hermes.core.errors import LocalModelError
 from hermes.core.model import Model, ModelEvent, ModelRequest, Reply
@@ -124,6 +123,8 @@ def thread_count(wanted: int) -> int:
     """
     if wanted > 0:
         return wanted
+    import psutil  # slow to load; only the start of a model needs it
+
     usable = _usable_cores()
     busy = sum(share > BUSY_PERCENT for share in psutil.cpu_percent(SAMPLE_SECONDS, percpu=True))
     return max(1, min(usable, (psutil.cpu_count() or 1) - busy))
@@ -131,6 +132,8 @@ def thread_count(wanted: int) -> int:
 
 def _usable_cores() -> int:
     """Return the number of physical cores this process may use."""
+    import psutil  # see `thread_count`
+
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     physical = psutil.cpu_count(logical=False) or 1
     return max(1, min(allowed or 1, physical))

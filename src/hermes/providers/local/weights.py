@@ -14,7 +14,6 @@ from typing import Protocol
 
 import httpx2
 import msgspec
-from filelock import FileLock, Timeout
 
 from hermes.config.environment import variables
 from hermes.core.errors import ChecksumMismatch, DownloadFailed, UsageError
@@ -454,6 +453,8 @@ def _all_failed(
 @asynccontextmanager
 async def _download_lock(path: Path, progress: DownloadProgress) -> AsyncIterator[None]:
     """Hold the lock of one download; reports once when another process holds it."""
+    from filelock import FileLock, Timeout  # slow to load; only downloads need it
+
     lock, reported = FileLock(path), False
     while True:
         try:

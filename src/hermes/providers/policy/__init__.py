@@ -13,8 +13,48 @@ From the outside in, built anew for each turn:
 """
 
 from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from hermes.core.model import Model
+
+if TYPE_CHECKING:
+    from hermes.providers.policy.budget import (
+        Budget,
+        BudgetLimits,
+        DailySpend,
+        MeteredModel,
+        start_of_day,
+    )
+    from hermes.providers.policy.circuit_breaker import (
+        CircuitBreakerModel,
+        EndpointCircuit,
+        EndpointHealth,
+    )
+    from hermes.providers.policy.key_rotation import KeyRotationModel
+    from hermes.providers.policy.repair import RequestRepairModel
+    from hermes.providers.policy.retry import (
+        RETRYABLE_ERRORS,
+        FallbackModel,
+        ModelFactory,
+        RetryModel,
+    )
+
+__all__ = [
+    "RETRYABLE_ERRORS", "Budget", "BudgetLimits", "CircuitBreakerModel", "DailySpend",
+    "EndpointCircuit", "EndpointHealth", "FallbackModel", "KeyRotationModel", "MeteredModel",
+    "ModelFactory", "ModelWrapper", "RequestRepairModel", "RetryModel", "start_of_day",
+    "unavailable_reason",
+]  # fmt: skip
+
+_MODULES = {
+    "budget": "Budget BudgetLimits DailySpend MeteredModel start_of_day",
+    "circuit_breaker": "CircuitBreakerModel EndpointCircuit EndpointHealth",
+    "key_rotation": "KeyRotationModel",
+    "repair": "RequestRepairModel",
+    "retry": "RETRYABLE_ERRORS FallbackModel ModelFactory RetryModel",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def unavailable_reason(model: Model) -> str:
@@ -42,3 +82,10 @@ class ModelWrapper:
 
     def unavailable_reason(self) -> str:
         return unavailable_reason(self._inner)
+
+
+def __getattr__(name: str) -> Any:
+    """Import `name` from its module on first use: most processes need only a few of them."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -187,8 +187,8 @@ def display_name(credential: Credential) -> str:
 
 
 def _pause(error: ProviderError) -> float:
-    asked = error.retry_after
-    return asked if asked is not None and asked <= MAX_PAUSE else PAUSE
+    wait = error.retry_after
+    return wait if wait is not None and wait <= MAX_PAUSE else PAUSE
 
 
 def _rest_seconds(error: ProviderError) -> float:

@@ -237,7 +237,7 @@ async def test_a_store_that_cannot_be_written_stops_no_request(
         assert await taken(pool, 3) == "abc"
         await pool.rest(three.keyring().credentials(shop())[0], 60, "rate limited")
         assert await taken(pool, 2) == "bc"
-    assert "is not kept" in caplog.text
+    assert "could not be stored" in caplog.text
     lock.rmdir()
     assert await taken(pool, 1) == "b"
     assert entries(three)["manual:a"]["rest_reason"] == "rate limited"

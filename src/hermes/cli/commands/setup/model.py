@@ -15,9 +15,7 @@ from hermes.cli.resolution import brief
 from hermes.cli.style import Style
 from hermes.config import edit
 from hermes.core.errors import HermesError, UsageError
-from hermes.providers import endpoints
-from hermes.providers.endpoints import Endpoint
-from hermes.providers.resolver import CUSTOM, LOCAL
+from hermes.providers import CUSTOM, LOCAL, Endpoint, endpoints
 from hermes.util.clock import SystemClock
 
 KNOWN = ("openrouter", "anthropic", "openai", "gemini", "nous", "ollama")
