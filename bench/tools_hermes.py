@@ -19,7 +19,7 @@ from hermes.core.hooks import NoHooks
 from hermes.core.messages import Assistant, ToolCall
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.usage import Usage
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 from hermes.util.clock import SystemClock
 
 

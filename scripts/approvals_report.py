@@ -23,11 +23,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from hermes.security.commands import examine_command
-from hermes.security.paths import Guard
+from hermes.security import PathGuard, examine_command
 
 CORPORA = Path(__file__).parent.parent / "tests" / "unit" / "security"
-GUARD = Guard(Path("/home/user"), (Path("/home/user/work"),), (Path("/home/user/.hermes"),))
+GUARD = PathGuard(Path("/home/user"), (Path("/home/user/work"),), (Path("/home/user/.hermes"),))
 MARKS = str.maketrans({"⏎": "\n", "␛": "\x1b", "␍": "\r"})
 DETECTED, FALSE_ALARMS = 99.0, 2.0
 

@@ -7,7 +7,7 @@ import anyio
 import psutil
 import pytest
 
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import LocalFiles
 
 
@@ -19,8 +19,8 @@ def workspace(user_home: Path) -> Path:
 
 
 @pytest.fixture
-def guard(user_home: Path, hermes_home: Path, workspace: Path) -> Guard:
-    return Guard(user_home, (workspace,), (hermes_home,))
+def guard(user_home: Path, hermes_home: Path, workspace: Path) -> PathGuard:
+    return PathGuard(user_home, (workspace,), (hermes_home,))
 
 
 @pytest.fixture

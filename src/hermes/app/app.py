@@ -40,7 +40,7 @@ from hermes.core.messages import System, User
 from hermes.core.ports import Clock, SessionInfo
 from hermes.providers import Target
 from hermes.providers.local import DownloadProgress
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 from hermes.store.rows import repair_history
 from hermes.store.session_store import open_store
 from hermes.util.clock import SystemClock

@@ -5,7 +5,7 @@ import logging
 from hermes.app.logs import ERRORS, is_logging, start_logging
 from hermes.config.home import current_home
 from hermes.config.settings.agent import LoggingSettings
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from hermes.config.environment import child_environment, export_variable
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.hooks import Hooks, NoHooks
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 from hermes.skills import SkillRoot, Source
 from hermes.tools import ToolEntry
 from hermes.tools.registry import registry

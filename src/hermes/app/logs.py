@@ -15,7 +15,7 @@ from hermes.app.log_files import (
 )
 from hermes.config.home import Home
 from hermes.config.settings.agent import LoggingSettings
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 
 AGENT, ERRORS, GATEWAY = "agent.log", "errors.log", "gateway.log"
 FILES = (AGENT, ERRORS, GATEWAY)

@@ -28,8 +28,7 @@ from hermes.app.workplaces import Place
 from hermes.config.home import Home
 from hermes.core.errors import AttachmentRefused, HermesError
 from hermes.core.ports import AttachedFile, Attachments
-from hermes.security.paths import Guard, below
-from hermes.security.redaction import Redactor
+from hermes.security import PathGuard, Redactor, is_below
 from hermes.util import atomic
 from hermes.util.text import human_size
 
@@ -70,7 +69,7 @@ class OutgoingFiles:
             if (relative := root.relative(wanted)) is not None:
                 data = await asyncio.to_thread(self._read_here, root, relative, max_bytes)
                 return await asyncio.to_thread(self._copy, posixpath.basename(wanted), data)
-        if self._place.here or not below(wanted, self._folder):
+        if self._place.here or not is_below(wanted, self._folder):
             raise AttachmentRefused("is outside this conversation's folder")
         try:
             async with asyncio.timeout(READ_TIMEOUT):
@@ -171,7 +170,7 @@ class _Root(msgspec.Struct, frozen=True):
 
     def relative(self, path: str) -> str | None:
         for folder in (self.written, self.real):
-            if path != folder and below(path, folder):
+            if path != folder and is_below(path, folder):
                 return path[len(folder.rstrip("/")) + 1 :]
         return None
 
@@ -226,18 +225,18 @@ def _normalized(path: str, home: str) -> str:
     return posixpath.normpath(f"/{path.lstrip('/')}")
 
 
-def _check_name(guard: Guard, root: str, path: str) -> None:
+def _check_name(guard: PathGuard, root: str, path: str) -> None:
     """Refuse files that are private wherever the conversation works: its folder may be the user's
     whole home."""
     folders = [f"{os.path.realpath(own)}/{name}" for own in guard.own for name in ATTACHABLE]
-    if not any(below(root, folder) for folder in folders):
+    if not any(is_below(root, folder) for folder in folders):
         own = [os.path.realpath(own) for own in guard.own]
-        if guard.is_own(path) or any(below(path, each) for each in own):
+        if guard.is_own(path) or any(is_below(path, each) for each in own):
             raise AttachmentRefused("is a private file of Hermes")
     if guard.is_credential(path) or guard.is_startup(path):
         raise AttachmentRefused("holds keys, passwords or settings")
     home = os.path.realpath(guard.home) if guard.here else str(guard.home)
-    if below(home, root) and below(path, home) and path[len(home) + 1 :].startswith("."):
+    if is_below(home, root) and is_below(path, home) and path[len(home) + 1 :].startswith("."):
         raise AttachmentRefused("is a hidden file of the home folder")
     if _ENV_FILE.fullmatch(posixpath.basename(path)):
         raise AttachmentRefused("holds keys, passwords or settings")

@@ -12,7 +12,7 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.hooks import Hooks
 from hermes.core.ports import Clock, Outbox, Scheduler
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 from hermes.store.session_store import SessionStore
 
 

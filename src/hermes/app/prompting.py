@@ -30,7 +30,7 @@ from hermes.prompt import (
     host_environment,
     nudge,
 )
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 from hermes.tools import schema_chars
 from hermes.util.clock import SystemClock
 

@@ -6,7 +6,7 @@ from importlib import import_module
 
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 
 ReadSecret = Callable[[str, str, str], Awaitable[str]]
 """Reads the value of a variable from the user, unseen: its name, what to ask, how to get it. ""

@@ -12,7 +12,7 @@ from hermes.config.environment import child_environment
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
-from hermes.security.paths import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, Guard
+from hermes.security import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, PathGuard
 from hermes.terminal import (
     EnvShell,
     Host,
@@ -28,7 +28,7 @@ from hermes.terminal import (
 
 class Place(msgspec.Struct, frozen=True):
     workplace: Workspace
-    guard: Guard
+    guard: PathGuard
     folder: str
     """Where it begins, as the model is told."""
     here: bool = True
@@ -140,7 +140,7 @@ def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Notify) -> Place:
     user = settings.ssh_user or "root"
     there = Path("/root" if user == "root" else f"/home/{user}")
     start = settings.cwd if settings.cwd not in ("", ".") else ""
-    guard = Guard(there, (Path(start or there),), (there / ".hermes",), here=False)
+    guard = PathGuard(there, (Path(start or there),), (there / ".hermes",), here=False)
     host = module.SshHost(options, child_environment((), loaded.saved))
     credentials = _credentials(loaded, home)
     return _hosted(
@@ -228,7 +228,7 @@ MAKERS: dict[str, Callable[[Loaded, Home, Path, Notify], Place]] = {
     "daytona": _daytona,
 }
 
-INSIDE = Guard(Path("/root"), (Path("/"),), here=False)
+INSIDE = PathGuard(Path("/root"), (Path("/"),), here=False)
 """Inside a container everything is the agent's."""
 
 
@@ -265,7 +265,7 @@ def _credentials(loaded: Loaded, home: Home) -> Any:
 def _hosted(
     loaded: Loaded,
     host: Host,
-    guard: Guard,
+    guard: PathGuard,
     folder: str,
     *,
     start: str = "",
@@ -307,8 +307,8 @@ def _in(folder: Path, names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(str(folder / name) for name in names)
 
 
-def _guard_here(home: Home, folder: Path) -> Guard:
-    return Guard(home=Path.home(), workspace=(folder,), own=_own(home))
+def _guard_here(home: Home, folder: Path) -> PathGuard:
+    return PathGuard(home=Path.home(), workspace=(folder,), own=_own(home))
 
 
 def _own(home: Home) -> tuple[Path, ...]:

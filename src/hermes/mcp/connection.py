@@ -36,7 +36,7 @@ from hermes.mcp.jsonrpc import RequestHandler
 from hermes.mcp.sampling import Sampling
 from hermes.mcp.session import ListResult, McpSession
 from hermes.mcp.transport import McpLimits, McpTransport, RequestAuthorizer
-from hermes.security.redaction import MARK, Redactor
+from hermes.security import REDACTION_MARK, Redactor
 from hermes.util.text import human_duration
 
 BASE_VARIABLES = frozenset({"PATH", "HOME", "USER", "LANG", "LC_ALL", "TERM", "SHELL", "TMPDIR"})
@@ -140,7 +140,7 @@ class ErrorRedactor:
         self._redactor = Redactor(known)
 
     def redact(self, text: str) -> str:
-        return _LOOSE.sub(rf"\g<keep>{MARK}", self._redactor.redact(text))
+        return _LOOSE.sub(rf"\g<keep>{REDACTION_MARK}", self._redactor.redact(text))
 
 
 MAX_FAILURES = 3

@@ -20,7 +20,7 @@ from hermes.prompt.assembly import (
     load_soul,
 )
 from hermes.prompt.context_files import CONTEXT_FILE_MAX_CHARS, LocalFileTree, project_context
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 
 __all__ = [
     "CONTEXT_FILE_MAX_CHARS",

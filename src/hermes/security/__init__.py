@@ -1,31 +1,71 @@
 """What the agent may run, read, write and fetch, and which text must not leave it.
 
-Command analysis, path and URL guards, redaction of secrets, and the scan for prompt injection.
-Importing this package is cheap: the parser and the rule tables load with the first command.
+Command analysis, path and URL guards, and redaction of secrets; the scan for prompt injection is
+`hermes.security.injection`. Importing this package is cheap: the names below load with their first
+use, the parser and the rule tables with the first command.
 """
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hermes.core.tool import Concern
-    from hermes.security.paths import Guard
+    from hermes.security.commands import CommandVerdict, Examination, examine, judge_command
+    from hermes.security.paths import (
+        CREDENTIAL_STORES,
+        OWN_FILES,
+        STARTUP_FILES,
+        SYSTEM_CREDENTIALS,
+        PathGuard,
+        is_below,
+    )
+    from hermes.security.redaction import REDACTION_MARK, SECRET_SHAPES, Redactor
+    from hermes.security.urls import (
+        Blocklist,
+        GuardedTransport,
+        UrlGuard,
+        parse_allowed_hosts,
+        printable_url,
+    )
+
+__all__ = [
+    "CREDENTIAL_STORES", "OWN_FILES", "REDACTION_MARK", "SECRET_SHAPES", "STARTUP_FILES",
+    "SYSTEM_CREDENTIALS", "Blocklist", "CommandVerdict", "Examination", "GuardedTransport",
+    "PathGuard", "Redactor", "UrlGuard", "examine", "examine_command", "is_below", "is_read_only",
+    "judge_command", "merge_concerns", "parse_allowed_hosts", "printable_url",
+]  # fmt: skip
+
+_MODULES = {
+    "commands": "CommandVerdict Examination examine judge_command",
+    "paths": "CREDENTIAL_STORES OWN_FILES STARTUP_FILES SYSTEM_CREDENTIALS PathGuard is_below",
+    "redaction": "REDACTION_MARK SECRET_SHAPES Redactor",
+    "urls": "Blocklist GuardedTransport UrlGuard parse_allowed_hosts printable_url",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
-def examine_command(command: str, guard: "Guard", folder: str) -> list["Concern"]:
+def __getattr__(name: str) -> Any:
+    """Import `name` from its module."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def examine_command(command: str, guard: "PathGuard", folder: str) -> list["Concern"]:
     """Return each reason to ask before running `command` in `folder`, refusals first."""
     from hermes.security import commands  # loads tree-sitter and the rule tables
 
-    return commands.examine_command(command, guard, folder)
+    return list(commands.examine(command, guard, folder).concerns)
 
 
-def only_looks(command: str) -> bool:
-    """Return whether every program of `command` only reads."""
-    from hermes.security import read_only  # loads tree-sitter and the rule tables
+def is_read_only(command: str) -> bool:
+    """Return whether every program of `command` only reads or prints."""
+    from hermes.security import read_only  # loads tree-sitter
 
-    return read_only.only_looks(command)
+    return read_only.is_read_only(command)
 
 
-def one_concern(concerns: list["Concern"]) -> "Concern | None":
+def merge_concerns(concerns: list["Concern"]) -> "Concern | None":
     """Merge concerns into one question: the refusal alone, or all classes that need approval."""
     from hermes.core.tool import Concern  # not needed by importers of the redactor alone
 

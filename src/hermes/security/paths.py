@@ -1,4 +1,4 @@
-"""Which files a tool must not touch, judged by their real path so that links cannot hide them."""
+"""Which files a tool must not touch. Paths are resolved first, so that links cannot hide them."""
 
 import os
 import posixpath
@@ -19,7 +19,7 @@ STARTUP_FILES = (
     ".login", ".inputrc", ".xprofile", ".xinitrc", ".config/fish", ".config/autostart",
     ".config/systemd/user", "Library/LaunchAgents",
 )  # fmt: skip
-"""Below the user's home: whoever writes here runs commands at the next login."""
+"""Below the user's home: files that run commands at the next login."""
 
 CREDENTIAL_STORES = (
     ".ssh", ".aws", ".gnupg", ".kube", ".azure", ".docker/config.json", ".netrc", ".pgpass",
@@ -42,56 +42,58 @@ SYSTEM_FOLDERS = (
 )  # fmt: skip
 """Folders of the operating system."""
 
-WORKPLACES = ("/usr", "/var/lib", "/run")
-"""System folders in which people also keep projects (/usr/src/app): a workspace opens its part."""
+PROJECT_FOLDERS = ("/usr", "/var/lib", "/run")
+"""System folders that may also contain projects (/usr/src/app): a workspace opens its part."""
 
 OWN_FILES = (
     ".env", "config.yaml", "auth.json", "state.db", "state.db-wal", "shell-hooks-allowlist.json",
     "mcp-tokens", "pairing", "approvals", "checkpoints", "hooks", "cron", "gateway", "gateway.json",
     "webhook_subscriptions.json", "BOOT.md",
 )  # fmt: skip
-"""In our own home: settings, keys, consents, and what runs by itself. An agent that could write
-them sets its limits."""
+"""In the Hermes home: settings, keys, approvals, and what runs by itself. An agent that could
+write them would set its own limits."""
 
 
-SOMEBODYS_HOME = re.compile(r"/(root|home/[^/]+|Users/[^/]+)(?=/|$)")
+ANY_HOME = re.compile(r"/(root|home/[^/]+|Users/[^/]+)(?=/|$)")
 
 
-class Guard(msgspec.Struct, frozen=True):
-    """Judges paths for one session.
+class PathGuard(msgspec.Struct, frozen=True):
+    """Checks paths for one session.
 
-    `home` is the user's home folder, `workspace` the folders the agent works in, `own` our homes
-    (the home in force and the one that holds the profiles).
+    `home` is the user's home folder, `workspace` the folders the agent works in, `own` the Hermes
+    homes (the current one and the one that holds the profiles).
     """
 
     home: Path
     workspace: tuple[Path, ...]
     own: tuple[Path, ...] = ()
     here: bool = True
-    """False when the paths are those of another machine: links are then not looked up here."""
+    """False if the paths belong to another machine: links are then not resolved."""
 
-    def writing(self, path: str, real: str) -> Concern | None:
-        """What stands against writing `path`, which leads to `real`; None when nothing does."""
-        reason = self.refuses_writing(real)
+    def check_write(self, path: str, real: str) -> Concern | None:
+        """Return the reason against writing `path`, which resolves to `real`; None if there is
+        none."""
+        reason = self.write_refusal(real)
         if reason:
             return Concern("protected file", path, reason, refused=True)
-        if not any(below(real, self._real(root)) for root in self.workspace):
+        if not any(is_below(real, self._resolve_folder(root)) for root in self.workspace):
             shown = ", ".join(str(root) for root in self.workspace)
             return Concern(
                 "write outside the workspace", path, f"{real} is outside the workspace {shown}"
             )
         return None
 
-    def reading(self, path: str, real: str) -> Concern | None:
-        """What stands against reading `path`, which leads to `real`."""
+    def check_read(self, path: str, real: str) -> Concern | None:
+        """Return the reason against reading `path`, which resolves to `real`; None if there is
+        none."""
         if self.is_own(real):
             return Concern("own secrets", path, f"{real} holds Hermes' own keys and settings")
         if self.is_credential(real):
             return Concern("credential access", path, f"{real} holds keys or passwords")
         return None
 
-    def refuses_writing(self, real: str) -> str:
-        """Why the real path `real` is never written, or ""."""
+    def write_refusal(self, real: str) -> str:
+        """Return why the real path `real` must never be written, or ""."""
         if self.is_own(real):
             return f"{real} holds Hermes' own settings, keys or consents"
         if self.is_credential(real):
@@ -103,21 +105,21 @@ class Guard(msgspec.Struct, frozen=True):
         return ""
 
     def is_own(self, real: str) -> bool:
-        for root in map(self._real, self.own):
-            parts = real[len(root) + 1 :].split("/") if below(real, root) else []
+        for root in map(self._resolve_folder, self.own):
+            parts = real[len(root) + 1 :].split("/") if is_below(real, root) else []
             if parts[:1] == ["profiles"]:
                 parts = parts[2:]
             if parts and parts[0] in OWN_FILES:
                 return True
-            if any(below(real, place) for place in self._linked(root, OWN_FILES)):
+            if any(is_below(real, place) for place in self._link_targets(root, OWN_FILES)):
                 return True
         return False
 
     def is_credential(self, real: str) -> bool:
-        return self._in_home(real, CREDENTIAL_STORES) or _in_any(real, SYSTEM_CREDENTIALS)
+        return self._is_in_home(real, CREDENTIAL_STORES) or _in_any(real, SYSTEM_CREDENTIALS)
 
     def is_startup(self, real: str) -> bool:
-        return self._in_home(real, STARTUP_FILES)
+        return self._is_in_home(real, STARTUP_FILES)
 
     def is_system(self, real: str) -> bool:
         if real in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"):
@@ -126,41 +128,42 @@ class Guard(msgspec.Struct, frozen=True):
             return False
         opened = [
             root
-            for root in map(self._real, self.workspace)
-            if any(below(root, place) and root != place for place in WORKPLACES)
+            for root in map(self._resolve_folder, self.workspace)
+            if any(is_below(root, place) and root != place for place in PROJECT_FOLDERS)
         ]
-        home = self._real(self.home)
-        if any(below(real, root) for root in (*opened, home) if root != "/"):
+        home = self._resolve_folder(self.home)
+        if any(is_below(real, root) for root in (*opened, home) if root != "/"):
             return False
         return _in_any(real, SYSTEM_FOLDERS)
 
-    def real(self, path: str, folder: str) -> str:
-        """The file that `path` means, taken from `folder`, as far as can be told from here."""
+    def resolve(self, path: str, folder: str) -> str:
+        """Return the real path of `path`, relative to `folder`, as far as it is known on this
+        machine."""
         if self.here:
             return real_path(path, folder, str(self.home))
         if path == "~" or path.startswith("~/"):
             path = f"{self.home}{path[1:]}"
         return posixpath.normpath(posixpath.join(folder, path))
 
-    def _in_home(self, real: str, names: tuple[str, ...]) -> bool:
-        """Both the place in the home and, where that is a link, the place it leads to."""
-        home = self._real(self.home).rstrip("/")
-        if not self.here and (others := SOMEBODYS_HOME.match(real)):
-            home = others[0]  # which of them is the user's is not known from here
-        if below(real, home) and any(below(real, f"{home}/{name}") for name in names):
+    def _is_in_home(self, real: str, names: tuple[str, ...]) -> bool:
+        """Check the path in the home and, if that is a link, also its target."""
+        home = self._resolve_folder(self.home).rstrip("/")
+        if not self.here and (others := ANY_HOME.match(real)):
+            home = others[0]  # unknown here which of them is the user's
+        if is_below(real, home) and any(is_below(real, f"{home}/{name}") for name in names):
             return True
-        return any(below(real, place) for place in self._linked(home, names))
+        return any(is_below(real, place) for place in self._link_targets(home, names))
 
-    def _real(self, path: Path) -> str:
+    def _resolve_folder(self, path: Path) -> str:
         return os.path.realpath(path) if self.here else str(path)
 
-    def _linked(self, base: str, names: tuple[str, ...]) -> Iterator[str]:
-        """Where those of `names` below `base` lead that are links or lie behind one."""
-        for first, group in _by_first(names).items() if self.here else ():
+    def _link_targets(self, base: str, names: tuple[str, ...]) -> Iterator[str]:
+        """Yield the targets of those `names` below `base` that are links or behind a link."""
+        for first, group in _group_by_first_folder(names).items() if self.here else ():
             top = f"{base}/{first}"
             try:
                 link = stat.S_ISLNK(os.lstat(top).st_mode)
-            except OSError:  # not there: nothing leads anywhere
+            except OSError:  # missing, so there is no link
                 continue
             for name in group:
                 place = f"{base}/{name}"
@@ -169,18 +172,18 @@ class Guard(msgspec.Struct, frozen=True):
 
 
 @cache
-def _by_first(names: tuple[str, ...]) -> dict[str, list[str]]:
-    """By their first folder, so that one look at it tells whether the others are worth one."""
+def _group_by_first_folder(names: tuple[str, ...]) -> dict[str, list[str]]:
+    """Group by first folder, so that one check of it covers all names inside."""
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(name.partition("/")[0], []).append(name)
     return groups
 
 
-def below(path: str, folder: str) -> bool:
-    """Whether `path` is `folder` or something in it."""
+def is_below(path: str, folder: str) -> bool:
+    """Return whether `path` is `folder` or inside it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _in_any(real: str, folders: Sequence[str]) -> bool:
-    return any(below(real, folder) for folder in folders)
+    return any(is_below(real, folder) for folder in folders)

@@ -1,7 +1,7 @@
-"""Whether a command line only looks: nothing in the folder is changed by it.
+"""Whether a command line only reads, so that nothing in the folder is changed.
 
-A checkpoint is taken before every other command, so a wrong yes loses an undo, a wrong no some
-time. Whatever is not known to be harmless counts as changing something.
+A checkpoint is taken before every other command: a wrong yes loses an undo, a wrong no costs some
+time. Anything not known to be harmless counts as a change.
 """
 
 import re
@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from hermes.security.danger.infrastructure import subcommand
 from hermes.security.danger.rule import has_option, operands
-from hermes.security.shell.model import UNKNOWN, Invocation, TooMuch
-from hermes.security.shell.wrappers import unfold
+from hermes.security.shell.model import UNKNOWN, CommandTooComplex, Invocation
+from hermes.security.shell.wrappers import unfold_command
 
 _ALWAYS = """
     ls ll la dir cat head tail wc stat file echo printf pwd cd pushd popd dirs test [ [[ true false
@@ -26,7 +26,7 @@ ALWAYS = frozenset(_ALWAYS.split())
 """Programs that write nothing, whatever their arguments."""
 
 STARTERS = frozenset({"xargs", "time", "env", "command", "builtin", "timeout", "nice", "stdbuf"})
-"""These do nothing themselves; the program they start is looked at by itself."""
+"""These do nothing themselves; the program they start is checked separately."""
 
 UNLESS: dict[str, tuple[str, ...]] = {
     "find": ("-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprint0", "-fprintf",
@@ -70,7 +70,7 @@ ONLY: dict[str, str] = {
     "cargo": r"(tree|search|--list)\b.*", "go": r"(version|env( [A-Z]\w*)*)",
 }  # fmt: skip
 ONLY["podman"] = ONLY["docker"]
-"""What the arguments must be, joined by blanks."""
+"""Pattern that the arguments, joined by blanks, must match."""
 
 NEVER: dict[str, str] = {
     "yarn": r"--output", "kubectl": r"--output-directory|--raw|--profile", "go": r"-w|-u",
@@ -78,7 +78,7 @@ NEVER: dict[str, str] = {
     "less": r"(^| )\+", "journalctl": r"--vacuum", "rpm": r"--(erase|install|import)",
     "bat": r"^cache", "cargo": r"--target-dir",
 }  # fmt: skip
-"""What must not be among them."""
+"""Pattern that must not occur in them."""
 
 _GIT_ALWAYS = """
     status log diff show rev-parse ls-files ls-tree blame annotate describe shortlog rev-list
@@ -96,7 +96,7 @@ GIT_LOOKS: dict[str, str] = {
     "config": r"(--global |--local |--system )?(--get\S* \S+|--list|-l|get \S+|list)( .*)?",
     "submodule": r"(status|summary)\b.*", "bisect": r"log", "notes": r"(list|show)\b.*",
 }  # fmt: skip
-"""Subcommands of git, and what must follow them."""
+"""Subcommands of git, and the pattern that must follow them."""
 _GIT_WRITES = re.compile(r"(^| )(--output|--ext-diff|--textconv|-c |--exec-path|-p |--paginate)")
 
 _VERSIONED = """
@@ -107,7 +107,7 @@ _VERSIONED = """
     rg fd
 """
 VERSIONED = frozenset(_VERSIONED.split())
-"""These only say something when asked for their version or for help."""
+"""These only print when asked for their version or for help."""
 _ASKS = frozenset({("--version",), ("-V",), ("-v",), ("version",), ("--help",), ("-h",)})
 _ASKS_SAFE = _ASKS - {("-v",), ("-V",), ("-h",)}
 
@@ -132,22 +132,24 @@ _STEERS = re.compile(
 """Variables that make programs load, run or write something else."""
 
 
-def only_looks(command: str) -> bool:
-    """True when every program of the line only reads or prints, and no redirect writes a file."""
+def is_read_only(command: str) -> bool:
+    """Return whether every program of the line only reads or prints, and no redirect writes a
+    file."""
     try:
-        parsed = unfold(command)
-    except (TooMuch, RecursionError):
+        parsed = unfold_command(command)
+    except (CommandTooComplex, RecursionError):
         return False
     if parsed.broken or parsed.bomb or not parsed.invocations:
         return False
-    return all(map(_looks, parsed.invocations))
+    return all(map(_reads_only, parsed.invocations))
 
 
-def _looks(invocation: Invocation) -> bool:
+def _reads_only(invocation: Invocation) -> bool:
     if any(each.writes and each.target not in _SAFE_TARGETS for each in invocation.redirects):
         return False
     if any(
-        _STEERS.fullmatch(name) and value not in ("", "cat") for name, value in _set(invocation)
+        _STEERS.fullmatch(name) and value not in ("", "cat")
+        for name, value in _assignments(invocation)
     ):
         return False
     if not invocation.words:
@@ -165,14 +167,14 @@ def _looks(invocation: Invocation) -> bool:
         return True
     if any(word.startswith(UNKNOWN) for word in invocation.arguments):
         return False  # may be any option
-    return _looks_like_this(invocation, name)
+    return _arguments_read_only(invocation, name)
 
 
 _SHORT = frozenset({"bash", "zsh", "fish", "vim", "nvim", "code", "perl", "ruby", "swift"})
-"""To these a short `-v` means something else."""
+"""For these a short `-v` means something else."""
 
 
-def _set(invocation: Invocation) -> list[tuple[str, str]]:
+def _assignments(invocation: Invocation) -> list[tuple[str, str]]:
     pairs = list(invocation.assignments)
     if invocation.name == "env":
         split = (word.partition("=") for word in invocation.arguments)
@@ -180,16 +182,16 @@ def _set(invocation: Invocation) -> list[tuple[str, str]]:
     return pairs
 
 
-def _looks_like_this(invocation: Invocation, name: str) -> bool:
+def _arguments_read_only(invocation: Invocation, name: str) -> bool:
     text = invocation.text
     if name == "git":
-        return _git_looks(invocation)
+        return _git_reads_only(invocation)
     if name in ("awk", "gawk", "mawk"):
         return not _AWK_WRITES.search(text)
     if name == "sed":
-        return _sed_looks(invocation)
+        return _sed_reads_only(invocation)
     if name == "curl":
-        return _curl_looks(invocation)
+        return _curl_reads_only(invocation)
     if name not in UNLESS and name not in ONLY:
         return False
     if name in NEVER and re.search(NEVER[name], text):
@@ -202,7 +204,7 @@ def _looks_like_this(invocation: Invocation, name: str) -> bool:
     )
 
 
-def _git_looks(invocation: Invocation) -> bool:
+def _git_reads_only(invocation: Invocation) -> bool:
     words = subcommand(invocation)
     before = " ".join(invocation.arguments[: len(invocation.arguments) - len(words)])
     if not words or _GIT_WRITES.search(f"{before} ") or words[0] not in GIT_LOOKS:
@@ -213,8 +215,8 @@ def _git_looks(invocation: Invocation) -> bool:
     return re.fullmatch(GIT_LOOKS[words[0]], rest, re.DOTALL) is not None
 
 
-def _sed_looks(invocation: Invocation) -> bool:
-    """Nothing but printing, deleting and replacing lines, into the output."""
+def _sed_reads_only(invocation: Invocation) -> bool:
+    """Return whether sed only prints, deletes and replaces lines in its output."""
     words = invocation.arguments
     if any(word.startswith("-") and word not in ("-n", "-E", "-r", "-nE", "-e") for word in words):
         return False
@@ -224,8 +226,8 @@ def _sed_looks(invocation: Invocation) -> bool:
     return bool(steps) and all(_SED_STEP.fullmatch(step.strip()) for step in steps if step.strip())
 
 
-def _curl_looks(invocation: Invocation) -> bool:
-    """Fetches, and shows what it got."""
+def _curl_reads_only(invocation: Invocation) -> bool:
+    """Return whether curl only fetches and prints."""
     value = False
     for word in invocation.arguments:
         if value or not word.startswith("-"):

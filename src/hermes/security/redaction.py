@@ -1,4 +1,4 @@
-"""Secrets taken out of text before it reaches a file, a screen or a model."""
+"""Removal of secrets from text before it reaches a file, a screen or a model."""
 
 import base64
 import json
@@ -10,14 +10,13 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
-# What secrets look like, as data.
+# The shapes of secrets, as data.
 #
-# A shape matches only what nothing else looks like: long random bodies behind a vendor's prefix,
-# or
-# a value in a place that names it a secret. Git hashes, UUIDs, base64 images and ordinary
-# assignments (`max_tokens=4096`, `password=None`) match none of them.
+# A shape matches only unmistakable text: long random bodies after a vendor's prefix, or a value in
+# a place that names it a secret. Git hashes, UUIDs, base64 images and ordinary assignments
+# (`max_tokens=4096`, `password=None`) match none of them.
 
-MARK = "…[redacted]"
+REDACTION_MARK = "…[redacted]"
 
 _END = r"(?![A-Za-z0-9_-])"
 
@@ -28,27 +27,28 @@ _ESCAPES = (
     r"%[0-9A-Fa-f]{2}",
     "[0-9]m",
 )
-"""What a break, a blank or a colour looks like in JSON, in code, in a URL or for a terminal. Its
-last letter is none of the word that follows."""
+"""A line break, a blank or a colour as written in JSON, in code, in a URL or for a terminal. Its
+last letter does not belong to the word that follows."""
 
 
-def _starts(prefix: str) -> str:
-    """A pattern for `prefix` where no longer word ends in it.
+def _prefix_pattern(prefix: str) -> str:
+    """Return a pattern for `prefix` that is not the end of a longer word.
 
-    The look behind comes last: a pattern that begins with a literal is searched many times faster.
+    The look-behind comes last: searching a pattern that begins with a literal is many times faster.
     """
     literal = re.escape(prefix)
-    return f"(?P<keep>{literal}){_begins('[A-Za-z0-9_-]', literal)}"
+    return f"(?P<keep>{literal}){_starts_word('[A-Za-z0-9_-]', literal)}"
 
 
-def _begins(letters: str, literal: str) -> str:
-    """`literal`, just matched, has none of `letters` before it, or only those of an escape."""
+def _starts_word(letters: str, literal: str) -> str:
+    """Return a pattern: `literal`, just matched, has none of `letters` before it, except in an
+    escape."""
     after = "|".join(f"(?<={escape}{literal})" for escape in _ESCAPES)
     return f"(?:(?<!{letters}{literal})|{after})"
 
 
-def _any_case(*names: str) -> str:
-    """A pattern for whole words in any letter case, for the same reason split at the first."""
+def _words_any_case(*names: str) -> str:
+    """Return a pattern for whole words in any letter case, split at the first letter for speed."""
     return "|".join(
         f"{first}(?<![A-Za-z]{first})(?i:{name[1:]})"
         for name in names
@@ -61,28 +61,28 @@ def _always(_match: re.Match[str]) -> bool:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compiled when its hint is first seen: most programs never see most of them."""
+def _compile_pattern(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern when its hint is first seen; most processes never need most of them."""
     return re.compile(pattern)
 
 
-class Shape(msgspec.Struct, frozen=True):
-    """One kind of secret. The group `keep` of `pattern` is what stays readable before the mark."""
+class SecretShape(msgspec.Struct, frozen=True):
+    """One kind of secret. The group `keep` of `pattern` stays readable before the mark."""
 
     hints: tuple[str, ...]
-    """Lower-case texts; where none of them is found the pattern is not tried."""
+    """Lower-case texts; the pattern is tried only where one of them occurs."""
     pattern: str
     is_secret: Callable[[re.Match[str]], bool] = _always
-    """The last word on a match, for places where ordinary values stand as well."""
+    """Final check of a match, for places that also hold ordinary values."""
 
     def redact(self, text: str) -> str:
-        return _compiled(self.pattern).sub(self._stub, text)
+        return _compile_pattern(self.pattern).sub(self._stub, text)
 
     def _stub(self, match: re.Match[str]) -> str:
-        return f"{match['keep']}{MARK}" if self.is_secret(match) else match[0]
+        return f"{match['keep']}{REDACTION_MARK}" if self.is_secret(match) else match[0]
 
 
-# Vendor prefixes, with the characters and the least length of what follows.
+# Vendor prefixes, with the characters and minimum length of what follows.
 _WORD, _DASHED, _HEX = "[A-Za-z0-9]", "[A-Za-z0-9_-]", "[0-9a-f]"
 _PREFIXES: tuple[tuple[str, str, int], ...] = (
     ("sk-ant-", _DASHED, 20),
@@ -147,10 +147,10 @@ _PREFIXES: tuple[tuple[str, str, int], ...] = (
 )
 
 
-def _vendor(prefix: str, characters: str, least: int) -> Shape:
-    # A digit somewhere tells a key from a long hyphenated name.
+def _vendor_key(prefix: str, characters: str, least: int) -> SecretShape:
+    # A digit distinguishes a key from a long hyphenated name.
     body = f"(?=[A-Za-z_-]*[0-9]){characters}{{{least},}}"
-    return Shape((prefix.lower(),), _starts(prefix) + body)
+    return SecretShape((prefix.lower(),), _prefix_pattern(prefix) + body)
 
 
 _PLACEHOLDER = re.compile(
@@ -161,8 +161,8 @@ _PLACEHOLDER = re.compile(
 
 
 def _is_real(value: str) -> bool:
-    """Not a placeholder, not code, not redacted before."""
-    return MARK not in value and not _PLACEHOLDER.fullmatch(value)
+    """Return whether it is not a placeholder, not code, and not redacted already."""
+    return REDACTION_MARK not in value and not _PLACEHOLDER.fullmatch(value)
 
 
 def _is_real_value(match: re.Match[str]) -> bool:
@@ -170,7 +170,7 @@ def _is_real_value(match: re.Match[str]) -> bool:
 
 
 def _is_assigned_secret(match: re.Match[str]) -> bool:
-    """Names like `token` also stand before ordinary values, so the value has to look random."""
+    """Names like `token` also occur before ordinary values, so the value must look random."""
     name, value = match["name"], match["value"]
     if not _is_real(value):
         return False
@@ -182,7 +182,7 @@ def _is_assigned_secret(match: re.Match[str]) -> bool:
 
 
 _KEY_KINDS = ("api", "access", "account", "auth", "encryption", "master", "private", "secret")
-_NAMES = _any_case(
+_NAMES = _words_any_case(
     "passwords?",
     "passwd",
     "passphrase",
@@ -194,72 +194,72 @@ _NAMES = _any_case(
     "app[_-]?secret",
     *(f"{kind}[_-]?key" for kind in (*_KEY_KINDS, "signing", "shared[_-]?access")),
 )
-_AUTHORIZATION = r"(?:" + _any_case("authorization") + r")[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
+_AUTHORIZATION = r"(?:" + _words_any_case("authorization") + r")[\"']?\s{0,3}[:=]\s{0,3}[\"']?"
 _SCHEMES = "bearer|basic|token|apikey|api-key|bot"
 
 _PLACES = (
-    Shape(
+    SecretShape(
         ("private key",),
         r"(?P<keep>-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?!…)"
         r"(?:[\s\S]*?-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
         r"|(?:\s|\\n|[A-Za-z0-9+/=]{16,})+)",
     ),
-    Shape(
+    SecretShape(
         ("sk-",),
-        _starts("sk-") + r"(?:[a-z0-9]{1,12}-)*(?=[A-Za-z_]*[0-9])\w{20,}",
+        _prefix_pattern("sk-") + r"(?:[a-z0-9]{1,12}-)*(?=[A-Za-z_]*[0-9])\w{20,}",
     ),
-    Shape(("akia",), _starts("AKIA") + f"[A-Z0-9]{{16}}{_END}"),
-    Shape(("asia",), _starts("ASIA") + f"[A-Z0-9]{{16}}{_END}"),
-    Shape(("aiza",), _starts("AIza") + f"[A-Za-z0-9_-]{{35}}{_END}"),
-    Shape(("1//0",), _starts("1//0") + "[A-Za-z0-9_-]{40,}"),
-    Shape(("sk",), _starts("SK") + f"[0-9a-f]{{32}}{_END}"),
-    Shape(("eyj",), _starts("eyJ") + r"[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"),
+    SecretShape(("akia",), _prefix_pattern("AKIA") + f"[A-Z0-9]{{16}}{_END}"),
+    SecretShape(("asia",), _prefix_pattern("ASIA") + f"[A-Z0-9]{{16}}{_END}"),
+    SecretShape(("aiza",), _prefix_pattern("AIza") + f"[A-Za-z0-9_-]{{35}}{_END}"),
+    SecretShape(("1//0",), _prefix_pattern("1//0") + "[A-Za-z0-9_-]{40,}"),
+    SecretShape(("sk",), _prefix_pattern("SK") + f"[0-9a-f]{{32}}{_END}"),
+    SecretShape(("eyj",), _prefix_pattern("eyJ") + r"[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,}"),
     # Bot tokens of Telegram and Discord.
-    Shape((":",), rf"(?P<keep>\d(?<!\d\d)\d{{7,9}}:)[A-Za-z0-9_-]{{35}}{_END}"),
-    Shape(
+    SecretShape((":",), rf"(?P<keep>\d(?<!\d\d)\d{{7,9}}:)[A-Za-z0-9_-]{{35}}{_END}"),
+    SecretShape(
         (".",),
         r"(?P<keep>[MNO](?<![\w-][MNO]))[\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}" + _END,
     ),
-    Shape(
+    SecretShape(
         ("hooks.slack.com",),
         r"(?P<keep>hooks\.slack\.com/(?:services|workflows)/)[A-Za-z0-9/_-]{20,}",
     ),
-    Shape(
+    SecretShape(
         ("/api/webhooks/",),
         r"(?P<keep>/api/webhooks/\d{10,25}/)[A-Za-z0-9_-]{20,}",
     ),
-    Shape(
+    SecretShape(
         ("authorization",),
         rf"(?P<keep>{_AUTHORIZATION}(?i:{_SCHEMES})\s+)(?P<value>[^\s\"',;]{{6,}})",
         _is_real_value,
     ),
-    Shape(
+    SecretShape(
         ("authorization",),
         rf"(?P<keep>{_AUTHORIZATION})(?P<value>(?=[^\s\d]*\d)[^\s\"',;]{{8,}})",
         _is_real_value,
     ),
-    Shape(
+    SecretShape(
         ("bearer",),
-        rf"(?P<keep>(?:{_any_case('bearer')})\s+)(?=[^\s\d]*\d)[A-Za-z0-9._~+/=-]{{16,}}",
+        rf"(?P<keep>(?:{_words_any_case('bearer')})\s+)(?=[^\s\d]*\d)[A-Za-z0-9._~+/=-]{{16,}}",
     ),
-    Shape(
+    SecretShape(
         ("cookie",),
-        rf"(?P<keep>(?:{_any_case('cookie')})[\"']?:\s{{0,3}}[\"']?)"
+        rf"(?P<keep>(?:{_words_any_case('cookie')})[\"']?:\s{{0,3}}[\"']?)"
         r"(?P<value>[\w.-]+=[^\r\n\"']{8,})",
         _is_real_value,
     ),
-    Shape(
+    SecretShape(
         ("://",),
         r"(?P<keep>://[^\s/:@\"'<>]{0,80}:)(?P<value>[^\s/@\"'<>]{1,200})(?=@)",
         _is_real_value,
     ),
-    Shape(
+    SecretShape(
         ("=",),
         rf"(?P<keep>[?&](?:{_NAMES}|(?i:key|auth|sig|signature"
         r"|x-amz-(?:signature|credential|security-token)))=)(?P<value>[^&\s\"'<>#]{4,})",
         _is_real_value,
     ),
-    Shape(
+    SecretShape(
         ("pass", "pwd", "token", "secret", "key"),
         rf"(?P<keep>(?P<name>{_NAMES})[\"']?(?P<equals>\s{{0,3}}(?:=>|:=|[:=])\s{{0,3}})"
         r"(?P<quote>[\"']?))(?P<value>[^\s\"',;&]{6,})",
@@ -267,19 +267,19 @@ _PLACES = (
     ),
 )
 
-SHAPES = (*(_vendor(*prefix) for prefix in _PREFIXES), *_PLACES)
+SECRET_SHAPES = (*(_vendor_key(*prefix) for prefix in _PREFIXES), *_PLACES)
 
 
-SHORTEST_SECRET = 6
-"""A shorter value would be found everywhere."""
-SHORTEST_ANYWHERE = 8
-"""A shorter one counts only where it stands alone, not inside a longer word."""
+MIN_LENGTH = 6
+"""Shorter values would match everywhere."""
+MIN_LENGTH_ANYWHERE = 8
+"""Shorter values match only as a whole word."""
 
 
 class Redactor:
-    """Takes out known secret values, in any common spelling, and everything shaped like a key.
+    """Redacts known secret values, in any common encoding, and everything shaped like a key.
 
-    What is left says what was there: `sk-…[redacted]`. Redacting twice changes nothing more.
+    The rest tells what was there: `sk-…[redacted]`. Redacting twice changes nothing more.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -287,28 +287,28 @@ class Redactor:
         self.learn(*secrets)
 
     def learn(self, *secrets: str) -> None:
-        """These are secrets too, from now on."""
+        """Redact these values too, from now on."""
         values = {secret.strip() for secret in secrets}
         stubs = dict(self._known) | {
-            spelling: _stub_of(value)
+            spelling: _redacted_stub(value)
             for value in values
-            if len(value) >= SHORTEST_SECRET and value not in MARK
-            for spelling in (_spellings(value) if len(value) >= SHORTEST_ANYWHERE else (value,))
+            if len(value) >= MIN_LENGTH and value not in REDACTION_MARK
+            for spelling in (_encodings(value) if len(value) >= MIN_LENGTH_ANYWHERE else (value,))
         }
-        # The longest first: one secret may be the beginning of another.
+        # Longest first, because one secret may be the beginning of another.
         self._known = sorted(stubs.items(), key=lambda item: len(item[0]), reverse=True)
 
     def redact(self, text: str) -> str:
         if text.startswith(("{", "[")):
             text = self._redact_json(text)
-        # Taking one secret out can bare the beginning of another that was glued to it. Each round
-        # leaves fewer characters outside the marks, so the rounds come to an end.
+        # Removing one secret can expose the beginning of another that was attached to it. Each
+        # round leaves fewer characters outside the marks, so the loop ends.
         while (redacted := self._redact_once(text)) != text:
             text = redacted
         return text
 
     def _redact_json(self, text: str) -> str:
-        """JSON hides where words begin behind its escapes, so the strings in it are looked at."""
+        """Redact the strings inside JSON, whose escapes hide where words begin."""
         try:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, RecursionError):
@@ -328,11 +328,11 @@ class Redactor:
                 return value
 
     def redact_known(self, text: str) -> str:
-        """Only the known values: for what a person said, who may mean a key of their own."""
+        """Redact only the known values, in text of a user, who may mean a key of their own."""
         for spelling, stub in self._known:
             if spelling not in text:
                 continue
-            if len(spelling) >= SHORTEST_ANYWHERE:
+            if len(spelling) >= MIN_LENGTH_ANYWHERE:
                 text = text.replace(spelling, stub)
             else:
                 text = re.sub(rf"(?<!\w){re.escape(spelling)}(?!\w)", stub, text)
@@ -344,7 +344,7 @@ class Redactor:
 
 def _redact_shapes(text: str) -> str:
     lowered = text.lower()
-    for shape in SHAPES:
+    for shape in SECRET_SHAPES:
         for hint in shape.hints:
             if hint in lowered:
                 text = shape.redact(text)
@@ -352,26 +352,30 @@ def _redact_shapes(text: str) -> str:
     return text
 
 
-def _stub_of(secret: str) -> str:
-    """`sk-…[redacted]` for a value of a known shape, else only the mark."""
+def _redacted_stub(secret: str) -> str:
+    """Return `sk-…[redacted]` for a value of a known shape, else only the mark."""
     stub = _redact_shapes(secret)
-    return stub if stub.endswith(MARK) and len(stub) < len(MARK) + 16 else MARK
+    return (
+        stub
+        if stub.endswith(REDACTION_MARK) and len(stub) < len(REDACTION_MARK) + 16
+        else REDACTION_MARK
+    )
 
 
-def _spellings(secret: str) -> Iterator[str]:
+def _encodings(secret: str) -> Iterator[str]:
     yield secret
     yield quote(secret, safe="")
     yield quote_plus(secret)
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     for shift in range(3):
-        yield from _inside_base64(secret.encode("utf-8", "replace"), shift)
+        yield from _base64_core(secret.encode("utf-8", "replace"), shift)
 
 
-def _inside_base64(secret: bytes, shift: int) -> Iterator[str]:
-    """The characters that depend on `secret` alone when it begins `shift` bytes into a group.
+def _base64_core(secret: bytes, shift: int) -> Iterator[str]:
+    """Yield the characters that depend on `secret` alone if it starts `shift` bytes into a group.
 
-    This finds it inside a longer encoded text as well, such as `user:password`.
+    This also finds it inside a longer encoded text, such as `user:password`.
     """
     bits_before, bits_after = 8 * shift, 8 * (shift + len(secret))
     first, last = -(-bits_before // 6), bits_after // 6

@@ -1,8 +1,8 @@
 """Which URLs a tool may fetch: those of the public internet, and nothing behind the firewall.
 
-A URL is judged as the HTTP client has parsed it, so both mean the same host. A name is looked up
-once; every address it has must be public, and the connection goes to an address that was judged
-(`url_transport`), so a second answer of the name server changes nothing.
+A URL is checked as the HTTP client has parsed it, so both mean the same host. A name is resolved
+once; all its addresses must be public, and `GuardedTransport` connects to one of the checked
+addresses, so a different second answer of the name server has no effect.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ RESERVED: dict[str, str] = {
     "224.0.0.0/4": "is multicast",
     "ff00::/8": "is multicast",
 }
-"""Networks nobody on the internet has, and what to say about them. The first that fits counts."""
+"""Networks that are not part of the internet, and the reason to give. The first match counts."""
 
 _NETWORKS = tuple((ip_network(network), reason) for network, reason in RESERVED.items())
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
@@ -76,16 +76,16 @@ _ISATAP = (0x5EFE, 0x0200_5EFE)
 _LOW_32 = 0xFFFF_FFFF
 
 
-def why_not_public(address: Address) -> str:
-    """What speaks against connecting to `address`; empty for a public one."""
+def non_public_reason(address: Address) -> str:
+    """Return why `address` is not public; empty if it is."""
     if isinstance(address, IPv6Address):
         if address.scope_id:
             return "is link-local"
-        inner = embedded(address)
-        if inner is not None and (reason := why_not_public(inner)):
+        inner = embedded_ipv4(address)
+        if inner is not None and (reason := non_public_reason(inner)):
             return f"leads to {inner}, which {reason}"
         if inner is not None and address in _NAT64:
-            return ""  # How an IPv6-only network reaches the IPv4 internet.
+            return ""  # how an IPv6-only network reaches the IPv4 internet
     for network, reason in _NETWORKS:
         if address in network:
             return reason
@@ -94,8 +94,8 @@ def why_not_public(address: Address) -> str:
     return "" if address.is_global else "is not a public address"
 
 
-def embedded(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that this one leads to: mapped, compatible, NAT64 or ISATAP."""
+def embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
+    """Return the IPv4 address that this one leads to: mapped, compatible, NAT64 or ISATAP."""
     number = int(address)
     within = any(address in network for network in (_MAPPED, _COMPATIBLE, _NAT64))
     if (within and number > 1) or (number >> 32) & _LOW_32 in _ISATAP:
@@ -103,16 +103,16 @@ def embedded(address: IPv6Address) -> IPv4Address | None:
     return None
 
 
-def as_ipv4(host: str) -> IPv4Address | None:
-    """The address a host written in numbers stands for, as `inet_aton` reads it.
+def parse_numeric_host(host: str) -> IPv4Address | None:
+    """Return the address of a host written in numbers, as `inet_aton` parses it.
 
     One to four parts, decimal, octal (`0177`) or hexadecimal (`0x7f`); the last part fills the
-    rest. None when it is no such number, or too large.
+    rest. None if it is not such a number, or too large.
     """
     parts = host.split(".")
     if len(parts) > 4:
         return None
-    numbers = [_number(part) for part in parts]
+    numbers = [_parse_number(part) for part in parts]
     *first, last = numbers
     room = 256 ** (4 - len(first))
     if last is None or last >= room or any(part is None or part > 255 for part in first):
@@ -123,7 +123,7 @@ def as_ipv4(host: str) -> IPv4Address | None:
     return IPv4Address(value)
 
 
-def _number(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     lower = text.lower()
     base = 16 if lower.startswith("0x") else 8 if lower.startswith("0") and len(lower) > 1 else 10
     digits = lower[2:] if base == 16 else lower
@@ -134,23 +134,25 @@ def _number(text: str) -> int | None:
 
 
 def is_numeric(host: str) -> bool:
-    """Whether a resolver could take `host` for an IPv4 address: its last part is a number."""
+    """Return whether a resolver could take `host` for an IPv4 address: its last part is a
+    number."""
     last = host.rpartition(".")[2].lower()
     return last.isdecimal() or (
         last.startswith("0x") and all(digit in "0123456789abcdef" for digit in last[2:])
     )
 
 
-# Web sites the user does not want to be opened: `security.website_blocklist`.
+# Web sites that the user has blocked: `security.website_blocklist`.
 
 log = logging.getLogger(__name__)
 
 KEPT_SECONDS = 30.0
-"""How long the shared files are taken as read."""
+"""Seconds for which the contents of the shared files are cached."""
 
 
 class Blocklist:
-    """`example.com` is the site with everything below it, `*.example.com` only what is below."""
+    """Matches hosts: `example.com` is the site and everything below it, `*.example.com` only
+    below."""
 
     def __init__(
         self,
@@ -158,13 +160,13 @@ class Blocklist:
         files: Iterable[Path] = (),
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`domains` and `files` are the settings; a file has one site a line and `#` comments."""
+        """`domains` and `files` are the settings; a file has one site per line and `#` comments."""
         self._domains, self._files, self._now = tuple(domains), tuple(files), now
         self._rules: frozenset[str] = frozenset()
         self._read_at: float | None = None
 
-    def rule_for(self, host: str) -> str:
-        """The entry that blocks `host`, or empty."""
+    def matching_entry(self, host: str) -> str:
+        """Return the entry that blocks `host`, or empty."""
         rules = self._current()
         labels = host.lower().rstrip(".").split(".")
         for start in range(len(labels)):
@@ -178,13 +180,13 @@ class Blocklist:
     def _current(self) -> frozenset[str]:
         now = self._now()
         if self._read_at is None or now - self._read_at >= KEPT_SECONDS:
-            entries = [*self._domains, *_lines(self._files)]
-            self._rules = frozenset(rule for entry in entries if (rule := _rule(entry)))
+            entries = [*self._domains, *_read_entries(self._files)]
+            self._rules = frozenset(rule for entry in entries if (rule := _normalize_entry(entry)))
             self._read_at = now
         return self._rules
 
 
-def _lines(files: Iterable[Path]) -> Iterator[str]:
+def _read_entries(files: Iterable[Path]) -> Iterator[str]:
     for path in files:
         try:
             text = path.expanduser().read_text(encoding="utf-8", errors="replace")
@@ -195,8 +197,8 @@ def _lines(files: Iterable[Path]) -> Iterator[str]:
             yield line.partition("#")[0]
 
 
-def _rule(entry: str) -> str:
-    """An entry as hosts are written: lower case, IDNA, without scheme and path."""
+def _normalize_entry(entry: str) -> str:
+    """Return an entry in the form of hosts: lower case, IDNA, without scheme and path."""
     entry = entry.strip()
     site = entry.partition("://")[2] or entry
     below = site.startswith("*.")
@@ -208,46 +210,46 @@ def _rule(entry: str) -> str:
     return f"*.{host}" if below and host else host
 
 
-# Hosts of URLs, judged in the form the HTTP client would look up.
+# Hosts of URLs, in the form the HTTP client would resolve.
 
 PRIVATE_NAMES = (
     "localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan",
     "home.arpa", "in-addr.arpa", "ip6.arpa", "test", "invalid",
 )  # fmt: skip
-"""Names, with everything below them, that are answered inside a network and not by the internet."""
+"""Names, with everything below them, that are resolved inside a network and not on the internet."""
 
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _LONGEST = 253
 
 
-class Host(msgspec.Struct, frozen=True):
-    """A host that was understood."""
+class UrlHost(msgspec.Struct, frozen=True):
+    """A parsed host."""
 
     name: str
-    """Lower case, IDNA, without a dot at the end; an address in its usual form."""
+    """Lower case, IDNA, without a trailing dot; an address in its usual form."""
     address: Address | None = None
-    """Set when the host is an address."""
+    """Set if the host is an address."""
 
 
-def understand(raw: str) -> Host | str:
-    """The host, or why it cannot be one. `raw` is what the client has parsed, in ASCII."""
+def parse_host(raw: str) -> UrlHost | str:
+    """Return the host, or why it is invalid. `raw` is what the client has parsed, in ASCII."""
     if not raw:
         return "it names no host"
     if "%" in raw:
         return "its host has a % in it (an escape or a network interface)"
     if ":" in raw:
         address = IPv6Address(raw)
-        return Host(str(address), address)
+        return UrlHost(str(address), address)
     name = raw.lower().removesuffix(".")
     if is_numeric(name):
-        return _numeric(name)
+        return _parse_numeric(name)
     if len(name) > _LONGEST or not all(_LABEL.fullmatch(label) for label in name.split(".")):
         return f"{raw!r} is not a host name"
-    return Host(name)
+    return UrlHost(name)
 
 
-def why_name_is_private(name: str) -> str:
-    """Why a name, before anybody looks it up, cannot be of the internet; empty when it can."""
+def private_name_reason(name: str) -> str:
+    """Return why a name, without resolving it, cannot be on the internet; empty if it can."""
     if "." not in name:
         return "is a name of this machine or its network"
     for private in PRIVATE_NAMES:
@@ -256,32 +258,32 @@ def why_name_is_private(name: str) -> str:
     return ""
 
 
-def _numeric(name: str) -> Host | str:
-    address = as_ipv4(name)
+def _parse_numeric(name: str) -> UrlHost | str:
+    address = parse_numeric_host(name)
     if address is None:
         return f"{name!r} is not an address"
     if str(address) != name:
-        reason = why_not_public(address)
+        reason = non_public_reason(address)
         meaning = f"{address}, which {reason}" if reason else str(address)
         return f"{name!r} is another spelling of {meaning}"
-    return Host(name, ip_address(name))
+    return UrlHost(name, ip_address(name))
 
 
 # From a name to its addresses.
 
 LONGEST_LOOKUP = 10.0
-"""Seconds for a name server to answer."""
+"""Timeout for the name server in seconds."""
 
 
-class Resolver(Protocol):
+class AddressResolver(Protocol):
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """Every address of `host`, best first. Raises `OSError` when there is none; that it took
-        too long is one, too (`TimeoutError`)."""
+        """Return every address of `host`, best first. Raises `OSError` if there is none, also
+        after a timeout (`TimeoutError`)."""
         ...
 
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:
-    """What the operating system answers."""
+    """Ask the operating system."""
     async with asyncio.timeout(LONGEST_LOOKUP):
         found = await in_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(place[0]) for *_, place in found))
@@ -289,7 +291,7 @@ async def system_resolver(host: str, port: int) -> Sequence[str]:
 
 PORTS = {"http": 80, "https": 443}
 ANY_PORT = 0
-LONGEST_URL = 8_000
+MAX_URL_LENGTH = 8_000
 
 PUBLIC_ONLY = (
     "only public web addresses can be fetched; "
@@ -300,7 +302,7 @@ _AUTHORITY = re.compile(r"[a-z]+://([^/?#]*)", re.IGNORECASE)
 _ODD = re.compile(r"[\s\\\x00-\x1f\x7f]")
 
 
-class Vetted(msgspec.Struct, frozen=True):
+class VettedUrl(msgspec.Struct, frozen=True):
     """A URL that may be fetched, by connecting to one of `addresses`."""
 
     url: httpx2.URL
@@ -310,65 +312,66 @@ class Vetted(msgspec.Struct, frozen=True):
 
 
 class UrlGuard:
-    """Judges URLs for one session. Raises `ToolDenied` for what must not be fetched."""
+    """Checks URLs for one session. Raises `ToolDenied` for URLs that must not be fetched."""
 
     def __init__(
         self,
-        resolver: Resolver = system_resolver,
+        resolver: AddressResolver = system_resolver,
         *,
         blocklist: Blocklist | None = None,
         allowed: frozenset[tuple[str, int]] = frozenset(),
     ) -> None:
         """`blocklist` is `security.website_blocklist`; `allowed` are hosts and ports that may be
-        private (`security.allow_private_urls`, read by `allowed_places`)."""
+        private (`security.allow_private_urls`, parsed by `parse_allowed_hosts`)."""
         self._resolver, self._blocklist, self._allowed = resolver, blocklist, allowed
 
     def check(self, url: str) -> httpx2.URL:
-        """The URL, judged by its looks: form, host and blocklist. Nothing is sent, not even a
-        question to a name server."""
-        return self._judge(url)[0]
+        """Check form, host and blocklist and return the parsed URL. Nothing is sent, not even a
+        DNS query."""
+        return self._vet_host(url)[0]
 
     def examine(self, url: str) -> Concern | None:
-        """What `check` has against a URL."""
+        """Return the objection of `check` as a concern."""
         try:
             self.check(url)
         except ToolDenied as refusal:
-            return Concern("blocked URL", shown(url), str(refusal), refused=True)
+            return Concern("blocked URL", printable_url(url), str(refusal), refused=True)
         return None
 
-    async def vet(self, url: str | httpx2.URL) -> Vetted:
-        """The URL with the addresses to connect to. A name without an address is a `ToolError`."""
-        parsed, host, port, private = self._judge(url)
+    async def vet(self, url: str | httpx2.URL) -> VettedUrl:
+        """Return the URL with the addresses to connect to. A name without an address is a
+        `ToolError`."""
+        parsed, host, port, private = self._vet_host(url)
         addresses = [host.address] if host.address else await self._addresses(host.name, port)
         if not private:
             for address in addresses:
-                if reason := why_not_public(address):
-                    raise _refused(parsed, f"{_of(host, address)} {reason}", PUBLIC_ONLY)
-        return Vetted(parsed, host.name, port, tuple(str(address) for address in addresses))
+                if reason := non_public_reason(address):
+                    raise _denied(parsed, f"{_describe(host, address)} {reason}", PUBLIC_ONLY)
+        return VettedUrl(parsed, host.name, port, tuple(str(address) for address in addresses))
 
-    def _judge(self, url: str | httpx2.URL) -> tuple[httpx2.URL, Host, int, bool]:
-        """The parsed URL, its host and port, and whether they may be private."""
-        parsed = _parsed(url)
+    def _vet_host(self, url: str | httpx2.URL) -> tuple[httpx2.URL, UrlHost, int, bool]:
+        """Return the parsed URL, its host and port, and whether they may be private."""
+        parsed = _parse_url(url)
         if parsed.scheme not in PORTS:
             what = f"{parsed.scheme}: is not fetched" if parsed.scheme else "it names no scheme"
-            raise _refused(url, what, "write the whole address, with https:// or http://")
+            raise _denied(url, what, "write the whole address, with https:// or http://")
         if parsed.userinfo:
-            raise _refused(url, "it carries a user name or password", "leave out the part before @")
-        host = understand(parsed.raw_host.decode("ascii"))
+            raise _denied(url, "it carries a user name or password", "leave out the part before @")
+        host = parse_host(parsed.raw_host.decode("ascii"))
         if isinstance(host, str):
-            raise _refused(url, host, "write the host as https://example.com/")
+            raise _denied(url, host, "write the host as https://example.com/")
         port = parsed.port if parsed.port is not None else PORTS[parsed.scheme]
         if not 0 < port < 65_536:
-            raise _refused(url, f"{port} is not a port")
-        if self._blocklist and (rule := self._blocklist.rule_for(host.name)):
-            raise _refused(url, f"{rule} is on the user's blocklist", "use another source")
+            raise _denied(url, f"{port} is not a port")
+        if self._blocklist and (rule := self._blocklist.matching_entry(host.name)):
+            raise _denied(url, f"{rule} is on the user's blocklist", "use another source")
         private = bool({(host.name, port), (host.name, ANY_PORT)} & self._allowed)
         if not private:
             reason = (
-                why_not_public(host.address) if host.address else why_name_is_private(host.name)
+                non_public_reason(host.address) if host.address else private_name_reason(host.name)
             )
             if reason:
-                raise _refused(url, f"{host.name} {reason}", PUBLIC_ONLY)
+                raise _denied(url, f"{host.name} {reason}", PUBLIC_ONLY)
         return parsed, host, port, private
 
     async def _addresses(self, name: str, port: int) -> list[Address]:
@@ -384,40 +387,40 @@ class UrlGuard:
         return [ip_address(address) for address in found]
 
 
-def allowed_places(entries: Iterable[str]) -> frozenset[tuple[str, int]]:
-    """`security.allow_private_urls`: `nas.local`, `192.168.1.5:8080`, `[fd00::5]:80`; a host
-    without a port is open on all of them. Raises `ValueError` for what is no host."""
-    return frozenset(_place(entry) for entry in entries)
+def parse_allowed_hosts(entries: Iterable[str]) -> frozenset[tuple[str, int]]:
+    """Parse `security.allow_private_urls`: `nas.local`, `192.168.1.5:8080`, `[fd00::5]:80`; a
+    host without a port allows all ports. Raises `ValueError` for an invalid host."""
+    return frozenset(_parse_allowed_host(entry) for entry in entries)
 
 
-def shown(url: str | httpx2.URL) -> str:
-    """A URL for a message: without a password, on one line, not too long."""
+def printable_url(url: str | httpx2.URL) -> str:
+    """Return a URL for a message: without a password, on one line, not too long."""
     text = re.sub(r"//[^/?#]*@", "//…@", str(url))
     text = "".join(char if char.isprintable() else "�" for char in text)
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 
-def _parsed(url: str | httpx2.URL) -> httpx2.URL:
+def _parse_url(url: str | httpx2.URL) -> httpx2.URL:
     if isinstance(url, httpx2.URL):
         return url
     text = url.strip()
-    if len(text) > LONGEST_URL:
-        raise _refused(text, "it is too long")
+    if len(text) > MAX_URL_LENGTH:
+        raise _denied(text, "it is too long")
     authority = _AUTHORITY.match(text)
     if authority is None:
-        raise _refused(text, "it is not a web address", "begin it with https:// or http://")
+        raise _denied(text, "it is not a web address", "begin it with https:// or http://")
     if _ODD.search(authority[1]):
-        raise _refused(text, "its host has a space, backslash or control character in it")
+        raise _denied(text, "its host has a space, backslash or control character in it")
     try:
         return httpx2.URL(text)
     except (httpx2.InvalidURL, ValueError) as error:
-        raise _refused(text, str(error).rstrip(".")) from error
+        raise _denied(text, str(error).rstrip(".")) from error
 
 
-def _place(entry: str) -> tuple[str, int]:
+def _parse_allowed_host(entry: str) -> tuple[str, int]:
     try:
         url = httpx2.URL(f"any://{entry.strip()}")
-        host = understand(url.raw_host.decode("ascii"))
+        host = parse_host(url.raw_host.decode("ascii"))
     except httpx2.InvalidURL as error:
         raise ValueError(f"{entry!r} is not a host: {error}") from error
     if isinstance(host, str) or url.userinfo or url.raw_path not in (b"", b"/"):
@@ -425,18 +428,18 @@ def _place(entry: str) -> tuple[str, int]:
     return host.name, url.port or ANY_PORT
 
 
-def _of(host: Host, address: Address) -> str:
+def _describe(host: UrlHost, address: Address) -> str:
     return host.name if host.address else f"{host.name} has the address {address}, which"
 
 
-def _refused(url: str | httpx2.URL, reason: str, hint: str = "") -> ToolDenied:
-    return ToolDenied(f"{shown(url)} must not be fetched: {reason}", hint=hint)
+def _denied(url: str | httpx2.URL, reason: str, hint: str = "") -> ToolDenied:
+    return ToolDenied(f"{printable_url(url)} must not be fetched: {reason}", hint=hint)
 
 
-# An HTTP transport that connects only where the guard says.
+# The HTTP transport that connects only where the guard allows.
 
-MOST_ADDRESSES = 4
-"""Addresses of one name that are tried."""
+MAX_ADDRESSES = 4
+"""Number of addresses of one name that are tried."""
 
 _ONE_REQUEST = httpx2.Limits(max_connections=1, max_keepalive_connections=0)
 
@@ -444,8 +447,8 @@ _ONE_REQUEST = httpx2.Limits(max_connections=1, max_keepalive_connections=0)
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Vets every request and connects to a vetted address; `Host` and TLS keep the name.
 
-    No connection is kept: it would be found again by its address, under another name. No proxy of
-    the environment is used: it would look the name up once more, and elsewhere.
+    No connection is reused: it would be found by its address, under another name. No proxy of the
+    environment is used: it would resolve the name again, elsewhere.
     """
 
     def __init__(self, guard: UrlGuard, context: ssl.SSLContext) -> None:
@@ -456,13 +459,15 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         vetted = await self._guard.vet(request.url)
-        *others, last = vetted.addresses[:MOST_ADDRESSES]
+        *others, last = vetted.addresses[:MAX_ADDRESSES]
         for address in others:
             try:
-                return await self._inner.handle_async_request(_to(request, address, vetted.host))
+                return await self._inner.handle_async_request(
+                    _address_request(request, address, vetted.host)
+                )
             except (httpx2.ConnectError, httpx2.ConnectTimeout):
                 continue
-        return await self._inner.handle_async_request(_to(request, last, vetted.host))
+        return await self._inner.handle_async_request(_address_request(request, last, vetted.host))
 
     async def __aenter__(self) -> "GuardedTransport":
         await self._inner.__aenter__()
@@ -480,8 +485,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-def _to(request: httpx2.Request, address: str, name: str) -> httpx2.Request:
-    """The same request, for the machine at `address`. Its headers name the host already."""
+def _address_request(request: httpx2.Request, address: str, name: str) -> httpx2.Request:
+    """Return the same request for the machine at `address`. Its headers already name the host."""
     return httpx2.Request(
         request.method,
         request.url.copy_with(host=address),

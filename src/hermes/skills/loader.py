@@ -14,8 +14,8 @@ import msgspec
 
 from hermes.config.environment import child_environment
 from hermes.core.ports import SecretAsker
+from hermes.security import OWN_FILES
 from hermes.security.injection import blocked, scan
-from hermes.security.paths import OWN_FILES
 from hermes.skills.frontmatter import read_frontmatter
 from hermes.skills.index import SkillIndex
 from hermes.skills.parse import decode, is_garbled, is_inside, read_instructions, strip_comments

@@ -19,7 +19,7 @@ from hermes.core.errors import ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.ports import Attachments, Auxiliary, Clarifier, Outbox, Scheduler, Spawner
 from hermes.core.tool import Effect, Tool, ToolContext
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import BackgroundProcesses, OutputLimits, Workspace
 from hermes.tools.tool_search import tool_search_tool
 from hermes.tools.toolsets import TOOLSETS, Toolset, ToolsetMap, expand, is_rare
@@ -63,7 +63,7 @@ class ToolDeps(msgspec.Struct, frozen=True):
 
     settings: Settings
     place: Workspace
-    guard: Guard
+    guard: PathGuard
     processes: BackgroundProcesses
     reads: "FileReads"
     todos: "TodoList"

@@ -20,7 +20,7 @@ import msgspec
 
 from hermes import __version__
 from hermes.core.errors import ToolDenied, ToolError, ToolTimedOut
-from hermes.security.urls import GuardedTransport, UrlGuard, shown
+from hermes.security import GuardedTransport, UrlGuard, printable_url
 from hermes.util.extras import install_hint
 from hermes.util.text import clean, human_size
 from hermes.util.threads import in_thread
@@ -194,7 +194,7 @@ class PageFetcher:
                 return await self._follow(url)
         except TimeoutError as error:
             raise ToolTimedOut(
-                f"{shown(url)} was not there after {self.limits.seconds:g} seconds",
+                f"{printable_url(url)} was not there after {self.limits.seconds:g} seconds",
                 hint=SERVER_HINT,
             ) from error
 
@@ -206,11 +206,12 @@ class PageFetcher:
                 return answer
             if (place.scheme, answer.scheme) == ("https", "http"):
                 raise ToolDenied(
-                    f"{shown(place)} redirects from https to http",
-                    hint=f"if the open connection is all right, fetch {shown(answer)} itself",
+                    f"{printable_url(place)} redirects from https to http",
+                    hint="if the open connection is all right, fetch "
+                    f"{printable_url(answer)} itself",
                 )
             place = answer
-        raise ToolError(f"{shown(url)} redirects more than {self.limits.redirects} times")
+        raise ToolError(f"{printable_url(url)} redirects more than {self.limits.redirects} times")
 
     async def _get(self, place: httpx2.URL) -> FetchedPage | httpx2.URL:
         """Return the page, or the address it redirects to."""
@@ -226,13 +227,13 @@ class PageFetcher:
                 return await self._read(place, response)
         except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
             words = str(error) or type(error).__name__
-            raise ToolError(f"{shown(place)} cannot be fetched: {words}") from error
+            raise ToolError(f"{printable_url(place)} cannot be fetched: {words}") from error
 
     async def _read(self, place: httpx2.URL, response: httpx2.Response) -> FetchedPage:
         status = response.status_code
         if status >= 300:
             hint = HINTS.get(status, SERVER_HINT if status >= 500 else "")
-            raise ToolError(f"{shown(place)} answered with HTTP {status}", hint=hint)
+            raise ToolError(f"{printable_url(place)} answered with HTTP {status}", hint=hint)
         media_type = response.headers.get("content-type", "")
         kind = content_kind(media_type)
         if kind is None:
@@ -244,7 +245,7 @@ class PageFetcher:
             raise _unreadable_error(place, media_type)
         if found == "pdf" and cut:
             limit = human_size(self.limits.bytes)
-            raise ToolError(f"{shown(place)} is a PDF larger than {limit}")
+            raise ToolError(f"{printable_url(place)} is a PDF larger than {limit}")
         return FetchedPage(str(place), found, response.charset_encoding or "", data, cut)
 
     async def _body(self, response: httpx2.Response) -> tuple[bytes, bool]:
@@ -261,13 +262,15 @@ def _check_encodings(place: httpx2.URL, header: str) -> None:
     """Accept one requested encoding only: nested ones can hide a decompression bomb."""
     packings = [name for each in header.split(",") if (name := each.strip().lower())]
     if len(packings) > 1 or not {"identity", "gzip", "deflate"}.issuperset(packings):
-        raise ToolError(f"{shown(place)} is packed in a way that was not asked for: {header[:80]}")
+        raise ToolError(
+            f"{printable_url(place)} is packed in a way that was not asked for: {header[:80]}"
+        )
 
 
 def _unreadable_error(place: httpx2.URL, media_type: str) -> ToolError:
     what = media_type.partition(";")[0].strip()[:80] or "binary data"
     return ToolError(
-        f"{shown(place)} is {what}, not a page",
+        f"{printable_url(place)} is {what}, not a page",
         hint=f"{READABLE}; download other files with the terminal tool",
     )
 

@@ -11,7 +11,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolDenied, ToolUnknown
 from hermes.core.tool import Concern, Tool, ToolContext
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import BackgroundProcesses, LocalFiles, LocalShell, Shell
 from hermes.tools.builtin.execute_code import CodeOptions, execute_code_tool
 from hermes.tools.builtin.read_file import read_file_tool
@@ -36,7 +36,7 @@ class Person:
 class Bench:
     """Runs scripts and keeps what they did."""
 
-    def __init__(self, shell: Shell, guard: Guard, tools: list[Tool]) -> None:
+    def __init__(self, shell: Shell, guard: PathGuard, tools: list[Tool]) -> None:
         self.shell, self.guard = shell, guard
         self.tools = {tool.name: tool for tool in tools}
         self.person = Person()
@@ -95,7 +95,7 @@ async def shell(user_home: Path, workspace: Path, temporary: Path) -> AsyncItera
 
 
 @pytest.fixture
-def bench(shell: LocalShell, guard: Guard, files: LocalFiles) -> Bench:
+def bench(shell: LocalShell, guard: PathGuard, files: LocalFiles) -> Bench:
     reads = FileReads()
     tools = [
         read_file_tool(files, guard, reads),

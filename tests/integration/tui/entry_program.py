@@ -14,7 +14,7 @@ from prompt_toolkit.layout.menus import CompletionsMenu
 
 from hermes.app.references.completing import complete
 from hermes.config.settings.display import DisplaySettings
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 from hermes.tui.area import Area
 from hermes.tui.entry.completing import EntryCompleter
 from hermes.tui.entry.images import Images

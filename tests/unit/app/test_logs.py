@@ -11,7 +11,7 @@ from hermes.app.log_reader import Wanted, files_of, last_entries, parse
 from hermes.app.logs import start_logging, stop_logging
 from hermes.config.home import Home
 from hermes.config.settings.agent import LoggingSettings
-from hermes.security.redaction import MARK, Redactor
+from hermes.security import REDACTION_MARK, Redactor
 from hermes.util.log_context import in_session
 
 SECRET = "a-very-secret-" + "value"
@@ -77,7 +77,7 @@ def test_no_secret_reaches_a_file_by_message_argument_or_exception(home, as_json
     handle("does not %d fit", SECRET)
     text = text_of(home, "agent")
     assert SECRET not in text
-    assert text.count(MARK) >= 5
+    assert text.count(REDACTION_MARK) >= 5
     assert "Traceback" in text
     assert "does not %d fit" in text
 

@@ -24,7 +24,7 @@ from hermes.app.workplaces import Place, make_place
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import AttachmentRefused
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 
 KEY = "zq81-kk02-private-token-value"
 LIMIT = 1_000_000

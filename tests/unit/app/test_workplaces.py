@@ -76,5 +76,5 @@ async def test_a_sandbox_sees_what_is_in_force_when_it_is_first_used(
 def test_on_another_machine_keys_are_protected_wherever_the_home_is(place):
     guard = place(backend="ssh", ssh_host="box", ssh_user="alice").guard
     for home in ("/home/alice", "/root", "/Users/alice"):
-        assert guard.refuses_writing(f"{home}/.ssh/authorized_keys")
-    assert not guard.refuses_writing("/home/alice/notes.txt")
+        assert guard.write_refusal(f"{home}/.ssh/authorized_keys")
+    assert not guard.write_refusal("/home/alice/notes.txt")

@@ -8,13 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes.core.tool import Concern
-from hermes.security import one_concern
-from hermes.security.commands import SHOWN, examine, examine_command
-from hermes.security.paths import Guard
+from hermes.security import PathGuard, examine, examine_command, merge_concerns
+from hermes.security.commands import MAX_SHOWN
 
 FOLDER = Path(__file__).parent
 WORK = "/home/user/work"
-GUARD = Guard(Path("/home/user"), (Path(WORK),), (Path("/home/user/.hermes"),))
+GUARD = PathGuard(Path("/home/user"), (Path(WORK),), (Path("/home/user/.hermes"),))
 
 
 def corpus(name: str) -> list[str]:
@@ -74,18 +73,18 @@ def test_refusals_come_first_and_stand_alone() -> None:
     assert [concern.refused for concern in concerns] == sorted(
         (concern.refused for concern in concerns), reverse=True
     )
-    combined = one_concern(concerns)
+    combined = merge_concerns(concerns)
     assert combined is not None
     assert (combined.kind, combined.refused, combined.also) == ("disk wipe", True, ())
 
 
 def test_several_classes_become_one_question() -> None:
-    combined = one_concern(examined("sudo rm -r build"))
+    combined = merge_concerns(examined("sudo rm -r build"))
     assert combined is not None
     assert {combined.kind, *combined.also} == {"privileges", "recursive delete"}
     assert "deletes folders" in combined.reason
     assert "rights of another user" in combined.reason
-    assert one_concern([]) is None
+    assert merge_concerns([]) is None
 
 
 def test_the_programs_behind_wrappers_are_named() -> None:
@@ -129,7 +128,7 @@ def test_a_link_to_our_settings_is_seen_through(tmp_path: Path) -> None:
     own.mkdir()
     work.mkdir()
     (own / "config.yaml").touch()
-    guard = Guard(tmp_path, (work,), (own,))
+    guard = PathGuard(tmp_path, (work,), (own,))
     assert examine_command("echo x >> notes", guard, str(work)) == []
     (work / "notes").symlink_to(own / "config.yaml")
     (concern, *_) = examine_command("echo x >> notes", guard, str(work))
@@ -141,7 +140,7 @@ def test_our_settings_stay_ours_where_they_are_linked_to(tmp_path: Path) -> None
     for folder in (own, work, dotfiles):
         folder.mkdir()
     (dotfiles / "hermes.yaml").touch()
-    guard = Guard(tmp_path, (work,), (own,))
+    guard = PathGuard(tmp_path, (work,), (own,))
     command = "echo x >> ../dotfiles/hermes.yaml"
     assert examine_command(command, guard, str(work)) == []
     (own / "config.yaml").symlink_to(dotfiles / "hermes.yaml")
@@ -177,7 +176,7 @@ def test_only_what_make_would_run_counts() -> None:
 
 
 def test_the_usual_home_is_protected_when_another_is_in_force() -> None:
-    guard = Guard(Path("/home/user"), (Path(WORK),), (Path("/srv/hermes"),))
+    guard = PathGuard(Path("/home/user"), (Path(WORK),), (Path("/srv/hermes"),))
     for path in ("~/.hermes/config.yaml", "/srv/hermes/.env", "/home/bob/.hermes/auth.json"):
         (concern, *_) = examine_command(f"echo x > {path}", guard, WORK)
         assert (concern.kind, concern.refused) == ("own policy", True), path
@@ -185,13 +184,13 @@ def test_the_usual_home_is_protected_when_another_is_in_force() -> None:
 
 def test_paths_of_another_machine_are_not_looked_up_here(tmp_path: Path) -> None:
     (tmp_path / "notes").symlink_to("/etc/shadow")
-    guard = Guard(Path("/home/user"), (tmp_path,), (), here=False)
+    guard = PathGuard(Path("/home/user"), (tmp_path,), (), here=False)
     assert examine_command("cat notes", guard, str(tmp_path)) == []
     assert examine_command("cat /etc/shadow", guard, str(tmp_path))
 
 
 def test_a_place_of_work_below_usr_is_not_the_system() -> None:
-    guard = Guard(Path("/home/user"), (Path("/usr/src/app"),), ())
+    guard = PathGuard(Path("/home/user"), (Path("/usr/src/app"),), ())
     assert examine_command("echo x > a.txt", guard, "/usr/src/app") == []
     assert examine_command("echo x > ../b.txt", guard, "/usr/src/app")
 
@@ -251,7 +250,7 @@ def test_a_fork_bomb_counts_where_it_is_code() -> None:
 
 def test_a_very_long_command_is_shown_shortened() -> None:
     (concern,) = examined("rm -r " + "x" * 10_000)
-    assert len(concern.subject) <= SHOWN + 2
+    assert len(concern.subject) <= MAX_SHOWN + 2
 
 
 @pytest.mark.parametrize(

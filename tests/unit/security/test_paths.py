@@ -5,19 +5,19 @@ from pathlib import Path
 import pytest
 
 from hermes.core.tool import Concern
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 
 
-def guard(home: str = "/home/u", workspace: str = "/home/u/work") -> Guard:
-    return Guard(Path(home), (Path(workspace),), (Path(home) / ".hermes",))
+def guard(home: str = "/home/u", workspace: str = "/home/u/work") -> PathGuard:
+    return PathGuard(Path(home), (Path(workspace),), (Path(home) / ".hermes",))
 
 
-def writing(guard: Guard, path: str, folder: str) -> Concern | None:
-    return guard.writing(path, guard.real(path, folder))
+def writing(guard: PathGuard, path: str, folder: str) -> Concern | None:
+    return guard.check_write(path, guard.resolve(path, folder))
 
 
-def reading(guard: Guard, path: str, folder: str) -> Concern | None:
-    return guard.reading(path, guard.real(path, folder))
+def reading(guard: PathGuard, path: str, folder: str) -> Concern | None:
+    return guard.check_read(path, guard.resolve(path, folder))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_home_at_the_root_opens_nothing() -> None:
 def test_a_service_user_at_home_in_a_system_folder() -> None:
     own = guard(home="/var/lib/hermes", workspace="/var/lib/hermes/work")
     assert writing(own, "a.py", "/var/lib/hermes/work") is None
-    assert own.refuses_writing("/var/lib/other/x")
+    assert own.write_refusal("/var/lib/other/x")
 
 
 def test_devices_everybody_writes_to() -> None:
@@ -92,8 +92,8 @@ def test_stores_that_are_links_are_followed(tmp_path: Path) -> None:
     (home / ".bashrc").symlink_to(dotfiles / "bashrc")
     watching = guard(str(home), str(tmp_path))
     for path in ("config/gh/hosts.yml", "config/git/credentials", "bashrc"):
-        assert watching.refuses_writing(str(dotfiles / path)), path
-    assert not watching.refuses_writing(str(dotfiles / "config/nvim/init.lua"))
+        assert watching.write_refusal(str(dotfiles / path)), path
+    assert not watching.write_refusal(str(dotfiles / "config/nvim/init.lua"))
 
 
 def test_a_name_spelt_with_escapes_is_judged_by_the_file_it_means(tmp_path: Path):
@@ -104,7 +104,7 @@ def test_a_name_spelt_with_escapes_is_judged_by_the_file_it_means(tmp_path: Path
     work.mkdir()
     other.mkdir()
     (other / "note.txt").write_text("x")
-    guard = Guard(home=tmp_path, workspace=(work,))
+    guard = PathGuard(home=tmp_path, workspace=(work,))
     read = reading(guard, r"~/.ss\x68/id_ed25519", str(work))
     assert read is not None
     assert read.kind == "credential access"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.security.redaction import MARK, Redactor
+from hermes.security import REDACTION_MARK, Redactor
 
 ALNUM = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA" * 4
 HEX = "0123456789abcdef" * 5
@@ -149,7 +149,7 @@ def test_there_are_enough_kinds():
 def test_a_secret_of_this_kind_is_taken_out(kind):
     text = f"before {SECRETS[kind]} after"
     redacted = Redactor().redact(text)
-    assert MARK in redacted
+    assert REDACTION_MARK in redacted
     assert not [body for body in BODIES if body in redacted]
     assert redacted.startswith("before ")
     assert redacted.endswith(" after") or kind in ("cookie", "cut key block")
@@ -163,11 +163,11 @@ def test_ordinary_text_is_left_alone(line):
 
 def test_the_stub_says_what_was_there():
     redact = Redactor().redact
-    assert redact(SECRETS["openai"]) == f"sk-{MARK}"
-    assert redact(SECRETS["anthropic"]) == f"sk-ant-{MARK}"
-    assert redact(SECRETS["basic auth url"]) == f"https://user:{MARK}@example.com/path"
-    assert redact(SECRETS["url parameter"]) == f"GET /x?a=1&access_token={MARK}&b=2"
-    assert redact(SECRETS["json secret"]) == f'{{"client_secret": "{MARK}"}}'
+    assert redact(SECRETS["openai"]) == f"sk-{REDACTION_MARK}"
+    assert redact(SECRETS["anthropic"]) == f"sk-ant-{REDACTION_MARK}"
+    assert redact(SECRETS["basic auth url"]) == f"https://user:{REDACTION_MARK}@example.com/path"
+    assert redact(SECRETS["url parameter"]) == f"GET /x?a=1&access_token={REDACTION_MARK}&b=2"
+    assert redact(SECRETS["json secret"]) == f'{{"client_secret": "{REDACTION_MARK}"}}'
 
 
 KNOWN = 'pläin "va/lue" +1 ü'
@@ -189,14 +189,16 @@ KNOWN = 'pläin "va/lue" +1 ü'
 )
 def test_a_known_secret_is_found_in_every_spelling(spelling):
     redacted = Redactor([KNOWN]).redact(f"<{spelling}>")
-    assert MARK in redacted
+    assert REDACTION_MARK in redacted
     assert "lue" not in redacted
-    assert len(redacted) < len(MARK) + 16
+    assert len(redacted) < len(REDACTION_MARK) + 16
 
 
 def test_the_longer_of_two_secrets_goes_as_a_whole():
     redactor = Redactor(["abcdefgh", "abcdefghijkl"])
-    assert redactor.redact("x abcdefghijkl y abcdefgh z") == f"x {MARK} y {MARK} z"
+    assert (
+        redactor.redact("x abcdefghijkl y abcdefgh z") == f"x {REDACTION_MARK} y {REDACTION_MARK} z"
+    )
 
 
 def test_short_values_are_not_secrets():
@@ -206,7 +208,7 @@ def test_short_values_are_not_secrets():
 def test_a_value_that_is_part_of_the_mark_does_no_harm():
     redactor = Redactor(["redacted"])
     once = redactor.redact(SECRETS["openai"])
-    assert redactor.redact(once) == once == f"sk-{MARK}"
+    assert redactor.redact(once) == once == f"sk-{REDACTION_MARK}"
 
 
 pieces = st.sampled_from(
@@ -220,7 +222,7 @@ pieces = st.sampled_from(
         "=",
         "&",
         "sk-",
-        MARK,
+        REDACTION_MARK,
         "://a:",
     ]
 ) | st.text(max_size=12)

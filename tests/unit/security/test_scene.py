@@ -2,15 +2,15 @@
 
 import pytest
 
-from hermes.security.danger.context import CommandContext
-from hermes.security.paths import (
+from hermes.security import (
     CREDENTIAL_STORES,
     OWN_FILES,
     STARTUP_FILES,
     SYSTEM_CREDENTIALS,
-    SYSTEM_FOLDERS,
-    Guard,
+    PathGuard,
 )
+from hermes.security.danger.context import CommandContext
+from hermes.security.paths import SYSTEM_FOLDERS
 from hermes.security.shell.model import Invocation
 
 PLAIN = ("notes.txt", "src/a.py", ".sshx", ".config", ".hermes", ".hermes/logs/agent.log")
@@ -22,7 +22,7 @@ def guard(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "home" / ".aws").symlink_to(tmp_path / "elsewhere")
     home = tmp_path / "home"
-    return Guard(home, (home / "work",), (home / ".hermes",))
+    return PathGuard(home, (home / "work",), (home / ".hermes",))
 
 
 def places(guard):
@@ -35,14 +35,14 @@ def places(guard):
 
 
 def test_both_judge_every_place_alike(guard):
-    scene = CommandContext(guard, str(guard.workspace[0]))
+    context = CommandContext(guard, str(guard.workspace[0]))
     for place in places(guard):
-        real = scene.real(place, Invocation(("x",)))
-        assert real == guard.real(place, scene.folder)
-        assert scene.is_own(real) == guard.is_own(real), place
-        assert scene.is_credential(real) == guard.is_credential(real), place
-        assert scene.is_startup(real) == guard.is_startup(real), place
-        assert scene.is_system(real) == guard.is_system(real), place
+        real = context.real(place, Invocation(("x",)))
+        assert real == guard.resolve(place, context.folder)
+        assert context.is_own(real) == guard.is_own(real), place
+        assert context.is_credential(real) == guard.is_credential(real), place
+        assert context.is_startup(real) == guard.is_startup(real), place
+        assert context.is_system(real) == guard.is_system(real), place
 
 
 def test_a_link_made_later_is_noticed(guard, tmp_path):
@@ -59,5 +59,5 @@ def test_a_link_made_later_is_noticed(guard, tmp_path):
      ("~/.hermes/c?nfig.yaml", True), ("~/*/config.yaml", False), ("*.yaml", False)],
 )  # fmt: skip
 def test_patterns_are_compared_as_the_shell_would(guard, pattern, fits):
-    scene = CommandContext(guard, str(guard.workspace[0]))
-    assert scene.could_be_own(pattern, Invocation(("x",))) == fits
+    context = CommandContext(guard, str(guard.workspace[0]))
+    assert context.could_be_own(pattern, Invocation(("x",))) == fits

@@ -4,14 +4,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hermes.security.shell.heredocs import lift
-from hermes.security.shell.model import UNKNOWN, TooMuch
-from hermes.security.shell.reader import LONGEST, parse
-from hermes.security.shell.wrappers import unfold
+from hermes.security.shell.heredocs import extract_heredocs
+from hermes.security.shell.model import UNKNOWN, CommandTooComplex
+from hermes.security.shell.reader import LONGEST, parse_command
+from hermes.security.shell.wrappers import unfold_command
 
 
 def words(command: str) -> list[tuple[str, ...]]:
-    return [invocation.words for invocation in parse(command).invocations if invocation.words]
+    return [
+        invocation.words for invocation in parse_command(command).invocations if invocation.words
+    ]
 
 
 @pytest.mark.parametrize(
@@ -68,12 +70,12 @@ def test_variables_remember_whose_output_they_hold() -> None:
         'mapfile -t x < <(find .); rm "${x[@]}"',
         "find . | while read -r x; do rm $x; done",
     ):
-        last = parse(command).invocations[-1]
+        last = parse_command(command).invocations[-1]
         assert "find" in {source.name for source in last.sources}, command
 
 
 def test_here_documents_are_lifted_out_and_the_rest_of_the_line_stays() -> None:
-    lifted = lift("cat <<A <<'B' | wc; ls # <<C\none\nA\ntwo $x\nB\npwd")
+    lifted = extract_heredocs("cat <<A <<'B' | wc; ls # <<C\none\nA\ntwo $x\nB\npwd")
     assert [(document.text, document.literal) for document in lifted.documents] == [
         ("one", False),
         ("two $x", True),
@@ -91,21 +93,21 @@ def test_here_documents_are_lifted_out_and_the_rest_of_the_line_stays() -> None:
     ["echo '<<A'\nls", 'echo "<<A"\nls', "echo $((1<<2))\nls", "# <<A\nls", "cat <<< A\nls"],
 )
 def test_what_only_looks_like_a_here_document_is_left(command: str) -> None:
-    assert lift(command).documents == ()
+    assert extract_heredocs(command).documents == ()
     assert words(command)[-1] == ("ls",)
 
 
 def test_a_here_document_without_an_end_is_not_readable() -> None:
-    assert parse("cat <<A\nls").broken
+    assert parse_command("cat <<A\nls").broken
 
 
 def test_the_text_of_a_here_document_reaches_its_program() -> None:
-    (cat, bash) = parse("x=1; cat <<A > f; bash <<'B'\n$x\nA\n$x\nB").invocations[1:]
+    (cat, bash) = parse_command("x=1; cat <<A > f; bash <<'B'\n$x\nA\n$x\nB").invocations[1:]
     assert (cat.stdin, bash.stdin) == ("1", "$x")
 
 
 def test_redirects_belong_to_the_last_of_a_list_and_of_a_pipe() -> None:
-    found = {each.name: each.redirects for each in parse("a && b | c > f").invocations}
+    found = {each.name: each.redirects for each in parse_command("a && b | c > f").invocations}
     assert not found["a"]
     assert not found["b"]
     assert found["c"][0].target == "f"
@@ -120,7 +122,7 @@ def test_functions_are_read_where_they_are_called() -> None:
     "command", ["f() { f | f & }; f", "f() { f & }; f", "f() { f | f; }; f", "while :; do x & done"]
 )
 def test_a_fork_bomb_is_known_by_its_shape(command: str) -> None:
-    assert parse(command).bomb
+    assert parse_command(command).bomb
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ def test_a_fork_bomb_is_known_by_its_shape(command: str) -> None:
     ["f() { f; }; f", "while :; do x & wait; done", "for i in 1 2; do x & done", "f() { g & }; f"],
 )
 def test_other_loops_and_recursion_are_not(command: str) -> None:
-    assert not parse(command).bomb
+    assert not parse_command(command).bomb
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_other_loops_and_recursion_are_not(command: str) -> None:
     ],
 )
 def test_the_program_behind_a_wrapper_is_found(command: str, expected: tuple[str, ...]) -> None:
-    assert expected in [invocation.words for invocation in unfold(command).invocations]
+    assert expected in [invocation.words for invocation in unfold_command(command).invocations]
 
 
 @pytest.mark.parametrize(
@@ -172,12 +174,14 @@ def test_the_program_behind_a_wrapper_is_found(command: str, expected: tuple[str
     ],
 )
 def test_words_that_are_text_are_no_programs(command: str) -> None:
-    assert not {"rm", "bash", "python"} & {each.name for each in unfold(command).invocations}
+    assert not {"rm", "bash", "python"} & {
+        each.name for each in unfold_command(command).invocations
+    }
 
 
 def test_what_is_too_long_is_not_read() -> None:
-    with pytest.raises(TooMuch):
-        parse("a" * (LONGEST + 1))
+    with pytest.raises(CommandTooComplex):
+        parse_command("a" * (LONGEST + 1))
 
 
 @pytest.mark.parametrize("letter", ["é", "中", "😀", "\U000e0001", "\U0010ffff", "ÿ", "\xff\xc0"])

@@ -6,7 +6,14 @@ import socket
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hermes.security.urls import RESERVED, Host, as_ipv4, is_numeric, understand, why_not_public
+from hermes.security.urls import (
+    RESERVED,
+    UrlHost,
+    is_numeric,
+    non_public_reason,
+    parse_host,
+    parse_numeric_host,
+)
 
 SPELLINGS = (str, "0{:o}".format, hex, "0X{:X}".format, "000{:o}".format)
 
@@ -27,7 +34,7 @@ def test_every_spelling_of_an_address_is_that_address(
     written: tuple[str, ipaddress.IPv4Address],
 ) -> None:
     text, address = written
-    assert as_ipv4(text) == address
+    assert parse_numeric_host(text) == address
     assert is_numeric(text)
 
 
@@ -40,9 +47,9 @@ def test_what_the_system_takes_for_an_address_is_never_a_name(text: str) -> None
         real = ipaddress.IPv4Address(socket.inet_aton(text))
     except OSError:
         return
-    assert as_ipv4(text.lower()) == real
-    host = understand(text)
-    if isinstance(host, Host):
+    assert parse_numeric_host(text.lower()) == real
+    host = parse_host(text)
+    if isinstance(host, UrlHost):
         assert host.address == real
         assert host.name == str(real)
 
@@ -50,7 +57,7 @@ def test_what_the_system_takes_for_an_address_is_never_a_name(text: str) -> None
 @given(st.sampled_from(list(RESERVED)), st.integers(0, 2**128))
 def test_no_address_of_a_reserved_network_is_public(network: str, offset: int) -> None:
     space = ipaddress.ip_network(network)
-    assert why_not_public(space[offset % space.num_addresses])
+    assert non_public_reason(space[offset % space.num_addresses])
 
 
 @given(st.ip_addresses())
@@ -58,4 +65,4 @@ def test_what_python_calls_private_is_not_public(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
     if address.is_private or address.is_multicast or address.is_reserved or address.is_unspecified:
-        assert why_not_public(address) or str(address).startswith("64:ff9b::")
+        assert non_public_reason(address) or str(address).startswith("64:ff9b::")

@@ -10,7 +10,8 @@ import httpx2
 import pytest
 
 from hermes.core.errors import ToolDenied
-from hermes.security.urls import ANY_PORT, GuardedTransport, UrlGuard
+from hermes.security import GuardedTransport, UrlGuard
+from hermes.security.urls import ANY_PORT
 from tests.unit.security.certificates import server_and_trust
 
 SITE = "site.example"

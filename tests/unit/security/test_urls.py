@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hermes.core.errors import ToolDenied, ToolError
-from hermes.security.urls import Blocklist, UrlGuard, allowed_places, shown, system_resolver
+from hermes.security import Blocklist, UrlGuard, parse_allowed_hosts, printable_url
+from hermes.security.urls import system_resolver
 
 CASES = msgspec.json.decode(
     (Path(__file__).parent / "urls.json").read_bytes(), type=dict[str, dict[str, str]]
@@ -91,7 +92,7 @@ async def test_looking_at_a_url_asks_no_name_server() -> None:
 
 
 async def test_the_user_can_open_private_hosts() -> None:
-    allowed = allowed_places(["NAS.local", "192.168.1.5:8080", "[fd00::5]:80"])
+    allowed = parse_allowed_hosts(["NAS.local", "192.168.1.5:8080", "[fd00::5]:80"])
     guard = UrlGuard(Names(nas_local=[["192.168.1.9"]]), allowed=allowed)
     assert (await guard.vet("http://nas.local:5000/")).addresses == ("192.168.1.9",)
     assert (await guard.vet("http://192.168.1.5:8080/")).addresses == ("192.168.1.5",)
@@ -104,12 +105,12 @@ async def test_the_user_can_open_private_hosts() -> None:
 @pytest.mark.parametrize("entry", ["http://nas.local", "a b", "user@nas.local", "nas.local/x", ""])
 def test_an_opened_host_must_be_a_host(entry: str) -> None:
     with pytest.raises(ValueError, match="is not a host"):
-        allowed_places([entry])
+        parse_allowed_hosts([entry])
 
 
 async def test_the_blocklist_comes_first() -> None:
     blocklist = Blocklist(["example.com", "nas.local"])
-    allowed = allowed_places(["nas.local"])
+    allowed = parse_allowed_hosts(["nas.local"])
     guard = UrlGuard(anything_public, blocklist=blocklist, allowed=allowed)
     for url in ("https://example.com/", "https://WWW.Example.com./", "http://nas.local/"):
         with pytest.raises(ToolDenied, match="blocklist"):
@@ -130,14 +131,14 @@ def test_no_text_confuses_the_guard(url: str) -> None:
 
 
 def test_a_message_shows_no_password_and_stays_short() -> None:
-    assert shown("http://user:secret@example.com/") == "http://…@example.com/"
-    assert "\n" not in shown("http://example.com/\nIgnore")
-    assert len(shown("https://example.com/" + "a" * 9_000)) <= 201
+    assert printable_url("http://user:secret@example.com/") == "http://…@example.com/"
+    assert "\n" not in printable_url("http://example.com/\nIgnore")
+    assert len(printable_url("https://example.com/" + "a" * 9_000)) <= 201
 
 
 async def test_the_system_resolver_knows_this_machine() -> None:
     assert "127.0.0.1" in await system_resolver("127.0.0.1", 80)
     with pytest.raises(ToolDenied, match="is a name of this machine"):
         await UrlGuard().vet("http://localhost/")
-    guard = UrlGuard(allowed=allowed_places(["localhost"]))
+    guard = UrlGuard(allowed=parse_allowed_hosts(["localhost"]))
     assert set((await guard.vet("http://localhost/")).addresses) <= {"127.0.0.1", "::1"}

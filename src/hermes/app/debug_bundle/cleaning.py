@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hermes.config.home import Home
-from hermes.security.redaction import MARK, Redactor
+from hermes.security import REDACTION_MARK, Redactor
 
 SHORTEST_NAME = 3
 COMMON = frozenset(
@@ -37,7 +37,7 @@ class Cleaner:
             for line in text.splitlines()
         )
         text = self._redactor.redact("\n".join(lines))
-        text = _BLOCK.sub(rf"\1{MARK}", text)
+        text = _BLOCK.sub(rf"\1{REDACTION_MARK}", text)
         for path, stand_in in self._paths:
             text = re.sub(rf"{re.escape(path)}(?![\w-])", stand_in, text)
         text = _HOME.sub(r"\1USER", text)

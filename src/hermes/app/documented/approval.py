@@ -4,9 +4,8 @@ import re
 from pathlib import Path
 
 from hermes.config.home import current_home
-from hermes.security.commands import examine_command
+from hermes.security import PathGuard, examine_command
 from hermes.security.danger.catalog import BROKEN_RULES, TEXT_RULES
-from hermes.security.paths import Guard
 
 _FLAGS = {re.IGNORECASE: "i", re.DOTALL: "s", re.MULTILINE: "m", re.VERBOSE: "x"}
 
@@ -17,7 +16,7 @@ def detect_dangerous_command(command: str) -> tuple[bool, str | None, str | None
     against it."""
     home, folder = current_home(), Path.cwd()
     own = tuple(dict.fromkeys((home.root, home.default_root)))
-    found = examine_command(command, Guard(Path.home(), (folder,), own), str(folder))
+    found = examine_command(command, PathGuard(Path.home(), (folder,), own), str(folder))
     return (True, found[0].kind, found[0].reason) if found else (False, None, None)
 
 

@@ -20,7 +20,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import HermesError, ToolError, ToolUnknown
 from hermes.core.hooks import HookName, Hooks, NoHooks
 from hermes.core.tool import Concern, Tool, ToolContext
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 from hermes.tools import Assembled, ToolRegistry, assemble
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import msgspec
 from hermes.core.errors import HermesError
 from hermes.core.messages import Image, Text, User
 from hermes.core.tokens import BYTES_PER_TOKEN
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.tools import ToolDeps
 from hermes.util.threads import in_thread
 
@@ -21,7 +21,7 @@ MOST_SHARE = 0.5
 
 
 class Desk(msgspec.Struct, frozen=True):
-    guard: Guard
+    guard: PathGuard
     """Judges paths of this machine. `~` is its home; its workspace does not matter."""
     folder: Path
     """Where relative paths start and git is asked."""

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from hermes.app.references.desk import NotAttached
-from hermes.security.paths import CREDENTIAL_STORES, OWN_FILES, Guard, below
+from hermes.security import CREDENTIAL_STORES, OWN_FILES, PathGuard, is_below
 from hermes.util.paths import real_path
 
 SHELL_FILES = (
@@ -25,7 +25,7 @@ _OWN = frozenset(name for name in OWN_FILES if name != "config.yaml")
 """The settings may be shown: keys in them are taken out like everywhere."""
 
 
-def allowed(path: str, folder: Path, guard: Guard) -> str:
+def allowed(path: str, folder: Path, guard: PathGuard) -> str:
     """The real path that `path` means. Raises `NotAttached` for what is blocked."""
     real = real_path(path, str(folder), str(guard.home))
     for each in (os.path.normpath(folder / at_home(path, guard)), real):
@@ -34,22 +34,22 @@ def allowed(path: str, folder: Path, guard: Guard) -> str:
     return real
 
 
-def at_home(path: str, guard: Guard) -> str:
+def at_home(path: str, guard: PathGuard) -> str:
     """`path` with `~` spelled out."""
     return str(guard.home) + path[1:] if path == "~" or path.startswith("~/") else path
 
 
-def why_blocked(path: str, guard: Guard) -> str:
+def why_blocked(path: str, guard: PathGuard) -> str:
     """`path` is absolute; "" when nothing stands against it."""
     parts = tuple(path.casefold().split("/"))
     if holds_secrets(parts) or guard.is_credential(path):
         return "keys, passwords and shell settings are not attached"
     if _is_own(path, guard):
         return "Hermes' own keys and data are not attached"
-    if any(below(path, place) for place in LIVE):
+    if any(is_below(path, place) for place in LIVE):
         return "it is the live state of the system"
     linked = (os.path.realpath(guard.home / name) for name in SHELL_FILES)
-    if any(below(path, place) for place in linked):
+    if any(is_below(path, place) for place in linked):
         return "it is a shell setting"
     return ""
 
@@ -65,7 +65,7 @@ def holds_secrets(parts: tuple[str, ...]) -> bool:
     )
 
 
-def _is_own(path: str, guard: Guard) -> bool:
+def _is_own(path: str, guard: PathGuard) -> bool:
     """In our homes, or in what looks like the Hermes home of somebody else."""
     if guard.is_own(path):
         return Path(path).name != "config.yaml"

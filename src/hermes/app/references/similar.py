@@ -7,12 +7,12 @@ from pathlib import Path
 
 from hermes.app.references.blocks import one_line
 from hermes.app.references.places import at_home, holds_secrets
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 
 MOST_NAMES = 5_000
 
 
-def similar_name(path: str, folder: Path, guard: Guard) -> str:
+def similar_name(path: str, folder: Path, guard: PathGuard) -> str:
     """The nearest name in the same folder, written like `path`; "" when none is near."""
     head, _, name = path.rpartition("/")
     start = Path(folder, at_home(f"{head}/" if head or path.startswith("/") else "", guard))

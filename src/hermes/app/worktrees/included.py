@@ -16,7 +16,7 @@ import msgspec
 from hermes.app.references.blocks import one_line
 from hermes.app.user_git import GitFailed, UserGit
 from hermes.app.worktrees.repository import FOLDER, Repository
-from hermes.security.paths import below
+from hermes.security import is_below
 from hermes.util.text import human_size, many
 from hermes.util.threads import in_thread
 
@@ -123,7 +123,7 @@ def _copy_one(root: Path, worktree: Path, name: str) -> None:
         raise ValueError("it is a repository of its own")
     if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
         raise ValueError("it is not a file")
-    if not below(os.path.realpath(source), os.path.realpath(root)):
+    if not is_below(os.path.realpath(source), os.path.realpath(root)):
         raise ValueError("it leads out of the repository")
     if os.path.lexists(target):
         raise ValueError("it is there already")

@@ -10,7 +10,7 @@ from hermes.app.worktrees.record import records
 from hermes.app.worktrees.removing import remove
 from hermes.app.worktrees.repository import Repository
 from hermes.app.worktrees.state import state_of
-from hermes.security.paths import below
+from hermes.security import is_below
 from hermes.util.threads import in_thread
 
 OLD_SECONDS = 24 * 3600.0
@@ -43,7 +43,7 @@ def somebody_is_in(folder: Path) -> bool:
     real = os.path.realpath(folder)
     for process in psutil.process_iter():
         try:
-            if below(process.cwd(), real):
+            if is_below(process.cwd(), real):
                 return True
         except (psutil.Error, OSError):  # gone, or of somebody else
             continue

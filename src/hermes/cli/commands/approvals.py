@@ -11,9 +11,8 @@ import msgspec
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.security.commands import Verdict, examine, judge
-from hermes.security.danger.catalog import classes
-from hermes.security.paths import Guard
+from hermes.security import CommandVerdict, PathGuard, examine, judge_command
+from hermes.security.danger.catalog import danger_classes
 
 STDIN = "-"
 ALLOWLIST = "command_allowlist"
@@ -44,12 +43,12 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
         raise UsageError(f"--cwd {args.cwd!r} is not a folder")
     folder = folder.resolve()
     own = tuple(dict.fromkeys((cli.home.root, cli.home.default_root)))
-    guard = Guard(home=Path.home(), workspace=(folder,), own=own)
+    guard = PathGuard(home=Path.home(), workspace=(folder,), own=own)
     settings = cli.load().settings
     mode, allowlist = settings.approvals.mode, settings.command_allowlist
 
-    def verdict(command: str) -> Verdict:
-        return judge(command, examine(command, guard, str(folder)), mode, allowlist)
+    def verdict(command: str) -> CommandVerdict:
+        return judge_command(command, examine(command, guard, str(folder)), mode, allowlist)
 
     if args.command != STDIN:
         found = verdict(args.command)
@@ -73,16 +72,16 @@ def _commands(cli: Cli) -> Iterator[str]:
             yield text
 
 
-def _as_json(verdict: Verdict) -> str:
+def _as_json(verdict: CommandVerdict) -> str:
     return msgspec.json.encode(verdict).decode()
 
 
-def _in_one_line(verdict: Verdict) -> str:
+def _in_one_line(verdict: CommandVerdict) -> str:
     command = " ".join(verdict.command.split())
     return f"{verdict.verdict:<7} {', '.join(verdict.classes) or '-':<24} {command}"
 
 
-def _explained(verdict: Verdict) -> str:
+def _explained(verdict: CommandVerdict) -> str:
     lines: list[tuple[str, str]] = [("verdict", verdict.verdict)]
     if verdict.classes:
         lines.append(("class", ", ".join(verdict.classes)))
@@ -107,7 +106,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _classes(args: argparse.Namespace, cli: Cli) -> int:
-    found = classes()
+    found = danger_classes()
     if args.json:
         cli.json([{"class": c.kind, "reasons": c.reasons, "refused": c.refused} for c in found])
         return 0

@@ -18,7 +18,7 @@ from hermes.cli.context import Cli
 from hermes.cli.style import Style
 from hermes.config.environment import variable
 from hermes.core.errors import HermesError
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 from hermes.tui.cells import safe
 from hermes.tui.paint import terminal_depth
 from hermes.tui.wrapping import wrapped

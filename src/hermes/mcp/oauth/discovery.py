@@ -19,7 +19,7 @@ from hermes.mcp.oauth.addresses import (
     parse_bearer_challenge,
     quote_address,
 )
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 from hermes.util.late_tls import LateTls
 
 REQUEST_SECONDS = 30.0

@@ -240,7 +240,7 @@ def check_storable(text: str) -> str:
             f"not kept: this reads like a prompt injection ({', '.join(findings)})",
             hint="keep plain facts, in your own words",
         )
-    from hermes.security.redaction import Redactor  # compiles many patterns; not needed to recall
+    from hermes.security import Redactor
 
     if Redactor().redact(text) != text:
         raise ToolError("not kept: there is a secret in it", hint="keys belong into .env")

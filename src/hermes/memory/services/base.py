@@ -141,7 +141,7 @@ def safe_id(text: str) -> str:
 
 def redact_outgoing(text: str, limit: int = MAX_SENT_CHARS) -> str:
     """Return `text` as it may leave this machine: without recalled blocks and without secrets."""
-    from hermes.security.redaction import Redactor  # compiles many patterns; not needed to list
+    from hermes.security import Redactor
 
     return Redactor().redact(clean(strip_fences(text)).strip())[:limit]
 

@@ -229,7 +229,7 @@ class ServiceClient:
         except (msgspec.DecodeError, RecursionError):
             return ""
         text = " ".join(_message(answer).split())
-        from hermes.security.redaction import Redactor  # compiles many patterns
+        from hermes.security import Redactor
 
         redacted = Redactor([self._secret]).redact(text)
         return f": {redacted[:_MAX_REASON_CHARS]}" if redacted else ""

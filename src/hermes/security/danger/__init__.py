@@ -1,1 +1,5 @@
-"""The classes of dangerous commands: one module for each theme, its rules as data."""
+"""Classes of dangerous commands: a module per topic, with its rules as data.
+
+`rules_for` returns the rules for a program; `CommandContext` resolves the paths that its words
+mean. Internal, except for the skill scanner.
+"""

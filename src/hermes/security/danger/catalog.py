@@ -1,4 +1,4 @@
-"""All rules, found by the name of a program."""
+"""All rules, indexed by program name, and the rules on the text of a command."""
 
 import re
 from collections.abc import Iterator
@@ -8,12 +8,12 @@ from hermes.security.danger import code, files, infrastructure, secrets, self_pr
 from hermes.security.danger.rule import Rule, TextRule
 from hermes.security.shell.model import Invocation
 from hermes.security.shell.reader import FORK_BOMB, FORK_LOOP, SELF_START
-from hermes.security.shell.wrappers import interpreter, is_loader
+from hermes.security.shell.wrappers import interpreter_name, is_loader
 
-# Rules on the text itself, beside the tree.
+# Rules on the text itself, in addition to those on the tree.
 
-LONGEST_SCANNED = 20_000
-"""Characters of a command that rules on text look at, from its beginning and from its end."""
+MAX_SCANNED = 20_000
+"""Characters of a command that text rules search, from its beginning and from its end."""
 
 _ZERO_WIDTH = (
     "\u200b\u2060-\u2064\ufeff\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u3164\uffa0"
@@ -22,11 +22,11 @@ HIDDEN = re.compile(
     f"[\u202a-\u202e\u2066-\u2069{_ZERO_WIDTH}\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u0080-\u009f\ue000-\ue004"
     "\U000e0000-\U000e007f]|\r(?!\n|\\Z)|[\x21-\x7e][\u200c-\u200f][\x21-\x7e]|\\A[\u200c-\u200f]"
 )
-"""Characters that make a command look different from what it is. Joiners stand in emoji and in
-words of many scripts: there they are left alone."""
+"""Characters that make a command look different from what it is. Joiners in emoji and in words
+of many scripts are allowed."""
 
 BLANKS = re.compile(r"(?:^|[;&|\n])[ \t]*[\w./-]+[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
-"""A blank after the first word that the shell does not take for one."""
+"""A blank after the first word that the shell does not treat as one."""
 
 TEXT_RULES = (
     TextRule("hidden characters", "contains characters that cannot be seen", HIDDEN),
@@ -34,7 +34,7 @@ TEXT_RULES = (
 )
 
 BROKEN_RULES = (
-    # Coarse: only for text whose tree has errors, which is asked about in any case.
+    # Coarse rules for text whose tree has errors, which needs approval in any case.
     *(
         TextRule("fork bomb", "starts processes without end", pattern, refused=True)
         for pattern in (FORK_BOMB, SELF_START, FORK_LOOP)
@@ -95,7 +95,7 @@ UNREADABLE = ("unreadable command", "its syntax cannot be read with certainty")
 TOO_MUCH = ("unreadable command", "it is too long or too deeply nested to be read")
 
 
-def _by_name() -> dict[str, tuple[Rule, ...]]:
+def _index_rules() -> dict[str, tuple[Rule, ...]]:
     table: dict[str, list[Rule]] = {}
     for rule in RULES:
         for name in rule.names.split() or ("",):
@@ -103,24 +103,24 @@ def _by_name() -> dict[str, tuple[Rule, ...]]:
     return {name: tuple(rules) for name, rules in table.items()}
 
 
-_RULES_OF = _by_name()
-_FOR_ALL = _RULES_OF.pop("")
+_RULES_BY_NAME = _index_rules()
+_RULES_FOR_ALL = _RULES_BY_NAME.pop("")
 
 
 def rules_for(invocation: Invocation) -> Iterator[Rule]:
-    """The rules for this program; `mkfs.ext4` counts as `mkfs`, `python3.11` as `python`."""
+    """Yield the rules for this program; `mkfs.ext4` counts as `mkfs`, `python3.11` as `python`."""
     name = invocation.name
     if name:
-        found = _RULES_OF.get(name)
+        found = _RULES_BY_NAME.get(name)
         if found is None:
-            base = "ld.so" if is_loader(name) else interpreter(name)
-            found = _RULES_OF.get(base) or _RULES_OF.get(base.partition(".")[0], ())
+            base = "ld.so" if is_loader(name) else interpreter_name(name)
+            found = _RULES_BY_NAME.get(base) or _RULES_BY_NAME.get(base.partition(".")[0], ())
         yield from found
-    yield from _FOR_ALL
+    yield from _RULES_FOR_ALL
 
 
 class DangerClass(NamedTuple):
-    """A class of dangerous commands: what consent is given to."""
+    """A class of dangerous commands: the unit of approval."""
 
     kind: str
     reasons: tuple[str, ...]
@@ -128,8 +128,8 @@ class DangerClass(NamedTuple):
     """Its commands are refused, whatever was approved."""
 
 
-def classes() -> list[DangerClass]:
-    """Every class, by name."""
+def danger_classes() -> list[DangerClass]:
+    """Return every class, by name."""
     facts = [(rule.kind, rule.reason, rule.refused) for rule in RULES]
     facts += [(rule.kind, rule.reason, rule.refused) for rule in TEXT_RULES]
     facts += [(*UNREADABLE, False), (*TOO_MUCH, False)]

@@ -1,19 +1,24 @@
-"""Code given as text: shells and interpreters, and what they are fed."""
+"""Code passed as text: shells, interpreters and their input; programs under false names."""
 
 import re
 import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
 
-from hermes.security.danger.context import CommandContext, place
+from hermes.security.danger.context import CommandContext, locate_word
 from hermes.security.danger.rule import Rule, always, has_option, says, says_exactly, verb
-from hermes.security.shell.expansion import given_to
+from hermes.security.shell.expansion import known_input
 from hermes.security.shell.launchers import SHELLS
 from hermes.security.shell.model import UNKNOWN, Invocation
 from hermes.security.shell.reader import FORK_BOMB, FORK_LOOP, SELF_START
-from hermes.security.shell.wrappers import interpreter, option_values, reads_commands, shell_text
+from hermes.security.shell.wrappers import (
+    interpreter_name,
+    option_values,
+    reads_commands,
+    shell_text,
+)
 
-# Interpreters, and the programs that bring them code.
+# Interpreters, and the programs that supply them with code.
 
 INLINE = {
     "python": "c", "pypy": "c", "ipython": "c", "micropython": "c", "perl": "eE", "raku": "e",
@@ -25,12 +30,12 @@ INLINE = {
     "ts-node": "ep", "pwsh": "ce", "powershell": "ce", "jshell": "", "emacs": "", "janet": "e",
     "coffee": "e", "psysh": "",
 }  # fmt: skip
-"""The short options after which code stands."""
+"""Short options followed by code."""
 INLINE_WORDS = frozenset({
     "--eval", "--print", "--exec", "-eval", "-command", "-encodedcommand", "-enc", "-encoded",
     "--command", "eval", "-ec", "--execute", "--evaluate", "--run", "--process-code",
 })  # fmt: skip
-"""Long options and subcommands after which code stands."""
+"""Long options and subcommands followed by code."""
 TAKES_VALUE = {
     "python": "-W -X -Q --check-hash-based-pycs", "pypy": "-W -X --jit", "ipython": "--profile",
     "perl": "-I -M", "ruby": "-I -r -C -E -W -K", "jruby": "-I -r -C -J",
@@ -46,7 +51,7 @@ TAKES_VALUE = {
     "guile": "-L -C -l -e", "scala": "-cp -classpath -d", "deno": "", "swift": "-I -L -F",
     "raku": "-I -M", "clojure": "-Sdeps", "bb": "-cp --classpath", "ocaml": "-I",
 }  # fmt: skip
-"""Options of interpreters with a value of their own that is not code."""
+"""Options of interpreters with a value that is not code."""
 
 FETCHERS = frozenset({
     "curl", "wget", "fetch", "aria2c", "http", "https", "lwp-request", "nc", "ncat", "netcat",
@@ -70,9 +75,9 @@ HARMLESS_EVAL = frozenset({
 
 
 LONGEST_TEXT = 20_000
-"""Longer code is looked at only so far."""
+"""Longer code is checked only up to here."""
 LONGEST_SCRIPT = 2_000
-"""A program of sed or perl longer than this is not looked into: it is asked about."""
+"""A longer sed or perl program is not analysed but needs approval."""
 _SED_LIKE = re.compile(
     r"(?:s|tr|y)([/|#,!@])(?:\\.|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1[gimsxr]*;?",
     re.DOTALL,
@@ -120,18 +125,18 @@ _PACKAGE_HOSTS = frozenset({
 })  # fmt: skip
 
 
-def shell_with_text(invocation: Invocation, _scene: CommandContext) -> bool:
+def shell_with_text(invocation: Invocation, _context: CommandContext) -> bool:
     return shell_text(invocation) is not None
 
 
-def escapes(invocation: Invocation, _scene: CommandContext) -> bool:
-    """`find … -exec sh`: a shell nobody would expect there."""
+def escapes(invocation: Invocation, _context: CommandContext) -> bool:
+    """`find … -exec sh`: a shell in an unexpected place."""
     return not _NOT_LAUNCHERS.isdisjoint(invocation.via[-1:])
 
 
-def inline_code(invocation: Invocation, _scene: CommandContext) -> bool:
+def inline_code(invocation: Invocation, _context: CommandContext) -> bool:
     """Code after `-c` or `-e`, or given as input."""
-    base = interpreter(invocation.name)
+    base = interpreter_name(invocation.name)
     if base not in INLINE or (base == "perl" and _is_sed(invocation)):
         return False
     if _has_code(invocation, base):
@@ -142,7 +147,7 @@ def inline_code(invocation: Invocation, _scene: CommandContext) -> bool:
 
 
 def _has_code(invocation: Invocation, base: str) -> bool:
-    """Whether code stands on the command line."""
+    """Return whether the command line contains code."""
     letters = INLINE[base]
     python = base in ("python", "pypy", "ipython")
     taking = TAKES_VALUE.get(base, "").split()
@@ -162,7 +167,7 @@ def _has_code(invocation: Invocation, base: str) -> bool:
 
 
 def _is_sed(invocation: Invocation) -> bool:
-    """`perl -pe 's/a/b/'`: nothing but a replacement, as sed would do it."""
+    """`perl -pe 's/a/b/'`: only a replacement, as sed would do it."""
     options = [word for word in invocation.arguments if word.startswith("-")]
     bundle = "".join(word[1:] for word in options)
     if not re.fullmatch(r"[0-9pnile.baoriklw]*", bundle) or "p" not in bundle:
@@ -171,20 +176,20 @@ def _is_sed(invocation: Invocation) -> bool:
     return len(program) < LONGEST_SCRIPT and bool(_SED_LIKE.fullmatch(program.strip()))
 
 
-def code_texts(invocation: Invocation, scene: CommandContext) -> Iterator[str]:
-    """Every text this program would run as code."""
-    if interpreter(invocation.name) in INLINE:
-        if inline_code(invocation, scene):
+def code_texts(invocation: Invocation, context: CommandContext) -> Iterator[str]:
+    """Yield every text that this program would run as code."""
+    if interpreter_name(invocation.name) in INLINE:
+        if inline_code(invocation, context):
             yield invocation.text
-            yield given_to(invocation) or ""
-        yield from (scene.texts.get(real, "") for real in files_run(invocation, scene))
+            yield known_input(invocation) or ""
+        yield from (context.texts.get(real, "") for real in executed_files(invocation, context))
     elif invocation.name in ("awk", "gawk", "mawk", "vim", "vi", "ed", "ex", "make", "sed", "gdb"):
         yield invocation.text
         yield invocation.stdin
 
 
-def forks_without_end(invocation: Invocation, scene: CommandContext) -> bool:
-    texts = [text for text in code_texts(invocation, scene) if text]
+def forks_without_end(invocation: Invocation, context: CommandContext) -> bool:
+    texts = [text for text in code_texts(invocation, context) if text]
     return any(
         pattern.search(text[:LONGEST_TEXT])
         for text in texts
@@ -192,36 +197,40 @@ def forks_without_end(invocation: Invocation, scene: CommandContext) -> bool:
     )
 
 
-def written_code(invocation: Invocation, scene: CommandContext) -> bool:
-    """A script made by the same command that does what is asked about elsewhere."""
-    if not scene.texts or interpreter(invocation.name) not in INLINE:
+def written_code(invocation: Invocation, context: CommandContext) -> bool:
+    """A script written by the same command that does what other rules ask about."""
+    if not context.texts or interpreter_name(invocation.name) not in INLINE:
         return False
-    texts = (scene.texts.get(real, "") for real in files_run(invocation, scene))
+    texts = (context.texts.get(real, "") for real in executed_files(invocation, context))
     return any(_DANGEROUS_CODE.search(text) for text in texts if text)
 
 
-def files_run(invocation: Invocation, scene: CommandContext) -> Iterator[str]:
-    """Files this program runs as code."""
+def executed_files(invocation: Invocation, context: CommandContext) -> Iterator[str]:
+    """Return the files this program runs as code."""
     words, name = invocation.words, invocation.name
     if not words:
         return
-    if name in SHELLS or name in ("source", ".") or interpreter(name) in INLINE:
-        yield from [place(w, invocation, scene) for w in words[1:] if not w.startswith("-")][:1]
+    if name in SHELLS or name in ("source", ".") or interpreter_name(name) in INLINE:
+        yield from [
+            locate_word(w, invocation, context) for w in words[1:] if not w.startswith("-")
+        ][:1]
         for redirect in invocation.redirects:
             if redirect.operator == "<":
-                yield place(redirect.target, invocation, scene)
+                yield locate_word(redirect.target, invocation, context)
     elif "/" in words[0]:
-        yield place(words[0], invocation, scene)
+        yield locate_word(words[0], invocation, context)
 
 
-def runs_fetched(invocation: Invocation, scene: CommandContext) -> bool:
-    return bool(scene.fetched) and not scene.fetched.isdisjoint(files_run(invocation, scene))
+def runs_fetched(invocation: Invocation, context: CommandContext) -> bool:
+    return bool(context.fetched) and not context.fetched.isdisjoint(
+        executed_files(invocation, context)
+    )
 
 
-def fed_to_shell(invocation: Invocation, _scene: CommandContext) -> bool:
-    """A shell that runs what other programs print."""
+def fed_to_shell(invocation: Invocation, _context: CommandContext) -> bool:
+    """A shell that runs the output of other programs."""
     if invocation.name == "parallel" and not invocation.arguments:
-        return True  # each line it reads is a command
+        return True  # each input line is a command
     if invocation.name == "ssh" and any(each.operator == "<" for each in invocation.redirects):
         return bool(_REMOTE_SHELL.search(invocation.text))
     if invocation.name in SHELLS:
@@ -237,8 +246,8 @@ def fed_to_shell(invocation: Invocation, _scene: CommandContext) -> bool:
     return False
 
 
-def code_from_network(invocation: Invocation, _scene: CommandContext) -> bool:
-    coded = interpreter(invocation.name) in INLINE
+def code_from_network(invocation: Invocation, _context: CommandContext) -> bool:
+    coded = interpreter_name(invocation.name) in INLINE
     if coded and any(re.match(r"https?://", word) for word in invocation.arguments[:3]):
         return True
     if not (coded or invocation.name in SHELLS or invocation.name in ("source", ".", "eval")):
@@ -248,57 +257,59 @@ def code_from_network(invocation: Invocation, _scene: CommandContext) -> bool:
     return any(source.name in FETCHERS for source in invocation.sources)
 
 
-def _written_program(invocation: Invocation, scene: CommandContext) -> str:
-    """The text of `-f file` that the same command has written."""
-    if not scene.texts:
+def _written_program(invocation: Invocation, context: CommandContext) -> str:
+    """Return the text of `-f file` that the same command has written."""
+    if not context.texts:
         return ""
     paths = option_values(invocation.arguments, ("-f", "--file"))
-    return "\n".join(scene.texts.get(place(path, invocation, scene), "") for path in paths)
+    return "\n".join(
+        context.texts.get(locate_word(path, invocation, context), "") for path in paths
+    )
 
 
-def built_from_network(invocation: Invocation, _scene: CommandContext) -> bool:
+def built_from_network(invocation: Invocation, _context: CommandContext) -> bool:
     """`make -f <(curl …)`."""
     return not FETCHERS.isdisjoint(invocation.feeders)
 
 
-def awk_runs(invocation: Invocation, scene: CommandContext) -> bool:
-    text = f"{invocation.text}\n{_written_program(invocation, scene)}".replace("||", "")
+def awk_runs(invocation: Invocation, context: CommandContext) -> bool:
+    text = f"{invocation.text}\n{_written_program(invocation, context)}".replace("||", "")
     return bool(_AWK_RUNS.search(text)) or not _AWK_FILTERS.issuperset(_AWK_PIPE.findall(text))
 
 
-def sed_runs(invocation: Invocation, scene: CommandContext) -> bool:
+def sed_runs(invocation: Invocation, context: CommandContext) -> bool:
     words = invocation.arguments
     if "-f" in words or "--file" in words:
-        return bool(_SED_RUNS.search(_written_program(invocation, scene)))
+        return bool(_SED_RUNS.search(_written_program(invocation, context)))
     scripts = [word for word in words if not word.startswith("-")][:1]
     scripts += [b for a, b in pairwise(words) if re.match(r"-\w*e$|--exp", a)]
     return any(len(text) > LONGEST_SCRIPT or _SED_RUNS.search(text) for text in scripts)
 
 
-def editor_runs(invocation: Invocation, _scene: CommandContext) -> bool:
+def editor_runs(invocation: Invocation, _context: CommandContext) -> bool:
     words = invocation.arguments
     texts = [b for a, b in pairwise(words) if a in _EDITOR_OPTIONS]
     texts += [word[1:] for word in words if word.startswith("+")]
     texts += [word.partition("=")[2] for word in words if word.startswith("--eval=")]
     if any(_EDITOR_RUNS.search(text) for text in texts):
         return True
-    lines = (given_to(invocation) or "").splitlines()
+    lines = (known_input(invocation) or "").splitlines()
     return any(re.match(r"\s*(\d*,?\d*|%)!|shell\b", line) for line in lines)
 
 
-def client_runs(invocation: Invocation, _scene: CommandContext) -> bool:
+def client_runs(invocation: Invocation, _context: CommandContext) -> bool:
     """Clients of databases and of file transfer that start programs."""
-    texts = (*invocation.arguments, given_to(invocation) or "")
+    texts = (*invocation.arguments, known_input(invocation) or "")
     return any(_CLIENT_RUNS.search(text) for text in texts)
 
 
-def console_fed(invocation: Invocation, _scene: CommandContext) -> bool:
-    """Code given to the console of a framework: `echo … | manage.py shell`."""
+def console_fed(invocation: Invocation, _context: CommandContext) -> bool:
+    """Code passed to the console of a framework: `echo … | manage.py shell`."""
     console = {"shell", "shell_plus", "tinker", "console", "c"} & set(invocation.arguments[:2])
     return bool(console) and bool(invocation.stdin or invocation.upstream)
 
 
-def make_runs(invocation: Invocation, _scene: CommandContext) -> bool:
+def make_runs(invocation: Invocation, _context: CommandContext) -> bool:
     return any(
         word.startswith(("--eval", "SHELL="))
         or word in ("-", "-f-", "/dev/stdin")
@@ -307,18 +318,18 @@ def make_runs(invocation: Invocation, _scene: CommandContext) -> bool:
     )
 
 
-def in_coprocess(invocation: Invocation, _scene: CommandContext) -> bool:
-    """`coproc bash`: whatever is written to it later is run."""
+def in_coprocess(invocation: Invocation, _context: CommandContext) -> bool:
+    """`coproc bash`: what is written to it later is run."""
     return "coproc" in invocation.via and reads_commands(invocation)
 
 
-def macros_run(invocation: Invocation, _scene: CommandContext) -> bool:
+def macros_run(invocation: Invocation, _context: CommandContext) -> bool:
     texts = [invocation.text, invocation.stdin, *(each.text for each in invocation.upstream)]
     return any("syscmd" in text for text in texts)
 
 
-def remote_package(invocation: Invocation, _scene: CommandContext) -> bool:
-    """Packages from a plain address, whose set-up code runs at once."""
+def remote_package(invocation: Invocation, _context: CommandContext) -> bool:
+    """Packages from a plain URL, whose set-up code runs at once."""
     text = invocation.text
     if not re.search(r"\b(install|add|i|exec|x)\b|^https?:", text):
         return False
@@ -374,16 +385,16 @@ CODE_RULES = (
     Rule(INLINE_CODE, "runs commands from macros", "m4 gm4", macros_run),
 )
 MAKES_CODE = FETCHERS | DECODERS
-"""What these write and the same command runs is taken for foreign code."""
+"""Output of these that the same command runs counts as foreign code."""
 
 
-# Programs whose name does not say what they are.
+# Programs whose name does not tell what they are.
 
 _ARGUMENTS = frozenset({"@", "*", *"123456789"})
-"""What a shell was started with; a function knows its own."""
+"""What a shell was started with; a function has its own."""
 _DASHES = re.compile("[\u2010-\u2015\u2212]")
 _MIXED = re.compile("[A-Za-z][\u0430-\u045f\u0400-\u042f]|[\u0430-\u045f\u0400-\u042f][A-Za-z]")
-"""Cyrillic letters right beside Latin ones."""
+"""Cyrillic letters next to Latin ones."""
 _UNCERTAIN = re.compile(rf"[{UNKNOWN}*?\[]")
 _HIJACK = re.compile(
     r"LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|BASH_ENV|PROMPT_COMMAND|PYTHONSTARTUP|PERL5OPT"
@@ -398,7 +409,7 @@ _HIJACK_VALUES = {
 """Variables that are harmless with most values."""
 
 
-def hidden_command(invocation: Invocation, _scene: CommandContext) -> bool:
+def hidden_command(invocation: Invocation, _context: CommandContext) -> bool:
     """The name of the program is known only when the command runs."""
     name = invocation.name
     if not DECODERS.isdisjoint(invocation.named_by):
@@ -416,8 +427,8 @@ def hidden_command(invocation: Invocation, _scene: CommandContext) -> bool:
     return bool(_UNCERTAIN.search(name)) or name in ("{}", "%")
 
 
-def look_alike(invocation: Invocation, _scene: CommandContext) -> bool:
-    """Letters of another script in the name of a program or of a host."""
+def look_alike(invocation: Invocation, _context: CommandContext) -> bool:
+    """Letters of another script in the name of a program or host."""
     words = invocation.words
     if words and not words[0].isascii():
         name = words[0].rpartition("/")[2].replace(UNKNOWN, "")
@@ -441,14 +452,14 @@ def _imitates(word: str) -> bool:
     return plain != word and bool(re.fullmatch(r"[|&;<>]{1,3}|--?[A-Za-z][\w-]*", plain))
 
 
-def hijacks(invocation: Invocation, scene: CommandContext) -> bool:
+def hijacks(invocation: Invocation, context: CommandContext) -> bool:
     """Variables that make other programs load or run something."""
     pairs = list(invocation.assignments)
     if invocation.name in ("env", "sudo", "export", "doas"):
         words = (word.partition("=") for word in invocation.arguments)
         pairs += [(name, value) for name, found, value in words if found]
     for name, value in pairs:
-        if name == "PATH" and value.startswith((f"{scene.home}/", f"{scene.folder}/")):
+        if name == "PATH" and value.startswith((f"{context.home}/", f"{context.folder}/")):
             continue
         risky = _HIJACK_VALUES.get(name)
         if (value and _HIJACK.fullmatch(name)) or (risky and risky.match(value)):

@@ -1,4 +1,4 @@
-"""Where a command would run, and which places its words mean."""
+"""The folder and state in which a command would run, and the paths that its words mean."""
 
 import os
 import posixpath
@@ -9,18 +9,18 @@ from functools import cached_property, lru_cache
 from hermes.security.paths import (
     CREDENTIAL_STORES,
     OWN_FILES,
+    PROJECT_FOLDERS,
     STARTUP_FILES,
     SYSTEM_CREDENTIALS,
     SYSTEM_FOLDERS,
-    WORKPLACES,
-    Guard,
-    below,
+    PathGuard,
+    is_below,
 )
-from hermes.security.shell.model import UNKNOWN, Invocation, join
+from hermes.security.shell.model import UNKNOWN, Invocation, join_path
 
 NOT_SYSTEM = re.compile(
     r"/dev/(null|std\w+|tty\w*|zero|full|u?random|shm|fd|pts|tcp|udp)(/|\Z)|/run/user/"
-    r"|/proc/(self|\d+)/fd/"  # where /dev/stderr leads, for the process that looks
+    r"|/proc/(self|\d+)/fd/"  # where /dev/stderr leads, for the process that checks
 )
 _OTHER_HOME = re.compile(r"(?:/home/[^/]+|/Users/[^/]+|/root)/(.+)")
 _USER = re.compile(r"~([a-z_][\w-]*)(?=/|\Z)")
@@ -28,38 +28,38 @@ _GLOB = re.compile(rf"[{UNKNOWN}*?\[]")
 
 
 def is_pattern(path: str) -> bool:
-    """Whether a word has wildcards, or a part that is not known."""
+    """Return whether a word has wildcards or an unknown part."""
     return _GLOB.search(path) is not None
 
 
 class CommandContext:
-    """One command in one folder. What it asks of the file system is asked once."""
+    """One command in one folder. Queries of the file system are cached."""
 
-    def __init__(self, guard: Guard, folder: str) -> None:
+    def __init__(self, guard: PathGuard, folder: str) -> None:
         self.guard, self.folder = guard, folder
         self.home = str(guard.home).rstrip("/") or "/"
         self.texts: dict[str, str] = {}
         """Files the command itself has written so far, with their text."""
         self.fetched: set[str] = set()
-        """Files the command itself has fetched or decoded."""
+        """Files the command itself has downloaded or decoded."""
         self.links: dict[str, str] = {}
-        """Links the command itself has made so far: where each leads."""
+        """Links the command itself has created so far, with their targets."""
         self.copies: dict[str, str] = {}
-        """Programs the command itself has copied or linked: new names, and what they stand for."""
+        """Programs the command itself has copied or linked: new name → original."""
         self.loaded: set[int] = set()
         """Programs whose output only goes into variables: `export $(cat .env)`."""
         self._real: dict[tuple[str, str], str] = {}
 
     @property
     def variables(self) -> dict[str, str]:
-        """What every shell here has set. Their first letters are used to spell other things."""
+        """Variables set in every shell here. Their first letters are used to spell other things."""
         values = {"HOME": self.home, "PWD": self.folder, "PATH": "/usr/local/bin:/usr/bin:/bin"}
         own = {"HERMES_HOME": str(self.guard.own[0])} if self.guard.own else {}
         return {**values, **own, "SHELL": "/bin/bash", "USER": self.home.rpartition("/")[2]}
 
     def written_as(self, path: str, invocation: Invocation) -> str:
-        """The absolute path behind a word, links not followed; "" when it cannot be known."""
-        joined = join(invocation.folder, path)
+        """Return the absolute path of a word, links not followed; "" if unknown."""
+        joined = join_path(invocation.folder, path)
         if glob := _GLOB.search(joined):
             known = joined[: glob.start()]
             joined = known.rpartition("/")[0] or ("/" if known.startswith("/") else "")
@@ -67,34 +67,36 @@ class CommandContext:
                 return "" if UNKNOWN in path or UNKNOWN in invocation.folder else self.folder
         user = _USER.match(joined)
         if user:
-            place = "/root" if user[1] == "root" else f"/home/{user[1]}"
-            joined = place + joined[user.end() :]
+            locate_word = "/root" if user[1] == "root" else f"/home/{user[1]}"
+            joined = locate_word + joined[user.end() :]
         elif joined == "~" or joined.startswith("~/"):
             joined = self.home + joined[1:]
         joined = joined.replace("~+/", "").partition("\0")[0]
         return posixpath.normpath(posixpath.join(self.folder, joined)).replace("//", "/")
 
     def real(self, path: str, invocation: Invocation) -> str:
-        """The file behind a word, links followed; "" when it cannot be known."""
+        """Return the file of a word, links followed; "" if unknown."""
         key = (path, invocation.folder)
         found = None if self.links else self._real.get(key)
         if found is None:
             plain = self.written_as(path, invocation)
             for link, target in self.links.items():
-                if below(plain, link):
+                if is_below(plain, link):
                     plain = target + plain[len(link) :]
-            found = self.guard.real(plain, self.folder) if plain else ""
+            found = self.guard.resolve(plain, self.folder) if plain else ""
             if not self.links:
                 self._real[key] = found
         return found
 
     def could_be_own(self, path: str, invocation: Invocation, *, whole: bool = False) -> bool:
-        """Whether a pattern (`~/.h*/config.yaml`) or a word with a gap can mean a file of ours;
-        with `whole` also our home itself."""
+        """Return whether a pattern (`~/.h*/config.yaml`) or a word with a gap can mean a file of
+        Hermes; with `whole` also the Hermes home itself."""
         parts = self._pattern(path, invocation)
         if whole and any(len(parts) == root.count("/") + 1 for root in self._own):
             return any(_matches(parts, root.split("/")) for root in self._own)
-        return any(_matches(parts, place.split("/")) for place in self._own_linked if parts)
+        return any(
+            _matches(parts, locate_word.split("/")) for locate_word in self._own_linked if parts
+        )
 
     def could_be_credential(self, path: str, invocation: Invocation) -> bool:
         parts = self._pattern(path, invocation)
@@ -102,43 +104,45 @@ class CommandContext:
             return False
         other = _OTHER_HOME.fullmatch("/".join(parts))
         inside = other[1].split("/") if other else []
-        return any(_matches(parts, place.split("/")) for place in self._credentials) or any(
-            _matches(inside, name.split("/")) for name in CREDENTIAL_STORES
-        )
+        return any(
+            _matches(parts, locate_word.split("/")) for locate_word in self._credentials
+        ) or any(_matches(inside, name.split("/")) for name in CREDENTIAL_STORES)
 
     def could_be_system(self, path: str, invocation: Invocation) -> bool:
-        """Whether a pattern (`/et[c]/hosts`) can mean a folder of the operating system, or one of
-        the files that are run at login."""
+        """Return whether a pattern (`/et[c]/hosts`) can mean a system folder or a file that runs
+        at login."""
         parts = self._pattern(path, invocation)
         first = "".join(parts[1:2])
         if not first.strip("*?"):
             return False
         places = (*SYSTEM_FOLDERS, *self._startups)
-        return any(_matches(parts, place.split("/")) for place in places) and not NOT_SYSTEM.match(
-            "/".join(parts)
-        )
+        return any(
+            _matches(parts, locate_word.split("/")) for locate_word in places
+        ) and not NOT_SYSTEM.match("/".join(parts))
 
     def _pattern(self, path: str, invocation: Invocation) -> list[str]:
-        """The parts of a path with wildcards or gaps in it; none when it has no such thing."""
+        """Return the parts of a path with wildcards or gaps; empty if it has none."""
         if not _GLOB.search(path):
             return []
-        joined = join(invocation.folder or self.folder, path)
+        joined = join_path(invocation.folder or self.folder, path)
         if joined.startswith("~/"):
             joined = self.home + joined[1:]
-        # A variable that is not set adds nothing.
+        # An unset variable adds nothing.
         return posixpath.normpath(joined.replace(UNKNOWN, "")).split("/")
 
     @cached_property
     def _own(self) -> tuple[str, ...]:
-        """Our homes; the usual place counts also when another one is in force."""
+        """The Hermes homes; the default one counts even if another is in use."""
         roots = [*map(str, self.guard.own), f"{self.home.rstrip('/')}/.hermes"]
         return tuple(dict.fromkeys(map(os.path.realpath, roots) if self.guard.here else roots))
 
     @cached_property
     def _own_linked(self) -> frozenset[str]:
-        """Where our files really are when they are links."""
+        """Where files of Hermes really are if they are links."""
         return frozenset(
-            place for root in self._own for place in _places(root, OWN_FILES, self.guard)
+            locate_word
+            for root in self._own
+            for locate_word in _places(root, OWN_FILES, self.guard)
         )
 
     @cached_property
@@ -151,10 +155,10 @@ class CommandContext:
 
     @cached_property
     def _opened(self) -> tuple[str, ...]:
-        """Places inside system folders that are the user's."""
+        """Places inside system folders that belong to the user."""
         real = os.path.realpath if self.guard.here else str
         roots = [real(str(root)) for root in self.guard.workspace]
-        opened = [r for r in roots if any(below(r, p) and r != p for p in WORKPLACES)]
+        opened = [r for r in roots if any(is_below(r, p) and r != p for p in PROJECT_FOLDERS)]
         home = real(self.home)
         return (*opened, *([home] if home != "/" else []))
 
@@ -163,25 +167,25 @@ class CommandContext:
         return _places(home.rstrip("/"), names, self.guard)
 
     def own_part(self, real: str) -> str | None:
-        """The path below our own home, "" for that home itself; None when it is elsewhere."""
+        """Return the path below a Hermes home, "" for the home itself; None if it is elsewhere."""
         for root in self._own:
-            if below(real, root):
+            if is_below(real, root):
                 return _in_profile(real[len(root) + 1 :])
         other = _OTHER_HOME.fullmatch(real)
-        if other is not None and below(other[1], ".hermes"):
+        if other is not None and is_below(other[1], ".hermes"):
             return _in_profile(other[1][len(".hermes/") :])
         return None
 
     def is_own(self, real: str) -> bool:
         part = self.own_part(real)
-        if part is None:  # by its name, for paths of places that are not known here
+        if part is None:  # by its name, for paths whose base is unknown here
             part = _in_profile(real.rpartition("/.hermes/")[2]) if "/.hermes/" in real else ""
         return part.partition("/")[0] in OWN_FILES or real in self._own_linked
 
     def holds_own(self, real: str) -> bool:
-        """Our home, a profile's, or a folder above them."""
+        """A Hermes home, a profile's home, or a folder above them."""
         part = self.own_part(real)
-        return part in ("", "profiles") or any(below(root, real) for root in self._own)
+        return part in ("", "profiles") or any(is_below(root, real) for root in self._own)
 
     def is_credential(self, real: str) -> bool:
         if within(real, self._credentials):
@@ -202,52 +206,53 @@ class CommandContext:
 
 
 def within(path: str, places: tuple[str, ...]) -> bool:
-    """Whether `path` is one of `places` or lies below one."""
+    """Return whether `path` is one of `places` or inside one."""
     return path in places or path.startswith(_as_prefixes(places))
 
 
 @lru_cache(maxsize=64)
 def _as_prefixes(places: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{place.rstrip('/')}/" for place in places)
+    return tuple(f"{locate_word.rstrip('/')}/" for locate_word in places)
 
 
-def place(path: str, invocation: Invocation, scene: CommandContext) -> str:
-    """The file behind a word; where the folder is not known, a name that stays the same while the
+def locate_word(path: str, invocation: Invocation, context: CommandContext) -> str:
+    """Return the file of a word; where the folder is unknown, a name that is stable while the
     command stays in it."""
-    return scene.real(path, invocation) or posixpath.normpath(join(invocation.folder, path))
+    return context.real(path, invocation) or posixpath.normpath(join_path(invocation.folder, path))
 
 
-def _places(root: str, names: tuple[str, ...], guard: Guard) -> tuple[str, ...]:
-    """`names` below `root`, and where those that are links lead to."""
+def _places(root: str, names: tuple[str, ...], guard: PathGuard) -> tuple[str, ...]:
+    """Return `names` below `root`, and the targets of those that are links."""
     if not guard.here:
         return tuple(f"{root}/{name}" for name in names)
     return _led_to(root, names, tuple(map(_changed, _folders(root, names))))
 
 
 def _in_profile(path: str) -> str:
-    """A path in our home as it would be in the home of its profile."""
+    """Return a path in the Hermes home as it would be in the home of its profile."""
     parts = path.split("/")
     return "/".join(parts[2:] if parts[0] == "profiles" and len(parts) > 1 else parts)
 
 
-def _matches(pattern: list[str], place: list[str]) -> bool:
-    """Whether the pattern fits the place, or something in it. `*` fits no name with a dot first."""
-    if len(pattern) < len(place):
+def _matches(pattern: list[str], locate_word: list[str]) -> bool:
+    """Return whether the pattern matches the place or something in it. `*` matches no leading
+    dot."""
+    if len(pattern) < len(locate_word):
         return False
     return all(
         part == name or (fnmatchcase(name, part) and (name[:1] != "." or part[:1] == "."))
-        for part, name in zip(pattern, place, strict=False)
+        for part, name in zip(pattern, locate_word, strict=False)
     )
 
 
 @lru_cache(maxsize=16)
 def _folders(root: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The folders in which links of `names` may lie."""
+    """Return the folders that may contain links of `names`."""
     return tuple(sorted({root, *(f"{root}/{name}".rpartition("/")[0] for name in names)}))
 
 
 def _changed(folder: str) -> int:
-    """When an entry of the folder was last made or replaced; 0 when there is no folder."""
+    """Return when an entry of the folder was last created or replaced; 0 without a folder."""
     try:
         return os.stat(folder).st_mtime_ns  # noqa: PTH116 - asked for each command; a Path is slow
     except OSError:
@@ -256,6 +261,6 @@ def _changed(folder: str) -> int:
 
 @lru_cache(maxsize=16)
 def _led_to(root: str, names: tuple[str, ...], _stamps: tuple[int, ...]) -> tuple[str, ...]:
-    """Remembered until a folder changes: looking at each place for each command is dear."""
+    """Cached until a folder changes: checking each place for each command is expensive."""
     places = [f"{root}/{name}" for name in names]
     return tuple(dict.fromkeys((*places, *map(os.path.realpath, places))))

@@ -1,11 +1,11 @@
-"""Deleting: folders with everything in them, what a search finds, the system itself."""
+"""Deletion, system files and disks."""
 
 import posixpath
 import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from hermes.security.danger.context import CommandContext, place
+from hermes.security.danger.context import CommandContext, locate_word
 from hermes.security.danger.rule import (
     IN_PLACE,
     WRITES_ALL,
@@ -21,13 +21,13 @@ from hermes.security.danger.rule import (
     option,
     says,
     says_exactly,
-    touched,
+    touched_paths,
     verb,
-    written,
-    written_real,
+    written_paths,
+    written_real_paths,
 )
-from hermes.security.shell.expansion import given_to
-from hermes.security.shell.model import UNKNOWN, Invocation, join
+from hermes.security.shell.expansion import known_input
+from hermes.security.shell.model import UNKNOWN, Invocation, join_path
 from hermes.security.shell.wrappers import option_values
 
 VITAL = frozenset({
@@ -46,65 +46,65 @@ _LISTERS = frozenset({
 })  # fmt: skip
 
 
-def vital(path: str, invocation: Invocation, scene: CommandContext) -> bool:
-    """A folder whose loss ends the machine or the user's work."""
-    joined = join(invocation.folder or scene.folder, path)
+def vital(path: str, invocation: Invocation, context: CommandContext) -> bool:
+    """A folder whose loss destroys the machine or the user's work."""
+    joined = join_path(invocation.folder or context.folder, path)
     while _EVERYTHING.search(joined):
         joined = _EVERYTHING.sub("", joined) or "/"
     if joined in ("*", ".*"):
-        joined = scene.folder
+        joined = context.folder
     if joined == "~" or joined.startswith("~/"):
-        joined = scene.home + joined[1:]
+        joined = context.home + joined[1:]
     tidy = posixpath.normpath(joined.replace("\\", "/")) if joined else ""
     tidy = "/" + tidy.lstrip("/") if tidy.startswith("/") else tidy
-    return tidy in VITAL or tidy in (scene.home, "~root")
+    return tidy in VITAL or tidy in (context.home, "~root")
 
 
-def deletes_vital(invocation: Invocation, scene: CommandContext) -> bool:
+def deletes_vital(invocation: Invocation, context: CommandContext) -> bool:
     if "--no-preserve-root" in invocation.arguments:
         return True
     return is_recursive(invocation) and any(
-        vital(path, invocation, scene) for path in operands(invocation)
+        vital(path, invocation, context) for path in operands(invocation)
     )
 
 
-def find_deletes_vital(invocation: Invocation, scene: CommandContext) -> bool:
-    """`find / -delete` with nothing that narrows it down."""
+def find_deletes_vital(invocation: Invocation, context: CommandContext) -> bool:
+    """`find / -delete` without a condition that narrows it down."""
     words = invocation.arguments
-    if _narrowed(words) or not deletes_found(invocation, scene):
+    if _narrowed(words) or not deletes_found(invocation, context):
         return False
     starts = [word for word in words[:4] if not word.startswith("-")]
-    return any(vital(word, invocation, scene) for word in starts)
+    return any(vital(word, invocation, context) for word in starts)
 
 
 def _narrowed(words: Sequence[str]) -> bool:
-    """`-name '*'` takes everything just the same."""
+    """`-name '*'` matches everything all the same."""
     return any(
         _NARROWS.match(word) and not re.fullmatch(r"\*+|\*\.\*", then)
         for word, then in pairwise((*words, ""))
     )
 
 
-def deletes_found(invocation: Invocation, _scene: CommandContext) -> bool:
+def deletes_found(invocation: Invocation, _context: CommandContext) -> bool:
     return "-delete" in invocation.arguments or "rm" in invocation.arguments
 
 
-def moves_vital(invocation: Invocation, scene: CommandContext) -> bool:
+def moves_vital(invocation: Invocation, context: CommandContext) -> bool:
     named = operands(invocation)
-    return any(vital(path, invocation, scene) for path in named[:-1])
+    return any(vital(path, invocation, context) for path in named[:-1])
 
 
-def deletes_in_system(invocation: Invocation, scene: CommandContext) -> bool:
+def deletes_in_system(invocation: Invocation, context: CommandContext) -> bool:
     for path in operands(invocation):
-        plain = scene.written_as(path, invocation)
+        plain = context.written_as(path, invocation)
         at_root = re.fullmatch(r"/+[^/]+", path) is not None
-        if at_root or (plain and scene.is_system(plain)):
+        if at_root or (plain and context.is_system(plain)):
             return True
     return False
 
 
-def deletes_listed(invocation: Invocation, _scene: CommandContext) -> bool:
-    """`rm` of what find, fd or xargs come up with."""
+def deletes_listed(invocation: Invocation, _context: CommandContext) -> bool:
+    """`rm` of what find, fd or xargs produce."""
     if {"xargs", "find", "fd", "fdfind", "parallel"} & set(invocation.via):
         return True
     listed = {source.name for source in invocation.sources}
@@ -112,7 +112,7 @@ def deletes_listed(invocation: Invocation, _scene: CommandContext) -> bool:
     return unknown and bool(listed & _LISTERS)
 
 
-def deletes_all_here(invocation: Invocation, scene: CommandContext) -> bool:
+def deletes_all_here(invocation: Invocation, context: CommandContext) -> bool:
     """`rm *`: every file of the folder, or of a folder outside the workspace."""
     for path in operands(invocation):
         if path in ("*", "./*", ".*", "*.*", "./*.*", "./.*", "../*", "**"):
@@ -120,20 +120,20 @@ def deletes_all_here(invocation: Invocation, scene: CommandContext) -> bool:
         if path.startswith("~/") and re.fullmatch(r"~/(\.?\*|\*\.\*)", path):
             return True
         if path.endswith("/*") and path.startswith("/") and not path.startswith("/tmp/"):
-            return not scene.written_as(path, invocation).startswith(f"{scene.folder}/")
+            return not context.written_as(path, invocation).startswith(f"{context.folder}/")
     return False
 
 
-def throws_away(invocation: Invocation, _scene: CommandContext) -> bool:
+def throws_away(invocation: Invocation, _context: CommandContext) -> bool:
     return operands(invocation)[-1:] == ["/dev/null"]
 
 
-def removes_tracked(invocation: Invocation, _scene: CommandContext) -> bool:
+def removes_tracked(invocation: Invocation, _context: CommandContext) -> bool:
     words = operands(invocation)
     return words[:1] == ["rm"] and is_recursive(invocation) and bool({".", "*", "/"} & set(words))
 
 
-def empties_folder(invocation: Invocation, _scene: CommandContext) -> bool:
+def empties_folder(invocation: Invocation, _context: CommandContext) -> bool:
     if has_option(invocation, "n", "--dry-run"):
         return False
     return has_option(invocation, "--delete", "--remove-source-files") or any(
@@ -147,13 +147,17 @@ _TRANSFER_DELETES = re.compile(
 )
 
 
-def deletes_remotely(invocation: Invocation, scene: CommandContext) -> bool:
-    """Commands of a client for file transfer, on its command line, as input or in a file."""
+def deletes_remotely(invocation: Invocation, context: CommandContext) -> bool:
+    """Commands of a file transfer client, on its command line, as input or in a file."""
     texts = [re.sub(r"^--?\w+=", "", word) for word in invocation.arguments]
-    texts.append(given_to(invocation) or "")
+    texts.append(known_input(invocation) or "")
     paths = [*option_values(invocation.arguments, ("-b", "-f"))]
     paths += [each.target for each in invocation.redirects if each.operator == "<"]
-    texts += [scene.texts.get(place(path, invocation, scene), "") for path in paths if scene.texts]
+    texts += [
+        context.texts.get(locate_word(path, invocation, context), "")
+        for path in paths
+        if context.texts
+    ]
     return any(_TRANSFER_DELETES.search(text) for text in texts)
 
 
@@ -234,7 +238,7 @@ DELETION_RULES = (
 )
 
 
-# Files that others rely on: the system's, those run at login, their rights and owners, logs.
+# Files that others rely on: the system's, those run at login, permissions and owners, logs.
 
 LOGS = re.compile(r"/var/log(/|\Z)|/Library/Logs/|/var/(adm|audit)(/|\Z)")
 HISTORY = re.compile(r"/\.(\w+_history|histfile|history|lesshst|viminfo)\Z|/fish_history\Z")
@@ -250,76 +254,77 @@ _MAKES = frozenset({"mkdir", "ssh-keygen", "mktemp", "sqlite3"})
 _NOT_CLEARING = frozenset({"mkdir", "touch", "chmod", "chown", "ls"})
 
 
-def writes_system(invocation: Invocation, scene: CommandContext) -> bool:
-    for path in written(invocation):
-        plain, real = scene.written_as(path, invocation), scene.real(path, invocation)
-        if (plain and scene.is_system(plain)) or (real and scene.is_system(real)):
+def writes_system(invocation: Invocation, context: CommandContext) -> bool:
+    for path in written_paths(invocation):
+        plain, real = context.written_as(path, invocation), context.real(path, invocation)
+        if (plain and context.is_system(plain)) or (real and context.is_system(real)):
             return True
         if plain == "/" and invocation.name in _FILLS:
             return True
-        if scene.could_be_system(path, invocation):
+        if context.could_be_system(path, invocation):
             return True
-    return _changes_listed(invocation, scene)
+    return _changes_listed(invocation, context)
 
 
-def _changes_listed(invocation: Invocation, scene: CommandContext) -> bool:
-    """`ls /etc/*.conf | xargs sed -i …`: what is changed stands in the words of the search."""
+def _changes_listed(invocation: Invocation, context: CommandContext) -> bool:
+    """`ls /etc/*.conf | xargs sed -i …`: the changed files are in the words of the search."""
     name = invocation.name
     if "xargs" not in invocation.via or not (
         name in WRITES_ALL or (name in IN_PLACE and in_place(invocation))
     ):
         return False
     words = (word for source in invocation.upstream for word in operands(source))
-    places = (scene.written_as(word, invocation) for word in words if word.startswith("/"))
-    return any(place and scene.is_system(place) for place in places)
+    places = (context.written_as(word, invocation) for word in words if word.startswith("/"))
+    return any(locate_word and context.is_system(locate_word) for locate_word in places)
 
 
-def changes_everywhere(invocation: Invocation, scene: CommandContext) -> bool:
+def changes_everywhere(invocation: Invocation, context: CommandContext) -> bool:
     """`find / … -exec sed -i`: files all over the system."""
     if not re.search(r"(^|\s)-(exec|ok)", invocation.text):
         return False
     starts = [word for word in invocation.arguments[:3] if word[:1] in ("/", "~")]
     changers = (WRITES_ALL | IN_PLACE | {"cp", "mv"}) & set(invocation.arguments)
-    return bool(changers) and any(vital(word, invocation, scene) for word in starts)
+    return bool(changers) and any(vital(word, invocation, context) for word in starts)
 
 
-def writes_startup(invocation: Invocation, scene: CommandContext) -> bool:
-    """A file that is run at login, or that holds keys."""
+def writes_startup(invocation: Invocation, context: CommandContext) -> bool:
+    """A file that runs at login, or that holds keys."""
     if invocation.name in _MAKES:
         return False
     if invocation.name == "chmod" and _TIGHT.fullmatch("".join(operands(invocation)[:1])):
         return False
-    if invocation.name in _UNPACKS and scene.home in written_real(invocation, scene):
+    if invocation.name in _UNPACKS and context.home in written_real_paths(invocation, context):
         return True
     return any(
-        (scene.is_startup(real) or scene.is_credential(real)) and not real.endswith("/known_hosts")
-        for real in written_real(invocation, scene)
+        (context.is_startup(real) or context.is_credential(real))
+        and not real.endswith("/known_hosts")
+        for real in written_real_paths(invocation, context)
     )
 
 
-def clears_logs(invocation: Invocation, scene: CommandContext) -> bool:
+def clears_logs(invocation: Invocation, context: CommandContext) -> bool:
     if invocation.name in _NOT_CLEARING:
         return False
     if invocation.name == "tee" and "-a" in invocation.arguments:
         return False
     appended = {redirect.target for redirect in invocation.redirects if ">>" in redirect.operator}
-    for path in written(invocation):
-        plain = "" if path in appended else scene.written_as(path, invocation)
+    for path in written_paths(invocation):
+        plain = "" if path in appended else context.written_as(path, invocation)
         if plain and (LOGS.match(plain) or HISTORY.search(plain)):
             return True
     return False
 
 
-def hides_history(invocation: Invocation, _scene: CommandContext) -> bool:
+def hides_history(invocation: Invocation, _context: CommandContext) -> bool:
     for name, value in invocation.assignments:
         if name in ("HISTFILE", "HISTSIZE", "HISTFILESIZE") and value in ("", "0", "/dev/null"):
             return True
     return invocation.name == "unset" and "HISTFILE" in invocation.arguments
 
 
-def world_writable(invocation: Invocation, _scene: CommandContext) -> bool:
+def world_writable(invocation: Invocation, _context: CommandContext) -> bool:
     if invocation.name in ("chmod", "gchmod") and UNKNOWN in "".join(operands(invocation)[:1]):
-        return True  # which rights it gives shows only when it runs
+        return True  # the permissions are known only when it runs
     for word in invocation.arguments:
         mode = word.removeprefix("-m").removeprefix("--mode=")
         octal = re.fullmatch(r"0{0,2}[0-7]?([0-7]{3})", mode)
@@ -330,12 +335,12 @@ def world_writable(invocation: Invocation, _scene: CommandContext) -> bool:
     return False
 
 
-def setuid(invocation: Invocation, _scene: CommandContext) -> bool:
+def setuid(invocation: Invocation, _context: CommandContext) -> bool:
     modes = [word.removeprefix("-m").removeprefix("--mode=") for word in invocation.arguments]
     return any(re.fullmatch(r"0*[2467][0-7]{3}", m) or _SETUID.fullmatch(m) for m in modes)
 
 
-def sweeps_owners(invocation: Invocation, scene: CommandContext) -> bool:
+def sweeps_owners(invocation: Invocation, context: CommandContext) -> bool:
     named = operands(invocation)
     everything = is_recursive(invocation) or bool({"find", "xargs", "fd"} & set(invocation.via))
     if not everything or not named:
@@ -345,15 +350,15 @@ def sweeps_owners(invocation: Invocation, scene: CommandContext) -> bool:
         return True
     for path in named[1:] or named:
         if path[:1] not in "/~" and not invocation.folder:
-            continue  # the folder at hand, whatever that is
-        plain = scene.written_as(path, invocation)
-        if vital(path, invocation, scene) or (plain and scene.is_system(plain)):
+            continue  # the current folder, whatever that is
+        plain = context.written_as(path, invocation)
+        if vital(path, invocation, context) or (plain and context.is_system(plain)):
             return True
     return False
 
 
-def takes_rights(invocation: Invocation, _scene: CommandContext) -> bool:
-    """`chmod -R 000`: locks everybody out."""
+def takes_rights(invocation: Invocation, _context: CommandContext) -> bool:
+    """`chmod -R 000`: locks everyone out."""
     mode = "".join(operands(invocation)[:1])
     return is_recursive(invocation) and bool(re.fullmatch(r"0+|[augo]*-rwx", mode))
 
@@ -427,26 +432,28 @@ _NOT_READING = frozenset({
 })  # fmt: skip
 
 
-def formats_device(invocation: Invocation, _scene: CommandContext) -> bool:
+def formats_device(invocation: Invocation, _context: CommandContext) -> bool:
     named = operands(invocation)
     return any(word.startswith("/dev/") or UNKNOWN in word for word in named)
 
 
-def writes_device(invocation: Invocation, scene: CommandContext) -> bool:
+def writes_device(invocation: Invocation, context: CommandContext) -> bool:
     if invocation.name in _NOT_WRITING:
         return False
     near = invocation.folder.startswith("/dev")
-    paths = [path for path in written(invocation) if near or "/dev/" in path or path[:1] in "\\/"]
+    paths = [
+        path for path in written_paths(invocation) if near or "/dev/" in path or path[:1] in "\\/"
+    ]
     return any(
-        DEVICE.match(path) or DEVICE.match(scene.written_as(path, invocation)) for path in paths
+        DEVICE.match(path) or DEVICE.match(context.written_as(path, invocation)) for path in paths
     )
 
 
-def reads_device(invocation: Invocation, _scene: CommandContext) -> bool:
+def reads_device(invocation: Invocation, _context: CommandContext) -> bool:
     """A whole disk or the memory as a file."""
     if invocation.name in _NOT_READING:
         return False
-    return any(_WHOLE.match(path) for path in touched(invocation))
+    return any(_WHOLE.match(path) for path in touched_paths(invocation))
 
 
 FORMATTERS = "mkfs mke2fs mkdosfs mkntfs mkswap newfs newfs_apfs newfs_hfs wipefs blkdiscard"

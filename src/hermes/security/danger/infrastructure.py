@@ -1,11 +1,11 @@
-"""Databases: tables, rows and whole databases that would be lost."""
+"""Databases, containers, clusters, clouds and git history."""
 
 import re
 from collections.abc import Iterator
 
-from hermes.security.danger.context import CommandContext, place
+from hermes.security.danger.context import CommandContext, locate_word
 from hermes.security.danger.rule import Rule, always, both, but_not, operands, says, verb
-from hermes.security.shell.expansion import given_to
+from hermes.security.shell.expansion import known_input
 from hermes.security.shell.model import UNKNOWN, Invocation
 from hermes.security.shell.wrappers import HOLDS_TEXT
 
@@ -49,13 +49,13 @@ _SQL_TEXT = frozenset({
     "bash", "python", "python3", "node", "ruby", "perl", "php", "docker", "kubectl", "npx", "ssh",
     "sudo", "env", "time", "timeout", "nohup", "while", "for", "sqlc", "wl-copy", "sponge", "cat",
 })  # fmt: skip
-"""To these a statement is text; or they start a program that is looked at by itself."""
+"""For these a statement is plain text, or they start a program that is checked separately."""
 LONGEST_TEXT = 100_000
-"""Longer texts are looked at only so far."""
+"""Longer texts are checked only up to here."""
 
 
 def lost_by(text: str) -> bool:
-    """Whether SQL text loses tables or all rows of one."""
+    """Return whether SQL text loses tables or all rows of one."""
     text = _COMMENTS.sub(" ", text[:LONGEST_TEXT])
     plain = text if _INDIRECT.search(text) else _STRINGS.sub("''", text)
     return bool(_LOST.search(plain)) or any(map(_loses_rows, plain.split(";")))
@@ -73,52 +73,52 @@ _VALUE = re.compile(r"--?[\w-]+=|-[a-zA-Z]+?(?=[A-Z]{4,}\s)|-[ceqQ](?=[a-z]{4,}\
 """An option before its value: `--execute=`, `-e`."""
 
 
-def texts(invocation: Invocation, scene: CommandContext) -> Iterator[str]:
-    """Everything the client is given to run."""
+def texts(invocation: Invocation, context: CommandContext) -> Iterator[str]:
+    """Yield everything the client is given to run."""
     words = [_VALUE.sub("", word, count=1) if word[:1] == "-" else word for word in
              invocation.arguments]  # fmt: skip
     yield from (word for word in words if re.search(r"\s", word))
     yield " ".join(word for word in words if not word.startswith("--"))
-    yield given_to(invocation) or ""
+    yield known_input(invocation) or ""
     for source in invocation.sources:
         yield source.stdin
         if source.name in ("echo", "printf", "yes"):
             yield source.text
-    if scene.texts:
+    if context.texts:
         paths = [*invocation.arguments, *(redirect.target for redirect in invocation.redirects)]
         for source in invocation.upstream[-1:]:
             paths += source.arguments
-        yield from (scene.texts.get(place(path, invocation, scene), "") for path in paths)
+        yield from (context.texts.get(locate_word(path, invocation, context), "") for path in paths)
 
 
-def loses_data(invocation: Invocation, scene: CommandContext) -> bool:
-    return any(lost_by(text) for text in texts(invocation, scene) if text)
+def loses_data(invocation: Invocation, context: CommandContext) -> bool:
+    return any(lost_by(text) for text in texts(invocation, context) if text)
 
 
-def loses_documents(invocation: Invocation, scene: CommandContext) -> bool:
-    return any(_DOCUMENTS.search(text[:LONGEST_TEXT]) for text in texts(invocation, scene))
+def loses_documents(invocation: Invocation, context: CommandContext) -> bool:
+    return any(_DOCUMENTS.search(text[:LONGEST_TEXT]) for text in texts(invocation, context))
 
 
-def given_statement(invocation: Invocation, scene: CommandContext) -> bool:
-    """A statement that loses data, given to a program nothing is known of: `wp db query "DROP …"`,
-    `heroku pg:psql -c …`, `… | manage.py dbshell`."""
+def given_statement(invocation: Invocation, context: CommandContext) -> bool:
+    """A statement that loses data, passed to an unknown program: `wp db query "DROP …"`, `heroku
+    pg:psql -c …`, `… | manage.py dbshell`."""
     if invocation.name in HOLDS_TEXT or invocation.name in _SQL_TEXT or not invocation.words:
         return False
     named = " ".join(invocation.words[:8])
     return any(
         lost_by(text) and (_STARTS.match(text) or _SQL_NAMED.search(named))
-        for text in texts(invocation, scene)
+        for text in texts(invocation, context)
         if _STARTS.search(text)
     )
 
 
-def flushes(invocation: Invocation, _scene: CommandContext) -> bool:
+def flushes(invocation: Invocation, _context: CommandContext) -> bool:
     """`printf 'FLUSHALL' | nc host 6379`."""
-    text = given_to(invocation) or ""
+    text = known_input(invocation) or ""
     return bool(re.search(r"\bflush_?(all|db)\b|\bshutdown\b", text, re.IGNORECASE))
 
 
-def deletes_keys(invocation: Invocation, _scene: CommandContext) -> bool:
+def deletes_keys(invocation: Invocation, _context: CommandContext) -> bool:
     """`redis-cli keys '*' | xargs redis-cli del`."""
     deletes = re.search(r"\b(del|unlink)\b", invocation.text, re.IGNORECASE)
     return bool(deletes) and "xargs" in invocation.via
@@ -208,17 +208,17 @@ _BULK = re.compile(
 _REMOVES = re.compile(r"\b(?:rm|rmi|kill|stop|remove)\b(.*)")
 
 
-def opens_host(invocation: Invocation, scene: CommandContext) -> bool:
+def opens_host(invocation: Invocation, context: CommandContext) -> bool:
     text = invocation.text
-    if scene.folder != "/":
-        text = text.replace(f" {scene.folder}:", " work:")  # `-v "$PWD":/work`
-    text = text.replace(f"{scene.home}:", "~:")
+    if context.folder != "/":
+        text = text.replace(f" {context.folder}:", " work:")  # `-v "$PWD":/work`
+    text = text.replace(f"{context.home}:", "~:")
     if not re.search(r"\b(run|create|exec|up|init|launch|config)\b", text):
         return False
     return bool(_OPENS.search(text) or _MOUNTS.search(text))
 
 
-def deletes_in_bulk(invocation: Invocation, _scene: CommandContext) -> bool:
+def deletes_in_bulk(invocation: Invocation, _context: CommandContext) -> bool:
     """Containers, images or volumes, all at once."""
     text = invocation.text
     if _BULK.search(text):
@@ -230,13 +230,13 @@ def deletes_in_bulk(invocation: Invocation, _scene: CommandContext) -> bool:
     return listed or "xargs" in invocation.via or bool(re.search(r"\s(-\w*a|--all)\b", removes[1]))
 
 
-def deletes_by_verb(invocation: Invocation, _scene: CommandContext) -> bool:
-    """`tool things delete …` of a program nothing else is known of."""
+def deletes_by_verb(invocation: Invocation, _context: CommandContext) -> bool:
+    """`tool things delete …` of a program without rules of its own."""
     words = invocation.words
     if not words or invocation.via or invocation.name in KNOWN_OTHERWISE:
         return False
     if "/" in words[0] or "." in words[0]:
-        return False  # a program of the project: its own business
+        return False  # a program of the project, which may do as it likes
     return any(word.lower() in _VERBS for word in operands(invocation)[:3])
 
 
@@ -387,7 +387,7 @@ CLOUD_RULES = (
 )
 
 
-# git: history that others have, and work that is not committed.
+# git: published history, and uncommitted work.
 
 _FORCE = frozenset({
     "--force", "--force-with-lease", "--mirror", "--delete", "--prune", "--force-if-includes",
@@ -397,14 +397,14 @@ _WITH_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace")
 
 
 def subcommand(invocation: Invocation) -> list[str]:
-    """The words from the subcommand on: `git -C x -c a=b reset --hard` from `reset`."""
+    """Return the words from the subcommand on: `git -C x -c a=b reset --hard` from `reset`."""
     words = list(invocation.arguments)
     while words and words[0].startswith("-"):
         del words[: 2 if words[0] in _WITH_VALUE else 1]
     return words
 
 
-def forced_push(invocation: Invocation, _scene: CommandContext) -> bool:
+def forced_push(invocation: Invocation, _context: CommandContext) -> bool:
     words = subcommand(invocation)
     if words[:1] != ["push"]:
         return False
@@ -416,8 +416,8 @@ def forced_push(invocation: Invocation, _scene: CommandContext) -> bool:
     )
 
 
-def loses_work(invocation: Invocation, _scene: CommandContext) -> bool:
-    """Changes that are in no commit would be gone."""
+def loses_work(invocation: Invocation, _context: CommandContext) -> bool:
+    """Uncommitted changes would be lost."""
     verb, *rest = subcommand(invocation) or [""]
     everything = not _ALL.isdisjoint(rest)
     forced = any(re.fullmatch(r"-[a-zA-Z]*f|--force|--discard-changes", word) for word in rest)
@@ -438,7 +438,7 @@ def loses_work(invocation: Invocation, _scene: CommandContext) -> bool:
     return False
 
 
-def unmerged(invocation: Invocation, _scene: CommandContext) -> bool:
+def unmerged(invocation: Invocation, _context: CommandContext) -> bool:
     """`git branch -D` of what another program lists."""
     words = subcommand(invocation)
     deletes = words[:1] == ["branch"] and bool({"-D", "-d", "--delete"} & set(words))
@@ -450,19 +450,17 @@ REWRITES = (
     r"^(-\S+\s+(\S+\s+)?)*(filter-(branch|repo)\b|reflog\s+(expire|delete)\b|update-ref\s+.*-d\b"
     r"|gc\s.*--prune=(now|all)|prune\b.*--expire|replace\s)"
 )
-HISTORY_KIND, HISTORY_LOST = "history rewriting", "throws away changes that are in no commit"
+GIT_KIND, GIT_LOST = "history rewriting", "throws away changes that are in no commit"
 GIT_RULES = (
-    Rule(HISTORY_KIND, PUSH, "git", forced_push),
-    Rule(HISTORY_KIND, "rewrites the whole history", "git", says(REWRITES)),
-    Rule(
-        HISTORY_KIND, "rewrites the whole history", "bfg git-filter-repo git-filter-branch", always
-    ),
-    Rule(HISTORY_KIND, PUSH, "hg jj", says(r"\bstrip\b|\bpush\b.*(-f\b|--force|--deleted)")),
-    Rule("uncommitted work", HISTORY_LOST, "git", loses_work),
+    Rule(GIT_KIND, PUSH, "git", forced_push),
+    Rule(GIT_KIND, "rewrites the whole history", "git", says(REWRITES)),
+    Rule(GIT_KIND, "rewrites the whole history", "bfg git-filter-repo git-filter-branch", always),
+    Rule(GIT_KIND, PUSH, "hg jj", says(r"\bstrip\b|\bpush\b.*(-f\b|--force|--deleted)")),
+    Rule("uncommitted work", GIT_LOST, "git", loses_work),
     Rule("uncommitted work", "deletes many branches at once", "git", unmerged),
     Rule(
         "uncommitted work",
-        HISTORY_LOST,
+        GIT_LOST,
         "hg svn",
         both(
             says(r"\b(revert|update|purge|cleanup)\b"), says(r"--all|-R|--recursive|-C\b|--remove")

@@ -1,4 +1,4 @@
-"""What a rule is, and the small tests most rules are made of."""
+"""The rule type, the small tests most rules are made of, and the paths a program touches."""
 
 import itertools
 import re
@@ -10,18 +10,18 @@ from hermes.security.danger.context import CommandContext
 from hermes.security.shell.model import UNKNOWN, Invocation
 from hermes.security.shell.wrappers import option_values
 
-Test = Callable[[Invocation, CommandContext], bool]
+RuleTest = Callable[[Invocation, CommandContext], bool]
 
 
 class Rule(msgspec.Struct, frozen=True):
     kind: str
-    """The class; consent is given to it, and it is what `command_allowlist` holds."""
+    """The class, which is the unit of approval and what `command_allowlist` contains."""
     reason: str
     names: str
-    """Names of programs, with blanks between them; "" fits every program."""
-    test: Test
+    """Program names, separated by blanks; "" matches every program."""
+    test: RuleTest
     refused: bool = False
-    """Nobody can consent to it."""
+    """It cannot be approved."""
 
 
 class TextRule(msgspec.Struct, frozen=True):
@@ -33,47 +33,49 @@ class TextRule(msgspec.Struct, frozen=True):
     refused: bool = False
 
 
-def always(_invocation: Invocation, _scene: CommandContext) -> bool:
+def always(_invocation: Invocation, _context: CommandContext) -> bool:
     return True
 
 
-def says(pattern: str) -> Test:
-    """The arguments, joined by blanks, contain `pattern`."""
+def says(pattern: str) -> RuleTest:
+    """The arguments, joined by blanks, match `pattern`."""
     compiled = re.compile(pattern, re.IGNORECASE)
     return lambda invocation, _: compiled.search(invocation.text) is not None
 
 
-def says_exactly(pattern: str) -> Test:
-    """As `says`, where small and capital letters differ."""
+def says_exactly(pattern: str) -> RuleTest:
+    """Like `says`, case-sensitive."""
     compiled = re.compile(pattern)
     return lambda invocation, _: compiled.search(invocation.text) is not None
 
 
-def verb(words: str, pattern: str = "") -> Test:
-    """One of `words` stands alone among the arguments, or `pattern` is in them."""
+def verb(words: str, pattern: str = "") -> RuleTest:
+    """One of `words` is among the arguments, or they match `pattern`."""
     alone = rf"(?:^|\s)(?:{'|'.join(words.split())})(?=[\s=:]|\Z)"
     compiled = re.compile(f"{alone}|{pattern}" if pattern else alone, re.IGNORECASE)
     return lambda invocation, _: compiled.search(invocation.plain) is not None
 
 
-def option(*wanted: str) -> Test:
-    """One of the options is given; long ones may be shortened."""
+def option(*wanted: str) -> RuleTest:
+    """One of the options is given; long ones may be abbreviated."""
     return lambda invocation, _: has_option(invocation, *wanted)
 
 
-def both(first: Test, second: Test) -> Test:
-    return lambda invocation, scene: first(invocation, scene) and second(invocation, scene)
+def both(first: RuleTest, second: RuleTest) -> RuleTest:
+    return lambda invocation, context: first(invocation, context) and second(invocation, context)
 
 
-def but_not(first: Test, second: Test) -> Test:
-    return lambda invocation, scene: first(invocation, scene) and not second(invocation, scene)
+def but_not(first: RuleTest, second: RuleTest) -> RuleTest:
+    return lambda invocation, context: (
+        first(invocation, context) and not second(invocation, context)
+    )
 
 
-def either(first: Test, second: Test) -> Test:
-    return lambda invocation, scene: first(invocation, scene) or second(invocation, scene)
+def either(first: RuleTest, second: RuleTest) -> RuleTest:
+    return lambda invocation, context: first(invocation, context) or second(invocation, context)
 
 
-def has_operands(invocation: Invocation, _scene: CommandContext) -> bool:
+def has_operands(invocation: Invocation, _context: CommandContext) -> bool:
     return bool(operands(invocation))
 
 
@@ -89,7 +91,7 @@ def has_option(invocation: Invocation, *wanted: str) -> bool:
 
 
 def options(invocation: Invocation) -> set[str]:
-    """Short options as single letters, long ones with their dashes and without a value."""
+    """Return short options as single letters, long ones with their dashes and without a value."""
     found: set[str] = set()
     for word in map(without_unknown, invocation.arguments):
         if word == "--":
@@ -102,7 +104,7 @@ def options(invocation: Invocation) -> set[str]:
 
 
 def operands(invocation: Invocation) -> list[str]:
-    """The arguments that are not options."""
+    """Return the arguments that are not options."""
     words = list(invocation.arguments)
     if "--" in words:
         end = words.index("--")
@@ -115,7 +117,7 @@ def _is_option(word: str) -> bool:
 
 
 def without_unknown(word: str) -> str:
-    """`-r$x` as `-r`: a variable that is not set adds nothing."""
+    """Return `-r$x` as `-r`: an unset variable adds nothing."""
     return word.replace(UNKNOWN, "")
 
 
@@ -137,7 +139,7 @@ WRITES_ALL = frozenset({
 IN_PLACE = frozenset({"sed", "gsed", "perl", "ruby", "yq", "awk", "gawk", "sd", "jq"})
 """These change their files only with `-i`."""
 EXTRACTS = frozenset({"tar", "bsdtar", "unzip", "7z", "7za", "cpio", "unrar", "git", "patch", "ar"})
-"""Without a folder of their own these write where they run."""
+"""These write to the current folder unless another is given."""
 OUTPUT_OPTIONS = {
     "curl": ("-o", "--output", "--output-dir", "-D", "--dump-header", "-c", "--cookie-jar"),
     "wget": ("-O", "--output-document", "-P", "--directory-prefix", "-o", "--output-file", "-a"),
@@ -156,11 +158,11 @@ OUTPUT_OPTIONS = {
 TARGET_FOLDER = frozenset({"cp", "mv", "install", "ln", "ginstall"})
 _REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?=/|~)")
 _SCRIPT_WRITES = re.compile(r"(?:>>?\s*\\?\"|[;{\s]\d*w!?\s+|/w\s+)(/[\w./-]+|~/[\w./-]+)")
-"""Files that programs of awk, sed and vim name for writing."""
+"""Files that awk, sed and vim programs name for writing."""
 
 
-def written(invocation: Invocation) -> Iterator[str]:
-    """Paths the program would write, change or delete."""
+def written_paths(invocation: Invocation) -> Iterator[str]:
+    """Yield paths the program would write, change or delete."""
     yield from (redirect.target for redirect in invocation.redirects if redirect.writes)
     if not invocation.words:
         return
@@ -183,7 +185,7 @@ def written(invocation: Invocation) -> Iterator[str]:
 
 
 def in_place(invocation: Invocation) -> bool:
-    """`-i` of sed and perl, alone, in a bundle or with a suffix."""
+    """`-i` of sed and perl, alone, bundled or with a suffix."""
     return any(re.match(r"-[a-zA-Z]*i|--in-?place", word) for word in invocation.arguments)
 
 
@@ -201,8 +203,8 @@ PATTERN_FIRST = frozenset({
 """The first operand is a pattern or a program, not a file."""
 
 
-def touched(invocation: Invocation) -> Iterator[str]:
-    """Every word that may be a path the program reads or writes."""
+def touched_paths(invocation: Invocation) -> Iterator[str]:
+    """Yield every word that may be a path the program reads or writes."""
     words = list(invocation.arguments)
     if invocation.name in PATTERN_FIRST:
         pattern = next((word for word in words if not word.startswith("-")), None)
@@ -217,18 +219,18 @@ def touched(invocation: Invocation) -> Iterator[str]:
     yield from (redirect.target for redirect in invocation.redirects if redirect.target)
 
 
-def written_real(invocation: Invocation, scene: CommandContext) -> Iterator[str]:
-    for path in written(invocation):
-        real = scene.real(path, invocation)
+def written_real_paths(invocation: Invocation, context: CommandContext) -> Iterator[str]:
+    for path in written_paths(invocation):
+        real = context.real(path, invocation)
         if real:
             yield real
 
 
-def lands_in(invocation: Invocation, scene: CommandContext) -> str:
-    """The folder an extracting program fills when no option names one."""
+def extraction_folder(invocation: Invocation, context: CommandContext) -> str:
+    """Return the folder that an extracting program fills if no option names one."""
     if invocation.name not in EXTRACTS or any(_option_targets(invocation)):
         return ""
-    return scene.real(".", invocation)
+    return context.real(".", invocation)
 
 
 def is_recursive(invocation: Invocation) -> bool:

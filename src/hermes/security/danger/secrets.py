@@ -1,14 +1,22 @@
-"""Keys and passwords: showing them, searching for them, and sending private things away."""
+"""Keys and passwords: showing them, searching for them, and sending private data away."""
 
 import re
 from fnmatch import fnmatchcase
 
 from hermes.security.danger.context import CommandContext, is_pattern
-from hermes.security.danger.rule import Rule, always, in_place, operands, options, says, touched
+from hermes.security.danger.rule import (
+    Rule,
+    always,
+    in_place,
+    operands,
+    options,
+    says,
+    touched_paths,
+)
 from hermes.security.shell.model import UNKNOWN, Invocation
 from hermes.security.shell.wrappers import HOLDS_TEXT
 
-# Programs that hand out keys and passwords, and the words with which they do.
+# Programs that print keys and passwords, and the words that make them do so.
 
 VAULTS = (
     ("gh", r"\bauth\s+(token|status\s.*(-t|--show-token))"),
@@ -72,7 +80,7 @@ LOOKS_ONLY = frozenset({
     "ll", "la", "rm", "exa", "eza", "lsd", "gh", "hub", "glab", "wc", "md5sum", "sha256sum",
     "open", "alias",
 })  # fmt: skip
-"""These may name a key file without showing what is in it."""
+"""These may name a key file without showing its contents."""
 GIT_READS = frozenset({"add", "hash-object", "diff", "archive", "show", "apply"})
 PRINTERS = frozenset({
     "cat", "less", "more", "head", "tail", "bat", "batcat", "base64", "base32", "xxd", "od", "nl",
@@ -132,7 +140,7 @@ METADATA = re.compile(
     r"|//(2852039166|0x[aA]9[fF][eE][aA]9[fF][eE]|0xa9\.0xfe|0251\.0376)|/latest/(meta-data|user-data)"
     r"|computeMetadata/v1|metadata/(identity|instance|v1\b)|opc/v[12]/instance",
 )
-"""Addresses at which clouds hand out the keys of a machine."""
+"""URLs at which clouds serve the keys of a machine."""
 _OUTSIDE = re.compile(r"/|~/?|/(home|root|etc|Users|var|opt|srv)(/.*)?")
 _PRIVATE = re.compile(
     r"/etc(/(passwd|shadow|group|hosts|ssh|sudoers)|/?\Z)|(~|/root|/home/[^/]+|/Users/[^/]+|/)/?\Z"
@@ -142,17 +150,17 @@ _SENT_FILE = re.compile(
 )
 
 
-def uses_credentials(invocation: Invocation, scene: CommandContext) -> bool:
+def uses_credentials(invocation: Invocation, context: CommandContext) -> bool:
     if not _reads(invocation):
         return False
-    paths = list(touched(invocation))
-    if invocation.arguments and scene.is_credential(scene.real(".", invocation)):
+    paths = list(touched_paths(invocation))
+    if invocation.arguments and context.is_credential(context.real(".", invocation)):
         paths += operands(invocation)
-    return any(_is_secret(path, invocation, scene) for path in paths)
+    return any(_is_secret(path, invocation, context) for path in paths)
 
 
 def _reads(invocation: Invocation) -> bool:
-    """Whether the program looks into the files it names."""
+    """Return whether the program reads the files it names."""
     name, words = invocation.name, invocation.arguments
     if name in LOOKS_ONLY:
         return bool(invocation.redirects) or (name == "find" and "-exec" in words)
@@ -161,21 +169,21 @@ def _reads(invocation: Invocation) -> bool:
     return not (name == "docker" and "build" in words)
 
 
-def _is_secret(path: str, invocation: Invocation, scene: CommandContext) -> bool:
-    if scene.could_be_credential(path, invocation) or scene.could_be_own(path, invocation):
+def _is_secret(path: str, invocation: Invocation, context: CommandContext) -> bool:
+    if context.could_be_credential(path, invocation) or context.could_be_own(path, invocation):
         return True
     if SECRET_PLACES.search(path.replace(UNKNOWN, "x")):
         return True
-    real = scene.real(path, invocation)
+    real = context.real(path, invocation)
     if not real or PUBLIC.search(real):
         return False
-    return scene.is_credential(real) or scene.is_own(real) or bool(SECRET_PLACES.search(real))
+    return context.is_credential(real) or context.is_own(real) or bool(SECRET_PLACES.search(real))
 
 
-def prints_secret_file(invocation: Invocation, scene: CommandContext) -> bool:
+def prints_secret_file(invocation: Invocation, context: CommandContext) -> bool:
     """Files of a project that hold secrets, by their name."""
     name, words = invocation.name, invocation.arguments
-    if id(invocation) in scene.loaded:
+    if id(invocation) in context.loaded:
         return False
     if name in SEARCHERS:
         return _prints_setting(invocation)
@@ -183,7 +191,7 @@ def prints_secret_file(invocation: Invocation, scene: CommandContext) -> bool:
         return False
     if name == "openssl" and not re.match(r"(rsa|ec|pkey|pkcs12)\b", invocation.text):
         return False
-    paths = [path for path in touched(invocation) if not path.startswith("-")]
+    paths = [path for path in touched_paths(invocation) if not path.startswith("-")]
     if name in ("curl", "wget"):
         sent = [word for word in words if "@" in word or "-T" in words]
         paths = [path for word in sent for path in re.split(r"[@=;]", word)]
@@ -191,7 +199,7 @@ def prints_secret_file(invocation: Invocation, scene: CommandContext) -> bool:
 
 
 def _names_secret(path: str) -> bool:
-    """By its name; a pattern counts when it can mean such a file: `.en?`."""
+    """Check by name; a pattern counts if it can mean such a file: `.en?`."""
     if is_pattern(path):
         last = path.rpartition("/")[2]
         if last[:2] == ".e" and fnmatchcase(".env", last):
@@ -205,7 +213,7 @@ def _prints_setting(invocation: Invocation) -> bool:
     words = invocation.arguments
     quiet = any(word[:2] in ("-q", "-c", "-l", "-L") for word in words) or in_place(invocation)
     pattern = next((word for word in words if not word.startswith("-")), "")
-    found = any(ENV_FILE.search(path) for path in touched(invocation))
+    found = any(ENV_FILE.search(path) for path in touched_paths(invocation))
     return found and not quiet and bool(SECRET_HINT.search(pattern) or _shows_all(invocation))
 
 
@@ -221,7 +229,7 @@ def _shows_all(invocation: Invocation) -> bool:
     return "v" not in options(invocation) and not re.search(r"\w{2}|\^#", pattern)
 
 
-def prints_secret_variable(invocation: Invocation, _scene: CommandContext) -> bool:
+def prints_secret_variable(invocation: Invocation, _context: CommandContext) -> bool:
     name = invocation.name
     if name == "printenv":
         return any(SECRET_NAME.search(word) for word in invocation.arguments)
@@ -235,29 +243,29 @@ def prints_secret_variable(invocation: Invocation, _scene: CommandContext) -> bo
     return any(SECRET_NAME.search(used) for used in invocation.uses if used not in invocation.known)
 
 
-def filters_secrets(invocation: Invocation, _scene: CommandContext) -> bool:
+def filters_secrets(invocation: Invocation, _context: CommandContext) -> bool:
     """`env | grep -i key`."""
     dumped = {source.name for source in invocation.upstream[-2:]} & _DUMPED
     pattern = next((word for word in invocation.arguments if not word.startswith("-")), "")
     return bool(dumped) and bool(SECRET_HINT.search(pattern))
 
 
-def hunts_secrets(invocation: Invocation, _scene: CommandContext) -> bool:
-    """Searching the machine for keys, outside the folder at hand."""
+def hunts_secrets(invocation: Invocation, _context: CommandContext) -> bool:
+    """Searching the machine for keys, outside the current folder."""
     outside = any(_OUTSIDE.fullmatch(word) for word in invocation.arguments)
     everywhere = invocation.name in ("locate", "mdfind", "plocate")
     return (outside or everywhere) and bool(_HUNTED.search(invocation.text))
 
 
-def asks_metadata(invocation: Invocation, _scene: CommandContext) -> bool:
-    """The service of a cloud that hands keys to the machine itself."""
+def asks_metadata(invocation: Invocation, _context: CommandContext) -> bool:
+    """The metadata service of a cloud, which hands keys to the machine itself."""
     if invocation.name in HOLDS_TEXT - _TALKERS:
         return False
     return any(METADATA.search(word) for word in invocation.arguments)
 
 
-def sends_private(invocation: Invocation, _scene: CommandContext) -> bool:
-    """The environment, the history or files of the system, sent to another machine."""
+def sends_private(invocation: Invocation, _context: CommandContext) -> bool:
+    """The environment, the history or system files, sent to another machine."""
     if invocation.name not in SENDERS:
         return False
     sources = invocation.sources

@@ -1,4 +1,4 @@
-"""What would change Hermes itself: its settings, keys, consents, and whether it runs."""
+"""Changes to Hermes itself: its settings, keys and approvals, and whether it runs."""
 
 import re
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ from hermes.security.danger.rule import (
     WRITES_ALL,
     WRITES_LAST,
     Rule,
+    extraction_folder,
     in_place,
-    lands_in,
     operands,
-    touched,
-    written,
-    written_real,
+    touched_paths,
+    written_paths,
+    written_real_paths,
 )
 from hermes.security.shell.model import UNKNOWN, Invocation
 from hermes.security.shell.wrappers import option_values
@@ -42,7 +42,7 @@ OWN_CODE = re.compile(
     r"config\.ya?ml|\.env\b|auth\.json|allowlist|approvals|state\.db|mcp-tokens|pairing"
 )
 RUN_LATER = ("plugins", "hooks", "cron", "scripts", "bin", "SOUL.md", "skills-hooks")
-"""In our home: what we run or read as instructions later."""
+"""In the Hermes home: what Hermes later runs or reads as instructions."""
 
 _HERMES = re.compile(r"hermes|gateway\b")
 _GATEWAY = re.compile(r"\bgateway\s+(run|start)\b")
@@ -59,29 +59,29 @@ _FOLDER_CHANGERS = frozenset({
 })  # fmt: skip
 
 
-def writes_own(invocation: Invocation, scene: CommandContext) -> bool:
-    paths = list(written(invocation))
-    if any(scene.could_be_own(path, invocation, whole=_takes(invocation)) for path in paths):
+def writes_own(invocation: Invocation, context: CommandContext) -> bool:
+    paths = list(written_paths(invocation))
+    if any(context.could_be_own(path, invocation, whole=_takes(invocation)) for path in paths):
         return True
     listed = any(UNKNOWN in path for path in paths) or "xargs" in invocation.via
     if listed and _changes(invocation) and _found_own(invocation):
         return True
     for path in paths if invocation.name != "git" else (*paths, *_work_trees(invocation)):
-        real = scene.real(path, invocation)
+        real = context.real(path, invocation)
         if not real or is_pattern(path):
             continue
-        if scene.is_own(real):
+        if context.is_own(real):
             return True
-        if scene.holds_own(real) and _changes_folder(invocation, real, scene):
+        if context.holds_own(real) and _changes_folder(invocation, real, context):
             return True
-    folder = lands_in(invocation, scene)
-    if folder and scene.own_part(folder) == "" and _changes_here(invocation):
+    folder = extraction_folder(invocation, context)
+    if folder and context.own_part(folder) == "" and _changes_here(invocation):
         return True
-    return _links_own(invocation, scene) or _changes_found(invocation, scene)
+    return _links_own(invocation, context) or _changes_found(invocation, context)
 
 
 def _takes(invocation: Invocation) -> bool:
-    """Whether a folder that is named goes with everything in it."""
+    """Return whether a named folder is affected with everything in it."""
     return invocation.name in _TAKERS
 
 
@@ -100,14 +100,14 @@ def _found_own(invocation: Invocation) -> bool:
     return "hermes" in text and bool(OWN_CODE.search(text) or re.search(r"config|\.ya?ml", text))
 
 
-def _changes_folder(invocation: Invocation, real: str, scene: CommandContext) -> bool:
-    """A folder taken away, or filled, with our files in it."""
+def _changes_folder(invocation: Invocation, real: str, context: CommandContext) -> bool:
+    """A folder removed or filled, with files of Hermes in it."""
     name = invocation.name
     if name not in _FOLDER_CHANGERS:
         return False
     if name == "git":
-        return bool(_GIT_CHANGES & set(invocation.arguments)) and scene.own_part(real) == ""
-    inside = scene.own_part(real) is not None
+        return bool(_GIT_CHANGES & set(invocation.arguments)) and context.own_part(real) == ""
+    inside = context.own_part(real) is not None
     return inside or name in _TAKERS
 
 
@@ -120,41 +120,41 @@ def _changes_here(invocation: Invocation) -> bool:
     return True
 
 
-def _links_own(invocation: Invocation, scene: CommandContext) -> bool:
-    """A second name for our files, through which they could be written."""
+def _links_own(invocation: Invocation, context: CommandContext) -> bool:
+    """A second name for files of Hermes, through which they could be written."""
     if invocation.name not in _LINKERS:
         return False
     if invocation.name == "cp" and not re.search(
         r"(^|\s)(-\w*[ls]|--(symbolic-)?link)\b", invocation.text
     ):
         return False
-    sources = (scene.real(path, invocation) for path in operands(invocation)[:-1])
-    return any(real and (scene.is_own(real) or scene.own_part(real) == "") for real in sources)
+    sources = (context.real(path, invocation) for path in operands(invocation)[:-1])
+    return any(real and (context.is_own(real) or context.own_part(real) == "") for real in sources)
 
 
-def _changes_found(invocation: Invocation, scene: CommandContext) -> bool:
-    """`find` in our home that deletes, or runs what does more than look."""
+def _changes_found(invocation: Invocation, context: CommandContext) -> bool:
+    """`find` in the Hermes home that deletes, or runs a program that does more than read."""
     words = invocation.arguments
     if invocation.name != "find" or not words:
         return False
-    real = scene.real(words[0], invocation)
-    if not real or scene.own_part(real) != "":
+    real = context.real(words[0], invocation)
+    if not real or context.own_part(real) != "":
         return False
     runs = {after for word, after in pairwise(words) if word.startswith(("-exec", "-ok"))}
     return "-delete" in words or not runs <= _LOOKERS
 
 
-def mentions_own(invocation: Invocation, scene: CommandContext) -> bool:
-    """Code that names our settings, keys or consents."""
-    roots = [re.escape(str(root)) for root in scene.guard.own]
+def mentions_own(invocation: Invocation, context: CommandContext) -> bool:
+    """Code that names settings, keys or approvals of Hermes."""
+    roots = [re.escape(str(root)) for root in context.guard.own]
     home = re.compile("|".join([r"\.hermes\b", "HERMES_HOME", *roots]))
     return any(
-        home.search(text) and OWN_CODE.search(text) for text in code_texts(invocation, scene)
+        home.search(text) and OWN_CODE.search(text) for text in code_texts(invocation, context)
     )
 
 
 def subcommand(invocation: Invocation) -> str:
-    """The words of a `hermes` command without options and the name of a profile."""
+    """Return the words of a `hermes` command without options and profile name."""
     words = list(invocation.arguments)
     for flag in ("-p", "--profile"):
         if flag in words:
@@ -162,12 +162,12 @@ def subcommand(invocation: Invocation) -> str:
     return " ".join(word for word in words if not word.startswith("-"))
 
 
-def changes_policy(invocation: Invocation, _scene: CommandContext) -> bool:
+def changes_policy(invocation: Invocation, _context: CommandContext) -> bool:
     flags = not POLICY_FLAGS.isdisjoint(invocation.arguments)
     return flags or bool(POLICY_COMMANDS.match(subcommand(invocation)))
 
 
-def sets_policy_variable(invocation: Invocation, _scene: CommandContext) -> bool:
+def sets_policy_variable(invocation: Invocation, _context: CommandContext) -> bool:
     names = {name for name, _ in invocation.assignments}
     if invocation.name in ("env", "export", "sudo", "declare", "typeset", "set", "setenv", "read"):
         names |= {word.partition("=")[0] for word in invocation.arguments if "=" in word}
@@ -175,16 +175,16 @@ def sets_policy_variable(invocation: Invocation, _scene: CommandContext) -> bool
     return not POLICY_VARIABLES.isdisjoint(names)
 
 
-def changes_settings(invocation: Invocation, _scene: CommandContext) -> bool:
+def changes_settings(invocation: Invocation, _context: CommandContext) -> bool:
     return bool(OTHER_CHANGES.match(subcommand(invocation)))
 
 
-def writes_run_later(invocation: Invocation, scene: CommandContext) -> bool:
-    parts = (scene.own_part(real) for real in written_real(invocation, scene))
+def writes_run_later(invocation: Invocation, context: CommandContext) -> bool:
+    parts = (context.own_part(real) for real in written_real_paths(invocation, context))
     return any(part and part.partition("/")[0] in RUN_LATER for part in parts)
 
 
-def stops_hermes(invocation: Invocation, _scene: CommandContext) -> bool:
+def stops_hermes(invocation: Invocation, _context: CommandContext) -> bool:
     if invocation.name == "hermes":
         return bool(re.search(r"\bgateway\s+(stop|restart|uninstall)\b", invocation.text))
     fed = [word for source in invocation.sources for word in source.words]
@@ -192,20 +192,20 @@ def stops_hermes(invocation: Invocation, _scene: CommandContext) -> bool:
     return bool(_HERMES.search(text)) or "$PPID" in invocation.arguments
 
 
-def service_of_hermes(invocation: Invocation, _scene: CommandContext) -> bool:
+def service_of_hermes(invocation: Invocation, _context: CommandContext) -> bool:
     verbs = r"\b(stop|restart|disable|mask|kill|try-restart|reload|bootout|unload|remove)\b"
     return bool(re.search(verbs, invocation.text)) and bool(_HERMES.search(invocation.text))
 
 
-def detached_gateway(invocation: Invocation, _scene: CommandContext) -> bool:
+def detached_gateway(invocation: Invocation, _context: CommandContext) -> bool:
     launchers = {"nohup", "setsid", "disown", "tmux", "screen", "systemd-run", "daemonize", "at",
                  "daemon", "start-stop-daemon", "batch", "script", "zellij"}  # fmt: skip
     detached = invocation.background or launchers & set(invocation.via)
     return bool(detached) and bool(_GATEWAY.search(" ".join(invocation.words)))
 
 
-def copies_own(invocation: Invocation, scene: CommandContext) -> bool:
-    """Our whole home, keys and all, into another place."""
+def copies_own(invocation: Invocation, context: CommandContext) -> bool:
+    """The whole Hermes home, including keys, copied elsewhere."""
     if invocation.name not in (
         "tar",
         "zip",
@@ -219,8 +219,10 @@ def copies_own(invocation: Invocation, scene: CommandContext) -> bool:
         "nc",
     ):
         return False
-    reals = (scene.real(path, invocation) for path in touched(invocation) if UNKNOWN not in path)
-    return any(real and scene.own_part(real) in ("", "profiles") for real in reals)
+    reals = (
+        context.real(path, invocation) for path in touched_paths(invocation) if UNKNOWN not in path
+    )
+    return any(real and context.own_part(real) in ("", "profiles") for real in reals)
 
 
 CHANGES = "changes Hermes' own settings, keys or consents"

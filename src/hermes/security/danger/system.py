@@ -1,4 +1,5 @@
-"""The running machine: jobs, accounts, firewall, kernel, packages, rights."""
+"""The running machine: jobs, accounts, firewall, packages, permissions, processes, network
+shells."""
 
 import posixpath
 import re
@@ -15,18 +16,18 @@ from hermes.security.danger.rule import (
     verb,
 )
 from hermes.security.shell.launchers import SHELLS
-from hermes.security.shell.model import UNKNOWN, Invocation, join
+from hermes.security.shell.model import UNKNOWN, Invocation, join_path
 
 
-def changes_jobs(invocation: Invocation, _scene: CommandContext) -> bool:
-    """Anything `crontab` does but showing."""
+def changes_jobs(invocation: Invocation, _context: CommandContext) -> bool:
+    """Anything `crontab` does except listing."""
     words = list(invocation.arguments)
     if words[:1] == ["-u"]:
         del words[:2]
     return words not in (["-l"], ["-V"])
 
 
-def removes_many(invocation: Invocation, _scene: CommandContext) -> bool:
+def removes_many(invocation: Invocation, _context: CommandContext) -> bool:
     """Packages that another program lists."""
     removes = re.search(r"\b(uninstall|remove|rm|un)\b", invocation.text)
     listed = "xargs" in invocation.via or UNKNOWN in invocation.text
@@ -158,19 +159,19 @@ MACHINE_RULES = (
 # Services and processes: stopping them, and turning the machine off.
 
 _DESKTOP = frozenset({"dock", "finder", "systemuiserver", "cfprefsd", "preferences", "simulator"})
-"""Parts of a desktop that come back by themselves."""
+"""Parts of a desktop that restart by themselves."""
 _SEARCHES = frozenset({"ps", "pgrep", "pidof", "lsof", "top", "netstat", "ss", "find", "seq"})
 _INIT_SCRIPT = re.compile(r"/(init|rc\d?)\.d/[\w.@-]+\Z")
 _STOPS = frozenset({"stop", "disable", "onestop", "forcestop", "faststop", "kill", "force-stop"})
 _MANY = re.compile(r"[*?\[]|\{\d+\.\.\d+\}")
-"""A pattern or a range in place of the number of a process."""
-MOST_KILLED = 12
-"""More processes than this are not named by hand."""
+"""A pattern or a range instead of a process number."""
+MAX_KILLED = 12
+"""More processes than a person would name by hand."""
 _SIGNAL = re.compile(r"-(\d+|[A-Z]\w*|s|n|-signal\S*)|--")
 _HARD = re.compile(r"(?:^|\s)(?:-9|-(?:SIG)?KILL|-s\s*(?:9|(?:SIG)?KILL))\b", re.IGNORECASE)
 
 
-def kills_all(invocation: Invocation, _scene: CommandContext) -> bool:
+def kills_all(invocation: Invocation, _context: CommandContext) -> bool:
     """`kill -9 -1`, `kill 1`, or every process a search finds."""
     words = list(invocation.arguments)
     if words[:1] in (["-l"], ["-0"], ["-L"]):
@@ -179,14 +180,14 @@ def kills_all(invocation: Invocation, _scene: CommandContext) -> bool:
         del words[: 2 if words[0] in ("-s", "-n", "--signal") else 1]
     if {"-1", "1", "0"} & set(words) or any(_MANY.search(word) for word in words):
         return True
-    if len(words) > MOST_KILLED:
+    if len(words) > MAX_KILLED:
         return True
     unknown = not words or any(UNKNOWN in word for word in words)
     return unknown and _lists(invocation) and bool(_HARD.search(invocation.text))
 
 
 def _lists(invocation: Invocation) -> bool:
-    """Whether a search says what is killed; that for the owner of a port means one server."""
+    """Return whether a search selects what is killed; the owner of a port is one server."""
     searches = [
         each
         for each in invocation.sources
@@ -196,28 +197,30 @@ def _lists(invocation: Invocation) -> bool:
     return bool(searches) and not port
 
 
-def stops_by_script(invocation: Invocation, _scene: CommandContext) -> bool:
+def stops_by_script(invocation: Invocation, _context: CommandContext) -> bool:
     """`/etc/init.d/mysql stop`, also `sh /etc/rc.d/…` and from inside that folder."""
     if _STOPS.isdisjoint(invocation.arguments):
         return False
-    paths = (posixpath.normpath(join(invocation.folder, word)) for word in invocation.words[:2])
+    paths = (
+        posixpath.normpath(join_path(invocation.folder, word)) for word in invocation.words[:2]
+    )
     return any(_INIT_SCRIPT.search(path) for path in paths)
 
 
-def kills_by_name(invocation: Invocation, _scene: CommandContext) -> bool:
+def kills_by_name(invocation: Invocation, _context: CommandContext) -> bool:
     if has_option(invocation, "l", "0", "V", "--list"):
         return False
     named = operands(invocation)
     return bool(named) and not all(word.lower() in _DESKTOP for word in named)
 
 
-def pattern_of_all(invocation: Invocation, _scene: CommandContext) -> bool:
+def pattern_of_all(invocation: Invocation, _context: CommandContext) -> bool:
     """`pkill .`"""
     return any(re.fullmatch(r"\^?\.?[*+]?\$?|[a-z]", word) for word in operands(invocation))
 
 
-def kills_users_of_files(invocation: Invocation, _scene: CommandContext) -> bool:
-    """`fuser -km /`; a port is one server, as `lsof -ti:3000 | xargs kill`."""
+def kills_users_of_files(invocation: Invocation, _context: CommandContext) -> bool:
+    """`fuser -km /`; a port is one server, like `lsof -ti:3000 | xargs kill`."""
     if not has_option(invocation, "k", "--kill"):
         return False
     return not re.search(r"\d+/(tcp|udp)|-n\s+(tcp|udp)", invocation.text)
@@ -319,12 +322,12 @@ _SPEAKERS = SHELLS | {"script", "python", "python3", "perl"}
 _SOCKET = re.compile(r"/dev/(tcp|udp)/")
 
 
-def network_shell(invocation: Invocation, _scene: CommandContext) -> bool:
+def network_shell(invocation: Invocation, _context: CommandContext) -> bool:
     targets = [redirect.target for redirect in invocation.redirects]
     return any(_SOCKET.match(path) for path in (*targets, *invocation.arguments))
 
 
-def shell_output_sent(invocation: Invocation, _scene: CommandContext) -> bool:
+def shell_output_sent(invocation: Invocation, _context: CommandContext) -> bool:
     """`sh -i 2>&1 | nc host port`."""
     if invocation.name not in _CONNECTS:
         return False

@@ -1,17 +1,17 @@
-"""Orders to read secrets or to send them away, as command lines and in plain words.
+"""Instructions to read or send secrets, as command lines and in plain words.
 
-A secret in a header or as user and password is how an API is called and no finding. A secret as
-data or inside an address is one, unless it stands in a field named for it (`client_secret=…`) and
-the address reads like an API: a collector gets it as `?k=…`, as the whole body, or from a file.
+A secret in a header or as user and password is how an API is called and not a finding. A secret as
+data or inside a URL is one, unless it is in a field named for it (`client_secret=…`) and the URL
+looks like an API: a collector receives it as `?k=…`, as the whole body, or from a file.
 """
 
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from hermes.security.injection.mention import forbidden, spoken_of
+from hermes.security.injection.mention import is_forbidden, is_mention
 
-# Whether a `curl` command line hands a secret to somebody it does not belong to.
+# Whether a `curl` command line sends a secret to a party it does not belong to.
 
 _PART = re.compile(
     r"""\$\{\{[^{}\n]{0,80}\}\}|\$\([^()\n]{0,200}\)|`[^`\n]{0,200}`|'[^']*'|"(?:\\.|[^"\\])*"|\\\n|\\.|\s+|&&|\|\||[|;]"""
@@ -74,7 +74,7 @@ _DATA_FLAGS = frozenset(
     ]
 )
 _CLUSTER = re.compile(r"-[sfilkgnv]{1,6}([hudt])$")
-"""Short options written together, the last with a value: `-sSH`."""
+"""Bundled short options, the last with a value: `-sSH`."""
 _UPLOAD_FLAGS = frozenset(("-t", "--upload-file", "--post-file", "--body-file", "-infile"))
 _VARIABLE = re.compile(
     r"\$\{\{\s*(?:secrets|env)\.(\w{1,60})\s*\}\}|\$(?:env:|\{)?(\w{1,60})\}?|%(\w{1,60})%"
@@ -138,31 +138,32 @@ _VENDORS: Final = {
     "discord": "discord",
     "ssh": "-",
 }
-"""Whose secrets they are, by the first part of the name, and what the host must contain."""
+"""The owner of secrets by the first part of the name, and what the host must contain."""
 
 
 def sends_secret(command: str) -> bool:
-    """Whether the (small-lettered) command line sends a secret as data or in its address."""
-    words = list(_words(command))
+    """Return whether the (lower-case) command line sends a secret as data or in its URL."""
+    words = list(_split_words(command))
     addresses = [word for word in words[1:] if "://" in word or word.startswith(("$", "www."))]
     address = next((word for word in addresses if "://" in word), next(iter(addresses), ""))
     flag = ""
     for word in words[1:]:
-        option, value = _split(word)
+        option, value = _split_option(word)
         if option and not value:
             flag = option
             continue
         flag = option or flag
         if _names_secret_file(flag, value):
             return True
-        if flag not in _CREDENTIAL_FLAGS and _hands_over(value, address):
+        if flag not in _CREDENTIAL_FLAGS and _leaks_secret(value, address):
             return True
         flag = ""
     return False
 
 
-def _split(word: str) -> tuple[str, str]:
-    """The option and its value, either of which may be missing: `--data=x`, `-hAccept: x`, `-d`."""
+def _split_option(word: str) -> tuple[str, str]:
+    """Return the option and its value, either of which may be missing: `--data=x`, `-hAccept:
+    x`."""
     if word.startswith("--"):
         option, _, value = word.partition("=")
         return option, value
@@ -175,15 +176,16 @@ def _split(word: str) -> tuple[str, str]:
 
 
 def _names_secret_file(flag: str, value: str) -> bool:
-    """A file of secrets that is sent; `--cert FILE` and `--netrc-file FILE` curl reads itself."""
+    """Return whether a file of secrets is sent; curl itself reads `--cert FILE`, `--netrc-file
+    FILE`."""
     read_here = "$(" not in value and "`" not in value
     if read_here and (flag in _CREDENTIAL_FLAGS or "netrc" in flag):
         return False
     return bool(_SECRET_FILE.search(f"@{value}" if flag in _UPLOAD_FLAGS else value))
 
 
-def _words(command: str) -> Iterator[str]:
-    """Words as a shell would split them, up to the end of this command; quotation marks kept."""
+def _split_words(command: str) -> Iterator[str]:
+    """Yield words as a shell would split them, up to the end of this command, with quotes."""
     word = ""
     for match in _PART.finditer(command):
         part = match[0]
@@ -199,15 +201,15 @@ def _words(command: str) -> Iterator[str]:
         yield word
 
 
-def _hands_over(value: str, address: str) -> bool:
-    host, path = _host(address)
+def _leaks_secret(value: str, address: str) -> bool:
+    host, path = _split_address(address)
     for match in _VARIABLE.finditer(value):
         name = next(filter(None, match.groups()), "")
         if not _SECRET_NAME.search(name) or _OPEN_NAME.search(name):
             continue
         before = value[: match.start()]
         if _NEAR.match(host) or re.search(r"://[^/]*$", before):
-            continue  # a service of one's own; or `https://user:$TOKEN@host`, or the host itself
+            continue  # a local service, `https://user:$TOKEN@host`, or the host itself
         if not _is_credential(name, before, host, path):
             return True
     return False
@@ -234,7 +236,7 @@ def _is_credential(name: str, before: str, host: str, path: str) -> bool:
     return known and "/" in before.partition("://")[2]  # part of the path: `…/bot$TOKEN/…`
 
 
-def _host(address: str) -> tuple[str, str]:
+def _split_address(address: str) -> tuple[str, str]:
     match = _HOST.match(address)
     return (match[1], match[2]) if match else ("", "")
 
@@ -242,7 +244,7 @@ def _host(address: str) -> tuple[str, str]:
 _LONGEST: Final = 3_000
 _GAP = re.compile(r"[ \t]{2,}")
 _WRAPPED = re.compile(r"(?<=[a-z,`])\n(?=[a-z`~.])")
-"""A line break inside a sentence; replaced by a space, so that every place stays the same."""
+"""A line break inside a sentence; replaced by a space, so that all offsets stay the same."""
 _SENDER = re.compile(
     r"(?<![\w./-])(?:curl(?:\.exe)?|wget|invoke-webrequest|invoke-restmethod|iwr|irm)(?=\s)"
 )
@@ -251,7 +253,7 @@ _VAULT = (
     r"(?:\.netrc|_netrc|\.pgpass|\.git-credentials|/etc/shadow|"
     r"\.config/gcloud/[\w./-]{1,60}|\.config/gh/hosts\.yml|\.hermes/auth\.json)"
 )
-"""Files with nothing but secrets, outside any project."""
+"""Files that contain only secrets, outside any project."""
 _KEEPER = (
     r"(?:\.env(?:\.(?:local|prod|production|dev|development|staging))?(?!\.\w|[\w-])|"
     r"\.ssh/id_(?:rsa|dsa|ecdsa|ed25519)(?!\.pub)|\.npmrc|\.pypirc|\.docker/config\.json|"
@@ -259,7 +261,7 @@ _KEEPER = (
     r"txt))?(?![\w-])|"
     r"(?<![\w-])secrets\.(?:json|ya?ml|toml|env)|private\.key|\.bash_history)"
 )
-"""Files that hold secrets but that documents name for honest reasons."""
+"""Files that hold secrets but that documents mention for legitimate reasons."""
 _ANY = rf"(?:{_VAULT}|{_KEEPER})"
 _PATH = r"[\"'`]?[\w~$%{}./\\:<>-]{0,60}?"
 _READER = (
@@ -325,7 +327,7 @@ _TOKEN = re.compile(
     r"\.docker/|\.kube/|secrets?\b|\.key\b|_history|api[ _-]?key|env(?:ironment)? var|ssh key|"
     r"private key|password|tokens?\b|id_rsa|session cookie|printenv|\benv\s*\||export -p|declare -x"
 )
-"""Lines without any of these are not looked at."""
+"""Lines without any of these are skipped."""
 
 _WORDED: Final = (
     ("exfil_curl", _SEND_AWAY),
@@ -337,8 +339,8 @@ _WORDED: Final = (
 )
 
 
-def commands(plain: str) -> Iterator[tuple[str, int]]:
-    """The ids and lines (from 0) of such orders in a plain (folded) text."""
+def scan_commands(plain: str) -> Iterator[tuple[str, int]]:
+    """Yield the ids and lines (from 0) of such instructions in a folded text."""
     plain = _GAP.sub(" ", plain.replace("''", "").replace('""', ""))
     prose = _WRAPPED.sub(" ", plain)
     read_to = 0
@@ -350,19 +352,19 @@ def commands(plain: str) -> Iterator[tuple[str, int]]:
         read_to = len(prose) if read_to < 0 else read_to
         for name, pattern in _WORDED:
             match = pattern.search(prose, start, read_to)
-            if match and not _excused(plain, *match.span()):
+            if match and not _is_excused(plain, *match.span()):
                 yield name, plain.count("\n", 0, match.start())
-    for start, end in _lines(plain):
-        if sends_secret(plain[start:end]) and not _excused(plain, start, end):
+    for start, end in _command_lines(plain):
+        if sends_secret(plain[start:end]) and not _is_excused(plain, start, end):
             yield "exfil_curl", plain.count("\n", 0, start)
 
 
-def _excused(plain: str, start: int, end: int) -> bool:
-    return forbidden(plain, start) or spoken_of(plain, start, end, "")
+def _is_excused(plain: str, start: int, end: int) -> bool:
+    return is_forbidden(plain, start) or is_mention(plain, start, end, "")
 
 
-def _lines(plain: str) -> Iterator[tuple[int, int]]:
-    """Each command line that sends something, continued lines included."""
+def _command_lines(plain: str) -> Iterator[tuple[int, int]]:
+    """Yield each command line that sends something, including continuation lines."""
     at = 0
     while found := _SENDER.search(plain, at):
         end = plain.find("\n", found.start())

@@ -1,9 +1,9 @@
-"""Whether a phrase is said to the reader or only spoken of.
+"""Whether a phrase addresses the reader or is only mentioned.
 
 A document about prompt injection names the phrases an attacker uses. Such a mention is quoted, or
-is the object of a verb of telling (`tries to make the agent ignore …`), and the words around it say
-what it is about. Both are asked for: quotation marks alone, or the word «attack» alone, excuse
-nothing. A plain order in the sentence itself is never excused this way.
+is the object of a reporting verb (`tries to make the agent ignore …`), and the words around it tell
+the topic. Both are required: quotation marks alone, or the word «attack» alone, excuse nothing. A
+plain instruction in the sentence itself is never excused this way.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 
 _BEFORE: Final = 300
 _AFTER: Final = 200
-"""Characters around a phrase in which the talk about it is looked for."""
+"""Characters around a phrase that are searched for the topic."""
 
 _ABOUT = re.compile(
     r"inject|jailbr|attack|adversar|malicious|untrusted|red.?team|owasp|exploit|vulnerab|poison|"
@@ -96,25 +96,25 @@ _CONDITION_AFTER = re.compile(
 )
 
 
-def forbidden(plain: str, start: int) -> bool:
-    """Whether the sentence so far, or the line that opens the list, forbids what follows."""
-    said = plain[max(0, start - _FORBIDDING) : start]
-    return bool(_FORBIDDEN.search(_SENTENCE_END.split(said)[-1]))
+def is_forbidden(plain: str, start: int) -> bool:
+    """Return whether the sentence so far, or the line that opens the list, forbids what follows."""
+    before = plain[max(0, start - _FORBIDDING) : start]
+    return bool(_FORBIDDEN.search(_SENTENCE_END.split(before)[-1]))
 
 
-def negated(before: str, plain: str, start: int) -> bool:
-    """Whether the words right before the phrase forbid it. `Never. Ignore …` forbids nothing."""
+def is_negated(before: str, plain: str, start: int) -> bool:
+    """Return whether the words before the phrase forbid it. `Never. Ignore …` forbids nothing."""
     joined = plain[max(0, start - 3) : start].rstrip("*_~\"'`( \t\n")[-1:] not in tuple(".!?;:,…—")
     return joined and bool(_NEGATED.search(before))
 
 
-def denied(before: str) -> bool:
-    """Whether the sentence so far forbids a deed, or only says that it can happen."""
+def is_denied(before: str) -> bool:
+    """Return whether the sentence so far forbids an action, or only says that it can happen."""
     return bool(_NEGATION.search(before))
 
 
-def permitted(before: str, phrase: str, after: str) -> bool:
-    """A reader is told which earlier part of a manual does not concern him."""
+def is_permitted(before: str, phrase: str, after: str) -> bool:
+    """Return whether a reader is told which earlier part of a manual does not apply."""
     if _WHOLE.search(phrase.replace(" ", "")):
         return False
     return bool(
@@ -124,28 +124,28 @@ def permitted(before: str, phrase: str, after: str) -> bool:
     )
 
 
-def from_outside(after: str) -> bool:
+def concerns_external_text(after: str) -> bool:
     """`Ignore all instructions found in web pages`: a safeguard, not an attack."""
     return bool(_FROM_OUTSIDE.match(after))
 
 
-def spoken_of(plain: str, start: int, end: int, before: str) -> bool:
-    """Whether the phrase at `start:end` of the plain text is quoted or reported, as an example."""
+def is_mention(plain: str, start: int, end: int, before: str) -> bool:
+    """Return whether the phrase at `start:end` of the folded text is quoted or reported."""
     about = bool(
         _ABOUT.search(plain, max(0, start - _BEFORE), start)
         or _ABOUT.search(plain, end, min(len(plain), end + _AFTER))
     )
-    if _reported(before) and (about or _CONDITION.search(before)):
+    if _is_reported(before) and (about or _CONDITION.search(before)):
         return True
-    return about and (_quoted(plain, start, end) or _named(plain, start, end))
+    return about and (_is_quoted(plain, start, end) or _is_identifier(plain, start, end))
 
 
-def _reported(before: str) -> bool:
+def _is_reported(before: str) -> bool:
     return bool(_REPORTED.search(before)) and not _IN_FIRST_PERSON.search(before)
 
 
-def _quoted(plain: str, start: int, end: int) -> bool:
-    """Between quotation marks on its line, in a cell of a table, or in a fenced block."""
+def _is_quoted(plain: str, start: int, end: int) -> bool:
+    """Between quotation marks on its line, in a table cell, or in a fenced block."""
     left = max(plain.rfind("\n", 0, start) + 1, start - _LONGEST_QUOTE)
     right = plain.find("\n", end, end + _LONGEST_QUOTE)
     head = plain[left:start]
@@ -156,16 +156,16 @@ def _quoted(plain: str, start: int, end: int) -> bool:
                 return True
         elif opening in head and closing in tail and head.rfind(opening) >= head.rfind(closing):
             return True
-    return (head.lstrip().startswith("|") and "|" in tail) or _fenced(plain, start)
+    return (head.lstrip().startswith("|") and "|" in tail) or _is_fenced(plain, start)
 
 
-def _fenced(plain: str, start: int) -> bool:
+def _is_fenced(plain: str, start: int) -> bool:
     window = plain[max(0, start - 4_000) : start]
     fences = window.count("\n```") + window.startswith("```")
     return bool(fences % 2) and "\n```" in plain[start : start + 4_000]
 
 
-def _named(plain: str, start: int, end: int) -> bool:
+def _is_identifier(plain: str, start: int, end: int) -> bool:
     """An identifier: `test_ignore_previous_instructions`, `ignore-previous-instructions`."""
     words = plain[start:end]
     joint = "_" if "_" in words else "-"

@@ -1,6 +1,6 @@
-"""Text brought to the plain form in which rules look for words.
+"""Folding of text to the plain form in which rules search for words.
 
-Line breaks are neither added nor removed, so a line of the plain form is that line of the source.
+Line breaks are neither added nor removed, so line numbers are those of the source.
 """
 
 import html
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 # Characters that look like Latin letters but are not, and how they read.
 #
-# Only what normalisation (NFKD) leaves alone: full-width, mathematical and accented letters are
-# already plain by then. Capital letters stand apart because some look like another letter than
-# their small form (Η reads H, η reads n).
+# Only those that normalisation (NFKD) keeps: full-width, mathematical and accented letters are
+# already plain by then. Capital letters are separate because some look like another letter than
+# their lower-case form (Η reads H, η reads n).
 
 _LOOKALIKES = {
     # Cyrillic
@@ -146,16 +146,16 @@ _LOOKALIKES = {
 }
 
 
-def letters() -> dict[int, str]:
-    """Code point → the plain letter it reads as, for `str.translate`."""
+def lookalike_letters() -> dict[int, str]:
+    """Return code point → plain letter, for `str.translate`."""
     table = {ord(char): plain for chars, plain in _LOOKALIKES.items() for char in chars}
-    for start in (0x1F150, 0x1F170, 0x1F1E6):  # white on black, and the letters flags are made of
+    for start in (0x1F150, 0x1F170, 0x1F1E6):  # white on black, and the letters that form flags
         table |= {start + offset: chr(ord("a") + offset) for offset in range(26)}
     # The invisible tag characters mirror ASCII one to one.
     return table | {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)}
 
 
-# Invisible characters: text the reader of a file does not see but a model does.
+# Invisible characters: text that a reader does not see but a model does.
 #
 # Not findings: a leading byte order mark; the joiners inside an emoji; the tags of the three
 # subdivision flags; joiners and separators after a letter of a script whose spelling needs them.
@@ -169,7 +169,7 @@ IGNORED = re.compile(
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
     "\U000e0000-\U000e001f\U000e007f\U000e0100-\U000e01ef]"
 )
-"""Everything that shows nothing, removed before words are looked for."""
+"""All invisible characters, removed before words are searched."""
 
 _EMOJI = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
@@ -197,8 +197,8 @@ _LEGITIMATE = re.compile(
 )
 
 
-def invisible(text: str) -> Iterator[tuple[str, int]]:
-    """The id and the place of each invisible character that has no business there."""
+def find_invisible(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the id and position of each invisible character that is out of place."""
     if text.isascii():
         return
     excused_to = 1 if text.startswith("\ufeff") else 0
@@ -211,7 +211,7 @@ def invisible(text: str) -> Iterator[tuple[str, int]]:
             yield f"invisible unicode U+{ord(match[0]):04X}", match.start()
 
 
-_LETTERS = letters()
+_LETTERS = lookalike_letters()
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,8});")
 _MARKS = re.compile("[\u0300-\u036f\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20df\ufe20-\ufe2f]")
 _ESCAPED_BREAK = re.compile(r"\\[nrt](?![a-z]{0,12}\\)")
@@ -224,9 +224,10 @@ _LINK_TARGET = re.compile(r"\]\([^()\s]{0,300}\)")
 
 
 def fold(text: str) -> str:
-    """`text` in plain small letters: no look-alikes, accents, invisible characters or entities."""
+    """Return `text` in plain lower case: no look-alikes, accents, invisible characters or
+    entities."""
     if "&" in text:
-        text = _ENTITY.sub(_decoded, text)
+        text = _ENTITY.sub(_decode_entity, text)
     if not text.isascii():
         text = unicodedata.normalize("NFKD", IGNORED.sub("", text))
         text = _MARKS.sub("", text).translate(_LETTERS).lower().translate(_LETTERS)
@@ -235,13 +236,13 @@ def fold(text: str) -> str:
     if "\\" in text:
         text = _ESCAPED_BREAK.sub("  ", text)
     if "<" in text:
-        text = _TAG.sub(_breaks_only, _COMMENT_IN_WORD.sub(_breaks_only, text))
+        text = _TAG.sub(_keep_breaks, _COMMENT_IN_WORD.sub(_keep_breaks, text))
     return _LINK_TARGET.sub("]", _EMPHASIS_IN_WORD.sub("", text))
 
 
-def _decoded(entity: re.Match[str]) -> str:
+def _decode_entity(entity: re.Match[str]) -> str:
     return html.unescape(entity[0]).replace("\n", " ").replace("\r", " ")
 
 
-def _breaks_only(match: re.Match[str]) -> str:
+def _keep_breaks(match: re.Match[str]) -> str:
     return "\n" * match[0].count("\n")

@@ -1,14 +1,14 @@
-"""What the rules look for: data only.
+"""The phrases that rules search for: data only.
 
-A phrase is a regular expression over a chain of plain small words with one space between them
-(see `words`); `<3>` stands for up to three words of any kind. Every word is spelt out
-(`rule|rules`), so that the words themselves can be read off a phrase, and every repetition is
+A phrase is a regular expression over a chain of plain lower-case words separated by one space (see
+`WordChain`); `<3>` stands for up to three words of any kind. Every word is spelled out
+(`rule|rules`), so that the words themselves can be extracted from a phrase, and every repetition is
 bounded, so that a search takes linear time.
 """
 
 from typing import Final
 
-# Hiding something from the person the agent works for.
+# Hiding something from the user the agent works for.
 
 _NOT = (
     r"(?:do not|don t|dont|never|must not|mustn t|should not|shouldn t|shall not|will not|"
@@ -149,7 +149,7 @@ DECEPTION_DEEDS: Final = (
         r"records|sign|signs|log|logs) (?:of|that) (?:this|your|you|these|what you))"
     ),
 )
-"""The same, as deeds: a `never` anywhere before in the sentence makes them harmless."""
+"""The same as actions: a `never` anywhere before in the sentence makes them harmless."""
 
 
 # Translating or decoding something in order to obey it.
@@ -435,7 +435,7 @@ OTHER_LANGUAGES: Final = (
 )
 
 
-# Taking the place of the instructions given before.
+# Replacing the instructions given before.
 
 _FILL = (
     r"(?:(?:all|any|of|the|my|your|our|its|their|these|those|this|that|every|each|and|or|other|"
@@ -606,7 +606,7 @@ DISREGARD_RULES: Final = (
 )
 
 
-# Taking the place of the system prompt.
+# Replacing the system prompt.
 
 _SYSTEM_PROMPT = r"system (?:prompt|prompts|message|messages|instruction|instructions)"
 SYS_PROMPT_OVERRIDE: Final = (

@@ -1,7 +1,7 @@
 """One scanner for SOUL.md, context files, memory writes, cron prompts and skills.
 
-What it promises is modest: known wordings are found in many disguises, and ordinary documents of
-developers pass. An attack in words of its own passes too; the scan is one wall among several.
+It finds known wordings in many disguises, and ordinary documents of developers pass. An attack in
+new words passes too; the scan is one of several defences.
 """
 
 import re
@@ -14,9 +14,9 @@ from typing import Final, Literal
 import msgspec
 
 from hermes.security.injection import Finding, mention
-from hermes.security.injection.exfiltration import commands
-from hermes.security.injection.mention import spoken_of
-from hermes.security.injection.normalize import fold, invisible
+from hermes.security.injection.exfiltration import scan_commands
+from hermes.security.injection.mention import is_mention
+from hermes.security.injection.normalize import find_invisible, fold
 from hermes.security.injection.phrases import (
     BYPASS_RESTRICTIONS,
     DECEPTION_DEEDS,
@@ -28,12 +28,11 @@ from hermes.security.injection.phrases import (
     TRANSLATE_EXECUTE,
 )
 
-# A text as a chain of words, in which phrases are looked for.
+# A text as a chain of words, in which phrases are searched.
 #
-# Words stand with one space between them, whatever stood there before; a dot stands where a
-# sentence, a paragraph or a list item ends. A piece of one or two words ends nothing: `Ignore.
-# All.
-# Previous.` is one phrase cut up.
+# Words are separated by one space, whatever was there before; a dot marks the end of a sentence, a
+# paragraph or a list item. A piece of one or two words is not a sentence: `Ignore. All. Previous.`
+# is one phrase split up.
 
 _WORD = re.compile(r"[^\W_]+")
 _END = re.compile(
@@ -47,8 +46,8 @@ _LEET = re.compile(r"(?<![a-z0-9@$!|])[a-z@!|]{0,14}[0134578@$|][a-z0-9@$!|]{0,1
 _READINGS = tuple(str.maketrans("01345789@$!|", f"o{one}eastbgasi{one}") for one in "il")
 
 
-class Words:
-    """The words of a plain (folded) text."""
+class WordChain:
+    """The words of a folded text."""
 
     def __init__(self, plain: str, known: frozenset[str]) -> None:
         self.plain = _unleet(plain, known)
@@ -65,14 +64,14 @@ class Words:
         self._held: dict[str, bool] = {}
 
     def holds(self, word: str) -> bool:
-        """Whether the word stands anywhere, cut up or not, or as a part of another."""
+        """Return whether the word occurs anywhere, split up or not, or as a part of another."""
         known = self._held.get(word)
         if known is None:
             known = self._held[word] = word in self._squeezed
         return known
 
     def sentences(self, words: Iterable[str]) -> list[int]:
-        """The numbers of the sentences in which one of the words stands."""
+        """Return the numbers of the sentences that contain one of the words."""
         dots = self._dots[0]
         return sorted(
             {
@@ -84,7 +83,7 @@ class Words:
         )
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """Where the sentences from `first` to `last` stand in the chain."""
+        """Return the span of the sentences from `first` to `last` in the chain."""
         dots = self._dots[1]
         start = dots[first - 1] + 2 if first > 0 else 0
         return start, dots[last] + 1 if last < len(dots) else len(self.chain)
@@ -105,12 +104,12 @@ class Words:
 
     @cached_property
     def _spans(self) -> tuple[list[int], list[tuple[int, int]]]:
-        """Where each word starts in the chain, and its span in the plain text."""
+        """Where each word starts in the chain, and its span in the folded text."""
         starts = [match.start() for match in _IN_CHAIN.finditer(self.chain)]
         return starts, [match.span() for match in _WORD.finditer(self.plain)]
 
     def in_plain(self, start: int, end: int) -> tuple[int, int]:
-        """Where the words between two places of the chain stand in the plain text."""
+        """Return the span in the folded text of the words between two positions of the chain."""
         starts, spans = self._spans
         first = bisect_right(starts, start) - 1
         last = bisect_right(starts, max(start, end - 1)) - 1
@@ -118,7 +117,7 @@ class Words:
 
 
 def _unleet(plain: str, known: frozenset[str]) -> str:
-    """`1gn0r3` as `ignore`; only what becomes a word some rule looks for is changed."""
+    """Return `1gn0r3` as `ignore`; only what becomes a known word is changed."""
 
     def read(match: re.Match[str]) -> str:
         bare = match[0].rstrip("!|")
@@ -131,16 +130,16 @@ def _unleet(plain: str, known: frozenset[str]) -> str:
     return _LEET.sub(read, plain)
 
 
-# The phrases made into rules: what is searched for, and when it is worth searching.
+# Rules made from the phrases: what to search for, and when it is worth searching.
 #
 # Compiling all phrases takes longer than scanning a file, so each is compiled when a text first
-# holds a word for every part of it that must be there.
+# contains a word for every required part.
 
 _SOME = re.compile(r"<(\d+)>")
 _LETTER = re.compile(r"[^\W\d_]|(?<=[a-z])\d+|\\\.")
 _SOME_WORDS: Final = "(?<= )(?:[a-z0-9 ]{0,%d}(?<= ))?"
 _WORD_LENGTH: Final = 9
-"""Characters that one word of any kind may take, its space included."""
+"""Characters that one word of any kind may take, including its space."""
 _LITERAL = re.compile(r"[^\W\d_]+")
 _PIECE = re.compile(r"(?P<open>\(\?[:!])|(?P<close>\)(?:\?|\{(?P<least>\d)[^}]*\})?)|(?P<bar>\|)|.")
 
@@ -157,16 +156,16 @@ _SOURCES: Final[tuple[tuple[str, tuple[str, ...], Negation], ...]] = (
 )
 
 
-class Rule(msgspec.Struct, frozen=True):
+class PhraseRule(msgspec.Struct, frozen=True):
     id: str
     phrase: str
     needs: tuple[tuple[str, ...], ...]
-    """One word of each of these must stand somewhere in the text; the rarest part first."""
+    """One word of each of these must occur in the text; the rarest part first."""
     negation: Negation
     """Where a `never` or `do not` makes it harmless: nowhere, right before, or in the sentence."""
 
-    def matches(self, words: Words) -> Iterator[re.Match[str]]:
-        """The phrase wherever it stands, looked for only in sentences that hold its rarest part."""
+    def matches(self, words: WordChain) -> Iterator[re.Match[str]]:
+        """Yield the phrase wherever it occurs; only sentences with its rarest part are searched."""
         if not all(any(map(words.holds, part)) for part in self.needs):
             return
         across = r"\." in self.phrase
@@ -175,15 +174,15 @@ class Rule(msgspec.Struct, frozen=True):
             first = max(done, number - 1) if across else number
             start, end = words.span(first, number + across)
             done = number + 1
-            yield from _compiled(self.phrase).finditer(words.chain, start, end)
+            yield from _compile_phrase(self.phrase).finditer(words.chain, start, end)
         for start, end in words.runs:
-            yield from _compiled(self.phrase, inside=True).finditer(words.chain, start, end)
+            yield from _compile_phrase(self.phrase, inside=True).finditer(words.chain, start, end)
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
+def phrase_rules() -> tuple[PhraseRule, ...]:
     return tuple(
-        Rule(name, folded, tuple(sorted(_needs(folded), key=_commonness)), negation)
+        PhraseRule(name, folded, tuple(sorted(_required_words(folded), key=_commonness)), negation)
         for name, texts, negation in _SOURCES
         for folded in map(fold, texts)
     )
@@ -191,15 +190,15 @@ def rules() -> tuple[Rule, ...]:
 
 @cache
 def known_words() -> frozenset[str]:
-    """Every word some phrase looks for."""
-    return frozenset(word for rule in rules() for word in _LITERAL.findall(rule.phrase))
+    """Return every word that some phrase contains."""
+    return frozenset(word for rule in phrase_rules() for word in _LITERAL.findall(rule.phrase))
 
 
 @cache
-def _compiled(phrase: str, *, inside: bool = False) -> re.Pattern[str]:
-    """`ignore all` as `i ?g ?n ?o ?r ?e ?a ?l ?l ?`: spaces may stand anywhere or be missing.
+def _compile_phrase(phrase: str, *, inside: bool = False) -> re.Pattern[str]:
+    """Compile `ignore all` as `i ?g ?n ?o ?r ?e ?a ?l ?l ?`: spaces may be anywhere or missing.
 
-    The phrase starts and ends with whole words, unless it is looked for `inside` a long one.
+    The phrase starts and ends with whole words, unless it is searched `inside` a long one.
     """
     spread = _LETTER.sub(r"\g<0> ?", phrase.replace(" ", ""))
     some = "[a-z0-9]{0,%d}" if inside else _SOME_WORDS
@@ -207,10 +206,10 @@ def _compiled(phrase: str, *, inside: bool = False) -> re.Pattern[str]:
     return re.compile(loose if inside else f"(?<![a-z0-9])(?:{loose})(?![a-z0-9])")
 
 
-def _needs(phrase: str) -> Iterator[tuple[str, ...]]:
-    """For each part of the phrase that must be there, one word of every form it may take."""
-    for part in _parts(phrase):
-        words = [_words(form) for form in part]
+def _required_words(phrase: str) -> Iterator[tuple[str, ...]]:
+    """Yield, for each required part of the phrase, one word of every form it may take."""
+    for part in _phrase_parts(phrase):
+        words = [_form_words(form) for form in part]
         if all(words):
             every = {word for form in words for word in form}
             yield tuple(w for w in sorted(every) if not any(o in w for o in every - {w}))
@@ -221,19 +220,19 @@ def _commonness(part: tuple[str, ...]) -> int:
     return -min(map(len, part))
 
 
-def _words(form: str) -> list[str]:
-    """Words of which every text of this form holds one; none when that cannot be said."""
-    parts = list(_parts(form))
+def _form_words(form: str) -> list[str]:
+    """Return words of which every text of this form contains one; empty if unknown."""
+    parts = list(_phrase_parts(form))
     plain = [word for part in parts if len(part) == 1 for word in _LITERAL.findall(part[0])]
     if plain:
         return [max(plain, key=len)]
-    nested = [[_words(inner) for inner in part] for part in parts if len(part) > 1]
+    nested = [[_form_words(inner) for inner in part] for part in parts if len(part) > 1]
     whole = next((words for words in nested if all(words)), [])
     return [word for words in whole for word in words]
 
 
-def _parts(phrase: str) -> Iterator[list[str]]:
-    """The outermost parts that must be there, each as the list of its forms."""
+def _phrase_parts(phrase: str) -> Iterator[list[str]]:
+    """Yield the outermost required parts, each as the list of its forms."""
     depth, start, bars, plain = 0, 0, [0], 0
     for piece in _PIECE.finditer(phrase):
         if piece["open"]:
@@ -255,9 +254,9 @@ def _parts(phrase: str) -> Iterator[list[str]]:
     yield [phrase[plain:]]
 
 
-# Orders where only a machine reads them: HTML comments and hidden elements.
+# Instructions that only a machine reads: HTML comments and hidden elements.
 #
-# Comments and hidden elements are everyday things; what is said in them decides.
+# Both are common, so their text decides.
 
 _LONGEST: Final = 4_000
 """Characters of a comment or element that are read."""
@@ -306,26 +305,26 @@ _TO_A_MACHINE = re.compile(
 )
 
 
-def markup(text: str, phrases: Sequence[int]) -> Iterator[tuple[str, int]]:
-    """The ids and lines (from 0) of orders in comments and hidden elements.
+def scan_markup(text: str, phrases: Sequence[int]) -> Iterator[tuple[str, int]]:
+    """Yield the ids and lines (from 0) of instructions in comments and hidden elements.
 
-    `phrases` are the lines, in order, on which some other rule found something.
+    `phrases` are the lines, in order, on which another rule found something.
     """
     if "<" not in text:
         return
-    for name, places in (("html_comment_injection", _comments), ("hidden_div", _hidden)):
+    for name, places in (("html_comment_injection", _find_comments), ("hidden_div", _find_hidden)):
         line = counted = 0
         for start, end in places(text):
             line, counted = line + text.count("\n", counted, start), start
             last = line + text.count("\n", start, end)
             found = bisect_left(phrases, line) < bisect_right(phrases, last)
-            if (found or _is_order(fold(text[start:end]), name)) and not spoken_of(
+            if (found or _is_order(fold(text[start:end]), name)) and not is_mention(
                 text, start, end, ""
             ):
                 yield name, line
 
 
-def _comments(text: str) -> Iterator[tuple[int, int]]:
+def _find_comments(text: str) -> Iterator[tuple[int, int]]:
     at = text.find("<!--")
     while at >= 0:
         end = text.find("-->", at)
@@ -334,8 +333,8 @@ def _comments(text: str) -> Iterator[tuple[int, int]]:
         at = text.find("<!--", end)
 
 
-def _hidden(text: str) -> Iterator[tuple[int, int]]:
-    """What stands inside hidden elements."""
+def _find_hidden(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the contents of hidden elements."""
     after = 0
     for tag in _OPENING.finditer(text):
         if tag.start() >= after and _HIDDEN.search(tag[2]):
@@ -344,15 +343,15 @@ def _hidden(text: str) -> Iterator[tuple[int, int]]:
             yield tag.end(), after
 
 
-def _is_order(said: str, name: str) -> bool:
-    for match in _ORDER.finditer(said):
-        if not _FORBIDDEN.search(said, max(0, match.start() - 30), match.start()) and (
-            _ADDRESSED.search(said) or "instruction" in match[0]
+def _is_order(text: str, name: str) -> bool:
+    for match in _ORDER.finditer(text):
+        if not _FORBIDDEN.search(text, max(0, match.start() - 30), match.start()) and (
+            _ADDRESSED.search(text) or "instruction" in match[0]
         ):
             return True
-    if _DECEIT.search(said):
+    if _DECEIT.search(text):
         return True
-    return name == "hidden_div" and bool(_TO_A_MACHINE.search(said))
+    return name == "hidden_div" and bool(_TO_A_MACHINE.search(text))
 
 
 ORDER: Final = (
@@ -376,15 +375,15 @@ _CONTEXT: Final = 160
 
 
 def scan(text: str) -> tuple[str, ...]:
-    """The ids of what was found, invisible characters first, each once; empty when clean."""
-    return tuple(sorted({name for name, _ in _found(text)}, key=_rank))
+    """Return the ids of what was found, invisible characters first, each once; empty if clean."""
+    return tuple(sorted({name for name, _ in _find_all(text)}, key=_rank))
 
 
 def explain(text: str) -> list[Finding]:
-    """Each finding with the line it starts on, in the order of `scan`; twenty of one id at most."""
+    """Return each finding with the line it starts on, in the order of `scan`, at most 20 per id."""
     lines = text.split("\n")
     shown: dict[str, dict[int, Finding]] = {}
-    for name, line in _found(text):
+    for name, line in _find_all(text):
         listed = shown.setdefault(name, {})
         if len(listed) < _MOST_SHOWN:
             listed[line] = Finding(name, line + 1, lines[line].strip()[:_EXCERPT])
@@ -392,47 +391,48 @@ def explain(text: str) -> list[Finding]:
 
 
 def _rank(name: str) -> int:
-    """Invisible characters by code point, then the classes in their fixed order."""
+    """Order: invisible characters by code point, then the classes in their fixed order."""
     _, _, code_point = name.partition("U+")
     return int(code_point, 16) if code_point else 0x110000 + ORDER.index(name)
 
 
-def _found(text: str) -> Iterator[tuple[str, int]]:
-    """Ids and lines (from 0)."""
+def _find_all(text: str) -> Iterator[tuple[str, int]]:
+    """Yield ids and lines (from 0)."""
     line = counted = 0
-    for name, place in invisible(text):
+    for name, place in find_invisible(text):
         line, counted = line + text.count("\n", counted, place), place
         yield name, line
     plain = fold(text)
-    said = list(_phrases(plain))
-    yield from said
-    yield from commands(plain)
-    yield from markup(text, sorted(line for _, line in said))
+    findings = list(_find_phrases(plain))
+    yield from findings
+    yield from scan_commands(plain)
+    yield from scan_markup(text, sorted(line for _, line in findings))
 
 
-def _phrases(plain: str) -> Iterator[tuple[str, int]]:
-    words = Words(plain, known_words())
+def _find_phrases(plain: str) -> Iterator[tuple[str, int]]:
+    words = WordChain(plain, known_words())
     lines: list[int] = []
-    for rule in rules():
+    for rule in phrase_rules():
         spans = (match.span() for match in rule.matches(words))
-        said = (span for span in spans if not _excused(rule, words, *span))
-        for span in islice(said, _MOST_SHOWN):
+        matches = (span for span in spans if not _is_excused(rule, words, *span))
+        for span in islice(matches, _MOST_SHOWN):
             lines = lines or [0, *(match.end() for match in re.finditer("\n", words.plain))]
             yield rule.id, bisect_right(lines, words.in_plain(*span)[0]) - 1
 
 
-def _excused(rule: Rule, words: Words, start: int, end: int) -> bool:
+def _is_excused(rule: PhraseRule, words: WordChain, start: int, end: int) -> bool:
     chain = words.chain
     stop = chain.rfind(".", max(0, start - _CONTEXT), start)
     before = chain[stop + 2 if stop >= 0 else max(0, start - _CONTEXT) : start]
     after = chain[end : end + _CONTEXT].partition(".")[0]
     place = words.in_plain(start, end)
-    if rule.negation == "before" and mention.negated(before, words.plain, place[0]):
+    if rule.negation == "before" and mention.is_negated(before, words.plain, place[0]):
         return True
-    if rule.negation == "sentence" and mention.denied(before):
+    if rule.negation == "sentence" and mention.is_denied(before):
         return True
     if rule.id in _ABOUT_INSTRUCTIONS and (
-        mention.from_outside(after) or mention.permitted(before, chain[start:end], after)
+        mention.concerns_external_text(after)
+        or mention.is_permitted(before, chain[start:end], after)
     ):
         return True
-    return mention.spoken_of(words.plain, *place, before)
+    return mention.is_mention(words.plain, *place, before)

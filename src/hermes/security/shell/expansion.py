@@ -1,4 +1,4 @@
-"""What `${…}`, `{a,b}` and `$'…'` become, as far as the text alone tells."""
+"""Expansion of `${…}`, `{a,b}` and `$'…'`, and predicted output, as far as the text alone tells."""
 
 import base64
 import binascii
@@ -6,16 +6,16 @@ import fnmatch
 import re
 from collections.abc import Callable
 
-from hermes.security.shell.model import SPLIT, UNKNOWN, Invocation, TooMuch
+from hermes.security.shell.model import SPLIT, UNKNOWN, CommandTooComplex, Invocation
 
 Lookup = Callable[[str], str | None]
 
 MOST_BRACES = 256
 LONGEST_VALUE = 2_000
-"""Longer values are not worked on: what comes out counts as unknown."""
+"""Longer values are not expanded; the result counts as unknown."""
 
 LONGEST_RANGE = 32
-"""Numbers of `{1..1000}` that are looked at."""
+"""Numbers of `{1..1000}` that are generated."""
 
 _BRACES = re.compile(
     r"\{([^{}]*,[^{}]*|(-?\d{1,9}|[a-zA-Z])\.\.(-?\d{1,9}|[a-zA-Z])(?:\.\.-?\d+)?)\}"
@@ -28,7 +28,7 @@ _PLAIN_VARIABLE = re.compile(r"(?<!\\)\$(?:\{(\w+)\}|(\w+))")
 
 
 def expand(text: str, lookup: Lookup, argument: Callable[[], str]) -> str:
-    """The value of `${…}`; `argument` gives the value of the words after its operator."""
+    """Return the value of `${…}`; `argument` returns the value of the words after its operator."""
     parts = _PARTS.match(text)
     if parts is None:
         return UNKNOWN
@@ -39,17 +39,17 @@ def expand(text: str, lookup: Lookup, argument: Callable[[], str]) -> str:
         name = lookup(name) or UNKNOWN
         if rest or parts["index"] or not re.fullmatch(r"\w+", name):
             return UNKNOWN
-    value = _element(lookup(name), parts["index"])
+    value = _array_element(lookup(name), parts["index"])
     default = _DEFAULT.match(rest)
     if default:
         return _or_default(value, default[2], argument)
     if value is None or UNKNOWN in value:
         return UNKNOWN
-    return _worked(value, rest, lookup) if rest else value
+    return _apply_operator(value, rest, lookup) if rest else value
 
 
-def _element(value: str | None, index: str | None) -> str | None:
-    """One element of an array, whose elements are kept with SPLIT between them."""
+def _array_element(value: str | None, index: str | None) -> str | None:
+    """Return one element of an array, whose elements are separated by SPLIT."""
     if value is None:
         return None
     elements = value.split(SPLIT)
@@ -64,7 +64,7 @@ def _element(value: str | None, index: str | None) -> str | None:
 
 
 def _or_default(value: str | None, operator: str, argument: Callable[[], str]) -> str:
-    """`${x:-word}` and its kin. A variable that is not set in the command may be set outside."""
+    """`${x:-word}` and similar. A variable not set in the command may be set outside."""
     if operator == "+":
         return argument()
     if operator == "?":
@@ -72,8 +72,8 @@ def _or_default(value: str | None, operator: str, argument: Callable[[], str]) -
     return value or argument()
 
 
-def _worked(value: str, rest: str, lookup: Lookup) -> str:
-    """The value with an operator of `${x…}` applied."""
+def _apply_operator(value: str, rest: str, lookup: Lookup) -> str:
+    """Apply an operator of `${x…}` to the value."""
     if len(value) > LONGEST_VALUE or len(rest) > LONGEST_VALUE:
         return UNKNOWN
     rest = substitute(rest, lookup)
@@ -84,10 +84,12 @@ def _worked(value: str, rest: str, lookup: Lookup) -> str:
         return _slice(value, int(piece[1]), piece[2])
     replaced = re.fullmatch(r"(//|/#|/%|/)((?:\\.|[^/\\])+)(?:/(.*))?", rest, re.DOTALL)
     if replaced:
-        return _replace(value, replaced[1], _unquoted(replaced[2]), _unquoted(replaced[3] or ""))
+        return _replace(
+            value, replaced[1], _strip_quotes(replaced[2]), _strip_quotes(replaced[3] or "")
+        )
     cut = re.fullmatch(r"(##|#|%%|%)(.*)", rest, re.DOTALL)
     if cut:
-        return _cut(value, cut[1], _unquoted(cut[2]))
+        return _strip_affix(value, cut[1], _strip_quotes(cut[2]))
     return UNKNOWN
 
 
@@ -123,7 +125,7 @@ def _replace(value: str, operator: str, pattern: str, new: str) -> str:
     return re.sub(body, lambda _: new, value, count=0 if operator == "//" else 1)
 
 
-def _cut(value: str, operator: str, pattern: str) -> str:
+def _strip_affix(value: str, operator: str, pattern: str) -> str:
     body = _as_regex(pattern)
     if body is None:
         return UNKNOWN
@@ -139,18 +141,18 @@ def _cut(value: str, operator: str, pattern: str) -> str:
 
 
 def _as_regex(pattern: str) -> str | None:
-    """A shell pattern as an expression; None when it is too wild to be worked on."""
+    """Return a shell pattern as a regular expression; None if it is too complex."""
     if len(pattern) > 64 or pattern.count("*") > 4 or UNKNOWN in pattern:
         return None
     return fnmatch.translate(pattern).removeprefix("(?s:").removesuffix(")\\Z")
 
 
-def _unquoted(text: str) -> str:
+def _strip_quotes(text: str) -> str:
     return re.sub(r"\\(.)|['\"]", lambda found: found[1] or "", text, flags=re.DOTALL)
 
 
 def substitute(text: str, lookup: Lookup) -> str:
-    """Plain `$x` and `${x}` in text, with their values where known."""
+    """Replace plain `$x` and `${x}` in text by their values where known."""
 
     def value(found: re.Match[str]) -> str:
         known = lookup(found[1] or found[2])
@@ -160,15 +162,15 @@ def substitute(text: str, lookup: Lookup) -> str:
 
 
 def substitutions(text: str) -> list[str]:
-    """The insides of `$(…)` and of backticks in text that is expanded but not quoted."""
+    """Return the contents of `$(…)` and of backticks in text that is expanded but not quoted."""
     found: list[str] = []
     at = 0
-    while (at := _opening(text, at)) >= 0:
+    while (at := _find_opening(text, at)) >= 0:
         if text[at] == "`":
             end = text.find("`", at + 1)
             found.append(text[at + 1 : end if end >= 0 else len(text)])
         else:
-            end = _closing(text, at + 2)
+            end = _find_closing(text, at + 2)
             found.append(text[at + 2 : end])
         if end < 0:
             break
@@ -176,12 +178,12 @@ def substitutions(text: str) -> list[str]:
     return found
 
 
-def _opening(text: str, at: int) -> int:
+def _find_opening(text: str, at: int) -> int:
     found = re.compile(r"(?<!\\)(?:\$\((?!\()|`)").search(text, at)
     return found.start() if found else -1
 
 
-def _closing(text: str, at: int) -> int:
+def _find_closing(text: str, at: int) -> int:
     depth = 1
     for position in range(at, len(text)):
         depth += {"(": 1, ")": -1}.get(text[position], 0)
@@ -190,29 +192,29 @@ def _closing(text: str, at: int) -> int:
     return len(text)
 
 
-def braces(word: str) -> list[str]:
-    """`a{b,c}` as `ab ac`."""
+def expand_braces(word: str) -> list[str]:
+    """Return `a{b,c}` as `ab ac`."""
     if "{" not in word:
         return [word]
     words = [word]
     while any(_BRACES.search(each) for each in words):
-        words = [piece for each in words for piece in _one_brace(each)]
+        words = [piece for each in words for piece in _expand_one_brace(each)]
         if len(words) > MOST_BRACES:
-            raise TooMuch
+            raise CommandTooComplex
     return words
 
 
-def _one_brace(word: str) -> list[str]:
+def _expand_one_brace(word: str) -> list[str]:
     found = _BRACES.search(word)
     if not found:
         return [word]
-    choices = found[1].split(",") if "," in found[1] else _range(found)
+    choices = found[1].split(",") if "," in found[1] else _expand_range(found)
     pieces = [word[: found.start()] + choice + word[found.end() :] for choice in choices]
     return [piece for piece in pieces if piece]
 
 
-def _range(found: re.Match[str]) -> list[str]:
-    """`{1..3}` and `{a..c}`, or the beginning of it when it is long."""
+def _expand_range(found: re.Match[str]) -> list[str]:
+    """Return `{1..3}` and `{a..c}`, or the beginning of a long range."""
     first, last = found[2], found[3]
     if first.isalpha() and last.isalpha():
         low, high = ord(first), ord(last)
@@ -234,7 +236,7 @@ _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 
 
 def unescape(text: str) -> str:
-    """The text inside `$'…'`, or printed by `printf` and `echo -e`."""
+    """Return the text inside `$'…'`, or printed by `printf` and `echo -e`."""
     if "\\" not in text:
         return text
 
@@ -248,7 +250,7 @@ def unescape(text: str) -> str:
     return _ESCAPE.sub(char, text)
 
 
-# What simple programs would print: `echo`, `printf`, decoders and what is piped through them.
+# The predictable output of simple programs: `echo`, `printf`, decoders and filters.
 
 LONGEST = 20_000
 _PATH_PRINTERS = frozenset({"which", "command", "type", "readlink", "realpath", "whereis"})
@@ -258,15 +260,15 @@ _PASSES_ON = frozenset(
 )
 
 
-def printed(invocation: Invocation) -> str | None:
-    """The text on its standard output; None when that cannot be told."""
+def predict_output(invocation: Invocation) -> str | None:
+    """Return the text on its standard output; None if unknown."""
     if any(redirect.writes for redirect in invocation.redirects):
         return None
     name = invocation.name
     if name == "echo":
-        return _echo(list(invocation.arguments))
+        return _echo_output(list(invocation.arguments))
     if name == "printf":
-        return _printf(list(invocation.arguments))
+        return _printf_output(list(invocation.arguments))
     plain = [word for word in invocation.arguments if not word.startswith("-")]
     if name in _PATH_PRINTERS:
         return " ".join(plain)
@@ -276,12 +278,12 @@ def printed(invocation: Invocation) -> str | None:
         return "/tmp/mktemp"
     if name == "pwd":
         return invocation.folder or "."
-    return _filtered(invocation, plain)
+    return _filter_output(invocation, plain)
 
 
-def _filtered(invocation: Invocation, plain: list[str]) -> str | None:
-    """What comes out of a filter whose input is known."""
-    given = given_to(invocation)
+def _filter_output(invocation: Invocation, plain: list[str]) -> str | None:
+    """Return the output of a filter whose input is known."""
+    given = known_input(invocation)
     if given is None or len(given) > LONGEST:
         return None
     name, options = invocation.name, "".join(invocation.arguments)
@@ -291,18 +293,18 @@ def _filtered(invocation: Invocation, plain: list[str]) -> str | None:
         name = "base64"
     for tool, wanted, decode in _DECODERS:
         if name == tool and re.search(wanted, options):
-            return _decoded(given, decode)
-    return _translated(given, plain) if name == "tr" else None
+            return _decode(given, decode)
+    return _translate(given, plain) if name == "tr" else None
 
 
-def given_to(invocation: Invocation) -> str | None:
-    """The text on its standard input, when that is known."""
+def known_input(invocation: Invocation) -> str | None:
+    """Return the text on its standard input, if known."""
     if invocation.stdin:
         return invocation.stdin
-    return printed(invocation.upstream[-1]) if invocation.upstream else None
+    return predict_output(invocation.upstream[-1]) if invocation.upstream else None
 
 
-def _echo(words: list[str]) -> str:
+def _echo_output(words: list[str]) -> str:
     escapes = False
     while words and re.fullmatch(r"-[neE]+", words[0]):
         escapes = escapes or "e" in words[0]
@@ -311,7 +313,7 @@ def _echo(words: list[str]) -> str:
     return unescape(text) if escapes or "\\x" in text or "\\0" in text else text
 
 
-def _printf(words: list[str]) -> str:
+def _printf_output(words: list[str]) -> str:
     while words and words[0] in ("--", "-v"):
         del words[: 2 if words[0] == "-v" else 1]
     if not words:
@@ -336,14 +338,14 @@ def _filler(values: list[str]) -> Callable[[re.Match[str]], str]:
     return fill
 
 
-def _base64(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     clean = re.sub(r"[^A-Za-z0-9+/]", "", text)
     return base64.b64decode(clean + "=" * (-len(clean) % 4))
 
 
 _DECODERS: tuple[tuple[str, str, Callable[[str], bytes]], ...] = (
-    ("base64", r"-\w*[dD]|--decode", _base64),
-    ("gbase64", r"-\w*[dD]|--decode", _base64),
+    ("base64", r"-\w*[dD]|--decode", _decode_base64),
+    ("gbase64", r"-\w*[dD]|--decode", _decode_base64),
     ("base32", r"-\w*[dD]|--decode", lambda text: base64.b32decode(text.strip())),
     ("xxd", r"-\w*r", lambda text: bytes.fromhex(re.sub(r"[^0-9a-fA-F]", "", text))),
     ("rev", "", lambda text: "\n".join(x[::-1] for x in text.split("\n")).encode()),
@@ -351,7 +353,7 @@ _DECODERS: tuple[tuple[str, str, Callable[[str], bytes]], ...] = (
 )
 
 
-def _decoded(text: str, decode: Callable[[str], bytes]) -> str | None:
+def _decode(text: str, decode: Callable[[str], bytes]) -> str | None:
     try:
         found = decode(text).decode("utf-8")
     except (binascii.Error, ValueError):
@@ -359,10 +361,10 @@ def _decoded(text: str, decode: Callable[[str], bytes]) -> str | None:
     return None if _NOT_TEXT.search(found) else found
 
 
-def _translated(text: str, sets: list[str]) -> str | None:
+def _translate(text: str, sets: list[str]) -> str | None:
     if len(sets) != 2 or UNKNOWN in "".join(sets):
         return None
-    old, new = (_characters(each) for each in sets)
+    old, new = (_expand_character_set(each) for each in sets)
     if not new:
         return None
     new += new[-1] * (len(old) - len(new))
@@ -372,8 +374,8 @@ def _translated(text: str, sets: list[str]) -> str | None:
 _CLASSES = {"[:upper:]": "A-Z", "[:lower:]": "a-z"}
 
 
-def _characters(text: str) -> str:
-    """`a-z` written out."""
+def _expand_character_set(text: str) -> str:
+    """Return `a-z` written out."""
     text = unescape(_CLASSES.get(text, text))
     return re.sub(
         r"(.)-(.)",

@@ -1,8 +1,9 @@
-r"""A command line made ready for the grammar: here-documents lifted out, odd spellings plain.
+r"""Preparation of a command line for the grammar: here-documents extracted, odd spellings made
+plain.
 
-The grammar loses what follows `<<WORD` on its line in some commands, and joins words at a line
-break that a backslash hides; it takes here-strings in few places, and takes `$a/$b.c` and `a\ b`
-for two words. All this is settled first, with an eye on quotes and comments.
+In some commands the grammar loses what follows `<<WORD` on its line, and it joins words at an
+escaped line break; it accepts here-strings in few places, and parses `$a/$b.c` and `a\ b` as two
+words. All this is rewritten first, with regard to quotes and comments.
 """
 
 import re
@@ -15,46 +16,46 @@ _WORD = re.compile(r"<<(-?)[ \t]*((?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s|&;<>()'\"\\
 _PLAIN = re.compile(r"[^\\'\"`$#(){}<\n]+")
 _ANSI = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
 _BRACE_WORDS = re.compile(r"\{([\w./~*-]+(?:,[\w./~*-]+)+)\}(?=[\s;&|)]|\Z)")
-"""`{rm,-r,x}`: one word for each, and the grammar takes it for the start of a block."""
+"""`{rm,-r,x}` is one word for each, but the grammar takes it for the start of a block."""
 _BACKTICKS = re.compile(r"`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _IDLE = re.compile(r"\\[\w./-]", re.ASCII)
-"""A backslash that changes nothing; at the start of a line the grammar takes the break into it."""
+"""A backslash without effect; at the start of a line the grammar joins it with the line break."""
 _NEEDED = re.compile(r"<<|<>|\{\w|\\[`\s\w./-]|\$\w")
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*|\d)", re.ASCII)
 
 
-class Document(msgspec.Struct, frozen=True):
+class HereDocument(msgspec.Struct, frozen=True):
     text: str
     literal: bool
     """The delimiter was quoted: nothing in the text is expanded."""
 
 
-class Lifted(msgspec.Struct, frozen=True):
+class HeredocExtraction(msgspec.Struct, frozen=True):
     command: str
-    """With `< mark` in place of each here-document, and `< mark text` of each here-string."""
-    documents: tuple[Document, ...]
+    """Has `< mark` in place of each here-document, and `< mark text` of each here-string."""
+    documents: tuple[HereDocument, ...]
     complete: bool = True
     """Each here-document has its end."""
 
 
-def lift(command: str) -> Lifted:
+def extract_heredocs(command: str) -> HeredocExtraction:
     if not _NEEDED.search(command):
-        return Lifted(command, ())
-    return _Lifter(command).lift()
+        return HeredocExtraction(command, ())
+    return _HeredocExtractor(command).lift()
 
 
-class _Lifter:
-    """Goes through the text once. `_open` holds what is open: `"`, `` ` ``, `(`, `((`, `{`."""
+class _HeredocExtractor:
+    """Scans the text once. `_open` is the stack of what is open: `"`, `` ` ``, `(`, `((`, `{`."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         self._open: list[str] = []
         self._out: list[str] = []
-        self._documents: list[Document] = []
+        self._documents: list[HereDocument] = []
         self._awaited: list[tuple[str, bool, bool, int]] = []
         self._complete = True
 
-    def lift(self) -> Lifted:
+    def lift(self) -> HeredocExtraction:
         while self._at < len(self._text):
             plain = _PLAIN.match(self._text, self._at)
             if plain:
@@ -62,7 +63,7 @@ class _Lifter:
             else:
                 self._special(self._text[self._at])
         complete = self._complete and not self._awaited
-        return Lifted("".join(self._out), tuple(self._documents), complete)
+        return HeredocExtraction("".join(self._out), tuple(self._documents), complete)
 
     def _keep(self, end: int) -> None:
         self._out.append(self._text[self._at : end])
@@ -132,7 +133,7 @@ class _Lifter:
             self._keep(at + 1)
 
     def _at_word(self) -> bool:
-        """Whether a word begins here."""
+        """Return whether a word begins here."""
         return not self._at or self._text[self._at - 1] in " \t\n;&|("
 
     def _opening(self, char: str) -> None:
@@ -163,7 +164,8 @@ class _Lifter:
             self._dollar(quoted)
 
     def _dollar(self, quoted: bool) -> None:
-        """`$'…'` as a whole; `$a` as `${a}`, so that the grammar sees where the name ends."""
+        """Take `$'…'` as a whole, and `$a` as `${a}`, so that the grammar sees where the name
+        ends."""
         variable = None if quoted else _VARIABLE.match(self._text, self._at)
         if variable:
             self._out.append(f"${{{variable[1]}}}")
@@ -173,7 +175,7 @@ class _Lifter:
         self._keep(ansi.end() if ansi else self._at + 1)
 
     def _nested_backticks(self) -> bool:
-        """Backticks inside backticks, written as `$(…)`, which the grammar can follow."""
+        """Rewrite backticks inside backticks as `$(…)`, which the grammar can parse."""
         found = _BACKTICKS.match(self._text, self._at)
         if not found or "\\`" not in found[1]:
             return False
@@ -200,14 +202,14 @@ class _Lifter:
             literal = any(mark in word for mark in "'\"\\")
             number = len(self._documents)
             self._awaited.append((re.sub(r"['\"\\]", "", word), bool(found[1]), literal, number))
-            self._documents.append(Document("", literal))
+            self._documents.append(HereDocument("", literal))
             self._out.append(f"< {GIVEN}{HELD}{number}{HELD} ")
             self._at = found.end()
         else:
             self._keep(at + 1)
 
     def _bodies(self) -> None:
-        """The lines after this one, up to the delimiter of each document that is awaited."""
+        """Read the lines after this one, up to the delimiter of each pending document."""
         at = self._at + 1
         while self._awaited:
             word, tabs, literal, number = self._awaited[0]
@@ -224,10 +226,10 @@ class _Lifter:
                     break
                 lines.append(line)
             else:
-                self._documents[number] = Document("\n".join(lines), literal)
+                self._documents[number] = HereDocument("\n".join(lines), literal)
                 self._at, self._complete = len(self._text), False
                 return
-            self._documents[number] = Document("\n".join(lines), literal)
+            self._documents[number] = HereDocument("\n".join(lines), literal)
             del self._awaited[0]
         self._at = min(at, len(self._text))
         self._out.append("\n")

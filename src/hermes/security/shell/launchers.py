@@ -10,13 +10,13 @@ SHELLS = frozenset({
 
 class Launcher(msgspec.Struct, frozen=True):
     takes_value: str = ""
-    """Short options followed by a value of their own."""
+    """Short options with a value."""
     operands: int = 0
-    """Words of its own before the command: the duration of `timeout`, the folder of `chroot`."""
+    """Operands before the command: the duration of `timeout`, the folder of `chroot`."""
     long_values: tuple[str, ...] = ()
-    """Long options followed by a value."""
+    """Long options with a value."""
     flags: tuple[str, ...] = ()
-    """When given, every other long option without `=` is followed by a value."""
+    """If given, every other long option without `=` has a value."""
 
 
 _CONTAINER = Launcher(
@@ -197,7 +197,7 @@ AFTER_DASHES = frozenset({
     "teleport", "tsh", "boundary", "cloudflared", "nerdctl", "podman", "wsl", "vagrant", "direnv",
     "pass-cli", "envchain", "envconsul", "consul-template", "sops", "teller", "cargo-watch", "uv",
 })  # fmt: skip
-"""Programs that start what stands after `--`."""
+"""Programs that start what follows `--`."""
 
 TEXT_OPTIONS: dict[str, tuple[str, ...]] = {
     "su": ("-c", "--command", "--session-command"), "runuser": ("-c", "--command"),
@@ -220,11 +220,11 @@ TEXT_OPTIONS: dict[str, tuple[str, ...]] = {
     "code": (), "at": (), "mysql": ("--pager",), "psql": (), "wget": ("--use-askpass",),
     "yt-dlp": ("--exec",), "youtube-dl": ("--exec",), "zsh-defer": ("-c",), "lftp": (),
 }  # fmt: skip
-"""Options whose value is a command line, written apart, attached or with `=`."""
+"""Options whose value is a command line, separate, attached or with `=`."""
 
 TEXT_WORDS = frozenset({
     "watch", "ssh", "parallel", "tmux", "screen", "hyperfine", "concurrently", "salt", "pdsh",
     "pssh", "clush", "xterm", "watchexec", "daemon", "adb", "heroku", "xonsh", "fab", "mosh",
     "sshpass", "autossh", "wsl", "dsh", "byobu", "nodemon", "zellij",
 })  # fmt: skip
-"""Words with blanks in them are command lines to these."""
+"""For these, words with blanks are command lines."""

@@ -1,4 +1,7 @@
-"""What reading a command line yields: the programs it would start, as data."""
+"""The result of parsing a command line: the programs it would start, as data.
+
+Also the variables of a command line while it is parsed.
+"""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -6,22 +9,22 @@ from functools import lru_cache
 import msgspec
 
 UNKNOWN = "\ue000"
-"""Stands in a word for text that only the running shell knows."""
+"""Placeholder in a word for text that only the running shell knows."""
 SPLIT = "\ue001"
-"""A blank that came out of an unquoted expansion: the shell splits words here."""
+"""A blank from an unquoted expansion, where the shell splits words."""
 HELD = "\ue002"
-"""Followed by a number and closed by itself: the here-document of that number."""
+"""Followed by a number and itself: the here-document of that number."""
 GIVEN = "\ue003"
-"""Begins the target of `<` that was a here-string: the rest is text, not the name of a file."""
+"""Starts the target of `<` that was a here-string: the rest is text, not a file name."""
 MARKS = f"{UNKNOWN}{SPLIT}{HELD}{GIVEN}\ue004"
-"""None of these may come from the command itself."""
+"""None of these may occur in the command itself."""
 
 MOST_PROGRAMS = 400
-"""A command that starts more than this is not read to its end."""
+"""A command that starts more programs is not analysed further."""
 
 
-class TooMuch(Exception):
-    """The command is too long or too deeply nested to be read."""
+class CommandTooComplex(Exception):
+    """The command is too long or too deeply nested to be parsed."""
 
 
 class Redirect(msgspec.Struct, frozen=True):
@@ -40,13 +43,13 @@ class Invocation(msgspec.Struct, frozen=True):
     """The name as written, then the arguments; empty for a redirect of a whole block."""
     redirects: tuple[Redirect, ...] = ()
     stdin: str = ""
-    """Text given by a here-document or here-string."""
+    """Text of a here-document or here-string."""
     upstream: tuple["Invocation", ...] = ()
-    """The programs whose output is piped into this one, the first of the pipe first."""
+    """Programs whose output is piped into this one, the first of the pipe first."""
     fed_by: tuple["Invocation", ...] = ()
     """Programs inside `$(…)` and `<(…)` of the words."""
     assignments: tuple[tuple[str, str], ...] = ()
-    """Variables set for this program, or by it when it is `export` or nothing at all."""
+    """Variables set for this program, or by it if it is `export` or has no name."""
     named_by: frozenset[str] = frozenset()
     """Programs whose output is the name of this one: `$(echo ls)`."""
     uses: frozenset[str] = frozenset()
@@ -54,18 +57,18 @@ class Invocation(msgspec.Struct, frozen=True):
     drawn: tuple["Invocation", ...] = ()
     """Programs whose output is in variables of its words: `x=$(find …); rm $x`."""
     piped: bool = False
-    """Its output goes into another program."""
+    """Its output goes to another program."""
     background: bool = False
     via: tuple[str, ...] = ()
     """The programs that start this one: sudo, xargs, find …"""
     folder: str = ""
-    """Where an earlier `cd` of the same line led; "" when there was none."""
+    """Folder after an earlier `cd` of the same line; "" if there was none."""
     known: Mapping[str, str] = {}
     """Variables with their values at this point."""
 
     @property
     def name(self) -> str:
-        return program(self.words[0]) if self.words else ""
+        return program_name(self.words[0]) if self.words else ""
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -78,7 +81,7 @@ class Invocation(msgspec.Struct, frozen=True):
 
     @property
     def sources(self) -> tuple["Invocation", ...]:
-        """Everything whose output this program gets, piped or as a word."""
+        """Everything whose output this program receives, piped or as a word."""
         return (*self.upstream, *self.fed_by, *self.drawn)
 
     @property
@@ -88,32 +91,32 @@ class Invocation(msgspec.Struct, frozen=True):
 
     @property
     def plain(self) -> str:
-        """As `text`, without arguments that hold blanks: those are messages, not words."""
+        """Like `text`, without arguments that contain blanks: those are messages, not words."""
         return " ".join(word for word in self.words[1:] if " " not in word and "\n" not in word)
 
 
-class Parsed(msgspec.Struct, frozen=True):
+class ParsedCommand(msgspec.Struct, frozen=True):
     invocations: tuple[Invocation, ...]
     broken: bool = False
     """The tree has errors: parts of the command may be missing from it."""
     bomb: bool = False
-    """A function starts itself in the background, or a loop without end starts programs."""
+    """A function starts itself in the background, or an endless loop starts programs."""
 
 
 @lru_cache(maxsize=4_096)
-def program(word: str) -> str:
-    """The name of a program: no folder, no `.exe`, small letters as on file systems that do not
-    tell them from capitals."""
+def program_name(word: str) -> str:
+    """Return a program name without folder and `.exe`, in lower case, because some file systems
+    ignore case."""
     name = word.rstrip("/").rpartition("/")[2].lower()
     return name.removesuffix(".exe")
 
 
-def join(folder: str, path: str) -> str:
-    """`path` as seen from `folder`."""
+def join_path(folder: str, path: str) -> str:
+    """Return `path` relative to `folder`."""
     return path if path.startswith(("/", "~")) or not folder else f"{folder}/{path}"
 
 
-# The variables of a command line while it is read: values, other possible values, arguments.
+# The variables of a command line while it is parsed: values, alternatives, arguments.
 
 DEFAULTS = {
     "IFS": " ", "HOME": "~", "TMPDIR": "/tmp", "SHELL": "bash", "BASH": "bash", "0": "bash",
@@ -125,7 +128,7 @@ DEFAULTS = {
     "COMPOSE": "docker-compose", "PYTEST": "pytest", "TERRAFORM": "terraform", "GIT": "git",
     "@": "", "*": "", **{str(number): "" for number in range(1, 10)},
 }  # fmt: skip
-"""What a variable stands for when the command itself does not set it. Programs by custom."""
+"""The conventional value of a variable that the command itself does not set."""
 
 MOST_OTHERS = 32
 MOST_DRAWN = 8
@@ -134,16 +137,16 @@ _ARGUMENTS = ("@", "*", *"123456789")
 
 
 class Variables:
-    """Values known at one point of a command. A copy is cheap: setting replaces the mapping."""
+    """Values known at one point of a command. Copying is cheap: setting replaces the mapping."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self.known: Mapping[str, str] = known
         self.others: Mapping[str, tuple[str, ...]] = {}
-        """Values a variable may have instead, after an `if` or in a loop."""
+        """Alternative values of a variable, after an `if` or in a loop."""
         self.drawn: dict[str, tuple[Invocation, ...]] = {}
-        """Programs whose output a variable may hold."""
+        """Programs whose output a variable may contain."""
         self.used: set[str] = set()
-        """Names looked up since this was last emptied."""
+        """Names looked up since this was last cleared."""
 
     def __call__(self, name: str) -> str | None:
         self.used.add(name)
@@ -151,12 +154,13 @@ class Variables:
         return value if value is not None else DEFAULTS.get(name)
 
     def draw(self, name: str, programs: tuple[Invocation, ...]) -> None:
-        """The variable holds what `programs` print."""
+        """Record that the variable contains the output of `programs`."""
         if programs:
             self.drawn[name] = programs[-MOST_DRAWN:]
 
     def assign(self, name: str, value: str, *, maybe: bool = False) -> None:
-        """`maybe`: inside an `if`, a loop or after `&&`, so that the old value may stand."""
+        """Set a variable; `maybe`: inside an `if`, a loop or after `&&`, so the old value may
+        remain."""
         if len(value) > LONGEST_VALUE:
             value = UNKNOWN
         before = self.known.get(name)
@@ -172,20 +176,20 @@ class Variables:
         self.known = {**self.known, name: value}
 
     def vary(self, name: str, values: list[str]) -> None:
-        """The variable of a loop: each of `values` in turn."""
+        """Set the variable of a loop to each of `values` in turn."""
         self.assign(name, values[0] if values else UNKNOWN)
         if len(values) > 1:
             self.others = {**self.others, name: tuple(values[1 : MOST_OTHERS + 1])}
 
     def arguments(self, words: list[str]) -> None:
-        """What `$1`, `$2` … and `$@` are from here on."""
+        """Set `$1`, `$2` … and `$@` from here on."""
         numbered = {str(number): word for number, word in enumerate(words[:9], 1)}
         missing = {str(number): "" for number in range(len(words) + 1, 10)}
         joined = SPLIT.join(words)
         self.known = {**self.known, **missing, **numbered, "@": joined, "*": joined}
 
     def restore_arguments(self, outer: Mapping[str, str]) -> None:
-        """The arguments are those of `outer` again; everything else stays."""
+        """Restore the arguments of `outer`; everything else stays."""
         kept = {name: value for name, value in self.known.items() if name not in _ARGUMENTS}
         self.known = {**kept, **{name: outer[name] for name in _ARGUMENTS if name in outer}}
 

@@ -1,4 +1,4 @@
-"""A command line as the list of programs it would start. The tree comes from tree-sitter."""
+"""Parses a command line into the list of programs it would start, using tree-sitter."""
 
 import itertools
 import re
@@ -11,28 +11,28 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from hermes.security.shell.expansion import substitutions
-from hermes.security.shell.heredocs import lift
+from hermes.security.shell.heredocs import extract_heredocs
 from hermes.security.shell.model import (
     GIVEN,
     HELD,
     MOST_PROGRAMS,
     UNKNOWN,
+    CommandTooComplex,
     Invocation,
-    Parsed,
-    TooMuch,
+    ParsedCommand,
     Variables,
 )
 from hermes.security.shell.words import (
     SUBSTITUTIONS,
-    Assembler,
-    Function,
-    Scope,
+    InvocationBuilder,
+    ShellFunction,
+    ShellScope,
     Upstream,
-    narrow,
-    text_of,
+    encode_for_grammar,
+    node_text,
 )
 
-# Fork bombs by the way they are written, beside what the tree shows.
+# Fork bombs by their spelling, in addition to what the tree shows.
 
 FORK_BOMB = re.compile(
     r"(?<![\w:.])([\w:.]{1,64})\s{0,9}\(\s{0,9}\)\s{0,9}[{(][^})]{0,200}?(?<![\w:.])\1\s{0,9}\|\s{0,9}&?\s{0,9}\1\s{0,9}&"
@@ -50,9 +50,9 @@ FORK_LOOP = re.compile(
 _QUOTED = re.compile(r"""\\.|'[^']*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 
 
-def spells_bomb(code: str) -> bool:
-    """Whether shell code, its here-documents taken out, starts itself without end. What stands in
-    quotes is text here; when a shell runs that text, it is looked at as code of its own."""
+def is_fork_bomb(code: str) -> bool:
+    """Return whether shell code without its here-documents starts itself endlessly. Quoted text
+    does not count here; if a shell runs that text, it is checked as code of its own."""
     if ("|" not in code and "&" not in code) or ("(" not in code and "0" not in code):
         return False
     bare = _QUOTED.sub("''", code)
@@ -63,9 +63,9 @@ LONGEST = 200_000
 LONGEST_LINE = 20_000
 """Without its here-documents."""
 DEEPEST_TEXT = 6
-"""Levels of text inside text (`eval`, functions) that are followed."""
-MOST_MENDED = 4
-"""How often a tree is mended."""
+"""Maximum nesting of text inside text (`eval`, functions)."""
+MAX_REPAIRS = 4
+"""How often a tree is repaired."""
 LONGEST_PIPE = 24
 """Programs of a pipe that are remembered."""
 
@@ -80,7 +80,7 @@ _BEFORE_BLOCK = re.compile(
     r"((?:^|[;&|\n(){}]|\b(?:then|do|else))[ \t]*)"
     r"(?:coproc[ \t]+(?:\w+[ \t]+)?|(?:(?:time(?:[ \t]+-p)?|!)[ \t]+)+)(?=[{(])"
 )
-"""Words before a block that the grammar does not know there."""
+"""Words before a block that the grammar does not accept there."""
 _MARKS = re.compile(f"[{HELD}{GIVEN}]")
 _ENDLESS = re.compile(
     r"while\s+(?::|true|1|\[\s*1\s*\]|\(\(\s*1\s*\)\))\s*[;\n]|for\s*\(\(\s*;\s*;"
@@ -88,39 +88,43 @@ _ENDLESS = re.compile(
 _WAITS = frozenset({"sleep", "wait", "read", "inotifywait", "fswatch", "usleep", "break"})
 
 
-def parse(command: str, known: Mapping[str, str] | None = None, folder: str = "") -> Parsed:
-    """`known` are variables with their values, from the line that contains this one."""
+def parse_command(
+    command: str, known: Mapping[str, str] | None = None, folder: str = ""
+) -> ParsedCommand:
+    """Parse a command; `known` are variables with their values, from the enclosing line."""
     if len(command) > LONGEST:
-        raise TooMuch
-    reader = _Reader(Scope(Variables(known or {}), folder))
+        raise CommandTooComplex
+    reader = _CommandReader(ShellScope(Variables(known or {}), folder))
     reader.text(command)
     reader.finish()
-    return Parsed(tuple(reader.found), reader.broken or reader.make.broken, reader.bomb)
+    return ParsedCommand(tuple(reader.found), reader.broken or reader.make.broken, reader.bomb)
 
 
-class _Reader:
-    """Walks trees in the order the shell would run them and gathers programs in `found`."""
+class _CommandReader:
+    """Walks trees in execution order and collects programs in `found`."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: ShellScope) -> None:
         self.found: list[Invocation] = []
         self.bomb = self.broken = False
         self._scope = scope
-        self.make = Assembler(scope, self._substitution)
+        self.make = InvocationBuilder(scope, self._substitution)
         self._uncalled: set[str] = set()
         self._active: list[str] = []
         self._depth = 0
         self._read: dict[int, Upstream] = {}
 
     def text(self, command: str, upstream: Upstream = ()) -> None:
-        """Read text that this very shell runs."""
+        """Parse text that this shell itself runs."""
         if self._depth >= DEEPEST_TEXT:
             self.broken = True
             return
-        lifted = lift(_BEFORE_BLOCK.sub(r"\1", _MARKS.sub("?", command).replace("\r\n", "\n")))
+        lifted = extract_heredocs(
+            _BEFORE_BLOCK.sub(r"\1", _MARKS.sub("?", command).replace("\r\n", "\n"))
+        )
         if len(lifted.command) > LONGEST_LINE:
-            raise TooMuch
-        self.bomb = self.bomb or spells_bomb(lifted.command)
-        root = _tree(lifted.command)
+            raise CommandTooComplex
+        self.bomb = self.bomb or is_fork_bomb(lifted.command)
+        root = _parse_tree(lifted.command)
         self.broken = self.broken or root.has_error or not lifted.complete
         outer, self._scope.documents = self._scope.documents, lifted.documents
         self._depth += 1
@@ -130,13 +134,15 @@ class _Reader:
         self._scope.documents = outer
 
     def finish(self) -> None:
-        """A function nobody called may be called by the next command, with any arguments."""
+        """Parse functions that were not called: the next command may call them, with any
+        arguments."""
         for name in sorted(self._uncalled):
             self._call(name, [UNKNOWN] * 9, (), background=False)
 
     @contextmanager
     def _once(self) -> Iterator[None]:
-        """Inside, each substitution is read once, however often its value is asked for."""
+        """Within this context each substitution is parsed once, however often its value is
+        needed."""
         outer, self._read = self._read, {}
         yield
         self._read = outer
@@ -168,7 +174,7 @@ class _Reader:
             case "function_definition":
                 self._define(node)
             case "subshell" | "command_substitution" | "process_substitution":
-                with self._scope.apart():
+                with self._scope.subshell():
                     self._children(node, upstream, background)
             case _:
                 self._branch(node, upstream, background)
@@ -201,12 +207,12 @@ class _Reader:
         for child in stages:
             start, last = len(self.found), child == stages[-1]
             self._scope.piped = outer or not last
-            with self._scope.apart():
+            with self._scope.subshell():
                 if redirects and last:
                     self._redirected(redirects, child, upstream, background)
                 else:
                     self._visit(child, upstream, background)
-            calls += bool(self._active) and text_of(child).strip() == self._active[-1]
+            calls += bool(self._active) and node_text(child).strip() == self._active[-1]
             upstream = (*upstream, *self.found[start:])[-LONGEST_PIPE:]
         self._scope.piped = outer
         self.bomb = self.bomb or calls > 1
@@ -236,12 +242,15 @@ class _Reader:
         self._inside(redirects)
         block = self.make.invocation([], redirects, upstream, background)
         files = [each.target for each in block.redirects if each.operator == "<"]
-        # `while read x; do …; done < file` is fed as by `cat file`.
+        # `while read x; do …; done < file` is fed as if by `cat file`.
         fed = (*self.found[start:], *(Invocation(("cat", target)) for target in files))
-        outer, self._scope.given = self._scope.given, block.stdin or self._scope.given
+        outer, self._scope.block_stdin = (
+            self._scope.block_stdin,
+            block.stdin or self._scope.block_stdin,
+        )
         if body is not None:
             self._visit(body, (*upstream, *fed)[-LONGEST_PIPE:], background)
-        self._scope.given = outer
+        self._scope.block_stdin = outer
         self._emit(block)
 
     def _command(
@@ -257,10 +266,10 @@ class _Reader:
     def _emit(self, invocation: Invocation) -> None:
         self.found.append(invocation)
         if len(self.found) > MOST_PROGRAMS:
-            raise TooMuch
+            raise CommandTooComplex
 
     def _effects(self, invocation: Invocation) -> None:
-        """What a command does to the rest of the line: `cd`, `eval`, `read`, calls."""
+        """Apply the effects of a command on the rest of the line: `cd`, `eval`, `read`, calls."""
         name, words, scope = invocation.name, invocation.arguments, self._scope
         if name in ("builtin", "command") and words and not words[0].startswith("-"):
             self._effects(msgspec.structs.replace(invocation, words=words))
@@ -279,7 +288,7 @@ class _Reader:
         elif name == "alias":
             self._alias(words)
         else:
-            scope.ran(invocation)
+            scope.apply_builtin(invocation)
 
     def _alias(self, words: tuple[str, ...]) -> None:
         for word in words:
@@ -291,15 +300,15 @@ class _Reader:
     def _define(self, node: Node) -> None:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name is not None and body is not None:
-            function = text_of(name).lower()
-            self._scope.functions[function] = Function(body, self._scope.documents)
+            function = node_text(name).lower()
+            self._scope.functions[function] = ShellFunction(body, self._scope.documents)
             self._uncalled.add(function)
         for child in node.named_children:
             if child.type == _REDIRECT:
                 self._emit(self.make.invocation([], [child], (), False))
 
     def _call(self, name: str, words: list[str], upstream: Upstream, *, background: bool) -> None:
-        """Read the body of a function with its arguments."""
+        """Parse the body of a function with its arguments."""
         if name in self._active:
             self.bomb = self.bomb or background
             return
@@ -326,7 +335,7 @@ class _Reader:
             words = [word for value in values for word in self.make.words.of(value)]
             fed = tuple(self.make.feeders(values))
         if name is not None:
-            self._scope.variables.vary(text_of(name), words or [UNKNOWN])
+            self._scope.variables.vary(node_text(name), words or [UNKNOWN])
         self._scope.branches += 1
         if body is not None:
             self._visit(body, (*upstream, *fed)[-LONGEST_PIPE:], background)
@@ -350,52 +359,52 @@ class _Reader:
         )
 
     def _inside(self, nodes: list[Node]) -> None:
-        """Read the programs of substitutions anywhere below `nodes`."""
+        """Parse the programs of substitutions anywhere below `nodes`."""
         for node in nodes:
             if node.type in SUBSTITUTIONS:
                 self.found.extend(self._substitution(node))
                 continue
             self._inside([child for child in node.children if child.child_count])
             if node.type == _REDIRECT:
-                for document in self._scope.marked(text_of(node)):
+                for document in self._scope.documents_in(node_text(node)):
                     for inner in () if document.literal else substitutions(document.text):
-                        with self._scope.apart():
+                        with self._scope.subshell():
                             self.text(inner)
 
     def _substitution(self, node: Node) -> Upstream:
-        """The programs inside `$(…)` or `<(…)`."""
+        """Return the programs inside `$(…)` or `<(…)`."""
         known = self._read.get(node.id)
         if known is None:
             outer, self.found = self.found, []
-            with self._scope.apart(), self._once():
+            with self._scope.subshell(), self._once():
                 self._children(node, (), False)
             known, self.found = tuple(self.found), outer
             self._read[node.id] = known
         return known
 
 
-def _tree(command: str) -> Node:
-    root = _mended(narrow(command))
+def _parse_tree(command: str) -> Node:
+    root = _repaired_tree(encode_for_grammar(command))
     if not root.has_error:
         return root
-    # The grammar knows no redirect after a bare assignment, and no `for x do`.
+    # The grammar accepts no redirect after a bare assignment, and no `for x do`.
     plain = _FOR_DO.sub(r'for \1 in "$@"; do', _TO_NOWHERE.sub("", command))
-    again = _mended(narrow(plain))
+    again = _repaired_tree(encode_for_grammar(plain))
     return root if again.has_error else again
 
 
-def _mended(source: bytes, attempts: int = MOST_MENDED) -> Node:
-    """The tree. After a pipe of three the grammar may read two lines as one command: where it did,
-    it is told that a command ends there."""
-    root = Parser(_LANGUAGE).parse(source).root_node  # its own: commands come from threads
-    joints = sorted(_joints(root), reverse=True) if attempts and b"\n" in source else []
+def _repaired_tree(source: bytes, attempts: int = MAX_REPAIRS) -> Node:
+    """Return the tree. After a pipe of three the grammar may parse two lines as one command;
+    where it did, a separator is inserted and the text is parsed again."""
+    root = Parser(_LANGUAGE).parse(source).root_node  # not shared: commands come from threads
+    joints = sorted(_missing_separators(root), reverse=True) if attempts and b"\n" in source else []
     for joint in joints:
         source = source[:joint] + b";" + source[joint:]
-    return _mended(source, attempts - 1) if joints else root
+    return _repaired_tree(source, attempts - 1) if joints else root
 
 
-def _joints(node: Node) -> Iterator[int]:
-    """Where a line ends inside a command. Line breaks behind a backslash were taken out before."""
+def _missing_separators(node: Node) -> Iterator[int]:
+    """Yield where a line ends inside a command. Escaped line breaks were removed before."""
     # By index: `.row` of tree-sitter 0.26 crashes the process for rows above 256.
     if node.start_point[0] == node.end_point[0]:
         return
@@ -404,11 +413,11 @@ def _joints(node: Node) -> Iterator[int]:
             if before.end_point[0] != after.start_point[0] or (after.text or b"")[:1] == b"\n":
                 yield before.end_byte
     for child in node.children:
-        yield from _joints(child)
+        yield from _missing_separators(child)
 
 
 def _never_waits(loop: Node, programs: list[Invocation]) -> bool:
-    """A loop without end that starts programs in the background and waits for none."""
+    """Return whether an endless loop starts programs in the background and waits for none."""
     detached = any(each.background and each.words for each in programs)
     waits = any(each.name in _WAITS for each in programs)
-    return detached and not waits and bool(_ENDLESS.match(text_of(loop)))
+    return detached and not waits and bool(_ENDLESS.match(node_text(loop)))

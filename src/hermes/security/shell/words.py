@@ -1,4 +1,8 @@
-"""Words of the syntax tree with quotes, variables and substitutions resolved."""
+"""Words of the syntax tree with quotes, variables and substitutions resolved.
+
+`ShellScope` is the state of the shell while a line is parsed, `InvocationBuilder` builds one
+program from its nodes.
+"""
 
 import itertools
 import re
@@ -7,18 +11,25 @@ from contextlib import contextmanager
 
 from tree_sitter import Node
 
-from hermes.security.shell.expansion import braces, expand, given_to, printed, substitute, unescape
-from hermes.security.shell.heredocs import Document
+from hermes.security.shell.expansion import (
+    expand,
+    expand_braces,
+    known_input,
+    predict_output,
+    substitute,
+    unescape,
+)
+from hermes.security.shell.heredocs import HereDocument
 from hermes.security.shell.model import (
     GIVEN,
     HELD,
     SPLIT,
     UNKNOWN,
+    CommandTooComplex,
     Invocation,
     Redirect,
-    TooMuch,
     Variables,
-    join,
+    join_path,
 )
 
 LONGEST_WORD = 200_000
@@ -33,10 +44,10 @@ _WIDE = re.compile(r"[^\x00-\xfe]")
 _NARROW = re.compile("\xff([\xc0-\xcf]{6})")
 
 
-def narrow(text: str) -> bytes:
-    """Text for the grammar: its scanner reads beyond its tables at letters above 255 and may crash.
+def encode_for_grammar(text: str) -> bytes:
+    """Encode text for the grammar, whose scanner reads beyond its tables at letters above 255.
 
-    Each such letter becomes `ÿ` and its number, spelled with letters that are safe.
+    Each such letter becomes `ÿ` and its number, spelled with safe letters.
     """
 
     def spelled(found: re.Match[str]) -> str:
@@ -45,8 +56,8 @@ def narrow(text: str) -> bytes:
     return (text if text.isascii() else _WIDE.sub(spelled, text)).encode("utf-8", "replace")
 
 
-def widened(data: bytes) -> str:
-    """What `narrow` was given."""
+def decode_from_grammar(data: bytes) -> str:
+    """Reverse `encode_for_grammar`."""
     text = data.decode("utf-8", "replace")
     if text.isascii():
         return text
@@ -58,20 +69,20 @@ def widened(data: bytes) -> str:
     return _NARROW.sub(letter, text)
 
 
-def text_of(node: Node) -> str:
-    return widened(node.text or b"")
+def node_text(node: Node) -> str:
+    return decode_from_grammar(node.text or b"")
 
 
-class Words:
-    """`printed_by` gives the output of a command substitution, or UNKNOWN."""
+class WordExpander:
+    """Expands words; `printed_by` returns the output of a command substitution, or UNKNOWN."""
 
     def __init__(self, variables: Variables, printed_by: Callable[[Node], str]) -> None:
-        self._variables, self._printed_by = variables, printed_by
+        self._variables, self._predicted_output = variables, printed_by
 
     def of(self, node: Node) -> list[str]:
-        """The words one word of the source becomes."""
+        """Return the words that one word of the source becomes."""
         if node.type == "word":
-            text = text_of(node)
+            text = node_text(node)
             if _PLAIN.fullmatch(text):
                 return [text]
         value = self.value(node, quoted=False)
@@ -79,47 +90,47 @@ class Words:
         words = [word for word in value.split(SPLIT) if word or quoted]
         if quoted:
             return words or [""]
-        return [piece for word in words for piece in braces(word)]
+        return [piece for word in words for piece in expand_braces(word)]
 
     def value(self, node: Node, *, quoted: bool) -> str:
         match node.type:
             case "raw_string":
-                return text_of(node)[1:-1]
+                return node_text(node)[1:-1]
             case "ansi_c_string":
-                return unescape(text_of(node)[2:-1])
+                return unescape(node_text(node)[2:-1])
             case "string":
-                return self._joined(node, quoted=True)
-            case "translated_string":  # `$"…"`: the dollar only asks for a translation
+                return self._join_children(node, quoted=True)
+            case "translated_string":  # `$"…"`: the dollar only requests a translation
                 return "".join(self.value(child, quoted=True) for child in node.named_children)
             case "simple_expansion" | "expansion" | "command_substitution":
-                return self._split(self._expanded(node), quoted)
+                return self._split(self._expand_parameter(node), quoted)
             case "process_substitution" | "arithmetic_expansion":
                 return UNKNOWN
             case "string_content":
-                return _ESCAPED_IN_QUOTES.sub(r"\1", text_of(node))
+                return _ESCAPED_IN_QUOTES.sub(r"\1", node_text(node))
             case "array":
                 return SPLIT.join(word for child in node.named_children for word in self.of(child))
             case _ if node.child_count:
-                return self._joined(node, quoted=quoted)
+                return self._join_children(node, quoted=quoted)
             case _:
-                return _ESCAPED.sub(r"\2", text_of(node))
+                return _ESCAPED.sub(r"\2", node_text(node))
 
-    def _expanded(self, node: Node) -> str:
+    def _expand_parameter(self, node: Node) -> str:
         if node.type == "command_substitution":
-            return self._printed_by(node)
+            return self._predicted_output(node)
         if node.type == "simple_expansion":
-            return self._simple(node)
-        return expand(text_of(node).strip(), self._variables, lambda: self._argument(node))
+            return self._expand_variable(node)
+        return expand(node_text(node).strip(), self._variables, lambda: self._argument(node))
 
-    def _simple(self, node: Node) -> str:
-        name = text_of(node).strip().lstrip("$")
+    def _expand_variable(self, node: Node) -> str:
+        name = node_text(node).strip().lstrip("$")
         value = self._variables(name)
         if value is None:
             return UNKNOWN
         return value if name in "@*" else value.split(SPLIT)[0]
 
     def _split(self, value: str, quoted: bool) -> str:
-        """The value with the shell's word boundaries marked. An array keeps its own."""
+        """Return the value with the shell's word boundaries marked. An array keeps its own."""
         if quoted or SPLIT in value:
             return value
         blanks = self._variables.known.get("IFS", "").strip()
@@ -128,74 +139,75 @@ class Words:
         return _BLANKS.sub(SPLIT, value)
 
     def _argument(self, node: Node) -> str:
-        """The value of what follows the operator of `${x:-…}`; `:=` sets the variable too."""
+        """Return the value of what follows the operator of `${x:-…}`; `:=` sets the variable
+        too."""
         children = node.named_children[1:]
         value = "".join(self.value(child, quoted=True) for child in children)
         if children and "=" in {child.type[-1:] for child in node.children}:
-            self._variables.assign(text_of(node.named_children[0]), value)
+            self._variables.assign(node_text(node.named_children[0]), value)
         return value
 
-    def _joined(self, node: Node, *, quoted: bool) -> str:
-        """The values of the children, with the text between them."""
+    def _join_children(self, node: Node, *, quoted: bool) -> str:
+        """Return the values of the children, with the text between them."""
         parts: list[str] = []
         whole, start = node.text or b"", node.start_byte
         position, size = start, 0
         for child in node.children:
             gap = whole[position - start : child.start_byte - start]
-            parts.append(widened(gap))
+            parts.append(decode_from_grammar(gap))
             if child.type == '"':
-                parts.append(text_of(child).replace('"', ""))  # may come with blanks before it
+                parts.append(node_text(child).replace('"', ""))  # may be preceded by blanks
             else:
                 if child.type in ("simple_expansion", "expansion", "command_substitution"):
-                    text = text_of(child)
+                    text = node_text(child)
                     parts.append(text[: len(text) - len(text.lstrip())] if quoted else "")
                 parts.append(self.value(child, quoted=quoted))
             position = child.end_byte
             size += len(parts[-1])
             if size > LONGEST_WORD:
-                raise TooMuch
+                raise CommandTooComplex
         return "".join(parts)
 
 
-# The state of a shell while a command line is read: variables, folder, functions, aliases.
+# The state of a shell while a command line is parsed: variables, folder, functions, aliases.
 
 _HELD = re.compile(f"{HELD}(\\d+){HELD}")
 _FLAGS = re.compile(r"-[LPe@-]+|-n")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-class Function:
+class ShellFunction:
     """A function of the command line, with the here-documents of the text that defines it."""
 
-    def __init__(self, body: Node, documents: tuple[Document, ...]) -> None:
+    def __init__(self, body: Node, documents: tuple[HereDocument, ...]) -> None:
         self.body, self.documents = body, documents
 
 
-class Scope:
+class ShellScope:
     def __init__(self, variables: Variables, folder: str) -> None:
         self.variables, self.folder = variables, folder
         self._back = UNKNOWN, UNKNOWN
-        """Where `cd -` leads: the folder, and what `$PWD` is there."""
-        self.documents: tuple[Document, ...] = ()
-        self.functions: dict[str, Function] = {}
+        """Target of `cd -`: the folder, and the value of `$PWD` there."""
+        self.documents: tuple[HereDocument, ...] = ()
+        self.functions: dict[str, ShellFunction] = {}
         self.aliases: dict[str, str] = {}
-        self.given = ""
-        """Text that a here-document of an outer block gives to the programs in it."""
+        self.block_stdin = ""
+        """Text that a here-document of an outer block passes to the programs in it."""
         self.branches = 0
-        """How many `if`, loops and `&&` are open: what is set inside them may not be set."""
+        """Number of open `if`, loops and `&&`: what is set inside them may not be set."""
         self.piped = False
-        """Whether what is read now prints into a pipe."""
+        """Whether what is parsed now prints into a pipe."""
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
-        """Inside is a shell of its own: what it sets ends with it."""
+    def subshell(self) -> Iterator[None]:
+        """Enter a subshell: what it sets ends with it."""
         saved, folder, back = self.variables.saved(), self.folder, self._back
         yield
         self.variables.restore(saved)
         self.folder, self._back = folder, back
 
-    def ran(self, invocation: Invocation) -> None:
-        """What built-in commands do to the shell."""
+    def apply_builtin(self, invocation: Invocation) -> None:
+        """Apply the effect of built-in commands on the shell."""
         match invocation.name:
             case "cd" | "pushd" | "popd":
                 self._move(invocation.name, invocation.arguments)
@@ -205,7 +217,7 @@ class Scope:
                 self._read_into(invocation)
 
     def keep(self, assignments: tuple[tuple[str, str], ...]) -> None:
-        """Assignments without a program: they stay."""
+        """Keep assignments without a program."""
         for name, value in assignments:
             self.variables.assign(name, value, maybe=self.branches > 0)
 
@@ -217,7 +229,7 @@ class Scope:
         if name == "popd" or target == "-":
             self.folder, working = self._back
         else:
-            self.folder, working = join(self.folder, target), join(before[1], target)
+            self.folder, working = join_path(self.folder, target), join_path(before[1], target)
         self._back = before
         if before[1]:
             self.variables.assign("PWD", working)
@@ -234,10 +246,10 @@ class Scope:
         words = invocation.arguments
         if invocation.name == "printf":
             if words[:1] == ("-v",) and len(words) > 2:
-                self.variables.assign(words[1], printed(invocation) or UNKNOWN)
+                self.variables.assign(words[1], predict_output(invocation) or UNKNOWN)
             return
         names = [word for word in words if _NAME.fullmatch(word)]
-        text = given_to(invocation)
+        text = known_input(invocation)
         if text is None or UNKNOWN in text:
             for name in names:
                 self.variables.draw(name, invocation.sources)
@@ -258,17 +270,18 @@ class Scope:
                 name, [found[position] if len(found) > position else "" for found in fields]
             )
 
-    def document(self, number: int) -> Document:
-        """The here-document behind a mark; an empty one when the mark leads nowhere."""
+    def document(self, number: int) -> HereDocument:
+        """Return the here-document of a mark; an empty one for an unknown mark."""
         known = number < len(self.documents)
-        return self.documents[number] if known else Document("", literal=True)
+        return self.documents[number] if known else HereDocument("", literal=True)
 
-    def marked(self, text: str) -> list[Document]:
-        """The here-documents whose marks stand in `text`."""
+    def documents_in(self, text: str) -> list[HereDocument]:
+        """Return the here-documents whose marks are in `text`."""
         return [self.document(int(number)) for number in _HELD.findall(text)]
 
-    def filled(self, text: str) -> str:
-        """`text` with here-documents in place of their marks, variables in them resolved."""
+    def fill_documents(self, text: str) -> str:
+        """Return `text` with here-documents in place of their marks and their variables
+        resolved."""
 
         def body(found: re.Match[str]) -> str:
             document = self.document(int(found[1]))
@@ -279,24 +292,24 @@ class Scope:
         return _HELD.sub(body, text) if HELD in text else text
 
 
-# One program put together from its nodes in the tree: words, redirects, input, variables.
+# One program built from its nodes in the tree: words, redirects, input, variables.
 
 SUBSTITUTIONS = frozenset({"command_substitution", "process_substitution"})
 Upstream = tuple[Invocation, ...]
 
 
-class Assembler:
-    """`substitution` gives the programs inside `$(…)` or `<(…)`."""
+class InvocationBuilder:
+    """`substitution` returns the programs inside `$(…)` or `<(…)`."""
 
-    def __init__(self, scope: Scope, substitution: Callable[[Node], Upstream]) -> None:
+    def __init__(self, scope: ShellScope, substitution: Callable[[Node], Upstream]) -> None:
         self._scope, self._substitution = scope, substitution
-        self.words = Words(scope.variables, self._printed_by)
+        self.words = WordExpander(scope.variables, self._predicted_output)
         self.broken = False
 
     def variants(
         self, nodes: list[Node], redirects: list[Node], upstream: Upstream, background: bool
     ) -> Iterator[Invocation]:
-        """The program with the variables as they are, then with what else they may be."""
+        """Yield the program with the current variables, then with their alternative values."""
         variables = self._scope.variables
         first = self.invocation(nodes, redirects, upstream, background)
         known, others = variables.saved()
@@ -319,45 +332,45 @@ class Assembler:
         scope.variables.used = set()
         assignments = [node for node in nodes if node.type == "variable_assignment"]
         spoken = [node for node in nodes if node.type != "variable_assignment"]
-        # The grammar takes `rm 2>log -r x` for a redirect to three files.
+        # The grammar parses `rm 2>log -r x` as a redirect to three files.
         spoken += [extra for node in redirects for extra in _targets(node)[1:]]
         if any(a.end_byte == b.start_byte for a, b in itertools.pairwise(spoken)):
             self.broken = True  # one word that the grammar took for two
         words = tuple(word for node in spoken for word in self.words.of(node))
         used = frozenset(scope.variables.used)
         named_by = frozenset(each.name for each in self.feeders(spoken[:1]))
-        with scope.apart():
+        with scope.subshell():
             assigned = tuple(self.assign(assignments))
         return Invocation(
             words,
             redirects=tuple(self._redirect(node) for node in redirects),
-            stdin="\n".join(filter(None, map(self._given, redirects))) or scope.given,
+            stdin="\n".join(filter(None, map(self._redirect_text, redirects))) or scope.block_stdin,
             upstream=upstream,
             fed_by=tuple(self.feeders([*nodes, *redirects])),
             assignments=assigned,
             named_by=named_by,
             uses=used,
-            drawn=self._drawn(used),
+            drawn=self._output_programs(used),
             piped=scope.piped,
             background=background,
             folder=scope.folder,
             known=scope.variables.known,
         )
 
-    def _drawn(self, used: frozenset[str]) -> Upstream:
+    def _output_programs(self, used: frozenset[str]) -> Upstream:
         drawn = self._scope.variables.drawn
         return tuple(each for name in used if name in drawn for each in drawn[name])
 
     def assign(self, nodes: list[Node]) -> Iterator[tuple[str, str]]:
-        """Set the variables of assignments, and say which."""
+        """Set the variables of assignments, and yield them."""
         variables = self._scope.variables
         for node in nodes:
             name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
             if name is None:
                 continue
-            variable = text_of(name).partition("[")[0]
+            variable = node_text(name).partition("[")[0]
             text = self.words.value(value, quoted=True) if value is not None else ""
-            text = self._scope.filled(text)
+            text = self._scope.fill_documents(text)
             if any(child.type == "+=" for child in node.children):
                 gap = SPLIT if value is not None and value.type == "array" else ""
                 text = (variables.known.get(variable) or "") + gap + text
@@ -367,34 +380,34 @@ class Assembler:
             yield variable, text
 
     def feeders(self, nodes: list[Node]) -> Iterator[Invocation]:
-        """The programs of substitutions anywhere in `nodes`."""
+        """Yield the programs of substitutions anywhere in `nodes`."""
         for node in nodes:
             if node.type in SUBSTITUTIONS:
                 yield from self._substitution(node)
             elif node.child_count:
                 yield from self.feeders(node.children)
 
-    def _printed_by(self, node: Node) -> str:
+    def _predicted_output(self, node: Node) -> str:
         found = self._substitution(node)
         if not found or found[-1].upstream != found[:-1]:
             return UNKNOWN
-        text = printed(found[-1])
+        text = predict_output(found[-1])
         return UNKNOWN if text is None else text.rstrip("\n")
 
     def _redirect(self, node: Node) -> Redirect:
-        if GIVEN in text_of(node):
+        if GIVEN in node_text(node):
             return Redirect("<<", "")
         operator = next((child.type for child in node.children if not child.is_named), "")
         targets = _targets(node)
         return Redirect(operator, "".join(self.words.of(targets[0])) if targets else "")
 
-    def _given(self, node: Node) -> str:
-        """The text of a here-document or here-string."""
-        targets = [child for child in node.named_children if text_of(child).startswith(GIVEN)]
+    def _redirect_text(self, node: Node) -> str:
+        """Return the text of a here-document or here-string."""
+        targets = [child for child in node.named_children if node_text(child).startswith(GIVEN)]
         if not targets:
             return ""
         text = self.words.value(targets[0], quoted=True).removeprefix(GIVEN)
-        return self._scope.filled(text)
+        return self._scope.fill_documents(text)
 
 
 def _targets(node: Node) -> list[Node]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import msgspec
 
-from hermes.security.shell.expansion import given_to
+from hermes.security.shell.expansion import known_input
 from hermes.security.shell.launchers import (
     AFTER_DASHES,
     LAUNCHERS,
@@ -17,10 +17,17 @@ from hermes.security.shell.launchers import (
     TEXT_WORDS,
     Launcher,
 )
-from hermes.security.shell.model import MOST_PROGRAMS, UNKNOWN, Invocation, Parsed, TooMuch, program
-from hermes.security.shell.reader import parse
+from hermes.security.shell.model import (
+    MOST_PROGRAMS,
+    UNKNOWN,
+    CommandTooComplex,
+    Invocation,
+    ParsedCommand,
+    program_name,
+)
+from hermes.security.shell.reader import parse_command
 
-# Commands among the words of programs nothing is known of: wrappers that are in no list.
+# Commands among the words of unknown programs: wrappers that are in no list.
 
 SHARP = frozenset({
     "rm", "rimraf", "shred", "dd", "find", "chmod", "chown", "kill", "pkill", "killall", "bash",
@@ -28,7 +35,7 @@ SHARP = frozenset({
     "psql", "mysql", "mariadb", "mysqladmin", "mongosh", "mongo", "redis-cli", "sqlite3", "dropdb",
     "systemctl", "mkfs", "busybox", "xargs", "truncate", "wipefs", "mkfs.ext4", "shutdown",
 })  # fmt: skip
-"""Names that stand among the words of another program when that one is to start them."""
+"""Names that occur among the words of another program if that one is to start them."""
 _ALONE = frozenset({"redis-cli", "dropdb", "busybox", "xargs", "dd", "systemctl"})
 """These need no option to do harm."""
 HOLDS_TEXT = frozenset({
@@ -56,23 +63,24 @@ _TAKES_TEXT = frozenset({
     "grep", "egrep", "fgrep", "rg", "ag", "ack", "echo", "printf", "git", "man", "which", "pytest",
     "install", "add", "search", "info", "show", "help", "apt", "apt-get", "brew", "pip", "tldr",
 })  # fmt: skip
-"""After one of these words no command is looked for."""
+"""No command is searched for after one of these words."""
 _COMMAND_TEXT = re.compile(
     rf"\s*(?:sudo\s+)?(?:[\w./-]*/)?(?:{'|'.join(map(re.escape, sorted(SHARP)))})\s+-\w"
 )
 _RUN_WORDS = frozenset({"run", "exec", "shell", "ssh", "sh", "cmd", "command", "invoke", "enter"})
 _OPTION_VALUE = re.compile(r"--?[\w-]+=")
 MOST_WORDS = 24
-"""Words that are looked at."""
+"""Number of words that are checked."""
 
 
 def guessed_words(invocation: Invocation) -> list[str]:
-    """The words from a sharp name on, when an option follows it: `tool enter box rm -rf x`."""
+    """Return the words from a dangerous name on, if an option follows it: `tool enter box rm -rf
+    x`."""
     if invocation.name in HOLDS_TEXT:
         return []
     words = invocation.arguments[:MOST_WORDS]
     for position, word in enumerate(words):
-        name = program(word)
+        name = program_name(word)
         if name in _TAKES_TEXT:
             return []
         if name not in SHARP:
@@ -84,9 +92,8 @@ def guessed_words(invocation: Invocation) -> list[str]:
 
 
 def guessed_texts(invocation: Invocation) -> Iterator[str]:
-    """Values of options, or words after `run` and the like, that are a command line of a sharp
-    program: `tool --script='rm -rf x'`. A program of the project may do with its words what it
-    likes."""
+    """Yield option values, or words after `run` and similar, that are a command line of a
+    dangerous program: `tool --script='rm -rf x'`. Programs of the project are excluded."""
     if invocation.name in HOLDS_TEXT or "/" in invocation.words[0] or "." in invocation.name:
         return
     words = invocation.arguments[:MOST_WORDS]
@@ -102,7 +109,7 @@ def guessed_texts(invocation: Invocation) -> Iterator[str]:
 SCRIPTED = frozenset({"python", "pypy", "py", "php", "ruby", "node"})
 """Interpreters whose first operand is the script they run."""
 DEEPEST = 6
-"""Levels of commands inside commands that are followed."""
+"""Maximum nesting of commands inside commands."""
 
 COMMAND_VARIABLES = re.compile(
     r"(GIT_)?(EDITOR|PAGER|SSH|SSH_COMMAND|SEQUENCE_EDITOR|EXTERNAL_DIFF|ASKPASS|PROXY_COMMAND)"
@@ -126,24 +133,24 @@ GIT_COMMANDS = re.compile(
 """Settings of git whose value is run."""
 
 
-def unfold(command: str, known: Mapping[str, str] | None = None) -> Parsed:
-    """`known` are variables with their values. Raises `TooMuch` for what cannot be read."""
+def unfold_command(command: str, known: Mapping[str, str] | None = None) -> ParsedCommand:
+    """Parse a command line. `known` are variables with their values. Raises `CommandTooComplex`."""
     return _Unfolder().read(command, 0, Invocation((), known=known or {}))
 
 
-def unfold_program(invocation: Invocation) -> Parsed:
-    """One program with everything it would start."""
-    return _Unfolder().follow(Parsed((invocation,)), 0)
+def unfold_invocation(invocation: Invocation) -> ParsedCommand:
+    """Return one program with everything it would start."""
+    return _Unfolder().follow(ParsedCommand((invocation,)), 0)
 
 
 class _Unfolder:
     def __init__(self) -> None:
         self._count = 0
 
-    def read(self, command: str, depth: int, outer: Invocation) -> Parsed:
-        return self.follow(parse(command, outer.known, outer.folder), depth)
+    def read(self, command: str, depth: int, outer: Invocation) -> ParsedCommand:
+        return self.follow(parse_command(command, outer.known, outer.folder), depth)
 
-    def follow(self, parsed: Parsed, depth: int) -> Parsed:
+    def follow(self, parsed: ParsedCommand, depth: int) -> ParsedCommand:
         broken, bomb = parsed.broken, parsed.bomb
         result: list[Invocation] = []
         for invocation in parsed.invocations:
@@ -151,17 +158,17 @@ class _Unfolder:
                 result.append(inner)
                 self._count += 1
                 if self._count > MOST_PROGRAMS:
-                    raise TooMuch
+                    raise CommandTooComplex
                 for text in filter(None, command_texts(inner)):
                     if depth >= DEEPEST:
-                        return Parsed(tuple(result), broken=True, bomb=bomb)
+                        return ParsedCommand(tuple(result), broken=True, bomb=bomb)
                     deeper = self.read(text, depth + 1, inner)
                     broken, bomb = broken or deeper.broken, bomb or deeper.bomb
-                    result += [_behind(found, inner) for found in deeper.invocations]
-        return Parsed(tuple(result), broken, bomb)
+                    result += [_with_outer(found, inner) for found in deeper.invocations]
+        return ParsedCommand(tuple(result), broken, bomb)
 
 
-def _behind(found: Invocation, outer: Invocation) -> Invocation:
+def _with_outer(found: Invocation, outer: Invocation) -> Invocation:
     return msgspec.structs.replace(
         found,
         via=(*outer.via, outer.name, *found.via),
@@ -170,7 +177,7 @@ def _behind(found: Invocation, outer: Invocation) -> Invocation:
 
 
 def chain(invocation: Invocation) -> Iterator[Invocation]:
-    """The invocation, and the ones its wrappers start, one inside the other."""
+    """Yield the invocation, and those its wrappers start, from the outside in."""
     waiting = [invocation]
     for _ in range(2 * MOST_PROGRAMS):
         if not waiting:
@@ -178,28 +185,28 @@ def chain(invocation: Invocation) -> Iterator[Invocation]:
         current = waiting.pop(0)
         yield current
         if len(current.via) > 60:
-            raise TooMuch
-        for words in _wrapped(current):
+            raise CommandTooComplex
+        for words in _wrapped_commands(current):
             via = (*current.via, current.name)
             waiting.append(msgspec.structs.replace(current, words=tuple(words), via=via))
 
 
-def _wrapped(invocation: Invocation) -> list[list[str]]:
-    """What it starts, as far as that is known, else what it seems to start."""
-    found = [words for words in _started(invocation) if words]
+def _wrapped_commands(invocation: Invocation) -> list[list[str]]:
+    """Return what it starts if known, else what it seems to start."""
+    found = [words for words in _known_targets(invocation) if words]
     guess = guessed_words(invocation)
     if guess and not any(words[-len(guess) :] == guess for words in found):
         found.append(guess)
     return found
 
 
-def _started(invocation: Invocation) -> Iterator[list[str]]:
+def _known_targets(invocation: Invocation) -> Iterator[list[str]]:
     name, arguments = invocation.name, list(invocation.arguments)
     if name in ("find", "fd", "fdfind", "bfs"):
         yield from _find_actions(arguments)
         return
     if name == "command" and arguments[:1] in (["-v"], ["-V"]):
-        return  # only says where it is
+        return  # only prints the location
     if is_loader(name):
         name = "ld.so"
     elif name == "coreutils":
@@ -207,9 +214,9 @@ def _started(invocation: Invocation) -> Iterator[list[str]]:
         return
     if name in LAUNCHERS:
         words = _after_options(arguments, LAUNCHERS[name])
-        yield _with_given(words, invocation) if name == "xargs" else words
-    elif interpreter(name) in SCRIPTED:
-        yield _script(arguments)
+        yield _with_xargs_input(words, invocation) if name == "xargs" else words
+    elif interpreter_name(name) in SCRIPTED:
+        yield _script_words(arguments)
     elif arguments:
         yield from _by_subcommand(name, arguments)
     if name in AFTER_DASHES and "--" in arguments:
@@ -217,7 +224,7 @@ def _started(invocation: Invocation) -> Iterator[list[str]]:
 
 
 def _multi_call(arguments: list[str]) -> Iterator[list[str]]:
-    """`coreutils --coreutils-prog=rm -r x`, and a name as its first word."""
+    """`coreutils --coreutils-prog=rm -r x`, or a name as its first word."""
     first, *rest = arguments or [""]
     option, _, name = first.partition("=")
     if option == "--coreutils-prog-shebang":
@@ -228,8 +235,8 @@ def _multi_call(arguments: list[str]) -> Iterator[list[str]]:
         yield arguments
 
 
-def _script(arguments: list[str]) -> list[str]:
-    """`python manage.py flush` and `python -m pip …`: what is run, as a program of its own."""
+def _script_words(arguments: list[str]) -> list[str]:
+    """`python manage.py flush` and `python -m pip …`: the script as a program of its own."""
     skip = False
     for position, word in enumerate(arguments):
         if skip:
@@ -245,9 +252,9 @@ def _script(arguments: list[str]) -> list[str]:
     return []
 
 
-def _with_given(words: list[str], invocation: Invocation) -> list[str]:
-    """xargs hands over what it reads, where that is known."""
-    given = (given_to(invocation) or "").split()[:50]
+def _with_xargs_input(words: list[str], invocation: Invocation) -> list[str]:
+    """Add what xargs reads from its input, if known."""
+    given = (known_input(invocation) or "").split()[:50]
     marks = [*option_values(invocation.arguments, ("-I", "-J", "--replace")), "{}"]
     if any(mark and mark in word for mark in marks for word in words):
         text = given[0] if given else UNKNOWN
@@ -278,7 +285,7 @@ def _by_subcommand(name: str, arguments: list[str]) -> Iterator[list[str]]:
 
 
 def _after_options(arguments: list[str], launcher: Launcher) -> list[str]:
-    """What is left when the launcher's own options and operands are taken away."""
+    """Return what is left after the launcher's own options and operands."""
     position, operands = 0, launcher.operands
     while position < len(arguments):
         word = arguments[position]
@@ -329,7 +336,7 @@ def _find_actions(arguments: list[str]) -> Iterator[list[str]]:
 
 
 def command_texts(invocation: Invocation) -> Iterator[str]:
-    """Words and input of this program that a shell would run as a command line."""
+    """Yield words and input of this program that a shell would run as a command line."""
     name, arguments = invocation.name, invocation.arguments
     for variable, value in invocation.assignments:
         if COMMAND_VARIABLES.fullmatch(variable) and (
@@ -341,18 +348,20 @@ def command_texts(invocation: Invocation) -> Iterator[str]:
     elif name == "git":
         yield from _git_texts(invocation)
     elif _runs_input(invocation):
-        yield given_to(invocation) or ""
+        yield known_input(invocation) or ""
     if name in TEXT_WORDS and (name != "tmux" or TMUX_RUNS.search(invocation.text)):
         yield from (word for word in arguments if re.search(r"\s", word))
     if name in TEXT_OPTIONS:
         yield from option_values(arguments, TEXT_OPTIONS[name])
-    elif arguments and not (name in SHELLS or name in LAUNCHERS or interpreter(name) in SCRIPTED):
+    elif arguments and not (
+        name in SHELLS or name in LAUNCHERS or interpreter_name(name) in SCRIPTED
+    ):
         yield from guessed_texts(invocation)
     yield from _other_texts(name, arguments)
 
 
 def _runs_input(invocation: Invocation) -> bool:
-    """Whether what this program is given is a command line, or holds some."""
+    """Return whether the input of this program is, or contains, command lines."""
     name, words = invocation.name, invocation.arguments
     if name in ("source", "."):
         return words[:1] in (("/dev/stdin",), ("/dev/fd/0",))
@@ -396,11 +405,11 @@ def _shell_texts(invocation: Invocation) -> Iterator[str]:
     if text is not None:
         yield text
     elif reads_commands(invocation):
-        yield given_to(invocation) or ""
+        yield known_input(invocation) or ""
 
 
 def shell_text(invocation: Invocation) -> str | None:
-    """The text after `-c`, also in a bundle such as `-lc`."""
+    """Return the text after `-c`, also in a bundle such as `-lc`."""
     arguments = invocation.arguments
     skip = False
     for position, word in enumerate(arguments):
@@ -417,7 +426,7 @@ def shell_text(invocation: Invocation) -> str | None:
 
 
 def reads_commands(invocation: Invocation) -> bool:
-    """Whether a shell or interpreter takes its program from standard input."""
+    """Return whether a shell or interpreter reads its program from standard input."""
     words = invocation.arguments
     if any(word in ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0") for word in words):
         return True
@@ -427,8 +436,7 @@ def reads_commands(invocation: Invocation) -> bool:
 
 
 def option_values(words: tuple[str, ...], names: tuple[str, ...]) -> Iterator[str]:
-    """Values of options: apart (`-c text`), attached (`-ctext`), in a bundle (`-qc text`) or with
-    `=`."""
+    """Yield values of options: separate (`-c text`), attached, bundled (`-qc text`) or with `=`."""
     for word, after in itertools.zip_longest(words, words[1:], fillvalue=""):
         for name in names:
             if word == name:
@@ -442,11 +450,11 @@ def option_values(words: tuple[str, ...], names: tuple[str, ...]) -> Iterator[st
                     yield after
 
 
-def interpreter(name: str) -> str:
-    """`python3.11` as `python`."""
-    return re.sub(r"[-\d.]+$", "", program(name))
+def interpreter_name(name: str) -> str:
+    """Return `python3.11` as `python`."""
+    return re.sub(r"[-\d.]+$", "", program_name(name))
 
 
 def is_loader(name: str) -> bool:
-    """The program that loads programs: it runs its first operand."""
+    """Return whether it is the dynamic loader, which runs its first operand."""
     return name.startswith(("ld-linux", "ld-musl", "ld.so"))

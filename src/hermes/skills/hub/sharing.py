@@ -18,7 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from hermes.core.errors import UsageError
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 from hermes.skills.history import SkillHistory
 from hermes.skills.history_repo import Author, SkillChange
 from hermes.skills.hub.archives import tar_members

@@ -391,7 +391,7 @@ def check_redirect(before: str, after: str) -> None:
         raise HubError(f"{old.hostname} redirects to an address without https, which is refused")
     check_address(after)
     if old.hostname != new.hostname:
-        from hermes.security.urls import UrlGuard  # only needed for redirects
+        from hermes.security import UrlGuard
 
         try:
             UrlGuard().check(after)

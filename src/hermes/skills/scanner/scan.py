@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
+from hermes.security import Redactor
 from hermes.security.injection import explain
-from hermes.security.redaction import Redactor
 from hermes.skills.scanner import pieces, signatures
 from hermes.skills.scanner import text as scan_text
 from hermes.skills.scanner.pieces import ScanPiece, is_prose, split_file

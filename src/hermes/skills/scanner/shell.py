@@ -6,15 +6,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from hermes.security import PathGuard
 from hermes.security.danger.catalog import TEXT_RULES, rules_for
 from hermes.security.danger.code import DECODERS
 from hermes.security.danger.context import CommandContext
 from hermes.security.danger.secrets import DUMPERS, PRINTERS, SECRET_NAME
-from hermes.security.danger.side_effects import remember
-from hermes.security.paths import Guard
+from hermes.security.danger.side_effects import record_side_effects
 from hermes.security.shell.launchers import SHELLS
-from hermes.security.shell.model import UNKNOWN, Invocation, TooMuch
-from hermes.security.shell.wrappers import unfold
+from hermes.security.shell.model import UNKNOWN, CommandTooComplex, Invocation
+from hermes.security.shell.wrappers import unfold_command
 from hermes.skills.scanner import rules
 from hermes.skills.scanner.report import RuleHit, ScanRule, is_at_least
 from hermes.skills.scanner.signatures import (
@@ -67,8 +67,8 @@ _SOCKET = re.compile(r"/dev/(?:tcp|udp)/")
 class ShellFlows:
     """Follows the commands of one script: what was read before counts for a later upload."""
 
-    def __init__(self, scene: CommandContext) -> None:
-        self._scene = scene
+    def __init__(self, context: CommandContext) -> None:
+        self._context = context
         self._packed = False
         self._encoded = False
         self.addresses: list[str] = []
@@ -129,7 +129,7 @@ class ShellFlows:
         ):
             return True
         return any(
-            rule.kind == "credential access" and rule.test(invocation, self._scene)
+            rule.kind == "credential access" and rule.test(invocation, self._context)
             for rule in rules_for(invocation)
         )
 
@@ -410,7 +410,7 @@ JUDGED_KINDS: Final = frozenset({*_JUDGES, *rules.RULES_BY_KIND})
 
 HOME: Final = "/home/user"
 FOLDER: Final = "/home/user/project"
-_GUARD = Guard(Path(HOME), (Path(FOLDER),), (Path(f"{HOME}/.hermes"),), here=False)
+_GUARD = PathGuard(Path(HOME), (Path(FOLDER),), (Path(f"{HOME}/.hermes"),), here=False)
 _MAX_PART_CHARS: Final = 6_000
 """A longer script is read in parts, split between its paragraphs."""
 _MAX_PART_LINES: Final = 200
@@ -458,10 +458,10 @@ def _split_script(text: str, longest: int) -> Iterator[str]:
 
 
 def _part_hits(text: str) -> Iterator[RuleHit]:
-    scene = CommandContext(_GUARD, FOLDER)
+    context = CommandContext(_GUARD, FOLDER)
     try:
-        parsed = unfold(text, scene.variables)
-    except (TooMuch, RecursionError):
+        parsed = unfold_command(text, context.variables)
+    except (CommandTooComplex, RecursionError):
         if len(text) <= _MIN_PART_CHARS:
             yield RuleHit(rules.UNREADABLE)
             return
@@ -473,19 +473,19 @@ def _part_hits(text: str) -> Iterator[RuleHit]:
         return
     if parsed.bomb:
         yield RuleHit(rules.FORK_BOMB)
-    flows = ShellFlows(scene)
+    flows = ShellFlows(context)
     lines = text.split("\n")
     for invocation in parsed.invocations:
-        for rule in dict.fromkeys(_invocation_rules(invocation, scene, flows)):
+        for rule in dict.fromkeys(_invocation_rules(invocation, context, flows)):
             yield RuleHit(rule, _find_line(invocation, lines))
-        remember(invocation, scene)
+        record_side_effects(invocation, context)
 
 
 def _invocation_rules(
-    invocation: Invocation, scene: CommandContext, flows: ShellFlows
+    invocation: Invocation, context: CommandContext, flows: ShellFlows
 ) -> Iterator[ScanRule]:
     for found in rules_for(invocation):
-        if found.kind in JUDGED_KINDS and found.test(invocation, scene):
+        if found.kind in JUDGED_KINDS and found.test(invocation, context):
             rule = judge_command(found.kind, found.reason, invocation, flows.addresses)
             if rule is not None:
                 yield rule

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, Final, Literal
 
+from hermes.security import CREDENTIAL_STORES, OWN_FILES, STARTUP_FILES, SYSTEM_CREDENTIALS
 from hermes.security.danger.secrets import ENV_FILE, SECRET_FILES, SECRET_PLACES
-from hermes.security.paths import CREDENTIAL_STORES, OWN_FILES, STARTUP_FILES, SYSTEM_CREDENTIALS
 from hermes.security.shell.model import Invocation
 from hermes.skills.scanner import rules
 from hermes.skills.scanner.pieces import scheduled_commands

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
+from hermes.security import REDACTION_MARK, SECRET_SHAPES
 from hermes.security.injection import Finding, explain
-from hermes.security.redaction import MARK, SHAPES
 from hermes.skills.scanner.pieces import is_warning
 from hermes.skills.scanner.report import FindingCategory, LineIndex, RuleHit, ScanRule, cap_severity
 from hermes.skills.scanner.signatures import HERMES_FILE, is_credential_store, is_env_file
@@ -552,7 +552,7 @@ _EXAMPLE = re.compile(
     re.IGNORECASE,
 )
 _BODY = re.compile(r"[A-Za-z0-9+/=]{32}")
-_SHAPES = tuple(shape for shape in SHAPES if shape.hints[0] not in _LOOSE_SECRET)
+_SHAPES = tuple(shape for shape in SECRET_SHAPES if shape.hints[0] not in _LOOSE_SECRET)
 
 
 def secret_hits(text: str) -> Iterator[RuleHit]:
@@ -563,8 +563,8 @@ def secret_hits(text: str) -> Iterator[RuleHit]:
         redacted = shape.redact(text)
         if redacted == text:
             continue
-        start = redacted.find(MARK)
-        after = redacted[start + len(MARK) :][:12]
+        start = redacted.find(REDACTION_MARK)
+        after = redacted[start + len(REDACTION_MARK) :][:12]
         end = text.find(after, start) if after else len(text)
         if "private key" in shape.hints and not _BODY.search(text, start, start + 300):
             continue  # only the first line of a key, as in code that searches for keys

@@ -13,7 +13,7 @@ import msgspec
 from hermes.core.errors import Interrupted, ToolDenied, ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Concern, Effect, Tool, ToolContext, no_concern
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import Shell
 from hermes.tools.code.script import (
     OMITTED_PARAMETERS,
@@ -47,7 +47,7 @@ class CodeOptions(msgspec.Struct, frozen=True):
 
 
 def execute_code_tool(
-    shell: Shell, tools: Sequence[ToolSpec], options: CodeOptions, guard: Guard
+    shell: Shell, tools: Sequence[ToolSpec], options: CodeOptions, guard: PathGuard
 ) -> Tool:
     """Make the tool. `tools` are those of the session, of which scripts may call some."""
     specs = callable_specs(tools)
@@ -84,7 +84,7 @@ class ScriptRequests:
         self,
         call: ToolContext,
         specs: Sequence[ToolSpec],
-        guard: Guard,
+        guard: PathGuard,
         options: CodeOptions,
         paused: Callable[[], AbstractContextManager[None]],
     ) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import Files
 from hermes.tools.editing.document import (
     Document,
@@ -32,7 +32,7 @@ from hermes.tools.registry import ToolDeps, ToolEntry
 
 def patch_tool(
     files: Files,
-    guard: Guard,
+    guard: PathGuard,
     reads: FileReads,
     *,
     isolated: bool = False,

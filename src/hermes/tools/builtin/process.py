@@ -5,7 +5,7 @@ from typing import Any, Literal, assert_never
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import (
     BackgroundProcesses,
     HeadAndTail,
@@ -31,7 +31,7 @@ _KEYS = re.compile(r"[\r\n\x03\x04\x1a\x1c]*")
 
 def process_tool(
     processes: BackgroundProcesses,
-    guard: Guard,
+    guard: PathGuard,
     *,
     isolated: bool = False,
     limits: OutputLimits | None = None,
@@ -98,7 +98,7 @@ def process_tool(
 class _ProcessInput:
     """Examines input like a terminal command, because the process may be a shell."""
 
-    def __init__(self, processes: BackgroundProcesses, guard: Guard, *, isolated: bool) -> None:
+    def __init__(self, processes: BackgroundProcesses, guard: PathGuard, *, isolated: bool) -> None:
         self._processes, self._guard, self._isolated = processes, guard, isolated
         self._unfinished: dict[str, str] = {}
         """Unfinished input line by process: a command may be written in several calls."""
@@ -112,7 +112,7 @@ class _ProcessInput:
         except ToolError:
             return None  # no such process: the call reports it
         line = self._unfinished.get(session_id, "") + data
-        real = self._guard.real(folder, folder)
+        real = self._guard.resolve(folder, folder)
         return command_concern(line, self._guard, real, isolated=self._isolated)
 
     async def use(

@@ -8,7 +8,7 @@ from typing import Any
 
 from hermes.core.errors import ToolError
 from hermes.core.tool import Concern, Effect, Tool
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import FileInfo, Files, OutputLimits, TextPage
 from hermes.tools.editing.files import FileReads, ReadPage, display_path, file_error
 from hermes.tools.registry import ToolDeps, ToolEntry
@@ -19,7 +19,7 @@ MAX_NAMES = 2_000
 
 def read_file_tool(
     files: Files,
-    guard: Guard,
+    guard: PathGuard,
     reads: FileReads,
     limits: OutputLimits | None = None,
     max_chars: int = 100_000,
@@ -70,12 +70,12 @@ def read_file_tool(
     return Tool.from_function(read_file, effect=Effect.READ, toolset="file", examine=examine)
 
 
-async def read_concern(files: Files, guard: Guard, path: str, isolated: bool) -> Concern | None:
+async def read_concern(files: Files, guard: PathGuard, path: str, isolated: bool) -> Concern | None:
     """Return why reading `path` needs approval; never in an isolated backend."""
     if isolated:
         return None
     try:
-        return guard.reading(path, await files.locate(path))
+        return guard.check_read(path, await files.locate(path))
     except OSError:
         return None  # the call fails too, and reports why
 

@@ -7,7 +7,7 @@ import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import Files, GrepLine, GrepQuery, GrepResult, OutputLimits
 from hermes.terminal.local.search import relative_to
 from hermes.tools.builtin.read_file import read_concern
@@ -39,7 +39,7 @@ class ResultPage(msgspec.Struct, frozen=True):
 
 def search_files_tool(
     files: Files,
-    guard: Guard,
+    guard: PathGuard,
     folder: Callable[[], str],
     limits: OutputLimits | None = None,
     *,

@@ -6,8 +6,7 @@ from typing import Any
 
 from hermes.core.errors import ToolTimedOut
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.security import examine_command, one_concern, only_looks
-from hermes.security.paths import Guard
+from hermes.security import PathGuard, examine_command, is_read_only, merge_concerns
 from hermes.terminal import (
     BackgroundProcesses,
     CommandResult,
@@ -61,7 +60,7 @@ Transform = Callable[[str], Awaitable[str]]
 def terminal_tool(
     shell: Shell,
     processes: BackgroundProcesses,
-    guard: Guard,
+    guard: PathGuard,
     *,
     timeout: int = 180,
     isolated: bool = False,
@@ -131,20 +130,22 @@ def terminal_tool(
     async def examine(arguments: dict[str, Any]) -> Concern | None:
         folder = str(arguments.get("workdir") or shell.cwd)
         command = str(arguments.get("command", ""))
-        return command_concern(command, guard, guard.real(folder, shell.cwd), isolated=isolated)
+        return command_concern(command, guard, guard.resolve(folder, shell.cwd), isolated=isolated)
 
     kind: dict[str, Any] = {"effect": Effect.EXECUTE, "toolset": "terminal", "serial": True}
     return Tool.from_function(terminal, examine=examine, changes=_may_change, **kind)
 
 
 def _may_change(arguments: dict[str, Any]) -> bool:
-    return not only_looks(str(arguments.get("command", "")))
+    return not is_read_only(str(arguments.get("command", "")))
 
 
-def command_concern(command: str, guard: Guard, folder: str, *, isolated: bool) -> Concern | None:
+def command_concern(
+    command: str, guard: PathGuard, folder: str, *, isolated: bool
+) -> Concern | None:
     """Combine all concerns about `command`; in an isolated backend only refusals count."""
     found = examine_command(command, guard, folder)
-    return one_concern([concern for concern in found if concern.refused or not isolated])
+    return merge_concerns([concern for concern in found if concern.refused or not isolated])
 
 
 def _started_text(process_id: str, *, notifies: bool) -> str:

@@ -20,7 +20,7 @@ from hermes.core.messages import System, User
 from hermes.core.model import ModelRequest
 from hermes.core.ports import Auxiliary
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.security.urls import Blocklist, UrlGuard, allowed_places, shown
+from hermes.security import Blocklist, UrlGuard, parse_allowed_hosts, printable_url
 from hermes.tools.builtin.web_search import (
     Connect,
     WebSearchOptions,
@@ -129,14 +129,14 @@ async def _extract_page(
         reading = await _scrape(url, fetcher, scrape) or await read_page(await fetcher.fetch(url))
         if not reading.text:
             raise ToolError(
-                f"{shown(url)} has no text in it",
+                f"{printable_url(url)} has no text in it",
                 hint="it may need JavaScript; use the browser tools or another source",
             )
         reading = await shorten(reading, auxiliary)
     except ToolError as error:
-        known = shown(url) in str(error)
-        return error if known else type(error)(f"{shown(url)}: {error}", hint=error.hint)
-    what = "; ".join((shown(reading.url), *reading.notes))
+        known = printable_url(url) in str(error)
+        return error if known else type(error)(f"{printable_url(url)}: {error}", hint=error.hint)
+    what = "; ".join((printable_url(reading.url), *reading.notes))
     return fence_untrusted(
         "\n\n".join(part for part in (_title(reading), reading.text) if part), what
     )
@@ -212,7 +212,7 @@ def url_guard(deps: ToolDeps) -> UrlGuard:
     blocked = settings.website_blocklist
     files = [Path(name).expanduser() for name in blocked.shared_files]
     try:
-        allowed = allowed_places(settings.allow_private_urls)
+        allowed = parse_allowed_hosts(settings.allow_private_urls)
     except ValueError as error:
         raise ConfigError(f"security.allow_private_urls: {error}") from error
     return UrlGuard(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hermes.core.tool import Concern, Effect, Tool, ToolContext
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import Files
 from hermes.tools.editing.document import (
     Document,
@@ -26,7 +26,7 @@ from hermes.tools.registry import ToolDeps, ToolEntry
 
 def write_file_tool(
     files: Files,
-    guard: Guard,
+    guard: PathGuard,
     reads: FileReads,
     *,
     isolated: bool = False,

@@ -17,7 +17,7 @@ import msgspec
 from hermes.core.errors import StoreError, UsageError
 from hermes.core.events import Notice
 from hermes.core.tool import ToolContext
-from hermes.security.paths import below
+from hermes.security import is_below
 from hermes.store.git import SETTINGS, Git, GitFailed, TooMuch
 from hermes.terminal.local.search import FileWalk
 from hermes.tools.checkpoints.restore import (
@@ -313,7 +313,7 @@ def find_workspace(folder: Path, place: Path) -> Path:
 def _exclude_own_home(own_home: Path, workspace: Path) -> list[str]:
     """Return an exclude pattern for the home of Hermes when it is inside the workspace."""
     home = os.path.realpath(own_home)
-    if not below(home, str(workspace)) or home == str(workspace):
+    if not is_below(home, str(workspace)) or home == str(workspace):
         return []
     name = os.path.relpath(home, workspace)
     return ["/" + "".join(f"\\{c}" if c in "*?[\\" else c for c in name) + "/"]
@@ -477,7 +477,7 @@ class Checkpoints:
         if not file:
             return ""
         path = os.path.normpath(self.workspace / file)
-        if not below(path, str(self.workspace)):
+        if not is_below(path, str(self.workspace)):
             raise UsageError(f"{file} is not in {self.workspace}")
         return "" if path == str(self.workspace) else os.path.relpath(path, self.workspace)
 
@@ -524,7 +524,7 @@ class Checkpoints:
 
 
 def _unsuitable_reason(workspace: str, own_home: Path, user_home: Path) -> str:
-    if below(os.path.realpath(user_home), workspace):
+    if is_below(os.path.realpath(user_home), workspace):
         return f"no checkpoints: {workspace} contains your home folder"
     if os.path.realpath(own_home) == workspace:
         return f"no checkpoints: {workspace} is the home folder of Hermes"

@@ -19,8 +19,15 @@ import msgspec
 from hermes.core.errors import ToolError
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Concern
-from hermes.security import examine_command, one_concern
-from hermes.security.paths import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, Guard, below
+from hermes.security import (
+    CREDENTIAL_STORES,
+    STARTUP_FILES,
+    SYSTEM_CREDENTIALS,
+    PathGuard,
+    examine_command,
+    is_below,
+    merge_concerns,
+)
 from hermes.terminal import Running, Shell
 
 SHELL = ("/bin/sh", "-c")
@@ -29,13 +36,13 @@ SHELL = ("/bin/sh", "-c")
 Effect = dict[str, Any]
 
 
-def protected_places(guard: Guard) -> list[str]:
+def protected_places(guard: PathGuard) -> list[str]:
     """Return the paths that a script must ask about, even to read them in the workspace."""
     in_home = [str(guard.home / name) for name in (*CREDENTIAL_STORES, *STARTUP_FILES)]
     return [*map(str, guard.own), *in_home, *SYSTEM_CREDENTIALS]
 
 
-def effect_concern(effect: Effect, guard: Guard) -> Concern | None:
+def effect_concern(effect: Effect, guard: PathGuard) -> Concern | None:
     """Return why an effect needs approval, or None."""
     judge = _JUDGES.get(str(effect.get("effect")))
     if judge is None:
@@ -53,56 +60,56 @@ def _printable(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def _command_concern(effect: Effect, guard: Guard) -> Concern | None:
+def _command_concern(effect: Effect, guard: PathGuard) -> Concern | None:
     words = [str(word) for word in effect["words"]]
     text = str(effect["text"])
     if words:
         text = words[2] if tuple(words[:2]) == SHELL and len(words) > 2 else shlex.join(words)
-    return one_concern(examine_command(text, guard, str(effect["folder"])))
+    return merge_concerns(examine_command(text, guard, str(effect["folder"])))
 
 
-def _write_concern(effect: Effect, guard: Guard) -> Concern | None:
+def _write_concern(effect: Effect, guard: PathGuard) -> Concern | None:
     path, real = str(effect["path"]), str(effect["real"])
     if effect["device"]:
         return Concern("disk wipe", path, f"{real} is a device", refused=True)
     if effect["goes"] and _contains_own_files(real, guard):
         return Concern("protected file", path, f"{real} holds Hermes' own files", refused=True)
-    return guard.writing(path, real)
+    return guard.check_write(path, real)
 
 
-def _tree_concern(effect: Effect, guard: Guard) -> Concern | None:
+def _tree_concern(effect: Effect, guard: PathGuard) -> Concern | None:
     path, real = str(effect["path"]), str(effect["real"])
     if _contains_own_files(real, guard):
         return Concern("protected file", path, f"{real} holds Hermes' own files", refused=True)
     concerns = examine_command(shlex.join(["rm", "-rf", "--", real]), guard, "/")
-    written = guard.writing(path, real)
+    written = guard.check_write(path, real)
     concerns += [written] if written else []
-    return one_concern(sorted(concerns, key=lambda concern: not concern.refused))
+    return merge_concerns(sorted(concerns, key=lambda concern: not concern.refused))
 
 
-def _read_concern(effect: Effect, guard: Guard) -> Concern | None:
-    return guard.reading(str(effect["path"]), str(effect["real"]))
+def _read_concern(effect: Effect, guard: PathGuard) -> Concern | None:
+    return guard.check_read(str(effect["path"]), str(effect["real"]))
 
 
-def _memory_concern(effect: Effect, _guard: Guard) -> Concern | None:
+def _memory_concern(effect: Effect, _guard: PathGuard) -> Concern | None:
     path = str(effect["path"])
     return Concern("credential access", path, f"{path} holds what another program keeps to itself")
 
 
-def _native_concern(effect: Effect, _guard: Guard) -> Concern | None:
+def _native_concern(effect: Effect, _guard: PathGuard) -> Concern | None:
     what = str(effect["what"])
     return Concern("native code", what, f"the script uses {what}; what that does cannot be seen")
 
 
-def _hook_concern(_effect: Effect, _guard: Guard) -> Concern | None:
+def _hook_concern(_effect: Effect, _guard: PathGuard) -> Concern | None:
     return Concern("native code", "sys.addaudithook", "the script adds an audit hook of its own")
 
 
-def _contains_own_files(real: str, guard: Guard) -> bool:
-    return any(below(guard.real(str(root), "/"), real) for root in guard.own)
+def _contains_own_files(real: str, guard: PathGuard) -> bool:
+    return any(is_below(guard.resolve(str(root), "/"), real) for root in guard.own)
 
 
-_JUDGES: dict[str, Callable[[Effect, Guard], Concern | None]] = {
+_JUDGES: dict[str, Callable[[Effect, PathGuard], Concern | None]] = {
     "command": _command_concern,
     "write": _write_concern,
     "tree": _tree_concern,
@@ -227,7 +234,12 @@ class ScriptLaunch(msgspec.Struct, frozen=True):
 
 
 def prepare_launch(
-    code: str, specs: Sequence[ToolSpec], guard: Guard, mode: Mode, python: str, let: Sequence[str]
+    code: str,
+    specs: Sequence[ToolSpec],
+    guard: PathGuard,
+    mode: Mode,
+    python: str,
+    let: Sequence[str],
 ) -> ScriptLaunch:
     """Prepare a run. `let` are variables to pass on although their names look like secrets."""
     mark = f"\x1e{secrets.token_hex(8)} "

@@ -12,7 +12,7 @@ import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.tool import Concern, ToolContext
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import FileInfo, Files
 
 MAX_PAGES = 500
@@ -153,7 +153,7 @@ class FileEditor:
     def __init__(
         self,
         files: Files,
-        guard: Guard,
+        guard: PathGuard,
         reads: FileReads,
         *,
         isolated: bool,
@@ -170,7 +170,7 @@ class FileEditor:
                 real = await self._files.locate(path)
             except OSError:
                 continue  # the call fails too, and reports why
-            concern = self._guard.writing(path, real)
+            concern = self._guard.check_write(path, real)
             if concern is not None and concern.refused:
                 self._examined.pop(path, None)
                 return concern

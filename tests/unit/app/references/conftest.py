@@ -10,14 +10,13 @@ import pytest
 
 from hermes.app.references.desk import Desk, Expanded
 from hermes.app.references.expanding import expand
-from hermes.security.paths import Guard
-from hermes.security.redaction import Redactor
+from hermes.security import PathGuard, Redactor
 
 Git = Callable[..., str]
 
 
 @pytest.fixture
-def desk(workspace: Path, guard: Guard) -> Desk:
+def desk(workspace: Path, guard: PathGuard) -> Desk:
     return Desk(guard, workspace, context_length=30_000, redact=Redactor().redact)
 
 

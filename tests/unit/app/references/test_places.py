@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 
 
 def put(path: Path, text: str = "hush\n") -> Path:
@@ -72,7 +72,7 @@ async def test_other_letter_case_and_other_homes(attach, tmp_path: Path) -> None
 
 
 async def test_a_hermes_home_of_another_name(attach, desk, tmp_path: Path) -> None:
-    guard = Guard(desk.guard.home, (), (tmp_path / "h",))
+    guard = PathGuard(desk.guard.home, (), (tmp_path / "h",))
     for name in ("h/.env", "h/.env.old", "h/auth.json", "h/profiles/p/.env"):
         put(tmp_path / name)
         await assert_blocked(attach, f"@file:{tmp_path / name}", guard=guard)

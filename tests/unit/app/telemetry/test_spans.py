@@ -25,7 +25,7 @@ from hermes.core.events import (
 from hermes.core.messages import ToolCall
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
 from hermes.core.usage import Usage
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 
 SECRET = "hunter2-the-long-password"
 USAGE = Usage(input=10, output=5, cache_read=80, cache_write=9, reasoning=2)

@@ -10,7 +10,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.tool import Tool, ToolContext
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import FileInfo, LocalFiles
 from hermes.tools.builtin.patch import patch_tool
 from hermes.tools.builtin.read_file import read_file_tool
@@ -25,7 +25,7 @@ def reads() -> FileReads:
 
 
 @pytest.fixture
-def tool(files: LocalFiles, guard: Guard, reads: FileReads) -> Tool:
+def tool(files: LocalFiles, guard: PathGuard, reads: FileReads) -> Tool:
     return patch_tool(files, guard, reads)
 
 
@@ -91,7 +91,7 @@ async def test_new_syntax_errors_are_reported(tool: Tool, use: Use, workspace: P
 
 
 async def test_externally_changed_file_adds_a_warning(
-    files: LocalFiles, guard: Guard, reads: FileReads, tool: Tool, use: Use, workspace: Path
+    files: LocalFiles, guard: PathGuard, reads: FileReads, tool: Tool, use: Use, workspace: Path
 ) -> None:
     path = workspace / "a.txt"
     path.write_text("one\ntwo\n")
@@ -211,7 +211,7 @@ async def test_lines_are_added_below_a_header_and_at_the_end(
 
 
 async def test_failed_section_changes_nothing(
-    files: LocalFiles, guard: Guard, reads: FileReads, use: Use, workspace: Path
+    files: LocalFiles, guard: PathGuard, reads: FileReads, use: Use, workspace: Path
 ) -> None:
     (workspace / "a.txt").write_text("one\n")
     (workspace / "b.txt").write_text("two\n")
@@ -321,7 +321,7 @@ class SlowFiles(LocalFiles):
 
 
 async def test_cancelled_call_leaves_no_partial_change(
-    guard: Guard, reads: FileReads, workspace: Path
+    guard: PathGuard, reads: FileReads, workspace: Path
 ) -> None:
     began = asyncio.Event()
     tool = patch_tool(SlowFiles(workspace, began), guard, reads)
@@ -336,7 +336,7 @@ async def test_cancelled_call_leaves_no_partial_change(
 
 
 async def test_call_cancelled_before_its_first_write_changes_nothing(
-    user_home: Path, guard: Guard, reads: FileReads, workspace: Path
+    user_home: Path, guard: PathGuard, reads: FileReads, workspace: Path
 ) -> None:
     call = ToolContext("session", "call", CancelToken(), print)
 

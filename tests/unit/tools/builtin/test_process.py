@@ -10,7 +10,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Effect, Tool, ToolContext
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import BackgroundProcesses, LocalShell, OutputLimits
 from hermes.tools.builtin.process import process_tool
 
@@ -25,7 +25,7 @@ async def processes(shell: LocalShell) -> AsyncIterator[BackgroundProcesses]:
 
 
 @pytest.fixture
-def tool(processes: BackgroundProcesses, guard: Guard) -> Tool:
+def tool(processes: BackgroundProcesses, guard: PathGuard) -> Tool:
     return process_tool(processes, guard)
 
 
@@ -76,7 +76,7 @@ async def test_log_is_read_in_pages(tool: Tool, use: Use, processes: BackgroundP
 
 
 async def test_much_new_output_is_cut(
-    use: Use, processes: BackgroundProcesses, guard: Guard
+    use: Use, processes: BackgroundProcesses, guard: PathGuard
 ) -> None:
     tool = process_tool(processes, guard, limits=OutputLimits(max_bytes=100))
     name = await processes.start("seq 1000")
@@ -158,7 +158,7 @@ async def test_input_is_examined_like_a_command(
 
 
 async def test_isolated_backend_denies_only_refused_commands(
-    processes: BackgroundProcesses, guard: Guard
+    processes: BackgroundProcesses, guard: PathGuard
 ) -> None:
     tool = process_tool(processes, guard, isolated=True)
     name = await processes.start("cat")

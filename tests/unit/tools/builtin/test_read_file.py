@@ -8,7 +8,7 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.core.tool import Tool
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import LocalFiles, OutputLimits
 from hermes.tools.builtin.read_file import read_file_tool
 from hermes.tools.editing.files import FileReads
@@ -22,7 +22,7 @@ def reads() -> FileReads:
 
 
 @pytest.fixture
-def tool(files: LocalFiles, guard: Guard, reads: FileReads) -> Tool:
+def tool(files: LocalFiles, guard: PathGuard, reads: FileReads) -> Tool:
     return read_file_tool(files, guard, reads)
 
 
@@ -108,7 +108,7 @@ async def test_other_than_text_files_are_refused_with_a_reason(
 
 
 async def test_configured_limits_hold(
-    files: LocalFiles, guard: Guard, use: Use, workspace: Path
+    files: LocalFiles, guard: PathGuard, use: Use, workspace: Path
 ) -> None:
     limits = OutputLimits(max_lines=3, max_line_length=4)
     tool = read_file_tool(files, guard, FileReads(), limits, max_chars=1_000)
@@ -130,7 +130,7 @@ async def test_reading_credentials_needs_approval(
     assert await tool.examine({"path": "src/a.py"}) is None
     assert await tool.examine({"path": "/etc/hosts"}) is None
     isolated = read_file_tool(
-        tool_files(user_home), Guard(user_home, ()), FileReads(), isolated=True
+        tool_files(user_home), PathGuard(user_home, ()), FileReads(), isolated=True
     )
     assert await isolated.examine({"path": "~/.ssh/id_rsa"}) is None
 

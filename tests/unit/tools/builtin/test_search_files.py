@@ -7,7 +7,7 @@ import pytest
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.tool import Tool
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import LocalFiles
 from hermes.tools.builtin.search_files import search_files_tool
 
@@ -15,7 +15,7 @@ Use = Callable[..., Awaitable[str]]
 
 
 @pytest.fixture
-def tool(files: LocalFiles, guard: Guard, workspace: Path) -> Tool:
+def tool(files: LocalFiles, guard: PathGuard, workspace: Path) -> Tool:
     for name, text in {"a.py": "x = 1\ny = 2\n", "src/b.py": "x = 3\n", "c.md": "x\n"}.items():
         path = workspace / name
         path.parent.mkdir(exist_ok=True)

@@ -10,7 +10,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError, ToolTimedOut
 from hermes.core.tool import Effect, Tool, ToolContext
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import BackgroundProcesses, LocalShell, OutputLimits
 from hermes.tools.builtin.terminal import exit_note, terminal_tool
 
@@ -23,7 +23,7 @@ def processes(shell: LocalShell) -> BackgroundProcesses:
 
 
 @pytest.fixture
-def tool(shell: LocalShell, processes: BackgroundProcesses, guard: Guard) -> Tool:
+def tool(shell: LocalShell, processes: BackgroundProcesses, guard: PathGuard) -> Tool:
     return terminal_tool(shell, processes, guard)
 
 
@@ -61,7 +61,7 @@ async def test_exit_codes_that_mislead_are_explained(tool: Tool, use: Use) -> No
 
 
 async def test_long_output_says_that_it_was_cut(
-    user_home: Path, workspace: Path, guard: Guard, use: Use
+    user_home: Path, workspace: Path, guard: PathGuard, use: Use
 ) -> None:
     shell = LocalShell({"HOME": str(user_home)}, workspace, OutputLimits(max_bytes=100))
     tool = terminal_tool(shell, BackgroundProcesses(shell), guard)
@@ -81,7 +81,7 @@ async def test_timeout_shows_the_output_and_a_hint(tool: Tool, use: Use) -> None
 
 
 async def test_plugins_may_change_the_output(
-    shell: LocalShell, processes: BackgroundProcesses, guard: Guard, use: Use
+    shell: LocalShell, processes: BackgroundProcesses, guard: PathGuard, use: Use
 ) -> None:
     async def shout(text: str) -> str:
         return text.upper()
@@ -150,7 +150,7 @@ async def test_command_is_examined_in_its_folder(
 
 
 async def test_isolated_backend_denies_only_refused_commands(
-    shell: LocalShell, processes: BackgroundProcesses, guard: Guard
+    shell: LocalShell, processes: BackgroundProcesses, guard: PathGuard
 ) -> None:
     tool = terminal_tool(shell, processes, guard, isolated=True)
     assert await tool.examine({"command": "sudo rm -rf build"}) is None

@@ -8,7 +8,7 @@ import pytest
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.tool import Tool
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import LocalFiles
 from hermes.tools.builtin.read_file import read_file_tool
 from hermes.tools.builtin.write_file import write_file_tool
@@ -23,7 +23,7 @@ def reads() -> FileReads:
 
 
 @pytest.fixture
-def tool(files: LocalFiles, guard: Guard, reads: FileReads) -> Tool:
+def tool(files: LocalFiles, guard: PathGuard, reads: FileReads) -> Tool:
     return write_file_tool(files, guard, reads)
 
 
@@ -133,7 +133,7 @@ async def test_link_changed_after_approval_is_examined_again(
 
 
 async def test_isolated_backend_refuses_only_protected_files(
-    files: LocalFiles, guard: Guard, reads: FileReads, use: Use, tmp_path: Path
+    files: LocalFiles, guard: PathGuard, reads: FileReads, use: Use, tmp_path: Path
 ) -> None:
     tool = write_file_tool(files, guard, reads, isolated=True)
     outside = str(tmp_path / "elsewhere.txt")
@@ -157,7 +157,7 @@ async def test_line_ends_and_byte_order_mark_are_kept(
 
 
 async def test_replacing_an_unread_file_adds_a_note(
-    files: LocalFiles, guard: Guard, tool: Tool, use: Use, workspace: Path, reads: FileReads
+    files: LocalFiles, guard: PathGuard, tool: Tool, use: Use, workspace: Path, reads: FileReads
 ) -> None:
     path = workspace / "a.txt"
     path.write_text("the user's\n")
@@ -179,7 +179,7 @@ async def test_syntax_error_is_reported(tool: Tool, use: Use, workspace: Path) -
 
 
 async def test_change_during_the_call_stops_the_write(
-    user_home: Path, guard: Guard, reads: FileReads, use: Use, workspace: Path
+    user_home: Path, guard: PathGuard, reads: FileReads, use: Use, workspace: Path
 ) -> None:
     (workspace / "a.txt").write_text("old")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
-from hermes.security.urls import Blocklist, UrlGuard
+from hermes.security import Blocklist, UrlGuard
 from hermes.tools.web_pages import PageFetcher
 from hermes.util.loopback_http import Action, LoopbackServer, Outgoing, RecordedRequest
 

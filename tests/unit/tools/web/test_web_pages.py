@@ -16,7 +16,8 @@ import pytest
 from hermes import __version__
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolDenied, ToolError, ToolTimedOut
-from hermes.security.urls import ANY_PORT, Blocklist, UrlGuard
+from hermes.security import Blocklist, UrlGuard
+from hermes.security.urls import ANY_PORT
 from hermes.tools.web_pages import (
     MAX_PDF_PAGES,
     MAX_TRAFILATURA_CHARS,

@@ -11,7 +11,7 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolError
 from hermes.core.tool import Tool, ToolContext
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal import BackgroundProcesses, LocalFiles, LocalShell
 from hermes.tools.builtin.execute_code import format_outcome
 from hermes.tools.builtin.patch import patch_tool
@@ -51,7 +51,7 @@ def run(show: Show) -> Run:
 
 
 @pytest.fixture
-async def terminal(shell: LocalShell, guard: Guard) -> AsyncIterator[Tool]:
+async def terminal(shell: LocalShell, guard: PathGuard) -> AsyncIterator[Tool]:
     processes = BackgroundProcesses(shell)
     yield terminal_tool(shell, processes, guard)
     await processes.close()
@@ -76,7 +76,7 @@ async def test_a_command_that_fails_shows_its_end(run: Run, terminal: Tool) -> N
 
 
 async def test_files_that_are_read_and_searched(
-    run: Run, files: LocalFiles, guard: Guard, workspace: Path
+    run: Run, files: LocalFiles, guard: PathGuard, workspace: Path
 ) -> None:
     (workspace / "a.py").write_text("".join(f"x{n} = {n}\n" for n in range(1, 200)))
     read = read_file_tool(files, guard, FileReads())
@@ -95,7 +95,7 @@ async def test_files_that_are_read_and_searched(
 
 
 async def test_a_changed_file_is_shown_as_a_diff(
-    run: Run, files: LocalFiles, guard: Guard, workspace: Path
+    run: Run, files: LocalFiles, guard: PathGuard, workspace: Path
 ) -> None:
     (workspace / "a.py").write_text("".join(f"x{n} = {n}\n" for n in range(1, 14)))
     tool = patch_tool(files, guard, FileReads())
@@ -118,7 +118,7 @@ async def test_a_changed_file_is_shown_as_a_diff(
 
 
 async def test_several_files_in_one_patch(
-    run: Run, files: LocalFiles, guard: Guard, workspace: Path
+    run: Run, files: LocalFiles, guard: PathGuard, workspace: Path
 ) -> None:
     (workspace / "a.txt").write_text("one\ntwo\n")
     (workspace / "old.txt").write_text("x\n")
@@ -138,7 +138,9 @@ async def test_several_files_in_one_patch(
     ]
 
 
-async def test_a_written_file(run: Run, files: LocalFiles, guard: Guard, workspace: Path) -> None:
+async def test_a_written_file(
+    run: Run, files: LocalFiles, guard: PathGuard, workspace: Path
+) -> None:
     tool = write_file_tool(files, guard, FileReads())
     assert await run(tool, path="a.txt", content="one\ntwo\n") == [
         "● write_file a.txt · +2 ✓", "   1 + one", "   2 + two",

@@ -23,7 +23,7 @@ from hermes.mcp import (
     probe,
     program_environment,
 )
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 from hermes.util.plain import plain_line
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import HermesError
 from hermes.mcp import RemoteTool
 from hermes.mcp.oauth import McpLogin
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 from hermes.util.plain import escaped_json, plain_line
 from hermes.util.text import human_duration
 

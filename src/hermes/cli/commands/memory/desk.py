@@ -19,7 +19,7 @@ from hermes.memory import (
     load_provider,
 )
 from hermes.plugins.manifest import PluginInfo
-from hermes.security.redaction import Redactor
+from hermes.security import Redactor
 from hermes.util.plain import plain_line
 
 SECONDS = 20
