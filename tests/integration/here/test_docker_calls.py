@@ -149,7 +149,7 @@ def test_no_limit_is_no_option() -> None:
         ("registry:5000/a", "registry:5000/a"),
     ],
 )
-def test_podman_is_told_where_docker_would_fetch(image: str, expected: str) -> None:
+def test_podman_gets_the_registry_docker_would_use(image: str, expected: str) -> None:
     assert qualified_name(image) == expected
 
 

@@ -30,7 +30,7 @@ def test_arguments_arrive_whatever_the_login_shell_is() -> None:
     ("host", "user"),
     [("-oProxyCommand=x", ""), ("host", "-l"), ("a b", ""), ("host\n", ""), ("", "me")],
 )
-def test_what_is_no_name_is_refused(host: str, user: str) -> None:
+def test_invalid_host_names_are_refused(host: str, user: str) -> None:
     with pytest.raises(BackendUnavailable):
         SshHost(SshOptions(host, user), {})
 

@@ -44,7 +44,7 @@ def test_a_long_line_is_cut_and_marked() -> None:
     assert cut_line("abc", 3) == "abc"
 
 
-def test_what_came_since_a_position_skips_what_was_dropped() -> None:
+def test_since_skips_dropped_bytes() -> None:
     window = HeadAndTail(OutputLimits(max_bytes=10))
     window.add(b"abcd")
     assert window.since(0) == (b"abcd", 0)

@@ -57,7 +57,7 @@ async def test_waiting_has_a_limit(processes: BackgroundProcesses) -> None:
     assert (output.process.state, output.text) == ("running", "")
 
 
-async def test_what_is_printed_while_somebody_waits_is_shown(
+async def test_output_is_shown_while_a_caller_waits(
     processes: BackgroundProcesses,
 ) -> None:
     shown: list[str] = []
@@ -106,7 +106,7 @@ async def test_enter_in_a_terminal_is_the_key(processes: BackgroundProcesses) ->
     assert (await processes.wait(name, 60)).text.split() == ["a", "b", r"\r"]
 
 
-async def test_kill_ends_it_with_its_children_and_tells_nobody(
+async def test_kill_stops_the_children_and_raises_no_event(
     processes: BackgroundProcesses, events: list[ProcessEvent], gone: Gone
 ) -> None:
     name = await processes.start("setsid sleep 600 & echo $!; wait", notify=True)
@@ -117,7 +117,7 @@ async def test_kill_ends_it_with_its_children_and_tells_nobody(
     assert events == []
 
 
-async def test_the_end_is_told_once_when_asked_for(
+async def test_end_event_is_sent_once_with_notify(
     processes: BackgroundProcesses, events: list[ProcessEvent]
 ) -> None:
     name = await processes.start("seq 100; exit 2", notify=True)
@@ -129,7 +129,7 @@ async def test_the_end_is_told_once_when_asked_for(
     assert event.text.splitlines() == [str(number) for number in range(81, 101)]
 
 
-async def test_whoever_waits_for_the_end_is_not_told_twice(
+async def test_waiting_caller_gets_no_end_event(
     processes: BackgroundProcesses, events: list[ProcessEvent]
 ) -> None:
     name = await processes.start("read -r line", notify=True)
@@ -140,7 +140,7 @@ async def test_whoever_waits_for_the_end_is_not_told_twice(
     assert events == []
 
 
-async def test_a_matching_line_is_told(
+async def test_matching_line_raises_an_event(
     processes: BackgroundProcesses, events: list[ProcessEvent]
 ) -> None:
     script = "echo starting; printf '\\033[32mready on\\033[0m 80'; echo 80; echo more"

@@ -34,7 +34,7 @@ async def test_the_last_line_counts_without_its_end() -> None:
     assert told.matched == ["grün ready"]
 
 
-async def test_further_matches_are_counted_and_told_later() -> None:
+async def test_further_matches_are_counted_and_reported_later() -> None:
     told = Told("error", seconds=0.05)
     told.watch.add(b"error 1\nerror 2\nerror 3\n")
     assert told.matched == ["error 1"]
@@ -45,7 +45,7 @@ async def test_further_matches_are_counted_and_told_later() -> None:
     assert len(told.matched) == 2
 
 
-async def test_what_was_held_back_is_told_at_the_end() -> None:
+async def test_suppressed_matches_are_reported_at_the_end() -> None:
     told = Told("error", seconds=600)
     told.watch.add(b"error 1\nerror 2")
     told.watch.end()
@@ -83,7 +83,7 @@ async def test_a_huge_line_costs_little_memory() -> None:
     told.watch.end()
 
 
-async def test_nothing_to_watch_for_watches_nothing() -> None:
+async def test_watch_without_patterns_reports_nothing() -> None:
     told = Told("", "")
     told.watch.add(b"anything\n")
     told.watch.end()

@@ -39,7 +39,7 @@ async def test_it_begins_with_the_folder_and_variables_of_now(
     assert printed == b"hello there /usr go\n"
 
 
-async def test_what_it_changes_stays_its_own(
+async def test_background_command_does_not_change_the_session(
     run: Run, start: Start, shell: LocalShell, tmp_path: Path
 ) -> None:
     await run("export KEPT=yes")
@@ -67,7 +67,7 @@ async def test_exit_code_lines_and_here_documents_are_as_in_a_script(
     assert b"hermes-shell" not in printed
 
 
-async def test_it_runs_beside_a_command_of_the_foreground(
+async def test_background_process_runs_during_a_foreground_command(
     run: Run, start: Start, tmp_path: Path
 ) -> None:
     foreground = asyncio.ensure_future(run("until [ -e go ]; do sleep 0.01; done; echo seen"))

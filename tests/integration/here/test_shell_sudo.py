@@ -82,7 +82,7 @@ async def test_background_commands_have_it_too(shell: LocalShell) -> None:
     assert printed == b"fine\n"
 
 
-async def test_what_holds_the_password_is_private_and_vanishes(shell: LocalShell) -> None:
+async def test_askpass_program_is_private_and_deleted(shell: LocalShell) -> None:
     await output(shell, "true")
     assert shell._session is not None
     (holder,) = shell._session.lifeline.folder.glob("askpass")

@@ -62,7 +62,7 @@ async def test_output_and_errors_come_together_or_apart(start: Start, printed: b
 
 
 @pytest.mark.parametrize(("script", "code"), [("exit 3", 3), ("kill -9 $$", 137)])
-async def test_the_exit_code_is_told(start: Start, script: str, code: int) -> None:
+async def test_exit_code_is_reported(start: Start, script: str, code: int) -> None:
     program = await start(*bash(script))
     assert await program.wait() == code
     assert program.exit_code == code
@@ -122,7 +122,7 @@ async def test_input_of_any_size_waits_for_the_program_to_take_it(
     assert printed.strip() == b"1000000"
 
 
-async def test_a_write_that_nobody_reads_ends_with_the_program(start: Start) -> None:
+async def test_unread_write_fails_when_the_program_ends(start: Start) -> None:
     program = await start("sleep", "600")
     writing = asyncio.ensure_future(program.write(b"x" * 1_000_000))
     await asyncio.sleep(0.05)
@@ -260,7 +260,7 @@ async def test_a_system_without_pidfd_sees_the_end_too(
 
 
 @pytest.mark.parametrize("wrong", [{"argv": "a\0b"}, {"environment": {"A=B": "c"}}])
-async def test_what_no_program_can_be_given_is_told(start: Start, wrong: dict[str, Any]) -> None:
+async def test_invalid_arguments_are_reported(start: Start, wrong: dict[str, Any]) -> None:
     argument = wrong.pop("argv", "fine")
     with pytest.raises(ToolError, match="cannot be started"):
         await start("echo", argument, **wrong)

@@ -201,7 +201,7 @@ async def test_a_sandbox_that_was_stopped_is_started_again(make: Make, sdk: Any)
     assert told == ["the Daytona sandbox had ended; it was started again"]
 
 
-async def test_the_next_start_puts_away_what_dead_processes_left(make: Make, sdk: Any) -> None:
+async def test_next_start_stops_sandboxes_of_dead_processes(make: Make, sdk: Any) -> None:
     gone = await gone_mark()
     cases = {
         "kept": {"hermes.keep": "yes", "hermes.owner": gone},

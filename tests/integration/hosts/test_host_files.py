@@ -78,9 +78,7 @@ async def test_a_page_of_a_file(files: Files, work: Path) -> None:
         (b"\\n %s $HOME\n", TextPage(("\\n %s $HOME",), 1)),
     ],
 )
-async def test_what_lines_look_like(
-    files: Files, work: Path, data: bytes, expected: TextPage
-) -> None:
+async def test_lines_are_decoded(files: Files, work: Path, data: bytes, expected: TextPage) -> None:
     (work / "a").write_bytes(data)
     assert await lines(files, work / "a") == expected
 
@@ -94,7 +92,7 @@ async def test_a_gigabyte_is_no_effort(files: Files, work: Path) -> None:
     assert (page.lines, page.total, page.complete) == (("one", "one"), 3_000, False)
 
 
-async def test_what_is_no_file_is_not_read(files: Files, work: Path) -> None:
+async def test_only_regular_files_are_read(files: Files, work: Path) -> None:
     os.mkfifo(work / "pipe")
     (work / "file").touch()
     for path, number in [
@@ -229,7 +227,7 @@ async def test_a_new_file_has_the_usual_mode_and_an_old_one_keeps_its_own(
     assert stat.S_IMODE(script.stat().st_mode) == 0o4750
 
 
-async def test_what_cannot_be_written(files: Files, work: Path) -> None:
+async def test_unwritable_targets_raise(files: Files, work: Path) -> None:
     (work / "file").write_text("old")
     os.mkfifo(work / "pipe")
     for path, number in [
@@ -451,7 +449,7 @@ def test_expressions_for_a_plain_grep(pattern: str, expected: str) -> None:
     assert to_extended_regex(pattern) == expected
 
 
-async def test_an_expression_the_grep_of_the_host_cannot_do_is_told(
+async def test_expression_unsupported_by_the_hosts_grep_is_reported(
     tmp_path: Path,
 ) -> None:
     if shutil.which("busybox") is None:

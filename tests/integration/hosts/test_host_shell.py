@@ -94,7 +94,7 @@ async def test_a_syntax_error_harms_nothing(run: Run, command: str) -> None:
     assert (await run("echo $KEPT $PWD")).output == "yes /\n"
 
 
-async def test_what_a_command_does_to_itself_does_not_stop_it_being_remembered(run: Run) -> None:
+async def test_state_is_kept_whatever_a_command_does_to_its_shell(run: Run) -> None:
     await run("set -euC; printf() { :; }; cat() { :; }; cd /; false")
     assert (await run("pwd; echo still")).output == "/\nstill\n"
     assert (await run("cd /usr; exec echo bye")).output == "bye\n"
@@ -192,7 +192,7 @@ async def test_a_cancel_at_once_leaves_nothing(plain: HostShell, tmp_path: Path)
         await asyncio.sleep(0.02)
 
 
-async def test_what_is_left_in_the_background_lives_until_the_end(
+async def test_leftover_background_processes_live_until_close(
     run: Run, shell: HostShell, gone: Gone, tmp_path: Path
 ) -> None:
     # It goes on writing to the output of the finished call, which must not kill it.
@@ -343,7 +343,7 @@ async def test_a_host_at_work_is_not_closed(plain: HostShell, tmp_path: Path) ->
     await shell.close()
 
 
-async def test_a_killed_keeper_is_replaced_and_nothing_is_forgotten(
+async def test_killed_supervisor_is_replaced_and_takes_over_its_processes(
     plain: HostShell, gone: Gone, tmp_path: Path
 ) -> None:
     run = runner(plain)
@@ -359,7 +359,7 @@ async def test_a_killed_keeper_is_replaced_and_nothing_is_forgotten(
     assert not Path(keeper.folder).exists()
 
 
-async def test_a_lost_connection_is_told_and_made_again(plain: HostShell, tmp_path: Path) -> None:
+async def test_lost_connection_is_reported_and_reopened(plain: HostShell, tmp_path: Path) -> None:
     run = runner(plain)
     await run("export A=1")
     host = plain._host
@@ -392,7 +392,7 @@ async def test_half_a_command_is_not_run(tmp_path: Path) -> None:
     await shell.close()
 
 
-async def test_a_host_without_a_shell_is_told(tmp_path: Path) -> None:
+async def test_host_without_a_shell_is_reported(tmp_path: Path) -> None:
     host = HereHost({"PATH": "/nowhere"}, tmp_path)
     with pytest.raises(BackendUnavailable, match="no shell can be started"):
         await runner(HostShell(host))("true")

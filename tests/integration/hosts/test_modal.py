@@ -89,7 +89,7 @@ async def test_a_terminal_is_asked_for(make: Make, sdk: Any) -> None:
     assert sdk.STATE.sandboxes[0].calls == [(("true",), {"pty": True})]
 
 
-async def test_stopping_closes_the_input_and_gives_up_on_who_does_not_listen(make: Make) -> None:
+async def test_stop_closes_the_input_and_abandons_a_program_that_ignores_it(make: Make) -> None:
     host = make()
     listening = await host.start(["cat"], on_output=lambda _: None)
     await listening.stop()
@@ -130,7 +130,7 @@ async def test_without_persistence_nothing_is_kept(make: Make, sdk: Any, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_sandbox_that_has_ended_is_made_anew(make: Make, sdk: Any) -> None:
+async def test_ended_sandbox_is_recreated(make: Make, sdk: Any) -> None:
     told: list[str] = []
     host = make(told.append)
     await host.open()
@@ -147,7 +147,7 @@ async def test_a_program_that_cannot_start_is_not_tried_twice(make: Make, sdk: A
     assert [len(sandbox.calls) for sandbox in sdk.STATE.sandboxes] == [1]
 
 
-async def test_the_next_start_ends_what_dead_processes_left(make: Make, sdk: Any) -> None:
+async def test_next_start_ends_sandboxes_of_dead_processes(make: Make, sdk: Any) -> None:
     ended = await asyncio.create_subprocess_exec("true")
     await ended.wait()
     place, _, start = owner_mark().rsplit(":", 2)

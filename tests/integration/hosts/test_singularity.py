@@ -168,7 +168,7 @@ async def test_closing_stops_the_instance(make: Make, fake: Fake) -> None:
     assert fake.calls("instance stop")[0].startswith("instance stop -t 2 hermes.")
 
 
-async def test_an_instance_that_has_ended_is_made_anew(make: Make, fake: Fake) -> None:
+async def test_ended_instance_is_restarted(make: Make, fake: Fake) -> None:
     host = make()
     await host.open()
     (first,) = fake.instances()
@@ -187,7 +187,7 @@ async def test_limits_the_machine_cannot_set_are_given_up(
     assert "cannot limit processor and memory" in caplog.text
 
 
-async def test_the_next_start_stops_what_dead_processes_left(make: Make, fake: Fake) -> None:
+async def test_next_start_stops_instances_of_dead_processes(make: Make, fake: Fake) -> None:
     ended = await asyncio.create_subprocess_exec("true")
     await ended.wait()
     place, _, start = owner_mark().rsplit(":", 2)

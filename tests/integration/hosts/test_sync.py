@@ -81,7 +81,7 @@ async def test_only_what_changed_is_sent(host: Counting, here: Path, tmp_path: P
     assert len((await sync.push(pairs)).sent) == 4
 
 
-async def test_what_vanished_is_removed_there_and_nothing_else(
+async def test_only_deleted_files_are_removed_from_the_host(
     host: Counting, here: Path, tmp_path: Path
 ) -> None:
     sync, there = Sync(host), tmp_path / "there"
@@ -125,7 +125,7 @@ async def test_links_out_of_the_folder_are_not_followed(
     assert (there / "absolute").resolve() == there / "a.txt"
 
 
-async def test_a_host_without_tar_is_told(tmp_path: Path, here: Path) -> None:
+async def test_host_without_tar_is_reported(tmp_path: Path, here: Path) -> None:
     (tmp_path / "bin").mkdir()
     for name in ("sh", "cat"):
         (tmp_path / "bin" / name).symlink_to(f"/bin/{name}")

@@ -145,7 +145,7 @@ async def test_a_program_hears_the_end_of_its_input_when_it_is_stopped(hosts: Ho
         await anyio.sleep(0.05)
 
 
-async def test_a_dead_container_is_made_anew_and_nothing_runs_twice(
+async def test_dead_container_is_recreated_without_running_a_command_twice(
     hosts: Hosts, tmp_path: Path
 ) -> None:
     count = tmp_path / "count"
@@ -181,7 +181,7 @@ async def test_a_killed_process_leaves_no_container(hosts: Hosts, tmp_path: Path
     await hosts.gone(name)
 
 
-async def test_the_next_start_removes_what_dead_processes_left(hosts: Hosts) -> None:
+async def test_next_start_removes_containers_of_dead_processes(hosts: Hosts) -> None:
     """An engine that was down when the owner died could not see its input close."""
     ended = await anyio.open_process(["true"])
     place, pid, start = owner_mark().rsplit(":", 2)

@@ -56,7 +56,7 @@ async def test_a_terminal_ends_with_all_that_runs_in_it(hosts: Hosts) -> None:
     assert "sleep 4321" not in hosts.engine.call("top", host.container)
 
 
-async def test_a_dead_container_is_made_anew(hosts: Hosts) -> None:
+async def test_dead_container_is_recreated(hosts: Hosts) -> None:
     host = hosts.make()
     await host.open()
     first = host.container

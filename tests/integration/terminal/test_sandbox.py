@@ -221,7 +221,7 @@ async def test_files(make: Make, work: Path, home: Path) -> None:
         await files.write(f"{home}/x", b"")
 
 
-async def test_when_we_are_killed_nothing_is_left(work: Path, home: Path) -> None:
+async def test_kill_of_this_process_leaves_nothing_running(work: Path, home: Path) -> None:
     program("bwrap")
     sleep = unique_sleep()
     options = msgspec.json.encode(SandboxOptions((str(work),))).decode()

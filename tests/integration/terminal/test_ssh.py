@@ -138,7 +138,7 @@ async def test_sync(ssh: SshHost, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["client", "server"])
-async def test_a_cut_connection_is_told_and_made_again(
+async def test_cut_connection_is_reported_and_reopened(
     ssh: SshHost, shell: HostShell, sshd: Sshd, end: str
 ) -> None:
     run, sleep = runner(shell), unique_sleep()
@@ -204,7 +204,7 @@ asyncio.run(main())
 """
 
 
-async def test_when_we_are_killed_nothing_runs_on_there(sshd: Sshd) -> None:
+async def test_kill_of_this_process_stops_remote_programs(sshd: Sshd) -> None:
     sleep = unique_sleep()
     options = msgspec.json.encode(sshd.options()).decode()
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", ACTOR, options, sleep)

@@ -41,7 +41,7 @@ def kinds(command: str, folder: str = WORK) -> set[str]:
 # each line that is wrong.
 
 
-def test_danger_is_seen() -> None:
+def test_dangerous_corpus_is_detected_with_its_class() -> None:
     wrong = []
     for line in DANGEROUS:
         kind, _, command = line.partition(" :: ")
@@ -51,12 +51,12 @@ def test_danger_is_seen() -> None:
     assert wrong == []
 
 
-def test_danger_that_others_thought_of_is_seen() -> None:
+def test_independent_dangerous_corpus_is_detected() -> None:
     commands = [line.partition(" :: ")[2] for line in DANGEROUS_INDEPENDENT]
     assert [command for command in commands if not examined(command)] == []
 
 
-def test_everyday_commands_pass() -> None:
+def test_harmless_corpora_raise_no_concern() -> None:
     asked = {c: kinds(c) for c in (*HARMLESS, *HARMLESS_INDEPENDENT) if examined(c)}
     assert asked == {}
 
@@ -94,7 +94,7 @@ def test_the_programs_behind_wrappers_are_named() -> None:
 
 
 @pytest.mark.parametrize("folder", ["/", "/home/user"])
-def test_the_folder_counts(folder: str) -> None:
+def test_verdict_depends_on_the_folder(folder: str) -> None:
     assert "disk wipe" in kinds("rm -rf *", folder)
     assert kinds("rm -rf *", WORK) == {"recursive delete", "bulk delete"}
     assert kinds("rm old.txt", folder) == set()
@@ -123,7 +123,7 @@ def test_each_value_a_variable_may_have_counts(command: str) -> None:
     assert "recursive delete" in kinds(command)
 
 
-def test_a_link_to_our_settings_is_seen_through(tmp_path: Path) -> None:
+def test_link_to_settings_is_followed(tmp_path: Path) -> None:
     own, work = tmp_path / ".hermes", tmp_path / "work"
     own.mkdir()
     work.mkdir()
@@ -135,7 +135,7 @@ def test_a_link_to_our_settings_is_seen_through(tmp_path: Path) -> None:
     assert (concern.kind, concern.refused) == ("own policy", True)
 
 
-def test_our_settings_stay_ours_where_they_are_linked_to(tmp_path: Path) -> None:
+def test_settings_behind_a_link_stay_protected(tmp_path: Path) -> None:
     own, work, dotfiles = tmp_path / ".hermes", tmp_path / "work", tmp_path / "dotfiles"
     for folder in (own, work, dotfiles):
         folder.mkdir()
@@ -148,7 +148,7 @@ def test_our_settings_stay_ours_where_they_are_linked_to(tmp_path: Path) -> None
     assert (concern.kind, concern.refused) == ("own policy", True)
 
 
-def test_a_link_made_by_the_command_itself_is_seen_through() -> None:
+def test_link_created_by_the_command_is_followed() -> None:
     assert kinds("ln -s /etc/passwd x; echo y > x") == {"system files"}
     assert kinds("ln -s notes x; echo y > x") == set()
 
@@ -182,7 +182,7 @@ def test_the_usual_home_is_protected_when_another_is_in_force() -> None:
         assert (concern.kind, concern.refused) == ("own policy", True), path
 
 
-def test_paths_of_another_machine_are_not_looked_up_here(tmp_path: Path) -> None:
+def test_paths_of_another_machine_are_not_resolved_locally(tmp_path: Path) -> None:
     (tmp_path / "notes").symlink_to("/etc/shadow")
     guard = PathGuard(Path("/home/user"), (tmp_path,), (), here=False)
     assert examine_command("cat notes", guard, str(tmp_path)) == []
@@ -222,7 +222,7 @@ def test_deep_nesting_is_never_taken_for_safe() -> None:
     ],
     ids=lambda command: f"{command[:12]!r} {len(command)}",
 )
-def test_a_command_built_to_tire_it_out_is_asked_about(command: str) -> None:
+def test_commands_built_to_exhaust_the_parser_need_approval(command: str) -> None:
     started = time.process_time()
     assert examined(command)
     assert time.process_time() - started < 5  # processor time; by far more than it needs
@@ -281,7 +281,7 @@ def test_any_text_gets_an_answer(command: str) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(DANGEROUS[:200]), st.sampled_from(HARMLESS))
-def test_danger_is_seen_beside_a_harmless_command(dangerous: str, harmless: str) -> None:
+def test_danger_is_found_next_to_a_harmless_command(dangerous: str, harmless: str) -> None:
     command = dangerous.partition(" :: ")[2]
     assert examined(f"{harmless}\n{command}")
 

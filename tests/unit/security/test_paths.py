@@ -45,7 +45,7 @@ def test_elsewhere_is_asked(path: str) -> None:
     assert not concern.refused
 
 
-def test_skills_and_memories_of_ours_are_no_policy() -> None:
+def test_skills_and_memories_are_not_protected_as_policy() -> None:
     assert not guard().is_own("/home/u/.hermes/skills/x/config.yaml")
     assert not guard().is_own("/home/u/.hermes/memories/MEMORY.md")
     assert guard().is_own("/home/u/.hermes/config.yaml")

@@ -42,7 +42,7 @@ def test_every_spelling_of_an_address_is_that_address(
 @example("0x")
 @example("1.0x")
 @example("08")
-def test_what_the_system_takes_for_an_address_is_never_a_name(text: str) -> None:
+def test_hosts_the_system_parses_as_addresses_are_never_names(text: str) -> None:
     try:
         real = ipaddress.IPv4Address(socket.inet_aton(text))
     except OSError:
@@ -61,7 +61,7 @@ def test_no_address_of_a_reserved_network_is_public(network: str, offset: int) -
 
 
 @given(st.ip_addresses())
-def test_what_python_calls_private_is_not_public(
+def test_addresses_python_calls_private_are_not_public(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
     if address.is_private or address.is_multicast or address.is_reserved or address.is_unspecified:

@@ -65,7 +65,7 @@ def opened(resolver: Answers) -> UrlGuard:
     return UrlGuard(resolver, allowed=frozenset({(SITE, ANY_PORT)}))
 
 
-async def test_a_name_is_looked_up_once_and_its_later_answers_do_not_count() -> None:
+async def test_name_is_resolved_once_and_later_answers_are_ignored() -> None:
     async with (
         running(Machine("good"), "127.0.0.1") as good,
         running(Machine("rebound"), "127.0.0.2", good.port) as rebound,

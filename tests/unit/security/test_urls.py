@@ -44,7 +44,7 @@ def test_there_are_enough_cases() -> None:
 
 
 @pytest.mark.parametrize(("url", "reason"), CASES["refused"].items())
-async def test_a_url_that_must_not_be_fetched_says_why(url: str, reason: str) -> None:
+async def test_refused_urls_name_the_reason(url: str, reason: str) -> None:
     guard = UrlGuard(anything_public)
     with pytest.raises(ToolDenied) as refusal:
         await guard.vet(url)
@@ -56,7 +56,7 @@ async def test_a_url_that_must_not_be_fetched_says_why(url: str, reason: str) ->
 
 
 @pytest.mark.parametrize(("url", "host"), CASES["allowed"].items())
-async def test_a_public_url_is_understood_as_the_client_does(url: str, host: str) -> None:
+async def test_public_urls_are_parsed_like_the_http_client(url: str, host: str) -> None:
     guard = UrlGuard(anything_public)
     assert guard.examine(url) is None
     vetted = await guard.vet(url)

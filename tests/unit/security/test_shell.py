@@ -92,7 +92,7 @@ def test_here_documents_are_lifted_out_and_the_rest_of_the_line_stays() -> None:
     "command",
     ["echo '<<A'\nls", 'echo "<<A"\nls', "echo $((1<<2))\nls", "# <<A\nls", "cat <<< A\nls"],
 )
-def test_what_only_looks_like_a_here_document_is_left(command: str) -> None:
+def test_text_resembling_a_here_document_is_kept(command: str) -> None:
     assert extract_heredocs(command).documents == ()
     assert words(command)[-1] == ("ls",)
 
@@ -179,7 +179,7 @@ def test_words_that_are_text_are_no_programs(command: str) -> None:
     }
 
 
-def test_what_is_too_long_is_not_read() -> None:
+def test_too_long_command_is_not_parsed() -> None:
     with pytest.raises(CommandTooComplex):
         parse_command("a" * (LONGEST + 1))
 

@@ -17,7 +17,7 @@ async def output(shell: EnvShell, command: str) -> str:
     return result.output.strip()
 
 
-async def test_a_command_sees_what_was_given_before_it(tmp_path) -> None:
+async def test_command_sees_variables_exported_before_it(tmp_path) -> None:
     shell = shell_in(tmp_path)
     assert await output(shell, "echo [$NOTION_KEY]") == "[]"
     shell.export({"NOTION_KEY": "it's $HOME `x`"})

@@ -34,7 +34,7 @@ def places(guard):
     yield f"{guard.home.parent}/elsewhere/credentials"
 
 
-def test_both_judge_every_place_alike(guard):
+def test_context_and_path_guard_agree_on_every_place(guard):
     context = CommandContext(guard, str(guard.workspace[0]))
     for place in places(guard):
         real = context.real(place, Invocation(("x",)))
