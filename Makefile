@@ -85,9 +85,10 @@ docs: setup ## write the generated reference pages
 
 lock: setup ## bring the lock files in step with pyproject.toml; LOCK_ARGS=--upgrade for new versions
 	@$(COMPILE) $(BASE) -o requirements.lock
-	@$(COMPILE) $(BASE) $(TESTED) --group dev -c requirements.lock -o requirements-dev.lock
-	@$(COMPILE) --all-extras -c requirements-dev.lock -o requirements-extras.lock
+	@$(COMPILE) --all-extras -c requirements.lock -o requirements-extras.lock
 	@$(PY) scripts/locks.py --name-extras
+	@$(COMPILE) $(BASE) $(TESTED) --group dev -c requirements.lock -c requirements-extras.lock \
+		-o requirements-dev.lock
 	@$(PY) scripts/locks.py
 
 fmt: setup ## format the code and apply safe fixes

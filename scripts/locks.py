@@ -1,7 +1,7 @@
 """Checks, without the network, that the lock files are in step with pyproject.toml.
 
-Each dependency has a pin with hashes in its lock, and the wider locks have the versions of the
-narrower ones, so that installing more never changes what is already there.
+Each dependency has a pin with hashes in its lock, and all locks have the same versions, so that
+installing more never changes what is already there.
 
 `locks.py --name-extras` completes a new requirements-extras.lock: it writes under each package the
 extras that need it (`# for otel, slack`), and removes the packages that no extra needs.
@@ -19,6 +19,7 @@ from typing import Any
 EXTRAS_LOCK = "requirements-extras.lock"
 PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)
 REQUIREMENT = re.compile(r"^[\w.-]+")
+PRERELEASE = re.compile(r"\d(?:a|b|rc|\.dev)\d")
 ENTRY = re.compile(r"\n(?=\S)")
 FOR = re.compile(r"^ +# for (.+)$", re.MULTILINE)
 
@@ -54,33 +55,38 @@ def wanted(project: Mapping[str, Any]) -> dict[str, list[str]]:
 
     return {
         "requirements.lock": [*base, *of("web", "server", "email", "metrics")],
+        EXTRAS_LOCK: of(*extras),
         "requirements-dev.lock": [
+            *base,
+            *of("web", "server", "email", "metrics"),
             *of("local", "telegram", "discord", "slack", "matrix"),
             *project["dependency-groups"]["dev"],
         ],
-        EXTRAS_LOCK: of(*extras),
     }
 
 
 def findings(root: Path) -> Iterator[str]:
     """One line for every way in which a lock is out of step."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    narrower: dict[str, set[str]] = {}
+    earlier: dict[str, set[str]] = {}
     for file, requirements in wanted(project).items():
         text = (root / file).read_text(encoding="utf-8")
         pinned = pins(text)
         for requirement in requirements:
-            if package(requirement) not in pinned:
+            versions = pinned.get(package(requirement), set())
+            if not versions:
                 yield f"{file}: no pin for {requirement!r}; run `make lock`"
-        for name, versions in narrower.items():
-            # The lock of the extras leaves out what no extra needs.
-            there = pinned.get(name, set())
-            if not there <= versions if file == EXTRAS_LOCK else there != versions:
-                yield f"{file}: {name} differs from the narrower lock; run `make lock`"
+            if any(PRERELEASE.search(version) for version in versions):
+                yield f"{file}: a pre-release for {requirement!r}; limit it in pyproject.toml"
+        for name, versions in pinned.items():
+            # A lock may leave out a version that only another platform or Python needs.
+            before = earlier.get(name, versions)
+            if not (versions <= before or before <= versions):
+                yield f"{file}: {name} differs from another lock; run `make lock`"
         for _, _, entry in entries(text):
             if "--hash=sha256:" not in entry:
                 yield f"{file}: no hash for {entry.split()[0]}; run `make lock`"
-        narrower = pinned
+        earlier |= pinned
     yield from extras_findings(root, project["project"]["optional-dependencies"])
 
 

@@ -52,11 +52,10 @@ def test_dependency_without_a_pin_is_named(root: Path) -> None:
     ]
 
 
-def test_wider_lock_with_another_version_is_named(root: Path) -> None:
-    for name in ("dev", "extras"):
-        edit(root / f"requirements-{name}.lock", "foo-bar==1.2", "foo-bar==1.3")
+def test_lock_with_another_version_is_named(root: Path) -> None:
+    edit(root / "requirements-dev.lock", "foo-bar==1.2", "foo-bar==1.3")
     assert list(locks.findings(root)) == [
-        "requirements-dev.lock: foo-bar differs from the narrower lock; run `make lock`"
+        "requirements-dev.lock: foo-bar differs from another lock; run `make lock`"
     ]
 
 
@@ -73,7 +72,7 @@ def test_pin_without_a_hash_is_named(root: Path) -> None:
         ("# for local", "# for web", "'runtime>=2' is not for local"),
         ("# for web", "# for web, gone", "foo-bar is for gone"),
         ("    # for telegram\n", "", "chatter is for no extra"),
-        ("foo-bar==1.2", "foo-bar==1.3", "foo-bar differs from the narrower lock"),
+        ("foo-bar==1.2", "foo-bar==1.3", "foo-bar differs from another lock"),
     ],
 )
 def test_lock_of_the_extras_that_is_out_of_step_is_named(
@@ -81,3 +80,12 @@ def test_lock_of_the_extras_that_is_out_of_step_is_named(
 ) -> None:
     edit(root / "requirements-extras.lock", old, new)
     assert f"requirements-extras.lock: {finding}; run `make lock`" in list(locks.findings(root))
+
+
+def test_a_pre_release_of_a_dependency_is_named(root: Path) -> None:
+    for name in ("dev", "extras"):
+        edit(root / f"requirements-{name}.lock", "runtime==2.0", "runtime==3.0a1")
+    wrong = "a pre-release for 'runtime>=2'; limit it in pyproject.toml"
+    assert set(locks.findings(root)) == {
+        f"requirements-{name}.lock: {wrong}" for name in ("dev", "extras")
+    }
