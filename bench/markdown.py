@@ -15,7 +15,7 @@ from functools import partial
 from itertools import cycle, islice
 
 from hermes.tui.markdown import MarkdownStream
-from hermes.tui.paint import Depth, Paint
+from hermes.tui.text import Depth, Paint
 
 WIDTH = 100
 ROWS = 8

@@ -14,15 +14,14 @@ from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.keys import Keys
 
 from hermes.config.settings.display import DisplaySettings
-from hermes.tui.entry.completing import EntryCompleter
-from hermes.tui.entry.images import Images
-from hermes.tui.entry.keys import input_keys
-from hermes.tui.entry.parts import make_entry
-from hermes.tui.looks import Looks
-from hermes.tui.paint import Depth
+from hermes.tui.clipboard import Images
+from hermes.tui.completion import EntryCompleter
+from hermes.tui.display import DisplayState
+from hermes.tui.input import input_keys, make_entry
 from hermes.tui.questions import Questions
-from hermes.tui.room import room_keys
-from hermes.tui.skins.loading import find_skin
+from hermes.tui.skins import find_skin
+from hermes.tui.terminal_ui import room_keys
+from hermes.tui.text import Depth
 
 HEAD = """\
 # Keys
@@ -101,7 +100,7 @@ UNNAMED = {str(Keys.Any.value), str(Keys.BracketedPaste.value)}
 def reference() -> str:
     """The whole page."""
     skins = Path("skins")  # there is none: the bundled one is worn
-    looks = Looks(DisplaySettings(), find_skin("default", skins), Depth.NONE)
+    looks = DisplayState(DisplaySettings(), find_skin("default", skins), Depth.NONE)
     entry = make_entry(
         looks,
         EntryCompleter(folder=skins, references=lambda _fragment: ()),

@@ -12,7 +12,7 @@ from hermes.cli.starting import started, with_images
 from hermes.cli.style import Style
 from hermes.cli.turns import one_turn
 from hermes.config.loader import Loaded
-from hermes.tui.referring import Referring
+from hermes.tui.conversation import Referring
 
 
 async def answer(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str) -> int:

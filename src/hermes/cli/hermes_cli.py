@@ -26,8 +26,7 @@ from prompt_toolkit.widgets import TextArea
 from hermes.cli.context import Cli
 from hermes.config.home import current_home
 from hermes.config.loader import Loaded
-from hermes.tui.room import Room, terminal_is_there
-from hermes.tui.screen import Changes
+from hermes.tui.terminal_ui import Changes, TerminalUI, terminal_is_there
 from hermes.util.threads import in_thread
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class HermesCLI:
 
     def __init__(self, *, profile: str | None = None, **options: Any) -> None:
         self._profile, self._options = profile, options
-        self._room: Room | None = None
+        self._room: TerminalUI | None = None
         self._talk: Talk | None = None
         self._commands: Commands | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -135,7 +134,7 @@ class HermesCLI:
             self._build_tui_style_dict,
         )
         display = loaded.settings.display
-        self._room = room = Room(
+        self._room = room = TerminalUI(
             display, cli.home, cli.stdout, Path.cwd(), changes, redactor.redact
         )
         if args.verbose:
@@ -159,7 +158,7 @@ class HermesCLI:
 
     async def _in_room(
         self,
-        room: Room,
+        room: TerminalUI,
         shown: "asyncio.Future[None]",
         loaded: Loaded,
         args: argparse.Namespace,
@@ -170,12 +169,12 @@ class HermesCLI:
             loaded, args, cli, asker=room.questions, progress=room.progress, consent=room.consent
         ) as (app, agent, folder):
             talk = room.attach(app, agent, folder)
-            commands = import_module("hermes.tui.terminal_commands").TerminalCommands
+            commands = import_module("hermes.tui.commands").TerminalCommands
             self._begin(app, talk, cli, commands(room, room.skins).handlers)
             for file in args.image:
                 room.images.add_file(file)
             display = loaded.settings.display.resume_display
-            import_module("hermes.tui.greeting").greet(talk, room.complaint, display)
+            import_module("hermes.tui.terminal_ui").greet(talk, room.complaint, display)
             await talk.run(shown, room.sent_early(), resume=agent.abandoned)
 
     async def _in_lines(self, loaded: Loaded, args: argparse.Namespace, cli: Cli) -> int:

@@ -13,12 +13,12 @@ from hermes.cli.progress import ProgressLine
 from hermes.cli.render import Terminal
 from hermes.cli.style import Style
 from hermes.config.settings.display import DisplaySettings
-from hermes.tui.looks import Looks
-from hermes.tui.paint import Depth
+from hermes.tui.commands import TerminalCommands
+from hermes.tui.conversation import Referring
+from hermes.tui.display import DisplayState
 from hermes.tui.plain import PlainTalk
-from hermes.tui.referring import Referring
-from hermes.tui.skin import DEFAULT
-from hermes.tui.terminal_commands import TerminalCommands
+from hermes.tui.skins import DEFAULT
+from hermes.tui.text import Depth
 
 HINT = "A backslash at the end goes on with the next line; /help lists the commands."
 COMMANDS = ("history", "resume", "save", "image", "paste", "copy", "terminal-setup", "quit")
@@ -71,7 +71,7 @@ class Without:
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
-        self.looks = Looks(DisplaySettings(), DEFAULT, Depth.NONE)
+        self.looks = DisplayState(DisplaySettings(), DEFAULT, Depth.NONE)
         self.images = lines.talk.images
 
     def out(self, lines: Sequence[str]) -> None:

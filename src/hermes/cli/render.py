@@ -20,7 +20,7 @@ from hermes.core.events import (
     to_json,
 )
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
-from hermes.tui.wording import problem_lines, progress_lines, trouble_line
+from hermes.tui.text import problem_lines, progress_lines, trouble_line
 
 ARGUMENT_WIDTH = 60
 PREVIEW_WIDTH = 76

@@ -4,15 +4,73 @@ Finished output is printed above it, once, and belongs to the terminal from then
 can be searched and copied, and is never drawn a second time.
 """
 
+import asyncio
 import time
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, TextIO
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Point, Size
-from prompt_toolkit.layout.screen import Screen
+from prompt_toolkit.formatted_text import ANSI, to_formatted_text
+from prompt_toolkit.layout.containers import Container
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.mouse_handlers import MouseHandlers
+from prompt_toolkit.layout.screen import Char, Screen, WritePosition
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+from wcwidth import iter_graphemes, wcswidth
 
 from hermes.config.environment import variable
-from hermes.tui.frame import FrameOutput
+from hermes.tui.text import Depth, terminal_depth
+
+# Terminal output in frames: what belongs together reaches the terminal in one piece.
+
+BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
+"""Synchronised update: a terminal that knows it shows nothing until the end; others ignore it."""
+DEPTHS = {
+    Depth.NONE: ColorDepth.DEPTH_1_BIT,
+    Depth.NAMED: ColorDepth.DEPTH_4_BIT,
+    Depth.INDEXED: ColorDepth.DEPTH_8_BIT,
+    Depth.TRUE: ColorDepth.DEPTH_24_BIT,
+}
+"""What prompt_toolkit calls them."""
+
+
+class FrameOutput(Vt100_Output):
+    """Holds back what is flushed inside a frame until its end."""
+
+    _held = 0
+
+    @classmethod
+    def on(cls, stdout: TextIO) -> "FrameOutput":
+        output = cls.from_pty(stdout, default_color_depth=DEPTHS[terminal_depth()])
+        # The position of the cursor is not asked for: the answer would come between keys, and
+        # some terminals have none.
+        output.enable_cpr = False
+        assert isinstance(output, cls)
+        return output
+
+    @contextmanager
+    def frame(self) -> Iterator[None]:
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+            self.flush()
+
+    def flush(self) -> None:
+        if self._held or not self._buffer:
+            return
+        self._buffer.insert(0, BEGIN)
+        self._buffer.append(END)
+        try:
+            super().flush()
+        except OSError:  # the terminal was closed; whoever watches it ends the program
+            self._buffer.clear()
+
 
 SETTLED = 0.05
 """Seconds after which what was written has surely been drawn at the size it was written for."""
@@ -133,3 +191,117 @@ def _broken(screen: Screen, row: int, columns: int) -> int:
     cells = screen.data_buffer[row]
     used = max((at + cell.width for at, cell in cells.items() if cell.char != " "), default=0)
     return max(1, -(-used // columns))
+
+
+# Finished lines as a part of the area, without the machinery of an editor.
+
+Cell = tuple[str, str, int]
+"""A sign, its style, and the columns it takes."""
+
+
+class LineBox(Container):
+    """Shows what `lines` gives, a row each, cut at the right edge; nothing hides it."""
+
+    def __init__(self, lines: Callable[[], list[str]], most: int, frame: Callable[[], int]) -> None:
+        """`frame` is another number for each painting: within one, the lines are asked for once."""
+        self._lines, self._most, self._frame = lines, most, frame
+        self._asked, self._shown = -1, list[str]()
+
+    def _now(self) -> list[str]:
+        frame = self._frame()
+        if frame != self._asked:
+            self._asked, self._shown = frame, self._lines()[-self._most :]
+        return self._shown
+
+    def reset(self) -> None:
+        self._asked = -1
+
+    def preferred_width(self, max_available_width: int) -> Dimension:  # noqa: ARG002 - any
+        return Dimension()
+
+    def preferred_height(self, width: int, max_available_height: int) -> Dimension:  # noqa: ARG002 - as many as there are
+        return Dimension.exact(len(self._now()))
+
+    def write_to_screen(
+        self,
+        screen: Screen,
+        mouse_handlers: MouseHandlers,  # noqa: ARG002 - nothing to click on
+        write_position: WritePosition,
+        parent_style: str,  # noqa: ARG002 - the lines have their own
+        erase_bg: bool,  # noqa: ARG002 - the signature of the base class
+        z_index: int | None,  # noqa: ARG002 - nothing is above
+    ) -> None:
+        right = write_position.xpos + write_position.width
+        for row, line in enumerate(self._now()[: write_position.height]):
+            cells, x = screen.data_buffer[write_position.ypos + row], write_position.xpos
+            for sign, style, columns in _cells(line):
+                if x + columns > right:
+                    break
+                cells[x] = Char(sign, style)
+                for beside in range(x + 1, x + columns):
+                    cells[beside] = Char("", style)
+                x += columns
+
+    def get_children(self) -> list[Container]:
+        return []
+
+
+@lru_cache(maxsize=256)
+def _cells(line: str) -> tuple[Cell, ...]:
+    found: list[Cell] = []
+    for style, text, *_ in to_formatted_text(ANSI(line)):
+        for sign in text if text.isascii() else iter_graphemes(text):
+            columns = 1 if sign.isascii() else max(0, wcswidth(sign))
+            if columns:
+                found.append((sign, style, columns))
+    return tuple(found)
+
+
+# Finished lines on their way to the terminal, a few frames a second at most.
+
+INTERVAL = 0.03
+"""Seconds between frames while lines pour in. The first line of a burst does not wait."""
+
+
+class Printer:
+    """Prints above the area. Called in the event loop's thread."""
+
+    def __init__(self, area: Area, *, before: Callable[[], None] = lambda: None) -> None:
+        """`before` is called ahead of each frame that new lines or `refresh` cause."""
+        self._area, self._before = area, before
+        self._lines: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._stale = False
+        self._next = 0.0
+
+    def lines(self, lines: Iterable[str]) -> None:
+        self._lines += lines
+        self.refresh()
+
+    def refresh(self, *, at_once: bool = False) -> None:
+        """Something in the area has changed."""
+        self._stale = True
+        if at_once:
+            self.flush()
+        elif self._timer is None:
+            loop = asyncio.get_running_loop()
+            wait = self._next - loop.time()
+            if wait <= 0:
+                self.flush()
+            else:
+                self._timer = loop.call_later(wait, self.flush)
+
+    def flush(self) -> None:
+        """Everything is on the terminal when this returns."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._next = asyncio.get_running_loop().time() + INTERVAL
+        self._before()
+        if self._lines:
+            text = "".join(f"{line}\n" for line in self._lines)
+            self._lines.clear()
+            self._area.print_above(text)
+        elif self._stale:
+            self._area.draw()
+        self._stale = False

@@ -2,23 +2,246 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import aclosing
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from hermes.agent import Agent
+from hermes.agent import Agent, PendingMessages
+from hermes.app import personalities
 from hermes.app.app import App
 from hermes.app.commands.registry import Where
-from hermes.core.events import Event, TurnFinished
-from hermes.core.messages import User
-from hermes.tui.area import Area
-from hermes.tui.bars import Bars
-from hermes.tui.cells import one_line
-from hermes.tui.looks import Looks
-from hermes.tui.printer import Printer
+from hermes.app.gauge import gauge_of
+from hermes.core.errors import HermesError
+from hermes.core.events import Event, Notice, TurnFinished
+from hermes.core.messages import Image, Text, User
+from hermes.skills import skill_commands
+from hermes.store.records import SessionFilter
+from hermes.tui.area import Area, Printer
+from hermes.tui.completion import Offer
+from hermes.tui.display import DisplayState, UserInput
 from hermes.tui.questions import Questions
-from hermes.tui.said import Said
-from hermes.tui.turns import Turns
-from hermes.tui.view import View
+from hermes.tui.skins import skin_names
+from hermes.tui.text import one_line
+from hermes.tui.view import STOPS, Standing, View, status_line
+
+# One turn after another, and what waits for its own.
+
+PAUSE = 0.1
+"""Seconds between looks whether news can be told."""
+
+COMMAND_SECONDS = 1.0
+"""How long the end of a command is waited for when the conversation is left."""
+
+Expand = Callable[[User], Awaitable[User]]
+"""A message as it is sent: with what it refers to. Raises a `HermesError`."""
+
+
+class Turns:
+    """Runs turns of the agent that `agent` gives, and shows them. All in the event loop."""
+
+    def __init__(
+        self,
+        view: View,
+        agent: Callable[[], Agent],
+        command: Callable[[str], Awaitable[bool]],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        """`command` carries out what begins with `/`, or says that it is a message; `failed` hears
+        of what should never happen."""
+        self._view, self._agent, self._command, self._failed = view, agent, command, failed
+        self.waiting: deque[UserInput] = deque()
+        self._work: asyncio.Task[None] | None = None
+        self._in_turn = False
+        self._commanded: float | None = None
+        self._hearing: asyncio.Task[None] | None = None
+        self.expand: Expand = _as_it_is
+        self.seen: Callable[[Event], None] = lambda _event: None
+        """Sees every event after it was shown."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether the agent works. Other commands than those that let it do not count: what is sent
+        while they run waits for its turn."""
+        return self._in_turn or self._agent().running
+
+    @property
+    def command_lasts(self) -> float:
+        """Seconds for which a command has been at work; 0 when none is."""
+        return 0.0 if self._commanded is None else time.monotonic() - self._commanded
+
+    def drop_command(self) -> None:
+        """End a command that is at work."""
+        if self._commanded is not None and self._work is not None:
+            self._work.cancel()
+
+    def add(self, said: UserInput, *, first: bool = False) -> None:
+        """Begin with it, or let it wait."""
+        if first:
+            self.waiting.appendleft(said)
+        else:
+            self.waiting.append(said)
+        if self._work is None:
+            self._begin(self._all())
+
+    def begin(self, message: User | None) -> None:
+        """A turn for `message`; without one, the turn that was broken off."""
+        self._begin(self._one(message))
+
+    async def ask(self, message: User) -> None:
+        """A turn within what runs already, as a command does it."""
+        await self._turn(message)
+
+    def _begin(self, work: Any) -> None:
+        self._work = asyncio.ensure_future(work)
+        self._work.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._work = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed(error)
+        elif self.waiting:
+            self._begin(self._all())
+
+    async def _one(self, message: User | None) -> None:
+        await self._turn(message)
+
+    async def _all(self) -> None:
+        while self.waiting:
+            said = self.waiting.popleft()
+            if not said.shown:
+                self._view.question(said.text or "(a picture)")
+            if said.is_command and await self._carried_out(said.text):
+                continue
+            await self._turn(said.message)
+
+    async def _carried_out(self, text: str) -> bool:
+        self._commanded = time.monotonic()
+        try:
+            return await self._command(text)
+        finally:
+            self._commanded = None
+            self._view.refresh()
+
+    async def _turn(self, message: User | None) -> None:
+        self._in_turn, self._commanded = True, None
+        try:
+            await self._answer(message)
+        finally:
+            self._in_turn = False
+            self._view.refresh()
+
+    async def _answer(self, message: User | None) -> None:
+        agent = self._agent()
+        try:
+            message = None if message is None else await self.expand(message)
+        except HermesError as error:
+            self._view.note(f"{error}\n{error.hint}" if error.hint else str(error), "error")
+            return
+        events = agent.resume() if message is None else agent.run(message)
+        async with aclosing(events) as stream:
+            async for event in stream:
+                self._view.show(event)
+                self.seen(event)
+
+    def listen(self) -> None:
+        """From now on news of this agent's background processes begin a turn when nothing else
+        runs."""
+        if self._hearing is not None:
+            self._hearing.cancel()
+        self._hearing = asyncio.ensure_future(self._hear(self._agent().pending))
+
+    async def _hear(self, notices: PendingMessages) -> None:
+        while True:
+            await notices.wait()
+            news = None if self._work or self.waiting else notices.take()
+            if news is None:
+                await asyncio.sleep(PAUSE)
+            else:
+                self._view.show(Notice(news.text.partition("\n")[0]))
+                self.begin(news)
+
+    async def stop(self) -> None:
+        """End what runs, and forget what waits."""
+        await self._end_hearing()
+        self.waiting.clear()
+        self._agent().interrupt("the conversation was left")
+        if (work := self._work) is not None:
+            await asyncio.wait({work}, timeout=None if self.busy else COMMAND_SECONDS)
+            work.cancel()
+            await asyncio.wait({work})
+        await self._end_hearing()  # a command may have gone on with another agent meanwhile
+
+    async def _end_hearing(self) -> None:
+        if self._hearing is not None:
+            self._hearing.cancel()
+            await asyncio.wait({self._hearing})
+
+
+async def _as_it_is(message: User) -> User:
+    return message
+
+
+# What stands below the conversation: unfinished work, waiting messages and the status line.
+
+MOST_WAITING = 3
+WORKING = f"working… {STOPS}"
+"""While nothing is known yet of what the agent does."""
+SLOW = 0.3
+"""Seconds after which it is said that a command is at work."""
+
+
+class Bars:
+    def __init__(
+        self,
+        app: App,
+        agent: Callable[[], Agent],
+        looks: DisplayState,
+        view: View,
+        turns: Turns,
+        columns: Callable[[], int],
+    ) -> None:
+        self._app, self._agent, self._looks = app, agent, looks
+        self._view, self._turns, self._columns = view, turns, columns
+
+    def live(self) -> list[str]:
+        """What is not finished, and below it what waits."""
+        paint, columns = self._looks.paint, self._columns()
+        waiting = self._turns.waiting
+        lines = self._view.live()
+        if not lines and (self._turns.busy or self._turns.command_lasts > SLOW):
+            lines = [paint("dim", WORKING)]
+        for said in list(waiting)[:MOST_WAITING]:
+            lines.append(paint("dim", f"⧗ {one_line(said.text, columns - 3)}"))
+        more = len(waiting) - MOST_WAITING
+        return [*lines, paint("dim", f"⧗ and {more} more")] if more > 0 else lines
+
+    def status(self) -> list[str]:
+        if not self._looks.status_bar:
+            return []
+        view, spent = self._view, self._view.spent
+        gauge = gauge_of(self._app.session(self._agent()))
+        standing = Standing(
+            model=gauge.model,
+            share=gauge.share if gauge.window and gauge.questions else None,
+            cache=spent.used.hits if spent.used.prompt else None,
+            cost=spent.money if spent.used.prompt else None,
+            seconds=view.took if view.phase == "idle" else time.monotonic() - view.began,
+            notes=tuple(self._notes()),
+        )
+        return [status_line(standing, self._columns() - 1, self._looks.paint)]
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if self._app.session(self._agent()).approvals.allow_all:
+            notes.append("nobody is asked")
+        if self._turns.busy and self._looks.busy != "interrupt":
+            notes.append(f"Enter: {self._looks.busy}")
+        running = len(self._app.background.lines(self._agent()))
+        return [*notes, f"{running} in background"] if running else notes
+
 
 TWICE = 2.0
 """Seconds within which a second Ctrl-C leaves."""
@@ -39,7 +262,7 @@ class Conversation:
         self,
         app: App,
         agent: Agent,
-        looks: Looks,
+        looks: DisplayState,
         questions: Questions,
         area: Area,
         leave: Callable[[int], None],
@@ -75,7 +298,7 @@ class Conversation:
         await self.turns.ask(message)
 
     def later(self, text: str) -> None:
-        self.turns.add(Said(text, shown=text.startswith("/")))
+        self.turns.add(UserInput(text, shown=text.startswith("/")))
         self.refresh()
 
     def show(self, markdown: str) -> None:
@@ -94,7 +317,7 @@ class Conversation:
 
     # What the user does
 
-    def entered(self, said: Said) -> None:
+    def entered(self, said: UserInput) -> None:
         """Something was sent."""
         self._pressed = -TWICE  # a Ctrl-C before it was for something else
         if not self.busy:
@@ -109,14 +332,14 @@ class Conversation:
                 self._agent.interrupt("stopped by the next message")
         self.refresh()
 
-    def _steered(self, said: Said) -> bool:
+    def _steered(self, said: UserInput) -> bool:
         return self._agent.steer(said.whole or said.text)
 
-    async def _meanwhile(self, said: Said) -> None:
+    async def _meanwhile(self, said: UserInput) -> None:
         """A command while a turn runs."""
         self.view.question(said.text)
         if not await self._took(said.text):
-            self.turns.add(Said(said.text, shown=True))
+            self.turns.add(UserInput(said.text, shown=True))
 
     async def _took(self, text: str) -> bool:
         return await self.take(text)
@@ -158,7 +381,7 @@ class Conversation:
     async def run(
         self,
         shown: "asyncio.Future[None]",
-        sent: Sequence[Said],
+        sent: Sequence[UserInput],
         *,
         resume: bool,
     ) -> None:
@@ -193,3 +416,87 @@ class Conversation:
 
 async def _no_command(_text: str) -> bool:
     return False
+
+
+# What the menu of the input offers in a conversation.
+
+MOST_SESSIONS = 50
+
+Wait = Callable[[Coroutine[Any, Any, Any]], Any]
+"""The result of work in the event loop, for another thread."""
+
+
+class Offering:
+    """Asked in threads."""
+
+    def __init__(self, app: App, agent: Callable[[], Agent], skins: Path, wait: Wait) -> None:
+        self._app, self._agent, self._skins, self._wait = app, agent, skins, wait
+
+    def of(self, command: str) -> list[Offer]:
+        """What may stand behind a command; behind "" the commands themselves."""
+        match command:
+            case "resume" | "sessions":
+                return self._sessions()
+            case "model":
+                return self._models()
+            case "personality":
+                return [Offer(name) for name in personalities.names(self._app.loaded.settings)]
+            case "skin":
+                return [Offer(name) for name in skin_names(self._skins)]
+            case _:
+                return self._commands()
+
+    def _sessions(self) -> list[Offer]:
+        found = self._wait(self._app.store.sessions(SessionFilter(limit=MOST_SESSIONS)))
+        return [Offer(each.title or each.id, each.preview, (each.id,)) for each in found]
+
+    def _models(self) -> list[Offer]:
+        target = self._app.session(self._agent()).target
+        listed = self._app.providers.known.cached_list(target.base_url)
+        aliases = self._app.loaded.settings.model_aliases
+        known = [Offer(model.id) for model in (listed.models if listed else ())]
+        return [*(Offer(name, "an alias") for name in aliases), *known]
+
+    def _commands(self) -> list[Offer]:
+        """Those of plugins and settings, and the skills."""
+        plugins = self._app.extensions.commands.items()
+        own = [Offer(name, each.description, takes_more=True) for name, each in plugins]
+        quick = [Offer(name, "your own") for name in self._app.loaded.settings.quick_commands]
+        session = self._app.session(self._agent()).skills
+        skills = skill_commands(session.shelf.skills.skills(), session.context).items()
+        return [*own, *quick, *(Offer(name, about, takes_more=True) for name, about in skills)]
+
+
+# Messages with what they refer to: `@file:…`, `@diff` and the like.
+
+
+class Referring:
+    """Expands the references in a message of the user."""
+
+    def __init__(
+        self, app: App, agent: Callable[[], Agent], folder: Path, tell: Callable[[str], object]
+    ) -> None:
+        """`tell` gets what could not be attached, and what is large."""
+        self._app, self._agent, self._folder, self._tell = app, agent, folder, tell
+
+    async def __call__(self, message: User) -> User:
+        """Raises `UsageError` when it would be too much."""
+        if "@" not in message.text:
+            return message
+        session, home = self._app.session(self._agent()), self._app.home
+        desks = import_module("hermes.app.references.desk")
+        guard = import_module("hermes.security.paths").Guard
+        desk = desks.Desk(
+            guard=guard(Path.home(), (self._folder,), (home.root, home.default_root)),
+            folder=self._folder,
+            context_length=session.target.profile.context_length,
+            redact=self._app.redact,
+            fetch=desks.page_fetch(session.workbench.bench),
+            images=session.target.profile.images is not False,
+        )
+        done = await import_module("hermes.app.references.expanding").expand(message.text, desk)
+        for warning in done.warnings:
+            self._tell(warning)
+        pictures = [part for part in message.parts if isinstance(part, Image)]
+        parts: tuple[Text | Image, ...] = (*done.message.parts, *pictures)
+        return User(parts)

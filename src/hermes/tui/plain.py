@@ -15,10 +15,9 @@ from hermes.app.commands.registry import Where
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Notice
 from hermes.core.messages import Text, User
-from hermes.tui.cells import safe
-from hermes.tui.entry.images import Images
+from hermes.tui.clipboard import Images
 from hermes.tui.markdown import MarkdownStream
-from hermes.tui.paint import Paint
+from hermes.tui.text import Paint, safe
 
 PROMPT = "> "
 ENDING = (signal.SIGTERM, signal.SIGHUP)

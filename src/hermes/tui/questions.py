@@ -17,8 +17,8 @@ from prompt_toolkit.widgets import TextArea
 from hermes.core.errors import Interrupted
 from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.ports import Consent
-from hermes.tui.cells import safe
-from hermes.tui.looks import Looks
+from hermes.tui.display import DisplayState
+from hermes.tui.text import safe
 
 Kind = Literal["", "approval", "clarify", "secret", "sudo"]
 SUDO = "SUDO_PASSWORD"
@@ -38,7 +38,7 @@ ANSWERS = (
 class Questions:
     """Implements `Approver`, `Clarifier` and what reads secrets for skills."""
 
-    def __init__(self, looks: Looks, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, looks: DisplayState, *, now: Callable[[], float] = time.monotonic) -> None:
         self._looks, self._now = looks, now
         self.kind: Kind = ""
         self._lines: list[str] = []

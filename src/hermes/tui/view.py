@@ -2,8 +2,11 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, Protocol
+
+import msgspec
 
 from hermes.core.events import (
     ApprovalAnswered,
@@ -27,14 +30,152 @@ from hermes.core.events import (
 from hermes.core.marks import STEERED
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
 from hermes.core.usage import Usage
-from hermes.tui.cells import one_line, safe, width
-from hermes.tui.looks import Looks
+from hermes.tui.display import DisplayState
 from hermes.tui.markdown.stream import MarkdownStream
-from hermes.tui.spinner import SpinnerLine
-from hermes.tui.status_bar import duration, money
-from hermes.tui.tools.tool_view import ToolView
-from hermes.tui.wording import consent_text, problem_lines, progress_lines, trouble_line
-from hermes.tui.wrapping import wrapped
+from hermes.tui.skins import Skin
+from hermes.tui.text import (
+    Paint,
+    consent_text,
+    cut,
+    duration,
+    one_line,
+    problem_lines,
+    progress_lines,
+    safe,
+    trouble_line,
+    width,
+    wrapped,
+)
+from hermes.tui.tool_view import ToolView
+from hermes.util.text import many
+
+# The line that tells that the agent is at work.
+
+SpinnerPhase = Literal["waiting", "thinking", "writing", "tools"]
+
+WORDS: Mapping[SpinnerPhase, str] = MappingProxyType({"writing": "writing", "tools": "working"})
+"""What is done in a phase; in the others it is one of the skin's verbs."""
+FAST, SLOW = 0.1, 0.6
+"""Seconds of a frame: of one or two columns, which turns, and of a face, which looks around."""
+FLAP = 0.6
+"""Seconds of a pair of wings."""
+STOPS = "ctrl-c stops"
+
+
+class SpinnerLine:
+    """Its faces are all of one width, so that nothing beside them moves."""
+
+    def __init__(self, skin: Skin, paint: Paint, chance: random.Random) -> None:
+        spinner = skin.spinner
+        self._paint, self._chance = paint, chance
+        self._verbs = spinner.thinking_verbs or ("thinking",)
+        waiting = len(spinner.waiting_faces)
+        faces = _even((*spinner.waiting_faces, *spinner.thinking_faces))
+        self._waiting, self._thinking = faces[:waiting], faces[waiting:] or faces
+        lefts, rights = (_even([wings[side] for wings in spinner.wings]) for side in (0, 1))
+        self._wings = tuple(zip(lefts, rights, strict=True))
+        self._turn: float | None = None
+        self._verb = ""
+
+    def text(self, now: float, began: float, phase: SpinnerPhase, tokens: int, columns: int) -> str:
+        """One line; what matters least is left out where there is no room. `began` is when the turn
+        did: each has a verb of its own."""
+        if began != self._turn:
+            self._turn, self._verb = began, self._chance.choice(self._verbs)
+        passed = max(0.0, now - began)
+        face = _frame(self._thinking if phase == "thinking" else self._waiting, passed)
+        word = f"{WORDS.get(phase, self._verb)}…"
+        left, right = (
+            self._wings[int(passed / FLAP) % len(self._wings)] if self._wings else ("", "")
+        )
+        winged = " ".join(filter(None, (left, word, right)))
+        numbers = [duration(int(passed)) if passed >= 60 else f"{int(passed)} s"]
+        count = [many(tokens, "token")] if tokens else []
+        choices = (
+            (face, winged, [*numbers, *count, STOPS]),
+            (face, winged, [*numbers, STOPS]),
+            (face, word, [*numbers, STOPS]),
+            (face, word, numbers),
+            ("", word, numbers),
+        )
+        for parts in choices:
+            if sum(map(width, parts[:2])) + width(" · ".join(parts[2])) + 2 <= columns:
+                return self._dressed(*parts)
+        return cut(word, columns)
+
+    def _dressed(self, face: str, word: str, more: Sequence[str]) -> str:
+        paint = self._paint
+        words = (paint("accent", face), paint("reasoning", word), paint("dim", " · ".join(more)))
+        return " ".join(filter(None, words))
+
+
+def _even(frames: Sequence[str]) -> tuple[str, ...]:
+    """All as wide as the widest."""
+    widest = max(map(width, frames), default=0)
+    return tuple(frame + " " * (widest - width(frame)) for frame in frames)
+
+
+def _frame(frames: Sequence[str], passed: float) -> str:
+    if not frames:
+        return ""
+    seconds = FAST if width(frames[0]) <= 2 else SLOW
+    return frames[int(passed / seconds) % len(frames)]
+
+
+# The line that tells how things stand.
+
+WIDE, MEDIUM = 76, 52
+"""Columns from which more is shown."""
+BAR = 8
+CONTEXT_ROLES = ((0.95, "error"), (0.80, "warn"), (0.50, "accent"))
+"""From which share of the window on the context is shown in which role."""
+
+
+class Standing(msgspec.Struct, frozen=True):
+    model: str
+    share: float | None = None
+    """How full the context is; None when that is not known."""
+    cache: float | None = None
+    """Share of the input that the cache had; None before the first call."""
+    cost: float | None = None
+    """Dollars of this session; None when a price is not known or costs are not wanted."""
+    seconds: float = 0.0
+    """Since the turn began, or how long the last one took."""
+    notes: tuple[str, ...] = ()
+    """What else is to be known: queued messages, background tasks, that nobody is asked."""
+
+
+def status_line(standing: Standing, columns: int, paint: Paint) -> str:
+    """At most `columns` wide; what matters least is left out first."""
+    model = standing.model.rpartition("/")[2]
+    parts = [paint("strong", cut(model, max(10, columns // 3)))]
+    if standing.share is not None:
+        parts.append(_context(standing.share, columns, paint))
+    if columns >= MEDIUM:
+        if standing.cache is not None:
+            parts.append(f"cache {standing.cache:.0%}")
+        if standing.cost is not None:
+            parts.append(money(standing.cost))
+    if columns >= WIDE and standing.seconds:
+        parts.append(duration(standing.seconds))
+    parts += [paint("warn", note) for note in standing.notes]
+    gap = paint("dim", " │ ")
+    while len(parts) > 1 and width(gap.join(parts)) > columns:
+        parts.pop()
+    return gap.join(parts)
+
+
+def _context(share: float, columns: int, paint: Paint) -> str:
+    role = next((role for least, role in CONTEXT_ROLES if share >= least), "ok")
+    if columns < WIDE:
+        return paint(role, f"{share:.0%}")
+    full = min(BAR, round(share * BAR))
+    return paint(role, f"{'█' * full}{'░' * (BAR - full)} {share:.0%}")
+
+
+def money(dollars: float) -> str:
+    return f"${dollars:.2f}" if dollars >= 1 else f"${dollars:.4f}" if dollars else "$0"
+
 
 Phase = Literal["idle", "waiting", "thinking", "writing", "tools"]
 LIVE_ROWS = 12
@@ -56,7 +197,7 @@ class View:
 
     def __init__(
         self,
-        looks: Looks,
+        looks: DisplayState,
         sink: Sink,
         columns: Callable[[], int],
         *,

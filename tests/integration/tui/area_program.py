@@ -7,8 +7,7 @@ from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.widgets import TextArea
 
-from hermes.tui.area import Area
-from hermes.tui.frame import FrameOutput
+from hermes.tui.area import Area, FrameOutput
 
 LINES, PAUSE = int(sys.argv[1]), float(sys.argv[2])
 

@@ -15,17 +15,13 @@ from prompt_toolkit.layout.menus import CompletionsMenu
 from hermes.app.references.completing import complete
 from hermes.config.settings.display import DisplaySettings
 from hermes.security import Redactor
-from hermes.tui.area import Area
-from hermes.tui.entry.completing import EntryCompleter
-from hermes.tui.entry.images import Images
-from hermes.tui.entry.keys import input_keys
-from hermes.tui.entry.offers import Offer
-from hermes.tui.entry.parts import make_entry
-from hermes.tui.entry.paste_parser import read_pastes_quickly
-from hermes.tui.frame import FrameOutput
-from hermes.tui.looks import Looks
-from hermes.tui.paint import Depth
-from hermes.tui.skin import DEFAULT
+from hermes.tui.area import Area, FrameOutput
+from hermes.tui.clipboard import Images
+from hermes.tui.completion import EntryCompleter, Offer
+from hermes.tui.display import DisplayState
+from hermes.tui.input import input_keys, make_entry, read_pastes_quickly
+from hermes.tui.skins import DEFAULT
+from hermes.tui.text import Depth
 
 HISTORY, SLOW = Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
 
@@ -36,7 +32,7 @@ def models() -> list[Offer]:
 
 
 async def main() -> None:
-    looks, images = Looks(DisplaySettings(), DEFAULT, Depth.NONE), Images()
+    looks, images = DisplayState(DisplaySettings(), DEFAULT, Depth.NONE), Images()
     completer = EntryCompleter(
         folder=Path.cwd(),
         references=lambda fragment: complete(fragment, Path.cwd()),

@@ -10,7 +10,7 @@ from hermes.cli.commands.doctor import MARKS, PLAIN_MARKS, report
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
 from hermes.config.home import Home
-from hermes.tui.cells import width
+from hermes.tui.text import width
 
 
 @pytest.fixture

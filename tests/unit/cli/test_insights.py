@@ -15,7 +15,7 @@ from hermes.core.errors import UsageError
 from hermes.core.messages import ToolResult, User
 from hermes.core.usage import ModelCall, Usage
 from hermes.store.session_store import open_store
-from hermes.tui.cells import width
+from hermes.tui.text import width
 
 
 @pytest.fixture

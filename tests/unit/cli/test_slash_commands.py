@@ -14,7 +14,7 @@ from hermes.cli.mirrored import mirrored
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import UsageError
-from hermes.tui.terminal_commands import TerminalCommands
+from hermes.tui.commands import TerminalCommands
 
 NOWHERE: Any = None
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.tui.cells import cut, one_line, safe, width
+from hermes.tui.text import cut, one_line, safe, width
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from hermes.tui.mishaps import Mishaps
+from hermes.tui.terminal_ui import Mishaps
 
 
 async def test_each_is_told_once_and_logged_always(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.tui.paint import Depth, Paint, codes, terminal_depth
+from hermes.tui.text import Depth, Paint, codes, terminal_depth
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """What a resumed conversation begins with."""
 
 from hermes.core.messages import Assistant, Text, ToolCall, ToolResult, User
-from hermes.tui.paint import Paint
-from hermes.tui.recap import recap
+from hermes.tui.terminal_ui import recap
+from hermes.tui.text import Paint
 
 
 def test_the_last_exchanges_are_shown_in_short() -> None:

@@ -4,10 +4,9 @@ import random
 
 import pytest
 
-from hermes.tui.cells import width
-from hermes.tui.paint import Depth, Paint
-from hermes.tui.skin import Skin, Spinner
-from hermes.tui.spinner import Phase, SpinnerLine
+from hermes.tui.skins import Skin, Spinner
+from hermes.tui.text import Depth, Paint, width
+from hermes.tui.view import SpinnerLine, SpinnerPhase
 
 FACES = Skin(
     spinner=Spinner(
@@ -34,7 +33,7 @@ def test_what_it_says() -> None:
 
 def test_nothing_moves_but_the_frames() -> None:
     spinner = line()
-    phases: tuple[Phase, ...] = ("waiting", "thinking")
+    phases: tuple[SpinnerPhase, ...] = ("waiting", "thinking")
     texts = [spinner.text(at / 10, 0.0, phase, 0, 80) for at in range(99) for phase in phases]
     assert len({text.partition(" ")[0] for text in texts}) == 3
     assert len({width(text.partition(" s ")[0]) for text in texts}) == 1

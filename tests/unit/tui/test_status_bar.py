@@ -2,9 +2,8 @@
 
 import pytest
 
-from hermes.tui.cells import width
-from hermes.tui.paint import Depth, Paint
-from hermes.tui.status_bar import Standing, duration, money, status_line
+from hermes.tui.text import Depth, Paint, duration, width
+from hermes.tui.view import Standing, money, status_line
 
 FULL = Standing("vendor/some-model-4", 0.123, 0.97, 0.1234, 83.0, ("2 queued",))
 

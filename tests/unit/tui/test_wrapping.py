@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import iter_graphemes
 
-from hermes.tui.cells import safe, width
-from hermes.tui.wrapping import broken, rows, wrapped
+from hermes.tui.text import broken, rows, safe, width, wrapped
 
 CHARACTERS = [
     "a", "b", " ", "-", ".", "世", "界", "。", "「", "é", "e\u0301", "👩\u200d💻", "👍🏽", "🇩🇪",

@@ -12,7 +12,7 @@ from hermes.cli.commands.sessions.access import shown_progress
 from hermes.cli.context import Cli
 from hermes.config.home import Home, tilde
 from hermes.core.errors import UsageError
-from hermes.tui.cells import safe
+from hermes.tui.text import safe
 from hermes.util.text import human_size, many
 
 DESCRIPTION = """\

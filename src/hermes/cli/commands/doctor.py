@@ -19,9 +19,7 @@ from hermes.cli.style import Style
 from hermes.config.environment import variable
 from hermes.core.errors import HermesError
 from hermes.security import Redactor
-from hermes.tui.cells import safe
-from hermes.tui.paint import terminal_depth
-from hermes.tui.wrapping import wrapped
+from hermes.tui.text import safe, terminal_depth, wrapped
 from hermes.util.clock import SystemClock
 from hermes.util.text import many
 

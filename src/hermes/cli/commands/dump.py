@@ -6,7 +6,7 @@ import asyncio
 from hermes.app.debug_bundle.summary import summary
 from hermes.app.doctor.scene import best_settings
 from hermes.cli.context import Cli
-from hermes.tui.cells import safe
+from hermes.tui.text import safe
 
 EPILOG = """\
 examples:

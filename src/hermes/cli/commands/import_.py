@@ -14,7 +14,7 @@ from hermes.cli.commands.sessions.access import shown_progress
 from hermes.cli.context import Cli
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
-from hermes.tui.cells import safe
+from hermes.tui.text import safe
 from hermes.util.text import human_size, many
 
 SHOWN = 6

@@ -13,7 +13,7 @@ from hermes.app.installation.repository import News, UpdateFailed
 from hermes.app.installation.update import Updater
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
-from hermes.tui.cells import safe
+from hermes.tui.text import safe
 from hermes.util.text import many
 
 NEWER = 10

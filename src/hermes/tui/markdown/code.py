@@ -1,12 +1,209 @@
 """Blocks of code: their lines are kept as they are, and broken only where they must be."""
 
 import re
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
 
-from hermes.tui.markdown.blocks import TAB, Lead, unquoted
-from hermes.tui.markdown.highlight import SYNTAX, Highlighter, highlighter
-from hermes.tui.markdown.styled import Roles, Run, dress, painted, plain
-from hermes.tui.paint import Depth, Paint
-from hermes.tui.wrapping import broken
+from hermes.tui.markdown.blocks import SHORT, TAB, Lead, unquoted
+from hermes.tui.markdown.inline import Roles, Run, add, dress, painted, parse, plain
+from hermes.tui.text import Depth, Paint, broken, rows
+from hermes.tui.text import width as columns_of
+
+# The syntax of code in colours, line by line.
+#
+# A lexer of pygments reads a text from its beginning to its end. Here each line is read once: the
+# stack of states of the lexer is kept from line to line. What a lexer reads with one expression
+# over several lines, as most read a comment between `/*` and `*/`, is found by asking how the line
+# would be read if it were closed.
+
+SYNTAX = {
+    "syntax.comment": "dim",
+    "syntax.keyword": "magenta",
+    "syntax.name": "blue",
+    "syntax.builtin": "cyan",
+    "syntax.string": "green",
+    "syntax.number": "yellow",
+    "syntax.tag": "cyan",
+}
+"""The palette. A skin may name these roles too."""
+_ROLES = {
+    "Comment": "comment", "Keyword": "keyword", "Operator.Word": "keyword",
+    "Name.Function": "name", "Name.Class": "name", "Name.Namespace": "name",
+    "Name.Builtin": "builtin", "Name.Exception": "builtin", "Name.Decorator": "builtin",
+    "Name.Attribute": "builtin", "Name.Tag": "tag", "Literal.String": "string",
+    "Literal.Number": "number", "Literal.Date": "number",
+}  # fmt: skip
+_PLAIN = frozenset({"", "text", "txt", "plain", "plaintext", "none", "output"})
+_CLOSED_BY = {
+    "/*": "*/", "<!--": "-->", "[[": "]]", '"""': '"""', "'''": "'''",
+    "`": "`", "'": "'", '"': '"',
+}  # fmt: skip
+"""How what may reach over lines begins and ends."""
+_OVER_LINES = ("Token.Comment", "Token.Literal.String")
+_PREFIX = 2
+"""Characters of a token before what opens it, as in `--[[`."""
+_IDLE = 100
+"""Steps without reading anything after which a lexer has lost its way."""
+_DEEPEST = 200
+"""States that are kept: some lexers never leave theirs."""
+LONGEST = 2000
+"""Characters of a line above which it is shown without colours."""
+
+_LONGEST_PEEK = 300
+"""The same for one that is looked at again and again."""
+
+Token = tuple[Any, str]
+
+
+class _State(NamedTuple):
+    stack: tuple[str, ...] = ("root",)
+    held: Any = None
+    """The type of a token that is not closed yet,"""
+    closer: str = ""
+    """and what closes it."""
+
+
+class Highlighter:
+    """Reads one block of code."""
+
+    def __init__(self, lexer: Any) -> None:
+        self._lexer = lexer
+        module = import_module("pygments.lexer")
+        self._by_state = isinstance(lexer, module.RegexLexer) and not isinstance(
+            lexer, module.ExtendedRegexLexer
+        )
+        tokens = import_module("pygments.token")
+        self._token_type, self._error = type(tokens.Token), tokens.Error
+        self._state = _State()
+
+    def line(self, text: str) -> list[Run]:
+        """The next line of the block."""
+        runs, self._state = self._read(text)
+        return runs
+
+    def peek(self, text: str) -> list[Run]:
+        """What the next line looks like as far as it is there."""
+        return [(text, ())] if len(text) > _LONGEST_PEEK else self._read(text)[0]
+
+    def _read(self, text: str) -> tuple[list[Run], _State]:
+        if len(text) > LONGEST:
+            return [(text, ())], self._state
+        runs: list[Run] = []
+        state, at = self._state, 0
+        if state.closer:
+            end = text.find(state.closer)
+            at = end + len(state.closer) if end >= 0 else len(text)
+            add(runs, text[:at], _roles(state.held))
+            if end < 0:
+                return runs, state
+            state = _State(state.stack)
+        tokens, state = self._tokens(text[at:], state)
+        for kind, value in tokens:
+            add(runs, value.rstrip("\n"), _roles(kind))
+        if plain(runs) != text:
+            return [(text, ())], state  # a few lexers leave out what they do not know
+        return runs, state
+
+    def _tokens(self, text: str, state: _State) -> tuple[list[Token], _State]:
+        if not self._by_state:
+            found = self._lexer.get_tokens_unprocessed(text + "\n")
+            return [(kind, value) for _, kind, value in found], state
+        closed = self._kept(text + "\n", state)
+        for opener, closer in _CLOSED_BY.items():
+            count = text.count(opener)
+            if count and (opener != closer or count % 2):
+                found = self._open_token(text, state, opener, closer)
+                if found is not None:
+                    return closed if _waits_for_nothing(found[0][-1], closed[0][-1]) else found
+        return closed
+
+    def _open_token(
+        self, text: str, state: _State, opener: str, closer: str
+    ) -> tuple[list[Token], _State] | None:
+        """The tokens of a line whose last one is closed on a later line only."""
+        tokens, after = self._kept(f"{text}\n{closer}", state)
+        if not tokens or tokens[-1][1].rstrip("\n") == closer:
+            return None
+        kind, value = tokens[-1]
+        _, newline, closing = value.rpartition("\n")
+        if not newline or closing != closer or opener not in value[: _PREFIX + len(opener)]:
+            return None
+        if not str(kind).startswith(_OVER_LINES):
+            return None
+        tokens[-1] = (kind, value.removesuffix(newline + closing))
+        return tokens, _State(after.stack, kind, closer)
+
+    def _kept(self, text: str, state: _State) -> tuple[list[Token], _State]:
+        """What `RegexLexer.get_tokens_unprocessed` does, with a stack that comes out again."""
+        definitions = self._lexer._tokens  # noqa: SLF001 - pygments has no other way to them
+        stack = list(state.stack)
+        tokens: list[Token] = []
+        at = 0
+        idle = 0
+        while at < len(text):
+            idle += 1
+            for match, action, new_state in definitions[stack[-1]]:
+                found = match(text, at)
+                if found is None or idle > _IDLE:
+                    continue
+                if action is not None:
+                    if type(action) is self._token_type:
+                        tokens.append((action, found[0]))
+                    else:
+                        tokens += [(kind, value) for _, kind, value in action(self._lexer, found)]
+                if found.end() > at:
+                    at, idle = found.end(), 0
+                _change(stack, new_state)
+                break
+            else:
+                if text[at] == "\n" or idle > _IDLE:
+                    stack = ["root"]
+                tokens.append((self._error, text[at]))
+                at, idle = at + 1, 0
+        return tokens, _State(tuple(stack[-_DEEPEST:]))
+
+
+def _waits_for_nothing(closed: Token, unclosed: Token) -> bool:
+    """Whether a string looks the same if nothing closes it: then its state says that it is open.
+    A comment may be read up to the end of the text."""
+    kind, value = unclosed
+    return closed == (kind, value.rstrip("\n")) and not str(kind).startswith("Token.Comment")
+
+
+def _change(stack: list[str], new_state: Any) -> None:
+    if new_state is None:
+        return
+    for state in new_state if isinstance(new_state, tuple) else (new_state,):
+        if isinstance(state, int):
+            del stack[max(1, len(stack) + state) :]
+        elif state == "#pop":
+            del stack[max(1, len(stack) - 1) :]
+        else:
+            stack.append(stack[-1] if state == "#push" else state)
+
+
+def highlighter(language: str) -> Highlighter | None:
+    """That of a language, by any name it is known under; None for one that is not known."""
+    if language.lower() in _PLAIN:
+        return None
+    lexers = import_module("pygments.lexers")
+    try:
+        return Highlighter(lexers.get_lexer_by_name(language))
+    except import_module("pygments.util").ClassNotFound:
+        return None
+
+
+@cache
+def _roles(kind: Any) -> Roles:
+    name = str(kind).removeprefix("Token").removeprefix(".")
+    while name:
+        if name in _ROLES:
+            return (f"syntax.{_ROLES[name]}",)
+        name = name.rpartition(".")[0]
+    return ()
+
 
 _LANGUAGE = re.compile(r"\{?\s*\.?([\w+#.-]*\w[+#]*)")
 _DIFFS = frozenset({"diff", "patch", "udiff"})
@@ -86,3 +283,171 @@ class Code:
         return [
             f"{before}{' ' * (indent + (more if at else 0))}{line}" for at, line in enumerate(lines)
         ]
+
+
+# Tables: as wide as they need to be, narrower where they must, records where nothing fits.
+
+_BAR = re.compile(r"(?<!\\)\|")
+_BREAK = re.compile(r" *<br ?/?> *", re.IGNORECASE)
+_DELIMITER = re.compile(r"\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *$")
+_NARROWEST = 8
+"""Columns of a cell below which a table is shown as records."""
+_BORDERS = {"top": ("┌", "┬", "┐"), "middle": ("├", "┼", "┤"), "bottom": ("└", "┴", "┘")}
+_HANGING = "  "
+
+Cell = list[list[Run]]
+"""Its lines."""
+
+
+def delimits(header: str, line: str) -> bool:
+    """Whether the line makes a table of the line before it."""
+    if len(line) > SHORT or "|" not in line or not _DELIMITER.match(line):
+        return False
+    both_begin = header.startswith("|") and line.startswith("|")
+    return both_begin or len(_split(header)) == len(_split(line))
+
+
+class Table:
+    def __init__(self, paint: Paint, lead: Lead, header: str, delimiter: str) -> None:
+        self.lead = lead
+        self._paint = paint
+        self._bare = paint.depth is Depth.NONE
+        self._align = [_alignment(cell) for cell in _split(delimiter)]
+        self._header = [self._dressed(cell) for cell in self._cells(header)]
+        self._rows: list[list[Cell]] = []
+        self._shown: tuple[tuple[int, int, int], list[str]] = ((0, 0, 0), [])
+
+    def add(self, row: str) -> None:
+        self._rows.append(self._cells(row))
+
+    def lines(self, width: int, last: int | None = None) -> list[str]:
+        """The table, or only the `last` of its rows."""
+        lead = self.lead.fitted(width)[0].rest
+        room = width - len(plain(lead))
+        body = self._rows if last is None else self._rows[len(self._rows) - last :]
+        count = max(map(len, [self._header, *body]))
+        grid = [row + [[[]]] * (count - len(row)) for row in [self._header, *body]]
+        widths = _fitted([_natural(column) for column in zip(*grid, strict=True)], room)
+        lines = self._records(grid, room) if widths is None else self._boxed(grid, widths)
+        before = "".join([dress(self._paint, *run) for run in lead])
+        return [before + line for line in lines]
+
+    def preview(self, width: int, last: int) -> list[str]:
+        """What there is of an unfinished table: its last rows."""
+        last = min(last, len(self._rows))
+        asked = (width, last, len(self._rows))
+        if self._shown[0] != asked:
+            self._shown = (asked, self.lines(width, last))
+        return self._shown[1]
+
+    def _cells(self, row: str) -> list[Cell]:
+        return [
+            [parse(line, bare=self._bare).runs for line in _BREAK.split(cell)]
+            for cell in _split(row)
+        ]
+
+    def _dressed(self, cell: Cell) -> Cell:
+        return [[(text, ("strong", *roles)) for text, roles in runs] for runs in cell]
+
+    def _boxed(self, grid: list[list[Cell]], widths: list[int]) -> list[str]:
+        drawn = [self._row(row, widths) for row in grid]
+        between = any(len(lines) > 1 for lines in drawn[1:])
+        lines = [self._border("top", widths), *drawn[0], self._border("middle", widths)]
+        for at, row in enumerate(drawn[1:]):
+            if at and between:
+                lines.append(self._border("middle", widths))
+            lines += row
+        return [*lines, self._border("bottom", widths)]
+
+    def _border(self, place: str, widths: list[int]) -> str:
+        left, cross, right = _BORDERS[place]
+        return self._paint("rule", left + cross.join("─" * (each + 2) for each in widths) + right)
+
+    def _row(self, row: list[Cell], widths: list[int]) -> list[str]:
+        cells = [
+            self._cell(cell, columns, self._align[at] if at < len(self._align) else "<")
+            for at, (cell, columns) in enumerate(zip(row, widths, strict=True))
+        ]
+        bar = self._paint("rule", "│")
+        height = max(map(len, cells))
+        lines = []
+        for at in range(height):
+            parts = [
+                cell[at] if at < len(cell) else " " * columns
+                for cell, columns in zip(cells, widths, strict=True)
+            ]
+            lines.append(f"{bar} {f' {bar} '.join(parts)} {bar}")
+        return lines
+
+    def _cell(self, cell: Cell, columns: int, align: str) -> list[str]:
+        """The rows of a cell, filled up to its columns."""
+        lines = []
+        for runs in cell:
+            text = plain(runs)
+            ranges = rows(text, columns) or [(0, 0)]
+            for (start, end), line in zip(ranges, painted(self._paint, runs, ranges), strict=True):
+                free = max(0, columns - columns_of(text[start:end]))
+                left = {"<": 0, "^": free // 2, ">": free}[align]
+                lines.append(" " * left + line + " " * (free - left))
+        return lines
+
+    def _records(self, grid: list[list[Cell]], room: int) -> list[str]:
+        header, *body = grid
+        if not body:
+            return [line for cell in header for line in self._record([], cell, room)]
+        lines: list[str] = []
+        for at, row in enumerate(body):
+            if at:
+                lines.append(self._paint("rule", "─" * min(room, 2 * _NARROWEST)))
+            for name, cell in zip(header, row, strict=True):
+                lines += self._record([run for runs in name for run in runs], cell, room)
+        return lines
+
+    def _record(self, name: list[Run], cell: Cell, room: int) -> list[str]:
+        label: list[Run] = [*name, (": ", ("strong",))] if name else []
+        lines: list[str] = []
+        for runs in [[*label, *cell[0]], *cell[1:]]:
+            at = 0 if lines else room
+            text = plain(runs)
+            if not lines and (first := rows(text, room)[:1]):
+                lines += painted(self._paint, runs, first)
+                at = first[0][1]
+            rest = [(at + a, at + b) for a, b in rows(text[at:], room - len(_HANGING))]
+            lines += [_HANGING + line for line in painted(self._paint, runs, rest)]
+        return lines
+
+
+def _split(row: str) -> list[str]:
+    row = row.strip(" ").removeprefix("|")
+    cells = _BAR.split(row)
+    if len(cells) > 1 and not cells[-1].strip(" "):
+        cells.pop()
+    return [cell.strip(" ").replace("\\|", "|") for cell in cells]
+
+
+def _alignment(cell: str) -> str:
+    return {(True, True): "^", (False, True): ">"}.get((cell[:1] == ":", cell[-1:] == ":"), "<")
+
+
+def _natural(column: Sequence[Cell]) -> int:
+    return max(1, *(columns_of(plain(runs)) for cell in column for runs in cell))
+
+
+def _fitted(natural: list[int], room: int) -> list[int] | None:
+    """The widths of the columns, the widest ones made narrower; None if that makes no sense."""
+    room -= 3 * len(natural) + 1
+    if sum(natural) <= room:
+        return natural
+    level, left = 0, room
+    for done, width in enumerate(sorted(natural)):
+        level = left // (len(natural) - done)
+        if width > level:
+            break
+        left -= width
+    if level < _NARROWEST:
+        return None
+    widths = [min(width, level) for width in natural]
+    for at, width in enumerate(natural):
+        if width > level and sum(widths) < room:
+            widths[at] += 1
+    return widths

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import HermesError, UsageError
-from hermes.tui.entry import clipboard
-from hermes.tui.entry.clipboard import clipboard_image, clipboard_text, copy_text
-from hermes.tui.entry.images import Images
+from hermes.tui import clipboard
+from hermes.tui.clipboard import Images, clipboard_image, clipboard_text, copy_text
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 VARIABLES = ("WAYLAND_DISPLAY", "DISPLAY", "TMUX", "SSH_CONNECTION")

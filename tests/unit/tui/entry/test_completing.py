@@ -9,9 +9,7 @@ from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
 from hermes.app.references.completing import complete
-from hermes.tui.entry.answers import FRESH, Answers
-from hermes.tui.entry.completing import EntryCompleter
-from hermes.tui.entry.offers import Offer
+from hermes.tui.completion import FRESH, Answers, EntryCompleter, Offer
 
 SKILL = Offer("release-notes", "write the notes of a release", takes_more=True)
 

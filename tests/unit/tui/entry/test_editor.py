@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import HermesError, UsageError
-from hermes.tui.entry.editor import edited
+from hermes.tui.input import edited
 
 
 @pytest.fixture

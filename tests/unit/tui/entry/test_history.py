@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.history import FileHistory
 
-from hermes.tui.entry import history as module
-from hermes.tui.entry.history import MOST, SLACK, EntryHistory
+from hermes.tui import history as module
+from hermes.tui.history import MOST, SLACK, EntryHistory
 
 APPENDING = """
 import sys
 from pathlib import Path
-from hermes.tui.entry.history import EntryHistory
+from hermes.tui.history import EntryHistory
 history = EntryHistory(Path(sys.argv[1]))
 for number in range(int(sys.argv[3])):
     history.append_string(f"{sys.argv[2]} {number}\\nsecond line of {sys.argv[2]} {number}")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.tui.entry.images import MOST_BYTES, Images, dropped_images, path_of
+from hermes.tui.clipboard import MOST_BYTES, Images, dropped_images, path_of
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"p" * 20
 JPEG = b"\xff\xd8\xff\xe0" + b"j" * 20

@@ -1,6 +1,6 @@
 """Which names a few letters mean."""
 
-from hermes.tui.entry.offers import MOST, Offer, Shelf
+from hermes.tui.completion import MOST, Offer, Shelf
 
 
 def found(typed: str, *names: str) -> list[str]:

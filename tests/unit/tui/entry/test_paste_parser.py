@@ -6,7 +6,7 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
-from hermes.tui.entry.paste_parser import PasteParser
+from hermes.tui.input import PasteParser
 
 BEGIN, END = "\x1b[200~", "\x1b[201~"
 PARTS = st.lists(

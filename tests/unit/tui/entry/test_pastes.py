@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.tui.entry.pastes import MOST_BYTES, MOST_REMEMBERED, Pastes
+from hermes.tui.input import MOST_BYTES, MOST_REMEMBERED, Pastes
 
 
 def lines(count: int) -> str:

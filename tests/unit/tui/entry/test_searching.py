@@ -6,8 +6,7 @@ import pytest
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from hermes.tui.entry.history import EntryHistory
-from hermes.tui.entry.searching import HistorySearch
+from hermes.tui.history import EntryHistory, HistorySearch
 
 
 @pytest.fixture

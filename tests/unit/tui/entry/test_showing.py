@@ -7,7 +7,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.layout.processors import Transformation, TransformationInput
 
-from hermes.tui.entry.showing import Plain
+from hermes.tui.input import Plain
 
 
 def shown(text: str, suggestion: str = "", width: int = 20) -> Transformation:

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.tui.entry.pastes import Pastes
-from hermes.tui.entry.steps import Steps
+from hermes.tui.input import Pastes, Steps
 
 FAMILY, FLAGS, ACCENT, HAND = "👨‍👩‍👧", "🇩🇪🇫🇷", "e\u0301", "👍🏽"
 

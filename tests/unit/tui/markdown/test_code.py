@@ -5,11 +5,10 @@ from collections.abc import Iterable
 import pytest
 from pygments.lexers import get_lexer_by_name
 
-from hermes.tui.cells import COLOUR
 from hermes.tui.markdown import MarkdownStream
-from hermes.tui.markdown.highlight import _roles, highlighter
-from hermes.tui.markdown.styled import Run
-from hermes.tui.paint import Depth, Paint
+from hermes.tui.markdown.code import _roles, highlighter
+from hermes.tui.markdown.inline import Run
+from hermes.tui.text import COLOUR, Depth, Paint
 
 STRING, COMMENT, KEYWORD = "\x1b[32m", "\x1b[2m", "\x1b[35m"
 

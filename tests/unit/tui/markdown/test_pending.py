@@ -6,7 +6,7 @@ import pstats
 import pytest
 
 from hermes.tui.markdown import MarkdownStream
-from hermes.tui.paint import Depth, Paint
+from hermes.tui.text import Depth, Paint
 
 
 def pending(text: str, rows: int = 10, depth: Depth = Depth.NONE) -> list[str]:

@@ -5,9 +5,8 @@ import re
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from hermes.tui.cells import COLOUR, width
 from hermes.tui.markdown import MarkdownStream
-from hermes.tui.paint import Depth, Paint
+from hermes.tui.text import COLOUR, Depth, Paint, width
 
 CHARACTERS = [
     *"ab1 世界。é,;?%&$=\"'{}", *"**__~~``#>-+.)[]()!<>|:\\", *"  \n\t", "e\u0301", "👩\u200d💻",

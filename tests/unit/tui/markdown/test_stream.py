@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from hermes.tui.markdown import MarkdownStream
-from hermes.tui.paint import Depth, Paint
+from hermes.tui.text import Depth, Paint
 
 
 def shown(text: str, columns: int = 40, depth: Depth = Depth.NONE) -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.tui.markdown import MarkdownStream
-from hermes.tui.paint import Depth, Paint
+from hermes.tui.text import Depth, Paint
 
 TABLE = """\
 | Name | Count | What it is |

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.tui.cells import safe, width
-from hermes.tui.paint import DEFAULT_COLOURS, NAMES, Depth, Paint, codes
-from hermes.tui.skin import Skin
-from hermes.tui.skins.loading import BUILTIN, find_skin
+from hermes.tui.skins import BUILTIN, Skin, find_skin
+from hermes.tui.text import DEFAULT_COLOURS, NAMES, Depth, Paint, codes, safe, width
 
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
 BEHIND = {"daylight": [WHITE], "warm-lightmode": [WHITE], "default": [WHITE, BLACK]}

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.tui.skin import Branding, Skin, Spinner
-from hermes.tui.skins.loading import find_skin, skin_names, skin_or_default
+from hermes.tui.skins import Branding, Skin, Spinner, find_skin, skin_names, skin_or_default
 
 WHOLE = """\
 name: whatever
@@ -156,7 +155,7 @@ def test_a_skin_that_is_well_says_nothing(folder: Path) -> None:
 
 def test_a_skin_of_ours_costs_no_yaml() -> None:
     program = (
-        "import sys; from pathlib import Path; from hermes.tui.skins.loading import find_skin; "
+        "import sys; from pathlib import Path; from hermes.tui.skins import find_skin; "
         "find_skin('ares', Path('nowhere')); "
         "ours = 'hermes.tui.skins.builtin.'; "
         "print([name for name in sys.modules if name == 'yaml' or name.startswith(ours)])"

@@ -9,20 +9,19 @@ import pytest
 from hermes.config.settings.display import DisplaySettings
 from hermes.core.events import ToolFinished, ToolStarted
 from hermes.core.messages import ToolCall
-from hermes.tui.cells import width
-from hermes.tui.looks import Looks
-from hermes.tui.paint import Depth
-from hermes.tui.skin import Skin
-from hermes.tui.tools.tool_view import ToolView
+from hermes.tui.display import DisplayState
+from hermes.tui.skins import Skin
+from hermes.tui.text import Depth, width
+from hermes.tui.tool_view import ToolView
 
 
 @pytest.fixture
-def looks() -> Looks:
-    return Looks(DisplaySettings(), Skin(), Depth.NONE)
+def looks() -> DisplayState:
+    return DisplayState(DisplaySettings(), Skin(), Depth.NONE)
 
 
 @pytest.fixture
-def view(looks: Looks) -> ToolView:
+def view(looks: DisplayState) -> ToolView:
     return ToolView(looks)
 
 

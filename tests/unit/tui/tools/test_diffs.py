@@ -2,12 +2,9 @@
 
 import pytest
 
-from hermes.tui.cells import COLOUR, width
-from hermes.tui.paint import Depth, Paint
-from hermes.tui.tools.calls import Call
-from hermes.tui.tools.diff_rows import diff_rows
-from hermes.tui.tools.diffs import Line, changes, compared, numbered
-from hermes.tui.tools.words import changed, changed_words
+from hermes.tui.diffs import Line, changed, changed_words, changes, compared, diff_rows, numbered
+from hermes.tui.text import COLOUR, Depth, Paint, width
+from hermes.tui.tool_results import Call
 
 PLAIN = Paint()
 

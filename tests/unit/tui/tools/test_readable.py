@@ -6,9 +6,7 @@ import pytest
 
 from hermes.core.messages import ToolCall
 from hermes.mcp.tools import fence_data
-from hermes.tui.tools.calls import call_of
-from hermes.tui.tools.readable import readable
-from hermes.tui.tools.wording import about
+from hermes.tui.tool_results import about, call_of, readable
 
 
 @pytest.mark.parametrize(

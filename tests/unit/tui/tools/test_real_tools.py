@@ -23,7 +23,7 @@ from hermes.tools.builtin.write_file import write_file_tool
 from hermes.tools.code.script import ScriptOutcome
 from hermes.tools.editing.files import FileReads
 from hermes.tools.web_pages import fence_untrusted
-from hermes.tui.looks import Looks
+from hermes.tui.display import DisplayState
 
 Show = Callable[..., list[str]]
 Run = Callable[..., Awaitable[list[str]]]
@@ -150,7 +150,7 @@ async def test_a_written_file(
     ]  # fmt: skip
 
 
-async def test_a_list_of_tasks(run: Run, looks: Looks) -> None:
+async def test_a_list_of_tasks(run: Run, looks: DisplayState) -> None:
     tool = todo_tool(TodoList())
     todos = [
         {"id": "1", "content": "read", "status": "completed"},
@@ -185,7 +185,7 @@ def test_a_script(show: Show) -> None:
     ]  # fmt: skip
 
 
-def test_text_from_the_web_is_shown_without_its_fence(show: Show, looks: Looks) -> None:
+def test_text_from_the_web_is_shown_without_its_fence(show: Show, looks: DisplayState) -> None:
     text = fence_untrusted("1. One\n   https://one\n\n2. Two\n   https://two", "results of ddgs")
     assert show("web_search", {"query": "count"}, text) == ["● web_search count · 2 results ✓"]
     looks.detail("full")

@@ -16,11 +16,10 @@ from hermes.core.events import (
     ToolStarted,
 )
 from hermes.core.messages import INTERRUPTED_RESULT, ToolCall
-from hermes.tui.cells import COLOUR, width
-from hermes.tui.looks import Level, Looks
-from hermes.tui.paint import Depth, Paint
-from hermes.tui.skin import Skin
-from hermes.tui.tools.tool_view import ToolView
+from hermes.tui.display import DisplayState, Level
+from hermes.tui.skins import Skin
+from hermes.tui.text import COLOUR, Depth, Paint, width
+from hermes.tui.tool_view import ToolView
 
 Show = Callable[..., list[str]]
 HOSTILE = "\x1b[2Jevil\x07\u202e\r\nnext\tline\x9b31m 👩‍💻 日本語 שלום नमस्ते"
@@ -48,7 +47,7 @@ def test_a_running_call_shows_its_time_and_its_last_output(view: ToolView) -> No
 
 def test_what_runs_can_be_hidden_apart_from_results() -> None:
     sections = DetailSections(activity="hidden", thinking="expanded")
-    looks = Looks(DisplaySettings(sections=sections), Skin(), Depth.NONE)
+    looks = DisplayState(DisplaySettings(sections=sections), Skin(), Depth.NONE)
     assert (looks.thinking, looks.results, looks.activity) == ("full", "collapsed", "hidden")
     view = ToolView(looks)
     start(view, "1", command="make")
@@ -100,14 +99,16 @@ def test_calls_that_never_finished_are_told_once(view: ToolView) -> None:
     assert view.finished(stopped, 60) == ["● terminal sleep 100 · stopped · 1.0 s ■"]
 
 
-def test_progress_off_shows_nothing(view: ToolView, looks: Looks, show: Show) -> None:
+def test_progress_off_shows_nothing(view: ToolView, looks: DisplayState, show: Show) -> None:
     looks.tool_progress = "off"
     start(view, "9", command="x")
     assert view.running(80, 0.0) == view.interrupted() == []
     assert show("terminal", {"command": "ls"}, "a") == []
 
 
-def test_progress_new_counts_what_comes_again(view: ToolView, looks: Looks, show: Show) -> None:
+def test_progress_new_counts_what_comes_again(
+    view: ToolView, looks: DisplayState, show: Show
+) -> None:
     looks.tool_progress, looks.results = "new", "hidden"
     assert show("terminal", {"command": "1"}, "a") == ["● terminal 1 ✓"]
     assert show("terminal", {"command": "2"}, "a") == show("terminal", {"command": "3"}, "a") == []
@@ -123,7 +124,7 @@ def test_progress_new_counts_what_comes_again(view: ToolView, looks: Looks, show
     assert view.settled() == []
 
 
-def test_progress_verbose_shows_arguments_and_result(looks: Looks, show: Show) -> None:
+def test_progress_verbose_shows_arguments_and_result(looks: DisplayState, show: Show) -> None:
     looks.tool_progress, looks.results = "verbose", "hidden"
     lines = show("terminal", {"command": "seq 50", "timeout": 5}, "\n".join(map(str, range(1, 51))))
     assert lines[:4] == [
@@ -137,14 +138,16 @@ def test_progress_verbose_shows_arguments_and_result(looks: Looks, show: Show) -
 
 
 @pytest.mark.parametrize(("level", "rows"), [("hidden", 0), ("collapsed", 2), ("full", 41)])
-def test_how_much_of_a_result_is_shown(level: Level, rows: int, looks: Looks, show: Show) -> None:
+def test_how_much_of_a_result_is_shown(
+    level: Level, rows: int, looks: DisplayState, show: Show
+) -> None:
     looks.detail(level)
     lines = show("terminal", {"command": "x"}, "\n".join(["line"] * 100), seconds=0.05)
     assert lines[0] == "● terminal x · 100 lines ✓"
     assert len(lines) == 1 + rows
 
 
-def test_looks_may_change_in_between(view: ToolView, looks: Looks, show: Show) -> None:
+def test_looks_may_change_in_between(view: ToolView, looks: DisplayState, show: Show) -> None:
     looks.wear(Skin(tool_prefix="▸", tool_emojis={"terminal": "💻"}))
     assert show("terminal", {"command": "x"}, "")[0] == "💻 terminal x · no output ✓"
     assert show("mcp_x", {}, "")[0] == "▸  mcp_x ✓"
@@ -214,7 +217,7 @@ def test_a_result_for_a_call_that_was_never_started(view: ToolView) -> None:
     ],
 )
 def test_nothing_steers_the_terminal_or_breaks_the_view(
-    view: ToolView, looks: Looks, name: str, arguments: str, result: str
+    view: ToolView, looks: DisplayState, name: str, arguments: str, result: str
 ) -> None:
     looks.detail("full")
     every: tuple[ToolProgress, ...] = ("all", "verbose")
@@ -231,7 +234,7 @@ def test_nothing_steers_the_terminal_or_breaks_the_view(
             assert width(line) <= columns
 
 
-def test_colours_do_not_change_the_text(show: Show, looks: Looks) -> None:
+def test_colours_do_not_change_the_text(show: Show, looks: DisplayState) -> None:
     arguments = {"path": "a.py", "old_string": "x = 1", "new_string": "x = 2"}
     plain = show("patch", arguments, "changed a.py")
     looks.paint = Paint(depth=Depth.TRUE)

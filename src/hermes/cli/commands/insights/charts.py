@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hermes.tui.cells import one_line, width
+from hermes.tui.text import one_line, width
 
 MOST_LABEL = 26
 

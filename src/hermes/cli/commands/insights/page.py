@@ -7,8 +7,7 @@ from hermes.app.insights.markdown import money
 from hermes.app.transcripts.wording import cost
 from hermes.cli.commands.insights.charts import Bar, Charts
 from hermes.cli.style import Style
-from hermes.tui.cells import cut, one_line
-from hermes.tui.wrapping import wrapped
+from hermes.tui.text import cut, one_line, wrapped
 from hermes.util.text import human_duration, many
 
 MOST_ROWS = 8

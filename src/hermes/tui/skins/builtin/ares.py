@@ -1,7 +1,6 @@
 """Iron and blood: the god of war."""
 
-from hermes.tui.skin import Branding, Skin, Spinner
-from hermes.tui.skins.palette import palette
+from hermes.tui.skins import Branding, Skin, Spinner, palette
 
 SKIN = Skin(
     name="ares",

@@ -1,7 +1,6 @@
 """Gold, with kawaii faces. Readable on dark and on light terminals alike."""
 
-from hermes.tui.skin import Branding, Skin, Spinner
-from hermes.tui.skins.palette import palette
+from hermes.tui.skins import Branding, Skin, Spinner, palette
 
 SKIN = Skin(
     name="default",

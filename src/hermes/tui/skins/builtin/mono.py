@@ -1,6 +1,6 @@
 """No colours at all: bold, italic and underlined, on any terminal."""
 
-from hermes.tui.skin import Branding, Skin, Spinner
+from hermes.tui.skins import Branding, Skin, Spinner
 
 SKIN = Skin(
     name="mono",

@@ -1,7 +1,6 @@
 """Cool and quiet, for long days."""
 
-from hermes.tui.skin import Branding, Skin, Spinner
-from hermes.tui.skins.palette import palette
+from hermes.tui.skins import Branding, Skin, Spinner, palette
 
 SKIN = Skin(
     name="slate",

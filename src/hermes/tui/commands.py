@@ -11,12 +11,11 @@ from hermes.app.transcripts.output import replaced
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
 from hermes.core.messages import Assistant
-from hermes.tui.entry.clipboard import copy_text
-from hermes.tui.entry.images import Images
-from hermes.tui.looks import Looks
-from hermes.tui.paint import Depth, terminal_depth
-from hermes.tui.recap import EXCHANGES, recap
-from hermes.tui.skins.loading import find_skin, skin_names
+from hermes.tui.clipboard import Images, copy_text
+from hermes.tui.display import DisplayState
+from hermes.tui.skins import find_skin, skin_names
+from hermes.tui.terminal_ui import EXCHANGES, recap
+from hermes.tui.text import Depth, terminal_depth
 
 CLEAR = "\x1b[2J\x1b[3J\x1b[H"
 
@@ -24,7 +23,7 @@ CLEAR = "\x1b[2J\x1b[3J\x1b[H"
 class Terminal(Protocol):
     """What these commands need of the conversation, beside `Talk`."""
 
-    looks: Looks
+    looks: DisplayState
     images: Images
 
     def out(self, lines: Sequence[str]) -> None: ...
@@ -62,7 +61,7 @@ class TerminalCommands:
         }
 
     @property
-    def _looks(self) -> Looks:
+    def _looks(self) -> DisplayState:
         return self._terminal.looks
 
     async def _clear(self, call: Call) -> str:

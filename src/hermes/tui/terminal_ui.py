@@ -5,6 +5,8 @@ user reads and types. What is sent meanwhile waits.
 """
 
 import asyncio
+import io
+import logging
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
@@ -13,33 +15,172 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import msgspec
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bindings
+from prompt_toolkit.key_binding import (
+    KeyBindings,
+    KeyBindingsBase,
+    KeyPressEvent,
+    merge_key_bindings,
+)
+from prompt_toolkit.layout import ConditionalContainer, HSplit, Layout, Window
+from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.styles import Style
+from prompt_toolkit.widgets import TextArea
 
 from hermes.config.home import Home
 from hermes.config.settings.display import DisplaySettings
 from hermes.core.events import QuestionAsked
-from hermes.tui.cells import one_line
-from hermes.tui.entry.completing import EntryCompleter
-from hermes.tui.entry.images import Images
-from hermes.tui.entry.keys import input_keys
-from hermes.tui.entry.offers import Offer
-from hermes.tui.entry.parts import make_entry
-from hermes.tui.frame import FrameOutput
-from hermes.tui.looks import Looks
-from hermes.tui.mishaps import Mishaps
-from hermes.tui.paint import terminal_depth
-from hermes.tui.prints import Prints
+from hermes.core.messages import Assistant, Message, User
+from hermes.tui.area import Area, FrameOutput, LineBox
+from hermes.tui.clipboard import Images
+from hermes.tui.completion import EntryCompleter, Offer
+from hermes.tui.conversation import Conversation
+from hermes.tui.display import DisplayState, UserInput
+from hermes.tui.input import input_keys, make_entry, read_pastes_quickly
 from hermes.tui.questions import Questions
-from hermes.tui.said import Said
-from hermes.tui.screen import Changes, Parts, make_area
-from hermes.tui.skins.loading import skin_or_default
+from hermes.tui.skins import skin_or_default
+from hermes.tui.text import Paint, one_line, safe, terminal_depth, width
+from hermes.util.text import many
 
 if TYPE_CHECKING:
     from hermes.agent import Agent
     from hermes.app.app import App
-    from hermes.tui.conversation import Conversation
+
+
+# The area below the conversation: what is put together there, and what others may change of it.
+
+Lines = Callable[[], list[str]]
+"""What a widget shows at the moment, with colours; nothing hides it."""
+
+STYLES = {
+    "completion-menu": "bg:default fg:default noreverse",
+    "completion-menu.completion": "bg:default",
+    "completion-menu.completion.current": "reverse",
+    "completion-menu.meta.completion": "bg:default fg:ansibrightblack",
+    "completion-menu.meta.completion.current": "bg:default fg:default",
+    "scrollbar.background": "bg:default",
+    "scrollbar.button": "bg:default reverse",
+    "auto-suggestion": "fg:ansibrightblack",
+}
+MENU_ROWS = 8
+KEY_SECONDS, ESCAPE_SECONDS = 0.2, 0.05
+"""How long a key is waited for that may belong to the one before it."""
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """What an extension makes of the screen."""
+
+    keys: Callable[..., None]
+    """Adds to the keys: `keys(kb, input_area=…)`."""
+    children: Callable[..., list[Any]]
+    """The widgets, given by name, from top to bottom."""
+    styles: Callable[[], dict[str, str]]
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What the area is made of."""
+
+    input_area: TextArea
+    questions: dict[str, ConditionalContainer]
+    """The widgets of questions, by name."""
+    live: Lines
+    """What is not finished yet."""
+    status: Lines
+    images: Lines
+    """Pictures that go with the message."""
+    frame: Callable[[], int]
+    """Another number for each painting."""
+
+
+def make_area(
+    output: FrameOutput, parts: Parts, keys: KeyBindingsBase, own: Any, changes: Changes
+) -> Area:
+    """`own` are the key bindings that an extension may add to."""
+    changes.keys(own, input_area=parts.input_area)
+    widgets: dict[str, Any] = {
+        **parts.questions,
+        "spinner_widget": LineBox(parts.live, 30, parts.frame),
+        "spacer": _nothing(),
+        "status_bar": LineBox(parts.status, 1, parts.frame),
+        "input_rule_top": _nothing(),
+        "image_bar": LineBox(parts.images, 2, parts.frame),
+        "input_area": parts.input_area,
+        "input_rule_bot": _nothing(),
+        "voice_status_bar": _nothing(),
+        "completions_menu": CompletionsMenu(max_height=MENU_ROWS, scroll_offset=1),
+    }
+    children = changes.children(**widgets)
+    area = Area(
+        output=output,
+        layout=Layout(HSplit(children), parts.input_area),
+        key_bindings=merge_key_bindings([keys, own]),
+        style=Style.from_dict({**STYLES, **changes.styles()}),
+        mouse_support=False,
+    )
+    area.timeoutlen, area.ttimeoutlen = KEY_SECONDS, ESCAPE_SECONDS
+    read_pastes_quickly(area.input)
+    return area
+
+
+def _nothing() -> ConditionalContainer:
+    """Has its place in the layout, and nothing to show."""
+    return ConditionalContainer(Window(), filter=Condition(lambda: False))
+
+
+# Errors nobody catches, in whatever paints or answers a key: ours, or those of a plugin.
+
+log = logging.getLogger(__name__)
+
+
+class Mishaps:
+    """An exception handler of the event loop: the conversation goes on. Each is told once, since
+    what paints may fail with every frame."""
+
+    def __init__(self, note: Callable[[str], Any]) -> None:
+        self._note = note
+        self._told: set[str] = set()
+
+    def __call__(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        log.error("%s", context["message"], exc_info=error)
+        text = repr(error) if error is not None else str(context["message"])
+        if text not in self._told:
+            self._told.add(text)
+            self._note(f"hermes: something went wrong: {text}; `hermes logs errors` tells more")
+
+
+# What plugins and wrappers print, while the terminal is ours.
+
+
+class Prints(io.TextIOBase):
+    """A standard output whose lines go above the area, or through while there is none."""
+
+    def __init__(self, note: Callable[[str], bool], stdout: TextIO) -> None:
+        self._note, self._stdout = note, stdout
+        self._line = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            if not self._note(line):
+                self._stdout.write(f"{line}\n")
+        return len(text)
+
+    def fileno(self) -> int:
+        return self._stdout.fileno()
+
+    def isatty(self) -> bool:
+        return self._stdout.isatty()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # read only is enough
+        return self._stdout.encoding
+
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 WATCH_SECONDS = 0.5
@@ -49,7 +190,7 @@ OFFERED = ("resume", "sessions", "model", "personality", "skin")
 """Commands behind which something is offered; see `offering`."""
 
 
-class Room:
+class TerminalUI:
     """The area, from the first moment; and the conversation, once it is attached."""
 
     def __init__(
@@ -63,13 +204,13 @@ class Room:
     ) -> None:
         self.stdout, self.skins = stdout, home.root / "skins"
         skin, self.complaint = skin_or_default(display.skin, self.skins)
-        self.looks = Looks(display, skin, terminal_depth())
+        self.looks = DisplayState(display, skin, terminal_depth())
         self.questions = Questions(self.looks)
         self.images = Images()
         self.talk: Conversation | None = None
         self.code = 0
         self._offering: Any = None
-        self._early: list[Said] = []
+        self._early: list[UserInput] = []
         self.progress = StartProgress(self.note, lambda: self.area.invalidate())
         self._entry = make_entry(
             self.looks,
@@ -134,9 +275,9 @@ class Room:
             app, agent, self.looks, self.questions, self.area, self.leave
         )
         self.talk = talk
-        referring = import_module("hermes.tui.referring").Referring
+        referring = import_module("hermes.tui.conversation").Referring
         talk.turns.expand = referring(app, lambda: talk.agent, folder, self.note)
-        self._offering = import_module("hermes.tui.offering").Offering(
+        self._offering = import_module("hermes.tui.conversation").Offering(
             app,
             lambda: talk.agent,
             self.skins,
@@ -145,7 +286,7 @@ class Room:
         self.questions.show_whole = lambda text: talk.view.note(text, "text")
         return talk
 
-    def sent_early(self) -> "list[Said]":
+    def sent_early(self) -> "list[UserInput]":
         """What was sent before the conversation began; it is forgotten here."""
         early, self._early = self._early, []
         return early
@@ -204,7 +345,7 @@ class Room:
 
     def _send(self, text: str) -> None:
         text = text.strip()
-        said = Said(text, self.images.take(), self._entry.pastes.whole(text))
+        said = UserInput(text, self.images.take(), self._entry.pastes.whole(text))
         if self.talk is not None:
             self.talk.entered(said)
         else:
@@ -267,7 +408,7 @@ def terminal_is_there(stream: TextIO) -> bool:
     return True
 
 
-def room_keys(room: Room) -> KeyBindings:
+def room_keys(room: TerminalUI) -> KeyBindings:
     """Those beside typing."""
     keys = KeyBindings()
 
@@ -295,3 +436,76 @@ def _references(fragment: str, folder: Path) -> Sequence[Any]:
         fragment, folder
     )
     return found
+
+
+# What was said so far, in short, when a conversation is taken up again.
+
+EXCHANGES = 10
+USER_CHARS = 300
+ANSWER_CHARS, ANSWER_LINES = 200, 3
+
+
+def recap(
+    history: Sequence[Message], paint: Paint, columns: int, symbol: str, most: int = EXCHANGES
+) -> list[str]:
+    """The last exchanges: what was asked, and how the answers begin."""
+    starts = [at for at, message in enumerate(history) if isinstance(message, User)]
+    shown = starts[-most:]
+    if not shown:
+        return []
+    lines: list[str] = []
+    if earlier := len(starts) - len(shown):
+        lines.append(paint("dim", f"… {many(earlier, 'earlier question')}"))
+    for start, end in zip(shown, [*shown[1:], len(history)], strict=True):
+        lines += _exchange(history[start:end], paint, columns, symbol)
+    return lines
+
+
+def _exchange(part: Sequence[Message], paint: Paint, columns: int, symbol: str) -> list[str]:
+    asked = part[0]
+    text = User(asked.said).text if isinstance(asked, User) else ""
+    lines = [f"{paint('prompt', symbol)} {paint('user', _short(text, USER_CHARS, 1)[0])}"]
+    replies = [message for message in part[1:] if isinstance(message, Assistant)]
+    if calls := sum(len(reply.calls) for reply in replies):
+        lines.append(paint("dim", f"  ● {many(calls, 'tool call')}"))
+    answer = next((reply.text for reply in reversed(replies) if reply.text.strip()), "")
+    begun = _short(answer, ANSWER_CHARS, ANSWER_LINES) if answer else []
+    return [*lines, *(paint("dim", f"  {one_line(line, columns - 3)}") for line in begun)]
+
+
+def _short(text: str, most: int, lines: int) -> list[str]:
+    text = safe(text).strip()
+    cut = text if len(text) <= most else f"{text[: most - 1]}…"
+    found = [line for line in cut.split("\n") if line.strip()] or [""]
+    if len(found) <= lines:
+        return found
+    return [*found[: lines - 1], f"{found[lines - 1]} …"] if lines > 1 else [f"{found[0]} …"]
+
+
+# How a conversation begins.
+
+BROKEN_OFF = "The last turn was broken off and goes on now; what its tools did is not done again."
+HINT = "Alt-Enter begins a new line, Ctrl-C stops, /help lists the commands."
+
+
+def greet(talk: Conversation, complaint: str, resume_display: str) -> None:
+    """Who answers, what was said so far, and what is wrong with the skin."""
+    view, agent, looks = talk.view, talk.agent, talk.looks
+    branding, paint = looks.skin.branding, looks.paint
+    where = f"{agent.models.name} on {agent.models.provider}, session {agent.session_id}"
+    name = paint("banner", branding.agent_name)
+    if width(f"{branding.agent_name}  {where}") <= talk.columns():
+        view.out([f"{name}  {paint('dim', where)}"])
+    else:
+        view.out([name])
+        view.note(where, "dim")
+    for line in filter(None, (branding.welcome or HINT, talk.app.caching_line(agent))):
+        view.note(line, "dim")
+    if complaint:
+        view.note(complaint)
+    if agent.history and resume_display != "none":
+        view.gap()
+        view.out(recap(agent.history, paint, talk.columns(), branding.prompt_symbol))
+    if agent.abandoned:
+        view.note(BROKEN_OFF)
+    view.gap()

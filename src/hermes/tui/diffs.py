@@ -2,14 +2,15 @@
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain, takewhile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain, takewhile
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
 
-from hermes.tui.cells import safe
-from hermes.tui.tools.calls import Call
+from hermes.tui.text import Paint, broken, codes, cut, safe
+from hermes.tui.tool_results import INDENT, Call, more
 
 Kind = Literal["same", "added", "removed", "gap", "title", "note", "more"]
 MOST = 2_000
@@ -182,3 +183,139 @@ def _line(kind: Kind, text: str, number: int = 0) -> Line:
 
 def _safe(text: str) -> str:
     return safe(text[:LONGEST].rstrip("\r")).replace("\n", " ")
+
+
+# Which words of a changed line are others now.
+
+Range = tuple[int, int]
+MAX_COMPARED_WORDS = 2_500
+"""Pairs of words worth comparing; more of them count as changed as a whole."""
+LEAST_ALIKE = 0.35
+"""Share of the characters that two lines must have in common to be the same line, changed."""
+
+_MARKS = "[\u0300-\u036f\ufe0f\U0001f3fb-\U0001f3ff]*"
+_WORD = re.compile(rf"[0-9A-Za-z_\u00c0-\u2e7f]+|\s+|(?:\S{_MARKS}\u200d)*\S{_MARKS}")
+"""Words, spaces and single characters; what is seen as one emoji stays together."""
+
+
+def changed_words(lines: Sequence[Line]) -> dict[int, list[Range]]:
+    """Ranges of the texts by the index of their line, for lines that replace each other."""
+    found: dict[int, list[Range]] = {}
+    at = 0
+    while at < len(lines):
+        removed = _run(lines, at, "removed")
+        added = _run(lines, at + removed, "added") if removed else 0
+        for old in range(at, at + min(removed, added)):
+            new = old + removed
+            pair = changed(lines[old].text, lines[new].text)
+            if pair is not None:
+                found[old], found[new] = pair
+        at += removed + added or 1
+    return found
+
+
+def _run(lines: Sequence[Line], start: int, kind: str) -> int:
+    return sum(1 for _ in takewhile(lambda line: line.kind == kind, lines[start:]))
+
+
+def changed(before: str, after: str) -> tuple[list[Range], list[Range]] | None:
+    """What differs; None when the lines have too little in common."""
+    old, new = _WORD.findall(before), _WORD.findall(after)
+    differing = [step for step in steps(old, new, MAX_COMPARED_WORDS) if step[0] != "equal"]
+    ranges = (
+        _ranges(old, [(i, j) for _, i, j, _, _ in differing]),
+        _ranges(new, [(k, m) for _, _, _, k, m in differing]),
+    )
+    longest = max(len(before), len(after), 1)
+    most = max(sum(end - start for start, end in each) for each in ranges)
+    return ranges if 1 - most / longest >= LEAST_ALIKE else None
+
+
+def _ranges(words: Sequence[str], changed: Sequence[Range]) -> list[Range]:
+    """Ranges of words as ranges of characters; those with only a space between are joined."""
+    joined: list[Range] = []
+    for first, last in changed:
+        if first == last:
+            continue
+        if joined and "".join(words[joined[-1][1] : first]).isspace():
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    starts = list(accumulate(map(len, words), initial=0))
+    return [(starts[first], starts[last]) for first, last in joined]
+
+
+# A diff in colours, with line numbers.
+
+_SIGNS: Mapping[Kind, str] = MappingProxyType({"added": "+", "removed": "-", "same": " "})
+_ROLES: Mapping[Kind, str] = MappingProxyType(
+    {"added": "added", "removed": "removed", "same": "dim", "title": "strong", "note": "warn"}
+)
+LEAST = 10
+"""Columns of a text below which it is left out that lines have numbers."""
+
+
+def diff_rows(
+    lines: Sequence[Line], columns: int, paint: Paint, most: int, *, whole: bool
+) -> list[str]:
+    """At most so many rows, and one that tells how many lines follow. Long lines are cut, or broken
+    when they are wanted `whole`."""
+    missing = sum(line.number for line in lines if line.kind == "more")
+    lines = [line for line in lines if line.kind != "more"]
+    shown, words = lines[:most], changed_words(lines[:most])
+    gutter = _gutter(shown, columns)
+    rows: list[str] = []
+    for at, line in enumerate(shown):
+        found = list(_rows(line, words.get(at, []), gutter, columns, paint, whole=whole))
+        if len(rows) + len(found) > most:
+            shown = shown[:at]
+            break
+        rows += found
+    missing += len(lines) - len(shown)
+    return [*rows, more(missing, columns, paint)] if missing else rows
+
+
+def _gutter(lines: Sequence[Line], columns: int) -> int:
+    """Columns of the line numbers; 0 when there are none, or no room for them."""
+    digits = len(str(max((line.number for line in lines), default=0) or ""))
+    return digits if columns - len(INDENT) - digits - 3 >= LEAST else 0
+
+
+def _rows(
+    line: Line, words: Sequence[Range], digits: int, columns: int, paint: Paint, *, whole: bool
+) -> Iterator[str]:
+    sign = _SIGNS.get(line.kind)
+    room = columns - len(INDENT)
+    if sign is None:
+        text = "⋮" if line.kind == "gap" else line.text
+        yield INDENT + paint(_ROLES.get(line.kind, "dim"), cut(text, room))
+        return
+    number = f"{line.number or '':>{digits}} " if digits else ""
+    role, room = _ROLES[line.kind], room - len(number) - 2
+    text = line.text if whole else cut(line.text, room)
+    strong = emphasised(paint, role)
+    for start, end in broken(text, room, room):
+        dressed = "".join(
+            (strong if changed else paint.role(role))(text[a:b])
+            for a, b, changed in _pieces(start, end, words)
+        )
+        yield INDENT + paint("dim", number) + paint(role, f"{sign} ") + dressed
+        number, sign = " " * len(number), " "
+
+
+def _pieces(start: int, end: int, words: Sequence[Range]) -> Iterator[tuple[int, int, bool]]:
+    """The part of a text from `start` to `end`, cut at the ends of changed words."""
+    at = start
+    for first, last in words:
+        first, last = max(first, at), min(last, end)
+        if first < last:
+            yield at, first, False
+            yield first, last, True
+            at = last
+    yield at, end, False
+
+
+def emphasised(paint: Paint, role: str) -> Callable[[str], str]:
+    """The colour of a role, turned round: changed words in a changed line."""
+    code = codes(f"{paint.colours.get(role, '')} reverse", paint.depth)
+    return lambda text: f"\x1b[{code}m{text}\x1b[0m" if code and text else text

@@ -2,15 +2,18 @@
 
 from typing import Literal
 
+import msgspec
+
 from hermes.config.settings.display import Details, DisplaySettings, ToolProgress
-from hermes.tui.paint import Depth, Paint
-from hermes.tui.skin import Skin
+from hermes.core.messages import Image, Text, User
+from hermes.tui.skins import Skin
+from hermes.tui.text import Depth, Paint
 
 Level = Literal["full", "collapsed", "hidden"]
 BusyMode = Literal["interrupt", "queue", "steer"]
 
 
-class Looks:
+class DisplayState:
     def __init__(self, display: DisplaySettings, skin: Skin, depth: Depth) -> None:
         self._depth = depth
         self.wear(skin)
@@ -40,3 +43,26 @@ class Looks:
 
 def _level(details: Details) -> Level:
     return "full" if details == "expanded" else details
+
+
+# What the user sent.
+
+
+class UserInput(msgspec.Struct, frozen=True):
+    """Something the user sent."""
+
+    text: str
+    """As it is shown."""
+    images: tuple[Image, ...] = ()
+    whole: str = ""
+    """With what was pasted, where that is shown as a placeholder."""
+    shown: bool = False
+    """It stands on the screen already."""
+
+    @property
+    def is_command(self) -> bool:
+        return self.text.startswith("/") and not self.images
+
+    @property
+    def message(self) -> User:
+        return User((Text(self.whole or self.text), *self.images))

@@ -1,1 +1,0 @@
-"""What stands around typing: the input, its keys, its history, completion, pastes and pictures."""

@@ -1,0 +1,710 @@
+"""Everything around typing, put together."""
+
+import asyncio
+import contextlib
+import re
+import signal
+import tempfile
+from collections.abc import Callable, Coroutine, Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from prompt_toolkit.application import get_app, in_terminal
+from prompt_toolkit.buffer import Buffer, CompletionState
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition, has_completions, has_focus, has_selection
+from prompt_toolkit.formatted_text import ANSI, AnyFormattedText, StyleAndTextTuples
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding import (
+    KeyBindings,
+    KeyBindingsBase,
+    KeyPressEvent,
+    merge_key_bindings,
+)
+from prompt_toolkit.key_binding.bindings.named_commands import get_by_name
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.processors import (
+    Processor,
+    TabsProcessor,
+    Transformation,
+    TransformationInput,
+)
+from prompt_toolkit.layout.utils import explode_text_fragments
+from prompt_toolkit.widgets import TextArea
+from wcwidth import grapheme_boundary_before, iter_graphemes
+
+from hermes.config.editor import editor_command
+from hermes.core.errors import HermesError, UsageError
+from hermes.tui.clipboard import Images, clipboard_text, dropped_images
+from hermes.tui.completion import EntryCompleter
+from hermes.tui.display import DisplayState
+from hermes.tui.history import EntryHistory, FromHistory, HistorySearch
+from hermes.tui.text import TAB, cut, width
+from hermes.util.plain import plain
+from hermes.util.text import human_size, many
+
+# What is typed, as the input shows it.
+#
+# Terminals do not agree on how wide some signs are: emoji of several parts, flags, keycaps. A
+# wrong
+# guess puts everything behind them into wrong columns. They are shown here by their parts, of
+# which
+# every terminal makes the same; the message keeps what was typed.
+
+_FLAG, _LETTER = 0x1F1E6, ord("A")
+_HIDDEN = re.compile(
+    "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"  # parts of emoji
+    "\u202a-\u202e\u2066-\u2069"  # what turns the direction, also of what stands behind it
+    "\u200b\u200e\u200f\u2060\ufeff\u00ad]"
+)
+_JOINER = "\u200d"
+_FIRST_EMOJI = "\u2190"
+
+
+class Plain(Processor):
+    """Shows signs by their parts, and of a suggestion what fits into the row."""
+
+    def __init__(self, margin: Callable[[], int]) -> None:
+        self._margin = margin
+        """Columns of what stands before a row."""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        given = transformation_input
+        fragments = self._with_short_suggestion(given.fragments, given.width)
+        if all(text.isascii() for _, text, *_ in fragments):
+            return Transformation(fragments)
+        signs = explode_text_fragments(fragments)
+        shown: StyleAndTextTuples = []
+        lengths = [0]
+        before = ""
+        for style, sign, *_ in signs:
+            part = _shown(sign, before)
+            shown.append((style, part))
+            lengths.append(len(part))
+            before = sign
+        if all(lengths[1:]):
+            return Transformation(shown)
+        positions = list(accumulate(lengths))
+        return Transformation(
+            [each for each in shown if each[1]],
+            lambda at: positions[min(at, len(positions) - 1)] + max(0, at - len(positions) + 1),
+            lambda at: _source(positions, at),
+        )
+
+    def _with_short_suggestion(
+        self, fragments: StyleAndTextTuples, columns: int
+    ) -> StyleAndTextTuples:
+        if not fragments or "auto-suggestion" not in fragments[-1][0] or not fragments[-1][1]:
+            return fragments
+        style, suggestion, *_ = fragments[-1]
+        row = max(1, columns - self._margin())
+        used = sum(width(text) for _, text, *_ in fragments[:-1])
+        return [*fragments[:-1], (style, cut(suggestion, row - used % row - 1))]
+
+
+def _shown(sign: str, before: str) -> str:
+    if sign.isascii() or sign < "\u00ad":
+        return sign
+    if _FLAG <= ord(sign) < _FLAG + 26:
+        return chr(ord(sign) - _FLAG + _LETTER)
+    if sign == _JOINER:
+        return "" if before >= _FIRST_EMOJI or _HIDDEN.match(before) else sign
+    return "" if _HIDDEN.match(sign) else sign
+
+
+def _source(positions: list[int], at: int) -> int:
+    return next((number for number, each in enumerate(positions) if each >= at), at)
+
+
+# Long pastes: the input shows a short placeholder, the message has the text.
+
+MOST_LINES, MOST_CHARACTERS = 5, 1_000
+"""What has more is collapsed."""
+MOST_BYTES = 10_000_000
+MOST_REMEMBERED = 20_000
+"""Characters of a paste that the history keeps in full."""
+
+_PLACEHOLDER = re.compile(r"\[pasted #\d+: ([\d,]+ (?:lines?|characters?))\]")
+
+
+class Pastes:
+    """Those of a conversation. Numbers are never used again: what was sent before can be sent once
+    more from the history."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def placed(self, text: str) -> str:
+        """What to put into the input. Raises `UsageError` for a paste that is too large."""
+        if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
+            raise UsageError(
+                f"the paste has more than {human_size(MOST_BYTES)}",
+                hint="save it to a file and name the file",
+            )
+        text = plain(text)
+        lines = text.count("\n") + (not text.endswith("\n"))
+        if lines <= MOST_LINES and len(text) <= MOST_CHARACTERS:
+            return text
+        size = many(lines, "line") if lines > 1 else many(len(text), "character")
+        placeholder = f"[pasted #{len(self._texts) + 1}: {size}]"
+        self._texts[placeholder] = text
+        return placeholder
+
+    def whole(self, text: str) -> str:
+        """`text` with what was pasted instead of the placeholders."""
+        return _PLACEHOLDER.sub(lambda found: self._texts.get(found[0], found[0]), text)
+
+    def folded(self, text: str, before: str) -> str:
+        """The placeholders of `before` put back where their texts stand in `text` unchanged."""
+        for start, end in self.spans(before):
+            pasted = self._texts[before[start:end]]
+            text = text.replace(pasted, before[start:end], 1)
+        return text
+
+    def remembered(self, text: str) -> str:
+        """`text` for a history that outlives the pastes: they are kept unless they are long."""
+
+        def kept(found: re.Match[str]) -> str:
+            pasted = self._texts.get(found[0])
+            if pasted is None:
+                return found[0]
+            return pasted if len(pasted) <= MOST_REMEMBERED else f"[pasted: {found[1]}]"
+
+        return _PLACEHOLDER.sub(kept, text)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where in `text` placeholders stand."""
+        if not self._texts or "[pasted #" not in text:
+            return []
+        return [each.span() for each in _PLACEHOLDER.finditer(text) if each[0] in self._texts]
+
+
+# What counts as one when the cursor moves or something is deleted: the placeholder of a paste, or
+# all the characters that make one sign on the screen.
+
+REACH = 64
+"""Characters in which a sign ends; longer ones are no text."""
+
+
+class Steps:
+    def __init__(self, pastes: Pastes) -> None:
+        self._pastes = pastes
+
+    def before(self, text: str, at: int) -> int:
+        """Where the one before `at` begins."""
+        if at <= 0:
+            return 0
+        for start, end in self._pastes.spans(text):
+            if start < at <= end:
+                return start
+        start = max(0, at - REACH)
+        return start + int(grapheme_boundary_before(text[start:at], at - start))
+
+    def after(self, text: str, at: int) -> int:
+        """Where the one that begins at `at` ends."""
+        if at >= len(text):
+            return len(text)
+        for start, end in self._pastes.spans(text):
+            if start <= at < end:
+                return end
+        return at + len(next(iter(iter_graphemes(text[at : at + REACH]))))
+
+    def outside(self, text: str, at: int, came_from: int) -> int:
+        """`at`, or where a cursor that would land inside of one goes on to."""
+        back = came_from > at
+        for start, end in self._pastes.spans(text):
+            if start < at < end:
+                return start if back else end
+        if at <= 0 or at >= len(text) or text[at].isascii():
+            return at
+        line = text.rfind("\n", 0, at) + 1
+        start = max(line, at - REACH)
+        begun = start + int(grapheme_boundary_before(text[start : at + 1], at + 1 - start))
+        if begun == at:
+            return at
+        return begun if back else self.after(text, begun)
+
+    def covered(self, text: str, start: int, end: int) -> tuple[int, int]:
+        """The range, widened to whole placeholders."""
+        for first, last in self._pastes.spans(text):
+            if first < end and start < last:
+                start, end = min(start, first), max(end, last)
+        return start, end
+
+
+# The input: several lines, as high as they need up to a third of the screen.
+
+SHARE = 3
+"""The input takes at most one row of so many."""
+
+
+def make_input(
+    looks: DisplayState,
+    completer: EntryCompleter,
+    history: EntryHistory,
+    search: HistorySearch,
+    steps: Steps,
+) -> TextArea:
+    """The prompt follows the skin that is worn."""
+
+    def margin() -> int:
+        return width(looks.skin.branding.prompt_symbol) + 1
+
+    def before_row(line: int, wrapped: int) -> AnyFormattedText:
+        if line or wrapped:
+            return " " * margin()
+        if search.active:
+            half = get_app().output.get_size().columns // 2
+            return ANSI(looks.paint("accent", f"{cut(search.prompt, half)} "))
+        return ANSI(looks.paint("prompt", f"{looks.skin.branding.prompt_symbol} "))
+
+    area = TextArea(
+        multiline=True,
+        wrap_lines=True,
+        dont_extend_height=True,
+        height=lambda: Dimension(min=1, max=max(1, get_app().output.get_size().rows // SHARE)),
+        get_line_prefix=before_row,
+        completer=completer,
+        complete_while_typing=Condition(lambda: completer.wants(area.document)),
+        auto_suggest=FromHistory(history),
+        history=history,
+        input_processors=[Plain(margin), TabsProcessor(tabstop=TAB, char1=" ", char2=" ")],
+    )
+    completer.answers.news = lambda: _offer_again(area.buffer, completer)
+    _keep_outside(area.buffer, steps)
+    return area
+
+
+def _offer_again(buffer: Buffer, completer: EntryCompleter) -> None:
+    """A list came late: show it, unless the user has gone on."""
+    state = buffer.complete_state
+    chosen = state is not None and state.complete_index is not None
+    if not chosen and get_app().current_buffer is buffer and completer.wants(buffer.document):
+        buffer.complete_state = None
+        buffer.start_completion()
+
+
+def _keep_outside(buffer: Buffer, steps: Steps) -> None:
+    """A cursor that is moved, by whatever key, does not stay inside of a sign or a placeholder."""
+    last = buffer.cursor_position
+
+    def changed(_: Buffer) -> None:
+        nonlocal last
+        last = buffer.cursor_position  # where a change put it is where it belongs
+
+    def moved(_: Buffer) -> None:
+        nonlocal last
+        at, came_from = buffer.cursor_position, last
+        last = at
+        if at != came_from:
+            buffer.cursor_position = steps.outside(buffer.text, at, came_from)
+
+    buffer.on_text_changed += changed
+    buffer.on_cursor_position_changed += moved
+
+
+class Entry(msgspec.Struct, frozen=True):
+    area: TextArea
+    completer: EntryCompleter
+    search: HistorySearch
+    steps: Steps
+    pastes: Pastes
+    images: Images
+    send: Callable[[str], object]
+    """Gets what was typed, with placeholders for pastes (see `Pastes.whole`); the pictures that go
+    with it are in `images`."""
+    tell: Callable[[str], object]
+    """Shows a line to the user."""
+    repaint: Callable[[], object]
+    """Paints the area anew, whatever is on the screen."""
+
+
+def make_entry(
+    looks: DisplayState,
+    completer: EntryCompleter,
+    images: Images,
+    *,
+    history: Path,
+    redact: Callable[[str], str],
+    send: Callable[[str], object],
+    tell: Callable[[str], object],
+    repaint: Callable[[], object],
+) -> Entry:
+    """`history` is the file of what was typed before, and `redact` takes secrets out of what it
+    gets."""
+    pastes = Pastes()
+    steps = Steps(pastes)
+    entries = EntryHistory(history, lambda text: redact(pastes.remembered(text)))
+    search = HistorySearch(entries)
+    area = make_input(looks, completer, entries, search, steps)
+    return Entry(area, completer, search, steps, pastes, images, send, tell, repaint)
+
+
+# Reading long pastes from the terminal.
+#
+# prompt_toolkit looks through all that has come so far with every piece that comes: ten megabytes
+# would take a minute.
+
+END = "\x1b[201~"
+
+
+def read_pastes_quickly(terminal: Input) -> None:
+    """From now on, where it is a terminal of this kind."""
+    if isinstance(terminal, Vt100Input):
+        terminal.vt100_parser = PasteParser(terminal.vt100_parser.feed_key_callback)
+
+
+class PasteParser(Vt100Parser):
+    def reset(self, request: bool = False) -> None:
+        super().reset(request)
+        self._pieces: list[str] = []
+        self._tail = ""
+        """The end of what has come, in which the end mark may have begun."""
+
+    def feed(self, data: str) -> None:
+        if not self._in_bracketed_paste:
+            super().feed(data)
+            return
+        self._pieces.append(data)
+        tail = self._tail + data
+        end = tail.find(END)
+        if end < 0:
+            self._tail = tail[1 - len(END) :]
+            return
+        whole = "".join(self._pieces)
+        end += len(whole) - len(tail)
+        self._in_bracketed_paste = False
+        self._pieces, self._tail = [], ""
+        self.feed_key_callback(KeyPress(Keys.BracketedPaste, whole[:end]))
+        self.feed(whole[end + len(END) :])
+
+
+# The message in the user's own editor.
+
+NAME = "message.md"
+
+
+async def edited(text: str) -> str:
+    """What the user made of `text`. The area gives the terminal away for the time. Raises
+    `HermesError`; then nothing was changed."""
+    command = editor_command()
+    # A folder of its own: what the editor puts beside the file goes with it.
+    with tempfile.TemporaryDirectory(prefix="hermes-") as folder:
+        file = Path(folder, NAME)
+        file.touch(mode=0o600)
+        file.write_bytes(text.encode("utf-8", "surrogatepass"))
+        async with in_terminal():
+            code = await _ran([*command, str(file)])
+        if code:
+            raise HermesError(f"{command[0]} ended with code {code}, so the message is as it was")
+        try:
+            return file.read_bytes().decode("utf-8", "replace").removesuffix("\n")
+        except OSError as error:
+            raise HermesError(f"the message cannot be read: {error.strerror}") from error
+
+
+async def _ran(command: list[str]) -> int:
+    with _ctrl_c_is_not_ours():
+        try:
+            process = await asyncio.create_subprocess_exec(*command)
+        except OSError as error:
+            raise UsageError(f"cannot start {command[0]}: {error.strerror}") from error
+        try:
+            return await process.wait()
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.terminate()
+                await process.wait()
+
+
+@contextlib.contextmanager
+def _ctrl_c_is_not_ours() -> Iterator[None]:
+    """The terminal sends it to every process in front; the editor knows what to do with it."""
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# What comes into the input other than by typing: pastes, pictures, and a text from an editor.
+
+
+def paste(entry: Entry, text: str) -> None:
+    """Put a text into the input, or attach the pictures whose paths it consists of."""
+    if paths := dropped_images(text):
+        _attach_files(entry, paths)
+        return
+    try:
+        placed = entry.pastes.placed(text)
+    except UsageError as error:
+        _tell(entry, error)
+    else:
+        entry.area.buffer.insert_text(placed, fire_event=False)
+
+
+async def attach_from_clipboard(entry: Entry) -> None:
+    await entry.images.paste()
+    get_app().invalidate()
+
+
+async def paste_from_clipboard(entry: Entry) -> None:
+    """The text in the clipboard, else the picture."""
+    if text := await clipboard_text():
+        paste(entry, text)
+    else:
+        await attach_from_clipboard(entry)
+
+
+async def edit(entry: Entry) -> None:
+    """In the user's editor, with what was pasted."""
+    before = entry.area.text
+    text = plain(await edited(entry.pastes.whole(before)))
+    text = entry.pastes.folded(text, before)
+    entry.area.buffer.document = Document(text, len(text))
+
+
+def beside(entry: Entry, work: Coroutine[Any, Any, None]) -> None:
+    """Do something that takes its time; the user is told why it failed."""
+
+    async def told() -> None:
+        try:
+            await work
+        except HermesError as error:
+            _tell(entry, error)
+
+    get_app().create_background_task(told())
+
+
+def _attach_files(entry: Entry, paths: list[Path]) -> None:
+    for path in paths:
+        try:
+            entry.images.add_file(path)
+        except UsageError as error:
+            _tell(entry, error)
+            entry.area.buffer.insert_text(f"{path} ", fire_event=False)
+
+
+def _tell(entry: Entry, error: HermesError) -> None:
+    entry.tell(f"{error}: {error.hint}" if error.hint else str(error))
+
+
+# The keys of the input. Those that stop, leave, suspend and speak belong to the conversation.
+
+
+def input_keys(entry: Entry) -> KeyBindingsBase:
+    """They work while the input has the keyboard."""
+    return merge_key_bindings(
+        [_sending(entry), _moving(entry), _deleting(entry), _attaching(entry), _searching(entry)]
+    )
+
+
+def _sending(entry: Entry) -> KeyBindings:
+    keys, typing = KeyBindings(), has_focus(entry.area)
+
+    @keys.add("enter", filter=typing)
+    def _enter(event: KeyPressEvent) -> None:
+        _send_or_go_on(event.current_buffer, entry)
+
+    @keys.add("escape", "enter", filter=typing)
+    @keys.add("c-j", filter=typing)
+    def _new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n", fire_event=False)
+
+    @keys.add("tab", filter=typing)
+    def _complete(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        state = buffer.complete_state
+        if state is None or not state.completions:
+            event.app.create_background_task(_offer(buffer, entry))
+            return
+        if state.current_completion is None:
+            buffer.go_to_completion(0)
+        _accept(buffer, entry)
+
+    @keys.add("escape", filter=typing & has_completions)
+    def _close(event: KeyPressEvent) -> None:
+        event.current_buffer.cancel_completion()
+
+    @keys.add("c-l", filter=typing)
+    def _repaint(_event: KeyPressEvent) -> None:
+        entry.repaint()
+
+    return keys
+
+
+def _send_or_go_on(buffer: Buffer, entry: Entry) -> None:
+    if buffer.complete_state and buffer.complete_state.current_completion:
+        _accept(buffer, entry)
+    elif buffer.text.endswith("\\") and buffer.document.is_cursor_at_the_end:
+        buffer.delete_before_cursor()
+        buffer.insert_text("\n", fire_event=False)
+    elif buffer.text.strip() or len(entry.images):
+        text = buffer.text
+        buffer.append_to_history()
+        buffer.reset()
+        entry.send(text)
+
+
+async def _offer(buffer: Buffer, entry: Entry) -> None:
+    """Show the menu; what is alone in it is taken."""
+    document = buffer.document
+    asked = CompleteEvent(completion_requested=True)
+    found = [each async for each in entry.completer.get_completions_async(document, asked)]
+    if buffer.document != document:
+        return
+    if len(found) == 1:
+        buffer.apply_completion(found[0])
+        _accept(buffer, entry)
+    elif found:
+        buffer.complete_state = CompletionState(document, found)
+        buffer.on_completions_changed.fire()
+
+
+def _accept(buffer: Buffer, entry: Entry) -> None:
+    """Take the chosen completion; what follows a folder or a command is offered at once."""
+    buffer.complete_state = None
+    before = buffer.document.text_before_cursor
+    if before.endswith((" ", "/")) and entry.completer.wants(buffer.document):
+        buffer.start_completion()
+
+
+def _moving(entry: Entry) -> KeyBindings:
+    keys, typing, steps = KeyBindings(), has_focus(entry.area), entry.steps
+
+    @keys.add("left", filter=typing & ~has_selection)
+    def _left(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        buffer.cursor_position = steps.before(buffer.text, buffer.cursor_position)
+
+    @keys.add("right", filter=typing & ~has_selection)
+    @keys.add("c-f", filter=typing & ~has_selection)
+    def _right(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.suggestion and buffer.document.is_cursor_at_the_end:
+            buffer.insert_text(buffer.suggestion.text)
+        else:
+            buffer.cursor_position = steps.after(buffer.text, buffer.cursor_position)
+
+    return keys
+
+
+def _deleting(entry: Entry) -> KeyBindings:
+    keys, steps = KeyBindings(), entry.steps
+    typing = has_focus(entry.area) & ~has_selection
+
+    @keys.add("backspace", filter=typing)
+    def _before(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if not buffer.text and len(entry.images):
+            entry.images.remove(len(entry.images))
+        start = steps.before(buffer.text, buffer.cursor_position)
+        buffer.delete_before_cursor(buffer.cursor_position - start)
+        if entry.completer.wants(buffer.document):
+            buffer.start_completion()
+
+    @keys.add("delete", filter=typing)
+    def _after(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        buffer.delete(steps.after(buffer.text, buffer.cursor_position) - buffer.cursor_position)
+
+    def word(command: str, *, back: bool, blanks: bool) -> None:
+        """Delete a word as `command` does, but never a part of a placeholder."""
+        named = get_by_name(command)
+
+        def delete(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            document, at = buffer.document, buffer.cursor_position
+            if back:
+                start = at + (document.find_start_of_previous_word(WORD=blanks) or -at)
+                span = (start, at)
+            else:
+                span = (at, at + (document.find_next_word_ending() or 0))
+            wide = steps.covered(buffer.text, *span)
+            if wide == span:
+                named.call(event)
+                return
+            buffer.cursor_position = wide[1]
+            event.app.clipboard.set_text(buffer.delete_before_cursor(wide[1] - wide[0]))
+
+        for combination in _WORD_KEYS[command]:
+            keys.add(*combination, filter=typing)(delete)
+
+    word("unix-word-rubout", back=True, blanks=True)
+    word("backward-kill-word", back=True, blanks=False)
+    word("kill-word", back=False, blanks=False)
+    return keys
+
+
+_WORD_KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "unix-word-rubout": (("c-w",),),
+    "backward-kill-word": (("escape", "backspace"),),
+    "kill-word": (("escape", "d"), ("c-delete",)),
+}
+
+
+def _attaching(entry: Entry) -> KeyBindings:
+    keys, typing = KeyBindings(), has_focus(entry.area)
+
+    @keys.add(Keys.BracketedPaste, filter=typing)
+    def _paste(event: KeyPressEvent) -> None:
+        paste(entry, event.data)
+
+    @keys.add("escape", "v", filter=typing)
+    def _picture(_event: KeyPressEvent) -> None:
+        beside(entry, attach_from_clipboard(entry))
+
+    @keys.add("c-v", filter=typing)
+    def _clipboard(_event: KeyPressEvent) -> None:
+        beside(entry, paste_from_clipboard(entry))
+
+    @keys.add("c-o", filter=typing)
+    @keys.add("c-x", "c-e", filter=typing)
+    def _edit(_event: KeyPressEvent) -> None:
+        beside(entry, edit(entry))
+
+    return keys
+
+
+def _searching(entry: Entry) -> KeyBindings:
+    keys, search, typing = KeyBindings(), entry.search, has_focus(entry.area)
+    searching = typing & Condition(lambda: search.active)
+
+    @keys.add("c-r", filter=typing)
+    def _begin(event: KeyPressEvent) -> None:
+        if search.active:
+            search.older()
+        else:
+            search.begin(event.current_buffer)
+
+    @keys.add("c-s", filter=searching)
+    def _newer(_event: KeyPressEvent) -> None:
+        search.newer()
+
+    @keys.add(Keys.Any, filter=searching)
+    def _type(event: KeyPressEvent) -> None:
+        search.type(event.data)
+
+    @keys.add("backspace", filter=searching)
+    def _shorten(_event: KeyPressEvent) -> None:
+        search.shorten()
+
+    @keys.add("enter", filter=searching)
+    @keys.add("tab", filter=searching)
+    @keys.add("escape", filter=searching)
+    def _take(_event: KeyPressEvent) -> None:
+        search.take()
+
+    @keys.add("c-g", filter=searching)
+    def _cancel(_event: KeyPressEvent) -> None:
+        search.cancel()
+
+    return keys

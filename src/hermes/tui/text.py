@@ -1,0 +1,392 @@
+"""Text by the columns it takes on a terminal."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from enum import IntEnum
+from functools import lru_cache
+
+from wcwidth import iter_graphemes, wcswidth
+
+from hermes.config.environment import no_color, variable
+from hermes.core.events import (
+    Compacted,
+    CompactionStarted,
+    Event,
+    SubagentFinished,
+    SubagentProgress,
+    SubagentStarted,
+    TurnFinished,
+)
+from hermes.core.model import FellBack, Retrying
+from hermes.core.ports import Consent
+from hermes.util.plain import plain
+from hermes.util.text import many
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+TAB = 4
+
+
+def safe(text: str) -> str:
+    """`text` without what would steer the terminal: a model, a tool or a file may have written it.
+    Line ends become `\\n`, tabs become spaces."""
+    if text.isascii() and text.isprintable():
+        return text
+    return plain(text).expandtabs(TAB)
+
+
+def width(text: str) -> int:
+    """Columns of a line without control characters; colours take none."""
+    if text.isascii() and "\x1b" not in text:
+        return len(text)
+    columns = wcswidth(COLOUR.sub("", text))
+    return columns if columns >= 0 else len(text)
+
+
+def cut(text: str, columns: int) -> str:
+    """The beginning of a line that fits; an ellipsis tells that there was more. Plain text only."""
+    if width(text) <= columns:
+        return text
+    taken = end = 0
+    for cluster in iter_graphemes(text):
+        taken += max(0, wcswidth(cluster))
+        if taken > columns - 1:
+            break
+        end += len(cluster)
+    return text[:end] + "…" if columns > 0 else ""
+
+
+def one_line(text: str, columns: int) -> str:
+    """All of a text on one line, cut to fit."""
+    return cut(" ".join(safe(text[: 8 * columns + 200]).split()), columns)
+
+
+# Lines broken to the columns of a terminal, never inside of what is seen as one character.
+#
+# Rows are given as ranges `(start, end)` of the text, so that whoever knows how the text is
+# dressed
+# can dress the rows. The text is without control characters and escape sequences.
+
+Range = tuple[int, int]
+
+_IDEOGRAPHIC = ("CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "YI ", "FULLWIDTH", "IDEOGRAPHIC")
+_NOT_FIRST = frozenset("、。，．：；？！）」』】〉》〕〗〙’”…ー々っゃゅょッャュョ,.;:!?)]}%")
+"""What does not stand at the beginning of a row beside an ideograph."""
+_NOT_LAST = frozenset("（「『【〈《〔〖〘‘“([{")
+
+
+def rows(text: str, columns: int) -> list[Range]:
+    """The rows of a paragraph, broken between words. Spaces at both ends of a row are left out.
+
+    A row depends only on where it begins, so all rows but the last two stay what they are when
+    more text follows.
+    """
+    found = []
+    at = 0
+    while (row := _row(text, at, columns)) is not None:
+        found.append(row)
+        at = row[1]
+    return found
+
+
+def wrapped(text: str, columns: int) -> list[str]:
+    """The rows of a paragraph as texts; at least one."""
+    return [text[start:end] for start, end in rows(text, columns)] or [""]
+
+
+def broken(text: str, first: int, rest: int) -> list[Range]:
+    """The rows of a line of code: as many columns as fit in the first and the other rows."""
+    found = []
+    at, columns = 0, first
+    while at < len(text):
+        end = _fit(text, at, len(text), columns)
+        found.append((at, end))
+        at, columns = end, rest
+    return found or [(0, 0)]
+
+
+def ideographic(character: str) -> bool:
+    """Whether the character belongs to a script that is written without spaces between words."""
+    return character >= "\u2e80" and _ideographic(character)
+
+
+@lru_cache(4096)
+def _ideographic(character: str) -> bool:
+    return unicodedata.name(character, "").startswith(_IDEOGRAPHIC)
+
+
+@lru_cache(4096)
+def _columns(cluster: str) -> int:
+    return max(0, wcswidth(cluster))
+
+
+def _row(text: str, at: int, columns: int) -> Range | None:
+    """The row that begins at `at` or behind the spaces there."""
+    start = end = -1
+    used = 0
+    for begin, stop, wide in _words(text, at, columns):
+        if start < 0:
+            start, end, used = begin, stop, wide
+            if wide > columns:
+                return start, _fit(text, begin, stop, columns)
+        elif used + begin - end + wide <= columns:
+            used += begin - end + wide
+            end = stop
+        else:
+            break
+    if start < 0:
+        return None
+    if not text.isascii() and width(text[start:end]) > columns:
+        # Stray marks take columns that depend on what stands before them.
+        end = _fit(text, start, end, columns)
+    return start, end
+
+
+def _words(text: str, at: int, columns: int) -> Iterator[tuple[int, int, int]]:
+    """What a row is not broken inside of, with its columns. A word wider than a row is given up
+    to where that is known."""
+    if not text.isascii():
+        yield from _mixed_words(text, at, columns)
+        return
+    size = len(text)
+    while at < size:
+        if text[at] == " ":
+            at += 1
+            continue
+        end = text.find(" ", at, at + columns + 1)
+        if end < 0:
+            end = min(size, at + columns + 1)
+        yield at, end, end - at
+        at = end
+
+
+def _mixed_words(text: str, at: int, columns: int) -> Iterator[tuple[int, int, int]]:
+    begin, wide, last = at, 0, ""
+    for cluster in iter_graphemes(text, at):
+        if last and (cluster == " " or wide > columns or _may_break(last[0], cluster[0])):
+            yield begin, at, wide
+            last = ""
+        if cluster != " ":
+            if not last:
+                begin, wide = at, 0
+            wide += _columns(cluster)
+            last = cluster
+        at += len(cluster)
+    if last:
+        yield begin, at, wide
+
+
+def _may_break(before: str, after: str) -> bool:
+    return (
+        (ideographic(before) or ideographic(after))
+        and after not in _NOT_FIRST
+        and before not in _NOT_LAST
+    )
+
+
+def _fit(text: str, start: int, end: int, columns: int) -> int:
+    """Where a row from `start` must end: at least one character on."""
+    if text.isascii():
+        return min(end, start + columns)
+    at, used = start, 0
+    for cluster in iter_graphemes(text, start, end):
+        used += _columns(cluster)
+        if used > columns or (used == columns and width(text[start : at + len(cluster)]) > columns):
+            break
+        at += len(cluster)
+    while at > start and width(text[start:at]) > columns:
+        at -= 1
+    return at if at > start else _forced(text, start, end, columns)
+
+
+def _forced(text: str, start: int, end: int, columns: int) -> int:
+    """A cluster that is wider than a row, which only nonsense is, is broken all the same."""
+    at = start + 1
+    while at < end and width(text[start : at + 1]) <= columns:
+        at += 1
+    return at
+
+
+# Colours of a skin, as escape sequences for the terminal at hand.
+
+
+class Depth(IntEnum):
+    """How many colours a terminal shows."""
+
+    NONE = 0
+    NAMED = 16
+    INDEXED = 256
+    TRUE = 1 << 24
+
+
+def terminal_depth() -> Depth:
+    """That of the terminal of this process, as far as its variables tell."""
+    term = variable("TERM") or ""
+    if no_color() or not term:
+        return Depth.NONE
+    if (variable("COLORTERM") or "").lower() in ("truecolor", "24bit") or "direct" in term:
+        return Depth.TRUE
+    return Depth.INDEXED if "256" in term else Depth.NAMED
+
+
+NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+ATTRIBUTES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7"}
+_LEVELS = (0, 95, 135, 175, 215, 255)
+"""Of one channel in the 6×6×6 cube of the 256 colours."""
+
+DEFAULT_COLOURS: dict[str, str] = {
+    "text": "",
+    "dim": "dim",
+    "strong": "bold",
+    "emphasis": "italic",
+    "accent": "cyan",
+    "heading": "bold cyan",
+    "code": "yellow",
+    "link": "underline blue",
+    "quote": "dim italic",
+    "ok": "green",
+    "warn": "yellow",
+    "error": "red",
+    "added": "green",
+    "removed": "red",
+    "prompt": "bold cyan",
+    "user": "bold",
+    "reasoning": "dim italic",
+    "tool": "cyan",
+    "status": "dim",
+    "rule": "dim",
+    "banner": "bold cyan",
+}
+"""Roles and what they look like: attributes and a colour, by name or as `#rrggbb`."""
+
+
+class Paint:
+    """`paint("warn", text)` dresses a text; without colours it is returned as it is."""
+
+    def __init__(self, colours: Mapping[str, str] | None = None, depth: Depth = Depth.NONE) -> None:
+        """`colours` replace those of the default roles. Raises `ValueError` for a wrong one."""
+        self.depth = depth
+        self.colours = {**DEFAULT_COLOURS, **(colours or {})}
+        self._codes = {role: codes(look, depth) for role, look in self.colours.items()}
+
+    def __call__(self, role: str, text: str) -> str:
+        code = self._codes.get(role, "")
+        if not code or not text:
+            return text
+        return f"\x1b[{code}m{text}\x1b[0m"
+
+    def role(self, role: str) -> Callable[[str], str]:
+        return lambda text: self(role, text)
+
+
+def codes(look: str, depth: Depth) -> str:
+    """The parameters of the escape sequence for a look such as `bold #7aa2f7`."""
+    if depth is Depth.NONE:
+        look = ""
+    return ";".join(_code(word, depth) for word in look.split())
+
+
+def _code(word: str, depth: Depth) -> str:
+    word = word.lower()
+    if word in ATTRIBUTES:
+        return ATTRIBUTES[word]
+    if word.startswith("#"):
+        return _rgb(word, depth)
+    bright = word.startswith("bright_")
+    name = word.removeprefix("bright_")
+    if name not in NAMES:
+        raise ValueError(f"{word!r} is no colour: use #rrggbb or one of {', '.join(NAMES)}")
+    return str((90 if bright else 30) + NAMES.index(name))
+
+
+def _rgb(word: str, depth: Depth) -> str:
+    digits = word[1:]
+    if len(digits) == 3:
+        digits = "".join(2 * digit for digit in digits)
+    try:
+        red, green, blue = bytes.fromhex(digits)
+    except ValueError:
+        raise ValueError(f"{word!r} is no colour: it is written #rrggbb") from None
+    if depth is Depth.TRUE:
+        return f"38;2;{red};{green};{blue}"
+    if depth is Depth.INDEXED:
+        r, g, b = (_nearest(channel) for channel in (red, green, blue))
+        return f"38;5;{16 + 36 * r + 6 * g + b}"
+    half = max(red, green, blue) / 2 or 1
+    number = sum(1 << bit for bit, channel in enumerate((red, green, blue)) if channel > half)
+    return str((90 if max(red, green, blue) > 191 else 30) + number)
+
+
+def _nearest(channel: int) -> int:
+    return min(range(6), key=lambda level: abs(_LEVELS[level] - channel))
+
+
+# Events in words, the same on every kind of terminal.
+
+EARLY_ENDS = {
+    "max_iterations": "stopped: the step limit of this turn was reached; --max-turns raises it",
+    "iteration_budget": "stopped: the turn and its subagents used up their steps; --max-turns "
+    "raises them",
+    "repeating": "stopped: calls failed again and again",
+    "truncated": "the reply was cut at the model's output limit",
+    "empty": "the model gave no answer; ask again, or choose another model",
+}
+"""What a turn that ended without an error, but early, is called."""
+
+CONSENTS = {
+    Consent.ONCE: "allowed once",
+    Consent.SESSION: "allowed in this session",
+    Consent.ALWAYS: "allowed for good",
+    Consent.DENY: "not allowed",
+}
+
+
+def progress_lines(event: Event) -> list[str]:
+    """What happens beside text and tools; nothing of most events."""
+    match event:
+        case CompactionStarted():
+            return [f"compacting the conversation ({event.tokens:,} tokens) …"]
+        case Compacted():
+            before, after = f"{event.tokens_before:,}", f"{event.tokens_after:,}"
+            return [f"compacted: {before} to {after} tokens, now session {event.session_id}"]
+        case SubagentStarted():
+            return [f"  [{event.child + 1}] {event.goal}"]
+        case SubagentProgress():
+            return [f"  [{event.child + 1}] {event.text}"]
+        case SubagentFinished():
+            calls = f"{many(event.api_calls, 'model call')}, {event.seconds:.1f} s"
+            return [f"  [{event.child + 1}] {event.status} ({calls})"]
+        case _:
+            return []
+
+
+def trouble_line(event: Retrying | FellBack) -> str:
+    """A model call that failed, and what comes next."""
+    if isinstance(event, Retrying):
+        return f"{event.error}; trying again in {event.seconds:.0f} s"
+    return f"{event.error}; {event.model} on {event.provider} takes over"
+
+
+def problem_lines(end: TurnFinished) -> list[str]:
+    """What went wrong in a turn, if anything, and what to do about it."""
+    if end.exit_reason in EARLY_ENDS:
+        return [f"({EARLY_ENDS[end.exit_reason]})"]
+    if not end.error:
+        return []
+    return [f"hermes: {end.error}"] + ([f"  {end.hint}"] if end.hint else [])
+
+
+def consent_text(answer: str) -> str:
+    """How a question for consent was answered."""
+    try:
+        return CONSENTS[Consent(answer)]
+    except ValueError:
+        return answer
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"

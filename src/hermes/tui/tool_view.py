@@ -1,0 +1,263 @@
+"""The tool calls of a turn on their way to the terminal."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from hermes.core.events import (
+    SubagentFinished,
+    SubagentProgress,
+    SubagentStarted,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+)
+from hermes.core.messages import ToolCall
+from hermes.tui.diffs import Line, changes, diff_rows
+from hermes.tui.display import DisplayState, Level
+from hermes.tui.text import cut, duration, one_line, safe
+from hermes.tui.tool_results import (
+    INDENT,
+    Call,
+    Mark,
+    Outcome,
+    as_text,
+    call_of,
+    headline,
+    one_row_each,
+    outcome_of,
+    rows_of,
+    tasks,
+    todo_rows,
+)
+from hermes.util.text import many
+
+# Tool calls that run, for the area that is painted again and again.
+
+MOST_LINES = 8
+"""Lines of all running calls together."""
+MOST_OUTPUT = 3
+"""Lines of the output of one of them."""
+KEPT = 4_000
+"""Characters of output that are kept."""
+
+
+class Running:
+    """One call. Its time begins when it is first painted."""
+
+    def __init__(self, call: ToolCall) -> None:
+        self.call = call_of(call)
+        self._began: float | None = None
+        self._output = ""
+        self._children: dict[int, str] = {}
+
+    def add_output(self, text: str) -> None:
+        self._output = (self._output + text[-KEPT:])[-KEPT:]
+
+    def subagent(self, event: SubagentStarted | SubagentProgress | SubagentFinished) -> None:
+        self._children[event.child] = _doing(event)[:KEPT]
+
+    def head(self, looks: DisplayState, columns: int, now: float) -> str:
+        began = self._began = now if self._began is None else self._began
+        return headline(self.call, looks, columns, [f"{max(0, int(now - began))} s"])
+
+    def below(self, looks: DisplayState, columns: int, most: int) -> list[str]:
+        """What its subagents do, or its last lines of output."""
+        room = columns - len(INDENT)
+        if self._children:
+            lines = [
+                one_line(f"[{child + 1}] {text}", room)
+                for child, text in sorted(self._children.items())
+            ]
+            few = lines[:most]
+        else:
+            few = [cut(line, room) for line in self._last_lines(min(most, MOST_OUTPUT))]
+        return [INDENT + looks.paint("dim", line) for line in few]
+
+    def _last_lines(self, most: int) -> list[str]:
+        """What a program wrote over with a carriage return is gone, as it would be on a screen."""
+        lines = (line.rstrip("\r").rpartition("\r")[2] for line in self._output.split("\n"))
+        shown = [safe(line).replace("\n", " ").rstrip() for line in lines if line.strip()]
+        return shown[-most:] if most > 0 else []
+
+
+def _doing(event: SubagentStarted | SubagentProgress | SubagentFinished) -> str:
+    match event:
+        case SubagentStarted():
+            return event.goal
+        case SubagentProgress():
+            return event.text
+        case SubagentFinished():
+            return f"{event.status}, {duration(event.seconds)}"
+
+
+def running_lines(
+    calls: Iterable[Running], looks: DisplayState, columns: int, now: float
+) -> list[str]:
+    """A line for each call, and output below it as far as there is room."""
+    every = list(calls)
+    few = every if len(every) <= MOST_LINES else every[: MOST_LINES - 1]
+    room = MOST_LINES - len(few) if looks.activity != "hidden" else 0
+    lines: list[str] = []
+    for call in few:
+        below = call.below(looks, columns, room if len(few) == len(every) else 0)
+        lines += [call.head(looks, columns, now), *below]
+        room -= len(below)
+    if len(few) < len(every):
+        lines.append(
+            INDENT
+            + looks.paint("dim", cut(f"… +{len(every) - len(few)} more", columns - len(INDENT)))
+        )
+    return lines
+
+
+# What is shown below the line of a finished call.
+
+
+class Limits(msgspec.Struct, frozen=True):
+    lines: int
+    diff: int
+    todos: int
+
+
+LIMITS: Mapping[Level, Limits] = MappingProxyType(
+    {"collapsed": Limits(4, 16, 16), "full": Limits(40, 60, 40)}
+)
+"""Rows at most, of each kind; of a text where there is little room, only as an error."""
+_SHOWN_AS_DIFF = ("old_string", "new_string", "content", "patch")
+
+
+def body(
+    call: Call,
+    outcome: Outcome,
+    diff: Sequence[Line],
+    looks: DisplayState,
+    columns: int,
+    level: Level,
+) -> list[str]:
+    limits, paint = LIMITS.get(level), looks.paint
+    if limits is None:
+        return []
+    if diff:
+        return diff_rows(diff, columns, paint, limits.diff, whole=level == "full")
+    if call.name == "todo" and tasks(outcome.text):
+        rows = todo_rows(outcome.text, columns - len(INDENT), paint, limits.todos)
+        return [INDENT + row for row in rows]
+    if outcome.error:
+        return rows_of(outcome.text, columns, paint, "error", limits.lines)
+    if level == "collapsed":
+        return one_row_each(outcome.brief, columns, paint, "dim")
+    return rows_of(outcome.text, columns, paint, "dim", limits.lines) if outcome.text else []
+
+
+def argument_rows(call: Call, looks: DisplayState, columns: int, *, diff: bool) -> list[str]:
+    """Every argument by its name; without those that a diff shows."""
+    left_out = _SHOWN_AS_DIFF if diff else ()
+    given: Mapping[str, Any] = {"": call.unread} if call.unread else call.arguments
+    text = "\n".join(
+        _argument(name, value) for name, value in given.items() if name not in left_out
+    )
+    return rows_of(text, columns, looks.paint, "text", LIMITS["full"].lines) if text else []
+
+
+def _argument(name: str, value: Any) -> str:
+    text = as_text(value)
+    label = one_line(name, 40)
+    if "\n" not in text.strip("\n"):
+        return f"{label}: {text}" if label else text
+    return "\n".join([f"{label}:", *(f"  {line}" for line in text.strip("\n").split("\n"))])
+
+
+MARKS: Mapping[Mark, tuple[str, str]] = MappingProxyType(
+    {"ok": ("ok", "✓"), "failed": ("error", "✗"), "stopped": ("warn", "■")}
+)
+"""Role and sign."""
+LEAST_SECONDS = 0.1
+"""Shorter times are not told."""
+USUAL_COLUMNS = 80
+
+
+class ToolView:
+    """Tool calls of a turn: those that run, for the area that is repainted, and finished ones as
+    lines. How they look is read from `looks` at each call, as it may change."""
+
+    def __init__(self, looks: DisplayState) -> None:
+        self._looks = looks
+        self._running: dict[str, Running] = {}
+        self._columns = USUAL_COLUMNS
+        self._last = ""
+        self._repeats = 0
+
+    def started(self, event: ToolStarted) -> None:
+        self._running[event.call.id] = Running(event.call)
+
+    def output(self, event: ToolOutput) -> None:
+        if (running := self._running.get(event.call_id)) is not None:
+            running.add_output(event.text)
+
+    def subagent(self, event: SubagentStarted | SubagentProgress | SubagentFinished) -> None:
+        if (running := self._running.get(event.call_id)) is not None:
+            running.subagent(event)
+
+    def running(self, columns: int, now: float) -> list[str]:
+        """The calls that run; `now` may be of any clock that counts seconds."""
+        self._columns = columns
+        if self._looks.tool_progress == "off":
+            return []
+        return running_lines(self._running.values(), self._looks, columns, now)
+
+    def finished(self, event: ToolFinished, columns: int) -> list[str]:
+        self._columns = columns
+        running = self._running.pop(event.call_id, None)
+        if self._looks.tool_progress == "off":
+            return []
+        call = running.call if running is not None else Call(event.name)
+        outcome = outcome_of(call, event)
+        if self._looks.tool_progress == "new" and outcome.mark == "ok" and call.name == self._last:
+            self._repeats += 1
+            return []
+        lines = [*self.settled(), *self._shown(call, outcome, event)]
+        self._last = call.name
+        return lines
+
+    def settled(self) -> list[str]:
+        """With `tool_progress: new`, how often the last tool was used again since its line. For
+        when something else is going to be printed, and for the end of a turn."""
+        repeats, self._repeats = self._repeats, 0
+        if not repeats:
+            return []
+        text = f"and {many(repeats, 'more call')} of {self._last}"
+        return [INDENT + self._looks.paint("dim", one_line(text, self._columns - len(INDENT)))]
+
+    def interrupted(self) -> list[str]:
+        """Calls that never finished, as wide as the last lines were."""
+        calls = [running.call for running in self._running.values()]
+        self._running.clear()
+        if self._looks.tool_progress == "off":
+            return []
+        stopped = [
+            headline(call, self._looks, self._columns, ["stopped"], MARKS["stopped"])
+            for call in calls
+        ]
+        return [*self.settled(), *stopped]
+
+    def _shown(self, call: Call, outcome: Outcome, event: ToolFinished) -> list[str]:
+        looks, columns = self._looks, self._columns
+        diff = changes(call, event.result) if outcome.mark == "ok" else []
+        took = duration(event.seconds) if event.seconds >= LEAST_SECONDS else ""
+        notes = [_counts(diff) or outcome.note, took]
+        lines = [headline(call, looks, columns, notes, MARKS[outcome.mark])]
+        if looks.tool_progress == "verbose":
+            lines += argument_rows(call, looks, columns, diff=bool(diff))
+            return [*lines, *body(call, outcome, diff, looks, columns, "full")]
+        return [*lines, *body(call, outcome, diff, looks, columns, looks.results)]
+
+
+def _counts(diff: list[Line]) -> str:
+    """`+3 -1`, when that is all of it."""
+    kinds = [line.kind for line in diff]
+    added, removed = kinds.count("added"), kinds.count("removed")
+    told = f"{f'+{added} ' if added else ''}{f'-{removed}' if removed else ''}".rstrip()
+    return "" if "more" in kinds else told

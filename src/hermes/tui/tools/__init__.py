@@ -1,1 +1,0 @@
-"""Tool calls as people see them in a terminal."""
