@@ -23,7 +23,12 @@ from hermes.core.errors import ConfigError, HermesError, SessionNotFound, StoreC
 from hermes.core.messages import Assistant, Text, User
 from hermes.gateway.auth import toolsets_for
 from hermes.gateway.messages import MIRRORED, OURS, surroundings
-from hermes.gateway.platforms.kit.contract import Manifest, MessageEvent, SessionSource, Target
+from hermes.gateway.platforms.kit.contract import (
+    ChatTarget,
+    MessageEvent,
+    PlatformManifest,
+    SessionSource,
+)
 from hermes.gateway.platforms.registry import chat_media_folder
 from hermes.gateway.process import this_process
 from hermes.gateway.proxy import Proxy
@@ -133,7 +138,7 @@ class ChatSessions:
         app: App,
         backend: str,
         homes: Callable[[], str],
-        manifests: Mapping[str, Manifest],
+        manifests: Mapping[str, PlatformManifest],
         proxy: Proxy | None = None,
     ) -> None:
         """`backend` is where commands run; `homes` names what is connected."""
@@ -380,7 +385,7 @@ class MirrorToChat:
         """`arrived` hears of what was kept for a chat; without it nobody here works on chats."""
         self._store, self._arrived, self._now = store, arrived, now
 
-    async def __call__(self, target: Target, text: str, name: str = "") -> bool:
+    async def __call__(self, target: ChatTarget, text: str, name: str = "") -> bool:
         """False when the chat is in no conversation. What has a `name` is kept once, however often
         it is said. Raises `StoreError`."""
         chat = await self._chat(target)
@@ -391,7 +396,7 @@ class MirrorToChat:
             await self._keep(chat, said, name or secrets.token_hex(8))
         return True
 
-    async def _chat(self, target: Target) -> ChatRow | None:
+    async def _chat(self, target: ChatTarget) -> ChatRow | None:
         """The conversation of the chat that was active last; a group may have several."""
         here = [
             chat
@@ -451,7 +456,7 @@ async def take_in(
             agent.rewrite((*agent.history, message))
 
 
-def _is_in(origin: bytes, target: Target) -> bool:
+def _is_in(origin: bytes, target: ChatTarget) -> bool:
     try:
         source = msgspec.json.decode(origin, type=SessionSource)
     except msgspec.DecodeError:  # one damaged row is no matter of other chats

@@ -22,7 +22,7 @@ from hermes.gateway.auth import may
 from hermes.gateway.hooks import about
 from hermes.gateway.messages import OURS
 from hermes.gateway.pairing import PairingStore
-from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource, Target
+from hermes.gateway.platforms.kit.contract import ChatTarget, MessageEvent, SessionSource
 from hermes.gateway.platforms.registry import home_variable
 from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import errand_key, errand_name
@@ -471,7 +471,7 @@ async def update(call: Call) -> str:
     talk = _chat(call)
     source = talk.event.source
     return talk.house.updates.begin(
-        Target(source.platform, source.chat_id, source.thread_id, source.account)
+        ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
     )
 
 

@@ -34,11 +34,11 @@ from hermes.gateway.outbox import (
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     Button,
-    Manifest,
+    ChatTarget,
     Media,
     MessageEvent,
+    PlatformManifest,
     SessionSource,
-    Target,
 )
 from hermes.gateway.platforms.registry import chat_media_folder, media_folder
 from hermes.gateway.process import LeaseOwner
@@ -79,7 +79,7 @@ class GatewayContext:
         resets: ResetPolicy,
         hooks: HookRegistry,
         counters: Counters,
-        manifests: dict[str, Manifest],
+        manifests: dict[str, PlatformManifest],
         owner: LeaseOwner,
     ) -> None:
         self.app, self.lines, self.pump = app, lines, pump
@@ -106,7 +106,7 @@ class GatewayContext:
         """The tasks that run for a chat."""
         self.take_up: Callable[[str], None] = lambda _key: None
         """Something was kept for a chat, or for a task of one."""
-        self.home: Callable[[str, str], Target | None] = lambda _platform, _account: None
+        self.home: Callable[[str, str], ChatTarget | None] = lambda _platform, _account: None
         """The home channel of a platform and account."""
 
     @property
@@ -203,7 +203,7 @@ class GatewayContext:
         self, row: InboxRow, event: MessageEvent, attachments: Attachments | None = None
     ) -> TurnView:
         source = event.source
-        target = Target(source.platform, source.chat_id, source.thread_id, source.account)
+        target = ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
         return TurnView(
             self._desk,
             # Of a task only the end is seen.
@@ -226,7 +226,7 @@ class GatewayContext:
     ) -> tuple[OutboxItem, ...]:
         """The answer to a message that did not wait for its turn."""
         source = event.source
-        target = Target(source.platform, source.chat_id, source.thread_id, source.account)
+        target = ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
         envelope = OutgoingMeta(
             f"reply:{row.id}", target, kind, row.id, quotable(event), beside=AT_ONCE
         )
@@ -268,7 +268,7 @@ class GatewayContext:
 
     async def say_now(
         self,
-        target: Target,
+        target: ChatTarget,
         text: str,
         kind: str,
         buttons: tuple[Button, ...] = (),

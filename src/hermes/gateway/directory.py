@@ -18,11 +18,11 @@ from hermes.core.errors import UsageError
 from hermes.gateway.outbox import ConnectionRegistry
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
-    ChatName,
+    ChatInfo,
+    ChatTarget,
     ChatType,
-    Manifest,
+    PlatformManifest,
     SessionSource,
-    Target,
 )
 from hermes.gateway.platforms.registry import home_variable
 from hermes.util import atomic
@@ -76,7 +76,7 @@ class ChatDirectory:
         found = self._chats.get(platform, {}).get((account, chat_id, thread_id))
         return found.name if found else ""
 
-    def learn(self, platform: str, chats: Iterable[ChatName], account: str = "") -> None:
+    def learn(self, platform: str, chats: Iterable[ChatInfo], account: str = "") -> None:
         """What an adapter tells of its chats."""
         for each in chats:
             name = plain_line(each.name)[:LONGEST_NAME]
@@ -87,7 +87,7 @@ class ChatDirectory:
         """A message that was let in came from there."""
         name = source.chat_name or (source.user_name if source.chat_type == "dm" else "")
         if name and source.chat_id:
-            seen = ChatName(source.chat_id, name, source.chat_type)
+            seen = ChatInfo(source.chat_id, name, source.chat_type)
             self.learn(source.platform, (seen,), source.account)
 
     def find(self, platform: str, wanted: str, account: str = "") -> Chat:
@@ -192,14 +192,14 @@ class TargetResolver:
 
     def __init__(
         self,
-        platforms: Mapping[str, Manifest],
+        platforms: Mapping[str, PlatformManifest],
         variable: Callable[[str], str | None],
         directory: ChatDirectory,
     ) -> None:
         self._platforms = {name: each for name, each in platforms.items() if each.chats}
         self._variable, self._directory = variable, directory
 
-    def resolve(self, text: str, origin: Target | None = None) -> Target:
+    def resolve(self, text: str, origin: ChatTarget | None = None) -> ChatTarget:
         """Raises UsageError that says what there is."""
         written = text.strip()
         if written == ORIGIN:
@@ -215,15 +215,15 @@ class TargetResolver:
             return self._home_or_say(platform, account)
         return self._chat(platform, rest.strip(), account)
 
-    def home(self, platform: str, account: str = "") -> Target | None:
+    def home(self, platform: str, account: str = "") -> ChatTarget | None:
         """The home channel of a platform, if it has one."""
         found = self._platforms.get(platform)
         said = (self._variable(home_variable(found)) or "").strip() if found else ""
         return self._chat(platform, said, account) if said else None
 
-    def homes(self) -> dict[str, Target]:
+    def homes(self) -> dict[str, ChatTarget]:
         """Without those whose name is not known (yet)."""
-        found: dict[str, Target] = {}
+        found: dict[str, ChatTarget] = {}
         for name in self._platforms:
             with contextlib.suppress(UsageError):
                 if target := self.home(name):
@@ -246,7 +246,7 @@ class TargetResolver:
                 lines.append(f"{where}:{chat.id}{thread} ({chat.type}: {chat.name})")
         return lines
 
-    def _chat(self, platform: str, rest: str, account: str) -> Target:
+    def _chat(self, platform: str, rest: str, account: str) -> ChatTarget:
         chat, thread = split_chat(platform, rest)
         if _is_name(platform, chat) and not self._is_id(platform, chat):
             try:
@@ -255,13 +255,13 @@ class TargetResolver:
                 if platform not in PUBLIC or not PUBLIC[platform].fullmatch(chat):
                     raise
             else:
-                return Target(platform, found.id, found.thread_id, found.account)
-        return Target(platform, chat, thread, account)
+                return ChatTarget(platform, found.id, found.thread_id, found.account)
+        return ChatTarget(platform, chat, thread, account)
 
     def _is_id(self, platform: str, text: str) -> bool:
         return any(chat.id == text for chat in self._directory.chats(platform))
 
-    def _home_or_say(self, platform: str, account: str) -> Target:
+    def _home_or_say(self, platform: str, account: str) -> ChatTarget:
         home = self.home(platform, account)
         if home is None:
             variable = home_variable(self._platforms[platform])

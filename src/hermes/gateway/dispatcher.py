@@ -18,8 +18,8 @@ from hermes.gateway.commands import open_talk
 from hermes.gateway.context import Counters, GatewayContext
 from hermes.gateway.directory import ChatDirectory
 from hermes.gateway.messages import event_of
-from hermes.gateway.platforms.kit.contract import Adapter, MessageEvent, SessionSource, Target
-from hermes.gateway.platforms.kit.inbound import GroupRules, is_for_us, rules_from
+from hermes.gateway.platforms.kit.contract import Adapter, ChatTarget, MessageEvent, SessionSource
+from hermes.gateway.platforms.kit.inbound import GroupRules, group_rules, is_for_us
 from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import build_session_key, errand_of
 from hermes.gateway.worker import (
@@ -292,7 +292,9 @@ class InboundHandler:
         if not admission.allowed or admission.role is None:
             log.info("%s: %s", source.platform, admission.why)
             if admission.reply:
-                target = Target(source.platform, source.chat_id, source.thread_id, source.account)
+                target = ChatTarget(
+                    source.platform, source.chat_id, source.thread_id, source.account
+                )
                 key = f"door:{source.platform}:{source.account}:{event.message_id}"
                 await self._house.say_now(target, admission.reply, "notice", key=key)
             return True
@@ -330,7 +332,7 @@ class InboundHandler:
         if self._house.manifests[platform].knows_groups:
             return True
         if platform not in self._rules:
-            self._rules[platform] = rules_from(getattr(self._settings, platform, None))
+            self._rules[platform] = group_rules(getattr(self._settings, platform, None))
         return is_for_us(event, self._rules[platform])
 
     async def _keep(self, event: MessageEvent, role: Role) -> bool:

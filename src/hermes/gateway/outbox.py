@@ -19,21 +19,21 @@ from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     Button,
     Capabilities,
+    ChatTarget,
     CredentialsRefused,
-    Manifest,
+    DeliveryUnknown,
     Media,
     MediaKind,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
+    PlatformManifest,
     SendLater,
     SendRefused,
     SendUnsure,
-    Target,
-    Unknowable,
 )
-from hermes.gateway.platforms.kit.markdown import fence_after
-from hermes.gateway.platforms.kit.media import kind_of, mime_of, safe_name
-from hermes.gateway.platforms.kit.rate_limit import Buckets
+from hermes.gateway.platforms.kit.markdown import find_open_fence
+from hermes.gateway.platforms.kit.media import guess_mime, media_kind, safe_filename
+from hermes.gateway.platforms.kit.rate_limit import RateLimiter
 from hermes.gateway.process import LeaseOwner
 from hermes.store.records import OutboxItem, OutboxRow
 from hermes.store.session_store import OutboxQueue
@@ -46,12 +46,12 @@ Place = tuple[str, str]
 
 class PlatformConnection(msgspec.Struct, frozen=True, eq=False):
     adapter: Adapter
-    buckets: Buckets
+    buckets: RateLimiter
     doubt: Callable[[], None] = lambda: None
     """Has the connection looked at now: a call found it gone."""
 
     @property
-    def manifest(self) -> Manifest:
+    def manifest(self) -> PlatformManifest:
         return self.adapter.manifest
 
     @property
@@ -65,13 +65,13 @@ class ConnectionRegistry:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._up: dict[Place, PlatformConnection] = {}
-        self._buckets: dict[Place, Buckets] = {}
+        self._buckets: dict[Place, RateLimiter] = {}
 
     def up(self, adapter: Adapter, doubt: Callable[[], None] = lambda: None) -> None:
         place = (adapter.manifest.name, adapter.account)
         # What was sent before a reconnection still counts.
         can = adapter.manifest.capabilities
-        fresh = Buckets(can.per_chat, can.per_platform, self._clock)
+        fresh = RateLimiter(can.per_chat, can.per_platform, self._clock)
         buckets = self._buckets.setdefault(place, fresh)
         self._up[place] = PlatformConnection(adapter, buckets, doubt)
 
@@ -85,7 +85,7 @@ class ConnectionRegistry:
     def get(self, platform: str, account: str = "") -> PlatformConnection | None:
         return self._up.get((platform, account))
 
-    def of(self, target: Target) -> PlatformConnection | None:
+    def of(self, target: ChatTarget) -> PlatformConnection | None:
         """The line of a target; one without an account takes the first of its platform."""
         if line := self._up.get((target.platform, target.account)):
             return line
@@ -95,21 +95,21 @@ class ConnectionRegistry:
         return iter(tuple(self._up.values()))
 
 
-def lane(target: Target) -> str:
+def lane(target: ChatTarget) -> str:
     """What keeps the order of a chat's messages."""
     return msgspec.json.encode(
         [target.platform, target.account, target.chat_id, target.thread_id]
     ).decode()
 
 
-_targets, _messages = msgspec.json.Decoder(Target), msgspec.json.Decoder(Outgoing)
+_targets, _messages = msgspec.json.Decoder(ChatTarget), msgspec.json.Decoder(OutgoingMessage)
 
 
-def target_of(data: bytes) -> Target:
+def target_of(data: bytes) -> ChatTarget:
     return _targets.decode(data)
 
 
-def message_of(data: bytes) -> Outgoing:
+def message_of(data: bytes) -> OutgoingMessage:
     return _messages.decode(data)
 
 
@@ -119,7 +119,7 @@ def message_of(data: bytes) -> Outgoing:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Mirroring = Callable[[Target, str, str], Awaitable[object]]
+Mirroring = Callable[[ChatTarget, str, str], Awaitable[object]]
 """Where a message went, its text, and its own name."""
 
 MOST_ATTEMPTS = 30
@@ -201,7 +201,7 @@ class OutboxSender:
         return await self._outbox.get(draft.key)
 
     async def _failed(
-        self, row: OutboxRow, line: PlatformConnection, target: Target, error: AdapterError
+        self, row: OutboxRow, line: PlatformConnection, target: ChatTarget, error: AdapterError
     ) -> str:
         if isinstance(error, NotConnected | CredentialsRefused | SendUnsure):
             line.doubt()
@@ -256,9 +256,9 @@ class OutboxSender:
         target, message = opened
         try:
             found = await _called(
-                line.adapter.find_sent(row, target, message), seconds=LONGEST_QUESTION
+                line.adapter.was_delivered(row, target, message), seconds=LONGEST_QUESTION
             )
-        except (Unknowable, SendRefused) as error:
+        except (DeliveryUnknown, SendRefused) as error:
             log.error("nobody knows whether a message to %s is there: %s", row.platform, error)
             await self._outbox.give_up(row.id, "uncertain", str(error))
             return ""
@@ -269,7 +269,7 @@ class OutboxSender:
         await self._found(row, found)
         return found or ""
 
-    async def _opened(self, row: OutboxRow) -> tuple[Target, Outgoing] | None:
+    async def _opened(self, row: OutboxRow) -> tuple[ChatTarget, OutgoingMessage] | None:
         """None for a row that nobody will ever understand: it is given up, else it would hold up
         those behind it for ever."""
         try:
@@ -336,7 +336,7 @@ async def _called(call: Awaitable[T], seconds: float = LONGEST_CALL) -> T:
         raise SendUnsure(f"unexpected {type(error).__name__}") from error
 
 
-def _newest(line: PlatformConnection, target: Target) -> str:
+def _newest(line: PlatformConnection, target: ChatTarget) -> str:
     newest = getattr(line.adapter, "newest", None)
     return newest(target) if newest else ""
 
@@ -483,7 +483,7 @@ class OutgoingMeta(msgspec.Struct, frozen=True):
 
     key: str
     """Parts of a long text are `key:0`, `key:1`, …"""
-    target: Target
+    target: ChatTarget
     kind: str = "reply"
     inbox_id: int = 0
     reply_to: str = ""
@@ -495,7 +495,7 @@ class OutgoingMeta(msgspec.Struct, frozen=True):
     beside: str = ""
     """A lane of its own: does not wait for what is still being shown bit by bit."""
     mirrored: str = ""
-    """See `Outgoing`; the first part has it."""
+    """See `OutgoingMessage`; the first part has it."""
 
 
 def drafts(
@@ -520,7 +520,7 @@ def drafts(
     )
 
 
-def draft(message: Outgoing, envelope: OutgoingMeta, number: int = 0) -> OutboxItem:
+def draft(message: OutgoingMessage, envelope: OutgoingMeta, number: int = 0) -> OutboxItem:
     target = envelope.target
     return OutboxItem(
         key=f"{envelope.key}:{number}",
@@ -604,7 +604,7 @@ def _tags(text: str) -> Iterator[tuple[str, _Tag | None]]:
     opened = None
     for line in text.split("\n"):
         inside = opened is not None
-        opened = fence_after(line, opened) if "MEDIA:" in text else None
+        opened = find_open_fence(line, opened) if "MEDIA:" in text else None
         tag = None if inside else _TAG.search(line)
         yield line, _Tag(line[: tag.start()], tag["path"]) if tag else None
 
@@ -619,7 +619,7 @@ async def _attach(
     refusal = AttachmentRefused("does not exist", missing=True)
     for path in tag.paths:
         try:
-            kind: MediaKind = kind_of("", path)
+            kind: MediaKind = media_kind("", path)
             if kind not in capabilities.media_out:
                 kind = "document"
             if kind not in capabilities.media_out:
@@ -629,9 +629,9 @@ async def _attach(
             if refusal.missing:
                 refusal = error
             continue
-        name = safe_name(copy.name)
+        name = safe_filename(copy.name)
         note = f"keys and passwords were removed from {name}" if copy.redacted else ""
-        return path, Media(kind, name, mime_of(name), copy.size, path=copy.path), note
+        return path, Media(kind, name, guess_mime(name), copy.size, path=copy.path), note
     raise refusal
 
 
@@ -639,7 +639,7 @@ def _printable(path: str) -> str:
     return "".join(character if character.isprintable() else "?" for character in path)
 
 
-FindTarget = Callable[[str], Target]
+FindTarget = Callable[[str], ChatTarget]
 """From what people write to a target; raises `UsageError`."""
 
 
@@ -650,7 +650,7 @@ class OutboxService:
         self,
         outbox: OutboxQueue,
         find: FindTarget,
-        manifests: dict[str, Manifest],
+        manifests: dict[str, PlatformManifest],
         clock: Clock,
         *,
         known: Callable[[], list[str]],
@@ -663,7 +663,7 @@ class OutboxService:
         self._clock = clock
         self._known, self._wake = known, wake
 
-    async def find(self, target: str) -> Target:
+    async def find(self, target: str) -> ChatTarget:
         """Raises `UsageError` for a target that is not there."""
         try:
             return self._find(target)

@@ -37,7 +37,7 @@ from hermes.gateway.outbox import (
     human_pause,
 )
 from hermes.gateway.pairing import PairingStore
-from hermes.gateway.platforms.kit.contract import Manifest, SessionSource, Target
+from hermes.gateway.platforms.kit.contract import ChatTarget, PlatformManifest, SessionSource
 from hermes.gateway.platforms.kit.media import MediaCache
 from hermes.gateway.platforms.registry import (
     chat_backend,
@@ -76,7 +76,7 @@ class Boot:
         app: App,
         house: GatewayContext,
         file: Path,
-        homes: dict[str, Target],
+        homes: dict[str, ChatTarget],
         proxy: Proxy | None = None,
     ) -> None:
         self._app, self._house, self._file, self._homes = app, house, file, homes
@@ -209,7 +209,7 @@ class GatewayRunner:
                 await self._serve(app, known)
         return self._exit_code
 
-    async def _serve(self, app: App, known: dict[str, Manifest]) -> None:
+    async def _serve(self, app: App, known: dict[str, PlatformManifest]) -> None:
         self._build(app, known)
         background = [
             asyncio.create_task(_always(work, app.clock))
@@ -245,7 +245,7 @@ class GatewayRunner:
             stopping.set()
             await self._close(background)
 
-    def _build(self, app: App, known: dict[str, Manifest]) -> None:
+    def _build(self, app: App, known: dict[str, PlatformManifest]) -> None:
         settings, clock, store = self._loaded.settings, app.clock, app.store
         self.directory = ChatDirectory(self._home.root / "channel_directory.json")
         self.targets = TargetResolver(known, self._loaded.variable, self.directory)
@@ -314,7 +314,7 @@ class GatewayRunner:
         self.house.health_lines = self._reporting.lines
         self.house.pair = partial(pair_command, pairing)
 
-    def _connect(self, app: App, known: dict[str, Manifest]) -> None:
+    def _connect(self, app: App, known: dict[str, PlatformManifest]) -> None:
         extra: dict[str, Any] = {
             "app": app,
             "outbox": self.post,

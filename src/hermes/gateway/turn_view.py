@@ -36,10 +36,10 @@ from hermes.gateway.outbox import (
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     Capabilities,
+    ChatTarget,
     Media,
     NotConnected,
     SendLater,
-    Target,
 )
 from hermes.providers import RemoteToolProgress
 from hermes.store.records import OutboxItem, OutboxRow
@@ -143,7 +143,7 @@ class StreamingMessage:
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def target(self) -> Target:
+    def target(self) -> ChatTarget:
         return self._envelope.target
 
     def show(self, text: str) -> None:
@@ -181,7 +181,7 @@ class StreamingMessage:
                 raise NotConnected("it could not be shown")
             self._shown = text
             return
-        if self.row.platform_id and self._line.buckets.take(self.target.chat_id, leave=RESERVE):
+        if self.row.platform_id and self._line.buckets.try_take(self.target.chat_id, leave=RESERVE):
             message = message_of(first.body)
             async with asyncio.timeout(LONGEST_EDIT):
                 await self._line.adapter.edit(self.target, self.row.platform_id, message)
@@ -236,7 +236,7 @@ class TurnView:
         desk: ViewDeps,
         line: PlatformConnection | None,
         can: Capabilities,
-        target: Target,
+        target: ChatTarget,
         look: DisplayOptions,
         *,
         inbox_id: int,

@@ -15,7 +15,7 @@ from hermes.app.installation.place import Checkout, Package, installation, start
 from hermes.config.environment import variables
 from hermes.config.home import Home
 from hermes.core.errors import HermesError, UsageError
-from hermes.gateway.platforms.kit.contract import Target
+from hermes.gateway.platforms.kit.contract import ChatTarget
 from hermes.util import atomic
 from hermes.util.text import clean
 
@@ -28,13 +28,13 @@ NEWER = 10
 """Exit code of `hermes update --check` when there is something to update to."""
 MOST_OUTPUT = 1500
 
-Say = Callable[[Target, str], Awaitable[None]]
+Say = Callable[[ChatTarget, str], Awaitable[None]]
 
 
 class _Note(msgspec.Struct, frozen=True):
     """Whom to tell after the restart."""
 
-    target: Target
+    target: ChatTarget
     before: str
     """The version."""
     state: Literal["running", "done"] = "running"
@@ -59,7 +59,7 @@ class UpdateRunner:
         self.found, self.command = found, command
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, target: Target) -> str:
+    def begin(self, target: ChatTarget) -> str:
         """What to answer at once. Raises `UsageError` where nothing can be updated from here."""
         _check(self.found or installation())
         if self._task is not None and not self._task.done():
@@ -96,7 +96,7 @@ class UpdateRunner:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    async def _update(self, target: Target) -> None:
+    async def _update(self, target: ChatTarget) -> None:
         try:
             code, said = await self._run("--check")
             if code == NEWER:

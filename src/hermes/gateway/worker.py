@@ -20,7 +20,7 @@ from hermes.gateway.commands import open_talk
 from hermes.gateway.context import GatewayContext
 from hermes.gateway.hooks import TurnTold, about
 from hermes.gateway.messages import event_of, is_mirrored, user_message, with_files
-from hermes.gateway.platforms.kit.contract import Button, MessageEvent, SessionSource, Target
+from hermes.gateway.platforms.kit.contract import Button, ChatTarget, MessageEvent, SessionSource
 from hermes.gateway.questions import ChatQuestions, same_person
 from hermes.gateway.session_keys import errand_name, errand_of
 from hermes.gateway.turn_view import TurnView
@@ -502,8 +502,8 @@ def together(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
     return list(rows[: max(said.index(False), 1) if False in said else len(rows)])
 
 
-def target_of_source(source: SessionSource) -> Target:
-    return Target(source.platform, source.chat_id, source.thread_id, source.account)
+def target_of_source(source: SessionSource) -> ChatTarget:
+    return ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
 
 
 def _ids(rows: Sequence[InboxRow]) -> tuple[int, ...]:

@@ -12,11 +12,11 @@ from hermes.gateway.platforms.kit.contract import (
     Adapter,
     AdapterError,
     BaseAdapter,
+    ChatTarget,
     CredentialsRefused,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     SendRefused,
-    Target,
 )
 from tests.contracts.adapters.driving import (
     PATIENCE,
@@ -139,7 +139,9 @@ class ConnectionCases:
                 number += 1
                 await self._as_the_supervisor_does(adapter, inbox)
             assert inbox.kept
-            assert await adapter.send(target_of(inbox.kept[0].source), Outgoing("back"), "back-1")
+            assert await adapter.send(
+                target_of(inbox.kept[0].source), OutgoingMessage("back"), "back-1"
+            )
 
     async def _as_the_supervisor_does(self, adapter: Adapter, inbox: Inbox) -> None:
         try:
@@ -250,7 +252,7 @@ class InboundCases:
 
     async def test_our_own_messages_do_not_come_back(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, inbox, event):
-            await adapter.send(target_of(event.source), Outgoing("ours"), "ours-1")
+            await adapter.send(target_of(event.source), OutgoingMessage("ours"), "ours-1")
             await harness.says("theirs")
             await inbox.take("theirs")
             assert "ours" not in inbox.texts()
@@ -265,7 +267,9 @@ class InboundCases:
 class OutboundCases:
     async def test_a_sent_message_is_shown_under_its_id(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
-            message_id = await adapter.send(target_of(event.source), Outgoing("answer"), "key-1")
+            message_id = await adapter.send(
+                target_of(event.source), OutgoingMessage("answer"), "key-1"
+            )
             (shown,) = await harness.shown(event.source.chat_id)
             assert (shown.id, shown.text.strip(), shown.edits) == (message_id, "answer", 0)
             assert (shown.media, shown.buttons) == ((), ())
@@ -273,7 +277,7 @@ class OutboundCases:
     async def test_messages_are_shown_in_the_order_they_were_sent(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
             for number in range(4):
-                out = Outgoing(f"part {number}")
+                out = OutgoingMessage(f"part {number}")
                 await adapter.send(target_of(event.source), out, f"part-{number}")
             shown = [message.text.strip() for message in await harness.shown(event.source.chat_id)]
             assert shown == [f"part {number}" for number in range(4)]
@@ -283,7 +287,7 @@ class OutboundCases:
             for name in ("ann", "bob"):
                 await harness.says(f"from {name}", chat=name, user=name)
             ann, bob = await inbox.take("from ann"), await inbox.take("from bob")
-            await adapter.send(target_of(ann.source), Outgoing("for ann only"), "ann-1")
+            await adapter.send(target_of(ann.source), OutgoingMessage("for ann only"), "ann-1")
             assert len(await shown_with(harness, "for ann only", ann.source.chat_id)) == 1
             assert await harness.shown(bob.source.chat_id) == []
 
@@ -293,7 +297,7 @@ class OutboundCases:
             for name in names:
                 await harness.says(f"from {name}", chat=name, user=name)
             targets = [target_of((await inbox.take(f"from {name}")).source) for name in names]
-            sends = [adapter.send(t, Outgoing("to all"), f"{t.chat_id}-1") for t in targets]
+            sends = [adapter.send(t, OutgoingMessage("to all"), f"{t.chat_id}-1") for t in targets]
             ids = await asyncio.gather(*sends)
             assert all(ids)
             for target in targets:
@@ -304,7 +308,9 @@ class OutboundCases:
     )
     async def test_text_is_shown_as_it_was_sent(self, harness: Harness, text: str) -> None:
         async with talking(harness) as (adapter, _, event):
-            await adapter.send(target_of(event.source), Outgoing(text, plain=text), "words-1")
+            await adapter.send(
+                target_of(event.source), OutgoingMessage(text, plain=text), "words-1"
+            )
             assert [m.text.strip() for m in await harness.shown(event.source.chat_id)] == [text]
 
     async def test_markdown_of_the_agent_is_shown_readable(self, harness: Harness) -> None:
@@ -318,7 +324,7 @@ class OutboundCases:
     async def test_a_message_at_the_limit_is_shown_whole(self, harness: Harness) -> None:
         text = "x" * min(harness.manifest.capabilities.max_chars, 100_000)
         async with talking(harness) as (adapter, _, event):
-            await adapter.send(target_of(event.source), Outgoing(text, plain=text), "long-1")
+            await adapter.send(target_of(event.source), OutgoingMessage(text, plain=text), "long-1")
             (shown,) = await harness.shown(event.source.chat_id)
             assert len(shown.text.replace("\n", "")) == len(text)
 
@@ -326,23 +332,24 @@ class OutboundCases:
         """Never tried for ever, which would hold up the chat."""
         async with talking(harness) as (adapter, _, event):
             target = target_of(event.source)
-            outcome = await attempt(adapter, target, Outgoing(" \n "), "blank-1")
+            outcome = await attempt(adapter, target, OutgoingMessage(" \n "), "blank-1")
             assert isinstance(outcome, str | SendRefused)
-            await adapter.send(target, Outgoing("after it"), "blank-2")
+            await adapter.send(target, OutgoingMessage("after it"), "blank-2")
             assert len(await shown_with(harness, "after it", target.chat_id)) == 1
 
     async def test_nothing_is_sent_without_a_connection(self, harness: Harness) -> None:
         async with talking(harness) as (_, _, event):
             target = target_of(event.source)
         assert isinstance(
-            await attempt(harness.adapter(), target, Outgoing("too early"), "early-1"), AdapterError
+            await attempt(harness.adapter(), target, OutgoingMessage("too early"), "early-1"),
+            AdapterError,
         )
         assert await harness.shown(target.chat_id) == []
 
     async def test_nothing_is_sent_after_a_disconnect(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
-            target: Target = target_of(event.source)
-        outcome = await attempt(adapter, target, Outgoing("too late"), "late-1")
+            target: ChatTarget = target_of(event.source)
+        outcome = await attempt(adapter, target, OutgoingMessage("too late"), "late-1")
         assert isinstance(outcome, AdapterError)
         assert not isinstance(outcome, SendRefused)  # it may be sent later
         assert await harness.shown(target.chat_id) == []
@@ -355,7 +362,7 @@ class HonestyCases:
             "edit": able.edits,
             "typing": able.typing,
             "react": able.reactions,
-            "find_sent": able.finds_sent,
+            "find_sent": able.checks_delivery,
             "fetch": bool(able.media_in),
         }
         adapter = type(harness.adapter())
@@ -374,7 +381,7 @@ class HonestyCases:
         async with talking(harness) as (adapter, _, event):
             for number, kind in enumerate(sorted(harness.troubles)):
                 harness.trouble(kind)  # type: ignore[arg-type]
-                out = Outgoing("x", plain="x")
+                out = OutgoingMessage("x", plain="x")
                 outcome = await attempt(adapter, target_of(event.source), out, f"secret-{number}")
                 if isinstance(outcome, Exception):
                     errors.append(outcome)

@@ -11,10 +11,10 @@ import msgspec
 from hermes.gateway.platforms.kit.contract import (
     Adapter,
     AdapterError,
+    ChatTarget,
     MessageEvent,
-    Outgoing,
+    OutgoingMessage,
     SessionSource,
-    Target,
 )
 from hermes.store.records import OutboxRow
 from tests.contracts.adapters.harness import Harness, Shown
@@ -99,11 +99,13 @@ async def talking(
         yield adapter, inbox, inbox.kept[0]
 
 
-def target_of(source: SessionSource) -> Target:
-    return Target(source.platform, source.chat_id, source.thread_id, source.account)
+def target_of(source: SessionSource) -> ChatTarget:
+    return ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
 
 
-def row_of(key: str, target: Target, message: Outgoing, *, after_id: str = "") -> OutboxRow:
+def row_of(
+    key: str, target: ChatTarget, message: OutgoingMessage, *, after_id: str = ""
+) -> OutboxRow:
     """The row of a message in doubt, as it is in the store after a crash."""
     now = time.time()
     return OutboxRow(
@@ -124,7 +126,9 @@ def row_of(key: str, target: Target, message: Outgoing, *, after_id: str = "") -
     )
 
 
-async def attempt(adapter: Adapter, target: Target, message: Outgoing, key: str) -> str | Exception:
+async def attempt(
+    adapter: Adapter, target: ChatTarget, message: OutgoingMessage, key: str
+) -> str | Exception:
     """What a send came to. Anything but an `AdapterError` is a fault of the adapter."""
     try:
         async with asyncio.timeout(PATIENCE):

@@ -2,7 +2,13 @@
 
 import asyncio
 
-from hermes.gateway.platforms.kit.contract import Button, Outgoing, SendLater, SendUnsure, Target
+from hermes.gateway.platforms.kit.contract import (
+    Button,
+    ChatTarget,
+    OutgoingMessage,
+    SendLater,
+    SendUnsure,
+)
 from tests.contracts.adapters.driving import (
     PATIENCE,
     Inbox,
@@ -20,8 +26,8 @@ class EditsContract:
     async def test_an_edit_changes_the_message_where_it_is(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
             target = target_of(event.source)
-            message_id = await adapter.send(target, Outgoing("a beginning"), "edit-1")
-            await adapter.edit(target, message_id, Outgoing("a beginning and an end"))
+            message_id = await adapter.send(target, OutgoingMessage("a beginning"), "edit-1")
+            await adapter.edit(target, message_id, OutgoingMessage("a beginning and an end"))
             (shown,) = await harness.shown(target.chat_id)
             assert (shown.id, shown.text.strip()) == (message_id, "a beginning and an end")
             assert shown.edits == 1
@@ -29,17 +35,17 @@ class EditsContract:
     async def test_an_edit_that_changes_nothing_is_no_error(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
             target = target_of(event.source)
-            message_id = await adapter.send(target, Outgoing("as it is"), "same-1")
-            await adapter.edit(target, message_id, Outgoing("as it is"))
+            message_id = await adapter.send(target, OutgoingMessage("as it is"), "same-1")
+            await adapter.edit(target, message_id, OutgoingMessage("as it is"))
             (shown,) = await harness.shown(target.chat_id)
             assert shown.text.strip() == "as it is"
 
     async def test_a_restarted_gateway_goes_on_editing(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
             target = target_of(event.source)
-            message_id = await adapter.send(target, Outgoing("before"), "restart-1")
+            message_id = await adapter.send(target, OutgoingMessage("before"), "restart-1")
         async with connected(harness) as (adapter, _):
-            await adapter.edit(target, message_id, Outgoing("after"))
+            await adapter.edit(target, message_id, OutgoingMessage("after"))
             (shown,) = await harness.shown(target.chat_id)
             assert (shown.id, shown.text.strip()) == (message_id, "after")
 
@@ -47,14 +53,14 @@ class EditsContract:
         passing = sorted(harness.troubles & {"rate_limited", "server_error"} - self.sdk_retries)
         async with talking(harness) as (adapter, _, event):
             target = target_of(event.source)
-            message_id = await adapter.send(target, Outgoing("old"), "fail-1")
+            message_id = await adapter.send(target, OutgoingMessage("old"), "fail-1")
             for kind in passing:
                 harness.trouble(kind)  # type: ignore[arg-type]
-                error = await failure(adapter.edit(target, message_id, Outgoing("new")))
+                error = await failure(adapter.edit(target, message_id, OutgoingMessage("new")))
                 assert isinstance(error, SendLater | SendUnsure)
                 if kind == "rate_limited":
                     await asyncio.sleep(min(getattr(error, "seconds", 0.0), 1.0))
-            await adapter.edit(target, message_id, Outgoing("new"))
+            await adapter.edit(target, message_id, OutgoingMessage("new"))
             (shown,) = await harness.shown(target.chat_id)
             assert shown.text.strip() == "new"
 
@@ -91,7 +97,7 @@ class ThreadsContract:
             await inbox.until(lambda box: bool(box.kept), "the message")
             source = inbox.kept[0].source
             assert source.thread_id
-            await adapter.send(target_of(source), Outgoing("there too"), "thread-1")
+            await adapter.send(target_of(source), OutgoingMessage("there too"), "thread-1")
             (shown,) = await harness.shown(source.chat_id)
             assert (shown.text.strip(), shown.thread) == ("there too", source.thread_id)
 
@@ -111,7 +117,7 @@ class ButtonsContract:
     async def test_a_pressed_button_says_which_and_by_whom(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, inbox, event):
             target = target_of(event.source)
-            message = Outgoing("May I?", plain="May I?", buttons=self.CHOICES)
+            message = OutgoingMessage("May I?", plain="May I?", buttons=self.CHOICES)
             message_id = await adapter.send(target, message, "buttons-1")
             (shown,) = await harness.shown(target.chat_id)
             assert shown.buttons == ("approve:42:once", "approve:42:deny")
@@ -124,7 +130,7 @@ class ButtonsContract:
     async def test_the_presser_is_who_presses_not_who_was_asked(self, harness: Harness) -> None:
         async with talking(harness, group=True) as (adapter, inbox, event):
             target = target_of(event.source)
-            message = Outgoing("May I?", plain="May I?", buttons=self.CHOICES)
+            message = OutgoingMessage("May I?", plain="May I?", buttons=self.CHOICES)
             message_id = await adapter.send(target, message, "presser-1")
             await harness.presses(message_id, "approve:42:once", chat=target.chat_id, user="eve")
             press = await inbox.press("approve:42:once")
@@ -134,7 +140,7 @@ class ButtonsContract:
     async def test_each_press_is_an_event_of_its_own(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, inbox, event):
             target = target_of(event.source)
-            message = Outgoing("Which?", plain="Which?", buttons=self.CHOICES)
+            message = OutgoingMessage("Which?", plain="Which?", buttons=self.CHOICES)
             message_id = await adapter.send(target, message, "twice-1")
             for data in ("approve:42:once", "approve:42:deny"):
                 await harness.presses(message_id, data, chat=target.chat_id)
@@ -175,7 +181,7 @@ class GroupsContract:
 
     async def test_an_answer_goes_to_the_group(self, harness: Harness) -> None:
         async with talking(harness, group=True) as (adapter, _, event):
-            await adapter.send(target_of(event.source), Outgoing("to you all"), "group-1")
+            await adapter.send(target_of(event.source), OutgoingMessage("to you all"), "group-1")
             (shown,) = await harness.shown(event.source.chat_id)
             assert shown.text.strip() == "to you all"
             assert await harness.shown() == []
@@ -185,7 +191,7 @@ class RepliesContract:
     async def test_a_reply_says_what_it_answers(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, inbox, event):
             target = target_of(event.source)
-            ours = await adapter.send(target, Outgoing("the question"), "reply-1")
+            ours = await adapter.send(target, OutgoingMessage("the question"), "reply-1")
             await harness.says("the answer", chat=target.chat_id, reply_to=ours)
             reply = await inbox.take("the answer")
             assert reply.reply_to_id == ours
@@ -193,7 +199,7 @@ class RepliesContract:
 
     async def test_our_answer_points_to_the_message(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
-            message = Outgoing("because", reply_to=event.message_id)
+            message = OutgoingMessage("because", reply_to=event.message_id)
             await adapter.send(target_of(event.source), message, "reply-2")
             (shown,) = await harness.shown(event.source.chat_id)
             assert shown.reply_to == event.message_id
@@ -205,7 +211,7 @@ class GroupRepliesContract:
     async def test_a_reply_to_us_in_a_group_is_addressed_to_us(self, harness: Harness) -> None:
         async with talking(harness, group=True) as (adapter, inbox, event):
             chat = event.source.chat_id
-            ours = await adapter.send(target_of(event.source), Outgoing("ask me"), "reply-3")
+            ours = await adapter.send(target_of(event.source), OutgoingMessage("ask me"), "reply-3")
             await harness.says("I do", chat=chat, chat_type="group", reply_to=ours)
             await harness.says("you do", chat=chat, chat_type="group", reply_to=event.message_id)
             assert (await inbox.take("I do")).addressed
@@ -263,6 +269,6 @@ class NoThreadsContract:
     async def test_a_thread_that_cannot_be_is_ignored(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
             source = event.source
-            target = Target(source.platform, source.chat_id, "no-such-thread", source.account)
-            await adapter.send(target, Outgoing("anyway"), "no-thread-1")
+            target = ChatTarget(source.platform, source.chat_id, "no-such-thread", source.account)
+            await adapter.send(target, OutgoingMessage("anyway"), "no-thread-1")
             assert [m.text.strip() for m in await harness.shown(source.chat_id)] == ["anyway"]

@@ -6,7 +6,12 @@ from typing import Any, Literal, Protocol, get_args
 
 import msgspec
 
-from hermes.gateway.platforms.kit.contract import Adapter, AdapterContext, ChatType, Manifest
+from hermes.gateway.platforms.kit.contract import (
+    Adapter,
+    AdapterContext,
+    ChatType,
+    PlatformManifest,
+)
 
 Trouble = Literal[
     "rate_limited",  # refused for now; the platform says how long (use 0.05 s or the least it can)
@@ -70,7 +75,7 @@ class Harness(Protocol):
     form and keeps, or ids that came in a message or from `chat_id`. "" is a private chat and a
     person of the harness's choice; with `chat_type="group"` it is a group of its choice."""
 
-    manifest: Manifest
+    manifest: PlatformManifest
     troubles: frozenset[str]
     """Those that this platform can have."""
     features: frozenset[str]
@@ -155,7 +160,7 @@ class Harness(Protocol):
 class BaseHarness:
     """What harnesses share. A platform that cannot do something leaves it as it is here."""
 
-    manifest: Manifest
+    manifest: PlatformManifest
     settings: Any = None
     connection: Any = None
     commands: tuple[tuple[str, str], ...] = ()

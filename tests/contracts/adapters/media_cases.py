@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hermes.gateway.platforms.kit.contract import Media, Outgoing, SendRefused
+from hermes.gateway.platforms.kit.contract import Media, OutgoingMessage, SendRefused
 from tests.contracts.adapters.driving import connected, failure, talking, target_of
 from tests.contracts.adapters.harness import File, Harness
 
@@ -98,7 +98,7 @@ class MediaOutContract:
                 path = tmp_path / sample.name
                 path.write_bytes(sample.data)
                 media = Media(sample.kind, sample.name, sample.mime, path=str(path))
-                out = Outgoing(f"a {kind}", plain=f"a {kind}", media=(media,))
+                out = OutgoingMessage(f"a {kind}", plain=f"a {kind}", media=(media,))
                 assert await adapter.send(target_of(event.source), out, f"media-{kind}")
             shown = await harness.shown(event.source.chat_id)
             files = [name for message in shown for name in message.media]
@@ -113,7 +113,7 @@ class MediaOutContract:
         path.write_bytes(sample.data)
         async with talking(harness) as (adapter, _, event):
             media = Media(sample.kind, sample.name, sample.mime, path=str(path))
-            out = Outgoing("here it is", plain="here it is", media=(media,))
+            out = OutgoingMessage("here it is", plain="here it is", media=(media,))
             await adapter.send(target_of(event.source), out, "words-1")
             texts = [message.text.strip() for message in await harness.shown(event.source.chat_id)]
             assert "here it is" in texts
@@ -124,7 +124,9 @@ class MediaOutContract:
         sample = SAMPLES[harness.manifest.capabilities.media_out[0]]
         async with talking(harness) as (adapter, _, event):
             media = Media(sample.kind, sample.name, sample.mime, path=str(tmp_path / "missing"))
-            sending = adapter.send(target_of(event.source), Outgoing(media=(media,)), "missing-1")
+            sending = adapter.send(
+                target_of(event.source), OutgoingMessage(media=(media,)), "missing-1"
+            )
             assert isinstance(await failure(sending), SendRefused)
             assert await harness.shown(event.source.chat_id) == []
 
@@ -137,6 +139,8 @@ class MediaOutContract:
             file.truncate(harness.manifest.capabilities.max_upload_bytes + 1)
         async with talking(harness) as (adapter, _, event):
             media = Media(sample.kind, sample.name, sample.mime, path=str(path))
-            sending = adapter.send(target_of(event.source), Outgoing(media=(media,)), "huge-1")
+            sending = adapter.send(
+                target_of(event.source), OutgoingMessage(media=(media,)), "huge-1"
+            )
             assert isinstance(await failure(sending), SendRefused)
             assert await harness.shown(event.source.chat_id) == []

@@ -57,7 +57,7 @@ MIXINS: dict[type, Callable[[Harness], object]] = {
     ButtonsContract: lambda harness: harness.manifest.capabilities.buttons,
     MediaInContract: lambda harness: harness.manifest.capabilities.media_in,
     MediaOutContract: lambda harness: harness.manifest.capabilities.media_out,
-    FindsSentContract: lambda harness: harness.manifest.capabilities.finds_sent,
+    FindsSentContract: lambda harness: harness.manifest.capabilities.checks_delivery,
     GroupsContract: lambda harness: "groups" in harness.features,
     RepliesContract: lambda harness: "replies" in harness.features,
     GroupRepliesContract: lambda harness: {"groups", "replies"} <= harness.features,

@@ -5,7 +5,7 @@ import asyncio
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     SendLater,
     SendRefused,
     SendUnsure,
@@ -32,7 +32,7 @@ class RateLimitedContract(Troubles):
         async with talking(harness) as (adapter, _, event):
             target = target_of(event.source)
             harness.trouble("rate_limited")
-            outcome = await attempt(adapter, target, Outgoing("soon"), "limit-1")
+            outcome = await attempt(adapter, target, OutgoingMessage("soon"), "limit-1")
             if "rate_limited" in self.sdk_retries:
                 assert isinstance(outcome, str)
             else:
@@ -40,7 +40,7 @@ class RateLimitedContract(Troubles):
                 assert 0 < outcome.seconds <= 3600
                 assert await harness.shown(target.chat_id) == []
                 await asyncio.sleep(min(outcome.seconds, 2.0))
-                await adapter.send(target, Outgoing("soon"), "limit-1")
+                await adapter.send(target, OutgoingMessage("soon"), "limit-1")
             assert len(await shown_with(harness, "soon", target.chat_id)) == 1
 
 
@@ -49,13 +49,13 @@ class ServerErrorContract(Troubles):
         async with talking(harness) as (adapter, _, event):
             target = target_of(event.source)
             harness.trouble("server_error")
-            outcome = await attempt(adapter, target, Outgoing("once"), "fault-1")
+            outcome = await attempt(adapter, target, OutgoingMessage("once"), "fault-1")
             if "server_error" in self.sdk_retries:
                 assert isinstance(outcome, str)
             else:
                 assert isinstance(outcome, SendLater | SendUnsure)
                 assert await harness.shown(target.chat_id) == []
-                await adapter.send(target, Outgoing("once"), "fault-1")
+                await adapter.send(target, OutgoingMessage("once"), "fault-1")
             assert len(await shown_with(harness, "once", target.chat_id)) == 1
 
 
@@ -64,7 +64,7 @@ class ChatGoneContract:
         async with talking(harness) as (adapter, _, event):
             target = target_of(event.source)
             harness.trouble("chat_gone")
-            outcome = await attempt(adapter, target, Outgoing("anybody?"), "gone-1")
+            outcome = await attempt(adapter, target, OutgoingMessage("anybody?"), "gone-1")
             assert isinstance(outcome, SendRefused)
             assert await harness.shown(target.chat_id) == []
             await adapter.probe()
@@ -75,7 +75,7 @@ class FormatRefusedContract:
         async with talking(harness) as (adapter, _, event):
             target = target_of(event.source)
             harness.trouble("format_refused")
-            message = Outgoing("*formatted*", plain="without formatting")
+            message = OutgoingMessage("*formatted*", plain="without formatting")
             message_id = await adapter.send(target, message, "format-1")
             (shown,) = await harness.shown(target.chat_id)
             assert (shown.id, shown.text.strip()) == (message_id, "without formatting")
@@ -86,7 +86,7 @@ class CutsContract(Troubles):
         async with talking(harness) as (adapter, _, event):
             target = target_of(event.source)
             harness.trouble("cut_before")
-            outcome = await attempt(adapter, target, Outgoing("lost"), "cut-1")
+            outcome = await attempt(adapter, target, OutgoingMessage("lost"), "cut-1")
             if "cut_before" in self.sdk_retries:
                 assert isinstance(outcome, str)
                 assert len(await shown_with(harness, "lost", target.chat_id)) == 1
@@ -99,7 +99,7 @@ class CutsContract(Troubles):
         async with talking(harness) as (adapter, _, event):
             target = target_of(event.source)
             harness.trouble("cut_after")
-            outcome = await attempt(adapter, target, Outgoing("there"), "cut-2")
+            outcome = await attempt(adapter, target, OutgoingMessage("there"), "cut-2")
             if "cut_after" in self.sdk_retries:
                 assert isinstance(outcome, str)
             else:
@@ -112,12 +112,12 @@ class FindsSentContract:
 
     async def test_a_message_that_arrived_unheard_is_shown_once(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
-            target, message = target_of(event.source), Outgoing("in doubt", plain="in doubt")
+            target, message = target_of(event.source), OutgoingMessage("in doubt", plain="in doubt")
             harness.trouble("cut_after")
             await attempt(adapter, target, message, "doubt-1")
         async with connected(harness) as (adapter, _):
             row = row_of("doubt-1", target, message, after_id=event.message_id)
-            found = await adapter.find_sent(row, target, message)
+            found = await adapter.was_delivered(row, target, message)
             if found is None:
                 found = await adapter.send(target, message, "doubt-1")
             (shown,) = await harness.shown(target.chat_id)
@@ -125,21 +125,27 @@ class FindsSentContract:
 
     async def test_a_message_that_never_arrived_is_not_found(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
-            target, message = target_of(event.source), Outgoing("not there", plain="not there")
+            target, message = (
+                target_of(event.source),
+                OutgoingMessage("not there", plain="not there"),
+            )
             row = row_of("absent-1", target, message, after_id=event.message_id)
-            assert await adapter.find_sent(row, target, message) is None
+            assert await adapter.was_delivered(row, target, message) is None
             await adapter.send(target, message, "absent-1")
             assert len(await shown_with(harness, "not there", target.chat_id)) == 1
 
     async def test_a_cut_before_is_found_out_and_made_good(self, harness: Harness) -> None:
         async with talking(harness) as (adapter, _, event):
-            target, message = target_of(event.source), Outgoing("made good", plain="made good")
+            target, message = (
+                target_of(event.source),
+                OutgoingMessage("made good", plain="made good"),
+            )
             harness.trouble("cut_before")
             outcome = await attempt(adapter, target, message, "good-1")
         async with connected(harness) as (adapter, _):
             row = row_of("good-1", target, message, after_id=event.message_id)
             if isinstance(outcome, AdapterError):
-                assert await adapter.find_sent(row, target, message) is None
+                assert await adapter.was_delivered(row, target, message) is None
                 await adapter.send(target, message, "good-1")
             assert len(await shown_with(harness, "made good", target.chat_id)) == 1
 
@@ -147,22 +153,22 @@ class FindsSentContract:
         self, harness: Harness
     ) -> None:
         async with talking(harness) as (adapter, inbox, event):
-            target, message = target_of(event.source), Outgoing("Done.", plain="Done.")
+            target, message = target_of(event.source), OutgoingMessage("Done.", plain="Done.")
             await adapter.send(target, message, "done-1")
             later = await harness.says("and now?")
             await inbox.take("and now?")
             row = row_of("done-2", target, message, after_id=later)
-            assert await adapter.find_sent(row, target, message) is None
+            assert await adapter.was_delivered(row, target, message) is None
             await adapter.send(target, message, "done-2")
             assert len(await shown_with(harness, "Done.", target.chat_id)) == 2
 
     async def test_doubt_leads_to_one_message_whatever_is_done(self, harness: Harness) -> None:
         """Asked twice, as after two crashes in a row."""
         async with talking(harness) as (adapter, _, event):
-            target, message = target_of(event.source), Outgoing("only one", plain="only one")
+            target, message = target_of(event.source), OutgoingMessage("only one", plain="only one")
             row = row_of("one-1", target, message, after_id=event.message_id)
             await adapter.send(target, message, "one-1")
             for _ in range(2):
-                if await adapter.find_sent(row, target, message) is None:
+                if await adapter.was_delivered(row, target, message) is None:
                     await adapter.send(target, message, "one-1")
             assert len(await shown_with(harness, "only one", target.chat_id)) == 1

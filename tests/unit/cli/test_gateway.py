@@ -18,18 +18,23 @@ from hermes.config.dotenv import read_dotenv
 from hermes.config.home import Home
 from hermes.gateway.pairing import listed
 from hermes.gateway.platforms import registry
-from hermes.gateway.platforms.kit.contract import Capabilities, Credential, Manifest, UserIds
+from hermes.gateway.platforms.kit.contract import (
+    Capabilities,
+    CredentialField,
+    PlatformManifest,
+    UserIdFormat,
+)
 from hermes.gateway.process import AdapterState, GatewayState, claimed, running, write_state
 from tests.unit.cli.terminal_of import Outcome, Run, runner
 
 TOKEN = "123:secret-token"
-CARRIER = Manifest(
+CARRIER = PlatformManifest(
     "carrier", "Carrier Pigeon", "x:X", Capabilities(max_chars=10), env_prefix="CARRIER",
-    users=UserIds("[0-9]+", "a number"),
+    users=UserIdFormat("[0-9]+", "a number"),
     credentials=(
-        Credential("CARRIER_TOKEN", "Token", "ask the loft"),
-        Credential("CARRIER_LOFT", "Loft", secret=False, required=False),
-        Credential("CARRIER_RING", "Ring", secret=False, required=False, rare=True),
+        CredentialField("CARRIER_TOKEN", "Token", "ask the loft"),
+        CredentialField("CARRIER_LOFT", "Loft", secret=False, required=False),
+        CredentialField("CARRIER_RING", "Ring", secret=False, required=False, rare=True),
     ),
 )  # fmt: skip
 
@@ -261,7 +266,9 @@ def test_only_what_can_be_an_id_is_let_in(
 def test_libraries_that_no_extra_has_are_named(
     hermes: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    needy = Manifest("carrier", "Carrier", "x:X", CARRIER.capabilities, needs=("no_such_module",))
+    needy = PlatformManifest(
+        "carrier", "Carrier", "x:X", CARRIER.capabilities, needs=("no_such_module",)
+    )
     monkeypatch.setattr(registry, "manifests", lambda: {"carrier": needy})
     done: Outcome = hermes("setup", "carrier", "--non-interactive")
     assert done.code == 1

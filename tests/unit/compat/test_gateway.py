@@ -25,15 +25,15 @@ from hermes.gateway.documented.sessions import with_store
 from hermes.gateway.outbox import message_of
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
-    ChatName,
+    ChatInfo,
+    ChatTarget,
     Media,
     MessageEvent,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     SendLater,
     SendRefused,
     SessionSource,
-    Target,
 )
 from hermes.gateway.platforms.registry import is_configured, manifest, manifests
 from hermes.gateway.session_keys import build_session_key
@@ -159,8 +159,8 @@ def test_names_of_chats(hermes_home: Path) -> None:
     assert directory.format_directory_for_display() == "No chats are known yet."
     hermes_home.mkdir()
     book = ChatDirectory(hermes_home / "channel_directory.json")
-    book.learn("discord", [ChatName("1", "ops", "channel"), ChatName("2", "twin", "group", "5")])
-    book.learn("discord", [ChatName("3", "same"), ChatName("4", "same")])
+    book.learn("discord", [ChatInfo("1", "ops", "channel"), ChatInfo("2", "twin", "group", "5")])
+    book.learn("discord", [ChatInfo("3", "same"), ChatInfo("4", "same")])
     book.save()
     assert directory.load_directory()["platforms"]["discord"][0] == {
         "id": "1", "name": "ops", "type": "channel",
@@ -284,7 +284,7 @@ def inner(of: Bridge) -> Pager:
     return found
 
 
-HERE = Target("pager", "7", "t")
+HERE = ChatTarget("pager", "7", "t")
 
 
 def test_a_platform_of_a_plugin_is_known_by_what_it_can_do(pager: Bridge) -> None:
@@ -309,10 +309,11 @@ async def test_messages_go_out_through_the_documented_methods(
 ) -> None:
     picture = tmp_path / "a.png"
     picture.write_bytes(b"x")
-    assert await pager.send(HERE, Outgoing("hi", reply_to="5"), "k") == "m1"
+    assert await pager.send(HERE, OutgoingMessage("hi", reply_to="5"), "k") == "m1"
     inner(pager).answer = None
     assert (
-        await pager.send(HERE, Outgoing(media=(Media("image", path=str(picture)),)), "k2") == "k2"
+        await pager.send(HERE, OutgoingMessage(media=(Media("image", path=str(picture)),)), "k2")
+        == "k2"
     )
     assert inner(pager).told == [
         ("7", "hi", {"reply_to": "5", "metadata": {"thread_id": "t", "key": "k"}}),
@@ -320,10 +321,10 @@ async def test_messages_go_out_through_the_documented_methods(
     ]
     inner(pager).answer = SendResult(success=False, error="full", retryable=True)
     with pytest.raises(SendLater, match="full"):
-        await pager.send(HERE, Outgoing("hi"), "k")
+        await pager.send(HERE, OutgoingMessage("hi"), "k")
     inner(pager).answer = SendResult(success=False)
     with pytest.raises(SendRefused, match="refused"):
-        await pager.send(HERE, Outgoing("hi"), "k")
+        await pager.send(HERE, OutgoingMessage("hi"), "k")
     with pytest.raises(SendRefused, match="broken"):
         await pager.typing(HERE)
 

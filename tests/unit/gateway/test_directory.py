@@ -8,7 +8,7 @@ import pytest
 from hermes.core.errors import UsageError
 from hermes.gateway import directory
 from hermes.gateway.directory import Chat, ChatDirectory
-from hermes.gateway.platforms.kit.contract import ChatName, SessionSource
+from hermes.gateway.platforms.kit.contract import ChatInfo, SessionSource
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def again(known: ChatDirectory) -> ChatDirectory:
 
 
 def test_what_adapters_and_messages_tell_survives_a_restart(known: ChatDirectory) -> None:
-    known.learn("discord", [ChatName("1", "ops", "channel")])
+    known.learn("discord", [ChatInfo("1", "ops", "channel")])
     known.saw(SessionSource("telegram", "5", user_id="5", user_name="Ann"))
     known.saw(SessionSource("telegram", "-7", "group", user_id="5", chat_name="Family"))
     later = again(known)
@@ -34,8 +34,8 @@ def test_what_adapters_and_messages_tell_survives_a_restart(known: ChatDirectory
 
 
 def test_a_new_name_replaces_the_old_one(known: ChatDirectory) -> None:
-    known.learn("discord", [ChatName("1", "ops")])
-    known.learn("discord", [ChatName("1", "dev\x1b[31m")])
+    known.learn("discord", [ChatInfo("1", "ops")])
+    known.learn("discord", [ChatInfo("1", "dev\x1b[31m")])
     assert known.find("discord", "#DEV").id == "1"
     with pytest.raises(UsageError, match="no chat of discord is called #ops") as missing:
         known.find("discord", "#ops")
@@ -43,23 +43,23 @@ def test_a_new_name_replaces_the_old_one(known: ChatDirectory) -> None:
 
 
 def test_two_chats_of_one_name_are_told_apart(known: ChatDirectory) -> None:
-    known.learn("discord", [ChatName("1", "ops"), ChatName("2", "#OPS", thread_id="9")])
+    known.learn("discord", [ChatInfo("1", "ops"), ChatInfo("2", "#OPS", thread_id="9")])
     with pytest.raises(UsageError, match="2 chats of discord are called ops") as both:
         known.find("discord", "ops")
     assert both.value.hint == "name one by id: discord:1, discord:2:9"
 
 
 def test_an_account_narrows_it_down(known: ChatDirectory) -> None:
-    known.learn("slack", [ChatName("1", "ops")], "work")
-    known.learn("slack", [ChatName("1", "ops")], "home")
+    known.learn("slack", [ChatInfo("1", "ops")], "work")
+    known.learn("slack", [ChatInfo("1", "ops")], "home")
     assert known.find("slack", "ops", "home").account == "home"
 
 
 def test_nothing_is_written_when_nothing_changed(known: ChatDirectory) -> None:
-    known.learn("discord", [ChatName("1", "ops")])
+    known.learn("discord", [ChatInfo("1", "ops")])
     later = again(known)
     later._path.unlink()
-    later.learn("discord", [ChatName("1", "ops")])
+    later.learn("discord", [ChatInfo("1", "ops")])
     later.save()
     assert not later._path.exists()
 
@@ -76,5 +76,5 @@ def test_a_damaged_file_costs_the_names_and_nothing_else(
 
 def test_it_does_not_grow_for_ever(known: ChatDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory, "MOST", 2)
-    known.learn("discord", [ChatName(str(number), f"c{number}") for number in range(5)])
+    known.learn("discord", [ChatInfo(str(number), f"c{number}") for number in range(5)])
     assert [chat.id for chat in known.chats("discord")] == ["3", "4"]

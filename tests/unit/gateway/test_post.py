@@ -8,11 +8,11 @@ import pytest
 from hermes.core.errors import UsageError
 from hermes.gateway.directory import ChatDirectory, TargetResolver
 from hermes.gateway.outbox import OutboxService
-from hermes.gateway.platforms.kit.contract import Capabilities, ChatName, Manifest
+from hermes.gateway.platforms.kit.contract import Capabilities, ChatInfo, PlatformManifest
 from hermes.store.records import OutboxItem
 from hermes.util.clock import SystemClock
 
-KNOWN = {"discord": Manifest("discord", "Discord", "x:X", Capabilities(max_chars=100))}
+KNOWN = {"discord": PlatformManifest("discord", "Discord", "x:X", Capabilities(max_chars=100))}
 
 
 class Box:
@@ -36,7 +36,7 @@ async def test_a_chat_that_is_new_to_us_is_asked_for_before_it_is_refused(tmp_pa
 
     async def learn(target: str) -> None:
         asked.append(target)
-        known.learn("discord", [ChatName("11", "#ops", "group")])
+        known.learn("discord", [ChatInfo("11", "#ops", "group")])
 
     post.learn = learn
     assert (await post.find("discord:#ops")).chat_id == "11"

@@ -10,7 +10,7 @@ import pytest
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import HermesError
-from hermes.gateway.platforms.kit.contract import Capabilities, Manifest
+from hermes.gateway.platforms.kit.contract import Capabilities, PlatformManifest
 from hermes.gateway.platforms.registry import (
     configured,
     half_given,
@@ -93,7 +93,7 @@ def test_a_token_of_the_settings_that_nobody_set_is_missing(
 def test_what_cannot_be_made_says_what_to_do(
     tmp_path: Path, more: dict[str, Any], message: str, hint: str
 ) -> None:
-    manifest = Manifest("pigeon", "Pigeon", "no_such_module:X", Capabilities(100), **more)
+    manifest = PlatformManifest("pigeon", "Pigeon", "no_such_module:X", Capabilities(100), **more)
     home = Home(tmp_path)
     app: Any = SimpleNamespace(loaded=load(home), home=home)
     with pytest.raises(HermesError) as failed:

@@ -10,9 +10,9 @@ from hermes.gateway.platforms.kit.contract import (
     BaseAdapter,
     Capabilities,
     CredentialsRefused,
-    Manifest,
     MessageEvent,
     NotConnected,
+    PlatformManifest,
 )
 from hermes.gateway.supervisor import Health, Patience, Supervisor
 from tests.unit.gateway.hand_clock import HandClock, settle
@@ -30,7 +30,7 @@ class Scripted(BaseAdapter):
     """Does what the test says; counts what is asked of it."""
 
     def __init__(self, name: str = "telegram") -> None:
-        self.manifest = Manifest(name, name.title(), "", Capabilities(100))
+        self.manifest = PlatformManifest(name, name.title(), "", Capabilities(100))
         self.calls: list[str] = []
         self.connecting: list[Exception | Callable] = []
         """What goes wrong with the next connections."""

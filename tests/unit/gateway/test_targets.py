@@ -6,11 +6,18 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.gateway.directory import ChatDirectory, TargetResolver
-from hermes.gateway.platforms.kit.contract import Capabilities, ChatName, Manifest, Target
+from hermes.gateway.platforms.kit.contract import (
+    Capabilities,
+    ChatInfo,
+    ChatTarget,
+    PlatformManifest,
+)
 
 ABLE = Capabilities(max_chars=100)
 PLATFORMS = {
-    name: Manifest(name, name.title(), "x:X", ABLE, env_prefix=name.upper(), home_variable=home)
+    name: PlatformManifest(
+        name, name.title(), "x:X", ABLE, env_prefix=name.upper(), home_variable=home
+    )
     for name, home in {
         "telegram": "",
         "discord": "",
@@ -18,7 +25,7 @@ PLATFORMS = {
         "matrix": "MATRIX_HOME_ROOM",
         "email": "EMAIL_HOME_ADDRESS",
     }.items()
-} | {"api_server": Manifest("api_server", "API", "x:X", ABLE, chats=False)}
+} | {"api_server": PlatformManifest("api_server", "API", "x:X", ABLE, chats=False)}
 VARIABLES = {
     "TELEGRAM_HOME_CHANNEL": "-100:17",
     "TELEGRAM_HOME_CHANNEL_NAME": "Family",
@@ -31,43 +38,43 @@ VARIABLES = {
 @pytest.fixture
 def targets(tmp_path: Path) -> TargetResolver:
     known = ChatDirectory(tmp_path / "channel_directory.json")
-    known.learn("discord", [ChatName("11", "ops", "channel"), ChatName("12", "dev", "channel")])
-    known.learn("telegram", [ChatName("-300", "@family", "group")])
-    known.learn("discord", [ChatName("13", "home/#new", "group")])
-    known.learn("slack", [ChatName("C1", "ops", "channel")], "work")
+    known.learn("discord", [ChatInfo("11", "ops", "channel"), ChatInfo("12", "dev", "channel")])
+    known.learn("telegram", [ChatInfo("-300", "@family", "group")])
+    known.learn("discord", [ChatInfo("13", "home/#new", "group")])
+    known.learn("slack", [ChatInfo("C1", "ops", "channel")], "work")
     return TargetResolver(PLATFORMS, VARIABLES.get, known)
 
 
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        ("telegram", Target("telegram", "-100", "17")),
-        ("Telegram:", Target("telegram", "-100", "17")),
-        (" telegram:-200 ", Target("telegram", "-200")),
-        ("telegram:-200:3", Target("telegram", "-200", "3")),
-        ("discord:#ops", Target("discord", "11")),
-        ("discord:home/#new", Target("discord", "13")),
-        ("discord:12", Target("discord", "12")),
-        ("slack:#ops", Target("slack", "C1", account="work")),
-        ("slack@work:C2:17.5", Target("slack", "C2", "17.5", "work")),
-        ("matrix", Target("matrix", "!r:x.org")),
-        ("matrix:#room:x.org", Target("matrix", "#room:x.org")),
-        ("matrix:!r:x.org:$e:x", Target("matrix", "!r:x.org", "$e:x")),
-        ("telegram:@DailyNews", Target("telegram", "@DailyNews")),
-        ("telegram:@DailyNews:17", Target("telegram", "@DailyNews", "17")),
-        ("telegram:@family", Target("telegram", "-300")),
-        ("email", Target("email", "ann@x.org")),
-        ("email:bob@x.org", Target("email", "bob@x.org")),
+        ("telegram", ChatTarget("telegram", "-100", "17")),
+        ("Telegram:", ChatTarget("telegram", "-100", "17")),
+        (" telegram:-200 ", ChatTarget("telegram", "-200")),
+        ("telegram:-200:3", ChatTarget("telegram", "-200", "3")),
+        ("discord:#ops", ChatTarget("discord", "11")),
+        ("discord:home/#new", ChatTarget("discord", "13")),
+        ("discord:12", ChatTarget("discord", "12")),
+        ("slack:#ops", ChatTarget("slack", "C1", account="work")),
+        ("slack@work:C2:17.5", ChatTarget("slack", "C2", "17.5", "work")),
+        ("matrix", ChatTarget("matrix", "!r:x.org")),
+        ("matrix:#room:x.org", ChatTarget("matrix", "#room:x.org")),
+        ("matrix:!r:x.org:$e:x", ChatTarget("matrix", "!r:x.org", "$e:x")),
+        ("telegram:@DailyNews", ChatTarget("telegram", "@DailyNews")),
+        ("telegram:@DailyNews:17", ChatTarget("telegram", "@DailyNews", "17")),
+        ("telegram:@family", ChatTarget("telegram", "-300")),
+        ("email", ChatTarget("email", "ann@x.org")),
+        ("email:bob@x.org", ChatTarget("email", "bob@x.org")),
     ],
 )
 def test_what_people_write_is_understood(
-    targets: TargetResolver, text: str, target: Target
+    targets: TargetResolver, text: str, target: ChatTarget
 ) -> None:
     assert targets.resolve(text) == target
 
 
 def test_origin_is_where_it_was_asked(targets: TargetResolver) -> None:
-    origin = Target("telegram", "5")
+    origin = ChatTarget("telegram", "5")
     assert targets.resolve("origin", origin) == origin
     with pytest.raises(UsageError, match="there is no chat this was asked in"):
         targets.resolve("origin")

@@ -27,10 +27,10 @@ from hermes.gateway.documented.config import PlatformConfig
 from hermes.gateway.platforms import registry
 from hermes.gateway.platforms.kit.contract import (
     Capabilities,
-    Credential,
+    CredentialField,
     Dialect,
-    Manifest,
     MessageEvent,
+    PlatformManifest,
 )
 
 Options = dict[str, Any]
@@ -181,7 +181,7 @@ def register_platform(
         )
     if not (_has(adapter, "send_message") or _has(adapter, "send")):
         raise UsageError(f"the adapter of {name} cannot send", hint="write send_message")
-    manifest = Manifest(
+    manifest = PlatformManifest(
         name=name,
         label=label or name.replace("_", " ").title(),
         adapter=BRIDGE,
@@ -194,7 +194,7 @@ def register_platform(
             media_in=MEDIA_IN,
             media_out=tuple(kind for kind in MEDIA_OUT if _has(adapter, f"send_{kind}")),
         ),
-        credentials=tuple(Credential(each, each) for each in credentials),
+        credentials=tuple(CredentialField(each, each) for each in credentials),
         knows_groups=True,
     )
     registry.added[name], classes[name] = manifest, adapter

@@ -15,19 +15,19 @@ from hermes.gateway.documented.config import PlatformConfig
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     BaseAdapter,
+    ChatTarget,
     ChatType,
     Media,
     MessageEvent,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     Receive,
     SendLater,
     SendRefused,
     SessionSource,
-    Target,
 )
-from hermes.gateway.platforms.kit.inbound import offer
-from hermes.gateway.platforms.kit.media import MediaCache, to_upload
+from hermes.gateway.platforms.kit.inbound import deliver_until_accepted
+from hermes.gateway.platforms.kit.media import MediaCache, open_upload
 
 T = TypeVar("T")
 
@@ -58,24 +58,24 @@ class Bridge(BaseAdapter):
         if not self._inner.is_connected:
             raise NotConnected(f"{self.manifest.label} has lost its connection")
 
-    async def send(self, target: Target, message: Outgoing, key: str) -> str:
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         more = {"reply_to": message.reply_to or None, "metadata": _metadata(target, key)}
         if not message.media:
             options = fitting(self._inner.send, **more)
             return _accepted(await self._inner.send(target.chat_id, message.text, **options), key)
         found = ""
         for media in message.media:
-            path = to_upload(media, self.manifest.capabilities.max_upload_bytes)
+            path = open_upload(media, self.manifest.capabilities.max_upload_bytes)
             method = getattr(self._inner, f"send_{media.kind}")
             options = fitting(method, caption=message.text, **more)
             found = _accepted(await method(target.chat_id, str(path), **options), key)
         return found
 
-    async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:
+    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
         change = self._inner.edit_message(target.chat_id, message_id, message.text)
         _accepted(await _guarded(change), message_id)
 
-    async def typing(self, target: Target) -> None:
+    async def typing(self, target: ChatTarget) -> None:
         options = fitting(self._inner.send_typing, metadata=_metadata(target))
         await _guarded(self._inner.send_typing(target.chat_id, **options))
 
@@ -86,7 +86,7 @@ class Bridge(BaseAdapter):
         )
 
     async def _received(self, receive: Receive, event: MessageEvent) -> None:
-        await offer(receive, tidied(event, self.manifest.name), asyncio.sleep)
+        await deliver_until_accepted(receive, tidied(event, self.manifest.name), asyncio.sleep)
 
 
 def tidied(event: MessageEvent, platform: str) -> MessageEvent:
@@ -135,7 +135,7 @@ async def _guarded(call: Awaitable[T]) -> T:
         raise SendRefused(f"a fault of the adapter: {type(error).__name__}: {error}") from error
 
 
-def _metadata(target: Target, key: str = "") -> dict[str, Any]:
+def _metadata(target: ChatTarget, key: str = "") -> dict[str, Any]:
     said = {"thread_id": target.thread_id, "key": key}
     return {name: value for name, value in said.items() if value}
 

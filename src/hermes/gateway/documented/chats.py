@@ -10,7 +10,7 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.chat_session import MirrorToChat
 from hermes.gateway.directory import FILE, ChatDirectory
 from hermes.gateway.documented.sessions import with_store
-from hermes.gateway.platforms.kit.contract import Target
+from hermes.gateway.platforms.kit.contract import ChatTarget
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def format_directory_for_display() -> str:
 def mirror_to_session(platform: str, chat_id: str, text: str, thread_id: str = "") -> bool:
     """Note in the conversation of a chat what was sent there by other means; False when the chat
     is in none. A gateway that has the conversation open sees it when it opens it again."""
-    target = Target(str(platform), str(chat_id), str(thread_id))
+    target = ChatTarget(str(platform), str(chat_id), str(thread_id))
     try:
         return with_store(lambda store: MirrorToChat(store)(target, text))
     except HermesError as error:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hermes.app.documented.process import process
 from hermes.config.loader import Loaded
-from hermes.gateway.platforms.kit.contract import Manifest
+from hermes.gateway.platforms.kit.contract import PlatformManifest
 from hermes.gateway.platforms.registry import home_variable, is_configured, manifests
 
 
@@ -52,7 +52,7 @@ class PlatformConfig:
     """What only this platform has; it may hold secrets."""
 
     @classmethod
-    def of(cls, manifest: Manifest, loaded: Loaded) -> "PlatformConfig":
+    def of(cls, manifest: PlatformManifest, loaded: Loaded) -> "PlatformConfig":
         """As the settings have it. Without a token of its own it is the first secret variable."""
         said = _section(_section(loaded.raw, "platforms"), manifest.name)
         secrets = (each.name for each in manifest.credentials if each.secret)

@@ -19,48 +19,53 @@ from hermes.config.settings import Settings
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway import platforms
 from hermes.gateway.pairing import switched_on
-from hermes.gateway.platforms.kit.contract import Adapter, AdapterContext, Manifest, SessionSource
+from hermes.gateway.platforms.kit.contract import (
+    Adapter,
+    AdapterContext,
+    PlatformManifest,
+    SessionSource,
+)
 from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
 from hermes.util.extras import EXTRAS
 
-added: dict[str, Manifest] = {}
+added: dict[str, PlatformManifest] = {}
 """Those of plugins of this process."""
 
 
-def manifests() -> dict[str, Manifest]:
+def manifests() -> dict[str, PlatformManifest]:
     """By name."""
     return added | shipped()
 
 
-def shipped() -> dict[str, Manifest]:
+def shipped() -> dict[str, PlatformManifest]:
     names = sorted(found.name for found in pkgutil.iter_modules(platforms.__path__) if found.ispkg)
     modules = [f"{platforms.__name__}.{name}.manifest" for name in names]
     found = [import_module(module).MANIFEST for module in modules if find_spec(module)]
     return {each.name: each for each in found}
 
 
-def manifest(name: str) -> Manifest:
+def manifest(name: str) -> PlatformManifest:
     known = manifests()
     if name not in known:
         raise UsageError(f"there is no platform {name!r}", hint=f"there are {', '.join(known)}")
     return known[name]
 
 
-def missing_modules(of: Manifest) -> list[str]:
+def missing_modules(of: PlatformManifest) -> list[str]:
     """Modules of the platform's library that are not installed."""
     return [name for name in of.needs if find_spec(name) is None]
 
 
-def prefix(of: Manifest) -> str:
+def prefix(of: PlatformManifest) -> str:
     """`TELEGRAM` of `TELEGRAM_ALLOWED_USERS`."""
     return of.env_prefix or of.name.upper()
 
 
-def home_variable(of: Manifest) -> str:
+def home_variable(of: PlatformManifest) -> str:
     return of.home_variable or f"{prefix(of)}_HOME_CHANNEL"
 
 
-def prefixes(known: dict[str, Manifest]) -> dict[str, str]:
+def prefixes(known: dict[str, PlatformManifest]) -> dict[str, str]:
     """Beginnings of variables, by platform."""
     return {name: prefix(each) for name, each in known.items()}
 
@@ -75,7 +80,7 @@ class LibrariesMissing(HermesError):
     """What a platform needs is not installed; the hint says how to."""
 
 
-def install_libraries(platform: Manifest) -> bool:
+def install_libraries(platform: PlatformManifest) -> bool:
     """Install what the platform needs from the lock files. Returns whether something had to be
     installed; raises `LibrariesMissing`."""
     if not missing_modules(platform):
@@ -99,7 +104,7 @@ def install_libraries(platform: Manifest) -> bool:
     return True
 
 
-def extra_of(platform: Manifest) -> str | None:
+def extra_of(platform: PlatformManifest) -> str | None:
     """The extra with the library of a platform; None when no extra has it."""
     if platform.name in EXTRAS:
         return platform.name
@@ -111,12 +116,12 @@ def extra_of(platform: Manifest) -> str | None:
 log = logging.getLogger(__name__)
 
 
-def configured(loaded: Loaded) -> dict[str, Manifest]:
+def configured(loaded: Loaded) -> dict[str, PlatformManifest]:
     """Platforms that are switched on, or not switched off and have what they need."""
     return {name: each for name, each in manifests().items() if is_configured(each, loaded)}
 
 
-def is_configured(manifest: Manifest, loaded: Loaded) -> bool:
+def is_configured(manifest: PlatformManifest, loaded: Loaded) -> bool:
     said = _switched(manifest, loaded)
     if said is not None:
         return said
@@ -126,7 +131,7 @@ def is_configured(manifest: Manifest, loaded: Loaded) -> bool:
     return bool(getattr(connection, "token", "")) or not lacking(manifest, loaded)
 
 
-def _switched(manifest: Manifest, loaded: Loaded) -> bool | None:
+def _switched(manifest: PlatformManifest, loaded: Loaded) -> bool | None:
     """Whether somebody said that it is on or off; None when nobody did."""
     connection = getattr(loaded.settings.platforms, manifest.name, None)
     said = getattr(connection, "enabled", None)
@@ -136,13 +141,13 @@ def _switched(manifest: Manifest, loaded: Loaded) -> bool | None:
     return None if flag is None else switched_on(flag)
 
 
-def lacking(manifest: Manifest, loaded: Loaded) -> list[str]:
+def lacking(manifest: PlatformManifest, loaded: Loaded) -> list[str]:
     """Required variables that are not there."""
     needed = [each.name for each in manifest.credentials if each.required]
     return [name for name in needed if not loaded.variable(name)]
 
 
-def half_given(loaded: Loaded) -> list[tuple[Manifest, HermesError]]:
+def half_given(loaded: Loaded) -> list[tuple[PlatformManifest, HermesError]]:
     """Platforms with some of their variables that cannot connect without others, and what to do;
     not those that somebody switched on or off."""
     open_ones = [each for each in manifests().values() if _switched(each, loaded) is None]
@@ -173,7 +178,7 @@ def unknown(loaded: Loaded) -> dict[str, HermesError]:
     }
 
 
-def _incomplete(manifest: Manifest, missing: list[str], loaded: Loaded) -> HermesError:
+def _incomplete(manifest: PlatformManifest, missing: list[str], loaded: Loaded) -> HermesError:
     verb = "is" if len(missing) == 1 else "are"
     why = "; ".join(told(names) for each in missing if (names := loaded.unset(each)))
     return HermesError(
@@ -183,7 +188,7 @@ def _incomplete(manifest: Manifest, missing: list[str], loaded: Loaded) -> Herme
     )
 
 
-def make_adapter(manifest: Manifest, app: App, extra: dict[str, Any]) -> Adapter:
+def make_adapter(manifest: PlatformManifest, app: App, extra: dict[str, Any]) -> Adapter:
     """Raises a `HermesError` when its library is missing or it cannot be made."""
     if missing := missing_modules(manifest):
         modules = "module" if len(missing) == 1 else "modules"
@@ -202,7 +207,7 @@ def make_adapter(manifest: Manifest, app: App, extra: dict[str, Any]) -> Adapter
         ) from error
 
 
-def _made(manifest: Manifest, app: App, extra: dict[str, Any]) -> Adapter:
+def _made(manifest: PlatformManifest, app: App, extra: dict[str, Any]) -> Adapter:
     module, _, name = manifest.adapter.partition(":")
     settings, home = app.loaded.settings, app.home
     connection = getattr(settings.platforms, manifest.name, None)

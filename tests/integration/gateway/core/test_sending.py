@@ -11,11 +11,11 @@ from hermes.gateway import outbox, turn_view
 from hermes.gateway.hooks import TurnTold
 from hermes.gateway.outbox import OutgoingMeta, drafts, lane
 from hermes.gateway.platforms.kit.contract import (
+    ChatTarget,
     NotConnected,
     SendLater,
     SendRefused,
     SendUnsure,
-    Target,
 )
 from hermes.gateway.runner import GatewayRunner
 from hermes.gateway.turn_view import DisplayOptions
@@ -61,7 +61,7 @@ async def in_doubt(runner: GatewayRunner, chat: str, *, by: str = "", now: float
     while not runner.floor._ready:
         await asyncio.sleep(0.01)
     can = runner.house.manifests["local"].capabilities
-    made = drafts("in doubt", OutgoingMeta(chat, Target("local", chat)), can)
+    made = drafts("in doubt", OutgoingMeta(chat, ChatTarget("local", chat)), can)
     (row,) = await runner.house.store.outbox.enqueue(made, 4e9)
     await runner.house.store.outbox.mark_sending(row, by=by, now=now or runner.house.now())
     runner.pump.wake()
@@ -90,7 +90,7 @@ async def test_a_message_in_doubt_that_was_damaged_holds_up_nobody(
     town: Town, echoing: ModelServer
 ) -> None:
     runner = await town.open(echoing)
-    damaged = OutboxItem("damaged", "local", "", b"{", lane(Target("local", "anna")), b"{}")
+    damaged = OutboxItem("damaged", "local", "", b"{", lane(ChatTarget("local", "anna")), b"{}")
     await runner.house.store.outbox.enqueue_sending(damaged, "", by="", now=runner.house.now())
     await town.close()
     await town.open(echoing)
@@ -320,7 +320,7 @@ async def test_lines_of_tools_that_a_crash_left_hold_up_no_later_ones(town: Town
         await town.close()
         runner = await town.open(server, display__tool_progress="all")
         can = runner.house.manifests["local"].capabilities
-        left = OutgoingMeta("left", Target("local", "anna"), "progress", row.id, beside="~")
+        left = OutgoingMeta("left", ChatTarget("local", "anna"), "progress", row.id, beside="~")
         (made,) = drafts("left by a crash", left, can)
         await runner.house.store.outbox.enqueue_sending(made, "", by="", now=runner.house.now())
         found = await runner.house.store.outbox.get("left:0")

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from hermes.config.settings.platforms import DiscordSettings
-from hermes.gateway.platforms.kit.contract import Button, Outgoing
+from hermes.gateway.platforms.kit.contract import Button, OutgoingMessage
 from tests.contracts.adapters.driving import Inbox, connected, talking, target_of
 from tests.fakes.discord.world import Json
 from tests.integration.platforms.discord.conftest import Started
@@ -26,7 +26,7 @@ async def test_the_menu_is_kept_as_the_policy_says(
         harness.commands, rest = COMMANDS, harness.fake.rest
         rest.commands = [FOREIGN]
         async with connected(harness) as (adapter, _):
-            await harness.fake.until(lambda: adapter.live.offering.done())
+            await harness.fake.until(lambda: adapter.connection.offering.done())
             assert [command["name"] for command in rest.commands] == expected
 
 
@@ -35,7 +35,7 @@ async def test_a_menu_that_is_right_is_left_alone(discord_with: Started) -> None
         harness.commands, rest = COMMANDS, harness.fake.rest
         for _ in range(2):
             async with connected(harness) as (adapter, _):
-                await harness.fake.until(lambda it=adapter: it.live.offering.done())
+                await harness.fake.until(lambda it=adapter: it.connection.offering.done())
         writes = [call for call in rest.calls if call.startswith("PUT")]
         assert len(writes) == 1
 
@@ -95,7 +95,7 @@ async def test_a_button_changes_nothing_by_itself(discord_with: Started) -> None
         discord_with(DiscordSettings()) as harness,
         talking(harness) as (adapter, inbox, event),
     ):
-        out = Outgoing("May I?", buttons=(Button("Yes", "yes:1"),))
+        out = OutgoingMessage("May I?", buttons=(Button("Yes", "yes:1"),))
         sent = await adapter.send(target_of(event.source), out, "b-1")
         await harness.presses(sent, "yes:1")
         press = await inbox.press("yes:1")

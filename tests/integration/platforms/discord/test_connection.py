@@ -9,7 +9,7 @@ from hermes.gateway.outbox import ConnectionRegistry
 from hermes.gateway.platforms.kit.contract import (
     CredentialsRefused,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     SendLater,
 )
 from hermes.util.clock import SystemClock
@@ -156,7 +156,7 @@ async def test_how_far_we_read_is_kept_while_we_run(
     discord_with: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A crash says no goodbye."""
-    monkeypatch.setattr("hermes.gateway.platforms.kit.inbound.PAUSE", 0.01)
+    monkeypatch.setattr("hermes.gateway.platforms.kit.inbound.WRITE_INTERVAL", 0.01)
     note = tmp_path / "state" / "seen.json"
     async with discord_with() as harness, talking(harness) as (_, _, event):
         chat = event.source.chat_id.encode()
@@ -185,9 +185,9 @@ async def test_a_limit_is_obeyed_before_discord_must_refuse(discord_with: Starte
         fake, target = harness.fake, target_of(event.source)
         fake.rest.remaining[f"POST /channels/{target.chat_id}/messages"] = 1
         fake.rest.reset_after = 30.0
-        await adapter.send(target, Outgoing("one"), "one")
+        await adapter.send(target, OutgoingMessage("one"), "one")
         calls = len(fake.rest.calls)
-        error = await failure(adapter.send(target, Outgoing("two"), "two"))
+        error = await failure(adapter.send(target, OutgoingMessage("two"), "two"))
         assert 29 < error.seconds <= 30  # type: ignore[attr-defined]
         assert len(fake.rest.calls) == calls
         await adapter.typing(target)  # another limit
@@ -198,7 +198,7 @@ async def test_a_limit_of_the_whole_account_holds_for_everything(discord_with: S
         fake, target = harness.fake, target_of(event.source)
         fake.rest.reset_after = 30.0
         fake.rest.troubles.append("global_limit")
-        await failure(adapter.send(target, Outgoing("one"), "one"))
+        await failure(adapter.send(target, OutgoingMessage("one"), "one"))
         error = await failure(adapter.typing(target))
         assert error.seconds > 29  # type: ignore[attr-defined]
         await adapter.probe()  # Discord is there all the same
@@ -211,7 +211,7 @@ async def test_a_used_command_is_acknowledged_whatever_the_limit_of_the_account(
         fake = harness.fake
         fake.rest.reset_after = 30.0
         fake.rest.troubles.append("global_limit")
-        await failure(adapter.send(target_of(event.source), Outgoing("one"), "one"))
+        await failure(adapter.send(target_of(event.source), OutgoingMessage("one"), "one"))
         number = await fake.uses(int(event.source.chat_id), harness.user(), {"name": "status"})
         await inbox.take("/status")
         assert number in fake.rest.acknowledged
@@ -222,7 +222,7 @@ async def test_a_machine_that_is_shut_out_asks_nothing_more(discord_with: Starte
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         fake, target = harness.fake, target_of(event.source)
         fake.rest.troubles.append("blocked_for_long")
-        error = await failure(adapter.send(target, Outgoing("one"), "one"))
+        error = await failure(adapter.send(target, OutgoingMessage("one"), "one"))
         assert isinstance(error, SendLater)
         calls = len(fake.rest.calls)
         assert isinstance(await failure(adapter.typing(target)), SendLater)
@@ -235,8 +235,8 @@ async def test_a_page_of_a_server_before_discord_refuses_nothing_for_good(
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
         harness.fake.rest.troubles.append("blocked_page")
-        assert isinstance(await failure(adapter.send(target, Outgoing("x"), "x")), SendLater)
-        assert await adapter.send(target, Outgoing("x"), "x")
+        assert isinstance(await failure(adapter.send(target, OutgoingMessage("x"), "x")), SendLater)
+        assert await adapter.send(target, OutgoingMessage("x"), "x")
 
 
 async def test_without_sessions_left_today_we_do_not_try(discord_with: Started) -> None:
@@ -281,7 +281,7 @@ async def test_a_channel_made_since_is_found_by_its_name(
         lines.up(adapter)
         made = harness.fake.text_channel(harness.server, "ops")
         await harness.fake.gateway.dispatch("CHANNEL_CREATE", harness.fake.world.channels[made])
-        await harness.fake.until(lambda: adapter.live.bot.get_channel(made))
+        await harness.fake.until(lambda: adapter.connection.bot.get_channel(made))
         await learn_names(known, lines, "telegram:#ops")
         assert known.chats("discord") == []
         await learn_names(known, lines, " Discord:#ops")

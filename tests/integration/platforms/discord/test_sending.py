@@ -9,13 +9,13 @@ from hermes.config.settings.platforms import AllowedMentions, Platform
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     Button,
+    ChatTarget,
+    DeliveryUnknown,
     Media,
-    Outgoing,
+    OutgoingMessage,
     SendLater,
     SendRefused,
     SendUnsure,
-    Target,
-    Unknowable,
 )
 from tests.contracts.adapters.driving import connected, failure, row_of, talking, target_of
 from tests.contracts.adapters.harness import File
@@ -39,7 +39,7 @@ async def test_answers_ping_only_whom_they_may(
     settings = msgspec.structs.replace(OPEN, allow_mentions=allowed)
     async with discord_with(settings) as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
-        await adapter.send(target, Outgoing("@everyone look"), "p-1")
+        await adapter.send(target, OutgoingMessage("@everyone look"), "p-1")
         (message,) = harness.fake.ours(int(target.chat_id))
         assert message["_allowed"] == expected
 
@@ -48,7 +48,7 @@ async def test_quotes_can_be_switched_off(discord_with: Started) -> None:
     async with discord_with() as harness:
         harness.connection = Platform(reply_to_mode="off")
         async with talking(harness) as (adapter, _, event):
-            out = Outgoing("so", reply_to=event.message_id)
+            out = OutgoingMessage("so", reply_to=event.message_id)
             await adapter.send(target_of(event.source), out, "q-1")
             (shown,) = await harness.shown(event.source.chat_id)
             assert shown.reply_to == ""
@@ -58,13 +58,13 @@ async def test_an_answer_to_a_message_that_is_gone_is_shown_without_it(
     discord_with: Started,
 ) -> None:
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        await adapter.send(target_of(event.source), Outgoing("so", reply_to="123"), "q-1")
+        await adapter.send(target_of(event.source), OutgoingMessage("so", reply_to="123"), "q-1")
         assert [each.text for each in await harness.shown(event.source.chat_id)] == ["so"]
 
 
 async def test_silent_messages_ring_nowhere(discord_with: Started) -> None:
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        await adapter.send(target_of(event.source), Outgoing("psst", silent=True), "s-1")
+        await adapter.send(target_of(event.source), OutgoingMessage("psst", silent=True), "s-1")
         (message,) = harness.fake.ours(int(event.source.chat_id))
         assert message["_flags"] == 1 << 12
 
@@ -73,10 +73,10 @@ async def test_buttons_go_away_with_an_edit(discord_with: Started) -> None:
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
         buttons = tuple(Button(f"Choice {n} " + "x" * 90, f"pick:{n}") for n in range(7))
-        sent = await adapter.send(target, Outgoing("Which?", buttons=buttons), "b-1")
+        sent = await adapter.send(target, OutgoingMessage("Which?", buttons=buttons), "b-1")
         (shown,) = await harness.shown(target.chat_id)
         assert shown.buttons == tuple(f"pick:{n}" for n in range(7))
-        await adapter.edit(target, sent, Outgoing("Done: 3"))
+        await adapter.edit(target, sent, OutgoingMessage("Done: 3"))
         (shown,) = await harness.shown(target.chat_id)
         assert (shown.text, shown.buttons) == ("Done: 3", ())
 
@@ -103,17 +103,19 @@ async def test_what_discord_answers_decides_what_is_done(
 ) -> None:
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         harness.fake.rest.troubles.append(trouble)
-        outcome = await failure(adapter.send(target_of(event.source), Outgoing("x"), "e-1"))
+        outcome = await failure(adapter.send(target_of(event.source), OutgoingMessage("x"), "e-1"))
         assert isinstance(outcome, error)
 
 
 async def test_too_long_a_text_and_a_chat_that_is_none_are_refused(discord_with: Started) -> None:
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
-        long = await failure(adapter.send(target, Outgoing("x" * 2001), "l-1"))
+        long = await failure(adapter.send(target, OutgoingMessage("x" * 2001), "l-1"))
         assert isinstance(long, SendRefused)
         assert "50035" in str(long)
-        nowhere = await failure(adapter.send(Target("discord", "#general"), Outgoing("x"), "l-2"))
+        nowhere = await failure(
+            adapter.send(ChatTarget("discord", "#general"), OutgoingMessage("x"), "l-2")
+        )
         assert isinstance(nowhere, SendRefused)
 
 
@@ -125,7 +127,9 @@ async def test_files_that_are_too_large_together_are_refused(
         with path.open("wb") as file:
             file.truncate(6_000_000)
         media = (Media("document", path=str(path)), Media("document", path=str(path)))
-        error = await failure(adapter.send(target_of(event.source), Outgoing(media=media), "m-1"))
+        error = await failure(
+            adapter.send(target_of(event.source), OutgoingMessage(media=media), "m-1")
+        )
         assert isinstance(error, SendRefused)
 
 
@@ -150,7 +154,7 @@ async def test_a_file_whose_address_is_too_old_is_fetched_by_a_new_one(
 async def test_sending_twice_shows_one_message(discord_with: Started) -> None:
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
-        ids = {await adapter.send(target, Outgoing("once"), "same-key") for _ in range(2)}
+        ids = {await adapter.send(target, OutgoingMessage("once"), "same-key") for _ in range(2)}
         assert [each.id for each in await harness.shown(target.chat_id)] == list(ids)
 
 
@@ -162,23 +166,26 @@ async def test_a_message_is_found_long_after_its_nonce_was_forgotten(
     media = (Media("document", "a.txt", path=str(path)),)
     async with discord_with() as harness:
         async with talking(harness) as (adapter, _, event):
-            target, message = target_of(event.source), Outgoing("long ago")
+            target, message = target_of(event.source), OutgoingMessage("long ago")
             before = adapter.newest(target)  # type: ignore[attr-defined]
             assert before == event.message_id
             ids = [
                 await adapter.send(target, out, key)
-                for out, key in ((message, "k-1"), (Outgoing("long ago", media=media), "k-2"))
+                for out, key in (
+                    (message, "k-1"),
+                    (OutgoingMessage("long ago", media=media), "k-2"),
+                )
             ]
         harness.fake.rest.nonces.clear()
         async with connected(harness) as (adapter, _):
             row = row_of("k-1", target, message, after_id=before)
-            assert await adapter.find_sent(row, target, message) == ids[0]
-            with_file = Outgoing("long ago", media=media)
+            assert await adapter.was_delivered(row, target, message) == ids[0]
+            with_file = OutgoingMessage("long ago", media=media)
             row = row_of("k-2", target, with_file, after_id=before)
-            assert await adapter.find_sent(row, target, with_file) == ids[1]
-            other = Outgoing("never")
+            assert await adapter.was_delivered(row, target, with_file) == ids[1]
+            other = OutgoingMessage("never")
             row = row_of("k-3", target, other)
-            assert await adapter.find_sent(row, target, other) is None
+            assert await adapter.was_delivered(row, target, other) is None
 
 
 async def test_too_much_talk_since_then_leaves_it_unknown(discord_with: Started) -> None:
@@ -186,9 +193,9 @@ async def test_too_much_talk_since_then_leaves_it_unknown(discord_with: Started)
         target, ann = target_of(event.source), harness.user("ann")
         for number in range(500):
             harness.fake.world.message(int(target.chat_id), ann, f"{number}")
-        row = row_of("k-1", target, Outgoing("there?"), after_id=event.message_id)
-        error = await failure(adapter.find_sent(row, target, Outgoing("there?")))
-        assert isinstance(error, Unknowable)
+        row = row_of("k-1", target, OutgoingMessage("there?"), after_id=event.message_id)
+        error = await failure(adapter.was_delivered(row, target, OutgoingMessage("there?")))
+        assert isinstance(error, DeliveryUnknown)
 
 
 async def test_our_own_message_seen_by_the_gateway_settles_the_doubt(
@@ -196,22 +203,22 @@ async def test_our_own_message_seen_by_the_gateway_settles_the_doubt(
 ) -> None:
     """The answer to the request was lost, but Discord told everybody of the message."""
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
-        target, message = target_of(event.source), Outgoing("same words")
+        target, message = target_of(event.source), OutgoingMessage("same words")
         await adapter.send(target, message, "k-1")
         harness.fake.rest.troubles.append("cut_after")
         await failure(adapter.send(target, message, "k-2"))
         second = harness.fake.ours(int(target.chat_id))[1]["id"]
         for key, found in (("k-2", second), ("k-3", None)):
             row = row_of(key, target, message, after_id=event.message_id)
-            assert await adapter.find_sent(row, target, message) == found
+            assert await adapter.was_delivered(row, target, message) == found
 
 
 async def test_a_chat_that_is_gone_has_no_message_of_ours(discord_with: Started) -> None:
     async with discord_with() as harness, talking(harness) as (adapter, _, event):
         target = target_of(event.source)
         del harness.fake.world.channels[int(target.chat_id)]
-        row = row_of("k-1", target, Outgoing("x"))
-        assert await adapter.find_sent(row, target, Outgoing("x")) is None
+        row = row_of("k-1", target, OutgoingMessage("x"))
+        assert await adapter.was_delivered(row, target, OutgoingMessage("x")) is None
 
 
 async def test_where_we_may_not_read_the_history_answers_quote_nothing(
@@ -224,7 +231,7 @@ async def test_where_we_may_not_read_the_history_answers_quote_nothing(
         target = target_of(event.source)
         harness.fake.rest.no_history.add(int(target.chat_id))
         for number, files in enumerate(((), media)):
-            out = Outgoing(f"answer {number}", reply_to=event.message_id, media=files)
+            out = OutgoingMessage(f"answer {number}", reply_to=event.message_id, media=files)
             await adapter.send(target, out, f"quote-{number}")
         shown = await harness.shown(target.chat_id)
         assert [(each.text, each.reply_to, len(each.media)) for each in shown] == [

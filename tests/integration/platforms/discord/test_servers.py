@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hermes.config.settings.platforms import DiscordSettings
-from hermes.gateway.platforms.kit.contract import MessageEvent, Outgoing, Target
+from hermes.gateway.platforms.kit.contract import ChatTarget, MessageEvent, OutgoingMessage
 from tests.contracts.adapters.driving import Inbox, connected, failure, target_of
 from tests.fakes.discord.world import FORUM, OPEN_THREADS, PERMISSIONS, PIN, Json
 from tests.integration.platforms.discord.conftest import Started
@@ -29,7 +29,7 @@ async def test_in_servers_only_what_mentions_or_answers_us_is_heard(discord_with
         await harness.says("among us", chat_type="group")
         await harness.says("you there", chat_type="group", mention=True)
         event = await inbox.take("you there")
-        ours = await adapter.send(target_of(event.source), Outgoing("yes?"), "a-1")
+        ours = await adapter.send(target_of(event.source), OutgoingMessage("yes?"), "a-1")
         await harness.says("I answer", chat_type="group", reply_to=ours)
         await inbox.take("I answer")
         assert inbox.texts() == ["you there", "I answer"]
@@ -187,7 +187,7 @@ async def test_a_mention_opens_a_thread_and_the_talk_goes_on_there(discord_with:
         event = await mentioned(harness, inbox)
         thread = event.source.thread_id
         assert int(thread) not in harness.fake.world.channels  # nobody has answered yet
-        await adapter.send(target_of(event.source), Outgoing("of course"), "t-1")
+        await adapter.send(target_of(event.source), OutgoingMessage("of course"), "t-1")
         assert harness.fake.world.channels[int(thread)]["name"] == "please help"
         (shown,) = await harness.shown(event.source.chat_id)
         assert (shown.text, shown.thread) == ("of course", thread)
@@ -201,7 +201,7 @@ async def test_the_thread_is_there_when_we_begin_to_write(discord_with: Started)
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
         await adapter.typing(target_of(event.source))
-        await adapter.send(target_of(event.source), Outgoing("here"), "t-1")
+        await adapter.send(target_of(event.source), OutgoingMessage("here"), "t-1")
         assert harness.fake.rest.typings == [int(event.source.thread_id)]
         opened = [call for call in harness.fake.rest.calls if call.endswith("/threads")]
         assert len(opened) == 1
@@ -211,7 +211,8 @@ async def test_two_messages_at_once_open_one_thread(discord_with: Started) -> No
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
         sends = (
-            adapter.send(target_of(event.source), Outgoing(f"part {n}"), f"t-{n}") for n in (1, 2)
+            adapter.send(target_of(event.source), OutgoingMessage(f"part {n}"), f"t-{n}")
+            for n in (1, 2)
         )
         await asyncio.gather(*sends)
         opened = [call for call in harness.fake.rest.calls if call.endswith("/threads")]
@@ -227,7 +228,7 @@ async def test_reactions_and_quotes_know_that_the_first_message_is_outside(
         target = target_of(event.source)
         await adapter.react(target, event.message_id, "👀")
         assert await harness.reactions(event.message_id) == ["👀"]
-        await adapter.send(target, Outgoing("so", reply_to=event.message_id), "t-1")
+        await adapter.send(target, OutgoingMessage("so", reply_to=event.message_id), "t-1")
         (shown,) = await harness.shown(event.source.chat_id)
         assert (shown.text, shown.reply_to) == ("so", "")
 
@@ -253,7 +254,7 @@ async def test_in_a_thread_we_talk_in_no_mention_is_needed_after_a_restart(
             await harness.says("not yet", chat_type="group", thread="garden")
             await harness.says("now", chat_type="group", thread="garden", mention=True)
             event = await inbox.take("now")
-            await adapter.send(target_of(event.source), Outgoing("yes"), "g-1")
+            await adapter.send(target_of(event.source), OutgoingMessage("yes"), "g-1")
         async with connected(harness) as (_, inbox):
             await harness.says("go on", chat_type="group", thread="garden")
             assert (await inbox.take("go on")).addressed
@@ -271,13 +272,15 @@ async def test_posts_of_a_forum_are_threads_and_new_ones_can_be_made(
             await fake.says(post, ann, "how does it work?")
             event = await inbox.take("how does it work?")
             assert (event.source.chat_id, event.source.thread_id) == (str(forum), str(post))
-            await adapter.send(target_of(event.source), Outgoing("well"), "f-1")
+            await adapter.send(target_of(event.source), OutgoingMessage("well"), "f-1")
             assert [message["content"] for message in fake.ours(post)] == ["well"]
             made = await adapter.send(
-                Target("discord", str(forum)), Outgoing("News\nof today"), "f-2"
+                ChatTarget("discord", str(forum)), OutgoingMessage("News\nof today"), "f-2"
             )
             assert fake.world.channels[int(made)]["name"] == "News of today"
-            await adapter.edit(Target("discord", str(forum)), made, Outgoing("News of tonight"))
+            await adapter.edit(
+                ChatTarget("discord", str(forum)), made, OutgoingMessage("News of tonight")
+            )
             assert [message["content"] for message in fake.ours(int(made))] == ["News of tonight"]
 
 
@@ -285,5 +288,5 @@ async def test_a_thread_of_a_message_that_is_gone_is_refused(discord_with: Start
     async with discord_with(DiscordSettings()) as harness, connected(harness) as (adapter, inbox):
         event = await mentioned(harness, inbox)
         harness.fake.world.messages[int(event.source.chat_id)].clear()
-        error = await failure(adapter.send(target_of(event.source), Outgoing("late"), "t-1"))
+        error = await failure(adapter.send(target_of(event.source), OutgoingMessage("late"), "t-1"))
         assert "10008" in str(error)

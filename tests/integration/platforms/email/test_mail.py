@@ -11,7 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.gateway.platforms.kit.contract import NotConnected, Outgoing, SendUnsure, Unknowable
+from hermes.gateway.platforms.kit.contract import (
+    DeliveryUnknown,
+    NotConnected,
+    OutgoingMessage,
+    SendUnsure,
+)
 from tests.contracts.adapters.driving import Inbox, attempt, connected, failure, row_of, target_of
 from tests.contracts.adapters.harness import File
 from tests.integration.platforms.email.dovecot import PASSWORD, Dovecot
@@ -135,7 +140,7 @@ async def test_sent_mail_is_kept_among_the_sent_once(
         async with connected(each) as (adapter, inbox):
             await each.says("hello")
             event = await inbox.take("hello")
-            await adapter.send(target_of(event.source), Outgoing("answer"), "sent-1")
+            await adapter.send(target_of(event.source), OutgoingMessage("answer"), "sent-1")
         assert seen(each, "Sent") == [True]
     await saving.close()
 
@@ -144,12 +149,14 @@ async def test_nobody_knows_what_a_silent_server_did(office: PostOffice) -> None
     """It keeps no sent mail, so a mail in doubt is never sent again."""
     async with connected(office) as (adapter, inbox):
         await office.says("hello")
-        target, message = target_of((await inbox.take("hello")).source), Outgoing("in doubt")
+        target, message = target_of((await inbox.take("hello")).source), OutgoingMessage("in doubt")
         office.trouble("cut_after")
         assert isinstance(await attempt(adapter, target, message, "doubt-1"), SendUnsure)
     async with connected(office) as (adapter, _):
         row = row_of("doubt-1", target, message)
-        assert isinstance(await failure(adapter.find_sent(row, target, message)), Unknowable)
+        assert isinstance(
+            await failure(adapter.was_delivered(row, target, message)), DeliveryUnknown
+        )
 
 
 async def test_an_answer_stays_in_its_thread_with_every_mail_program(office: PostOffice) -> None:
@@ -157,7 +164,7 @@ async def test_an_answer_stays_in_its_thread_with_every_mail_program(office: Pos
         first = await office.says("how are you?", Subject="A question")
         event = await inbox.take("Subject: A question\n\nhow are you?")
         assert event.source.thread_id == first
-        answer = Outgoing("fine", reply_to=first)
+        answer = OutgoingMessage("fine", reply_to=first)
         ours = await adapter.send(target_of(event.source), answer, "thread-1")
         mail = office.smtp.mails[0]
         assert (mail["Subject"], bare(mail["In-Reply-To"])) == ("Re: A question", first)
@@ -167,7 +174,7 @@ async def test_an_answer_stays_in_its_thread_with_every_mail_program(office: Pos
         again = await inbox.take("good")
         assert again.source.thread_id == first
         assert again.reply_to_text == "fine"
-        await adapter.send(target_of(again.source), Outgoing("bye"), "thread-2")
+        await adapter.send(target_of(again.source), OutgoingMessage("bye"), "thread-2")
         assert office.smtp.mails[1]["Subject"] == "Re: A question"
 
 
@@ -176,7 +183,9 @@ async def test_a_mail_of_our_own_begins_a_thread(office: PostOffice) -> None:
         await office.says("hello")
         target = target_of((await inbox.take("hello")).source)
         bare_target = msgspec.structs.replace(target, thread_id="")
-        ours = await adapter.send(bare_target, Outgoing("Report of today\nall well"), "cron-1")
+        ours = await adapter.send(
+            bare_target, OutgoingMessage("Report of today\nall well"), "cron-1"
+        )
         mail = office.smtp.mails[0]
         assert (mail["Subject"], mail["In-Reply-To"]) == ("Report of today", None)
         assert mail["Auto-Submitted"] == "auto-generated"

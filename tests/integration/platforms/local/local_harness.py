@@ -4,7 +4,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from hermes.gateway.platforms.kit.contract import ChatType, Manifest
+from hermes.gateway.platforms.kit.contract import ChatType, PlatformManifest
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
 from hermes.gateway.platforms.local.server import Attached, LocalPlatform, Press, Room, Say
@@ -21,7 +21,7 @@ TOKEN = "a-token-nobody-may-see"
 
 
 class LocalHarness(BaseHarness):
-    manifest: Manifest = MANIFEST
+    manifest: PlatformManifest = MANIFEST
     troubles = TROUBLES
     features = frozenset({"groups", "replies", "bots", "keeps"})
     secrets = (TOKEN,)

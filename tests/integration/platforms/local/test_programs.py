@@ -15,7 +15,12 @@ from hermes.gateway.platforms.kit.connection import (
     acquire_scoped_lock,
     release_scoped_lock,
 )
-from hermes.gateway.platforms.kit.contract import AdapterContext, MessageEvent, Outgoing, Target
+from hermes.gateway.platforms.kit.contract import (
+    AdapterContext,
+    ChatTarget,
+    MessageEvent,
+    OutgoingMessage,
+)
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
 from hermes.gateway.platforms.local.server import Room, Say, Shown, records
@@ -114,7 +119,9 @@ async def test_the_platform_outlives_a_gateway_and_even_itself(tmp_path: Path) -
     adapter = adapter_of(tmp_path, str(tmp_path / "s"))
     await adapter.connect(only_the_first)
     event = await inbox.take("one")
-    await adapter.send(Target("local", event.source.chat_id), Outgoing("to one"), "key-1")
+    await adapter.send(
+        ChatTarget("local", event.source.chat_id), OutgoingMessage("to one"), "key-1"
+    )
     await adapter.disconnect()
 
     process.send_signal(signal.SIGKILL)
@@ -125,7 +132,7 @@ async def test_the_platform_outlives_a_gateway_and_even_itself(tmp_path: Path) -
     await adapter.connect(inbox.receive)
     event = await inbox.take("two")
     assert (event.source.user_id, inbox.texts()) == ("bob", ["two"])
-    await adapter.send(Target("local", "garden"), Outgoing("to two"), "key-2")
+    await adapter.send(ChatTarget("local", "garden"), OutgoingMessage("to two"), "key-2")
     await adapter.disconnect()
     (answer,) = await person(tmp_path, {"op": "look", "chat": "garden"})
     assert [shown["text"] for shown in answer["value"]] == ["to one", "to two"]
@@ -146,9 +153,9 @@ async def test_a_person_can_watch_and_a_stranger_cannot_send(tmp_path: Path) -> 
     await reader.readline()
     adapter = adapter_of(tmp_path, str(tmp_path / "s"))
     await adapter.connect(Inbox().receive)
-    sent = await adapter.send(Target("local", "c"), Outgoing("hello"), "k")
+    sent = await adapter.send(ChatTarget("local", "c"), OutgoingMessage("hello"), "k")
     for text in ("hello", "hello", "hello, world"):
-        await adapter.edit(Target("local", "c"), sent, Outgoing(text))
+        await adapter.edit(ChatTarget("local", "c"), sent, OutgoingMessage(text))
     seen = [msgspec.json.decode(await reader.readline()) for _ in range(2)]
     assert [(news["op"], news["text"]) for news in seen] == [
         ("shown", "hello"),

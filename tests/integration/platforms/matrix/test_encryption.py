@@ -11,11 +11,11 @@ from nio.crypto.attachments import decrypt_attachment, encrypt_attachment
 
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
+    ChatTarget,
+    DeliveryUnknown,
     Media,
-    Outgoing,
+    OutgoingMessage,
     SendRefused,
-    Target,
-    Unknowable,
 )
 from tests.contracts.adapters.driving import Inbox, attempt, connected, failure, row_of, target_of
 from tests.integration.platforms.matrix.friend import Friend, friend_of
@@ -44,18 +44,20 @@ async def test_both_read_each_other_also_after_a_restart(
         event = await inbox.take("a secret")
         assert event.source.chat_type == "dm"
         target = target_of(event.source)
-        sent = await adapter.send(target, Outgoing("<b>kept</b>", plain="kept"), "one")
+        sent = await adapter.send(target, OutgoingMessage("<b>kept</b>", plain="kept"), "one")
         heard = await friend.hears(room_id, "kept")
         assert heard["formatted_body"] == "<b>kept</b>"
-        await adapter.edit(target, sent, Outgoing("kept well"))
+        await adapter.edit(target, sent, OutgoingMessage("kept well"))
         await friend.hears(room_id, "kept well")
     async with connected(matrix) as (adapter, inbox):
-        await adapter.send(target, Outgoing("at once"), "zero")  # as what was left in the outbox
+        await adapter.send(
+            target, OutgoingMessage("at once"), "zero"
+        )  # as what was left in the outbox
         await friend.hears(room_id, "at once")
         await friend.say(room_id, "another", **_answer(sent))
         event = await inbox.take("another")
         assert (event.reply_to_id, event.reply_to_text) == (sent, "kept well")
-        await adapter.send(target, Outgoing("that too"), "two")
+        await adapter.send(target, OutgoingMessage("that too"), "two")
         await friend.hears(room_id, "that too")
     kinds = {event["type"] for event in await friend.account.events(room_id)}
     assert "m.room.encrypted" in kinds
@@ -123,7 +125,7 @@ async def test_files_are_encrypted_both_ways(
         path = tmp_path / "note.txt"
         path.write_bytes(b"for you")
         media = Media("document", "note.txt", "text/plain", path=str(path))
-        out = Outgoing("see there", plain="see there", media=(media,))
+        out = OutgoingMessage("see there", plain="see there", media=(media,))
         await adapter.send(target_of(event.source), out, "file")
         heard = await friend.hears(room_id, "see there")
         answer = await friend.client.download(heard["file"]["url"])
@@ -144,9 +146,11 @@ async def test_a_broken_connection_neither_doubles_nor_loses_a_message(
         await friend.say(room_id, "hello")
         target = target_of((await inbox.take("hello")).source)
         matrix.trouble("cut_after", times=9)
-        assert isinstance(await attempt(adapter, target, Outgoing("once"), "one"), AdapterError)
+        assert isinstance(
+            await attempt(adapter, target, OutgoingMessage("once"), "one"), AdapterError
+        )
         matrix.proxy.troubles.clear()
-        await adapter.send(target, Outgoing("once"), "one")
+        await adapter.send(target, OutgoingMessage("once"), "one")
         await friend.hears(room_id, "once")
     events = await friend.account.events(room_id)
     ours = [each for each in events if each["sender"] == matrix.us.user_id]
@@ -158,16 +162,18 @@ async def test_what_a_lost_device_sealed_is_neither_found_nor_sent_again(
 ) -> None:
     async with connected(matrix) as (adapter, _):
         room_id = await friend.room(matrix.us.user_id)
-        target, message = Target("matrix", room_id), Outgoing("there", plain="there")
+        target, message = ChatTarget("matrix", room_id), OutgoingMessage("there", plain="there")
         row = row_of("key", target, message)
         sent = await adapter.send(target, message, "key")
         old = msgspec.structs.replace(row, created_at=row.created_at - 86400.0)
-        assert await adapter.find_sent(row, target, message) is None
-        assert await adapter.find_sent(old, target, message) == sent
+        assert await adapter.was_delivered(row, target, message) is None
+        assert await adapter.was_delivered(old, target, message) == sent
     matrix.variables.pop("MATRIX_ACCESS_TOKEN")
     matrix.variables |= {"MATRIX_USER_ID": matrix.us.user_id, "MATRIX_PASSWORD": PASSWORD}
     async with connected(matrix) as (adapter, _):
-        assert isinstance(await failure(adapter.find_sent(row, target, message)), Unknowable)
+        assert isinstance(
+            await failure(adapter.was_delivered(row, target, message)), DeliveryUnknown
+        )
 
 
 async def test_without_encryption_nothing_is_sent_in_the_clear(
@@ -180,7 +186,9 @@ async def test_without_encryption_nothing_is_sent_in_the_clear(
         await friend.account.say(room_id, "in the clear")
         await inbox.take("in the clear")
         assert inbox.texts() == ["in the clear"]
-        outcome = await attempt(adapter, Target("matrix", room_id), Outgoing("no"), "one")
+        outcome = await attempt(
+            adapter, ChatTarget("matrix", room_id), OutgoingMessage("no"), "one"
+        )
         assert isinstance(outcome, SendRefused)
         assert "MATRIX_ENCRYPTION" in outcome.hint
     assert "MATRIX_ENCRYPTION" in caplog.text

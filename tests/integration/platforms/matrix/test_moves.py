@@ -1,6 +1,6 @@
 """A room that is upgraded on a real homeserver: people go on in another room."""
 
-from hermes.gateway.platforms.kit.contract import Outgoing
+from hermes.gateway.platforms.kit.contract import OutgoingMessage
 from hermes.gateway.session_keys import build_session_key
 from tests.contracts.adapters.driving import connected, row_of, talking, target_of
 from tests.integration.platforms.matrix.harness import MatrixHarness
@@ -15,7 +15,7 @@ async def upgraded(person: Account, room_id: str) -> str:
 async def test_a_group_goes_on_where_it_moved_to(matrix: MatrixHarness) -> None:
     async with talking(matrix, group=True) as (adapter, inbox, event):
         owner, old, target = await matrix.person(), event.source.chat_id, target_of(event.source)
-        before = Outgoing("before")
+        before = OutgoingMessage("before")
         sent = await adapter.send(target, before, "k0")
         new = await upgraded(owner, old)
         while matrix.us.user_id not in await owner.members(new):
@@ -23,18 +23,18 @@ async def test_a_group_goes_on_where_it_moved_to(matrix: MatrixHarness) -> None:
         await owner.say(new, "we are here now")
         after = await inbox.take("we are here now")
         assert build_session_key(after.source) == build_session_key(event.source)
-        await adapter.send(target, Outgoing("so am I"), "k1")
+        await adapter.send(target, OutgoingMessage("so am I"), "k1")
         matrix._owners[new] = owner
         await adapter.typing(target)
         assert await matrix.typing(new)
-        assert await adapter.find_sent(row_of("k0", target, before), target, before) == sent
-        assert await adapter.find_sent(row_of("k2", target, before), target, before) is None
+        assert await adapter.was_delivered(row_of("k0", target, before), target, before) == sent
+        assert await adapter.was_delivered(row_of("k2", target, before), target, before) is None
     assert [shown.text for shown in await matrix.shown(new)] == ["so am I"]
     async with connected(matrix) as (adapter, inbox):
         await owner.say(new, "after a restart")
         later = await inbox.take("after a restart")
         assert later.source.chat_id == old
-        answer = Outgoing("still here", reply_to=later.message_id)
+        answer = OutgoingMessage("still here", reply_to=later.message_id)
         await adapter.send(target_of(later.source), answer, "k2")
         shown = (await matrix.shown(new))[-1]
         assert (shown.text, shown.reply_to) == ("still here", later.message_id)
@@ -66,7 +66,7 @@ async def test_an_answer_in_a_thread_of_the_old_room_is_said_in_the_new_one(
             pass
         await owner.say(new, "here")
         await inbox.take("here")
-        await adapter.send(target_of(threaded.source), Outgoing("an answer"), "k")
+        await adapter.send(target_of(threaded.source), OutgoingMessage("an answer"), "k")
         (shown,) = await matrix.shown(new)
         assert (shown.text, shown.thread) == ("an answer", "")
 

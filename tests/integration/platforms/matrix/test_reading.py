@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from hermes.config.settings.platforms import MatrixSettings
-from hermes.gateway.platforms.kit.contract import MessageEvent, Outgoing
+from hermes.gateway.platforms.kit.contract import MessageEvent, OutgoingMessage
 from tests.contracts.adapters.driving import Inbox, connected, talking, target_of
 from tests.integration.platforms.matrix.harness import MatrixHarness
 from tests.integration.platforms.matrix.people import path
@@ -113,7 +113,7 @@ async def test_a_mention_opens_a_thread_and_the_talk_goes_on_there(matrix: Matri
         first = await matrix.says("the weather?", chat_type="group", mention=True)
         event = await inbox.take("the weather?")
         assert (event.source.thread_id, event.source.chat_type) == (first, "group")
-        await adapter.send(target_of(event.source), Outgoing("fine", reply_to=first), "one")
+        await adapter.send(target_of(event.source), OutgoingMessage("fine", reply_to=first), "one")
         (shown,) = await matrix.shown(event.source.chat_id)
         assert (shown.thread, shown.text) == (first, "fine")
     async with connected(matrix) as (_, inbox):

@@ -5,12 +5,12 @@ import asyncio
 import msgspec
 
 from hermes.gateway.platforms.kit.contract import (
+    ChatTarget,
     CredentialsRefused,
-    Outgoing,
+    OutgoingMessage,
     SendLater,
     SendRefused,
     SendUnsure,
-    Target,
 )
 from tests.contracts.adapters.driving import (
     Inbox,
@@ -31,10 +31,10 @@ async def test_a_key_used_twice_shows_one_message_also_after_a_restart(
 ) -> None:
     async with talking(matrix) as (adapter, _, event):
         target = target_of(event.source)
-        first = await adapter.send(target, Outgoing("only one"), "key")
-        assert await adapter.send(target, Outgoing("only one"), "key") == first
+        first = await adapter.send(target, OutgoingMessage("only one"), "key")
+        assert await adapter.send(target, OutgoingMessage("only one"), "key") == first
     async with connected(matrix) as (adapter, _):
-        assert await adapter.send(target, Outgoing("only one"), "key") == first
+        assert await adapter.send(target, OutgoingMessage("only one"), "key") == first
     assert len(await matrix.shown(target.chat_id)) == 1
 
 
@@ -42,11 +42,11 @@ async def test_a_connection_that_stays_broken_leaves_doubt_and_one_message(
     matrix: MatrixHarness,
 ) -> None:
     async with talking(matrix) as (adapter, _, event):
-        target, message = target_of(event.source), Outgoing("in doubt", plain="in doubt")
+        target, message = target_of(event.source), OutgoingMessage("in doubt", plain="in doubt")
         matrix.trouble("cut_after", times=9)
         assert isinstance(await attempt(adapter, target, message, "key"), SendUnsure)
         matrix.proxy.troubles.clear()
-        assert await adapter.find_sent(row_of("key", target, message), target, message) is None
+        assert await adapter.was_delivered(row_of("key", target, message), target, message) is None
         await adapter.send(target, message, "key")
         assert len(await shown_with(matrix, "in doubt", target.chat_id)) == 1
 
@@ -55,31 +55,31 @@ async def test_a_new_token_of_the_same_device_shows_one_message(matrix: MatrixHa
     """With a password the device stays the same, whatever becomes of the token."""
     _by_password(matrix)
     async with talking(matrix) as (adapter, _, event):
-        target, message = target_of(event.source), Outgoing("only one", plain="only one")
+        target, message = target_of(event.source), OutgoingMessage("only one", plain="only one")
         first = await adapter.send(target, message, "key")
     login = _login(matrix)
     await _logged_out(matrix, login["token"])
     async with connected(matrix) as (adapter, _):
         assert _login(matrix)["token"] != login["token"]
         assert _login(matrix)["device_id"] == login["device_id"]
-        assert await adapter.find_sent(row_of("key", target, message), target, message) is None
+        assert await adapter.was_delivered(row_of("key", target, message), target, message) is None
         assert await adapter.send(target, message, "key") == first
     assert len(await matrix.shown(target.chat_id)) == 1
 
 
 async def test_what_another_device_sent_is_found(matrix: MatrixHarness) -> None:
     async with talking(matrix) as (adapter, _, event):
-        target, message = target_of(event.source), Outgoing("there", plain="there")
+        target, message = target_of(event.source), OutgoingMessage("there", plain="there")
         row = row_of("key", target, message)
         never = row_of("never", target, message)
         first = await adapter.send(target, message, "key")
         for number in range(3):
-            await adapter.send(target, Outgoing("there"), f"other {number}")
+            await adapter.send(target, OutgoingMessage("there"), f"other {number}")
     _by_password(matrix)
     async with connected(matrix) as (adapter, _):
         assert _login(matrix)["device_id"] != matrix.us.device_id
-        assert await adapter.find_sent(row, target, message) == first
-        assert await adapter.find_sent(never, target, message) is None
+        assert await adapter.was_delivered(row, target, message) == first
+        assert await adapter.was_delivered(never, target, message) is None
 
 
 async def test_a_password_logs_in_once(matrix: MatrixHarness) -> None:
@@ -113,14 +113,16 @@ async def test_rooms_we_are_not_in_are_refused_for_good(matrix: MatrixHarness) -
         owner, room_id = await matrix.person(), event.source.chat_id
         await owner.call("POST", path("rooms", room_id, "kick"), {"user_id": matrix.us.user_id})
         for chat in (room_id, "!nowhere:localhost", "#nowhere:localhost", "@ann:localhost"):
-            outcome = await attempt(adapter, Target("matrix", chat), Outgoing("hello?"), chat)
+            outcome = await attempt(
+                adapter, ChatTarget("matrix", chat), OutgoingMessage("hello?"), chat
+            )
             assert isinstance(outcome, SendRefused), chat
 
 
 async def test_a_message_waits_when_the_login_is_refused(matrix: MatrixHarness) -> None:
     async with talking(matrix) as (adapter, _, event):
         await matrix.refuse_credentials()
-        outcome = await attempt(adapter, target_of(event.source), Outgoing("later"), "key")
+        outcome = await attempt(adapter, target_of(event.source), OutgoingMessage("later"), "key")
         assert isinstance(outcome, SendLater)
         assert outcome.seconds > 1
 
@@ -131,7 +133,9 @@ async def test_a_room_can_be_named_by_its_address(matrix: MatrixHarness) -> None
     room_id = await owner.create(room_alias_name=name, preset="public_chat", name="home")
     async with connected(matrix) as (adapter, _):
         await matrix.us.join(room_id)
-        sent = await adapter.send(Target("matrix", f"#{name}:localhost"), Outgoing("home"), "key")
+        sent = await adapter.send(
+            ChatTarget("matrix", f"#{name}:localhost"), OutgoingMessage("home"), "key"
+        )
         assert sent in {event["event_id"] for event in await owner.events(room_id)}
 
 
@@ -155,7 +159,7 @@ async def test_our_messages_call_nobody_and_are_html_with_plain_text(matrix: Mat
     async with talking(matrix) as (adapter, _, event):
         target, owner = target_of(event.source), await matrix.person()
         text = "<p>1 &lt; 2</p><ul><li>so</li></ul>"
-        await adapter.send(target, Outgoing(text, plain="1 < 2\n- so", silent=True), "key")
+        await adapter.send(target, OutgoingMessage(text, plain="1 < 2\n- so", silent=True), "key")
         content = (await owner.events(target.chat_id))[-1]["content"]
         assert content["body"] == "1 < 2\n- so"
         assert content["formatted_body"] == text

@@ -9,7 +9,7 @@ import pytest
 from hermes.config.settings.platforms import SlackSettings
 from hermes.gateway.directory import ChatDirectory, learn_names
 from hermes.gateway.outbox import ConnectionRegistry
-from hermes.gateway.platforms.kit.contract import Button, Outgoing, SendRefused, Target
+from hermes.gateway.platforms.kit.contract import Button, ChatTarget, OutgoingMessage, SendRefused
 from hermes.util.clock import SystemClock
 from tests.contracts.adapters.driving import Inbox, attempt, connected, talking, target_of
 from tests.integration.platforms.slack.harness import SlackHarness
@@ -18,7 +18,7 @@ from tests.integration.platforms.slack.harness import SlackHarness
 async def test_a_mention_in_a_channel_is_answered_in_its_thread(slack: SlackHarness) -> None:
     async with talking(slack, group=True) as (adapter, _, event):
         assert event.message_id.endswith(event.source.thread_id)
-        await adapter.send(target_of(event.source), Outgoing("here"), "thread-1")
+        await adapter.send(target_of(event.source), OutgoingMessage("here"), "thread-1")
         (shown,) = await slack.shown(event.source.chat_id)
         assert shown.thread == event.source.thread_id
 
@@ -33,7 +33,7 @@ async def test_answers_go_to_the_channel_where_that_is_wanted(
         slack.connection = msgspec.structs.replace(slack.connection, reply_to_mode="off")
     async with talking(slack, group=True) as (adapter, _, event):
         assert event.source.thread_id == ""
-        await adapter.send(target_of(event.source), Outgoing("here"), "channel-1")
+        await adapter.send(target_of(event.source), OutgoingMessage("here"), "channel-1")
         (shown,) = await slack.shown(event.source.chat_id)
         assert shown.thread == ""
 
@@ -44,8 +44,8 @@ async def test_the_first_part_of_an_answer_is_shown_in_the_channel_too(
     slack.set_extra(reply_broadcast=True)
     async with talking(slack, group=True) as (adapter, _, event):
         target = target_of(event.source)
-        await adapter.send(target, Outgoing("first", reply_to=event.message_id), "part-1")
-        await adapter.send(target, Outgoing("second"), "part-2")
+        await adapter.send(target, OutgoingMessage("first", reply_to=event.message_id), "part-1")
+        await adapter.send(target, OutgoingMessage("second"), "part-2")
         subtypes = [each.get("subtype") for each in slack.fake.ours(slack.channel())]
         assert subtypes == ["thread_broadcast", None]
 
@@ -69,7 +69,7 @@ async def test_a_thread_we_talk_in_needs_no_new_mention_even_after_a_restart(
 ) -> None:
     slack.settings = SlackSettings()
     async with talking(slack, group=True) as (adapter, inbox, event):
-        await adapter.send(target_of(event.source), Outgoing("I am here"), "talk-1")
+        await adapter.send(target_of(event.source), OutgoingMessage("I am here"), "talk-1")
         thread = event.source.thread_id
         await slack.says("and now?", chat_type="group", thread=thread)
         assert (await inbox.take("and now?")).addressed
@@ -132,13 +132,15 @@ async def test_several_workspaces_are_served_by_one_app(slack: SlackHarness) -> 
         assert home.source.chat_id == slack.chat_id()
         assert there.source.chat_id == f"{other.id}/{channel}"
         assert there.source.user_id == f"{other.id}/{user['id']}"
-        sent = await adapter.send(target_of(there.source), Outgoing("to you"), "other-1")
+        sent = await adapter.send(target_of(there.source), OutgoingMessage("to you"), "other-1")
         assert [each["text"] for each in slack.fake.ours(channel)] == ["to you"]
-        await adapter.edit(target_of(there.source), sent, Outgoing("to you too"))
+        await adapter.edit(target_of(there.source), sent, OutgoingMessage("to you too"))
         assert [each["text"] for each in slack.fake.ours(channel)] == ["to you too"]
         assert f"{other.id}/{channel}" in {chat.chat_id for chat in await adapter.chats()}
-        nowhere = Target("slack", "T0NOWHERE/C1")
-        assert isinstance(await attempt(adapter, nowhere, Outgoing("x"), "no-1"), SendRefused)
+        nowhere = ChatTarget("slack", "T0NOWHERE/C1")
+        assert isinstance(
+            await attempt(adapter, nowhere, OutgoingMessage("x"), "no-1"), SendRefused
+        )
 
 
 async def test_a_workspace_that_shuts_us_out_does_not_take_the_others_along(
@@ -151,8 +153,8 @@ async def test_a_workspace_that_shuts_us_out_does_not_take_the_others_along(
 
 async def test_a_person_can_be_written_to_by_their_id(slack: SlackHarness) -> None:
     async with connected(slack) as (adapter, _):
-        target = Target("slack", slack.user_id("ann"))
-        sent = await adapter.send(target, Outgoing("hello"), "person-1")
+        target = ChatTarget("slack", slack.user_id("ann"))
+        sent = await adapter.send(target, OutgoingMessage("hello"), "person-1")
         channel = slack.fake.api.private(slack.fake.team.id, slack.user_id("ann"))["id"]
         assert sent.startswith(f"{channel}:")
         assert [each["text"] for each in slack.fake.ours(channel)] == ["hello"]
@@ -205,10 +207,10 @@ async def test_answers_begin_as_the_settings_say(slack: SlackHarness) -> None:
     slack.settings = msgspec.structs.replace(slack.settings, reply_prefix="*Hermes*: <")
     async with talking(slack) as (adapter, _, event):
         target = target_of(event.source)
-        answer = Outgoing("growing", reply_to=event.message_id)
+        answer = OutgoingMessage("growing", reply_to=event.message_id)
         sent = await adapter.send(target, answer, "prefix-1")
         await adapter.edit(target, sent, msgspec.structs.replace(answer, text="grown"))
-        await adapter.send(target, Outgoing("second part"), "prefix-2")
+        await adapter.send(target, OutgoingMessage("second part"), "prefix-2")
         texts = [message.text for message in await slack.shown(target.chat_id)]
         assert texts == ["*Hermes*: <grown", "second part"]
 
@@ -217,7 +219,7 @@ async def test_nobody_sees_us_thinking_after_the_answer(slack: SlackHarness) -> 
     async with talking(slack) as (adapter, _, event):
         target = target_of(event.source)
         await adapter.typing(target)
-        await adapter.send(target, Outgoing("the answer"), "typing-1")
+        await adapter.send(target, OutgoingMessage("the answer"), "typing-1")
         assert [status for _, _, status in slack.fake.api.statuses] == ["is thinking...", ""]
 
 
@@ -250,7 +252,7 @@ async def test_in_an_enterprise_people_have_one_id_in_all_its_workspaces(
         await inbox.take("again from eve")
         asked = [given["user"] for name, given in slack.fake.api.calls if name == "users.info"]
         assert sorted(asked) == sorted([ann["id"], eve["id"]])
-        out = Outgoing("May I?", buttons=(Button("Yes", "yes"),))
+        out = OutgoingMessage("May I?", buttons=(Button("Yes", "yes"),))
         sent = await adapter.send(target_of(ours.source), out, "ask-1")
         ann["team_id"] = "T0B"
         await slack.presses(sent, "yes", user=ann["id"])

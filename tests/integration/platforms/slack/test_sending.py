@@ -6,15 +6,15 @@ import pytest
 
 from hermes.gateway.platforms.kit.contract import (
     Button,
+    ChatTarget,
     CredentialsRefused,
+    DeliveryUnknown,
     Media,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     SendLater,
     SendRefused,
     SendUnsure,
-    Target,
-    Unknowable,
 )
 from tests.contracts.adapters.driving import (
     attempt,
@@ -48,39 +48,41 @@ async def test_an_error_of_slack_says_what_to_do(
 ) -> None:
     async with talking(slack) as (adapter, _, event):
         slack.fake.api.refusals = {"chat.postMessage": [error]}
-        outcome = await attempt(adapter, target_of(event.source), Outgoing("x"), "error-1")
+        outcome = await attempt(adapter, target_of(event.source), OutgoingMessage("x"), "error-1")
         assert type(outcome) is kind
 
 
 async def test_a_message_in_a_thread_is_found_after_a_cut(slack: SlackHarness) -> None:
     async with talking(slack, group=True) as (adapter, _, event):
-        target, message = target_of(event.source), Outgoing("in doubt")
+        target, message = target_of(event.source), OutgoingMessage("in doubt")
         row = row_of("doubt-1", target, message, after_id=adapter.newest(target))  # type: ignore[attr-defined]
         slack.trouble("cut_after")
         assert isinstance(await attempt(adapter, target, message, "doubt-1"), SendUnsure)
         (shown,) = await slack.shown(target.chat_id)
-        assert await adapter.find_sent(row, target, message) == shown.id
+        assert await adapter.was_delivered(row, target, message) == shown.id
         other = row_of("doubt-2", target, message)
-        assert await adapter.find_sent(other, target, message) is None
+        assert await adapter.was_delivered(other, target, message) is None
 
 
 async def test_a_message_is_found_without_knowing_what_was_before_it(slack: SlackHarness) -> None:
     async with talking(slack) as (adapter, _, event):
-        target, message = target_of(event.source), Outgoing("there")
+        target, message = target_of(event.source), OutgoingMessage("there")
         sent = await adapter.send(target, message, "there-1")
-        await adapter.edit(target, sent, Outgoing("there, and changed"))
+        await adapter.edit(target, sent, OutgoingMessage("there, and changed"))
         slack.fake.api.page = 1
         await slack.says("and more")
-        assert await adapter.find_sent(row_of("there-1", target, message), target, message) == sent
+        assert (
+            await adapter.was_delivered(row_of("there-1", target, message), target, message) == sent
+        )
 
 
 async def test_a_channel_we_may_not_read_leaves_us_in_doubt(slack: SlackHarness) -> None:
     async with talking(slack) as (adapter, _, event):
-        target, message = target_of(event.source), Outgoing("x")
+        target, message = target_of(event.source), OutgoingMessage("x")
         row = row_of("x-1", target, message)
-        for error, kind in (("missing_scope", Unknowable), ("internal_error", NotConnected)):
+        for error, kind in (("missing_scope", DeliveryUnknown), ("internal_error", NotConnected)):
             slack.fake.api.refusals = {"conversations.history": [error]}
-            assert type(await failure(adapter.find_sent(row, target, message))) is kind
+            assert type(await failure(adapter.was_delivered(row, target, message))) is kind
 
 
 async def test_a_message_with_a_file_in_doubt_is_sent_once(
@@ -88,18 +90,18 @@ async def test_a_message_with_a_file_in_doubt_is_sent_once(
 ) -> None:
     path = tmp_path / "report.pdf"
     path.write_bytes(b"%PDF-1.4")
-    message = Outgoing("look", media=(Media("document", path.name, path=str(path)),))
+    message = OutgoingMessage("look", media=(Media("document", path.name, path=str(path)),))
     async with talking(slack) as (adapter, _, event):
         target = target_of(event.source)
         row = row_of("file-1", target, message, after_id=event.message_id)
-        assert await adapter.find_sent(row, target, message) is None
+        assert await adapter.was_delivered(row, target, message) is None
         slack.trouble("cut_after")
         assert isinstance(await attempt(adapter, target, message, "file-1"), SendUnsure)
     async with connected(slack) as (adapter, _):
         (shown,) = await slack.shown(target.chat_id)
-        first = await failure(adapter.find_sent(row, target, message))
+        first = await failure(adapter.was_delivered(row, target, message))
         assert isinstance(first, NotConnected)  # Slack shares it a little later: ask again
-        assert await adapter.find_sent(row, target, message) == shown.id
+        assert await adapter.was_delivered(row, target, message) == shown.id
 
 
 async def test_a_file_that_slack_did_not_take_is_sent_again(
@@ -107,7 +109,7 @@ async def test_a_file_that_slack_did_not_take_is_sent_again(
 ) -> None:
     path = tmp_path / "report.pdf"
     path.write_bytes(b"%PDF-1.4")
-    message = Outgoing(media=(Media("document", path.name, path=str(path)),))
+    message = OutgoingMessage(media=(Media("document", path.name, path=str(path)),))
     async with talking(slack) as (adapter, _, event):
         target = target_of(event.source)
         row = row_of("again-1", target, message)
@@ -115,7 +117,7 @@ async def test_a_file_that_slack_did_not_take_is_sent_again(
         assert isinstance(await attempt(adapter, target, message, "again-1"), SendLater)
         slack.trouble("cut_before")
         assert isinstance(await attempt(adapter, target, message, "again-1"), SendUnsure)
-        assert await adapter.find_sent(row, target, message) is None
+        assert await adapter.was_delivered(row, target, message) is None
         assert await adapter.send(target, message, "again-1")
         assert [each.media for each in await slack.shown(target.chat_id)] == [("report.pdf",)]
 
@@ -128,7 +130,7 @@ async def test_files_go_into_the_thread_with_words_and_buttons(
         path.write_text(path.name)
     media = tuple(Media("document", path.name, path=str(path)) for path in paths)
     async with talking(slack, group=True) as (adapter, _, event):
-        message = Outgoing("keep them?", media=media, buttons=(Button("Yes", "keep"),))
+        message = OutgoingMessage("keep them?", media=media, buttons=(Button("Yes", "keep"),))
         await adapter.send(target_of(event.source), message, "two-1")
         (shown,) = await slack.shown(event.source.chat_id)
         assert (shown.media, shown.buttons) == (("one.txt", "two.txt"), ("keep",))
@@ -138,9 +140,9 @@ async def test_files_go_into_the_thread_with_words_and_buttons(
 async def test_buttons_go_away_with_an_edit_that_has_none(slack: SlackHarness) -> None:
     async with talking(slack) as (adapter, _, event):
         target = target_of(event.source)
-        asked = Outgoing("x" * 3500, buttons=(Button("Yes", "yes"),))
+        asked = OutgoingMessage("x" * 3500, buttons=(Button("Yes", "yes"),))
         sent = await adapter.send(target, asked, "buttons-1")
-        await adapter.edit(target, sent, Outgoing("answered"))
+        await adapter.edit(target, sent, OutgoingMessage("answered"))
         (shown,) = await slack.shown(target.chat_id)
         assert (shown.text, shown.buttons) == ("answered", ())
 
@@ -148,16 +150,16 @@ async def test_buttons_go_away_with_an_edit_that_has_none(slack: SlackHarness) -
 async def test_an_edit_that_is_too_long_is_refused(slack: SlackHarness) -> None:
     async with talking(slack) as (adapter, _, event):
         target = target_of(event.source)
-        sent = await adapter.send(target, Outgoing("short"), "long-1")
+        sent = await adapter.send(target, OutgoingMessage("short"), "long-1")
         assert isinstance(
-            await failure(adapter.edit(target, sent, Outgoing("x" * 5000))), SendRefused
+            await failure(adapter.edit(target, sent, OutgoingMessage("x" * 5000))), SendRefused
         )
 
 
 async def test_plain_text_shows_signs_of_markup_as_they_are(slack: SlackHarness) -> None:
     async with talking(slack) as (adapter, _, event):
         slack.trouble("format_refused")
-        message = Outgoing("*a* &lt; b", plain="a < b & <!everyone>")
+        message = OutgoingMessage("*a* &lt; b", plain="a < b & <!everyone>")
         await adapter.send(target_of(event.source), message, "plain-1")
         (message_there,) = slack.fake.ours(slack.channel("", "dm"))
         assert message_there["text"] == "a &lt; b &amp; &lt;!everyone&gt;"
@@ -172,5 +174,7 @@ async def test_a_reaction_that_slack_does_not_have_is_no_error(slack: SlackHarne
 async def test_nothing_goes_to_a_chat_of_nobody(slack: SlackHarness) -> None:
     async with connected(slack) as (adapter, _):
         for chat in ("", "C0NOSUCH", "U0NOSUCH"):
-            outcome = await attempt(adapter, Target("slack", chat), Outgoing("x"), f"no-{chat}")
+            outcome = await attempt(
+                adapter, ChatTarget("slack", chat), OutgoingMessage("x"), f"no-{chat}"
+            )
             assert isinstance(outcome, SendRefused)

@@ -9,7 +9,7 @@ from hermes.gateway.platforms.kit.contract import (
     CredentialsRefused,
     MessageEvent,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
 )
 from tests.contracts.adapters.driving import Inbox, connected, failure, talking, target_of
 from tests.contracts.adapters.hasty import Hasty
@@ -134,7 +134,7 @@ async def test_a_new_connection_is_made_when_slack_asks_for_it(
 async def test_what_was_said_in_threads_while_we_were_away_comes(slack: SlackHarness) -> None:
     slack.settings = SlackSettings()
     async with talking(slack, group=True) as (adapter, _, event):
-        await adapter.send(target_of(event.source), Outgoing("here I am"), "thread-1")
+        await adapter.send(target_of(event.source), OutgoingMessage("here I am"), "thread-1")
     thread = event.source.thread_id
     await slack.says("go on", chat_type="group", thread=thread)
     await slack.says("among ourselves", chat_type="group")

@@ -7,13 +7,13 @@ import pytest
 
 from hermes.gateway.platforms.kit.contract import (
     Button,
+    ChatTarget,
+    DeliveryUnknown,
     Media,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     SendLater,
     SendUnsure,
-    Target,
-    Unknowable,
 )
 from hermes.gateway.platforms.telegram.adapter import TelegramAdapter
 from hermes.util.clock import SystemClock
@@ -30,13 +30,13 @@ from tests.fakes.telegram.harness import TelegramHarness
 from tests.fakes.telegram.server import LATE
 from tests.fakes.telegram.world import BOT
 
-MESSAGE = Outgoing("in doubt", plain="in doubt")
+MESSAGE = OutgoingMessage("in doubt", plain="in doubt")
 
 
 async def doubtful(
     telegram: TelegramHarness,
     adapter: TelegramAdapter,
-    target: Target,
+    target: ChatTarget,
     trouble: str,
     key: str = "d",
 ) -> None:
@@ -45,9 +45,11 @@ async def doubtful(
 
 
 async def find(
-    adapter: TelegramAdapter, target: Target, key: str = "d", after: str = ""
+    adapter: TelegramAdapter, target: ChatTarget, key: str = "d", after: str = ""
 ) -> str | None:
-    return await adapter.find_sent(row_of(key, target, MESSAGE, after_id=after), target, MESSAGE)
+    return await adapter.was_delivered(
+        row_of(key, target, MESSAGE, after_id=after), target, MESSAGE
+    )
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["private", "group"])
@@ -109,7 +111,7 @@ async def test_messages_of_ours_sent_meanwhile_are_not_mistaken_for_it(
 
 
 async def test_buttons_of_ours_survive_the_questions(telegram: TelegramHarness) -> None:
-    asked = Outgoing("May I?", buttons=(Button("Yes", "approve:1:once"),))
+    asked = OutgoingMessage("May I?", buttons=(Button("Yes", "approve:1:once"),))
     async with talking(telegram) as (adapter, _, event):
         target = target_of(event.source)
         await doubtful(telegram, adapter, target, "cut_after")
@@ -119,12 +121,12 @@ async def test_buttons_of_ours_survive_the_questions(telegram: TelegramHarness) 
 
 
 async def test_a_question_with_buttons_is_found_with_them(telegram: TelegramHarness) -> None:
-    asked = Outgoing("May I?", buttons=(Button("Yes", "a:1"), Button("No", "a:2")))
+    asked = OutgoingMessage("May I?", buttons=(Button("Yes", "a:1"), Button("No", "a:2")))
     async with talking(telegram) as (adapter, _, event):
         target = target_of(event.source)
         telegram.trouble("cut_after")
         await attempt(adapter, target, asked, "d")
-        found = await adapter.find_sent(row_of("d", target, asked), target, asked)
+        found = await adapter.was_delivered(row_of("d", target, asked), target, asked)
         (shown,) = await telegram.shown()
         assert (shown.id, shown.buttons, shown.edits) == (found, ("a:1", "a:2"), 0)
 
@@ -153,7 +155,7 @@ async def test_two_in_doubt_and_one_there_is_beyond_knowing(telegram: TelegramHa
         await doubtful(telegram, adapter, target, "cut_after", "first")
         await doubtful(telegram, adapter, target, "cut_before", "second")
         for key in ("first", "second"):
-            with pytest.raises(Unknowable):
+            with pytest.raises(DeliveryUnknown):
                 await find(adapter, target, key)
 
 
@@ -162,7 +164,7 @@ async def test_another_program_with_our_token_is_beyond_knowing(telegram: Telegr
         target = target_of(event.source)
         await doubtful(telegram, adapter, target, "cut_after")
         telegram.fake.world.post(telegram.chat(), {"text": "by a script"}, BOT)
-        with pytest.raises(Unknowable):
+        with pytest.raises(DeliveryUnknown):
             await find(adapter, target)
 
 
@@ -174,9 +176,9 @@ async def test_a_lost_journal_with_messages_of_ours_is_beyond_knowing(
         await doubtful(telegram, adapter, target, "cut_after")
     (telegram.folder / "state" / "telegram.jsonl").unlink()
     async with connected(telegram) as (adapter, _):
-        with pytest.raises(Unknowable):
+        with pytest.raises(DeliveryUnknown):
             await find(adapter, target, after=event.message_id)
-        with pytest.raises(Unknowable):  # not even where to begin
+        with pytest.raises(DeliveryUnknown):  # not even where to begin
             await find(adapter, target)
 
 
@@ -191,7 +193,7 @@ async def test_a_flood_of_messages_since_is_beyond_knowing(
             next(telegram.chat().numbers)
         await telegram.says("much later")
         await inbox.take("much later")
-        with pytest.raises(Unknowable):
+        with pytest.raises(DeliveryUnknown):
             await find(adapter, target)
 
 
@@ -203,19 +205,19 @@ async def test_the_middle_of_a_message_of_several_parts_goes_on(
         path = tmp_path / f"{number}.txt"
         path.write_text(f"file {number}")
         files.append(Media("document", path.name, "text/plain", path=str(path)))
-    message = Outgoing("three files", media=tuple(files))
+    message = OutgoingMessage("three files", media=tuple(files))
     async with talking(telegram) as (adapter, _, event):
         target = target_of(event.source)
         telegram.fake.troubles.extend(["", "cut_after"])
         assert isinstance(await attempt(adapter, target, message, "d"), SendUnsure)
     async with connected(telegram) as (adapter, _):
         row = row_of("d", target, message)
-        assert await adapter.find_sent(row, target, message) is None
+        assert await adapter.was_delivered(row, target, message) is None
         first = await adapter.send(target, message, "d")
         shown = await telegram.shown()
         assert [each.media for each in shown] == [("0.txt",), ("1.txt",), ("2.txt",)]
         assert shown[0].id == first
-        assert await adapter.find_sent(row, target, message) == first
+        assert await adapter.was_delivered(row, target, message) == first
 
 
 async def test_the_newest_number_is_known_after_a_restart(telegram: TelegramHarness) -> None:
@@ -223,7 +225,7 @@ async def test_the_newest_number_is_known_after_a_restart(telegram: TelegramHarn
         target = target_of(event.source)
         sent = await adapter.send(target, MESSAGE, "d")
         assert adapter.newest(target) == sent.partition(":")[2]
-        assert adapter.newest(Target("telegram", "-1000000000005")) == ""
+        assert adapter.newest(ChatTarget("telegram", "-1000000000005")) == ""
     async with connected(telegram) as (adapter, _):
         assert adapter.newest(target) == sent.partition(":")[2]
 
@@ -235,7 +237,7 @@ async def test_trouble_while_asking_is_not_an_answer(telegram: TelegramHarness) 
         await telegram.gone()
         error = await failure(find(adapter, target))
         assert isinstance(error, NotConnected | SendLater)
-        assert not isinstance(error, Unknowable)
+        assert not isinstance(error, DeliveryUnknown)
 
 
 async def test_a_message_that_telegram_is_slow_to_take_is_waited_for(
@@ -263,7 +265,7 @@ async def test_posts_of_others_in_a_channel_are_not_taken_for_ours(
         sent = await adapter.send(target, MESSAGE, "known")
         await doubtful(telegram, adapter, target, "cut_before")
         await telegram.says("second post", chat_type="channel")
-        with pytest.raises(Unknowable):
+        with pytest.raises(DeliveryUnknown):
             await find(adapter, target)
         assert await find(adapter, target, "known") == sent
         asked = [method for method, _ in telegram.fake.api.calls]
@@ -275,6 +277,6 @@ async def test_a_send_waits_while_the_chat_is_searched(telegram: TelegramHarness
         target = target_of(event.source)
         await doubtful(telegram, adapter, target, "cut_after")
         found, sent = await asyncio.gather(
-            find(adapter, target), adapter.send(target, Outgoing("next"), "next")
+            find(adapter, target), adapter.send(target, OutgoingMessage("next"), "next")
         )
         assert [shown.id for shown in await telegram.shown()] == [found, sent]

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from hermes.gateway.platforms.kit.contract import Button, Outgoing
+from hermes.gateway.platforms.kit.contract import Button, OutgoingMessage
 from hermes.gateway.session_keys import build_session_key
 from tests.contracts.adapters.driving import connected, target_of
 from tests.contracts.adapters.harness import File
@@ -34,7 +34,7 @@ async def test_the_conversation_goes_on_also_after_a_restart(
         await telegram.says("later", chat=str(new.id), chat_type="group")
         event = await inbox.take("later")
         assert build_session_key(event.source) == build_session_key(before)
-        answer = Outgoing("here", reply_to=event.message_id)
+        answer = OutgoingMessage("here", reply_to=event.message_id)
         await adapter.send(target_of(event.source), answer, "k")
         (shown,) = await telegram.shown(str(new.id))
         assert (shown.text, shown.reply_to) == ("here", event.message_id)
@@ -52,7 +52,7 @@ async def test_buttons_and_albums_go_on_there_too(
         source = (await inbox.take("look")).source
         assert source.chat_id == "-55"
         buttons = (Button("Yes", "yes"),)
-        sent = await adapter.send(target_of(source), Outgoing("sure?", buttons=buttons), "k")
+        sent = await adapter.send(target_of(source), OutgoingMessage("sure?", buttons=buttons), "k")
         await telegram.presses(sent, "yes", chat=str(new.id))
         pressed = (await inbox.press("yes")).source
         assert msgspec.structs.replace(
@@ -69,6 +69,6 @@ async def test_a_move_that_only_a_send_tells_of_keeps_the_conversation(
         await telegram.says("before", chat=str(old.id), chat_type="group")
         source = (await inbox.take("before")).source
         old.moved_to = new.id
-        await adapter.send(target_of(source), Outgoing("are you there?"), "k")
+        await adapter.send(target_of(source), OutgoingMessage("are you there?"), "k")
         await telegram.says("yes", chat=str(new.id), chat_type="group")
         assert (await inbox.take("yes")).source.chat_id == source.chat_id

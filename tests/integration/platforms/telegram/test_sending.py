@@ -9,12 +9,12 @@ from hermes.config.settings.platform_extras import TelegramExtra
 from hermes.config.settings.platforms import TelegramPlatform, TelegramSettings
 from hermes.gateway.platforms.kit.contract import (
     Button,
+    ChatTarget,
     Media,
-    Outgoing,
+    OutgoingMessage,
     SendLater,
     SendRefused,
     SendUnsure,
-    Target,
 )
 from tests.contracts.adapters.driving import (
     Inbox,
@@ -36,7 +36,9 @@ def picture(tmp_path):
 
 async def test_html_is_shown_as_formatting(telegram: TelegramHarness) -> None:
     async with talking(telegram) as (adapter, _, event):
-        await adapter.send(target_of(event.source), Outgoing("<b>a</b> &lt; b", plain="a < b"), "k")
+        await adapter.send(
+            target_of(event.source), OutgoingMessage("<b>a</b> &lt; b", plain="a < b"), "k"
+        )
         (shown,) = await telegram.shown()
         assert (shown.text, shown.raw) == ("a < b", "<b>a</b> &lt; b")
 
@@ -44,9 +46,9 @@ async def test_html_is_shown_as_formatting(telegram: TelegramHarness) -> None:
 async def test_broken_html_is_sent_plain_and_edited_plain(telegram: TelegramHarness) -> None:
     async with talking(telegram) as (adapter, _, event):
         target = target_of(event.source)
-        sent = await adapter.send(target, Outgoing("<b>a", plain="a"), "k")
+        sent = await adapter.send(target, OutgoingMessage("<b>a", plain="a"), "k")
         assert (await telegram.shown())[0].text == "a"
-        await adapter.edit(target, sent, Outgoing("<x>b", plain="b"))
+        await adapter.edit(target, sent, OutgoingMessage("<x>b", plain="b"))
         assert (await telegram.shown())[0].text == "b"
 
 
@@ -56,7 +58,7 @@ async def test_long_words_beside_a_picture_come_before_it(
     async with talking(telegram) as (adapter, _, event):
         target = target_of(event.source)
         words, answered = "long " * 300, event.message_id
-        out = Outgoing(words, plain=words, media=(picture,), reply_to=answered)
+        out = OutgoingMessage(words, plain=words, media=(picture,), reply_to=answered)
         sent = await adapter.send(target, out, "k")
         first, second = await telegram.shown()
         assert (first.id, first.text, first.reply_to) == (sent, words.strip(), answered)
@@ -68,8 +70,8 @@ async def test_the_words_beside_a_picture_can_be_edited(
 ) -> None:
     async with talking(telegram) as (adapter, _, event):
         target = target_of(event.source)
-        sent = await adapter.send(target, Outgoing("one", media=(picture,)), "k")
-        await adapter.edit(target, sent, Outgoing("two"))
+        sent = await adapter.send(target, OutgoingMessage("one", media=(picture,)), "k")
+        await adapter.edit(target, sent, OutgoingMessage("two"))
         (shown,) = await telegram.shown()
         assert (shown.text, shown.media) == ("two", ("a.png",))
 
@@ -78,7 +80,7 @@ async def test_a_button_that_does_not_fit_is_refused_before_anything_is_sent(
     telegram: TelegramHarness,
 ) -> None:
     async with talking(telegram) as (adapter, _, event):
-        out = Outgoing("May I?", buttons=(Button("Yes", "x" * 65),))
+        out = OutgoingMessage("May I?", buttons=(Button("Yes", "x" * 65),))
         outcome = await attempt(adapter, target_of(event.source), out, "k")
         assert isinstance(outcome, SendRefused)
         assert await telegram.shown() == []
@@ -88,7 +90,7 @@ async def test_a_press_is_answered_at_once_even_when_it_cannot_be_kept(
     telegram: TelegramHarness,
 ) -> None:
     async with talking(telegram) as (adapter, inbox, event):
-        out = Outgoing("May I?", buttons=(Button("Yes", "yes"),))
+        out = OutgoingMessage("May I?", buttons=(Button("Yes", "yes"),))
         sent = await adapter.send(target_of(event.source), out, "k")
         inbox.refusals = 2
         await telegram.presses(sent, "yes")
@@ -100,7 +102,7 @@ async def test_a_press_is_answered_at_once_even_when_it_cannot_be_kept(
 async def test_a_message_answered_but_deleted_is_no_obstacle(telegram: TelegramHarness) -> None:
     async with talking(telegram) as (adapter, _, event):
         telegram.chat().messages.clear()
-        out = Outgoing("anyway", reply_to=event.message_id)
+        out = OutgoingMessage("anyway", reply_to=event.message_id)
         await adapter.send(target_of(event.source), out, "k")
         assert (await telegram.shown())[0].reply_to == ""
 
@@ -112,11 +114,11 @@ async def test_a_group_that_became_a_supergroup_is_written_to_where_it_is(
     old, new = world.chat(-55, "group", "old"), world.chat(-1_000_000_000_055, "supergroup", "new")
     old.moved_to = new.id
     async with connected(telegram) as (adapter, _):
-        sent = await adapter.send(Target("telegram", "-55"), Outgoing("moved"), "k")
+        sent = await adapter.send(ChatTarget("telegram", "-55"), OutgoingMessage("moved"), "k")
         assert sent.startswith("-1000000000055:")
-        await adapter.edit(Target("telegram", "-55"), sent, Outgoing("changed"))
+        await adapter.edit(ChatTarget("telegram", "-55"), sent, OutgoingMessage("changed"))
     async with connected(telegram) as (adapter, _):
-        await adapter.send(Target("telegram", "-55"), Outgoing("and again"), "k2")
+        await adapter.send(ChatTarget("telegram", "-55"), OutgoingMessage("and again"), "k2")
     assert [shown.text for shown in await telegram.shown(str(new.id))] == ["changed", "and again"]
 
 
@@ -126,17 +128,17 @@ async def test_numbers_of_the_old_group_mean_nothing_in_the_supergroup(
     """Its messages are numbered anew: an old number names another message there."""
     world = telegram.fake.world
     old, new = world.chat(-55, "group", "old"), world.chat(-1_000_000_000_055, "supergroup", "new")
-    target = Target("telegram", "-55")
+    target = ChatTarget("telegram", "-55")
     async with connected(telegram) as (adapter, _):
-        before = await adapter.send(target, Outgoing("in the group"), "k1")
+        before = await adapter.send(target, OutgoingMessage("in the group"), "k1")
         old.moved_to = new.id
-        await adapter.send(target, Outgoing("in the supergroup"), "k2")
+        await adapter.send(target, OutgoingMessage("in the supergroup"), "k2")
         place, number = world.chats[new.id], int(before.partition(":")[2])
         place.messages[number] = {**next(iter(place.messages.values())), "message_id": number}
-        outcome = await attempt(adapter, target, Outgoing("quoting", reply_to=before), "k3")
+        outcome = await attempt(adapter, target, OutgoingMessage("quoting", reply_to=before), "k3")
         assert isinstance(outcome, str)
         with pytest.raises(SendRefused):
-            await adapter.edit(target, before, Outgoing("wrong one"))
+            await adapter.edit(target, before, OutgoingMessage("wrong one"))
         shown = {each.text: each.reply_to for each in await telegram.shown(str(new.id))}
         assert shown == {"in the supergroup": "", "quoting": ""}
 
@@ -144,18 +146,18 @@ async def test_numbers_of_the_old_group_mean_nothing_in_the_supergroup(
 async def test_a_public_chat_is_found_by_its_name(telegram: TelegramHarness) -> None:
     channel = telegram.fake.world.chat(-1_000_000_000_077, "channel", "News")
     channel.username = "@DailyNews"
-    target = Target("telegram", "@dailynews")
+    target = ChatTarget("telegram", "@dailynews")
     async with connected(telegram) as (adapter, _):
         assert adapter.newest(target) == ""
-        sent = await adapter.send(target, Outgoing("extra"), "k1")
+        sent = await adapter.send(target, OutgoingMessage("extra"), "k1")
         assert sent == f"{channel.id}:{next(iter(channel.messages))}"
-        await adapter.send(target, Outgoing("more"), "k2")
-        await adapter.edit(target, sent, Outgoing("extra!"))
+        await adapter.send(target, OutgoingMessage("more"), "k2")
+        await adapter.edit(target, sent, OutgoingMessage("extra!"))
         await adapter.typing(target)
         assert [each["text"] for each in channel.ours()] == ["extra!", "more"]
         assert adapter.newest(target) == str(max(channel.messages))
-        row = row_of("k1", target, Outgoing("extra"))
-        assert await adapter.find_sent(row, target, Outgoing("extra")) == sent
+        row = row_of("k1", target, OutgoingMessage("extra"))
+        assert await adapter.was_delivered(row, target, OutgoingMessage("extra")) == sent
         asked = [method for method, _ in telegram.fake.api.calls].count("getChat")
         assert asked == 1
         assert "@dailynews" in [chat.name for chat in await adapter.chats()]
@@ -169,7 +171,7 @@ async def test_who_wants_no_voice_messages_gets_sound(
     voice = Media("voice", "a.ogg", "audio/ogg", path=str(path))
     async with talking(telegram) as (adapter, _, event):
         telegram.fake.troubles.append("voice_forbidden")
-        await adapter.send(target_of(event.source), Outgoing(media=(voice,)), "k")
+        await adapter.send(target_of(event.source), OutgoingMessage(media=(voice,)), "k")
         (message,) = telegram.chat().ours()
         assert "audio" in message
 
@@ -180,7 +182,7 @@ async def test_a_picture_refused_twice_is_sent_all_the_same(
     """First as a picture, then for its words."""
     async with talking(telegram) as (adapter, _, event):
         telegram.fake.troubles.append("no_picture")
-        out = Outgoing("<b>broken", plain="broken", media=(picture,))
+        out = OutgoingMessage("<b>broken", plain="broken", media=(picture,))
         await adapter.send(target_of(event.source), out, "k")
         (message,) = telegram.chat().ours()
         assert ("document" in message, message["caption"]) == (True, "broken")
@@ -191,10 +193,10 @@ async def test_a_page_of_a_server_before_telegram_refuses_nothing_for_good(
     telegram: TelegramHarness, page: str
 ) -> None:
     async with talking(telegram) as (adapter, _, event):
-        target, message = target_of(event.source), Outgoing("precious")
+        target, message = target_of(event.source), OutgoingMessage("precious")
         telegram.fake.troubles.append(page)
         assert isinstance(await attempt(adapter, target, message, "k"), SendUnsure)
-        assert await adapter.find_sent(row_of("k", target, message), target, message) is None
+        assert await adapter.was_delivered(row_of("k", target, message), target, message) is None
         await adapter.send(target, message, "k")
         assert [shown.text for shown in await telegram.shown()] == ["precious"]
 
@@ -205,7 +207,7 @@ async def test_the_general_topic_of_a_forum_is_answered_in_it(telegram: Telegram
         await telegram.says("in general", chat_type="group")
         topic, general = await inbox.take("in a topic"), await inbox.take("in general")
         assert general.source.thread_id == "1" != topic.source.thread_id
-        await adapter.send(target_of(general.source), Outgoing("here"), "k")
+        await adapter.send(target_of(general.source), OutgoingMessage("here"), "k")
         await adapter.typing(target_of(general.source))
         await adapter.typing(target_of(topic.source))
         place = telegram.chat("", "group")
@@ -216,7 +218,7 @@ async def test_the_general_topic_of_a_forum_is_answered_in_it(telegram: Telegram
 async def test_a_topic_that_is_gone_is_refused(telegram: TelegramHarness) -> None:
     async with talking(telegram, group=True) as (adapter, _, event):
         target = msgspec.structs.replace(target_of(event.source), thread_id="99")
-        outcome = await attempt(adapter, target, Outgoing("anybody?"), "k")
+        outcome = await attempt(adapter, target, OutgoingMessage("anybody?"), "k")
         assert isinstance(outcome, SendRefused)
 
 
@@ -263,7 +265,7 @@ async def test_without_the_setting_there_are_no_reactions(telegram: TelegramHarn
 async def test_a_revoked_token_keeps_messages_for_later(telegram: TelegramHarness) -> None:
     async with talking(telegram) as (adapter, _, event):
         await telegram.refuse_credentials()
-        outcome = await attempt(adapter, target_of(event.source), Outgoing("later"), "k")
+        outcome = await attempt(adapter, target_of(event.source), OutgoingMessage("later"), "k")
         assert isinstance(outcome, SendLater)
 
 
@@ -273,12 +275,14 @@ async def test_a_server_that_is_away_means_surely_not_sent(telegram: TelegramHar
         await telegram.says("hello")
         event = await inbox.take("hello")
         await telegram.gone()
-        outcome = await attempt(adapter, target_of(event.source), Outgoing("later"), "k")
+        outcome = await attempt(adapter, target_of(event.source), OutgoingMessage("later"), "k")
         assert isinstance(outcome, SendLater)
 
 
 @pytest.mark.parametrize("chat", ["", "somebody", "@nobody", "1;2"])
 async def test_what_is_no_chat_is_refused(telegram: TelegramHarness, chat: str) -> None:
     async with connected(telegram) as (adapter, _):
-        outcome = await attempt(adapter, Target("telegram", chat), Outgoing("hello"), "k")
+        outcome = await attempt(
+            adapter, ChatTarget("telegram", chat), OutgoingMessage("hello"), "k"
+        )
         assert isinstance(outcome, SendRefused)

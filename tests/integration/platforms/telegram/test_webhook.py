@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from hermes.gateway.platforms.kit.contract import CredentialsRefused, NotConnected, Outgoing
+from hermes.gateway.platforms.kit.contract import CredentialsRefused, NotConnected, OutgoingMessage
 from tests.contracts.adapters.driving import Inbox, connected, failure, row_of, target_of
 from tests.contracts.adapters.harness import File
 from tests.fakes.telegram.harness import TelegramHarness
@@ -42,7 +42,7 @@ async def test_messages_come_and_answers_go(hooked: TelegramHarness) -> None:
     async with connected(hooked) as (adapter, inbox):
         await hooked.says("by call")
         event = await inbox.take("by call")
-        await adapter.send(target_of(event.source), Outgoing("answer"), "key-1")
+        await adapter.send(target_of(event.source), OutgoingMessage("answer"), "key-1")
         await adapter.probe()
     assert [shown.text for shown in await hooked.shown()] == ["answer"]
 
@@ -120,10 +120,10 @@ async def test_doubt_is_settled_with_a_webhook_too(hooked: TelegramHarness, tmp_
     async with connected(hooked) as (adapter, inbox):
         await hooked.says("hello")
         event = await inbox.take("hello")
-        target, message = target_of(event.source), Outgoing("in doubt")
+        target, message = target_of(event.source), OutgoingMessage("in doubt")
         hooked.trouble("cut_after")
         await failure(adapter.send(target, message, "doubt-1"))
-        found = await adapter.find_sent(row_of("doubt-1", target, message), target, message)
+        found = await adapter.was_delivered(row_of("doubt-1", target, message), target, message)
         assert [shown.id for shown in await hooked.shown()] == [found]
 
 

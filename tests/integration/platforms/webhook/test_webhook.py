@@ -18,19 +18,19 @@ from hermes.core.errors import UsageError
 from hermes.core.ports import Attachments
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
+    ChatTarget,
     CredentialsRefused,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     SendLater,
     SendRefused,
     SendUnsure,
-    Target,
 )
-from hermes.gateway.platforms.kit.http_server import Impatient
+from hermes.gateway.platforms.kit.http_server import TimeLimitedProtocol
 from hermes.gateway.platforms.webhook.adapter import WebhookAdapter
 from hermes.gateway.platforms.webhook.manifest import MANIFEST
 from hermes.util.loopback_http import LoopbackServer, RecordedRequest
-from hermes.util.loopback_http import Outgoing as Reply
+from hermes.util.loopback_http import OutgoingMessage as Reply
 from tests.contracts.adapters.driving import Inbox, failure, row_of
 from tests.contracts.adapters.harness import BaseHarness
 
@@ -239,7 +239,7 @@ async def test_an_answer_goes_to_the_log(stage: Stage, caplog: pytest.LogCapture
     adapter = await stage.started()
     await stage.call(adapter)
     with caplog.at_level(logging.INFO):
-        await adapter.send(Target("webhook", "one:d-1"), Outgoing("all done"), "k-1")
+        await adapter.send(ChatTarget("webhook", "one:d-1"), OutgoingMessage("all done"), "k-1")
     assert "all done" in caplog.text
     await adapter.disconnect()
 
@@ -250,12 +250,12 @@ async def test_an_answer_goes_to_the_chat_of_the_route_once(stage: Stage) -> Non
     await stage.call(adapter)
     await adapter.disconnect()
     adapter = await stage.started()  # the call itself is gone by now
-    target = Target("webhook", "one:d-1")
+    target = ChatTarget("webhook", "one:d-1")
     for _ in range(2):
-        assert await adapter.send(target, Outgoing("all done"), "k-1")
+        assert await adapter.send(target, OutgoingMessage("all done"), "k-1")
     assert stage.outbox.sent == {"webhook:k-1": ("telegram:-1007", "all done")}
-    row = row_of("k-1", target, Outgoing("all done"))
-    assert await adapter.find_sent(row, target, Outgoing("all done")) is None
+    row = row_of("k-1", target, OutgoingMessage("all done"))
+    assert await adapter.was_delivered(row, target, OutgoingMessage("all done")) is None
     await adapter.disconnect()
 
 
@@ -274,13 +274,13 @@ async def test_an_answer_to_a_chat_that_is_not_there_is_refused(
     stage.routes["one"] |= {"deliver": "nowhere:1"}
     adapter = await stage.started()
     await stage.call(adapter)
-    sending = adapter.send(Target("webhook", "one:d-1"), Outgoing("x"), "k-1")
+    sending = adapter.send(ChatTarget("webhook", "one:d-1"), OutgoingMessage("x"), "k-1")
     assert isinstance(await failure(sending), SendRefused)
     assert "the answer to webhook call one:d-1 cannot be delivered: nowhere:1" in caplog.text
-    unknown = adapter.send(Target("webhook", "nobody:d-1"), Outgoing("x"), "k-2")
+    unknown = adapter.send(ChatTarget("webhook", "nobody:d-1"), OutgoingMessage("x"), "k-2")
     assert isinstance(await failure(unknown), SendRefused)
     await adapter.disconnect()
-    late = adapter.send(Target("webhook", "one:d-1"), Outgoing("x"), "k-3")
+    late = adapter.send(ChatTarget("webhook", "one:d-1"), OutgoingMessage("x"), "k-3")
     assert isinstance(await failure(late), NotConnected)
 
 
@@ -288,17 +288,17 @@ async def test_an_answer_becomes_a_comment_once(stage: Stage) -> None:
     stage.routes["one"] |= {"deliver": "github_comment", "deliver_extra": PLACE}
     adapter = await stage.started()
     await stage.call(adapter)
-    target, message = Target("webhook", "one:d-1"), Outgoing("looks good")
+    target, message = ChatTarget("webhook", "one:d-1"), OutgoingMessage("looks good")
     row = row_of("k-1", target, message)
-    assert await adapter.find_sent(row, target, message) is None
+    assert await adapter.was_delivered(row, target, message) is None
     stage.github.loses_answers = True
     error = await failure(adapter.send(target, message, "k-1"))
     assert isinstance(error, SendUnsure)
     assert TOKEN not in str(error)
-    assert await adapter.find_sent(row, target, message) == "1"
+    assert await adapter.was_delivered(row, target, message) == "1"
     assert stage.github.comments[0]["body"].startswith("looks good\n\n<!-- hermes:")
     other = row_of("k-2", target, message)
-    assert await adapter.find_sent(other, target, message) is None
+    assert await adapter.was_delivered(other, target, message) is None
     await adapter.disconnect()
 
 
@@ -321,7 +321,7 @@ async def test_a_comment_goes_where_the_call_came_from(
     headers = {"X-GitHub-Delivery": "d-1", "X-Hub-Signature-256": _signed(body)}
     assert (await stage.post(adapter, body, headers)).status_code == 202
     with contextlib.suppress(SendRefused):  # there is one issue only
-        await adapter.send(Target("webhook", "one:d-1"), Outgoing("hi"), "k-1")
+        await adapter.send(ChatTarget("webhook", "one:d-1"), OutgoingMessage("hi"), "k-1")
     (asked,) = stage.github.requests
     assert asked.path == f"/repos/{place}/comments"
     await adapter.disconnect()
@@ -342,7 +342,9 @@ async def test_what_github_refuses_is_told_apart(stage: Stage) -> None:
     ]
     for status, headers, expected in cases:
         stage.github.next = [(status, headers)]
-        error = await failure(adapter.send(Target("webhook", "one:d-1"), Outgoing("x"), "k-1"))
+        error = await failure(
+            adapter.send(ChatTarget("webhook", "one:d-1"), OutgoingMessage("x"), "k-1")
+        )
         assert type(error) is expected
         if "retry-after" in headers:
             assert getattr(error, "seconds", 0) == 7.0
@@ -365,7 +367,7 @@ async def test_a_call_cannot_choose_another_address(stage: Stage) -> None:
     adapter = await stage.started()
     for number in range(len(places)):
         await stage.call(adapter, route=f"r{number}")
-        sending = adapter.send(Target("webhook", f"r{number}:d-1"), Outgoing("x"), "k-1")
+        sending = adapter.send(ChatTarget("webhook", f"r{number}:d-1"), OutgoingMessage("x"), "k-1")
         assert isinstance(await failure(sending), SendRefused)
     assert len(stage.inbox.kept) == len(places)
     assert stage.github.requests == []
@@ -385,7 +387,9 @@ async def test_a_text_may_go_out_without_the_agent(stage: Stage) -> None:
     await stage.call(adapter, "d-2")
     target, text = list(stage.outbox.sent.values())[1]
     assert (target, text) == ("webhook:one:d-2", "PR 7 opened")
-    await adapter.send(Target("webhook", "one", "d-2"), Outgoing(text), "k-1")  # as it is read
+    await adapter.send(
+        ChatTarget("webhook", "one", "d-2"), OutgoingMessage(text), "k-1"
+    )  # as it is read
     assert stage.github.comments[0]["body"].startswith("PR 7 opened")
     stage.routes["one"] = only | {"deliver": "nowhere"}
     await adapter.disconnect()
@@ -409,7 +413,7 @@ async def test_a_stranger_sends_none_of_our_files(stage: Stage, tmp_path: Path) 
 async def test_callers_who_say_nothing_keep_nobody_out(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Impatient, "head_seconds", 0.05)
+    monkeypatch.setattr(TimeLimitedProtocol, "head_seconds", 0.05)
     adapter = await stage.started()
     idle = [await asyncio.open_connection("127.0.0.1", adapter.port) for _ in range(210)]
     for number, (_reader, writer) in enumerate(idle):

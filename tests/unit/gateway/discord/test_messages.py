@@ -27,14 +27,14 @@ from hermes.gateway.platforms.discord.outbound import (
     title,
     view_of,
 )
-from hermes.gateway.platforms.kit.connection import Lanes
+from hermes.gateway.platforms.kit.connection import ChatQueues
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
     Button,
     CredentialsRefused,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     SendLater,
     SendRefused,
     SendUnsure,
@@ -111,7 +111,9 @@ def test_a_nonce_fits_and_is_the_same_each_time() -> None:
 
 
 def test_a_message_asks_discord_to_show_it_once() -> None:
-    with parameters(Outgoing("hi"), "key", discord.AllowedMentions.none(), limit=10) as params:
+    with parameters(
+        OutgoingMessage("hi"), "key", discord.AllowedMentions.none(), limit=10
+    ) as params:
         assert params.payload == {
             "content": "hi",
             "nonce": nonce_of("key"),
@@ -125,7 +127,7 @@ async def test_buttons_stand_in_rows_of_five_and_an_edit_takes_them_away() -> No
     view = view_of(tuple(Button(str(n), f"d{n}") for n in range(30)))
     rows: list[Any] = view.to_components()
     assert [len(row["components"]) for row in rows] == [5] * 5
-    without = edited(Outgoing("done"), discord.AllowedMentions.none())
+    without = edited(OutgoingMessage("done"), discord.AllowedMentions.none())
     assert without.payload is not None
     assert without.payload["components"] == []
 
@@ -201,7 +203,7 @@ def test_how_long_texts_wait_for_each_other(tmp_path: Path) -> None:
 
 
 async def test_chats_keep_their_order_and_do_not_wait_for_each_other() -> None:
-    lanes, done, gate = Lanes("Discord"), list[str](), asyncio.Event()
+    lanes, done, gate = ChatQueues("Discord"), list[str](), asyncio.Event()
 
     async def slow() -> None:
         await gate.wait()

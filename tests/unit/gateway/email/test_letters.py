@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hermes.gateway.platforms.email.inbound import content, letter, read
 from hermes.gateway.platforms.email.outbound import Thread, Threads, compose, our_id
-from hermes.gateway.platforms.kit.contract import Media, Outgoing
+from hermes.gateway.platforms.kit.contract import Media, OutgoingMessage
 from hermes.util.clock import SystemClock
 
 OWN = "hermes@example.org"
@@ -16,7 +16,9 @@ def mail(text: bytes | str) -> EmailMessage:
     return read(b"From: Ann <ann@example.org>\n" + raw)
 
 
-def sent(message: Outgoing, thread: Thread | None = None, root: str = "", **more: object) -> str:
+def sent(
+    message: OutgoingMessage, thread: Thread | None = None, root: str = "", **more: object
+) -> str:
     raw = compose(
         OWN,
         "ann@example.org",
@@ -97,32 +99,32 @@ def test_a_mail_with_thousands_of_parts_is_read_in_part() -> None:
 
 
 def test_a_line_break_in_a_subject_adds_no_header() -> None:
-    raw = sent(Outgoing("hi", subject="a\r\nBcc: eve@evil.org\r\n\r\nbody"))
+    raw = sent(OutgoingMessage("hi", subject="a\r\nBcc: eve@evil.org\r\n\r\nbody"))
     assert "\r\nBcc" not in raw
     assert "Subject: a Bcc: eve@evil.org body" in raw
 
 
 def test_a_hostile_thread_adds_no_header() -> None:
     thread = Thread("ann@example.org", "r@x", "S\r\nBcc: e@e", ("r@x", "a b\r\nBcc: e@e"))
-    assert "\r\nBcc" not in sent(Outgoing("hi"), thread, "r@x")
+    assert "\r\nBcc" not in sent(OutgoingMessage("hi"), thread, "r@x")
 
 
 def test_long_lines_are_made_short_for_the_wire() -> None:
-    raw = sent(Outgoing("x" * 5000 + "\n.\n" + "ü" * 500))
+    raw = sent(OutgoingMessage("x" * 5000 + "\n.\n" + "ü" * 500))
     assert max(len(line) for line in raw.split("\r\n")) <= 998
     assert raw.isascii()
 
 
 def test_references_grow_with_the_thread() -> None:
     thread = Thread("ann@example.org", "a@x", "Garden", ("a@x", "b@x"))
-    raw = sent(Outgoing("hi", reply_to="b@x"), thread, "a@x")
+    raw = sent(OutgoingMessage("hi", reply_to="b@x"), thread, "a@x")
     assert "In-Reply-To: <b@x>\r\n" in raw
     assert "References: <a@x> <b@x>\r\n" in raw
     assert "Subject: Re: Garden\r\n" in raw
 
 
 def test_an_answer_in_a_thread_nobody_knows_still_points_to_it() -> None:
-    raw = sent(Outgoing("hi"), None, "a@x")
+    raw = sent(OutgoingMessage("hi"), None, "a@x")
     assert "In-Reply-To: <a@x>\r\n" in raw
 
 
@@ -130,7 +132,7 @@ def test_a_file_goes_with_its_name(tmp_path: Path) -> None:
     path = tmp_path / "x.bin"
     path.write_bytes(b"data")
     media = Media("document", "Übersicht.pdf", "application/pdf", path=str(path))
-    raw = sent(Outgoing("see", media=(media,)), files=((media, path),))
+    raw = sent(OutgoingMessage("see", media=(media,)), files=((media, path),))
     (part,) = read(raw.encode()).iter_attachments()
     assert (part.get_filename(), part.get_content()) == ("Übersicht.pdf", b"data")
 

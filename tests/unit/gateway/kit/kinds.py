@@ -12,21 +12,21 @@ from aiohttp import web
 from starlette.requests import Request
 from starlette.responses import Response
 
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection, told_as
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection, translate_errors
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     Capabilities,
+    ChatTarget,
     CredentialsRefused,
-    Manifest,
     MessageEvent,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
+    PlatformManifest,
     Receive,
     SessionSource,
-    Target,
 )
-from hermes.gateway.platforms.kit.http_server import listen
-from hermes.gateway.platforms.kit.inbound import offer
+from hermes.gateway.platforms.kit.http_server import serve_http
+from hermes.gateway.platforms.kit.inbound import deliver_until_accepted
 from tests.contracts.adapters.hasty import Hasty
 from tests.fakes.serving import Site, Wires
 
@@ -87,36 +87,38 @@ class Small(Connection):
 
     async def take(self, text: str) -> None:
         source = SessionSource(self.context.manifest.name, "a chat")
-        await offer(self.receive, MessageEvent(source, text, text, addressed=True), asyncio.sleep)
+        await deliver_until_accepted(
+            self.receive, MessageEvent(source, text, text, addressed=True), asyncio.sleep
+        )
 
 
 class Asking(Small):
     async def open(self) -> None:
-        self.session = await self.ends.enter_async_context(aiohttp.ClientSession())
-        self.flow(self.insist(self.once, Hasty().sleep))
-        await self.until(self.settled)
+        self.session = await self.resources.enter_async_context(aiohttp.ClientSession())
+        self.run_until_closed(self.retry_forever(self.once, Hasty().sleep))
+        await self.wait_for(self.first_attempt_done)
 
     async def once(self) -> None:
-        wait = "&wait" if self.settled.is_set() and not self.trouble else ""
-        with told_as(of_library, (aiohttp.ClientError,)):
+        wait = "&wait" if self.first_attempt_done.is_set() and not self.trouble else ""
+        with translate_errors(of_library, (aiohttp.ClientError,)):
             url = f"{self.url}/poll?token={self.token}{wait}"
             async with self.session.get(url, raise_for_status=True) as answer:
                 text = await answer.text()
-        self.works()
+        self.mark_working()
         if text:
             await self.take(text)
 
 
 class Listening(Small):
     async def open(self) -> None:
-        self.session = await self.ends.enter_async_context(aiohttp.ClientSession())
-        self.flow(self.insist(self.once, Hasty().sleep))
-        await self.until(self.settled)
+        self.session = await self.resources.enter_async_context(aiohttp.ClientSession())
+        self.run_until_closed(self.retry_forever(self.once, Hasty().sleep))
+        await self.wait_for(self.first_attempt_done)
 
     async def once(self) -> None:
-        with told_as(of_library, (aiohttp.ClientError,)):
+        with translate_errors(of_library, (aiohttp.ClientError,)):
             async with self.session.ws_connect(f"{self.url}/line?token={self.token}") as line:
-                self.works()
+                self.mark_working()
                 async for message in line:
                     await self.take(message.data)
         raise NotConnected("the line broke")
@@ -126,7 +128,7 @@ class Called(Small):
     async def open(self) -> None:
         if self.token != TOKEN:
             raise CredentialsRefused("the token is refused")
-        self.port = await listen(self, self.answer, "127.0.0.1", 0, hint="take another port")
+        self.port = await serve_http(self, self.answer, "127.0.0.1", 0, hint="take another port")
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         await self.take((await Request(scope, receive).body()).decode())
@@ -149,8 +151,8 @@ for line in sys.stdin:
     process: asyncio.subprocess.Process
 
     async def open(self) -> None:
-        self.flow(self.insist(self.once, Hasty().sleep))
-        await self.until(self.settled)
+        self.run_until_closed(self.retry_forever(self.once, Hasty().sleep))
+        await self.wait_for(self.first_attempt_done)
 
     async def once(self) -> None:
         async with self.program() as process:
@@ -158,7 +160,7 @@ for line in sys.stdin:
             assert output
             while line := (await output.readline()).decode().strip():
                 if line == "ready":
-                    self.works()
+                    self.mark_working()
                 else:
                     await self.take(line)
             if await process.wait() == 3:
@@ -183,11 +185,11 @@ class SmallAdapter(ConnectedAdapter[Small]):
         super().__init__(context)
         self._kind = kind
 
-    def connection(self, receive: Receive) -> Small:
+    def make_connection(self, receive: Receive) -> Small:
         return self._kind(self.context, receive)
 
-    async def send(self, target: Target, message: Outgoing, key: str) -> str:
-        return f"{self.live.token}:{key}"
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
+        return f"{self.connection.token}:{key}"
 
 
-MANIFEST = Manifest("small", "Small", "nowhere", Capabilities(max_chars=100))
+MANIFEST = PlatformManifest("small", "Small", "nowhere", Capabilities(max_chars=100))

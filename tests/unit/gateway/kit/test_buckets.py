@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.gateway.platforms.kit.contract import Rate
-from hermes.gateway.platforms.kit.rate_limit import PRUNE_AT, Buckets
+from hermes.gateway.platforms.kit.contract import RateLimit
+from hermes.gateway.platforms.kit.rate_limit import PRUNE_AT, RateLimiter
 from tests.unit.gateway.hand_clock import HandClock, settle
 
-MANY = Rate(1000, 1.0)
+MANY = RateLimit(1000, 1.0)
 
 
 @pytest.fixture
@@ -19,11 +19,11 @@ def clock() -> HandClock:
 
 
 async def test_calls_go_through_until_the_chat_is_full(clock) -> None:
-    buckets = Buckets(Rate(2, 10.0), MANY, clock)
+    buckets = RateLimiter(RateLimit(2, 10.0), MANY, clock)
     for _ in range(2):
         await buckets.acquire("a")
-    assert not buckets.ready("a")
-    assert buckets.ready("b")
+    assert not buckets.is_ready("a")
+    assert buckets.is_ready("b")
     waiting = asyncio.create_task(buckets.acquire("a"))
     await clock.advance(9.9)
     assert not waiting.done()
@@ -32,41 +32,41 @@ async def test_calls_go_through_until_the_chat_is_full(clock) -> None:
 
 
 async def test_the_platform_has_a_limit_over_all_chats(clock) -> None:
-    buckets = Buckets(MANY, Rate(3, 1.0), clock)
+    buckets = RateLimiter(MANY, RateLimit(3, 1.0), clock)
     for chat in "abc":
-        assert buckets.take(chat)
-    assert not buckets.take("d")
+        assert buckets.try_take(chat)
+    assert not buckets.try_take("d")
     await clock.advance(1.0)
-    assert buckets.take("d")
+    assert buckets.try_take("d")
 
 
 async def test_asking_takes_nothing(clock) -> None:
-    buckets = Buckets(Rate(1, 10.0), MANY, clock)
-    assert all(buckets.ready("a") for _ in range(5))
-    assert buckets.take("a")
+    buckets = RateLimiter(RateLimit(1, 10.0), MANY, clock)
+    assert all(buckets.is_ready("a") for _ in range(5))
+    assert buckets.try_take("a")
 
 
 async def test_an_edit_is_left_out_when_nothing_is_free_or_somebody_waits(clock) -> None:
-    buckets = Buckets(Rate(1, 10.0), MANY, clock)
-    assert buckets.take("a")
-    assert not buckets.take("a")
+    buckets = RateLimiter(RateLimit(1, 10.0), MANY, clock)
+    assert buckets.try_take("a")
+    assert not buckets.try_take("a")
     waiting = asyncio.create_task(buckets.acquire("a"))
     await clock.advance(10.0)
     assert waiting.done()
-    assert not buckets.take("a")
+    assert not buckets.try_take("a")
 
 
 async def test_an_edit_leaves_room_for_sends(clock) -> None:
-    buckets = Buckets(Rate(10, 60.0), MANY, clock)
-    taken = sum(buckets.take("a", leave=3) for _ in range(10))
+    buckets = RateLimiter(RateLimit(10, 60.0), MANY, clock)
+    taken = sum(buckets.try_take("a", leave=3) for _ in range(10))
     assert taken == 7
-    assert buckets.ready("a")
-    small = Buckets(Rate(1, 60.0), MANY, clock)
-    assert small.take("a", leave=3)
+    assert buckets.is_ready("a")
+    small = RateLimiter(RateLimit(1, 60.0), MANY, clock)
+    assert small.try_take("a", leave=3)
 
 
 async def test_who_waits_first_is_served_first(clock) -> None:
-    buckets = Buckets(Rate(1, 1.0), MANY, clock)
+    buckets = RateLimiter(RateLimit(1, 1.0), MANY, clock)
     await buckets.acquire("a")
     served: list[int] = []
 
@@ -83,17 +83,17 @@ async def test_who_waits_first_is_served_first(clock) -> None:
 
 
 async def test_what_the_platform_asks_for_is_waited_for(clock) -> None:
-    buckets = Buckets(MANY, MANY, clock)
+    buckets = RateLimiter(MANY, MANY, clock)
     buckets.pause("a", 30.0)
-    assert (buckets.ready("a"), buckets.ready("b")) == (False, True)
+    assert (buckets.is_ready("a"), buckets.is_ready("b")) == (False, True)
     await clock.advance(30.0)
-    assert buckets.ready("a")
+    assert buckets.is_ready("a")
     buckets.pause_all(5.0)
-    assert not buckets.ready("b")
+    assert not buckets.is_ready("b")
 
 
 async def test_one_that_gives_up_waiting_does_not_hold_up_the_rest(clock) -> None:
-    buckets = Buckets(Rate(1, 1.0), MANY, clock)
+    buckets = RateLimiter(RateLimit(1, 1.0), MANY, clock)
     await buckets.acquire("a")
     first, second = (asyncio.create_task(buckets.acquire("a")) for _ in range(2))
     await settle()
@@ -103,13 +103,13 @@ async def test_one_that_gives_up_waiting_does_not_hold_up_the_rest(clock) -> Non
 
 
 async def test_idle_chats_are_forgotten_and_busy_ones_are_not(clock) -> None:
-    buckets = Buckets(Rate(1, 1.0), Rate(10_000_000, 1.0), clock)
+    buckets = RateLimiter(RateLimit(1, 1.0), RateLimit(10_000_000, 1.0), clock)
     buckets.pause("paused", 1e9)
     for number in range(10 * PRUNE_AT):
-        assert buckets.take(f"chat {number}")
+        assert buckets.try_take(f"chat {number}")
         clock.time += 0.1
     assert len(buckets) <= 2 * PRUNE_AT
-    assert not buckets.ready("paused")
+    assert not buckets.is_ready("paused")
 
 
 @settings(max_examples=50, deadline=None)
@@ -119,10 +119,10 @@ def test_no_span_of_time_sees_more_calls_than_allowed(pauses, count) -> None:
     times: list[float] = []
 
     async def run() -> None:
-        buckets = Buckets(Rate(count, 2.0), MANY, clock)
+        buckets = RateLimiter(RateLimit(count, 2.0), MANY, clock)
         for pause in pauses:
             clock.time += pause
-            if buckets.take("a"):
+            if buckets.try_take("a"):
                 times.append(clock.time)
 
     asyncio.run(run())

@@ -1,13 +1,15 @@
 """What becomes of the agent's words and files on a platform."""
 
 from hermes.gateway.platforms.kit.compose import compose
-from hermes.gateway.platforms.kit.contract import Capabilities, Media, Outgoing
+from hermes.gateway.platforms.kit.contract import Capabilities, Media, OutgoingMessage
 
 TELEGRAM = Capabilities(4096, "utf16", "telegram", media_out=("image", "document"))
 
 
 def test_an_answer_is_in_the_dialect_and_also_plain() -> None:
-    assert compose("**yes** & no", TELEGRAM) == [Outgoing("<b>yes</b> &amp; no", plain="yes & no")]
+    assert compose("**yes** & no", TELEGRAM) == [
+        OutgoingMessage("<b>yes</b> &amp; no", plain="yes & no")
+    ]
 
 
 def test_a_long_answer_is_several_messages() -> None:
@@ -24,4 +26,4 @@ def test_a_file_becomes_a_message_of_its_own() -> None:
     picture = Media("image", "a.png", "image/png", 3, path="/copies/a.png")
     text, file = compose("Here:", TELEGRAM, [picture])
     assert (text.text, text.media) == ("Here:", ())
-    assert file == Outgoing(media=(picture,))
+    assert file == OutgoingMessage(media=(picture,))

@@ -12,12 +12,12 @@ from hermes.gateway.platforms.kit.contract import (
     Adapter,
     AdapterContext,
     AdapterError,
+    ChatTarget,
     CredentialsRefused,
     NotConnected,
-    Outgoing,
-    Target,
+    OutgoingMessage,
 )
-from hermes.gateway.platforms.kit.http_server import listen
+from hermes.gateway.platforms.kit.http_server import serve_http
 from tests.contracts.adapters.driving import Inbox, failure
 from tests.unit.gateway.kit.kinds import (
     MANIFEST,
@@ -57,14 +57,14 @@ async def comes_and_goes(adapter: Adapter) -> None:
 
 async def say(platform: Platform, adapter: SmallAdapter, text: str) -> None:
     """Somebody says something on the platform."""
-    if isinstance(adapter.live, Bridged):
-        stdin = adapter.live.process.stdin
+    if isinstance(adapter.connection, Bridged):
+        stdin = adapter.connection.process.stdin
         assert stdin
         stdin.write(f"{text}\n".encode())
         return
     await platform.said.put(text)
-    if isinstance(adapter.live, Called):
-        platform.hook = f"http://127.0.0.1:{adapter.live.port}"
+    if isinstance(adapter.connection, Called):
+        platform.hook = f"http://127.0.0.1:{adapter.connection.port}"
         await platform.deliver()
 
 
@@ -77,7 +77,9 @@ async def test_each_kind_of_platform_brings_messages_and_leaves_nothing_behind(
     await say(platform, adapter, "hello")
     await inbox.take("hello")
     await adapter.probe()
-    assert await adapter.send(Target("small", "a chat"), Outgoing("hi"), "1") == "right:1"
+    assert (
+        await adapter.send(ChatTarget("small", "a chat"), OutgoingMessage("hi"), "1") == "right:1"
+    )
     await adapter.disconnect()
     await adapter.disconnect()
     ours = {task for task in asyncio.all_tasks() - before if task.get_name() == "small"}
@@ -105,11 +107,11 @@ async def test_what_breaks_is_told_and_comes_back_by_itself(
     if kind is Bridged:
         await say(platform, adapter, "!")
     async with asyncio.timeout(10):
-        while adapter.live.trouble is None:
+        while adapter.connection.trouble is None:
             platform.drop()
             await asyncio.sleep(0.001)
         assert isinstance(await failure(adapter.probe()), NotConnected)
-        while adapter.live.trouble is not None:
+        while adapter.connection.trouble is not None:
             await asyncio.sleep(0.001)
     await say(platform, adapter, "again")
     await inbox.take("again")
@@ -139,9 +141,9 @@ class Steps(Connection):
         self.may_end = asyncio.Event()
 
     async def open(self) -> None:
-        self.ends.callback(self.over.append, "first")
-        self.flow(self.work())
-        self.ends.callback(self.over.append, "last")
+        self.resources.callback(self.over.append, "first")
+        self.run_until_closed(self.work())
+        self.resources.callback(self.over.append, "last")
         await asyncio.sleep(0)
         if self.fault:
             raise self.fault
@@ -156,7 +158,7 @@ class Steps(Connection):
 
 
 class StepsAdapter(ConnectedAdapter[Steps]):
-    def connection(self, _receive: object) -> Steps:
+    def make_connection(self, _receive: object) -> Steps:
         return self.next
 
 
@@ -212,7 +214,7 @@ async def test_one_that_does_not_let_go_keeps_the_others_from_nothing(tmp_path: 
     def stubborn() -> None:
         raise OSError("no")
 
-    adapter.live.ends.callback(stubborn)
+    adapter.connection.resources.callback(stubborn)
     with pytest.raises(OSError, match="no"):
         await adapter.disconnect()
     assert adapter.next.over == ["last", "work", "first"]
@@ -233,8 +235,8 @@ async def test_the_probe_says_why_work_has_ended(
     adapter = stepping(tmp_path)
     await adapter.connect(Inbox().receive)
     await adapter.probe()
-    adapter.live.fault = fault
-    adapter.live.may_end.set()
+    adapter.connection.fault = fault
+    adapter.connection.may_end.set()
     with pytest.raises(AdapterError, match=told) as caught:
         async with asyncio.timeout(10):
             while True:
@@ -249,6 +251,6 @@ async def test_a_port_that_is_taken_is_named_with_what_to_do(tmp_path: Path) -> 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         connection = Steps(context(tmp_path))
-        error = await failure(listen(connection, None, "127.0.0.1", port, hint="take another"))
+        error = await failure(serve_http(connection, None, "127.0.0.1", port, hint="take another"))
     assert str(port) in str(error)
     assert error.hint == "take another"

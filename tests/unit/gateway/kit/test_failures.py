@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.gateway.platforms.kit.connection import told_as
+from hermes.gateway.platforms.kit.connection import translate_errors
 from hermes.gateway.platforms.kit.contract import AdapterError, SendLater, SendRefused, SendUnsure
 from tests.contracts.adapters.driving import told
 
@@ -14,20 +14,23 @@ def meaning(error: Exception) -> AdapterError:
 
 
 def test_the_error_itself_is_left_out() -> None:
-    with pytest.raises(SendRefused) as caught, told_as(meaning, TROUBLE):
+    with pytest.raises(SendRefused) as caught, translate_errors(meaning, TROUBLE):
         raise ValueError("https://platform.example/bot-secret-token")
     assert "secret" not in told(caught.value)
 
 
 def test_what_may_be_done_twice_is_no_matter_of_doubt() -> None:
-    with pytest.raises(SendUnsure), told_as(meaning, TROUBLE):
+    with pytest.raises(SendUnsure), translate_errors(meaning, TROUBLE):
         raise OSError
-    with pytest.raises(SendLater, match="who knows"), told_as(meaning, TROUBLE, repeatable=True):
+    with (
+        pytest.raises(SendLater, match="who knows"),
+        translate_errors(meaning, TROUBLE, repeatable=True),
+    ):
         raise OSError
-    with pytest.raises(SendRefused), told_as(meaning, TROUBLE, repeatable=True):
+    with pytest.raises(SendRefused), translate_errors(meaning, TROUBLE, repeatable=True):
         raise ValueError
 
 
 def test_other_errors_are_faults_of_ours() -> None:
-    with pytest.raises(KeyError), told_as(meaning, TROUBLE):
+    with pytest.raises(KeyError), translate_errors(meaning, TROUBLE):
         raise KeyError

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from hermes.gateway.platforms.kit.connection import Lanes
+from hermes.gateway.platforms.kit.connection import ChatQueues
 
 
 async def test_a_chat_keeps_its_order_and_does_not_hold_up_others() -> None:
-    lanes, done, gate = Lanes("Somewhere"), [], asyncio.Event()
+    lanes, done, gate = ChatQueues("Somewhere"), [], asyncio.Event()
 
     async def slow() -> None:
         await gate.wait()
@@ -30,7 +30,7 @@ async def test_a_chat_keeps_its_order_and_does_not_hold_up_others() -> None:
 
 
 async def test_a_fault_is_told_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    lanes, done = Lanes("Somewhere"), asyncio.Event()
+    lanes, done = ChatQueues("Somewhere"), asyncio.Event()
 
     async def broken() -> None:
         raise ValueError("oh")
@@ -45,7 +45,7 @@ async def test_a_fault_is_told_and_ends_nothing(caplog: pytest.LogCaptureFixture
 
 
 async def test_what_is_not_done_when_it_closes_is_dropped() -> None:
-    lanes, done = Lanes("Somewhere"), []
+    lanes, done = ChatQueues("Somewhere"), []
 
     async def forever() -> None:
         await asyncio.Event().wait()

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hermes.gateway.platforms.kit.contract import AdapterError, Media, SendRefused
 from hermes.gateway.platforms.kit.media import (
     MediaCache,
-    TooLarge,
-    kind_of,
-    mime_of,
-    safe_name,
-    to_upload,
+    MediaTooLarge,
+    guess_mime,
+    media_kind,
+    open_upload,
+    safe_filename,
 )
 
 
@@ -36,7 +36,7 @@ async def test_a_file_is_kept_for_us_alone(tmp_path: Path) -> None:
 
 async def test_one_byte_too_many_leaves_nothing(tmp_path: Path) -> None:
     cache = MediaCache(tmp_path)
-    with pytest.raises(TooLarge, match="too large"):
+    with pytest.raises(MediaTooLarge, match="too large"):
         await cache.save(pieces(b"ab", b"cd", b"e"), Media("document", "a"), 4)
     assert list(tmp_path.iterdir()) == []
 
@@ -49,7 +49,7 @@ async def test_a_size_told_beforehand_saves_the_download(tmp_path: Path) -> None
         asked = True
         yield b""
 
-    with pytest.raises(TooLarge):
+    with pytest.raises(MediaTooLarge):
         await MediaCache(tmp_path).save(endless(), Media("document", "a", size=5), 4)
     assert not asked
 
@@ -100,12 +100,12 @@ def test_old_files_are_cleaned_up(tmp_path: Path) -> None:
     ],
 )
 def test_names_from_outside_are_made_safe(name, mime, safe) -> None:
-    assert safe_name(name, mime) == safe
+    assert safe_filename(name, mime) == safe
 
 
 @given(st.text(max_size=200))
 def test_any_name_becomes_a_single_harmless_one(name) -> None:
-    safe = safe_name(name)
+    safe = safe_filename(name)
     assert safe
     assert Path(safe).name == safe
     assert safe not in {".", ".."}
@@ -115,16 +115,16 @@ def test_any_name_becomes_a_single_harmless_one(name) -> None:
 
 
 def test_kinds() -> None:
-    assert kind_of("image/webp") == "image"
-    assert kind_of("", "a.mp3") == "audio"
-    assert kind_of("application/pdf", "a.png") == "document"
-    assert mime_of("thing.unknown") == "application/octet-stream"
+    assert media_kind("image/webp") == "image"
+    assert media_kind("", "a.mp3") == "audio"
+    assert media_kind("application/pdf", "a.png") == "document"
+    assert guess_mime("thing.unknown") == "application/octet-stream"
 
 
 def test_what_cannot_be_uploaded_is_refused_for_good(tmp_path: Path) -> None:
     file = tmp_path / "a.bin"
     file.write_bytes(b"12345")
-    assert to_upload(Media("document", path=str(file)), 5) == file
+    assert open_upload(Media("document", path=str(file)), 5) == file
     for path, limit in ((file, 4), (tmp_path, 99), (tmp_path / "missing", 99)):
         with pytest.raises(SendRefused):
-            to_upload(Media("document", path=str(path)), limit)
+            open_upload(Media("document", path=str(path)), limit)

@@ -7,11 +7,11 @@ from hermes.core.errors import ConfigError
 from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource
 from hermes.gateway.platforms.kit.inbound import (
     GroupRules,
+    group_rules,
     is_addressed,
     is_for_us,
     mentions,
-    rules_from,
-    without_mention,
+    strip_mention,
 )
 
 STRICT = GroupRules(require_mention=True)
@@ -75,13 +75,13 @@ def test_a_pattern_that_is_none_is_a_clear_error() -> None:
 
 def test_rules_come_from_the_section_of_the_platform() -> None:
     discord = DiscordSettings(free_response_channels=("1",), ignored_channels=("2",))
-    assert rules_from(discord) == GroupRules(
+    assert group_rules(discord) == GroupRules(
         require_mention=True, free_response=frozenset({"1"}), ignored=frozenset({"2"})
     )
     telegram = TelegramSettings(ignored_threads=("17",), mention_patterns=("bot",))
-    assert rules_from(telegram) == GroupRules(mention_patterns=("bot",), ignored=frozenset({"17"}))
-    assert rules_from(MatrixSettings(free_response_rooms=("!r",))).free_response == {"!r"}
-    assert rules_from(None) == GroupRules()
+    assert group_rules(telegram) == GroupRules(mention_patterns=("bot",), ignored=frozenset({"17"}))
+    assert group_rules(MatrixSettings(free_response_rooms=("!r",))).free_response == {"!r"}
+    assert group_rules(None) == GroupRules()
 
 
 def test_a_name_is_mentioned_as_a_word() -> None:
@@ -91,13 +91,13 @@ def test_a_name_is_mentioned_as_a_word() -> None:
 
 
 def test_an_address_is_taken_off_the_text() -> None:
-    assert without_mention("@hermes: what is it", ("hermes",)) == "what is it"
-    assert without_mention("what is it @Hermes", ("hermes",)) == "what is it"
-    assert without_mention("ask @hermes about it", ("hermes",)) == "ask @hermes about it"
+    assert strip_mention("@hermes: what is it", ("hermes",)) == "what is it"
+    assert strip_mention("what is it @Hermes", ("hermes",)) == "what is it"
+    assert strip_mention("ask @hermes about it", ("hermes",)) == "ask @hermes about it"
 
 
 def test_a_message_of_blanks_keeps_nobody_waiting() -> None:
     """A pattern that tries again from every blank would take minutes."""
     blanks = " " * 200_000
-    assert without_mention(f"@hermes hi{blanks}you", ["hermes"]) == f"hi{blanks}you"
-    assert without_mention(f"hi{blanks}@hermes{blanks}", ["hermes"]) == "hi"
+    assert strip_mention(f"@hermes hi{blanks}you", ["hermes"]) == f"hi{blanks}you"
+    assert strip_mention(f"hi{blanks}@hermes{blanks}", ["hermes"]) == "hi"

@@ -12,14 +12,14 @@ import pytest
 
 from hermes.gateway.platforms.discord import client as discord_ids
 from hermes.gateway.platforms.kit.inbound import (
-    LONGEST_AWAY,
-    MOST_CHATS,
-    MOST_THREADS,
+    MAX_AWAY_SECONDS,
+    MAX_CHATS,
+    MAX_RECENT,
+    MAX_THREADS,
     OVERLAP,
-    RECENT,
-    Scale,
-    Seen,
-    write,
+    IdScale,
+    ReadPosition,
+    write_private,
 )
 from hermes.gateway.platforms.slack import client as slack_ids
 
@@ -27,7 +27,7 @@ NOW = 1_790_000_000.0
 
 
 class Kind(msgspec.Struct, frozen=True):
-    scale: Scale
+    scale: IdScale
     name: Callable[[float], Any]
     """Of a message that was written so many seconds after NOW."""
 
@@ -49,19 +49,19 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "state" / "seen.json"
 
 
-def begun(path: Path, kind: Kind) -> Seen[Any]:
-    seen: Seen[Any] = Seen(path, "Test", kind.scale)
-    seen.begin(NOW)
+def begun(path: Path, kind: Kind) -> ReadPosition[Any]:
+    seen: ReadPosition[Any] = ReadPosition(path, "Test", kind.scale)
+    seen.start(NOW)
     return seen
 
 
-def again(seen: Seen[Any], path: Path, kind: Kind) -> Seen[Any]:
-    seen.write()
-    return Seen(path, "Test", kind.scale)
+def again(seen: ReadPosition[Any], path: Path, kind: Kind) -> ReadPosition[Any]:
+    seen.flush()
+    return ReadPosition(path, "Test", kind.scale)
 
 
-def since(seen: Seen[Any], kind: Kind, now: float = NOW + 1000) -> float:
-    return kind.scale.time(seen.missed_since(now)) - NOW
+def since(seen: ReadPosition[Any], kind: Kind, now: float = NOW + 1000) -> float:
+    return kind.scale.time_of(seen.missed_since(now)) - NOW
 
 
 def test_ids_of_discord_and_times_are_one_thing() -> None:
@@ -71,16 +71,16 @@ def test_ids_of_discord_and_times_are_one_thing() -> None:
 
 
 def test_the_first_time_there_is_nothing_to_make_up_for(path: Path, kind: Kind) -> None:
-    seen: Seen[Any] = Seen(path, "Test", kind.scale)
-    assert not seen.begin(NOW)
-    assert again(seen, path, kind).begin(NOW + 5)
+    seen: ReadPosition[Any] = ReadPosition(path, "Test", kind.scale)
+    assert not seen.start(NOW)
+    assert again(seen, path, kind).start(NOW + 5)
 
 
 def test_what_is_done_is_not_asked_for_again_but_for_an_overlap(path: Path, kind: Kind) -> None:
     seen, later = begun(path, kind), kind.name(600)
-    seen.wait_for(later)
+    seen.mark_pending(later)
     assert (seen.is_known(later), seen.is_done(later)) == (True, False)
-    seen.done(later)
+    seen.mark_done(later)
     seen = again(seen, path, kind)
     assert seen.is_done(later)
     assert since(seen, kind) == 600 - OVERLAP
@@ -90,44 +90,44 @@ def test_what_waits_is_asked_for_again_even_when_later_ones_are_done(
     path: Path, kind: Kind
 ) -> None:
     seen, waiting, done = begun(path, kind), kind.name(300), kind.name(900)
-    seen.wait_for(waiting)
-    seen.wait_for(done)
-    seen.done(done)
+    seen.mark_pending(waiting)
+    seen.mark_pending(done)
+    seen.mark_done(done)
     after = again(seen, path, kind)
     assert not after.is_known(waiting)
     assert since(after, kind) < 300
-    seen.done(waiting)
+    seen.mark_done(waiting)
     assert since(again(seen, path, kind), kind) == 900 - OVERLAP
 
 
 def test_nothing_counts_for_good_while_something_may_be_missing(path: Path, kind: Kind) -> None:
     seen = again(begun(path, kind), path, kind)
-    assert seen.begin(NOW + 50)
-    seen.done(kind.name(60))
+    assert seen.start(NOW + 50)
+    seen.mark_done(kind.name(60))
     assert since(again(seen, path, kind), kind) == -OVERLAP
-    seen.nothing_missed()
+    seen.caught_up()
     assert since(seen, kind) == 60 - OVERLAP
 
 
 def test_what_is_too_old_is_not_answered_any_more(path: Path, kind: Kind) -> None:
-    assert since(begun(path, kind), kind, NOW + 10 * LONGEST_AWAY) == 9 * LONGEST_AWAY
+    assert since(begun(path, kind), kind, NOW + 10 * MAX_AWAY_SECONDS) == 9 * MAX_AWAY_SECONDS
 
 
 def test_what_is_remembered_has_an_end(path: Path, kind: Kind) -> None:
     seen = begun(path, kind)
-    for number in range(RECENT + 10):
-        seen.done(kind.name(number))
+    for number in range(MAX_RECENT + 10):
+        seen.mark_done(kind.name(number))
         seen.add_private(str(number), "somebody")
         seen.add_thread(str(number))
     assert not seen.is_done(kind.name(0))
-    assert (len(seen.private), len(seen.threads)) == (MOST_CHATS, MOST_THREADS)
+    assert (len(seen.private), len(seen.threads)) == (MAX_CHATS, MAX_THREADS)
     after = again(seen, path, kind)
-    assert (after.talks_in("0"), after.talks_in(str(RECENT + 9))) == (False, True)
+    assert (after.has_thread("0"), after.has_thread(str(MAX_RECENT + 9))) == (False, True)
 
 
 def test_a_chat_that_is_used_is_remembered_longest(path: Path, kind: Kind) -> None:
     seen = begun(path, kind)
-    for number in range(MOST_CHATS):
+    for number in range(MAX_CHATS):
         seen.add_private(str(number), "somebody")
     seen.add_private("0", "Ann")
     seen.add_private("new", "Bob")
@@ -138,11 +138,11 @@ def test_a_chat_that_is_used_is_remembered_longest(path: Path, kind: Kind) -> No
 async def test_what_was_joined_is_known_at_once_and_after_a_crash(path: Path, kind: Kind) -> None:
     names = [kind.name(number) for number in range(3)]
     seen = begun(path, kind)
-    await seen.join(names[:2])
-    crashed: Seen[Any] = Seen(path, "Test", kind.scale)
+    await seen.record_batch(names[:2])
+    crashed: ReadPosition[Any] = ReadPosition(path, "Test", kind.scale)
     for each in (seen, crashed):
-        assert each.joined_with(names[1]) == tuple(names[:2])
-        assert each.joined_with(names[2]) == ()
+        assert each.batch_of(names[1]) == tuple(names[:2])
+        assert each.batch_of(names[2]) == ()
 
 
 async def test_a_slow_write_does_not_undo_what_was_joined_since(
@@ -154,46 +154,46 @@ async def test_a_slow_write_does_not_undo_what_was_joined_since(
         if not began.is_set():
             began.set()
             may_end.wait(10)
-        write(path, data)
+        write_private(path, data)
 
-    monkeypatch.setattr("hermes.gateway.platforms.kit.inbound.write", slowly)
+    monkeypatch.setattr("hermes.gateway.platforms.kit.inbound.write_private", slowly)
     seen = begun(path, kind)
-    keeping = asyncio.create_task(seen.keep())
+    keeping = asyncio.create_task(seen.write_changes())
     await asyncio.to_thread(began.wait, 10)
-    joining = asyncio.create_task(seen.join([kind.name(1), kind.name(2)]))
+    joining = asyncio.create_task(seen.record_batch([kind.name(1), kind.name(2)]))
     await asyncio.sleep(0)
     may_end.set()
     await joining
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
-    assert Seen(path, "Test", kind.scale).joined_with(kind.name(1))
+    assert ReadPosition(path, "Test", kind.scale).batch_of(kind.name(1))
 
 
 async def test_a_write_that_is_cancelled_is_not_overtaken(path: Path, kind: Kind) -> None:
     seen = begun(path, kind)
     path.parent.mkdir()
-    keeping = asyncio.create_task(seen.keep())
+    keeping = asyncio.create_task(seen.write_changes())
     while not path.exists():
         await asyncio.sleep(0.001)
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
-    seen.done(kind.name(600))
+    seen.mark_done(kind.name(600))
     assert since(again(seen, path, kind), kind) == 600 - OVERLAP
 
 
 def test_it_is_for_us_alone(path: Path, kind: Kind) -> None:
-    begun(path, kind).write()
+    begun(path, kind).flush()
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_broken_file_begins_anew(path: Path, kind: Kind) -> None:
     path.parent.mkdir()
     path.write_text("{")
-    assert not Seen(path, "Test", kind.scale).begin(NOW)
+    assert not ReadPosition(path, "Test", kind.scale).start(NOW)
 
 
 def test_a_place_that_cannot_be_written_stops_nothing(path: Path, kind: Kind) -> None:
     seen = begun(path, kind)
     path.parent.write_text("a file where a folder should be")
-    seen.write()
+    seen.flush()
     assert since(seen, kind) == -OVERLAP

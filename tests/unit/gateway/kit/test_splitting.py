@@ -6,36 +6,36 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.gateway.platforms.kit.compose import measure, split
+from hermes.gateway.platforms.kit.compose import measure, split_text
 from hermes.gateway.platforms.kit.dialects import convert
 
 FAMILY = "👩‍👩‍👧‍👦"
 
 
 def test_text_that_fits_stays_as_it_is() -> None:
-    assert split("one\n\ntwo", 100) == ["one\n\ntwo"]
+    assert split_text("one\n\ntwo", 100) == ["one\n\ntwo"]
 
 
 def test_blank_text_has_no_parts() -> None:
-    assert split(" \n\n ", 100) == []
-    assert split("", 100) == []
+    assert split_text(" \n\n ", 100) == []
+    assert split_text("", 100) == []
 
 
 def test_a_cut_is_made_between_paragraphs_if_possible() -> None:
     first, second = "First. " * 8, "Second. " * 8
-    assert split(f"{first}\n\n{second}", 80) == [first.strip(), second.strip()]
+    assert split_text(f"{first}\n\n{second}", 80) == [first.strip(), second.strip()]
 
 
 def test_then_between_lines_sentences_and_words() -> None:
-    assert split("a line of words\nanother line of words", 25) == [
+    assert split_text("a line of words\nanother line of words", 25) == [
         "a line of words",
         "another line of words",
     ]
-    assert split("This is one sentence. This is another one", 30) == [
+    assert split_text("This is one sentence. This is another one", 30) == [
         "This is one sentence.",
         "This is another one",
     ]
-    assert split("some words without an end to them", 16) == [
+    assert split_text("some words without an end to them", 16) == [
         "some words",
         "without an end",
         "to them",
@@ -44,7 +44,7 @@ def test_then_between_lines_sentences_and_words() -> None:
 
 def test_code_is_closed_and_opened_again_with_its_language() -> None:
     code = "\n".join(f"line_{number} = {number}" for number in range(12))
-    parts = split(f"See:\n\n```python\n{code}\n```\n\nThat is all.", 90)
+    parts = split_text(f"See:\n\n```python\n{code}\n```\n\nThat is all.", 90)
     assert len(parts) > 2
     for part in parts:
         assert part.count("```") % 2 == 0
@@ -56,20 +56,22 @@ def test_code_is_closed_and_opened_again_with_its_language() -> None:
 
 def test_an_end_of_code_that_falls_on_the_cut_leaves_no_empty_code() -> None:
     for limit in range(40, 70):
-        for part in split("```py\n" + "x = 1\n" * 12 + "```\nafter it", limit):
+        for part in split_text("```py\n" + "x = 1\n" * 12 + "```\nafter it", limit):
             assert not re.search(r"```py\n+```", part)
             assert convert(part, "telegram")
 
 
 def test_the_name_of_a_language_is_not_cut() -> None:
     for limit in range(30, 60):
-        parts = split("some words before it all\n```javascript\nlet a = 1\nlet b = 2\n```", limit)
+        parts = split_text(
+            "some words before it all\n```javascript\nlet a = 1\nlet b = 2\n```", limit
+        )
         assert not any(re.search(r"```javascrip\b", part) for part in parts)
 
 
 @pytest.mark.parametrize(("counts", "limit"), [("characters", 50), ("utf16", 80), ("bytes", 150)])
 def test_no_sign_is_parted(counts, limit) -> None:
-    parts = split(FAMILY * 30, limit, counts)
+    parts = split_text(FAMILY * 30, limit, counts)
     assert "".join(parts) == FAMILY * 30
     assert all(part == FAMILY * (len(part) // len(FAMILY)) for part in parts)
     assert all(measure(part, counts) <= limit for part in parts)
@@ -83,7 +85,7 @@ def test_length_is_counted_as_the_platform_counts() -> None:
 
 def test_a_sign_longer_than_the_limit_is_cut_rather_than_lost() -> None:
     monster = "z" + "\u0300" * 500
-    assert "".join(split(monster, 100)) == monster
+    assert "".join(split_text(monster, 100)) == monster
 
 
 TEXTS = st.lists(
@@ -114,17 +116,17 @@ def words(text: str) -> str:
     st.sampled_from(["plain", "telegram", "slack", "discord", "matrix", "markdown"]),
 )
 def test_every_part_fits_and_nothing_is_lost(text, limit, counts, dialect) -> None:
-    parts = split(text, limit, counts, lambda part: convert(part, dialect))
+    parts = split_text(text, limit, counts, lambda part: convert(part, dialect))
     for part in parts:
         assert part.strip()
         assert convert(part, dialect).strip()
         assert measure(convert(part, dialect), counts) <= limit
-    as_written = split(text, limit, counts)
+    as_written = split_text(text, limit, counts)
     assert words("".join(as_written)) == words(text)
 
 
 @settings(max_examples=60, deadline=None)
 @given(TEXTS, st.integers(80, 300))
 def test_code_of_every_part_is_closed(text, limit) -> None:
-    for part in split(text, limit)[:-1]:
+    for part in split_text(text, limit)[:-1]:
         assert convert(part, "markdown") == part.strip("\n")

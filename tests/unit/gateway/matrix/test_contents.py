@@ -2,7 +2,7 @@
 
 import msgspec
 
-from hermes.gateway.platforms.kit.contract import Media, Outgoing
+from hermes.gateway.platforms.kit.contract import Media, OutgoingMessage
 from hermes.gateway.platforms.matrix.outbound import edited, file_of, name_of, related, words_of
 
 
@@ -14,25 +14,25 @@ def test_the_same_key_has_the_same_name_and_parts_have_their_own() -> None:
 
 
 def test_plain_words_need_no_html() -> None:
-    content = words_of(Outgoing("hello"))
+    content = words_of(OutgoingMessage("hello"))
     assert content == {"msgtype": "m.text", "body": "hello", "m.mentions": {}}
 
 
 def test_html_has_a_plain_form() -> None:
-    content = words_of(Outgoing("<b>1 &lt; 2</b>"))
+    content = words_of(OutgoingMessage("<b>1 &lt; 2</b>"))
     assert (content["body"], content["formatted_body"]) == ("1 < 2", "<b>1 &lt; 2</b>")
 
 
 def test_a_text_that_would_be_too_large_twice_goes_without_html() -> None:
     text = '"\n' * 10_000
-    content = words_of(Outgoing(f"<p>{text}</p>", plain=text))
+    content = words_of(OutgoingMessage(f"<p>{text}</p>", plain=text))
     assert "formatted_body" not in content
     assert len(msgspec.json.encode(content)) * 4 // 3 < 60_000
 
 
 def test_an_edit_stays_within_an_event() -> None:
     text = "x" * 20_000
-    content = edited(Outgoing(f"<b>{text}</b>", plain=text), "$1")
+    content = edited(OutgoingMessage(f"<b>{text}</b>", plain=text), "$1")
     assert content["m.new_content"]["formatted_body"] == f"<b>{text}</b>"
     assert content["m.relates_to"] == {"rel_type": "m.replace", "event_id": "$1"}
     assert len(msgspec.json.encode(content)) * 4 // 3 < 60_000

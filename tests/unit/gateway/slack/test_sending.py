@@ -10,7 +10,7 @@ from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     Button,
     CredentialsRefused,
-    Outgoing,
+    OutgoingMessage,
     SendRefused,
 )
 from hermes.gateway.platforms.slack import outbound
@@ -37,7 +37,7 @@ def context(connection: SlackPlatform, **variables: str) -> AdapterContext:
 
 
 def test_a_message_is_known_again_by_its_mark() -> None:
-    body = outbound.posted(Outgoing("hi"), OPTIONS, "reply:1:0", "")
+    body = outbound.posted(OutgoingMessage("hi"), OPTIONS, "reply:1:0", "")
     assert outbound.is_marked(body, "reply:1:0")
     assert not outbound.is_marked(body, "reply:1:1")
     assert not outbound.is_marked({"text": "hi"}, "reply:1:0")
@@ -46,18 +46,18 @@ def test_a_message_is_known_again_by_its_mark() -> None:
 
 def test_long_questions_fit_into_blocks() -> None:
     text = "\n".join("word " * 100 for _ in range(9))
-    body = outbound.written(Outgoing(text, buttons=(Button("L" * 200, "data"),)), OPTIONS)
+    body = outbound.written(OutgoingMessage(text, buttons=(Button("L" * 200, "data"),)), OPTIONS)
     *sections, actions = body["blocks"]
     assert " ".join(block["text"]["text"] for block in sections).split() == text.split()
     assert all(len(block["text"]["text"]) <= outbound.SECTION for block in sections)
     assert len(actions["elements"][0]["text"]["text"]) == outbound.LABEL
-    long = outbound.written(Outgoing("x" * 7000, buttons=(Button("L", "d"),)), OPTIONS)
+    long = outbound.written(OutgoingMessage("x" * 7000, buttons=(Button("L", "d"),)), OPTIONS)
     assert [len(block["text"]["text"]) for block in long["blocks"][:-1]] == [3000, 3000, 1000]
 
 
 def test_code_over_two_blocks_is_code_in_both() -> None:
     text = "```\n" + "\n".join(f"line {number}" for number in range(400)) + "\n```"
-    body = outbound.written(Outgoing(text, buttons=(Button("Yes", "yes"),)), OPTIONS)
+    body = outbound.written(OutgoingMessage(text, buttons=(Button("Yes", "yes"),)), OPTIONS)
     sections = [block["text"]["text"] for block in body["blocks"][:-1]]
     assert len(sections) == 2
     assert all(each.startswith("```\n") and each.endswith("\n```") for each in sections)
@@ -65,14 +65,14 @@ def test_code_over_two_blocks_is_code_in_both() -> None:
 
 def test_an_empty_message_is_refused() -> None:
     with pytest.raises(SendRefused):
-        outbound.written(Outgoing(" \n"), OPTIONS)
+        outbound.written(OutgoingMessage(" \n"), OPTIONS)
 
 
 def test_without_quotes_every_part_has_the_prefix() -> None:
     settings = SlackSettings(reply_prefix="> ")
     for quotes, expected in ((True, "part"), (False, "&gt; part")):
         options = Options(("xoxb-1",), "xapp-1", settings, quotes=quotes)
-        assert outbound.written(Outgoing("part"), options)["text"] == expected
+        assert outbound.written(OutgoingMessage("part"), options)["text"] == expected
 
 
 @pytest.mark.parametrize(

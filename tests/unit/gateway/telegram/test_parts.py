@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.gateway.platforms.kit.contract import Button, Media, Outgoing, SendRefused
+from hermes.gateway.platforms.kit.contract import Button, Media, OutgoingMessage, SendRefused
 from hermes.gateway.platforms.telegram.client import (
     menu,
     number_of,
@@ -46,13 +46,13 @@ def test_each_file_goes_the_way_that_shows_it_best(
 
 def test_short_words_go_beside_the_first_file_and_long_ones_before_it(tmp_path: Path) -> None:
     files = tuple(file(tmp_path, f"{n}.png", "image") for n in range(2))
-    short = parts_of(Outgoing("hi", media=files, silent=True), 1000)
+    short = parts_of(OutgoingMessage("hi", media=files, silent=True), 1000)
     assert [(p.text, p.method, p.silent) for p in short] == [
         ("hi", "photo", True),
         ("", "photo", True),
     ]
     words = "😀" * 513  # 1026 UTF-16 units
-    long = parts_of(Outgoing(words, media=files, reply_to="5:9"), 1000)
+    long = parts_of(OutgoingMessage(words, media=files, reply_to="5:9"), 1000)
     assert [(p.method, p.reply_to) for p in long] == [
         ("message", "5:9"),
         ("photo", ""),
@@ -62,14 +62,16 @@ def test_short_words_go_beside_the_first_file_and_long_ones_before_it(tmp_path: 
 
 def test_the_length_that_counts_is_what_people_see(tmp_path: Path) -> None:
     text = "<b>x</b>" * 500
-    parts = parts_of(Outgoing(text, plain="x" * 500, media=(file(tmp_path, "a.png", "image"),)), 99)
+    parts = parts_of(
+        OutgoingMessage(text, plain="x" * 500, media=(file(tmp_path, "a.png", "image"),)), 99
+    )
     assert len(parts) == 1
 
 
 @pytest.mark.parametrize("data", ["", "x" * 65, "ü" * 33])
 def test_buttons_that_telegram_would_refuse_are_refused(data: str) -> None:
     with pytest.raises(SendRefused):
-        parts_of(Outgoing("?", buttons=(Button("Yes", data),)), 99)
+        parts_of(OutgoingMessage("?", buttons=(Button("Yes", data),)), 99)
 
 
 def test_buttons_stand_two_by_two() -> None:

@@ -228,7 +228,7 @@ async def test_a_huge_body_without_a_length_is_refused_on_the_way(
     board: Switchboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is read for a while, so that its sender sees the answer, and not for ever."""
-    monkeypatch.setattr(http_server, "MOST_READ_AWAY", 50_000)
+    monkeypatch.setattr(http_server, "MAX_DISCARDED_BYTES", 50_000)
     sent = 0
 
     async def endless():  # type: ignore[no-untyped-def]

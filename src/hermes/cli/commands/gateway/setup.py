@@ -12,7 +12,7 @@ from hermes.config.variables import is_variable_name
 from hermes.core.errors import UsageError
 from hermes.gateway.pairing import EVERYBODY, listed, switched_on
 from hermes.gateway.platforms import registry
-from hermes.gateway.platforms.kit.contract import Credential, Manifest
+from hermes.gateway.platforms.kit.contract import CredentialField, PlatformManifest
 from hermes.gateway.platforms.registry import install_libraries, is_configured, lacking
 
 LONGEST = 100_000
@@ -64,7 +64,7 @@ def _setup(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _overview(known: Mapping[str, Manifest], cli: Cli) -> list[str]:
+def _overview(known: Mapping[str, PlatformManifest], cli: Cli) -> list[str]:
     loaded = cli.load()
     width = max((len(name) for name in known), default=0)
     lines = []
@@ -81,7 +81,7 @@ def _chosen(said: str, names: list[str]) -> str:
     return text
 
 
-def _given(args: argparse.Namespace, platform: Manifest, cli: Cli) -> dict[str, str]:
+def _given(args: argparse.Namespace, platform: PlatformManifest, cli: Cli) -> dict[str, str]:
     """What the options say, by variable."""
     given: dict[str, str] = {}
     names = [each.name for each in platform.credentials]
@@ -123,7 +123,7 @@ def _save(given: Mapping[str, str], cli: Cli) -> None:
             edit.unset_variable(cli.home, name)
 
 
-def _ask(platform: Manifest, cli: Cli, *, more: bool) -> None:
+def _ask(platform: PlatformManifest, cli: Cli, *, more: bool) -> None:
     if platform.setup_help:
         cli.say(platform.setup_help)
     cli.say("Enter keeps what is there; every answer is saved at once.")
@@ -151,7 +151,7 @@ def _ask(platform: Manifest, cli: Cli, *, more: bool) -> None:
             edit.set_variable(cli.home, name, said)
 
 
-def _ask_credential(credential: Credential, *, is_set: bool, cli: Cli) -> None:
+def _ask_credential(credential: CredentialField, *, is_set: bool, cli: Cli) -> None:
     if credential.help:
         cli.say(f"  {credential.help}")
     state = "is set" if is_set else "needed" if credential.required else "may be left out"
@@ -161,7 +161,7 @@ def _ask_credential(credential: Credential, *, is_set: bool, cli: Cli) -> None:
         edit.set_variable(cli.home, credential.name, said)
 
 
-def _check(platform: Manifest, cli: Cli) -> None:
+def _check(platform: PlatformManifest, cli: Cli) -> None:
     loaded = cli.load()
     loaded.reread_variables()
     if missing := lacking(platform, loaded):
@@ -172,7 +172,7 @@ def _check(platform: Manifest, cli: Cli) -> None:
         )
 
 
-def _next_steps(platform: Manifest, cli: Cli) -> None:
+def _next_steps(platform: PlatformManifest, cli: Cli) -> None:
     loaded = cli.load()
     cli.say(f"{platform.label} is set up; its credentials are in {tilde(cli.home.env_file)}")
     if platform.chats and not platform.checks_callers:
@@ -188,7 +188,7 @@ def _next_steps(platform: Manifest, cli: Cli) -> None:
     cli.note("to connect: hermes gateway start (or restart)")
 
 
-def _no_users(platform: Manifest, text: str) -> UsageError | None:
+def _no_users(platform: PlatformManifest, text: str) -> UsageError | None:
     """What is wrong with a list of who may write."""
     ids = re.compile(platform.users.pattern)
     names = sorted(listed(platform.name, text) - {EVERYBODY})
@@ -199,5 +199,5 @@ def _no_users(platform: Manifest, text: str) -> UsageError | None:
     return UsageError(f"nobody on {platform.label} has the id {wrong}", hint=hint)
 
 
-def _allowed(platform: Manifest) -> str:
+def _allowed(platform: PlatformManifest) -> str:
     return f"{registry.prefix(platform)}_ALLOWED_USERS"

@@ -22,13 +22,13 @@ from hermes.gateway.platforms.api_server.turns import Turns
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     BaseAdapter,
+    ChatTarget,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     Receive,
     SendRefused,
-    Target,
 )
-from hermes.gateway.platforms.kit.http_server import Impatient
+from hermes.gateway.platforms.kit.http_server import TimeLimitedProtocol
 from hermes.gateway.status import DirectTurns
 from hermes.util.hosts import from_here, http_address
 from hermes.util.open_files import allow_many_open_files
@@ -42,7 +42,7 @@ LAST_SECONDS = 10
 """After what was to be drained is: connections that are still open are cut then."""
 
 
-class _Protocol(Impatient):
+class _Protocol(TimeLimitedProtocol):
     def send_400_response(self, _msg: str) -> None:
         """What is no HTTP gets an answer of the usual form."""
         said = invalid("this is no valid HTTP request", code="invalid_http").answer
@@ -234,7 +234,7 @@ class ApiServer(BaseAdapter):
         if not head.startswith(b"HTTP/1.1 200 "):
             raise NotConnected(f"the API server is not well: {head[:100]!r}")
 
-    async def send(self, target: Target, message: Outgoing, key: str) -> str:
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         del message, key
         raise SendRefused(f"{target.platform} has no chats to send to")
 

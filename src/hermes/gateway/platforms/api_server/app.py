@@ -53,7 +53,7 @@ from hermes.gateway.platforms.api_server.runs import (
     RunStopped,
 )
 from hermes.gateway.platforms.api_server.turns import Turns
-from hermes.gateway.platforms.kit.http_server import Receive
+from hermes.gateway.platforms.kit.http_server import AsgiReceive
 from hermes.util.hosts import is_loopback
 
 # Who may use the API: the key, and what keeps web pages out.
@@ -238,7 +238,7 @@ class Application:
         self._options, self._routes, self._idempotency = options, routes, idempotency
         self._door = Door(options)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: AsgiReceive, send: Send) -> None:
         headers = _headers(scope["headers"])
         exchange = Exchange(receive, send, self._options, self._door.shared(headers))
         try:

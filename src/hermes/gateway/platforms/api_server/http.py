@@ -28,11 +28,11 @@ from hermes.core.errors import (
 from hermes.core.events import TurnFinished
 from hermes.gateway.platforms.kit.contract import CredentialsRefused
 from hermes.gateway.platforms.kit.http_server import (
-    ClientLeft,
-    Receive,
-    TooLarge,
-    body_of,
-    read_away,
+    AsgiReceive,
+    BodyTooLarge,
+    ClientDisconnected,
+    discard_body,
+    read_body,
 )
 from hermes.util.hosts import is_loopback
 
@@ -318,24 +318,24 @@ class Request:
 class Exchange:
     """The way to one client and back."""
 
-    def __init__(self, receive: Receive, send: Send, options: Options, shared: Headers) -> None:
+    def __init__(self, receive: AsgiReceive, send: Send, options: Options, shared: Headers) -> None:
         """`shared` are headers that every answer has."""
         self._receive, self._send, self._options = receive, send, options
         self._shared = shared
         self._beats = self._spoke = False
         self._watcher: asyncio.Task[None] | None = None
-        self._unread: TooLarge | None = None
+        self._unread: BodyTooLarge | None = None
 
     async def body(self, headers: Mapping[str, str]) -> bytes:
         """All of it. Raises `Refused` for too much, or for nothing in too long a time."""
         most = self._options.most_body_bytes
         try:
-            return await body_of(self._soon, headers, most)
-        except TooLarge as error:
+            return await read_body(self._soon, headers, most)
+        except BodyTooLarge as error:
             self._unread = error
             message = f"the body is larger than {most} bytes"
             raise Refused(413, message, code="request_too_large", headers=CLOSE) from None
-        except ClientLeft:
+        except ClientDisconnected:
             raise Refused(400, "the client left") from None
         except TimeoutError:
             message = "the request did not come to its end"
@@ -382,7 +382,7 @@ class Exchange:
             await self._end(piece)
             return
         await self._write(piece, more=True)
-        await read_away(self._soon, self._unread)
+        await discard_body(self._soon, self._unread)
         await self._end(b"")
 
     async def _streamed(self, reply: Reply, pieces: AsyncGenerator[bytes, None]) -> None:

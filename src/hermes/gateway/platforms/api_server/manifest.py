@@ -1,14 +1,14 @@
 """What the API server is to the gateway."""
 
-from hermes.gateway.platforms.kit.contract import Capabilities, Credential, Manifest
+from hermes.gateway.platforms.kit.contract import Capabilities, CredentialField, PlatformManifest
 
-MANIFEST = Manifest(
+MANIFEST = PlatformManifest(
     name="api_server",
     label="API server",
     adapter="hermes.gateway.platforms.api_server.adapter:ApiServer",
     capabilities=Capabilities(max_chars=1_000_000, dialect="markdown"),
     credentials=(
-        Credential(
+        CredentialField(
             "API_SERVER_KEY",
             "Key that clients have to give",
             "at least 16 characters; `openssl rand -hex 24` makes one",

@@ -27,16 +27,16 @@ from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
-    ChatName,
+    ChatInfo,
+    ChatTarget,
     CredentialsRefused,
+    DeliveryUnknown,
     Media,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     Receive,
-    Target,
-    Unknowable,
 )
-from hermes.gateway.platforms.kit.inbound import OVERLAP, Seen
+from hermes.gateway.platforms.kit.inbound import OVERLAP, ReadPosition
 from hermes.gateway.platforms.kit.media import MediaCache
 from hermes.store.records import OutboxRow
 
@@ -52,7 +52,7 @@ RESUMING = 3.0
 
 class Live(Connection):
     bot: Bot
-    seen: Seen[int]
+    seen: ReadPosition[int]
     intake: Intake
 
     def __init__(self, context: AdapterContext, receive: Receive, options: Options) -> None:
@@ -62,22 +62,22 @@ class Live(Connection):
         self.identities, self._options = (options.token,), options
 
     async def open(self) -> None:
-        self.seen = self.remember(SCALE)
+        self.seen = self.read_position(SCALE)
         self.bot = Bot(self._options)
         self.intake = Intake(self.bot, self._options, self.seen, self.receive)
         self.bot.listener = self.intake
-        self.flow(self._stay())
+        self.run_until_closed(self._stay())
         # Before its task is cancelled, which may be closing it already.
-        self.ends.push_async_callback(self.bot.close)
-        self.ends.push_async_callback(self.intake.close)
+        self.resources.push_async_callback(self.bot.close)
+        self.resources.push_async_callback(self.intake.close)
         try:
             async with asyncio.timeout(CONNECTING):
-                await self.until(self.bot.settled)
+                await self.wait_for(self.bot.settled)
         except TimeoutError as error:
             raise NotConnected("Discord does not answer") from error
-        self.offering = self.beside(self._offer_commands())
+        self.offering = self.spawn(self._offer_commands())
 
-    async def ask(self) -> None:
+    async def ping(self) -> None:
         try:
             await self.bot.rest.request(Route("GET", "/users/@me"))
         except TROUBLE as error:
@@ -86,7 +86,7 @@ class Live(Connection):
         for _ in range(int(RESUMING / 0.1)):
             if self.bot.settled.is_set() and getattr(self.bot.ws, "open", False):
                 return
-            self.check()
+            self.raise_if_broken()
             await asyncio.sleep(0.1)
         raise NotConnected("the connection to Discord is broken")
 
@@ -117,7 +117,7 @@ class Live(Connection):
 Channel = discord.TextChannel | discord.ForumChannel
 
 
-def names_of(bot: Bot, private: Mapping[str, str]) -> list[ChatName]:
+def names_of(bot: Bot, private: Mapping[str, str]) -> list[ChatInfo]:
     """Channels as `#name`, with the server before it where two have the same."""
     channels: list[Channel] = []
     for server in bot.guilds:
@@ -125,13 +125,13 @@ def names_of(bot: Bot, private: Mapping[str, str]) -> list[ChatName]:
     channels = [channel for channel in channels if _may_write(channel, bot.me)]
     uses = Counter(channel.name for channel in channels)
     chats = [
-        ChatName(str(channel.id), _label(channel, alone=uses[channel.name] == 1), "group")
+        ChatInfo(str(channel.id), _label(channel, alone=uses[channel.name] == 1), "group")
         for channel in channels
     ]
     names = {chat.chat_id: chat.name for chat in chats}
     threads = [thread for server in bot.guilds for thread in server.threads]
     chats += [
-        ChatName(
+        ChatInfo(
             str(thread.parent_id),
             f"{names[str(thread.parent_id)]} / {thread.name}",
             "group",
@@ -140,7 +140,7 @@ def names_of(bot: Bot, private: Mapping[str, str]) -> list[ChatName]:
         for thread in threads
         if str(thread.parent_id) in names
     ]
-    return chats + [ChatName(chat_id, name, "dm") for chat_id, name in private.items()]
+    return chats + [ChatInfo(chat_id, name, "dm") for chat_id, name in private.items()]
 
 
 def _label(channel: Channel, *, alone: bool) -> str:
@@ -162,19 +162,19 @@ class DiscordAdapter(ConnectedAdapter[Live]):
         self._pings = outbound.pings(self._options.settings.allow_mentions)
         self._media = MediaCache(context.cache)
 
-    def connection(self, receive: Receive) -> Live:
+    def make_connection(self, receive: Receive) -> Live:
         return Live(self.context, receive, self._options)
 
     @property
     def _bot(self) -> Bot:
         """Raises the reason when there is no connection and none will come: the library lets go of
         everything then."""
-        self.live.check()
-        return self.live.bot
+        self.connection.raise_if_broken()
+        return self.connection.bot
 
     # messages of ours
 
-    async def send(self, target: Target, message: Outgoing, key: str) -> str:
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         bot = self._bot
         wanted = self._options.quotes and message.reply_to.isdecimal()
         # the first message of a thread cannot be answered in it, and need not be
@@ -192,12 +192,12 @@ class DiscordAdapter(ConnectedAdapter[Live]):
                 )
                 return str(post["id"])
             shown = await self._show(bot, target, params)
-        self.live.intake.is_there(outbound.nonce_of(key), int(shown["id"]))
+        self.connection.intake.is_there(outbound.nonce_of(key), int(shown["id"]))
         if target.thread_id:
-            self.live.seen.add_thread(target.thread_id)
+            self.connection.seen.add_thread(target.thread_id)
         return str(shown["id"])
 
-    async def _show(self, bot: Bot, target: Target, params: MultipartParameters) -> Any:
+    async def _show(self, bot: Bot, target: ChatTarget, params: MultipartParameters) -> Any:
         try:
             return await in_place(
                 bot, target, lambda channel: bot.rest.send_message(channel, params=params)
@@ -210,7 +210,7 @@ class DiscordAdapter(ConnectedAdapter[Live]):
             bot, target, lambda channel: bot.rest.send_message(channel, params=alone)
         )
 
-    async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:
+    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
         bot = self._bot
         channel = message_id if self._is_forum(target) else target.thread_id or target.chat_id
         with told():
@@ -218,23 +218,27 @@ class DiscordAdapter(ConnectedAdapter[Live]):
                 number(channel), number(message_id), params=outbound.edited(message, self._pings)
             )
 
-    def newest(self, target: Target) -> str:
+    def newest(self, target: ChatTarget) -> str:
         """The newest message that we know of where a message is to go; "" when there is none."""
         if not self.is_connected:
             return ""
         place = target.thread_id or target.chat_id
-        channel = self.live.bot.get_channel(int(place)) if place.isdecimal() else None
-        known = self.live.intake.newest.get(place) or getattr(channel, "last_message_id", None)
+        channel = self.connection.bot.get_channel(int(place)) if place.isdecimal() else None
+        known = self.connection.intake.newest.get(place) or getattr(
+            channel, "last_message_id", None
+        )
         return str(known or "")
 
-    async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:
+    async def was_delivered(
+        self, row: OutboxRow, target: ChatTarget, message: OutgoingMessage
+    ) -> str | None:
         """Sending it again would show only one, but for a few minutes only; so it is looked for."""
         bot, nonce = self._bot, outbound.nonce_of(row.key)
-        sent = self.live.intake.sent
+        sent = self.connection.intake.sent
         if nonce in sent:
             return str(sent[nonce])
         if self._is_forum(target):
-            raise Unknowable("Discord does not say which posts of a forum were sent")
+            raise DeliveryUnknown("Discord does not say which posts of a forum were sent")
         since = int(row.after_id) if row.after_id.isdecimal() else id_at(row.created_at - OVERLAP)
         others, looked_at = frozenset(sent.values()), 0
         channel = bot.get_partial_messageable(number(target.thread_id or target.chat_id))
@@ -248,15 +252,17 @@ class DiscordAdapter(ConnectedAdapter[Live]):
             except (discord.Forbidden, discord.NotFound):
                 return None  # nobody sees it there, and sending will say why
         if looked_at >= MOST:
-            raise Unknowable("too much was written on Discord since then")
+            raise DeliveryUnknown("too much was written on Discord since then")
         return None
 
-    async def typing(self, target: Target) -> None:
+    async def typing(self, target: ChatTarget) -> None:
         bot = self._bot
         with told():
             await in_place(bot, target, bot.rest.send_typing)
 
-    async def react(self, target: Target, message_id: str, emoji: str, *, on: bool = True) -> None:
+    async def react(
+        self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
+    ) -> None:
         bot = self._bot
         if not self._options.settings.reactions:
             return
@@ -287,8 +293,8 @@ class DiscordAdapter(ConnectedAdapter[Live]):
             raise AdapterError("Discord does not have the file any more")
         return fetched
 
-    async def chats(self) -> Sequence[ChatName]:
-        return names_of(self._bot, self.live.seen.private)
+    async def chats(self) -> Sequence[ChatInfo]:
+        return names_of(self._bot, self.connection.seen.private)
 
     async def _download(self, bot: Bot, url: str, media: Media, limit: int) -> Media | None:
         """None when it is not there under this address."""
@@ -299,7 +305,7 @@ class DiscordAdapter(ConnectedAdapter[Live]):
                 raise AdapterError(f"Discord answered {response.status} for the file")
             return await self._media.save(response.content.iter_chunked(CHUNK), media, limit)
 
-    def _is_forum(self, target: Target) -> bool:
+    def _is_forum(self, target: ChatTarget) -> bool:
         if target.thread_id or not target.chat_id.isdecimal():
             return False
         return isinstance(self._bot.get_channel(int(target.chat_id)), discord.ForumChannel)

@@ -25,7 +25,7 @@ from discord.http import HTTPClient, Route, json_or_text
 
 from hermes.config.settings.platforms import DiscordSettings
 from hermes.core.errors import ConfigError
-from hermes.gateway.platforms.kit.connection import told_as
+from hermes.gateway.platforms.kit.connection import translate_errors
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
@@ -35,7 +35,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendRefused,
     SendUnsure,
 )
-from hermes.gateway.platforms.kit.inbound import Scale
+from hermes.gateway.platforms.kit.inbound import IdScale
 
 # Ids of Discord. They grow with time, over all channels.
 
@@ -52,7 +52,7 @@ def time_of(number: int) -> float:
     return (number >> 22) / 1000 + EPOCH
 
 
-SCALE = Scale(int, id_at, time_of)
+SCALE = IdScale(int, id_at, time_of)
 
 
 # Requests to Discord, one attempt each: when to try again is for the gateway's outbox to decide.
@@ -201,7 +201,7 @@ def of_call(error: BaseException) -> AdapterError:
     return SendUnsure(f"the connection to Discord broke: {type(error).__name__}")
 
 
-told = partial(told_as, of_call, TROUBLE)
+told = partial(translate_errors, of_call, TROUBLE)
 
 
 def of_connecting(error: BaseException) -> AdapterError:

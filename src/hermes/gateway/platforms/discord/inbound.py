@@ -15,7 +15,7 @@ from discord.http import Route
 
 from hermes.gateway.platforms.discord import client
 from hermes.gateway.platforms.discord.client import TROUBLE, Bot, Options, Pace
-from hermes.gateway.platforms.kit.connection import Lanes, ended
+from hermes.gateway.platforms.kit.connection import ChatQueues, cancel_and_wait
 from hermes.gateway.platforms.kit.contract import (
     ChatType,
     Media,
@@ -25,13 +25,13 @@ from hermes.gateway.platforms.kit.contract import (
 )
 from hermes.gateway.platforms.kit.inbound import (
     GroupRules,
-    Seen,
+    ReadPosition,
+    deliver_until_accepted,
+    group_rules,
     is_for_us,
-    offer,
     remember,
-    rules_from,
 )
-from hermes.gateway.platforms.kit.media import kind_of
+from hermes.gateway.platforms.kit.media import media_kind
 
 # What people wrote on Discord, as events of ours.
 
@@ -206,7 +206,7 @@ def _media(message: discord.Message) -> Iterator[Media]:
     forwarded = [file for shot in message.message_snapshots for file in shot.attachments]
     for file in [*message.attachments, *forwarded]:
         mime = (file.content_type or "").partition(";")[0].strip()
-        kind = "voice" if file.is_voice_message() else kind_of(mime, file.filename)
+        kind = "voice" if file.is_voice_message() else media_kind(mime, file.filename)
         yield Media(kind, file.filename, mime, file.size, ref=file.url)
 
 
@@ -215,7 +215,8 @@ def _media(message: discord.Message) -> Iterator[Media]:
 #
 # Nothing waits longer than it must: a command, a file, a message of somebody else or a press ends
 # the
-# waiting. What waits is not done (`Seen`), so after a crash it comes again, each part under its
+# waiting. What waits is not done (`ReadPosition`), so after a crash it comes again, each part under
+# its
 # own
 # name. Which parts were given as one is written down before they are.
 
@@ -238,7 +239,7 @@ Give = Callable[[MessageEvent, list[discord.Message]], Awaitable[None]]
 class Batches:
     """At most one for each lane, and touched only by the work of that lane."""
 
-    def __init__(self, lanes: Lanes, pace: Pace, give: Give) -> None:
+    def __init__(self, lanes: ChatQueues, pace: Pace, give: Give) -> None:
         self._lanes, self._pace, self._give = lanes, pace, give
         self._batches: dict[str, Batch] = {}
 
@@ -262,9 +263,9 @@ class Batches:
         batch = self._batches.get(lane)
         if batch is None or not self._belongs(message, batch.messages[-1], me):
             return False
-        ended = _is_full(batch.messages[-1]) and not _is_full(message)
+        cancel_and_wait = _is_full(batch.messages[-1]) and not _is_full(message)
         batch.messages.append(message)
-        self._wait(lane, batch, self._pace.split_delay if ended else self._pace.delay)
+        self._wait(lane, batch, self._pace.split_delay if cancel_and_wait else self._pace.delay)
         return True
 
     async def flush(self, lane: str) -> None:
@@ -330,7 +331,7 @@ NOT_HERE = {"type": 4, "data": {"flags": EPHEMERAL, "content": "I do not answer 
 
 class Interactions:
     def __init__(
-        self, bot: Bot, rules: GroupRules, lanes: Lanes, batches: Batches, receive: Receive
+        self, bot: Bot, rules: GroupRules, lanes: ChatQueues, batches: Batches, receive: Receive
     ) -> None:
         self._bot, self._rules, self._lanes = bot, rules, lanes
         self._batches, self._receive = batches, receive
@@ -350,7 +351,7 @@ class Interactions:
 
         async def take() -> None:
             await self._batches.flush(event.source.chat_id)
-            await offer(self._receive, event, asyncio.sleep)
+            await deliver_until_accepted(self._receive, event, asyncio.sleep)
             if command:  # "is thinking" goes away, the answer is another message
                 await self._forget_answer(interaction)
 
@@ -477,10 +478,12 @@ MOST_SENT = 512
 
 
 class Intake:
-    def __init__(self, bot: Bot, options: Options, seen: Seen[int], receive: Receive) -> None:
+    def __init__(
+        self, bot: Bot, options: Options, seen: ReadPosition[int], receive: Receive
+    ) -> None:
         self._bot, self._options, self._seen, self._receive = bot, options, seen, receive
-        self._rules = rules_from(options.settings)
-        self._lanes = Lanes("Discord")
+        self._rules = group_rules(options.settings)
+        self._lanes = ChatQueues("Discord")
         self._batches = Batches(self._lanes, options.pace, self._give)
         self._interactions = Interactions(bot, self._rules, self._lanes, self._batches, receive)
         self._held: list[discord.Message] | None = None
@@ -492,7 +495,7 @@ class Intake:
         """The newest message of private chats."""
 
     async def close(self) -> None:
-        await ended(self._catching_up)
+        await cancel_and_wait(self._catching_up)
         self._batches.close()
         await self._lanes.close()
 
@@ -502,7 +505,7 @@ class Intake:
     # from the connection
 
     def session_began(self) -> None:
-        away = self._seen.begin(time.time())
+        away = self._seen.start(time.time())
         if self._held is None:
             self._held = []
         if self._catching_up:
@@ -529,9 +532,9 @@ class Intake:
         for number, message in sorted(fresh.items()):
             if self._seen.is_known(number):
                 continue  # it came with another one
-            parts = [fresh[each] for each in self._seen.joined_with(number) if each in fresh]
+            parts = [fresh[each] for each in self._seen.batch_of(number) if each in fresh]
             for part in parts or [message]:
-                self._seen.wait_for(part.id)
+                self._seen.mark_pending(part.id)
                 if _is_private(part):
                     self._in_private(part)
             lane = _lane(message.channel)
@@ -548,7 +551,7 @@ class Intake:
         await self._batches.flush(lane)
         event = await self._insistently(message)
         if event is None:
-            self._seen.done(message.id)
+            self._seen.mark_done(message.id)
         elif not live or not self._batches.begin(lane, event, message):
             await self._offer(event, [message.id])
 
@@ -559,9 +562,9 @@ class Intake:
         numbers = [message.id for message in messages]
         if event is None:
             for number in numbers:
-                self._seen.done(number)
+                self._seen.mark_done(number)
             return
-        first = str(self._seen.joined_with(numbers[0])[0])
+        first = str(self._seen.batch_of(numbers[0])[0])
         event = msgspec.structs.replace(event, message_id=first)
         await self._offer(joined(event, messages, self._bot.me), numbers)
 
@@ -570,7 +573,7 @@ class Intake:
         numbers = [message.id for message in messages]
         if len(messages) > 1:
             try:
-                await self._seen.join(numbers)
+                await self._seen.record_batch(numbers)
             except OSError as error:
                 logger.error("texts on Discord are not joined: %s", error.strerror)
                 for message in messages:
@@ -581,9 +584,9 @@ class Intake:
         await self._offer(event, numbers)
 
     async def _offer(self, event: MessageEvent, numbers: list[int]) -> None:
-        await offer(self._receive, event, asyncio.sleep)
+        await deliver_until_accepted(self._receive, event, asyncio.sleep)
         for number in numbers:
-            self._seen.done(number)
+            self._seen.mark_done(number)
 
     async def _insistently(self, message: discord.Message) -> MessageEvent | None:
         pause = 0.2
@@ -604,7 +607,7 @@ class Intake:
         if channel is None:
             return None
         place = place_of(channel, server, self._bot.me)
-        in_talk = place.thread_is_ours or self._seen.talks_in(place.thread_id)
+        in_talk = place.thread_is_ours or self._seen.has_thread(place.thread_id)
         writer = await self._with_roles(message)
         event = event_of(message, place, self._bot.me, writer=writer, in_talk=in_talk)
         says = event.text or event.media or event.reply_to_text
@@ -680,7 +683,7 @@ class Intake:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
-                self._seen.nothing_missed()
+                self._seen.caught_up()
                 return
 
     def _release(self, found: list[discord.Message]) -> None:

@@ -3,13 +3,13 @@
 from hermes.gateway.platforms.kit.contract import (
     ALL_MEDIA,
     Capabilities,
-    Credential,
-    Manifest,
-    Rate,
-    UserIds,
+    CredentialField,
+    PlatformManifest,
+    RateLimit,
+    UserIdFormat,
 )
 
-MANIFEST = Manifest(
+MANIFEST = PlatformManifest(
     name="discord",
     label="Discord",
     adapter="hermes.gateway.platforms.discord.adapter:DiscordAdapter",
@@ -25,12 +25,12 @@ MANIFEST = Manifest(
         media_in=ALL_MEDIA,
         media_out=ALL_MEDIA,
         max_upload_bytes=10_000_000,
-        finds_sent=True,
-        per_chat=Rate(5, 5.0),
-        per_platform=Rate(45, 1.0),
+        checks_delivery=True,
+        per_chat=RateLimit(5, 5.0),
+        per_platform=RateLimit(45, 1.0),
     ),
     credentials=(
-        Credential(
+        CredentialField(
             "DISCORD_BOT_TOKEN",
             "Bot token",
             "discord.com/developers/applications → your application → Bot → Reset Token",
@@ -38,7 +38,7 @@ MANIFEST = Manifest(
     ),
     needs=("discord",),
     env_prefix="DISCORD",
-    users=UserIds("[0-9]+", "a number such as 80351110224678912, not a name"),
+    users=UserIdFormat("[0-9]+", "a number such as 80351110224678912, not a name"),
     knows_groups=True,
     setup_help=(
         "Make an application at discord.com/developers/applications. Under Bot, switch on the"

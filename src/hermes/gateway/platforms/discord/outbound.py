@@ -13,8 +13,8 @@ from discord.http import MultipartParameters, handle_message_parameters
 
 from hermes.config.settings.platforms import AllowedMentions
 from hermes.gateway.platforms.discord.client import Bot
-from hermes.gateway.platforms.kit.contract import Button, Outgoing, SendRefused, Target
-from hermes.gateway.platforms.kit.media import safe_name, to_upload
+from hermes.gateway.platforms.kit.contract import Button, ChatTarget, OutgoingMessage, SendRefused
+from hermes.gateway.platforms.kit.media import open_upload, safe_filename
 
 # Where messages go. The thread of a mention is opened by the first thing that goes there: whoever
 # is not let in opens none, and after a crash it is not opened twice.
@@ -35,7 +35,7 @@ def number(text: str) -> int:
     return int(text)
 
 
-async def in_place(bot: Bot, target: Target, call: Callable[[int], Awaitable[Any]]) -> Any:
+async def in_place(bot: Bot, target: ChatTarget, call: Callable[[int], Awaitable[Any]]) -> Any:
     """`call` with the channel of the target."""
     if not target.thread_id:
         return await call(number(target.chat_id))
@@ -89,7 +89,7 @@ def pings(settings: AllowedMentions) -> discord.AllowedMentions:
 
 @contextlib.contextmanager
 def parameters(
-    message: Outgoing,
+    message: OutgoingMessage,
     key: str,
     allowed: discord.AllowedMentions,
     *,
@@ -97,7 +97,7 @@ def parameters(
     limit: int,
 ) -> Iterator[MultipartParameters]:
     """What creates a message. Raises `SendRefused` for files that cannot go."""
-    paths = [(media, to_upload(media, limit)) for media in message.media]
+    paths = [(media, open_upload(media, limit)) for media in message.media]
     if sum(path.stat().st_size for _, path in paths) > limit:
         raise SendRefused("the files are too large for one message")
     flags = discord.MessageFlags(suppress_notifications=True) if message.silent else None
@@ -120,7 +120,7 @@ def parameters(
         )
 
 
-def edited(message: Outgoing, allowed: discord.AllowedMentions) -> MultipartParameters:
+def edited(message: OutgoingMessage, allowed: discord.AllowedMentions) -> MultipartParameters:
     """What changes a message; buttons that are not given go away."""
     return handle_message_parameters(
         content=message.text,
@@ -153,12 +153,12 @@ def _changed(
     return params._replace(multipart=[first, *params.multipart[1:]])
 
 
-def is_same(there: discord.Message, message: Outgoing, nonce: str) -> bool:
+def is_same(there: discord.Message, message: OutgoingMessage, nonce: str) -> bool:
     """Whether a message that is there is the one we mean. Discord tells the nonce of new messages
     only, so for older ones what they say must do."""
     if there.nonce is not None:
         return str(there.nonce) == nonce
-    files = [safe_name(media.name or Path(media.path).name) for media in message.media]
+    files = [safe_filename(media.name or Path(media.path).name) for media in message.media]
     return (
         there.content.strip() == message.text.strip()
         and [file.filename for file in there.attachments] == files
@@ -174,7 +174,7 @@ def view_of(buttons: tuple[Button, ...]) -> discord.ui.View:
 
 @contextlib.contextmanager
 def _file(path: Path, name: str) -> Iterator[discord.File]:
-    file = discord.File(path, filename=safe_name(name))
+    file = discord.File(path, filename=safe_filename(name))
     try:
         yield file
     finally:

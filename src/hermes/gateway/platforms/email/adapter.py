@@ -29,17 +29,17 @@ from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
-    ChatName,
+    ChatInfo,
+    ChatTarget,
+    DeliveryUnknown,
     Media,
     MessageEvent,
-    Outgoing,
+    OutgoingMessage,
     Receive,
     SessionSource,
-    Target,
-    Unknowable,
 )
-from hermes.gateway.platforms.kit.inbound import offer
-from hermes.gateway.platforms.kit.media import MediaCache, kind_of, to_upload
+from hermes.gateway.platforms.kit.inbound import deliver_until_accepted
+from hermes.gateway.platforms.kit.media import MediaCache, media_kind, open_upload
 from hermes.store.records import OutboxRow
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_size
@@ -60,12 +60,12 @@ class Live(Connection):
         self.desk, self.submission = Desk(self.options), Submission(self.options)
         self.threads = Threads(context.state / "threads")
         self.journal = Journal(context.state / "outgoing")
-        self.chats: dict[str, ChatName] = {}
+        self.chats: dict[str, ChatInfo] = {}
         self._sent_folder: str | None = None
 
     async def open(self) -> None:
         options, desk = self.options, self.desk
-        self.ends.callback(desk.close)
+        self.resources.callback(desk.close)
         await self.submission.check()
         idles = await desk.use(Mailbox.can_idle) and options.extra.idle
         bell = IdleBell(options) if idles else PollBell(options.poll_seconds)
@@ -73,11 +73,13 @@ class Live(Connection):
         await watch.begin()
         self.threads.clean()
         self.journal.clean()
-        self.flow(self.insist(lambda: watch.look(self.works), self._clock.sleep))
+        self.run_until_closed(
+            self.retry_forever(lambda: watch.look(self.mark_working), self._clock.sleep)
+        )
         for each in (desk, bell):  # before that is cancelled: its threads end by it
-            self.ends.callback(each.close)
+            self.resources.callback(each.close)
 
-    async def ask(self) -> None:
+    async def ping(self) -> None:
         await self.desk.use(Mailbox.alive)
 
     async def keep_sent(self, message_id: str, mail: bytes) -> None:
@@ -116,9 +118,9 @@ class Live(Connection):
         event = self._event(letter, head, validity, cut=cut)
         if event is None:
             return False
-        await offer(self.receive, event, self._clock.sleep)
+        await deliver_until_accepted(self.receive, event, self._clock.sleep)
         if len(self.chats) < MOST_CHATS:
-            self.chats[letter.sender] = ChatName(letter.sender, letter.name or letter.sender)
+            self.chats[letter.sender] = ChatInfo(letter.sender, letter.name or letter.sender)
         return True
 
     async def _read(self, head: Head) -> tuple[EmailMessage | None, bool]:
@@ -196,7 +198,7 @@ def _text(letter: Letter) -> str:
 
 def _media(attachment: Attachment, uid: int, validity: int) -> Media:
     return Media(
-        kind=kind_of(attachment.mime, attachment.name),
+        kind=media_kind(attachment.mime, attachment.name),
         name=attachment.name,
         mime=attachment.mime,
         size=attachment.size,
@@ -211,17 +213,17 @@ class EmailAdapter(ConnectedAdapter[Live]):
         super().__init__(context)
         self._clock: Clock = context.extra.get("clock") or SystemClock()
 
-    def connection(self, receive: Receive) -> Live:
+    def make_connection(self, receive: Receive) -> Live:
         return Live(self.context, receive, self._clock)
 
-    async def send(self, target: Target, message: Outgoing, key: str) -> str:
-        live = self.live
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
+        live = self.connection
         own, to = live.options.address, checked_address(target.chat_id)
         message_id = our_id(own, key, to, target.thread_id)
         if live.journal.stage(key) == "accepted":
             return message_id
         limit = self.manifest.capabilities.max_upload_bytes
-        files = [(media, to_upload(media, limit)) for media in message.media]
+        files = [(media, open_upload(media, limit)) for media in message.media]
         mail = await asyncio.to_thread(
             compose,
             own,
@@ -241,25 +243,25 @@ class EmailAdapter(ConnectedAdapter[Live]):
         await live.keep_sent(message_id, mail)
         return message_id
 
-    async def find_sent(
+    async def was_delivered(
         self,
         row: OutboxRow,
-        target: Target,
-        message: Outgoing,  # noqa: ARG002 - the Message-ID tells
+        target: ChatTarget,
+        message: OutgoingMessage,  # noqa: ARG002 - the Message-ID tells
     ) -> str | None:
         """What the server took is known, or is among the sent mail. When it was handed over and
         neither is so, nobody knows."""
-        live = self.live
+        live = self.connection
         stage = live.journal.stage(row.key)
         message_id = our_id(live.options.address, row.key, target.chat_id, target.thread_id)
         if stage == "accepted" or await live.is_among_sent(message_id):
             return message_id
         if stage == "":
             return None
-        raise Unknowable("Email: the SMTP server did not say whether it took the mail")
+        raise DeliveryUnknown("Email: the SMTP server did not say whether it took the mail")
 
     async def fetch(self, media: Media, limit: int) -> Media:
-        live = self.live
+        live = self.connection
         folder = live.options.extra.folder
         validity, uid, number = (int(part) for part in media.ref.split("/"))
 
@@ -272,8 +274,8 @@ class EmailAdapter(ConnectedAdapter[Live]):
             raise AdapterError(f"Email: {media.name or 'the file'} is gone with its mail")
         return await MediaCache(self.context.cache).save(data, media, limit)
 
-    async def chats(self) -> Sequence[ChatName]:
-        return tuple(self.live.chats.values())
+    async def chats(self) -> Sequence[ChatInfo]:
+        return tuple(self.connection.chats.values())
 
 
 def _content(raw: bytes, number: int) -> bytes | None:

@@ -1,8 +1,14 @@
 """What mail is."""
 
-from hermes.gateway.platforms.kit.contract import Capabilities, Credential, Manifest, Rate, UserIds
+from hermes.gateway.platforms.kit.contract import (
+    Capabilities,
+    CredentialField,
+    PlatformManifest,
+    RateLimit,
+    UserIdFormat,
+)
 
-MANIFEST = Manifest(
+MANIFEST = PlatformManifest(
     name="email",
     label="Email",
     adapter="hermes.gateway.platforms.email.adapter:EmailAdapter",
@@ -13,16 +19,16 @@ MANIFEST = Manifest(
         media_in=("image", "audio", "video", "document"),
         media_out=("image", "voice", "audio", "video", "document"),
         max_upload_bytes=18_000_000,  # mail is mostly limited to 25 MB, and files grow
-        finds_sent=True,
-        per_chat=Rate(20, 60.0),
-        per_platform=Rate(60, 60.0),
+        checks_delivery=True,
+        per_chat=RateLimit(20, 60.0),
+        per_platform=RateLimit(60, 60.0),
     ),
     credentials=(
-        Credential("EMAIL_ADDRESS", "Address", "the mailbox of the agent", secret=False),
-        Credential("EMAIL_PASSWORD", "Password", "often a password made for one application"),
-        Credential("EMAIL_IMAP_HOST", "IMAP server", "such as imap.example.org", secret=False),
-        Credential("EMAIL_SMTP_HOST", "SMTP server", "such as smtp.example.org", secret=False),
-        Credential(
+        CredentialField("EMAIL_ADDRESS", "Address", "the mailbox of the agent", secret=False),
+        CredentialField("EMAIL_PASSWORD", "Password", "often a password made for one application"),
+        CredentialField("EMAIL_IMAP_HOST", "IMAP server", "such as imap.example.org", secret=False),
+        CredentialField("EMAIL_SMTP_HOST", "SMTP server", "such as smtp.example.org", secret=False),
+        CredentialField(
             "EMAIL_IMAP_PORT",
             "IMAP port",
             "993 when empty",
@@ -30,7 +36,7 @@ MANIFEST = Manifest(
             required=False,
             rare=True,
         ),
-        Credential(
+        CredentialField(
             "EMAIL_SMTP_PORT",
             "SMTP port",
             "587 when empty",
@@ -43,7 +49,9 @@ MANIFEST = Manifest(
     needs=("imapclient", "aiosmtplib"),
     env_prefix="EMAIL",
     home_variable="EMAIL_HOME_ADDRESS",
-    users=UserIds(r"[^\s<>@]+@[^\s<>@]+", "an address such as anna@example.org, without a name"),
+    users=UserIdFormat(
+        r"[^\s<>@]+@[^\s<>@]+", "an address such as anna@example.org, without a name"
+    ),
     setup_help=(
         "Give the agent a mailbox of its own. Who wrote a mail is only as certain as your mail"
         " server makes it: name it in platforms.email.extra.authserv_id and set"

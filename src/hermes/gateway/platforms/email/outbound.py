@@ -24,12 +24,12 @@ from hermes.gateway.platforms.kit.contract import (
     CredentialsRefused,
     Media,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     SendLater,
     SendRefused,
     SendUnsure,
 )
-from hermes.gateway.platforms.kit.media import mime_of
+from hermes.gateway.platforms.kit.media import guess_mime
 from hermes.util.atomic import write_bytes, write_text
 from hermes.util.text import clean
 
@@ -125,7 +125,7 @@ def checked_address(address: str) -> str:
 def compose(
     own: str,
     to: str,
-    message: Outgoing,
+    message: OutgoingMessage,
     *,
     message_id: str,
     thread: Thread | None,
@@ -148,13 +148,13 @@ def compose(
     mail.set_content(text, cte="quoted-printable" if text.isascii() else "base64")
     for media, path in files:
         name = media.name or path.name
-        main, _, sub = (media.mime or mime_of(name)).partition("/")
+        main, _, sub = (media.mime or guess_mime(name)).partition("/")
         data = path.read_bytes()
         mail.add_attachment(data, maintype=main, subtype=sub or "octet-stream", filename=name)
     return mail.as_bytes()
 
 
-def _before(message: Outgoing, thread: Thread | None, root: str) -> list[str]:
+def _before(message: OutgoingMessage, thread: Thread | None, root: str) -> list[str]:
     """The mails before this one, the one it answers last."""
     known = [*(thread.references if thread else (root,)), message.reply_to]
     if message.reply_to and thread and message.reply_to in thread.references:
@@ -162,7 +162,7 @@ def _before(message: Outgoing, thread: Thread | None, root: str) -> list[str]:
     return [each for each in dict.fromkeys(known) if _ID.fullmatch(each)]
 
 
-def _subject(message: Outgoing, thread: Thread | None, text: str, *, answers: bool) -> str:
+def _subject(message: OutgoingMessage, thread: Thread | None, text: str, *, answers: bool) -> str:
     said = " ".join(clean(message.subject or (thread.subject if thread else "")).split())
     if not said:
         first = next((line for line in text.splitlines() if line.strip()), "Hermes")

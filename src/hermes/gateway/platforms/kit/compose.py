@@ -6,9 +6,9 @@ from typing import Literal
 
 from wcwidth import iter_graphemes
 
-from hermes.gateway.platforms.kit.contract import Capabilities, Media, Outgoing
+from hermes.gateway.platforms.kit.contract import Capabilities, Media, OutgoingMessage
 from hermes.gateway.platforms.kit.dialects import convert
-from hermes.gateway.platforms.kit.markdown import FENCE, closes, fence_after
+from hermes.gateway.platforms.kit.markdown import FENCE, closes_fence, find_open_fence
 from hermes.util.text import clean
 
 # Long Markdown in parts that fit the platform, cut where it hurts least.
@@ -21,7 +21,7 @@ from hermes.util.text import clean
 Counts = Literal["characters", "utf16", "bytes"]
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"')\]”’]*\s+")
 MAX_LANGUAGE = 32
-_WORST = 0.4
+_MIN_FILL = 0.4
 """A cut that leaves a part emptier than this share is not taken while a later one is there."""
 
 
@@ -41,7 +41,7 @@ def measure(text: str, counts: Counts) -> int:
     return _MEASURES[counts](text)
 
 
-def split(
+def split_text(
     text: str,
     limit: int,
     counts: Counts = "characters",
@@ -50,11 +50,11 @@ def split(
     """Parts of Markdown, each at most `limit` long once through `convert`. A part that would
     show nothing is left out. A single sign is a part even when it is too long."""
     measured = _MEASURES[counts]
-    parts = _parts(clean(text), lambda part: measured(convert(part)) <= limit)
+    parts = _split(clean(text), lambda part: measured(convert(part)) <= limit)
     return [part for part in parts if convert(part).strip()]
 
 
-def _parts(text: str, fits: Callable[[str], bool]) -> Iterator[str]:
+def _split(text: str, fits: Callable[[str], bool]) -> Iterator[str]:
     opener = ""
     """The line that opens again the code that was cut."""
     rest = text.strip("\n")
@@ -63,14 +63,14 @@ def _parts(text: str, fits: Callable[[str], bool]) -> Iterator[str]:
         if fits(whole):
             yield whole
             return
-        end = _cut(rest, opener, fits)
-        part, following = _closed(opener + rest[:end])
+        end = _find_cut(rest, opener, fits)
+        part, following = _close_code(opener + rest[:end])
         if rest[:end].strip():
             yield part
-        opener, rest = _next(following, rest[end:])
+        opener, rest = _after_cut(following, rest[end:])
 
 
-def _next(opener: str, rest: str) -> tuple[str, str]:
+def _after_cut(opener: str, rest: str) -> tuple[str, str]:
     """What follows a cut: without the line end it was made at; in code blanks count. Code that was
     cut just before its end is not opened again."""
     if not opener:
@@ -78,14 +78,14 @@ def _next(opener: str, rest: str) -> tuple[str, str]:
     rest = rest.removeprefix("\n")
     line, _, after = rest.partition("\n")
     opened = FENCE.match(opener.rstrip("\n"))
-    if opened and closes(line, opened):
+    if opened and closes_fence(line, opened):
         return "", after.lstrip("\n")
     return opener, rest
 
 
-def _closed(part: str) -> tuple[str, str]:
+def _close_code(part: str) -> tuple[str, str]:
     """A part with its code closed, and the line that opens it again in the next one."""
-    opened = fence_after(part)
+    opened = find_open_fence(part)
     if opened is None:
         return part.rstrip(), ""
     mark = opened["indent"] + opened["mark"]
@@ -94,16 +94,16 @@ def _closed(part: str) -> tuple[str, str]:
     return f"{body}\n{mark}", f"{mark}{language}\n"
 
 
-def _cut(rest: str, opener: str, fits: Callable[[str], bool]) -> int:
+def _find_cut(rest: str, opener: str, fits: Callable[[str], bool]) -> int:
     """How much of the rest goes into the next part; at least one sign."""
-    longest = _longest(rest, opener, fits)
-    for end in _places(rest, longest):
-        if not _in_opening_line(rest, end) and fits(_closed(opener + rest[:end])[0]):
+    longest = _longest_fitting(rest, opener, fits)
+    for end in _cut_candidates(rest, longest):
+        if not _in_opening_line(rest, end) and fits(_close_code(opener + rest[:end])[0]):
             return end
     end = longest
-    while end > 1 and not fits(_closed(opener + rest[:end])[0]):
+    while end > 1 and not fits(_close_code(opener + rest[:end])[0]):
         end -= max(1, end // 8)
-    return max(_whole_signs(rest, end), 1)
+    return max(_grapheme_boundary(rest, end), 1)
 
 
 def _in_opening_line(rest: str, end: int) -> bool:
@@ -112,40 +112,40 @@ def _in_opening_line(rest: str, end: int) -> bool:
     return line > 0 and rest[end : end + 1] != "\n" and FENCE.match(rest[line:end]) is not None
 
 
-def _longest(rest: str, opener: str, fits: Callable[[str], bool]) -> int:
+def _longest_fitting(rest: str, opener: str, fits: Callable[[str], bool]) -> int:
     """The longest beginning that fits, found by halving; nearly, since a conversion need not grow
     with its text."""
     low, high = 0, 64
-    while high < len(rest) and fits(_closed(opener + rest[:high])[0]):
+    while high < len(rest) and fits(_close_code(opener + rest[:high])[0]):
         low, high = high, high * 2
     high = min(high, len(rest))
     while high - low > 1:
         middle = (low + high) // 2
-        if fits(_closed(opener + rest[:middle])[0]):
+        if fits(_close_code(opener + rest[:middle])[0]):
             low = middle
         else:
             high = middle
     return max(low, 1)
 
 
-def _places(rest: str, longest: int) -> Iterator[int]:
+def _cut_candidates(rest: str, longest: int) -> Iterator[int]:
     """Where to cut, best first: after a paragraph, a line, a sentence, a word, a whole sign."""
     head = rest[:longest]
-    least = int(longest * _WORST)
+    least = int(longest * _MIN_FILL)
     for found in (_paragraph_end(head), head.rfind("\n"), _sentence_end(head), head.rfind(" ") + 1):
         if found > least and head[:found].strip():
             yield found
     for found in (head.rfind("\n"), head.rfind(" ") + 1):
         if found > 0 and head[:found].strip():
             yield found
-    yield _whole_signs(rest, longest)
+    yield _grapheme_boundary(rest, longest)
 
 
 def _paragraph_end(head: str) -> int:
     """The last empty line outside code."""
     position = len(head)
     while (position := head.rfind("\n\n", 0, position)) > 0:
-        if fence_after(head[:position]) is None:
+        if find_open_fence(head[:position]) is None:
             return position
     return -1
 
@@ -155,7 +155,7 @@ def _sentence_end(head: str) -> int:
     return ends[-1] if ends else -1
 
 
-def _whole_signs(rest: str, end: int) -> int:
+def _grapheme_boundary(rest: str, end: int) -> int:
     """`end`, or a little before it, so that no letter is cut from its accent and no family of emoji
     is parted. A sign longer than all that fits is cut all the same."""
     start = max(0, end - 64)
@@ -168,13 +168,15 @@ def _whole_signs(rest: str, end: int) -> int:
     return end
 
 
-def compose(text: str, capabilities: Capabilities, files: Sequence[Media] = ()) -> list[Outgoing]:
+def compose(
+    text: str, capabilities: Capabilities, files: Sequence[Media] = ()
+) -> list[OutgoingMessage]:
     """Return messages in the platform's dialect, each within its limit, then one for each file.
     Blank text without files gives no message."""
 
     def dialect(part: str) -> str:
         return convert(part, capabilities.dialect)
 
-    parts = split(text, capabilities.max_chars, capabilities.counts, dialect)
-    messages = [Outgoing(dialect(part), plain=convert(part, "plain")) for part in parts]
-    return messages + [Outgoing(media=(media,)) for media in files]
+    parts = split_text(text, capabilities.max_chars, capabilities.counts, dialect)
+    messages = [OutgoingMessage(dialect(part), plain=convert(part, "plain")) for part in parts]
+    return messages + [OutgoingMessage(media=(media,)) for media in files]

@@ -1,7 +1,8 @@
-"""A connection, from `connect` to `disconnect`, and an adapter that has one.
+"""The base class of a platform's connection and of an adapter that has one.
 
-Whatever is opened is put on `ends` at once: it is let go of when the connection ends, or when it
-does not come about. The locks of the tokens are taken before and let go of after everything else.
+Every resource is pushed on `Connection.resources` as soon as it is opened, so it is released when
+the connection ends or when `open` fails half way. The locks of the tokens are taken first and
+released last.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendLater,
     SendUnsure,
 )
-from hermes.gateway.platforms.kit.inbound import Scale, Seen
+from hermes.gateway.platforms.kit.inbound import IdScale, ReadPosition
 from hermes.util import atomic
 
 # One token, one gateway: two that use the same bot token would steal each other's messages.
@@ -43,7 +44,7 @@ class TokenInUse(NotConnected):
     """Another gateway has the token. It may let go of it, so this is tried again."""
 
 
-class Holder(msgspec.Struct, frozen=True):
+class LockHolder(msgspec.Struct, frozen=True):
     """Who has a lock, as it is written beside it."""
 
     pid: int
@@ -74,11 +75,11 @@ def acquire_scoped_lock(scope: str, identity: str, folder: Path, *, holder: str 
         lock.acquire(timeout=0)
     except filelock.Timeout:
         error = TokenInUse(
-            f"the {scope} account is already used by another gateway ({_holder(note)})"
+            f"the {scope} account is already used by another gateway ({_read_holder(note)})"
         )
         error.hint = "stop it with `hermes gateway stop --all`, or give this profile its own token"
         raise error from None
-    atomic.write_bytes(note, msgspec.json.encode(Holder(os.getpid(), holder)))
+    atomic.write_bytes(note, msgspec.json.encode(LockHolder(os.getpid(), holder)))
     return ScopedLock(lock, note)
 
 
@@ -91,9 +92,9 @@ def release_scoped_lock(lock: ScopedLock | None) -> None:
     lock.lock.release()
 
 
-def _holder(note: Path) -> str:
+def _read_holder(note: Path) -> str:
     try:
-        return str(msgspec.json.decode(note.read_bytes(), type=Holder))
+        return str(msgspec.json.decode(note.read_bytes(), type=LockHolder))
     except (OSError, msgspec.DecodeError):
         return "it does not say which"
 
@@ -101,7 +102,7 @@ def _holder(note: Path) -> str:
 # Work beside everything else, which ends with what it belongs to.
 
 
-class Tasks:
+class TaskSet:
     """Small ones that come and go."""
 
     def __init__(self) -> None:
@@ -114,10 +115,10 @@ class Tasks:
 
     async def close(self) -> None:
         """What is not over is cancelled."""
-        await ended(*self._running)
+        await cancel_and_wait(*self._running)
 
 
-async def ended(*tasks: asyncio.Task[None] | None) -> None:
+async def cancel_and_wait(*tasks: asyncio.Task[None] | None) -> None:
     """Cancel tasks and wait for their end."""
     running = [task for task in tasks if task is not None]
     for task in running:
@@ -125,14 +126,14 @@ async def ended(*tasks: asyncio.Task[None] | None) -> None:
     await asyncio.gather(*running, return_exceptions=True)
 
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 60.0
+MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 60.0
 """Seconds between attempts; doubled after each."""
 
 
 class Connection(ABC):
-    """Made anew for each `connect`. A platform writes `open`, and mostly `ask`."""
+    """Made anew for each `connect`. A platform writes `open`, and mostly `ping`."""
 
     identities: tuple[str, ...] = ()
     """Tokens or accounts that only one gateway may use at a time; known before `open`."""
@@ -140,91 +141,96 @@ class Connection(ABC):
     def __init__(self, context: AdapterContext, receive: Receive) -> None:
         self.context, self.receive = context, receive
         self.label = context.manifest.label
-        self.ends = AsyncExitStack()
+        self.resources = AsyncExitStack()
         """What is let go of at the end, the last first."""
-        self.is_open = self._over = False
+        self.is_open = self._stopped = False
         self.trouble: AdapterError | None = None
         """Why nothing comes at present, though that may pass by itself."""
-        self.settled = asyncio.Event()
-        """With `insist`: the first attempt has worked, or not."""
-        self._flows: list[asyncio.Task[None]] = []
+        self.first_attempt_done = asyncio.Event()
+        """With `retry_forever`: the first attempt has worked, or not."""
+        self._required: list[asyncio.Task[None]] = []
 
     @abstractmethod
     async def open(self) -> None:
         """Returns when messages flow. Raises `CredentialsRefused` or `NotConnected`."""
 
-    async def ask(self) -> None:  # noqa: B027 - one that has no question is judged by `check` alone
+    async def ping(self) -> None:  # noqa: B027 - one that has no question is judged by `raise_if_broken` alone
         """Ask the platform something cheap. Raises `AdapterError` when messages would not flow."""
 
-    def flow(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def run_until_closed(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Work that messages do not come without: when it ends the connection is broken, and an
         `AdapterError` that it ends with says why."""
-        task = self.beside(work)
-        self._flows.append(task)
+        task = self.spawn(work)
+        self._required.append(task)
         return task
 
-    def beside(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Work that may end before the connection does."""
         task = asyncio.create_task(work, name=self.context.manifest.name)
-        self.ends.push_async_callback(ended, task)
+        self.resources.push_async_callback(cancel_and_wait, task)
         return task
 
-    async def insist(
+    async def retry_forever(
         self,
         once: Callable[[], Awaitable[None]],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """For `flow`: `once`, again and again. It calls `works` when messages flow and raises an
-        `AdapterError` when they do not any more; then it is tried less and less often. Ends when
-        the platform does not accept us."""
-        pause = FIRST_PAUSE
+        """Run `once` again and again; for `run_until_closed`.
+
+        `once` calls `mark_working` when messages flow and raises an `AdapterError` when they stop;
+        it is repeated after growing pauses. Raises `CredentialsRefused` when the platform rejects
+        the credentials.
+        """
+        pause = MIN_RETRY_SECONDS
         while True:
             try:
                 await once()
             except CredentialsRefused:
                 raise
             except AdapterError as error:
-                log.warning("%s", error)
-                pause = FIRST_PAUSE if self.trouble is None else min(pause * 2, LONGEST_PAUSE)
+                logger.warning("%s", error)
+                pause = (
+                    MIN_RETRY_SECONDS if self.trouble is None else min(pause * 2, MAX_RETRY_SECONDS)
+                )
                 self.trouble = error
-                self.settled.set()
+                self.first_attempt_done.set()
                 await sleep(pause)
 
-    def works(self) -> None:
+    def mark_working(self) -> None:
         self.trouble = None
-        self.settled.set()
+        self.first_attempt_done.set()
 
-    async def until(self, event: asyncio.Event) -> None:
+    async def wait_for(self, event: asyncio.Event) -> None:
         """Wait for it. Raises the reason when the connection breaks before."""
         waiting = asyncio.create_task(event.wait())
         try:
-            tasks = [waiting, *self._flows]
+            tasks = [waiting, *self._required]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
-        self.check()
+        self.raise_if_broken()
 
-    def remember(self, scale: Scale) -> Seen[Any]:
+    def read_position(self, scale: IdScale) -> ReadPosition[Any]:
         """How far we have read, over a restart; for platforms that do not deliver it again."""
-        seen: Seen[Any] = Seen(self.context.state / "seen.json", self.label, scale)
-        self.ends.callback(seen.write)
-        self.flow(seen.keep())
+        seen: ReadPosition[Any] = ReadPosition(self.context.state / "seen.json", self.label, scale)
+        self.resources.callback(seen.flush)
+        self.run_until_closed(seen.write_changes())
         return seen
 
-    def check(self) -> None:
+    def raise_if_broken(self) -> None:
         """Raises why messages do not flow, as far as that is known without asking."""
-        for task in self._flows:
+        for task in self._required:
             if task.done():
-                raise self._why(task)
+                raise self._failure(task)
         if self.trouble is not None:
             raise self.trouble
 
-    def _why(self, over: asyncio.Task[None]) -> AdapterError:
+    def _failure(self, over: asyncio.Task[None]) -> AdapterError:
         error = None if over.cancelled() else over.exception()
         if isinstance(error, AdapterError):
             return error
         if error is not None:
-            log.error("%s: a fault of the adapter", self.label, exc_info=error)
+            logger.error("%s: a fault of the adapter", self.label, exc_info=error)
         return NotConnected(f"{self.label}: messages do not come any more")
 
     # what the adapter calls
@@ -233,31 +239,31 @@ class Connection(ABC):
         name, locks, holder = self.context.manifest.name, self.context.locks, self.context.state
         for identity in self.identities:
             lock = acquire_scoped_lock(name, identity, locks, holder=str(holder))
-            self.ends.callback(release_scoped_lock, lock)
+            self.resources.callback(release_scoped_lock, lock)
         await self.open()
-        if self._over:  # nobody waited for it
+        if self._stopped:  # nobody waited for it
             raise NotConnected(f"{self.label} was disconnected meanwhile")
         self.is_open = True
 
     async def stop(self) -> None:
-        self.is_open, self._over = False, True
-        await self.ends.aclose()
+        self.is_open, self._stopped = False, True
+        await self.resources.aclose()
 
     async def probe(self) -> None:
-        self.check()
-        await self.ask()
+        self.raise_if_broken()
+        await self.ping()
 
 
-Live = TypeVar("Live", bound=Connection)
+C = TypeVar("C", bound=Connection)
 
 
-class ConnectedAdapter(BaseAdapter, ABC, Generic[Live]):
-    """A platform writes `connection` and `send`, and of the rest what it can do."""
+class ConnectedAdapter(BaseAdapter, ABC, Generic[C]):
+    """A platform writes `make_connection` and `send`, and of the rest what it can do."""
 
-    _live: Live | None = None
+    _live: C | None = None
 
     @abstractmethod
-    def connection(self, receive: Receive) -> Live:
+    def make_connection(self, receive: Receive) -> C:
         """A new one, not yet open. Raises `CredentialsRefused` when something is not set."""
 
     @property
@@ -265,7 +271,7 @@ class ConnectedAdapter(BaseAdapter, ABC, Generic[Live]):
         return self._live is not None and self._live.is_open
 
     @property
-    def live(self) -> Live:
+    def connection(self) -> C:
         """The connection. Raises `NotConnected` when there is none."""
         if self._live is None or not self._live.is_open:
             raise NotConnected(f"{self.manifest.label} is not connected")
@@ -273,7 +279,7 @@ class ConnectedAdapter(BaseAdapter, ABC, Generic[Live]):
 
     async def connect(self, receive: Receive) -> None:
         await self.disconnect()
-        live = self._live = self.connection(receive)
+        live = self._live = self.make_connection(receive)
         try:
             await live.start()
         except BaseException:  # also when cancelled: nothing stays behind
@@ -288,7 +294,7 @@ class ConnectedAdapter(BaseAdapter, ABC, Generic[Live]):
             await live.stop()
 
     async def probe(self) -> None:
-        await self.live.probe()
+        await self.connection.probe()
 
 
 # Work of one chat is done in order; chats do not wait for each other.
@@ -298,13 +304,13 @@ logger = logging.getLogger(__name__)
 Work = Callable[[], Awaitable[None]]
 
 
-class Lanes:
+class ChatQueues:
     """A lane has a task only while there is something to do."""
 
     def __init__(self, platform: str) -> None:
         self._platform = platform
         self._waiting: dict[str, deque[Work]] = {}
-        self._tasks = Tasks()
+        self._tasks = TaskSet()
 
     def put(self, lane: str, work: Work) -> None:
         if lane in self._waiting:
@@ -333,7 +339,7 @@ class Lanes:
 
 
 @contextlib.contextmanager
-def told_as(
+def translate_errors(
     into: Callable[[Any], AdapterError],
     trouble: tuple[type[Exception], ...],
     *,

@@ -73,7 +73,7 @@ class Button(msgspec.Struct, frozen=True):
     """Comes back in `MessageEvent.button`; at most 60 bytes of ASCII."""
 
 
-class Outgoing(msgspec.Struct, frozen=True):
+class OutgoingMessage(msgspec.Struct, frozen=True):
     """One message that fits the platform, in its own format."""
 
     text: str = ""
@@ -92,7 +92,7 @@ class Outgoing(msgspec.Struct, frozen=True):
     """What the conversation of the chat is to know of it once it is there; no adapter shows it."""
 
 
-class Target(msgspec.Struct, frozen=True):
+class ChatTarget(msgspec.Struct, frozen=True):
     """Where a message goes."""
 
     platform: str
@@ -111,7 +111,7 @@ Receive = Callable[[MessageEvent], Awaitable[bool]]
 that it has it. False when it cannot be kept now; it must come again."""
 
 
-class Rate(msgspec.Struct, frozen=True):
+class RateLimit(msgspec.Struct, frozen=True):
     """At most `count` calls in `seconds`."""
 
     count: int
@@ -131,14 +131,14 @@ class Capabilities(msgspec.Struct, frozen=True):
     media_in: tuple[str, ...] = ()
     media_out: tuple[str, ...] = ()
     max_upload_bytes: int = 20_000_000
-    finds_sent: bool = False
-    """`find_sent` can tell whether a message is there, or sending twice shows one message."""
-    per_chat: Rate = Rate(20, 60.0)
-    per_platform: Rate = Rate(30, 1.0)
+    checks_delivery: bool = False
+    """`was_delivered` can tell whether a message is there, or sending twice shows one message."""
+    per_chat: RateLimit = RateLimit(20, 60.0)
+    per_platform: RateLimit = RateLimit(30, 1.0)
     """Shared by sends and edits."""
 
 
-class Credential(msgspec.Struct, frozen=True):
+class CredentialField(msgspec.Struct, frozen=True):
     """A variable the platform needs, asked for by `hermes gateway setup`."""
 
     name: str
@@ -150,7 +150,7 @@ class Credential(msgspec.Struct, frozen=True):
     """Hardly anybody needs it: asked for only with `--more`."""
 
 
-class UserIds(msgspec.Struct, frozen=True):
+class UserIdFormat(msgspec.Struct, frozen=True):
     """What the platform calls its users; names that are shown are none."""
 
     pattern: str
@@ -159,24 +159,24 @@ class UserIds(msgspec.Struct, frozen=True):
     """Behind the words "an id is"."""
 
 
-ANY_ID = UserIds(".+", "what the platform calls a user")
+ANY_ID = UserIdFormat(".+", "what the platform calls a user")
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class PlatformManifest(msgspec.Struct, frozen=True):
     name: str
     label: str
     """As people write it: `Telegram`."""
     adapter: str
     """`module:Class`, imported when the platform is configured."""
     capabilities: Capabilities
-    credentials: tuple[Credential, ...] = ()
+    credentials: tuple[CredentialField, ...] = ()
     needs: tuple[str, ...] = ()
     """Modules of its library; they are in the extra of the same name, see `hermes.util.extras`."""
     env_prefix: str = ""
     """`TELEGRAM` of `TELEGRAM_ALLOWED_USERS`."""
     home_variable: str = ""
     """When it is not `<env_prefix>_HOME_CHANNEL`."""
-    users: UserIds = ANY_ID
+    users: UserIdFormat = ANY_ID
     """`hermes gateway setup` refuses what can be no user."""
     chats: bool = True
     """False for what has no chats to send to, such as the API server."""
@@ -192,7 +192,7 @@ class Manifest(msgspec.Struct, frozen=True):
 class AdapterContext(msgspec.Struct, frozen=True):
     """What an adapter is made with."""
 
-    manifest: Manifest
+    manifest: PlatformManifest
     variable: Callable[[str], str | None]
     """A variable of .env or of the process, such as TELEGRAM_BOT_TOKEN."""
     settings: Any
@@ -212,7 +212,7 @@ class AdapterContext(msgspec.Struct, frozen=True):
     """What a credential that counts as missing refers to by `${NAME}`, and is not set."""
 
 
-class ChatName(msgspec.Struct, frozen=True):
+class ChatInfo(msgspec.Struct, frozen=True):
     """A chat of the directory."""
 
     chat_id: str
@@ -249,14 +249,14 @@ class SendUnsure(AdapterError):
     """Nobody knows whether the message is there: the connection broke after it was sent."""
 
 
-class Unknowable(AdapterError):
+class DeliveryUnknown(AdapterError):
     """The platform cannot tell whether a message was sent."""
 
 
 class Adapter(Protocol):
     """One platform. Made with an `AdapterContext`; nothing happens before `connect`."""
 
-    manifest: Manifest
+    manifest: PlatformManifest
     account: str
     """The account's name on the platform once connected, when several may be; else ""."""
     address: str
@@ -280,33 +280,35 @@ class Adapter(Protocol):
         """Ask the platform something cheap. Raises `AdapterError` when messages would not flow."""
         ...
 
-    async def send(self, target: Target, message: Outgoing, key: str) -> str:
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         """The platform's name for the message. `key` is unique to it, for platforms that can
         suppress a second sending. Raises `SendRefused`, `SendLater`, `SendUnsure`."""
         ...
 
-    async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:
+    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
         """Same errors as `send`; an edit that changes nothing is no error."""
         ...
 
-    async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:
+    async def was_delivered(
+        self, row: OutboxRow, target: ChatTarget, message: OutgoingMessage
+    ) -> str | None:
         """Whether a message in doubt is there: the platform's name for it, or None when it surely
-        is not, or when sending it again shows only one. Raises `Unknowable`."""
+        is not, or when sending it again shows only one. Raises `DeliveryUnknown`."""
         ...
 
-    async def typing(self, target: Target) -> None:
+    async def typing(self, target: ChatTarget) -> None:
         """Show that we write, for a few seconds."""
         ...
 
     async def react(
-        self, target: Target, message_id: str, emoji: str, *, on: bool = True
+        self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
     ) -> None: ...
 
     async def fetch(self, media: Media, limit: int) -> Media:
         """The file in the cache, at most `limit` bytes. Raises `AdapterError`."""
         ...
 
-    async def chats(self) -> Sequence[ChatName]:
+    async def chats(self) -> Sequence[ChatInfo]:
         """Chats it knows, for the directory; as far as the platform tells."""
         ...
 
@@ -322,20 +324,27 @@ class BaseAdapter:
     async def drain(self, seconds: float) -> None:
         """It has no turns of its own."""
 
-    async def typing(self, target: Target) -> None:
+    async def typing(self, target: ChatTarget) -> None:
         """Nothing to show."""
 
-    async def react(self, target: Target, message_id: str, emoji: str, *, on: bool = True) -> None:
+    async def react(
+        self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
+    ) -> None:
         """Nothing to show."""
 
-    async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:  # noqa: ARG002 - the signature is that of Adapter
+    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:  # noqa: ARG002 - the signature is that of Adapter
         raise SendRefused(f"{self.manifest.label} has no edits")
 
-    async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:  # noqa: ARG002 - likewise
-        raise Unknowable(f"{self.manifest.label} cannot tell whether a message was sent")
+    async def was_delivered(
+        self,
+        row: OutboxRow,  # noqa: ARG002 - likewise
+        target: ChatTarget,  # noqa: ARG002 - likewise
+        message: OutgoingMessage,  # noqa: ARG002 - likewise
+    ) -> str | None:
+        raise DeliveryUnknown(f"{self.manifest.label} cannot tell whether a message was sent")
 
     async def fetch(self, media: Media, limit: int) -> Media:  # noqa: ARG002 - likewise
         raise AdapterError(f"{self.manifest.label} has no files")
 
-    async def chats(self) -> Sequence[ChatName]:
+    async def chats(self) -> Sequence[ChatInfo]:
         return ()

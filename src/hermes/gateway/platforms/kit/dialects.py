@@ -12,40 +12,40 @@ from wcwidth import wcswidth
 from hermes.gateway.platforms.kit.contract import Dialect
 from hermes.gateway.platforms.kit.markdown import (
     Block,
-    Code,
-    Fence,
-    Heading,
+    CodeBlock,
+    CodeSpan,
+    HeadingBlock,
     Inline,
-    Link,
-    Listing,
-    Paragraph,
-    Quote,
-    Rule,
-    Styled,
-    Table,
-    Text,
-    Url,
-    bare,
-    closed,
+    LinkSpan,
+    ListBlock,
+    ParagraphBlock,
+    QuoteBlock,
+    RuleBlock,
+    StyledSpan,
+    TableBlock,
+    TextSpan,
+    UrlSpan,
+    close_open_fence,
     parse_markdown,
+    plain_text,
 )
 from hermes.util.text import clean
 
 # Tables as lines of equal columns, for platforms that have none.
 
 
-def aligned(table: Table) -> str:
+def format_table(table: TableBlock) -> str:
     """Columns side by side, a line under the header."""
-    cells = [[bare(cell) for cell in row] for row in (table.header, *table.rows)]
+    cells = [[plain_text(cell) for cell in row] for row in (table.header, *table.rows)]
     columns = max(len(row) for row in cells)
     cells = [row + [""] * (columns - len(row)) for row in cells]
     widths = [max(_width(row[column]) for row in cells) for column in range(columns)]
-    lines = [_line(row, widths) for row in cells]
+    lines = [_format_row(row, widths) for row in cells]
     divider = "-+-".join("-" * width for width in widths)
     return "\n".join([lines[0], divider, *lines[1:]])
 
 
-def _line(row: list[str], widths: list[int]) -> str:
+def _format_row(row: list[str], widths: list[int]) -> str:
     padded = (cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
     return " | ".join(padded).rstrip()
 
@@ -57,15 +57,15 @@ def _width(text: str) -> int:
 
 # Markdown written as lines of text, for every dialect that has no lists and tables of its own.
 
-LINKED = ("http://", "https://", "mailto:", "tel:", "tg://", "matrix:")
+LINK_SCHEMES = ("http://", "https://", "mailto:", "tel:", "tg://", "matrix:")
 """What a link may begin with; other addresses are shown as text."""
 
 
-def _same(text: str) -> str:
+def _identity(text: str) -> str:
     return text
 
 
-class Style(msgspec.Struct, frozen=True):
+class LineDialect(msgspec.Struct, frozen=True):
     """How a dialect writes what Markdown has."""
 
     text: Callable[[str], str]
@@ -78,121 +78,123 @@ class Style(msgspec.Struct, frozen=True):
     """Of the language and the code."""
     heading: Callable[[int, str], str]
     quote: Callable[[str], str]
-    url: Callable[[str], str] = _same
-    paragraph: Callable[[str], str] = _same
+    url: Callable[[str], str] = _identity
+    escape_line_starts: Callable[[str], str] = _identity
     """Escapes what only counts at the beginning of a line."""
-    point: str = "• "
+    bullet: str = "• "
     rule: str = "──────────"
     quotes_nest: bool = True
 
 
-def render(blocks: Sequence[Block], style: Style) -> str:
+def render_lines(blocks: Sequence[Block], style: LineDialect) -> str:
     return _blocks(blocks, style, "\n\n", quoted=False).strip("\n")
 
 
-def _blocks(blocks: Sequence[Block], style: Style, between: str, *, quoted: bool) -> str:
+def _blocks(blocks: Sequence[Block], style: LineDialect, between: str, *, quoted: bool) -> str:
     written = (_block(block, style, quoted=quoted) for block in blocks)
     return between.join(part for part in written if part.strip())
 
 
-def _block(block: Block, style: Style, *, quoted: bool) -> str:
+def _block(block: Block, style: LineDialect, *, quoted: bool) -> str:
     match block:
-        case Heading(level=level, content=content):
+        case HeadingBlock(level=level, content=content):
             return style.heading(level, _inline(content, style))
-        case Paragraph(content=content):
-            return style.paragraph(_inline(content, style))
-        case Fence(language=language, code=code):
+        case ParagraphBlock(content=content):
+            return style.escape_line_starts(_inline(content, style))
+        case CodeBlock(language=language, code=code):
             return style.fence(language, code) if code.strip() else ""
-        case Quote(blocks=inner):
+        case QuoteBlock(blocks=inner):
             text = _blocks(inner, style, "\n", quoted=True)
             return text if quoted and not style.quotes_nest else style.quote(text)
-        case Listing():
+        case ListBlock():
             return _list(block, style, quoted=quoted)
-        case Table():
-            return style.fence("", aligned(block))
-        case Rule():
+        case TableBlock():
+            return style.fence("", format_table(block))
+        case RuleBlock():
             return style.rule
         case _:
             assert_never(block)
 
 
-def _list(block: Listing, style: Style, *, quoted: bool) -> str:
+def _list(block: ListBlock, style: LineDialect, *, quoted: bool) -> str:
     lines = []
     for number, item in enumerate(block.items, block.start or 0):
-        mark = style.point if block.start is None else f"{number}. "
+        mark = style.bullet if block.start is None else f"{number}. "
         parts = [(part, _block(part, style, quoted=quoted)) for part in item]
         indented = [
-            text if isinstance(part, Fence | Table) else text.replace("\n", "\n" + " " * len(mark))
+            text
+            if isinstance(part, CodeBlock | TableBlock)
+            else text.replace("\n", "\n" + " " * len(mark))
             for part, text in parts
         ]
         lines.append(mark + ("\n" + " " * len(mark)).join(indented))
     return "\n".join(lines)
 
 
-def _inline(content: Sequence[Inline], style: Style) -> str:
-    return "".join(_part(part, style) for part in content)
+def _inline(content: Sequence[Inline], style: LineDialect) -> str:
+    return "".join(_span(part, style) for part in content)
 
 
-def _part(part: Inline, style: Style) -> str:
+def _span(part: Inline, style: LineDialect) -> str:
     match part:
-        case Text(value=value):
+        case TextSpan(value=value):
             return style.text(value)
-        case Code(value=value):
+        case CodeSpan(value=value):
             return style.code(value)
-        case Url(value=value):
+        case UrlSpan(value=value):
             return style.url(value)
-        case Styled(style=name, children=children):
+        case StyledSpan(style=name, children=children):
             before, after = style.marks[name]
             inner = _inline(children, style)
             return before + inner + after if inner.strip() else inner
-        case Link(url=url, children=children):
+        case LinkSpan(url=url, children=children):
             return _link(url, children, style)
         case _:
             assert_never(part)
 
 
-def _link(url: str, children: tuple[Inline, ...], style: Style) -> str:
-    if bare(children) == url and url.startswith(LINKED):
+def _link(url: str, children: tuple[Inline, ...], style: LineDialect) -> str:
+    if plain_text(children) == url and url.startswith(LINK_SCHEMES):
         return style.url(url)
     label = _inline(children, style)
-    if url.startswith(LINKED):
+    if url.startswith(LINK_SCHEMES):
         return style.link(label, url)
-    return f"{label} ({style.text(url)})" if url and bare(children) != url else label
+    return f"{label} ({style.text(url)})" if url and plain_text(children) != url else label
 
 
 # Text without any formatting: for platforms that show none, and for mail.
 
 
-def _quote(text: str) -> str:
+def _quote_lines(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
 
-def _underlined(level: int, label: str) -> str:
+def _underline(level: int, label: str) -> str:
     return f"{label}\n{('=' if level == 1 else '-') * min(len(label), 72)}" if label else ""
 
 
 _NO_MARKS = {"bold": ("", ""), "italic": ("", ""), "strike": ("", "")}
 
-PLAIN = Style(
+PLAIN = LineDialect(
     text=str,
     marks=_NO_MARKS,
     code=str,
     link=lambda label, url: f"{label} ({url})",
     fence=lambda language, code: code,  # noqa: ARG005 - nothing to show it with
     heading=lambda level, label: label,  # noqa: ARG005 - every dialect gets both
-    quote=_quote,
-    point="- ",
+    quote=_quote_lines,
+    bullet="- ",
 )
 
-EMAIL = Style(
+EMAIL = LineDialect(
     text=str,
     marks=_NO_MARKS,
     code=str,
     link=lambda label, url: f"{label} <{url}>",
     fence=lambda language, code: "\n".join(f"    {line}".rstrip() for line in code.split("\n")),  # noqa: ARG005 - every dialect gets both
-    heading=_underlined,
-    quote=_quote,
-    point="- ",
+    heading=_underline,
+    quote=_quote_lines,
+    bullet="- ",
     rule="-" * 40,
 )
 
@@ -202,23 +204,23 @@ EMAIL = Style(
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}")
 
 
-def _text(text: str) -> str:
+def _escape_html(text: str) -> str:
     return escape(text, quote=False)
 
 
-def _fence(language: str, code: str) -> str:
+def _telegram_fence(language: str, code: str) -> str:
     if _LANGUAGE.fullmatch(language):
-        return f'<pre><code class="language-{language}">{_text(code)}</code></pre>'
-    return f"<pre>{_text(code)}</pre>"
+        return f'<pre><code class="language-{language}">{_escape_html(code)}</code></pre>'
+    return f"<pre>{_escape_html(code)}</pre>"
 
 
-STYLE = Style(
-    text=_text,
+TELEGRAM = LineDialect(
+    text=_escape_html,
     marks={"bold": ("<b>", "</b>"), "italic": ("<i>", "</i>"), "strike": ("<s>", "</s>")},
-    code=lambda code: f"<code>{_text(code)}</code>",
+    code=lambda code: f"<code>{_escape_html(code)}</code>",
     link=lambda label, url: f'<a href="{escape(url)}">{label}</a>',
-    url=_text,
-    fence=_fence,
+    url=_escape_html,
+    fence=_telegram_fence,
     heading=lambda level, label: f"<b>{label}</b>" if label else "",  # noqa: ARG005 - one size
     quote=lambda text: f"<blockquote>{text}</blockquote>",
     quotes_nest=False,
@@ -227,43 +229,43 @@ STYLE = Style(
 
 # Discord's Markdown: no tables, three sizes of headings, nothing longer than three backticks.
 
-_NOTHING = "\u200b"
-_SPECIAL = re.compile(r"([\\*_~`|\[\]])")
-_LINE_START = re.compile(r"^([^\S\n]*)((?:-#|#{1,3}|>{1,3}|[-+])(?=\s))", re.MULTILINE)
-_NUMBER = re.compile(r"^([^\S\n]*\d+)(?=\.\s)", re.MULTILINE)
+_ZERO_WIDTH_SPACE = "\u200b"
+_DISCORD_SPECIAL = re.compile(r"([\\*_~`|\[\]])")
+_DISCORD_LINE_START = re.compile(r"^([^\S\n]*)((?:-#|#{1,3}|>{1,3}|[-+])(?=\s))", re.MULTILINE)
+_DISCORD_NUMBER = re.compile(r"^([^\S\n]*\d+)(?=\.\s)", re.MULTILINE)
 
 
-def _paragraph(text: str) -> str:
-    return _NUMBER.sub(r"\1\\", _LINE_START.sub(r"\1\\\2", text))
+def _discord_paragraph(text: str) -> str:
+    return _DISCORD_NUMBER.sub(r"\1\\", _DISCORD_LINE_START.sub(r"\1\\\2", text))
 
 
-def _code(code: str) -> str:
+def _discord_code(code: str) -> str:
     marks = "``" if "`" in code else "`"
     padding = " " if code.startswith("`") or code.endswith("`") else ""
-    return f"{marks}{padding}{code.replace('``', _NOTHING.join('``'))}{padding}{marks}"
+    return f"{marks}{padding}{code.replace('``', _ZERO_WIDTH_SPACE.join('``'))}{padding}{marks}"
 
 
 def _discord_fence(language: str, code: str) -> str:
     name = language if _LANGUAGE.fullmatch(language) else ""
-    return f"```{name}\n{code.replace('```', _NOTHING.join('```'))}\n```"
+    return f"```{name}\n{code.replace('```', _ZERO_WIDTH_SPACE.join('```'))}\n```"
 
 
-def _heading(level: int, label: str) -> str:
+def _discord_heading(level: int, label: str) -> str:
     if not label:
         return ""
     return f"{'#' * level} {label}" if level <= 3 else f"**{label.replace('**', '')}**"
 
 
-DISCORD_STYLE = Style(
-    text=lambda text: _SPECIAL.sub(r"\\\1", text),
+DISCORD = LineDialect(
+    text=lambda text: _DISCORD_SPECIAL.sub(r"\\\1", text),
     marks={"bold": ("**", "**"), "italic": ("*", "*"), "strike": ("~~", "~~")},
-    code=_code,
+    code=_discord_code,
     link=lambda label, url: f"[{label}]({url.replace('(', '%28').replace(')', '%29')})",
     fence=_discord_fence,
-    heading=_heading,
+    heading=_discord_heading,
     quote=lambda text: "\n".join(f"> {line}" for line in text.split("\n")),
-    paragraph=_paragraph,
-    point="- ",
+    escape_line_starts=_discord_paragraph,
+    bullet="- ",
     quotes_nest=False,
 )
 
@@ -271,95 +273,95 @@ DISCORD_STYLE = Style(
 # Slack's mrkdwn. It has no escape for its marks, so one that would count is kept apart from its
 # word by a space of no width.
 
-_MARK = re.compile(r"(?<!\w)([*_~])(?=\S)|(`)")
-_QUOTE_LINE = re.compile(r"^([^\S\n]*)(?=&gt;)", re.MULTILINE)
+_SLACK_MARK = re.compile(r"(?<!\w)([*_~])(?=\S)|(`)")
+_SLACK_QUOTE_LINE = re.compile(r"^([^\S\n]*)(?=&gt;)", re.MULTILINE)
 
 
-def _plain(text: str) -> str:
+def _escape_slack(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _slack_text(text: str) -> str:
-    return _MARK.sub(lambda match: match.group() + _NOTHING, _plain(text))
+    return _SLACK_MARK.sub(lambda match: match.group() + _ZERO_WIDTH_SPACE, _escape_slack(text))
 
 
-def _address(url: str) -> str:
-    return _plain(url).replace("|", "%7C")
+def _slack_url(url: str) -> str:
+    return _escape_slack(url).replace("|", "%7C")
 
 
 def _slack_fence(language: str, code: str) -> str:  # noqa: ARG001 - Slack would show the language
-    return f"```\n{_plain(code).replace('```', _NOTHING.join('```'))}\n```"
+    return f"```\n{_escape_slack(code).replace('```', _ZERO_WIDTH_SPACE.join('```'))}\n```"
 
 
 def _slack_quote(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.split("\n"))
 
 
-SLACK_STYLE = Style(
+SLACK = LineDialect(
     text=_slack_text,
     marks={"bold": ("*", "*"), "italic": ("_", "_"), "strike": ("~", "~")},
-    code=lambda code: f"`{_plain(code).replace('`', 'ˋ')}`",
-    link=lambda label, url: f"<{_address(url)}|{label.replace('|', '¦')}>",
-    url=lambda url: f"<{_address(url)}>",
+    code=lambda code: f"`{_escape_slack(code).replace('`', 'ˋ')}`",
+    link=lambda label, url: f"<{_slack_url(url)}|{label.replace('|', '¦')}>",
+    url=lambda url: f"<{_slack_url(url)}>",
     fence=_slack_fence,
     heading=lambda level, label: f"*{label.replace('*', '')}*" if label else "",  # noqa: ARG005 - every dialect gets both
     quote=_slack_quote,
-    paragraph=lambda text: _QUOTE_LINE.sub(rf"\1{_NOTHING}", text),
+    escape_line_starts=lambda text: _SLACK_QUOTE_LINE.sub(rf"\1{_ZERO_WIDTH_SPACE}", text),
 )
 
 
 # The HTML of Matrix: lists, tables and headings as in any page, of the tags it allows.
 
-_TAGS = {"bold": "strong", "italic": "em", "strike": "del"}
+_MATRIX_TAGS = {"bold": "strong", "italic": "em", "strike": "del"}
 
 
-def matrix_render(blocks: Sequence[Block]) -> str:
+def render_matrix(blocks: Sequence[Block]) -> str:
     """A single paragraph has no tag of its own, as in what people write."""
-    if len(blocks) == 1 and isinstance(blocks[0], Paragraph):
+    if len(blocks) == 1 and isinstance(blocks[0], ParagraphBlock):
         return _matrix_inline(blocks[0].content)
     return "\n".join(_matrix_block(block) for block in blocks)
 
 
 def _matrix_block(block: Block) -> str:
     match block:
-        case Heading(level=level, content=content):
+        case HeadingBlock(level=level, content=content):
             return f"<h{level}>{_matrix_inline(content)}</h{level}>"
-        case Paragraph(content=content):
+        case ParagraphBlock(content=content):
             return f"<p>{_matrix_inline(content)}</p>"
-        case Fence(language=language, code=code):
+        case CodeBlock(language=language, code=code):
             known = _LANGUAGE.fullmatch(language)
             attribute = f' class="language-{language}"' if known else ""
-            return f"<pre><code{attribute}>{_text(code)}\n</code></pre>"
-        case Quote(blocks=inner):
-            return f"<blockquote>{matrix_render(inner)}</blockquote>"
-        case Listing():
+            return f"<pre><code{attribute}>{_escape_html(code)}\n</code></pre>"
+        case QuoteBlock(blocks=inner):
+            return f"<blockquote>{render_matrix(inner)}</blockquote>"
+        case ListBlock():
             return _matrix_list(block)
-        case Table():
-            return _table(block)
-        case Rule():
+        case TableBlock():
+            return _matrix_table(block)
+        case RuleBlock():
             return "<hr>"
         case _:
             assert_never(block)
 
 
-def _matrix_list(block: Listing) -> str:
+def _matrix_list(block: ListBlock) -> str:
     tag, attribute = ("ul", "") if block.start is None else ("ol", f' start="{block.start}"')
     if block.start == 1:
         attribute = ""
-    items = "".join(f"<li>{_item(item)}</li>" for item in block.items)
+    items = "".join(f"<li>{_matrix_item(item)}</li>" for item in block.items)
     return f"<{tag}{attribute}>{items}</{tag}>"
 
 
-def _item(blocks: Sequence[Block]) -> str:
+def _matrix_item(blocks: Sequence[Block]) -> str:
     """The first paragraph of an item is its text; the rest follows as blocks."""
-    if blocks and isinstance(blocks[0], Paragraph):
+    if blocks and isinstance(blocks[0], ParagraphBlock):
         return _matrix_inline(blocks[0].content) + "".join(
             _matrix_block(block) for block in blocks[1:]
         )
     return "".join(_matrix_block(block) for block in blocks)
 
 
-def _table(table: Table) -> str:
+def _matrix_table(table: TableBlock) -> str:
     head = "".join(f"<th>{_matrix_inline(cell)}</th>" for cell in table.header)
     rows = ("".join(f"<td>{_matrix_inline(cell)}</td>" for cell in row) for row in table.rows)
     body = "".join(f"<tr>{row}</tr>" for row in rows)
@@ -367,40 +369,42 @@ def _table(table: Table) -> str:
 
 
 def _matrix_inline(content: Sequence[Inline]) -> str:
-    return "".join(_matrix_part(part) for part in content)
+    return "".join(_matrix_span(part) for part in content)
 
 
-def _matrix_part(part: Inline) -> str:
+def _matrix_span(part: Inline) -> str:
     match part:
-        case Text(value=value):
-            return _text(value).replace("\n", "<br>")
-        case Code(value=value):
-            return f"<code>{_text(value)}</code>"
-        case Url(value=value):
-            return _text(value)
-        case Styled(style=style, children=children):
-            return f"<{_TAGS[style]}>{_matrix_inline(children)}</{_TAGS[style]}>"
-        case Link(url=url, children=children):
+        case TextSpan(value=value):
+            return _escape_html(value).replace("\n", "<br>")
+        case CodeSpan(value=value):
+            return f"<code>{_escape_html(value)}</code>"
+        case UrlSpan(value=value):
+            return _escape_html(value)
+        case StyledSpan(style=style, children=children):
+            return f"<{_MATRIX_TAGS[style]}>{_matrix_inline(children)}</{_MATRIX_TAGS[style]}>"
+        case LinkSpan(url=url, children=children):
             label = _matrix_inline(children)
-            if url.startswith(LINKED):
+            if url.startswith(LINK_SCHEMES):
                 return f'<a href="{escape(url)}">{label}</a>'
-            return f"{label} ({_text(url)})" if url and bare(children) != url else label
+            return (
+                f"{label} ({_escape_html(url)})" if url and plain_text(children) != url else label
+            )
         case _:
             assert_never(part)
 
 
-def _lined(style: Style) -> Callable[[str], str]:
-    return lambda text: render(parse_markdown(text), style)
+def _line_renderer(style: LineDialect) -> Callable[[str], str]:
+    return lambda text: render_lines(parse_markdown(text), style)
 
 
 _CONVERSIONS: dict[Dialect, Callable[[str], str]] = {
-    "plain": _lined(PLAIN),
-    "email": _lined(EMAIL),
-    "telegram": _lined(STYLE),
-    "slack": _lined(SLACK_STYLE),
-    "discord": _lined(DISCORD_STYLE),
-    "matrix": lambda text: matrix_render(parse_markdown(text)),
-    "markdown": closed,
+    "plain": _line_renderer(PLAIN),
+    "email": _line_renderer(EMAIL),
+    "telegram": _line_renderer(TELEGRAM),
+    "slack": _line_renderer(SLACK),
+    "discord": _line_renderer(DISCORD),
+    "matrix": lambda text: render_matrix(parse_markdown(text)),
+    "markdown": close_open_fence,
 }
 
 

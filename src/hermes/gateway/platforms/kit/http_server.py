@@ -18,13 +18,13 @@ from hermes.gateway.platforms.kit.contract import NotConnected
 # uvicorn waits for them for ever, and whoever opens enough of them keeps everybody else out.
 
 
-class Impatient(H11Protocol):
+class TimeLimitedProtocol(H11Protocol):
     head_seconds: ClassVar[float] = 15.0
     """For a client to say what it wants."""
     send_seconds: ClassVar[float] = 60.0
     """For a client to read what it was sent."""
-    _saying: asyncio.TimerHandle | None = None
-    _reading: asyncio.TimerHandle | None = None
+    _head_timer: asyncio.TimerHandle | None = None
+    _send_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -35,39 +35,39 @@ class Impatient(H11Protocol):
         if self.conn.their_state is h11.IDLE:
             self._wait_for_head()
         else:
-            _stop(self._saying)
-            self._saying = None
+            _cancel(self._head_timer)
+            self._head_timer = None
 
     def _wait_for_head(self) -> None:
-        if self._saying is None:
-            self._saying = self.loop.call_later(self.head_seconds, self.transport.abort)
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.head_seconds, self.transport.abort)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._reading = self.loop.call_later(self.send_seconds, self.transport.abort)
+        self._send_timer = self.loop.call_later(self.send_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        _stop(self._reading)
+        _cancel(self._send_timer)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        _stop(self._saying)
-        _stop(self._reading)
+        _cancel(self._head_timer)
+        _cancel(self._send_timer)
         super().connection_lost(exc)
 
 
-def _stop(timer: asyncio.TimerHandle | None) -> None:
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
     if timer is not None:
         timer.cancel()
 
 
-MOST_CONNECTIONS = 200
+MAX_CONNECTIONS = 200
 """More are told to come back later."""
 DRAIN_SECONDS = 5
 """For calls under way, at the end."""
 
 
-class _Quiet(uvicorn.Server):
+class _EmbeddedServer(uvicorn.Server):
     """Says when it listens. Signals are the gateway's."""
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -83,7 +83,7 @@ class _Quiet(uvicorn.Server):
         yield
 
 
-async def listen(connection: Connection, app: Any, host: str, port: int, *, hint: str) -> int:
+async def serve_http(connection: Connection, app: Any, host: str, port: int, *, hint: str) -> int:
     """Calls are answered by an ASGI application until the connection ends. Returns the port, which
     is chosen when it is 0. Raises `NotConnected` with the hint when it is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -100,25 +100,25 @@ async def listen(connection: Connection, app: Any, host: str, port: int, *, hint
         log_config=None,
         access_log=False,
         server_header=False,
-        http=Impatient,
+        http=TimeLimitedProtocol,
         ws="none",
-        limit_concurrency=MOST_CONNECTIONS,
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
-    server = _Quiet(config)
+    server = _EmbeddedServer(config)
 
     async def serve() -> None:
         with listening:
             await server.serve(sockets=[listening])
 
-    serving = connection.flow(serve())
+    serving = connection.run_until_closed(serve())
 
     async def leave() -> None:
         server.should_exit = True
         await asyncio.wait([serving])
 
-    connection.ends.push_async_callback(leave)
-    await connection.until(server.listening)
+    connection.resources.push_async_callback(leave)
+    await connection.wait_for(server.listening)
     return int(listening.getsockname()[1])
 
 
@@ -129,48 +129,48 @@ async def listen(connection: Connection, app: Any, host: str, port: int, *, hint
 # it looks for the answer only then, and of a connection that is closed before it sees nothing at
 # all.
 
-MOST_READ_AWAY = 64_000_000
+MAX_DISCARDED_BYTES = 64_000_000
 """Bytes."""
-READ_AWAY_SECONDS = 20.0
+DISCARD_SECONDS = 20.0
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+AsgiReceive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
-class TooLarge(Exception):
+class BodyTooLarge(Exception):
     def __init__(self, *, waits: bool, more: bool = True) -> None:
         super().__init__("the body is too large")
-        self.sends = more and not waits
+        self.is_sending = more and not waits
         """The client goes on sending; else it has ended, or waits for a word of ours."""
 
 
-class ClientLeft(Exception):
+class ClientDisconnected(Exception):
     """Before its body was complete."""
 
 
-async def body_of(receive: Receive, headers: Mapping[str, str], most: int) -> bytes:
-    """Raises `TooLarge` and `ClientLeft`."""
+async def read_body(receive: AsgiReceive, headers: Mapping[str, str], most: int) -> bytes:
+    """Raises `BodyTooLarge` and `ClientDisconnected`."""
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > most:
-        raise TooLarge(waits="expect" in headers)
+        raise BodyTooLarge(waits="expect" in headers)
     body = bytearray()
     while True:
         event = await receive()
         if event["type"] == "http.disconnect":
-            raise ClientLeft
+            raise ClientDisconnected
         body += event.get("body", b"")
         more = event.get("more_body", False)
         if len(body) > most:
-            raise TooLarge(waits=False, more=more)
+            raise BodyTooLarge(waits=False, more=more)
         if not more:
             return bytes(body)
 
 
-async def read_away(receive: Receive, too_large: TooLarge) -> None:
+async def discard_body(receive: AsgiReceive, too_large: BodyTooLarge) -> None:
     """Between the answer and its end, which closes the connection."""
-    left = MOST_READ_AWAY
+    left = MAX_DISCARDED_BYTES
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(READ_AWAY_SECONDS):
-            while too_large.sends and left > 0:
+        async with asyncio.timeout(DISCARD_SECONDS):
+            while too_large.is_sending and left > 0:
                 event = await receive()
                 left -= len(event.get("body", b""))
                 if not event.get("more_body", False):

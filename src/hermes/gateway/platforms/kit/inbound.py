@@ -16,7 +16,7 @@ from hermes.util import atomic
 logger = logging.getLogger(__name__)
 
 
-async def kept(receive: Receive, event: MessageEvent) -> bool:
+async def deliver_once(receive: Receive, event: MessageEvent) -> bool:
     """`receive`, with a fault of the gateway told in the log and taken for "not kept"."""
     try:
         return await receive(event)
@@ -25,7 +25,7 @@ async def kept(receive: Receive, event: MessageEvent) -> bool:
         return False
 
 
-async def offer(
+async def deliver_until_accepted(
     receive: Receive,
     event: MessageEvent,
     sleep: Callable[[float], Awaitable[None]],
@@ -36,7 +36,7 @@ async def offer(
     """Returns once the message is kept; until then it is offered again, less and less often. Offer
     the messages of one chat one after the other, and their order is kept."""
     pause = first
-    while not await kept(receive, event):
+    while not await deliver_once(receive, event):
         await sleep(pause)
         pause = min(pause * 2, longest)
 
@@ -59,7 +59,7 @@ class GroupRules(msgspec.Struct, frozen=True):
     """The only channels where anything is; empty is all."""
 
 
-def rules_from(settings: Any) -> GroupRules:
+def group_rules(settings: Any) -> GroupRules:
     """The rules that a platform's section of config.yaml has, under whichever names it has them."""
     names: Mapping[str, Sequence[str]] = {
         "free_response": ("free_response_channels", "free_response_rooms"),
@@ -113,17 +113,17 @@ def is_for_us(event: MessageEvent, rules: GroupRules) -> bool:
 
 def mentions(text: str, names: Sequence[str]) -> bool:
     """Whether `@name` of one of the names is in the text, as a word of its own."""
-    return any(_mention(name).search(text) for name in names if name)
+    return any(_mention_pattern(name).search(text) for name in names if name)
 
 
-def without_mention(text: str, names: Sequence[str]) -> str:
+def strip_mention(text: str, names: Sequence[str]) -> str:
     """The text without `@name` at its beginning or end, where it is only an address."""
     for name in filter(None, names):
-        text = without_address(text, _mention(name).pattern)
+        text = strip_address(text, _mention_pattern(name).pattern)
     return text
 
 
-def without_address(text: str, pattern: str) -> str:
+def strip_address(text: str, pattern: str) -> str:
     """The text without what matches `pattern` at its beginning or end."""
     text = re.sub(rf"\A\s*{pattern}[,:]?\s*", "", text, flags=re.IGNORECASE)
     # No pattern that begins with blanks: it takes minutes for a message of blanks.
@@ -131,7 +131,7 @@ def without_address(text: str, pattern: str) -> str:
     return text[: last.start()].rstrip() if last else text
 
 
-def _mention(name: str) -> re.Pattern[str]:
+def _mention_pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w@])@{re.escape(name.removeprefix('@'))}(?!\w)", re.IGNORECASE)
 
 
@@ -149,10 +149,10 @@ def remember(known: dict[K, V], key: K, value: V, most: int) -> None:
         del known[next(iter(known))]
 
 
-async def write_whole(path: Path, data: bytes) -> None:
+async def write_in_thread(path: Path, data: bytes) -> None:
     """Beside other work. When it is cancelled it is finished first: nothing that is written later
     is overtaken by it. Raises OSError."""
-    writing = asyncio.ensure_future(asyncio.to_thread(write, path, data))
+    writing = asyncio.ensure_future(asyncio.to_thread(write_private, path, data))
     try:
         await asyncio.shield(writing)
     except asyncio.CancelledError:
@@ -160,7 +160,7 @@ async def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
-def write(path: Path, data: bytes) -> None:
+def write_private(path: Path, data: bytes) -> None:
     """For us alone. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     atomic.write_bytes(path, data)
@@ -173,36 +173,36 @@ def write(path: Path, data: bytes) -> None:
 # older
 # was taken or was not for us.
 
-Name = TypeVar("Name", int, str)
+Id = TypeVar("Id", int, str)
 """A message, as the platform names it."""
 
-RECENT = 512
+MAX_RECENT = 512
 """Messages remembered one by one, since those of two channels may come in the wrong order."""
 OVERLAP = 60.0
 """Seconds that are asked for again."""
-LONGEST_AWAY = 24 * 3600.0
+MAX_AWAY_SECONDS = 24 * 3600.0
 """What is older is not answered any more."""
-MOST_CHATS = 200
+MAX_CHATS = 200
 """Private chats that are remembered: those used last."""
-MOST_THREADS = 500
-MOST_JOINED = 50
-PAUSE = 1.0
+MAX_THREADS = 500
+MAX_BATCHES = 50
+WRITE_INTERVAL = 1.0
 """Seconds between two writes."""
-NOT_KEPT = "how far %s was read cannot be kept: %s"
+_WRITE_FAILED = "how far %s was read cannot be kept: %s"
 
 
-class Scale(msgspec.Struct, frozen=True):
+class IdScale(msgspec.Struct, frozen=True):
     """How a platform's names of messages grow with time."""
 
-    place: Callable[[Any], int]
+    position: Callable[[Any], int]
     """Of a message."""
-    at: Callable[[float], int]
+    position_at: Callable[[float], int]
     """The first place of that time (seconds since 1970)."""
-    time: Callable[[int], float]
+    time_of: Callable[[int], float]
     """Of a place."""
 
 
-class State(msgspec.Struct):
+class _StoredPosition(msgspec.Struct):
     floor: int = 0
     """The place up to which everything is done; 0 before the first connection."""
     recent: list[Any] = []
@@ -214,13 +214,13 @@ class State(msgspec.Struct):
     """Messages that were given to the gateway as one, under the name of the first."""
 
 
-class Seen(Generic[Name]):
-    def __init__(self, path: Path, platform: str, scale: Scale) -> None:
+class ReadPosition(Generic[Id]):
+    def __init__(self, path: Path, platform: str, scale: IdScale) -> None:
         self._path, self._platform, self._scale = path, platform, scale
-        self._state = _read(path, platform)
-        self._recent: dict[Name, None] = dict.fromkeys(self._state.recent)
+        self._state = _load(path, platform)
+        self._recent: dict[Id, None] = dict.fromkeys(self._state.recent)
         self._threads = dict.fromkeys(self._state.threads)
-        self._waiting: dict[Name, int] = {}
+        self._waiting: dict[Id, int] = {}
         self._newest = self._state.floor
         self._frozen = False
         self._changed = asyncio.Event()
@@ -228,44 +228,44 @@ class Seen(Generic[Name]):
 
     # how far
 
-    def begin(self, now: float) -> bool:
+    def start(self, now: float) -> bool:
         """A connection is there: whether something may have been missed. If so, nothing later
-        counts as done for good until `nothing_missed`. The first time there is nothing to make up
+        counts as done for good until `caught_up`. The first time there is nothing to make up
         for."""
         if self._state.floor:
             self._frozen = True
             return True
-        self._state.floor = self._newest = self._scale.at(now)
+        self._state.floor = self._newest = self._scale.position_at(now)
         self._changed.set()
         return False
 
     def missed_since(self, now: float) -> int:
         """The place after which messages may have been missed."""
-        floor = self._scale.time(self._state.floor)
-        return self._scale.at(max(floor - OVERLAP, now - LONGEST_AWAY))
+        floor = self._scale.time_of(self._state.floor)
+        return self._scale.position_at(max(floor - OVERLAP, now - MAX_AWAY_SECONDS))
 
-    def nothing_missed(self) -> None:
+    def caught_up(self) -> None:
         """All that was written is known: from now on what is done is done for good."""
         self._frozen = False
-        self._rise()
+        self._advance()
 
-    def is_done(self, message: Name) -> bool:
+    def is_done(self, message: Id) -> bool:
         return message in self._recent
 
-    def is_known(self, message: Name) -> bool:
+    def is_known(self, message: Id) -> bool:
         """Done, or being worked on."""
         return message in self._recent or message in self._waiting
 
-    def wait_for(self, message: Name) -> None:
+    def mark_pending(self, message: Id) -> None:
         """It is not done: after a crash it must come again."""
-        self._waiting[message] = self._scale.place(message)
+        self._waiting[message] = self._scale.position(message)
 
-    def done(self, message: Name) -> None:
+    def mark_done(self, message: Id) -> None:
         """Taken, or not for us."""
         self._waiting.pop(message, None)
-        remember(self._recent, message, None, RECENT)
-        self._newest = max(self._newest, self._scale.place(message))
-        self._rise()
+        remember(self._recent, message, None, MAX_RECENT)
+        self._newest = max(self._newest, self._scale.position(message))
+        self._advance()
 
     # what else must be known after a restart
 
@@ -274,71 +274,71 @@ class Seen(Generic[Name]):
         return self._state.private
 
     def add_private(self, chat_id: str, name: str) -> None:
-        remember(self._state.private, chat_id, name, MOST_CHATS)
+        remember(self._state.private, chat_id, name, MAX_CHATS)
         self._changed.set()
 
     @property
     def threads(self) -> tuple[str, ...]:
         return tuple(self._threads)
 
-    def talks_in(self, thread: str) -> bool:
+    def has_thread(self, thread: str) -> bool:
         return thread in self._threads
 
     def add_thread(self, thread: str) -> None:
-        remember(self._threads, thread, None, MOST_THREADS)
+        remember(self._threads, thread, None, MAX_THREADS)
         self._changed.set()
 
-    async def join(self, messages: Iterable[Name]) -> None:
+    async def record_batch(self, messages: Iterable[Id]) -> None:
         """These are about to be given to the gateway as one. Written down at once: after a crash
         they must be one again, neither more nor fewer. Raises OSError."""
-        self._state.joined = [*self._state.joined, list(messages)][-MOST_JOINED:]
-        await self._save()
+        self._state.joined = [*self._state.joined, list(messages)][-MAX_BATCHES:]
+        await self._write()
 
-    def joined_with(self, message: Name) -> tuple[Name, ...]:
+    def batch_of(self, message: Id) -> tuple[Id, ...]:
         """The messages that this one was given as one with, the first first; () for none."""
         return next((tuple(each) for each in self._state.joined if message in each), ())
 
     # on disk
 
-    async def keep(self) -> None:
+    async def write_changes(self) -> None:
         """Write what changes, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
             try:
-                await self._save()
+                await self._write()
             except OSError as error:
-                logger.error(NOT_KEPT, self._platform, error)
-            await asyncio.sleep(PAUSE)
+                logger.error(_WRITE_FAILED, self._platform, error)
+            await asyncio.sleep(WRITE_INTERVAL)
 
-    def write(self) -> None:
+    def flush(self) -> None:
         """At the end, when nobody else writes."""
         try:
-            write(self._path, self._encoded())
+            write_private(self._path, self._encode())
         except OSError as error:
-            logger.error(NOT_KEPT, self._platform, error)
+            logger.error(_WRITE_FAILED, self._platform, error)
 
-    async def _save(self) -> None:
+    async def _write(self) -> None:
         """One after the other: what is older must not be written over what is newer."""
         async with self._writing:
-            await write_whole(self._path, self._encoded())
+            await write_in_thread(self._path, self._encode())
 
-    def _rise(self) -> None:
+    def _advance(self) -> None:
         if not self._frozen:
             oldest = min(self._waiting.values(), default=self._newest + 1)
             self._state.floor = min(self._newest, oldest - 1)
         self._changed.set()
 
-    def _encoded(self) -> bytes:
+    def _encode(self) -> bytes:
         self._state.recent, self._state.threads = list(self._recent), list(self._threads)
         return msgspec.json.encode(self._state)
 
 
-def _read(path: Path, platform: str) -> State:
+def _load(path: Path, platform: str) -> _StoredPosition:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=State)
+        return msgspec.json.decode(path.read_bytes(), type=_StoredPosition)
     except FileNotFoundError:
-        return State()
+        return _StoredPosition()
     except (OSError, msgspec.MsgspecError) as error:
         logger.error("how far %s was read is not known any more: %s", platform, error)
-        return State()
+        return _StoredPosition()

@@ -7,76 +7,76 @@ from typing import Literal
 
 import msgspec
 
-Style = Literal["bold", "italic", "strike"]
+Emphasis = Literal["bold", "italic", "strike"]
 
 
-class Text(msgspec.Struct, frozen=True):
+class TextSpan(msgspec.Struct, frozen=True):
     value: str
 
 
-class Code(msgspec.Struct, frozen=True):
+class CodeSpan(msgspec.Struct, frozen=True):
     value: str
 
 
-class Url(msgspec.Struct, frozen=True):
+class UrlSpan(msgspec.Struct, frozen=True):
     """An address that stands in the text as it is."""
 
     value: str
 
 
-class Styled(msgspec.Struct, frozen=True):
-    style: Style
+class StyledSpan(msgspec.Struct, frozen=True):
+    style: Emphasis
     children: "tuple[Inline, ...]"
 
 
-class Link(msgspec.Struct, frozen=True):
+class LinkSpan(msgspec.Struct, frozen=True):
     url: str
     children: "tuple[Inline, ...]"
 
 
-Inline = Text | Code | Url | Styled | Link
+Inline = TextSpan | CodeSpan | UrlSpan | StyledSpan | LinkSpan
 
 
-class Heading(msgspec.Struct, frozen=True):
+class HeadingBlock(msgspec.Struct, frozen=True):
     level: int
     content: tuple[Inline, ...]
 
 
-class Paragraph(msgspec.Struct, frozen=True):
+class ParagraphBlock(msgspec.Struct, frozen=True):
     content: tuple[Inline, ...]
 
 
-class Fence(msgspec.Struct, frozen=True):
+class CodeBlock(msgspec.Struct, frozen=True):
     language: str
     code: str
 
 
-class Quote(msgspec.Struct, frozen=True):
+class QuoteBlock(msgspec.Struct, frozen=True):
     blocks: "tuple[Block, ...]"
 
 
-class Listing(msgspec.Struct, frozen=True):
+class ListBlock(msgspec.Struct, frozen=True):
     items: "tuple[tuple[Block, ...], ...]"
     start: int | None = None
     """The first number; None for points."""
 
 
-class Table(msgspec.Struct, frozen=True):
+class TableBlock(msgspec.Struct, frozen=True):
     header: tuple[tuple[Inline, ...], ...]
     rows: tuple[tuple[tuple[Inline, ...], ...], ...]
 
 
-class Rule(msgspec.Struct, frozen=True):
+class RuleBlock(msgspec.Struct, frozen=True):
     pass
 
 
-Block = Heading | Paragraph | Fence | Quote | Listing | Table | Rule
+Block = HeadingBlock | ParagraphBlock | CodeBlock | QuoteBlock | ListBlock | TableBlock | RuleBlock
 
 
-def bare(content: tuple[Inline, ...]) -> str:
+def plain_text(content: tuple[Inline, ...]) -> str:
     """The words without formatting."""
     return "".join(
-        part.value if isinstance(part, Text | Code | Url) else bare(part.children)
+        part.value if isinstance(part, TextSpan | CodeSpan | UrlSpan) else plain_text(part.children)
         for part in content
     )
 
@@ -84,7 +84,7 @@ def bare(content: tuple[Inline, ...]) -> str:
 # Emphasis, code, links: what is inside a line of Markdown. Takes time in proportion to the text,
 # however it is malformed.
 
-MAX_DEPTH = 24
+MAX_EMPHASIS_DEPTH = 24
 """Emphasis in emphasis beyond this is text."""
 MAX_LABEL = 2000
 """Characters between the brackets of a link."""
@@ -99,17 +99,17 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _BARE = r"[^\s<>()]*"
-_ONCE = rf"{_BARE}(?:\({_BARE}\){_BARE})*"
-_NESTED = rf"{_BARE}(?:\({_ONCE}\){_BARE})*"
+_NESTED_ONCE = rf"{_BARE}(?:\({_BARE}\){_BARE})*"
+_NESTED = rf"{_BARE}(?:\({_NESTED_ONCE}\){_BARE})*"
 """An address with parentheses in parentheses."""
 _DESTINATION = re.compile(
     r"\(\s*(?:<([^<>\n]*)>|(" + _NESTED + r"))"
     r"(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)"
 )
-_IN_SUM = re.compile(r"[0-9][0-9A-Za-z]|[A-Za-z][0-9]")
-_AFTER_URL = ".,;:!?'*_~"
+_PRODUCT = re.compile(r"[0-9][0-9A-Za-z]|[A-Za-z][0-9]")
+_URL_TRAILERS = ".,;:!?'*_~"
 _BRACKET = re.compile(r"\\.|\[|\]", re.DOTALL)
-_STYLES: dict[tuple[str, int], Style] = {
+_STYLES: dict[tuple[str, int], Emphasis] = {
     ("*", 1): "italic",
     ("*", 2): "bold",
     ("_", 1): "italic",
@@ -119,10 +119,10 @@ _STYLES: dict[tuple[str, int], Style] = {
 
 
 def parse_inline(text: str) -> tuple[Inline, ...]:
-    return tuple(_Parser(text).run())
+    return tuple(_InlineParser(text).run())
 
 
-class _Frame:
+class _OpenEmphasis:
     """Emphasis that was opened and may be closed."""
 
     def __init__(self, mark: str = "", count: int = 0, *, both: bool = False) -> None:
@@ -140,12 +140,12 @@ class _Frame:
         return not ((both or self.both) and odd)
 
 
-class _Parser:
+class _InlineParser:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.frames = [_Frame()]
-        self.ticks = _runs(text)
-        self.brackets = _matches(text)
+        self.frames = [_OpenEmphasis()]
+        self.ticks = _backtick_runs(text)
+        self.brackets = _matching_brackets(text)
 
     def run(self) -> list[Inline]:
         position = 0
@@ -168,7 +168,7 @@ class _Parser:
             # At the end of a line it only says that the line ends.
             self.add_text(value[1:] if value[1] in _ESCAPABLE or value[1] == "\n" else value)
         elif kind == "auto":
-            self.add(Url(value[1:-1].removeprefix("mailto:")))
+            self.add(UrlSpan(value[1:-1].removeprefix("mailto:")))
         elif kind == "url":
             return self.address(match)
         else:
@@ -185,7 +185,7 @@ class _Parser:
         inner = self.text[match.end() : starts[index]].replace("\n", " ")
         if inner.strip() and inner[0] == inner[-1] == " ":
             inner = inner[1:-1]
-        self.add(Code(inner))
+        self.add(CodeSpan(inner))
         return starts[index] + length
 
     def link(self, match: re.Match[str]) -> int:
@@ -200,28 +200,28 @@ class _Parser:
         label = self.text[match.end() : closing]
         url = (destination[1] or destination[2] or "").strip().replace(" ", "%20")
         # Links in links are none: their brackets are text.
-        inner = parse_inline(label.replace("[", "\\[")) if label.strip() else (Text(url),)
-        self.add(Link(url, inner))
+        inner = parse_inline(label.replace("[", "\\[")) if label.strip() else (TextSpan(url),)
+        self.add(LinkSpan(url, inner))
         return destination.end()
 
     def address(self, match: re.Match[str]) -> int:
-        url = match.group().rstrip(_AFTER_URL)
+        url = match.group().rstrip(_URL_TRAILERS)
         surplus = url.count(")") - url.count("(")
         while surplus > 0 and url.endswith(")"):
-            url, surplus = url[:-1].rstrip(_AFTER_URL), surplus - 1
-        self.add(Url(url))
+            url, surplus = url[:-1].rstrip(_URL_TRAILERS), surplus - 1
+        self.add(UrlSpan(url))
         return match.start() + len(url)
 
     def delimiter(self, match: re.Match[str]) -> None:
         mark, count = match.group()[0], len(match.group())
-        opens, closes = _flanks(self.text, match)
-        both = opens and closes
-        if closes:
+        opens, closes_fence = _flanking(self.text, match)
+        both = opens and closes_fence
+        if closes_fence:
             count = self.close(mark, count, both=both)
         if not count:
             return
-        if opens and len(self.frames) < MAX_DEPTH and (mark != "~" or count >= 2):
-            self.frames.append(_Frame(mark, count, both=both))
+        if opens and len(self.frames) < MAX_EMPHASIS_DEPTH and (mark != "~" or count >= 2):
+            self.frames.append(_OpenEmphasis(mark, count, both=both))
         else:
             self.add_text(mark * count)
 
@@ -239,7 +239,7 @@ class _Parser:
             use = min(use, frame.count)
             while self.frames[-1] is not frame:
                 self.unfold()
-            styled = _styled(_STYLES[mark, use], frame.children)
+            styled = _merge_styled(_STYLES[mark, use], frame.children)
             frame.count -= use
             count -= use
             if frame.count:
@@ -258,25 +258,25 @@ class _Parser:
 
     def add(self, part: Inline) -> None:
         children = self.frames[-1].children
-        if isinstance(part, Text) and children and isinstance(children[-1], Text):
-            part = Text(children.pop().value + part.value)  # type: ignore[union-attr]  # `same` says which kind it is
+        if isinstance(part, TextSpan) and children and isinstance(children[-1], TextSpan):
+            part = TextSpan(children.pop().value + part.value)  # type: ignore[union-attr]  # `same` says which kind it is
         children.append(part)
 
     def add_text(self, text: str) -> None:
         if text:
-            self.add(Text(text))
+            self.add(TextSpan(text))
 
 
-def _styled(style: Style, children: list[Inline]) -> Styled:
+def _merge_styled(style: Emphasis, children: list[Inline]) -> StyledSpan:
     """Italic in italic is italic; some dialects could not even write it."""
     flat: list[Inline] = []
     for child in children:
-        same = isinstance(child, Styled) and child.style == style
+        same = isinstance(child, StyledSpan) and child.style == style
         flat.extend(child.children if same else (child,))  # type: ignore[union-attr]  # `same` says which kind it is
-    return Styled(style, tuple(flat))
+    return StyledSpan(style, tuple(flat))
 
 
-def _runs(text: str) -> dict[int, list[int]]:
+def _backtick_runs(text: str) -> dict[int, list[int]]:
     """Where runs of backticks of each length begin."""
     runs: dict[int, list[int]] = {}
     for match in re.finditer("`+", text):
@@ -284,7 +284,7 @@ def _runs(text: str) -> dict[int, list[int]]:
     return runs
 
 
-def _matches(text: str) -> dict[int, int]:
+def _matching_brackets(text: str) -> dict[int, int]:
     """For each opening bracket, where its closing one is."""
     matches, opened = {}, []
     for match in _BRACKET.finditer(text):
@@ -295,12 +295,12 @@ def _matches(text: str) -> dict[int, int]:
     return matches
 
 
-def _flanks(text: str, match: re.Match[str]) -> tuple[bool, bool]:
+def _flanking(text: str, match: re.Match[str]) -> tuple[bool, bool]:
     """Whether a run of marks may open and may close emphasis, as CommonMark says; but `2*3*4` is a
     product."""
     before = text[match.start() - 1] if match.start() else " "
     after = text[match.end()] if match.end() < len(text) else " "
-    if _IN_SUM.fullmatch(before + after):
+    if _PRODUCT.fullmatch(before + after):
         return False, False
     left = not after.isspace() and (after.isalnum() or before.isspace() or not before.isalnum())
     right = not before.isspace() and (before.isalnum() or after.isspace() or not after.isalnum())
@@ -311,7 +311,7 @@ def _flanks(text: str, match: re.Match[str]) -> tuple[bool, bool]:
 
 # Paragraphs, lists, code, tables: what Markdown is divided into.
 
-BLOCKS_MAX_DEPTH = 8
+MAX_BLOCK_DEPTH = 8
 """Quotes and lists in one another beyond this are text."""
 FENCE = re.compile(r"(?P<indent>\s{0,9})(?P<mark>`{3,}|~{3,})(?P<language>[^`]*)\Z")
 _HEADING = re.compile(r"\s{0,3}(#{1,6})(?:[ \t]+(.*))?\Z")
@@ -323,84 +323,86 @@ _CELL = re.compile(r"(?:\\.|[^|\\])*(?:\\\Z)?")
 
 
 def parse_markdown(text: str) -> tuple[Block, ...]:
-    return tuple(_parse(text.expandtabs(4).split("\n"), 0))
+    return tuple(_parse_blocks(text.expandtabs(4).split("\n"), 0))
 
 
-def fence_after(text: str, opened: re.Match[str] | None = None) -> re.Match[str] | None:
+def find_open_fence(text: str, opened: re.Match[str] | None = None) -> re.Match[str] | None:
     """The opening line of the code that is still open at the end of the text, where `opened` was
     open at its beginning."""
     for line in text.split("\n"):
         if opened is None:
             opened = FENCE.match(line)
-        elif closes(line, opened):
+        elif closes_fence(line, opened):
             opened = None
     return opened
 
 
-def closes(line: str, opened: re.Match[str]) -> bool:
-    bare = line.strip()
-    return len(bare) >= len(opened["mark"]) and not bare.strip(opened["mark"][0])
+def closes_fence(line: str, opened: re.Match[str]) -> bool:
+    plain_text = line.strip()
+    return len(plain_text) >= len(opened["mark"]) and not plain_text.strip(opened["mark"][0])
 
 
-def closed(text: str) -> str:
+def close_open_fence(text: str) -> str:
     """The text with its last code block closed, for while it is still being written."""
-    opened = fence_after(text)
+    opened = find_open_fence(text)
     if opened is None:
         return text.strip("\n")
     return f"{text.rstrip()}\n{opened['indent']}{opened['mark']}"
 
 
-def _parse(lines: list[str], depth: int) -> list[Block]:
+def _parse_blocks(lines: list[str], depth: int) -> list[Block]:
     blocks: list[Block] = []
     index = 0
     while index < len(lines):
         if not lines[index].strip():
             index += 1
             continue
-        block, index = _block(lines, index, depth)
+        block, index = _parse_block(lines, index, depth)
         blocks.append(block)
     return blocks
 
 
-def _block(lines: list[str], index: int, depth: int) -> tuple[Block, int]:
+def _parse_block(lines: list[str], index: int, depth: int) -> tuple[Block, int]:
     line = lines[index]
     if opened := FENCE.match(line):
-        return _fence(lines, index, opened)
+        return _parse_fence(lines, index, opened)
     if heading := _HEADING.match(line):
         title = (heading[2] or "").rstrip().rstrip("#").rstrip()
-        return Heading(len(heading[1]), parse_inline(title)), index + 1
+        return HeadingBlock(len(heading[1]), parse_inline(title)), index + 1
     if _RULE.match(line):
-        return Rule(), index + 1
-    if depth < BLOCKS_MAX_DEPTH:
+        return RuleBlock(), index + 1
+    if depth < MAX_BLOCK_DEPTH:
         if _QUOTE.match(line):
-            return _quote(lines, index, depth)
+            return _parse_quote(lines, index, depth)
         if item := _ITEM.match(line):
-            return _list(lines, index, item, depth)
+            return _parse_list(lines, index, item, depth)
     if _starts_table(lines, index):
-        return _table(lines, index)
-    return _paragraph(lines, index, depth)
+        return _parse_table(lines, index)
+    return _parse_paragraph(lines, index, depth)
 
 
-def _fence(lines: list[str], index: int, opened: re.Match[str]) -> tuple[Block, int]:
+def _parse_fence(lines: list[str], index: int, opened: re.Match[str]) -> tuple[Block, int]:
     width, code = len(opened["indent"]), []
     index += 1
-    while index < len(lines) and not closes(lines[index], opened):
+    while index < len(lines) and not closes_fence(lines[index], opened):
         line = lines[index]
         code.append(line[min(width, len(line) - len(line.lstrip(" "))) :])
         index += 1
     words = opened["language"].split()
-    return Fence(words[0] if words else "", "\n".join(code)), index + 1
+    return CodeBlock(words[0] if words else "", "\n".join(code)), index + 1
 
 
-def _quote(lines: list[str], index: int, depth: int) -> tuple[Block, int]:
+def _parse_quote(lines: list[str], index: int, depth: int) -> tuple[Block, int]:
     inner = []
     while index < len(lines) and (mark := _QUOTE.match(lines[index])):
         inner.append(lines[index][mark.end() :])
         index += 1
-    return Quote(tuple(_parse(inner, depth + 1))), index
+    return QuoteBlock(tuple(_parse_blocks(inner, depth + 1))), index
 
 
-def _list(lines: list[str], index: int, first: re.Match[str], depth: int) -> tuple[Block, int]:
+def _parse_list(
+    lines: list[str], index: int, first: re.Match[str], depth: int
+) -> tuple[Block, int]:
     items: list[list[str]] = []
     ordered = first["mark"][0].isdigit()
     base = len(first["indent"])
@@ -409,13 +411,13 @@ def _list(lines: list[str], index: int, first: re.Match[str], depth: int) -> tup
         same = item and item["mark"][0].isdigit() == ordered and not _RULE.match(lines[index])
         if not item or not same or not base - 1 <= len(item["indent"]) <= base + 1:
             break
-        content, index = _item(lines, index, item)
+        content, index = _parse_item(lines, index, item)
         items.append(content)
     start = int(first["mark"][:-1]) if ordered else None
-    return Listing(tuple(tuple(_parse(item, depth + 1)) for item in items), start), index
+    return ListBlock(tuple(tuple(_parse_blocks(item, depth + 1)) for item in items), start), index
 
 
-def _item(lines: list[str], index: int, item: re.Match[str]) -> tuple[list[str], int]:
+def _parse_item(lines: list[str], index: int, item: re.Match[str]) -> tuple[list[str], int]:
     """The lines of one item, without its mark and indentation, and where the next thing begins."""
     base = len(item["indent"])
     width = item.start("text") if item["text"] is not None else base + 2
@@ -450,19 +452,19 @@ def _starts_table(lines: list[str], index: int) -> bool:
     return "-" in divider and "|" in divider and bool(_DIVIDER.match(divider))
 
 
-def _table(lines: list[str], index: int) -> tuple[Block, int]:
-    header = _cells(lines[index])
+def _parse_table(lines: list[str], index: int) -> tuple[Block, int]:
+    header = _split_cells(lines[index])
     rows = []
     index += 2
     while index < len(lines) and "|" in lines[index]:
-        cells = _cells(lines[index])
+        cells = _split_cells(lines[index])
         rows.append(tuple((cells + [""] * len(header))[: max(len(header), len(cells))]))
         index += 1
     parsed = tuple(tuple(parse_inline(cell) for cell in row) for row in rows)
-    return Table(tuple(parse_inline(cell) for cell in header), parsed), index
+    return TableBlock(tuple(parse_inline(cell) for cell in header), parsed), index
 
 
-def _cells(line: str) -> list[str]:
+def _split_cells(line: str) -> list[str]:
     line = line.strip().removeprefix("|")
     if line.endswith("|") and not line.endswith("\\|"):
         line = line[:-1]
@@ -475,12 +477,12 @@ def _cells(line: str) -> list[str]:
     return cells
 
 
-def _paragraph(lines: list[str], index: int, depth: int) -> tuple[Block, int]:
+def _parse_paragraph(lines: list[str], index: int, depth: int) -> tuple[Block, int]:
     words = [lines[index].strip()]
     index += 1
     while index < len(lines) and lines[index].strip():
-        if depth < BLOCKS_MAX_DEPTH and _starts_block(lines, index):
+        if depth < MAX_BLOCK_DEPTH and _starts_block(lines, index):
             break
         words.append(lines[index].strip())
         index += 1
-    return Paragraph(parse_inline("\n".join(words))), index
+    return ParagraphBlock(parse_inline("\n".join(words))), index

@@ -16,31 +16,31 @@ from hermes.util.text import human_size
 MAX_NAME = 100
 """Characters of a file name that are kept."""
 _UNSAFE = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]+')
-_PART = ".part"
-_BY_MIME: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
-_NAMES = {"image": "image", "voice": "voice", "audio": "audio", "video": "video"}
+_PARTIAL_SUFFIX = ".part"
+_KINDS_BY_MIME: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
+_DEFAULT_NAMES = {"image": "image", "voice": "voice", "audio": "audio", "video": "video"}
 
 
-class TooLarge(AdapterError):
+class MediaTooLarge(AdapterError):
     """The file is larger than files may be."""
 
     def __init__(self, name: str, limit: int) -> None:
         super().__init__(f"{name} is too large: more than {human_size(limit)}")
 
 
-def kind_of(mime: str, name: str = "") -> MediaKind:
+def media_kind(mime: str, name: str = "") -> MediaKind:
     """By what the platform says it is, or else by its name. What is no picture, sound or film is a
     document; that something is a voice message only the platform knows."""
-    mime = mime or mime_of(name)
-    return _BY_MIME.get(mime.partition("/")[0].strip().lower(), "document")
+    mime = mime or guess_mime(name)
+    return _KINDS_BY_MIME.get(mime.partition("/")[0].strip().lower(), "document")
 
 
-def mime_of(name: str) -> str:
+def guess_mime(name: str) -> str:
     """By the ending of the name; `application/octet-stream` when it says nothing."""
     return mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 
-def safe_name(name: str, mime: str = "") -> str:
+def safe_filename(name: str, mime: str = "") -> str:
     """A name for a file that came from outside: no folders, nothing hidden or unprintable, not
     too long; never empty. The ending is kept, or made from `mime`."""
     name = unicodedata.normalize("NFC", name.replace("\\", "/").rpartition("/")[2])
@@ -66,24 +66,26 @@ class MediaCache:
         media: Media,
         limit: int,
     ) -> Media:
-        """`media` with its path and size, once all of it is there. Raises `TooLarge` as soon as
-        more than `limit` bytes came, and `AdapterError` when it cannot be written; then nothing is
-        left behind."""
-        name = safe_name(media.name or _NAMES.get(media.kind, "file"), media.mime)
+        """Write the file to the cache; return `media` with its path and size.
+
+        Raises `MediaTooLarge` as soon as more than `limit` bytes arrived, and `AdapterError` when
+        the file cannot be written; no partial file is left behind.
+        """
+        name = safe_filename(media.name or _DEFAULT_NAMES.get(media.kind, "file"), media.mime)
         if media.size > limit:
-            raise TooLarge(name, limit)
+            raise MediaTooLarge(name, limit)
         final = self.folder / f"{secrets.token_hex(6)}-{name}"
-        part = final.with_name(final.name + _PART)
+        part = final.with_name(final.name + _PARTIAL_SUFFIX)
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            size = await _write(part, _pieces(data), name, limit)
+            size = await _write(part, _chunks(data), name, limit)
             part.rename(final)
         except OSError as error:
             raise AdapterError(f"{name} cannot be kept: {error.strerror}") from error
         finally:
             with contextlib.suppress(OSError):  # after a success it has its new name
                 part.unlink()
-        mime = media.mime or mime_of(name)
+        mime = media.mime or guess_mime(name)
         return Media(media.kind, name, mime, size, media.ref, str(final))
 
     async def copy(self, source: Path, media: Media, limit: int) -> Media:
@@ -93,7 +95,7 @@ class MediaCache:
         except OSError as error:
             raise AdapterError(f"{source.name} is not there: {error.strerror}") from error
         if size > limit:
-            raise TooLarge(safe_name(media.name or source.name), limit)
+            raise MediaTooLarge(safe_filename(media.name or source.name), limit)
         return await self.save(await asyncio.to_thread(source.read_bytes), media, limit)
 
     def clean(self, before: float) -> int:
@@ -103,7 +105,7 @@ class MediaCache:
         for path in (*self.folder.glob("*"), *self.folder.glob("*/*")):
             try:
                 changed = path.stat().st_mtime
-                unfinished = path.suffix == _PART and changed < time.time() - 3600
+                unfinished = path.suffix == _PARTIAL_SUFFIX and changed < time.time() - 3600
                 if path.is_file() and (changed < before or unfinished):
                     path.unlink()
                     removed += 1
@@ -112,7 +114,7 @@ class MediaCache:
         return removed
 
 
-def to_upload(media: Media, limit: int) -> Path:
+def open_upload(media: Media, limit: int) -> Path:
     """The file of an outgoing message. Raises `SendRefused` when it is not there, no file, or
     larger than the platform takes: it would never arrive."""
     path = Path(media.path)
@@ -128,7 +130,7 @@ def to_upload(media: Media, limit: int) -> Path:
     return path
 
 
-async def _pieces(data: bytes | AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+async def _chunks(data: bytes | AsyncIterable[bytes]) -> AsyncIterator[bytes]:
     if isinstance(data, bytes):
         yield data
         return
@@ -143,6 +145,6 @@ async def _write(path: Path, pieces: AsyncIterator[bytes], name: str, limit: int
         async for piece in pieces:
             size += len(piece)
             if size > limit:
-                raise TooLarge(name, limit)
+                raise MediaTooLarge(name, limit)
             await asyncio.to_thread(file.write, piece)
     return size

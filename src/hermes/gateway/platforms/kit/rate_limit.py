@@ -9,14 +9,14 @@ import asyncio
 from collections import deque
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.contract import Rate
+from hermes.gateway.platforms.kit.contract import RateLimit
 
 PRUNE_AT = 256
 """Chats remembered before idle ones are looked for."""
 
 
 class _Bucket:
-    def __init__(self, rate: Rate) -> None:
+    def __init__(self, rate: RateLimit) -> None:
         self.rate = rate
         self.taken: deque[float] = deque()
         self.paused_until = float("-inf")
@@ -38,15 +38,15 @@ class _Bucket:
     def pause(self, until: float) -> None:
         self.paused_until = max(self.paused_until, until)
 
-    def idle(self, now: float) -> bool:
+    def is_idle(self, now: float) -> bool:
         """It is like a new one, so it can be forgotten."""
         return self.delay(now) == 0.0 and not self.taken and not self.waiting
 
 
-class Buckets:
+class RateLimiter:
     """The buckets of one platform."""
 
-    def __init__(self, per_chat: Rate, per_platform: Rate, clock: Clock) -> None:
+    def __init__(self, per_chat: RateLimit, per_platform: RateLimit, clock: Clock) -> None:
         self._per_chat, self._clock = per_chat, clock
         self._all = _Bucket(per_platform)
         self._chats: dict[str, _Bucket] = {}
@@ -56,11 +56,11 @@ class Buckets:
         """How many chats are remembered."""
         return len(self._chats)
 
-    def ready(self, chat: str) -> bool:
+    def is_ready(self, chat: str) -> bool:
         """Whether a call could be made now; takes nothing."""
         return self._delay(chat) == 0.0
 
-    def take(self, chat: str, *, leave: int = 0) -> bool:
+    def try_take(self, chat: str, *, leave: int = 0) -> bool:
         """Take a token if one is there now and the chat has `leave` more after that (at most half
         of its bucket). For edits, which are left out rather than queued and leave room for sends.
         """
@@ -113,5 +113,5 @@ class Buckets:
 
     def _forget_idle(self) -> None:
         now = self._clock.monotonic()
-        self._chats = {chat: b for chat, b in self._chats.items() if not b.idle(now)}
+        self._chats = {chat: b for chat, b in self._chats.items() if not b.is_idle(now)}
         self._prune_at = max(PRUNE_AT, 2 * len(self._chats))

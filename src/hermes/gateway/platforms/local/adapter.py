@@ -11,25 +11,30 @@ from typing import Any, TextIO
 
 import msgspec
 
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection, Tasks, ended
+from hermes.gateway.platforms.kit.connection import (
+    ConnectedAdapter,
+    Connection,
+    TaskSet,
+    cancel_and_wait,
+)
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
-    ChatName,
+    ChatInfo,
+    ChatTarget,
     CredentialsRefused,
     Media,
     MessageEvent,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     Receive,
     SendLater,
     SendRefused,
     SendUnsure,
     SessionSource,
-    Target,
 )
-from hermes.gateway.platforms.kit.inbound import kept, mentions, without_mention
-from hermes.gateway.platforms.kit.media import MediaCache, to_upload
+from hermes.gateway.platforms.kit.inbound import deliver_once, mentions, strip_mention
+from hermes.gateway.platforms.kit.media import MediaCache, open_upload
 from hermes.gateway.platforms.local import server
 from hermes.gateway.platforms.local.manifest import HERE
 from hermes.gateway.platforms.local.server import (
@@ -62,7 +67,7 @@ class Line:
         self._said = said
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Answer]] = {}
-        self._offers = Tasks()
+        self._offers = TaskSet()
         self._reading = asyncio.create_task(self._read())
 
     @property
@@ -88,7 +93,7 @@ class Line:
 
     async def close(self) -> None:
         self._writer.close()
-        await ended(self._reading)
+        await cancel_and_wait(self._reading)
         await self._offers.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
@@ -144,7 +149,7 @@ class Link(Connection):
 
     async def open(self) -> None:
         self.line = Line(await self._reach(), self._said)
-        self.ends.push_async_callback(self.line.close)
+        self.resources.push_async_callback(self.line.close)
         await self.answer(lambda n: server.Hello(n, "gateway", self._token))
 
     async def ask(self) -> None:
@@ -158,7 +163,9 @@ class Link(Connection):
             raise NotConnected(str(error)) from error
 
     async def _said(self, said: server.Said) -> None:
-        word = server.Kept if await kept(self.receive, self._event(said)) else server.NotKept
+        word = (
+            server.Kept if await deliver_once(self.receive, self._event(said)) else server.NotKept
+        )
         self.line.tell(word(said.id))
 
 
@@ -244,14 +251,14 @@ class LocalAdapter(ConnectedAdapter[Link]):
         self._cache = MediaCache(context.cache)
         self._terminal: Terminal | None = None
 
-    def connection(self, receive: Receive) -> Link:
+    def make_connection(self, receive: Receive) -> Link:
         place = self._socket, self.context.variable("LOCAL_TOKEN") or ""
         return Link(self.context, receive, place, self._streams, self._event)
 
-    async def send(self, target: Target, message: Outgoing, key: str) -> str:
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         limit = self.manifest.capabilities.max_upload_bytes
         for media in message.media:
-            to_upload(media, limit)
+            open_upload(media, limit)
         names = tuple(media.name or Path(media.path).name for media in message.media)
 
         def request(number: int, text: str) -> server.Send:
@@ -268,30 +275,42 @@ class LocalAdapter(ConnectedAdapter[Link]):
 
         return str((await self._write(request, message)).value)
 
-    async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:  # noqa: ARG002 - the signature is given
+    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:  # noqa: ARG002 - the signature is given
         await self._write(lambda n, text: server.Edit(n, message_id, text), message)
 
-    async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:  # noqa: ARG002 - the signature is given
-        found: str | None = (await self.live.answer(lambda n: server.Find(n, row.key))).value
+    async def was_delivered(
+        self,
+        row: OutboxRow,
+        target: ChatTarget,  # noqa: ARG002 - the signature is given
+        message: OutgoingMessage,  # noqa: ARG002 - the signature is given
+    ) -> str | None:
+        found: str | None = (await self.connection.answer(lambda n: server.Find(n, row.key))).value
         return found
 
-    async def typing(self, target: Target) -> None:
-        await self.live.answer(lambda n: server.Typing(n, target.chat_id))
+    async def typing(self, target: ChatTarget) -> None:
+        await self.connection.answer(lambda n: server.Typing(n, target.chat_id))
 
-    async def react(self, target: Target, message_id: str, emoji: str, *, on: bool = True) -> None:  # noqa: ARG002 - the signature is given
-        await self.live.answer(lambda n: server.React(n, message_id, emoji, on))
+    async def react(
+        self,
+        target: ChatTarget,  # noqa: ARG002 - the signature is given
+        message_id: str,
+        emoji: str,
+        *,
+        on: bool = True,
+    ) -> None:
+        await self.connection.answer(lambda n: server.React(n, message_id, emoji, on))
 
     async def fetch(self, media: Media, limit: int) -> Media:
         return await self._cache.copy(Path(media.ref), media, limit)
 
-    async def chats(self) -> Sequence[ChatName]:
-        found = (await self.live.answer(server.Chats)).value
-        return [ChatName(chat, chat, chat_type) for chat, chat_type in found]
+    async def chats(self) -> Sequence[ChatInfo]:
+        found = (await self.connection.answer(server.Chats)).value
+        return [ChatInfo(chat, chat, chat_type) for chat, chat_type in found]
 
     async def _write(
-        self, request: Callable[[int, str], msgspec.Struct], message: Outgoing
+        self, request: Callable[[int, str], msgspec.Struct], message: OutgoingMessage
     ) -> server.Answer:
-        line = self.live.line
+        line = self.connection.line
         answer = await line.ask(lambda n: request(n, message.text))
         if answer.error == FORMAT_REFUSED:
             answer = await line.ask(lambda n: request(n, message.plain))
@@ -324,7 +343,7 @@ class LocalAdapter(ConnectedAdapter[Link]):
         return MessageEvent(
             source=source,
             message_id=said.id,
-            text=without_mention(said.text, (NAME,)) if named else said.text,
+            text=strip_mention(said.text, (NAME,)) if named else said.text,
             media=tuple(_media(file) for file in said.files),
             reply_to_id=said.reply_to,
             reply_to_text=said.reply_text,

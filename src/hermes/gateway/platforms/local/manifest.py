@@ -3,15 +3,15 @@
 from hermes.gateway.platforms.kit.contract import (
     ALL_MEDIA,
     Capabilities,
-    Credential,
-    Manifest,
-    Rate,
+    CredentialField,
+    PlatformManifest,
+    RateLimit,
 )
 
 HERE = "-"
 """The value of LOCAL_SOCKET that means the terminal the gateway runs in."""
 
-MANIFEST = Manifest(
+MANIFEST = PlatformManifest(
     name="local",
     label="Local",
     adapter="hermes.gateway.platforms.local.adapter:LocalAdapter",
@@ -25,18 +25,18 @@ MANIFEST = Manifest(
         buttons=True,
         media_in=ALL_MEDIA,
         media_out=ALL_MEDIA,
-        finds_sent=True,
-        per_chat=Rate(1000, 1.0),
-        per_platform=Rate(5000, 1.0),
+        checks_delivery=True,
+        per_chat=RateLimit(1000, 1.0),
+        per_platform=RateLimit(5000, 1.0),
     ),
     credentials=(
-        Credential(
+        CredentialField(
             "LOCAL_SOCKET",
             "Socket",
             "the Unix socket of a local platform, or - for this terminal",
             secret=False,
         ),
-        Credential("LOCAL_TOKEN", "Token", "when the platform wants one", required=False),
+        CredentialField("LOCAL_TOKEN", "Token", "when the platform wants one", required=False),
     ),
     env_prefix="LOCAL",
     setup_help=(

@@ -9,19 +9,19 @@ import aiohttp
 import msgspec
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection, Tasks
+from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection, TaskSet
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
-    ChatName,
+    ChatInfo,
+    ChatTarget,
     CredentialsRefused,
     Media,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     Receive,
-    Target,
 )
-from hermes.gateway.platforms.kit.media import MediaCache, TooLarge
+from hermes.gateway.platforms.kit.media import MediaCache, MediaTooLarge
 from hermes.gateway.platforms.matrix.client import (
     TROUBLE,
     Json,
@@ -63,7 +63,7 @@ class Live(Connection):
     async def open(self) -> None:
         state, options = self.context.state, self.options
         self.wire = wire = Wire(options.homeserver)
-        self.ends.push_async_callback(wire.close)
+        self.resources.push_async_callback(wire.close)
         try:
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.login = await log_in(wire, options, state / "login.json")
@@ -75,11 +75,11 @@ class Live(Connection):
         if options.encryption:  # its library is loaded only where it is used
             module = import_module("hermes.gateway.platforms.matrix.encryption")
             self.secrecy = module.Secrecy(wire, self.login, state / "keys")
-            self.ends.callback(self.secrecy.close)
+            self.resources.callback(self.secrecy.close)
             with told():
                 await self.secrecy.publish(options.recovery_key)
-        errands = Tasks()
-        self.ends.push_async_callback(errands.close)
+        errands = TaskSet()
+        self.resources.push_async_callback(errands.close)
         invites = Invites(wire, self.bookmark, self.rooms, me.user_id, self._clock)
         self.moves = Moves(self.bookmark, self.rooms, invites)
         intake = Intake(
@@ -107,11 +107,11 @@ class Live(Connection):
             max_upload=self.context.manifest.capabilities.max_upload_bytes,
         )
         syncing = Syncing(wire, self.bookmark, self._clock, intake.absorb, intake.take)
-        self.ends.push_async_callback(self.bookmark.keep)
+        self.resources.push_async_callback(self.bookmark.keep)
         await syncing.start(self)
-        self.flow(invites.run())
+        self.run_until_closed(invites.run())
 
-    async def ask(self) -> None:
+    async def ping(self) -> None:
         with told():
             await self.wire.get(path("account", "whoami"))
 
@@ -148,44 +148,51 @@ class MatrixAdapter(ConnectedAdapter[Live]):
         super().__init__(context)
         self._clock = clock or SystemClock()
 
-    def connection(self, receive: Receive) -> Live:
+    def make_connection(self, receive: Receive) -> Live:
         return Live(self.context, receive, self._clock)
 
-    async def send(self, target: Target, message: Outgoing, key: str) -> str:
-        live = self.live
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
+        live = self.connection
         sent = await live.sender.send(target, message, key)
         await live.bookmark.keep()
         return sent
 
-    async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:
-        await self.live.sender.edit(target, message_id, message)
+    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
+        await self.connection.sender.edit(target, message_id, message)
 
-    async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:  # noqa: ARG002 - the signature is given
+    async def was_delivered(
+        self,
+        row: OutboxRow,
+        target: ChatTarget,
+        message: OutgoingMessage,  # noqa: ARG002 - the signature is given
+    ) -> str | None:
         """None as long as the homeserver shows only one when it is sent again."""
-        return await self.live.sender.find(row, target)
+        return await self.connection.sender.find(row, target)
 
-    async def typing(self, target: Target) -> None:
-        live = self.live
+    async def typing(self, target: ChatTarget) -> None:
+        live = self.connection
         where = path("rooms", live.moves.home(target.chat_id), "typing", live.login.user_id)
         with sending(repeatable=True):
             await live.wire.call("PUT", where, {"typing": True, "timeout": TYPING})
 
-    async def react(self, target: Target, message_id: str, emoji: str, *, on: bool = True) -> None:
-        live = self.live
+    async def react(
+        self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
+    ) -> None:
+        live = self.connection
         if not live.options.reactions:
             return
         with sending(repeatable=True):
             await (live.sender.react if on else live.sender.unreact)(target, message_id, emoji)
 
     async def fetch(self, media: Media, limit: int) -> Media:
-        live, cache = self.live, MediaCache(self.context.cache)
+        live, cache = self.connection, MediaCache(self.context.cache)
         if media.size > limit:
-            raise TooLarge(media.name, limit)
+            raise MediaTooLarge(media.name, limit)
         keys = _keys(media.ref)
         try:
             async with live.wire.download(word(keys, "url") or media.ref) as answer:
                 if (answer.content_length or 0) > limit:
-                    raise TooLarge(media.name, limit)
+                    raise MediaTooLarge(media.name, limit)
                 if not keys:
                     return await cache.save(answer.content.iter_chunked(CHUNK), media, limit)
                 data = await _all(answer, media.name, limit)
@@ -196,8 +203,8 @@ class MatrixAdapter(ConnectedAdapter[Live]):
         data = await asyncio.to_thread(secrecy.open_file, data, keys)
         return await cache.save(data, media, limit)
 
-    async def chats(self) -> Sequence[ChatName]:
-        return self.live.rooms.names()
+    async def chats(self) -> Sequence[ChatInfo]:
+        return self.connection.rooms.names()
 
 
 def _keys(ref: str) -> Json:
@@ -211,5 +218,5 @@ async def _all(answer: aiohttp.ClientResponse, name: str, limit: int) -> bytes:
     async for piece in pieces:
         data += piece
         if len(data) > limit:
-            raise TooLarge(name, limit)
+            raise MediaTooLarge(name, limit)
     return bytes(data)

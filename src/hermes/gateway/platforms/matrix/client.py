@@ -15,11 +15,11 @@ from yarl import URL
 
 from hermes.config.settings.platforms import MatrixSettings
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import told_as
+from hermes.gateway.platforms.kit.connection import translate_errors
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
-    ChatName,
+    ChatInfo,
     ChatType,
     CredentialsRefused,
     NotConnected,
@@ -290,9 +290,9 @@ def of_connecting(error: BaseException) -> AdapterError:
     return NotConnected(f"Matrix cannot be reached: {type(error).__name__}")
 
 
-told = partial(told_as, of_connecting, TROUBLE)
+told = partial(translate_errors, of_connecting, TROUBLE)
 """Errors of calls that are neither sends nor edits."""
-sending = partial(told_as, of_sending, TROUBLE)
+sending = partial(translate_errors, of_sending, TROUBLE)
 
 
 def _refused(error: Refusal) -> AdapterError:
@@ -550,10 +550,10 @@ class Rooms:
         self._direct[user_id] = list(dict.fromkeys(mine))
         return dict(self._direct)
 
-    def names(self) -> tuple[ChatName, ...]:
+    def names(self) -> tuple[ChatInfo, ...]:
         """Of a conversation that moved, only the room it is in."""
         rooms = sorted(self._known.values(), key=lambda each: each.origin != each.id)
-        found = {each.origin: ChatName(each.origin, each.title, each.chat_type) for each in rooms}
+        found = {each.origin: ChatInfo(each.origin, each.title, each.chat_type) for each in rooms}
         return tuple(found.values())
 
     def _mark(self, rooms: Iterable[Room]) -> None:

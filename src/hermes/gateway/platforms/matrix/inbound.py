@@ -12,7 +12,7 @@ import msgspec
 
 from hermes.config.settings.platforms import MatrixSettings
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import Tasks
+from hermes.gateway.platforms.kit.connection import TaskSet
 from hermes.gateway.platforms.kit.contract import (
     Media,
     MediaKind,
@@ -20,7 +20,12 @@ from hermes.gateway.platforms.kit.contract import (
     Receive,
     SessionSource,
 )
-from hermes.gateway.platforms.kit.inbound import is_for_us, offer, rules_from, without_address
+from hermes.gateway.platforms.kit.inbound import (
+    deliver_until_accepted,
+    group_rules,
+    is_for_us,
+    strip_address,
+)
 from hermes.gateway.platforms.matrix.client import (
     ENCRYPTED,
     MESSAGE,
@@ -74,7 +79,7 @@ def said_to_us(content: Json, me: Me) -> str:
     text = without_quote(content)
     if not mentions_us(content, me):
         return text
-    text = without_address(text, me.pattern.pattern)
+    text = strip_address(text, me.pattern.pattern)
     if me.name:  # as clients write a link in plain text
         text = re.sub(rf"\A\s*{re.escape(me.name)}(?:[,:]\s*|\s+)", "", text, flags=re.IGNORECASE)
     return text
@@ -301,11 +306,11 @@ class Intake:
         rooms: Rooms,
         invites: Invites,
         moves: Moves,
-        errands: Tasks,
+        errands: TaskSet,
         opener: Opener | None,
     ) -> None:
         self._wire, self._clock, self._me, self._settings = wire, clock, me, settings
-        self._receive, self._rules = receive, rules_from(settings)
+        self._receive, self._rules = receive, group_rules(settings)
         self._bookmark, self._rooms, self._invites = bookmark, rooms, invites
         self._moves, self._errands, self._opener = moves, errands, opener
         self._quotes = Quotes(wire, clock, self._open)
@@ -350,7 +355,7 @@ class Intake:
             log.exception("an event of %s cannot be read", room.id)
             return
         if message is not None:
-            await offer(self._receive, message, self._clock.sleep)
+            await deliver_until_accepted(self._receive, message, self._clock.sleep)
 
     async def _read(self, room: Room, event: Json) -> MessageEvent | None:
         """None when it is nothing to the gateway."""

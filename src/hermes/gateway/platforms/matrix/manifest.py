@@ -3,13 +3,13 @@
 from hermes.gateway.platforms.kit.contract import (
     ALL_MEDIA,
     Capabilities,
-    Credential,
-    Manifest,
-    Rate,
-    UserIds,
+    CredentialField,
+    PlatformManifest,
+    RateLimit,
+    UserIdFormat,
 )
 
-MANIFEST = Manifest(
+MANIFEST = PlatformManifest(
     name="matrix",
     label="Matrix",
     adapter="hermes.gateway.platforms.matrix.adapter:MatrixAdapter",
@@ -25,32 +25,32 @@ MANIFEST = Manifest(
         media_in=ALL_MEDIA,
         media_out=ALL_MEDIA,
         max_upload_bytes=50_000_000,
-        finds_sent=True,
-        per_chat=Rate(20, 60.0),
-        per_platform=Rate(60, 60.0),
+        checks_delivery=True,
+        per_chat=RateLimit(20, 60.0),
+        per_platform=RateLimit(60, 60.0),
     ),
     credentials=(
-        Credential(
+        CredentialField(
             "MATRIX_HOMESERVER", "Homeserver", "its address, as https://matrix.org", secret=False
         ),
-        Credential(
+        CredentialField(
             "MATRIX_ACCESS_TOKEN",
             "Access token",
             "of the bot's account; empty to use its name and password",
             required=False,
         ),
-        Credential(
+        CredentialField(
             "MATRIX_USER_ID", "User id", "as @hermes:matrix.org", secret=False, required=False
         ),
-        Credential("MATRIX_PASSWORD", "Password", "when there is no token", required=False),
-        Credential(
+        CredentialField("MATRIX_PASSWORD", "Password", "when there is no token", required=False),
+        CredentialField(
             "MATRIX_ENCRYPTION",
             "Encrypted rooms",
             "true to read and write in encrypted rooms",
             secret=False,
             required=False,
         ),
-        Credential(
+        CredentialField(
             "MATRIX_RECOVERY_KEY",
             "Recovery key",
             "of the bot's account, so that people see its device as verified",
@@ -60,7 +60,7 @@ MANIFEST = Manifest(
     needs=("aiohttp", "nio", "vodozemac"),
     env_prefix="MATRIX",
     home_variable="MATRIX_HOME_ROOM",
-    users=UserIds(r"@[^\s:]+:\S+", "written as @anna:example.org"),
+    users=UserIdFormat(r"@[^\s:]+:\S+", "written as @anna:example.org"),
     knows_groups=True,
     setup_help=(
         "Register an account for the bot on a homeserver, then give its access token, or its user"

@@ -9,8 +9,14 @@ from typing import Protocol
 import msgspec
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.contract import Media, Outgoing, SendRefused, Target, Unknowable
-from hermes.gateway.platforms.kit.media import mime_of, to_upload
+from hermes.gateway.platforms.kit.contract import (
+    ChatTarget,
+    DeliveryUnknown,
+    Media,
+    OutgoingMessage,
+    SendRefused,
+)
+from hermes.gateway.platforms.kit.media import guess_mime, open_upload
 from hermes.gateway.platforms.matrix.client import (
     ENCRYPTED,
     MESSAGE,
@@ -51,7 +57,7 @@ def name_of(key: str, part: int) -> str:
     return "h" + hashlib.sha256(f"{key}\0{part}".encode()).hexdigest()[:40]
 
 
-def words_of(message: Outgoing, *, key: str = "") -> Json:
+def words_of(message: OutgoingMessage, *, key: str = "") -> Json:
     """The text of a message. `m.mentions` says that nobody is called by it."""
     marked = "<" in message.text or "&" in message.text
     plain = message.plain or (plain_of(message.text) if marked else message.text)
@@ -73,7 +79,7 @@ def file_of(media: Media, size: int, where: Json, caption: Json) -> Json:
     """A file and the words beside it. `where` says how to get it: `url`, or `file` when it is
     encrypted."""
     name = media.name or "file"
-    mime = media.mime or mime_of(name)
+    mime = media.mime or guess_mime(name)
     content = {
         **caption,
         **where,
@@ -103,7 +109,7 @@ def related(content: Json, thread_id: str, reply_to: str) -> Json:
     return content | {"m.relates_to": relation} if relation else content
 
 
-def edited(message: Outgoing, message_id: str) -> Json:
+def edited(message: OutgoingMessage, message_id: str) -> Json:
     """Clients that know edits show `m.new_content`; the rest is for those that do not."""
     new = words_of(message)
     return {
@@ -155,9 +161,9 @@ class Sender:
         """Events of our reactions, by message and emoji."""
         self._aliases: dict[str, str] = {}
 
-    async def send(self, target: Target, message: Outgoing, key: str) -> str:
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         """The name of its first event. Sent twice under one key by one device it is there once."""
-        files = [(media, to_upload(media, self._max_upload)) for media in message.media]
+        files = [(media, open_upload(media, self._max_upload)) for media in message.media]
         room_id, first = await self._room(target), ""
         thread, reply_to = target.thread_id, message.reply_to
         caption = words_of(message, key=name_of(key, 0))
@@ -179,15 +185,15 @@ class Sender:
             self._bookmark.talk_in(thread)
         return first
 
-    async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:
+    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
         room_id = await self._room(target)
         content = edited(message, message_id)
         await self._put(room_id, MESSAGE, content, uuid.uuid4().hex, repeatable=True)
 
-    async def find(self, row: OutboxRow, target: Target) -> str | None:
+    async def find(self, row: OutboxRow, target: ChatTarget) -> str | None:
         """Whether a message in doubt is in the room. None also while sending it again shows only
-        one, since the homeserver still knows the transaction of this device. Raises `Unknowable`
-        when too much was said there since."""
+        one, since the homeserver still knows the transaction of this device. Raises
+        `DeliveryUnknown` when too much was said there since."""
         age = self._clock.now().timestamp() - row.created_at
         places = self._moves.places(await self._room(target))
         if len(places) == 1 and age < REMEMBERED and row.created_at > self._login.since:
@@ -215,9 +221,9 @@ class Sender:
                 query["from"] = word(page, "end")
                 if len(recent) < len(chunk) or not query["from"]:
                     return None
-        raise Unknowable("too much was said on Matrix since then")
+        raise DeliveryUnknown("too much was said on Matrix since then")
 
-    async def react(self, target: Target, message_id: str, emoji: str) -> None:
+    async def react(self, target: ChatTarget, message_id: str, emoji: str) -> None:
         room_id = await self._room(target)
         content = reaction(message_id, emoji)
         try:
@@ -231,7 +237,7 @@ class Sender:
         while len(self._reactions) > MOST_REACTIONS:
             del self._reactions[next(iter(self._reactions))]
 
-    async def unreact(self, target: Target, message_id: str, emoji: str) -> None:
+    async def unreact(self, target: ChatTarget, message_id: str, emoji: str) -> None:
         room_id = await self._room(target)
         known = self._reactions.pop((message_id, emoji), "")
         for event_id in [known] if known else await self._ours(room_id, message_id, emoji):
@@ -268,7 +274,7 @@ class Sender:
         except OSError as error:
             raise SendRefused(f"{file.name} cannot be read: {error.strerror}") from error
         size, keys = len(data), None
-        mime = media.mime or mime_of(media.name)
+        mime = media.mime or guess_mime(media.name)
         with sending(repeatable=True):
             if self._sealer is not None and await self._is_encrypted(room_id):
                 data, keys = await asyncio.to_thread(self._sealer.seal_file, data)
@@ -277,7 +283,7 @@ class Sender:
         where: Json = {"url": mxc} if keys is None else {"file": {**keys, "url": mxc}}
         return file_of(media, size, where, caption)
 
-    async def _room(self, target: Target) -> str:
+    async def _room(self, target: ChatTarget) -> str:
         """A room by its id, or by an address such as #hermes:matrix.org; the one that replaced it,
         where one did."""
         name = target.chat_id
@@ -308,7 +314,7 @@ class Sender:
         if event.get("type") == ENCRYPTED:
             opened = self._opens(room_id, event)
             if opened is None:
-                raise Unknowable("what another device of ours sent on Matrix cannot be read")
+                raise DeliveryUnknown("what another device of ours sent on Matrix cannot be read")
             event = opened
         return word(table(event, "content"), KEY)
 

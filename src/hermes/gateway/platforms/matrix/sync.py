@@ -10,9 +10,9 @@ import msgspec
 
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.kit.connection import Connection
-from hermes.gateway.platforms.kit.contract import NotConnected, Rate, SendLater
+from hermes.gateway.platforms.kit.contract import NotConnected, RateLimit, SendLater
 from hermes.gateway.platforms.kit.inbound import remember
-from hermes.gateway.platforms.kit.rate_limit import Buckets
+from hermes.gateway.platforms.kit.rate_limit import RateLimiter
 from hermes.gateway.platforms.matrix.client import (
     ENCRYPTED,
     MESSAGE,
@@ -322,7 +322,7 @@ class Syncing:
                 self._bookmark.move("")
                 first = await self._fetch(whole=True)
         await self._absorb(first)  # who sends before that would not know which rooms are encrypted
-        connection.flow(self._run(connection, first))
+        connection.run_until_closed(self._run(connection, first))
 
     async def _run(self, connection: Connection, answer: Json) -> None:
         """Ends when what is new cannot be taken: what follows would be taken for read."""
@@ -351,7 +351,7 @@ class Syncing:
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
                 self._failures = 0
-                connection.works()
+                connection.mark_working()
                 return answer
 
     async def _fetch(self, *, whole: bool = False) -> Json:
@@ -369,7 +369,7 @@ class Syncing:
 # Invitations. All are followed: only who is in a room hears what is said there, and whether it is
 # answered is decided for each message. But not many at a time.
 
-PER_PERSON, ALL = Rate(6, 60.0), Rate(30, 60.0)
+PER_PERSON, ALL = RateLimit(6, 60.0), RateLimit(30, 60.0)
 JOINING = 120.0
 """Seconds; a room on other servers takes its time."""
 PAUSE = 10.0
@@ -379,7 +379,7 @@ MOST_ATTEMPTS = 10
 class Invites:
     def __init__(self, wire: Wire, bookmark: Bookmark, rooms: Rooms, me: str, clock: Clock) -> None:
         self._wire, self._bookmark, self._rooms, self._me = wire, bookmark, rooms, me
-        self._buckets = Buckets(PER_PERSON, ALL, clock)
+        self._buckets = RateLimiter(PER_PERSON, ALL, clock)
         self._attempts: dict[str, int] = {}
         self._news = asyncio.Event()
 
@@ -404,7 +404,7 @@ class Invites:
             self._news.clear()
             await self._bookmark.keep()  # after a crash we must know why we came
             for room_id, invite in self._bookmark.invites.items():
-                if self._buckets.take(invite.by):
+                if self._buckets.try_take(invite.by):
                     await self._join(room_id, invite)
             await self._bookmark.keep()
             try:

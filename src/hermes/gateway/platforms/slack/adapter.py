@@ -13,17 +13,17 @@ from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
-    ChatName,
+    ChatInfo,
+    ChatTarget,
     CredentialsRefused,
     Media,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     Receive,
     SendRefused,
     SendUnsure,
-    Target,
 )
-from hermes.gateway.platforms.kit.inbound import Seen
+from hermes.gateway.platforms.kit.inbound import ReadPosition
 from hermes.gateway.platforms.kit.media import MediaCache
 from hermes.gateway.platforms.slack import delivery, inbound, outbound
 from hermes.gateway.platforms.slack.client import (
@@ -64,7 +64,7 @@ NO_STATUS = frozenset(
 
 class Live(Connection):
     session: aiohttp.ClientSession
-    seen: Seen[str]
+    seen: ReadPosition[str]
     uploads: Uploads
     intake: Intake
     workspaces: list[Workspace]
@@ -86,7 +86,7 @@ class Live(Connection):
 
     async def open(self) -> None:
         options, clock = self._options, self._clock
-        self.session = await self.ends.enter_async_context(
+        self.session = await self.resources.enter_async_context(
             aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar())
         )
         entered = [
@@ -95,13 +95,13 @@ class Live(Connection):
         ]
         self.workspaces = await self._let_in(entered)
         self.uploads = Uploads(self.context.state / "uploads.json", self.session, options, clock)
-        self.seen = self.remember(SCALE)
+        self.seen = self.read_position(SCALE)
         self.intake = Intake(self.workspaces, options, self.seen, self.receive, clock)
-        self.ends.push_async_callback(self.intake.close)
+        self.resources.push_async_callback(self.intake.close)
         await self.intake.socket.open(options, self.session)
         self.began = clock.monotonic()
 
-    async def ask(self) -> None:
+    async def ping(self) -> None:
         await self._let_in(self.workspaces)
         if not await self.intake.socket.is_up():
             raise NotConnected("the connection to Slack is broken")
@@ -158,7 +158,7 @@ MOST_PEOPLE = 50
 AT_ONCE = 4
 
 
-async def names_of(workspace: Workspace) -> list[ChatName]:
+async def names_of(workspace: Workspace) -> list[ChatInfo]:
     """Channels as `#name`, private chats by whom they are with."""
     try:
         found = await workspace.conversations()
@@ -167,19 +167,19 @@ async def names_of(workspace: Workspace) -> list[ChatName]:
     private = [each for each in found if each.get("is_im")]
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def person(chat: Json) -> ChatName:
+    async def person(chat: Json) -> ChatInfo:
         user = str(chat.get("user") or "")
         async with gate:
             name = await workspace.user_name(user)
-        return ChatName(workspace.chat_id(str(chat["id"])), name or user, "dm")
+        return ChatInfo(workspace.chat_id(str(chat["id"])), name or user, "dm")
 
     people = list(await asyncio.gather(*map(person, private[:MOST_PEOPLE])))
     others = [
-        ChatName(workspace.chat_id(str(each["id"])), str(each.get("user") or ""), "dm")
+        ChatInfo(workspace.chat_id(str(each["id"])), str(each.get("user") or ""), "dm")
         for each in private[MOST_PEOPLE:]
     ]
     channels = [
-        ChatName(workspace.chat_id(str(each["id"])), f"#{each.get('name') or each['id']}", "group")
+        ChatInfo(workspace.chat_id(str(each["id"])), f"#{each.get('name') or each['id']}", "group")
         for each in found
         if not each.get("is_im")
     ]
@@ -201,13 +201,13 @@ class SlackAdapter(ConnectedAdapter[Live]):
         self._options = options_of(context)
         self._clock, self._settle = clock or SystemClock(), settle
 
-    def connection(self, receive: Receive) -> Live:
+    def make_connection(self, receive: Receive) -> Live:
         return Live(self.context, receive, self._options, self._clock)
 
     # messages of ours
 
-    async def send(self, target: Target, message: Outgoing, key: str) -> str:
-        live = self.live
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
+        live = self.connection
         workspace, channel = await self._place(target)
         try:
             if message.media:
@@ -228,7 +228,7 @@ class SlackAdapter(ConnectedAdapter[Live]):
             await self._stop_typing(workspace, channel)
         return message_id(chat_id, ts)
 
-    async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:
+    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
         workspace, channel = await self._place(target)
         ts = ts_of(message_id)
         if not ts:
@@ -243,15 +243,17 @@ class SlackAdapter(ConnectedAdapter[Live]):
                 body = {**outbound.plainly(body, message, self._options), "blocks": []}
                 await workspace.client.chat_update(channel=channel, ts=ts, **body)
 
-    def newest(self, target: Target) -> str:
+    def newest(self, target: ChatTarget) -> str:
         """The newest message that we know of in the chat; "" when there is none."""
         chat_id = target.chat_id
-        ts = self.live.intake.newest.get(chat_id, "") if self.is_connected else ""
+        ts = self.connection.intake.newest.get(chat_id, "") if self.is_connected else ""
         return message_id(chat_id, ts) if ts else ""
 
-    async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:
+    async def was_delivered(
+        self, row: OutboxRow, target: ChatTarget, message: OutgoingMessage
+    ) -> str | None:
         """Errors other than `Unknowable` mean: ask again later."""
-        live = self.live
+        live = self.connection
         workspace, channel = await self._place(target)
 
         async def look() -> str | None:
@@ -266,10 +268,10 @@ class SlackAdapter(ConnectedAdapter[Live]):
         live.broken.pop(row.key, None)
         return message_id(workspace.chat_id(channel), ts) if ts else None
 
-    async def typing(self, target: Target) -> None:
+    async def typing(self, target: ChatTarget) -> None:
         """Slack shows it in threads. Elsewhere it is shown at the message that is being answered,
         and has to be taken away by hand."""
-        live = self.live
+        live = self.connection
         workspace, channel = await self._place(target)
         chat_id = workspace.chat_id(channel)
         ts = target.thread_id or live.intake.spoken.get(chat_id, "")
@@ -278,7 +280,9 @@ class SlackAdapter(ConnectedAdapter[Live]):
             if not target.thread_id:
                 live.writing[chat_id] = ts
 
-    async def react(self, target: Target, message_id: str, emoji: str, *, on: bool = True) -> None:
+    async def react(
+        self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
+    ) -> None:
         workspace, channel = await self._place(target)
         ts = ts_of(message_id)
         if not ts:  # what asked us by a command is no message
@@ -295,28 +299,28 @@ class SlackAdapter(ConnectedAdapter[Live]):
     # what the platform knows
 
     async def fetch(self, media: Media, limit: int) -> Media:
-        live = self.live
+        live = self.connection
         team, file = split_chat(media.ref)
         cache = MediaCache(self.context.cache)
         return await inbound.fetch(live.workspace(team), file, media, limit, live.session, cache)
 
-    async def chats(self) -> Sequence[ChatName]:
-        live = self.live
+    async def chats(self) -> Sequence[ChatInfo]:
+        live = self.connection
         return [chat for workspace in live.workspaces for chat in await names_of(workspace)]
 
     # parts
 
-    async def _place(self, target: Target) -> tuple[Workspace, str]:
+    async def _place(self, target: ChatTarget) -> tuple[Workspace, str]:
         """Where a message goes; a person is written to in private."""
         team, channel = split_chat(target.chat_id)
-        workspace = self.live.workspace(team)
+        workspace = self.connection.workspace(team)
         if channel[:1] in ("U", "W"):
             with told():
                 channel = await workspace.private_chat(channel)
         return workspace, channel
 
     async def _post(
-        self, workspace: Workspace, channel: str, thread: str, message: Outgoing, key: str
+        self, workspace: Workspace, channel: str, thread: str, message: OutgoingMessage, key: str
     ) -> str:
         body: Json = outbound.posted(message, self._options, key, thread)
         with told():
@@ -330,7 +334,7 @@ class SlackAdapter(ConnectedAdapter[Live]):
         return str(answer["ts"])
 
     async def _stop_typing(self, workspace: Workspace, channel: str) -> None:
-        live = self.live
+        live = self.connection
         ts = live.writing.pop(workspace.chat_id(channel), "")
         if ts:
             with contextlib.suppress(AdapterError):  # it goes away by itself after two minutes

@@ -17,7 +17,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from hermes.config.settings.platform_extras import SlackExtra
 from hermes.config.settings.platforms import SlackSettings
-from hermes.gateway.platforms.kit.connection import told_as
+from hermes.gateway.platforms.kit.connection import translate_errors
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
@@ -27,7 +27,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendRefused,
     SendUnsure,
 )
-from hermes.gateway.platforms.kit.inbound import Scale, remember, without_address
+from hermes.gateway.platforms.kit.inbound import IdScale, remember, strip_address
 
 BASE_URL = "https://slack.com/api/"
 BOT_HINT = (
@@ -120,10 +120,10 @@ def ts_at(seconds: float) -> str:
     return f"{max(seconds, 0.0):.6f}"
 
 
-SCALE = Scale(
-    place=lambda message: micros(ts_of(message)),
-    at=lambda seconds: micros(ts_at(seconds)),
-    time=lambda place: place / 1e6,
+SCALE = IdScale(
+    position=lambda message: micros(ts_of(message)),
+    position_at=lambda seconds: micros(ts_at(seconds)),
+    time_of=lambda place: place / 1e6,
 )
 """How names of messages grow with time."""
 
@@ -166,7 +166,7 @@ def readable(text: str, names: Names = NO_NAMES, me: str = "") -> str:
     """Text without marks. A mention of ours at its beginning or end is only an address."""
     if me:
         ours = rf"<@{re.escape(me)}(?:\|[^<>]*)?>"
-        text = without_address(text, ours)
+        text = strip_address(text, ours)
     pieces, end = [], 0
     for found in _MARK.finditer(text):
         pieces += [unescaped(text[end : found.start()]), _said(found[1], names)]
@@ -251,7 +251,7 @@ def of_call(error: BaseException) -> AdapterError:
     return SendUnsure(f"the connection to Slack broke: {type(error).__name__}")
 
 
-told = partial(told_as, of_call, TROUBLE)
+told = partial(translate_errors, of_call, TROUBLE)
 unseen = partial(told, repeatable=True)
 """For calls that nobody sees anything of."""
 

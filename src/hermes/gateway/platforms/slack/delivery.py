@@ -15,14 +15,14 @@ import msgspec
 
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.kit.contract import (
+    DeliveryUnknown,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     SendLater,
     SendUnsure,
-    Unknowable,
 )
-from hermes.gateway.platforms.kit.inbound import remember, write_whole
-from hermes.gateway.platforms.kit.media import safe_name, to_upload
+from hermes.gateway.platforms.kit.inbound import remember, write_in_thread
+from hermes.gateway.platforms.kit.media import open_upload, safe_filename
 from hermes.gateway.platforms.slack import outbound
 from hermes.gateway.platforms.slack.client import (
     GONE,
@@ -69,14 +69,14 @@ class Uploads:
         workspace: Workspace,
         channel: str,
         thread: str,
-        message: Outgoing,
+        message: OutgoingMessage,
         key: str,
         limit: int,
     ) -> str:
         """The time of the message. Raises `SendRefused`, `SendLater`, `SendUnsure`."""
-        paths = [to_upload(media, limit) for media in message.media]
+        paths = [open_upload(media, limit) for media in message.media]
         names = [
-            safe_name(media.name or path.name, media.mime)
+            safe_filename(media.name or path.name, media.mime)
             for media, path in zip(message.media, paths, strict=True)
         ]
         with unseen():
@@ -107,13 +107,13 @@ class Uploads:
             if code == "file_not_found":
                 return None
             if code == "missing_scope":
-                raise Unknowable("Slack does not tell of files without files:read") from error
+                raise DeliveryUnknown("Slack does not tell of files without files:read") from error
             raise of_connecting(error) from error
         if ts or self._now() - upload.at > DROPPED:
             return ts
         raise NotConnected("Slack has not shared the file yet")
 
-    def _words(self, message: Outgoing) -> dict[str, Any]:
+    def _words(self, message: OutgoingMessage) -> dict[str, Any]:
         written = outbound.written(message, self._options)
         if "blocks" in written:
             return {"blocks": written["blocks"]}
@@ -151,7 +151,7 @@ class Uploads:
             remember(self._known, outbound.mark_of(key), upload, MOST)
             data = msgspec.json.encode(self._known)
             try:
-                await write_whole(self._path, data)
+                await write_in_thread(self._path, data)
             except OSError as error:
                 raise SendLater(f"the upload cannot be noted: {error.strerror}") from error
 
@@ -202,11 +202,11 @@ async def find(workspace: Workspace, channel: str, thread: str, row: OutboxRow) 
         if code in GONE:
             return None  # nobody sees it there, and sending will say why
         if code == "missing_scope":
-            raise Unknowable("Slack does not let us read that channel") from error
+            raise DeliveryUnknown("Slack does not let us read that channel") from error
         raise of_connecting(error) from error
     for message in there:
         if is_marked(message, row.key):
             return str(message["ts"])
     if len(there) >= DOUBT_MOST:
-        raise Unknowable("too much was written on Slack since then")
+        raise DeliveryUnknown("too much was written on Slack since then")
     return None

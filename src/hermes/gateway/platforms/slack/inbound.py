@@ -14,7 +14,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.request import SocketModeRequest
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import Lanes, Tasks, ended
+from hermes.gateway.platforms.kit.connection import ChatQueues, TaskSet, cancel_and_wait
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     ChatType,
@@ -23,8 +23,14 @@ from hermes.gateway.platforms.kit.contract import (
     Receive,
     SessionSource,
 )
-from hermes.gateway.platforms.kit.inbound import Seen, is_for_us, offer, remember, rules_from
-from hermes.gateway.platforms.kit.media import MediaCache, TooLarge, kind_of
+from hermes.gateway.platforms.kit.inbound import (
+    ReadPosition,
+    deliver_until_accepted,
+    group_rules,
+    is_for_us,
+    remember,
+)
+from hermes.gateway.platforms.kit.media import MediaCache, MediaTooLarge, media_kind
 from hermes.gateway.platforms.slack.client import (
     GONE,
     LOOKING_UP,
@@ -214,7 +220,7 @@ def _media(message: Said, workspace: Workspace) -> Iterator[Media]:
     for file in message.files:
         if file.is_external or file.mode in NOT_THERE:
             continue
-        kind = "voice" if file.subtype == "slack_audio" else kind_of(file.mimetype, file.name)
+        kind = "voice" if file.subtype == "slack_audio" else media_kind(file.mimetype, file.name)
         ref = workspace.chat_id(file.id)
         yield Media(kind, file.name or file.title, file.mimetype, file.size, ref=ref)
 
@@ -348,7 +354,7 @@ CLOSED = GONE | {"missing_scope", "no_permission"}
 """Why a channel cannot be read; the others can."""
 
 
-async def missed(workspace: Workspace, seen: Seen[str], since: str) -> list[Said]:
+async def missed(workspace: Workspace, seen: ReadPosition[str], since: str) -> list[Said]:
     """All messages after `since`, oldest first, with their channel: of channels we are in, and of
     threads that we talk in or that began since then. Raises what a call may raise."""
     gate = asyncio.Semaphore(AT_ONCE)
@@ -373,7 +379,7 @@ async def after(call: Call, since: str, most: int, **where: Any) -> Sequence[Jso
 
 
 async def _of_channel(
-    workspace: Workspace, seen: Seen[str], conversation: Json, since: str
+    workspace: Workspace, seen: ReadPosition[str], conversation: Json, since: str
 ) -> list[Said]:
     channel, client = str(conversation["id"]), workspace.client
     kind = "im" if conversation.get("is_im") else "channel"
@@ -399,7 +405,7 @@ async def _of_channel(
     )
 
 
-def _threads_of(chat_id: str, seen: Seen[str]) -> list[str]:
+def _threads_of(chat_id: str, seen: ReadPosition[str]) -> list[str]:
     """Those of a chat that were used last."""
     names = [name for name in seen.threads if name.rpartition(":")[0] == chat_id]
     return [ts_of(name) for name in names[-MOST_THREADS:]]
@@ -440,15 +446,15 @@ class Intake:
         self,
         workspaces: Sequence[Workspace],
         options: Options,
-        seen: Seen[str],
+        seen: ReadPosition[str],
         receive: Receive,
         clock: Clock,
     ) -> None:
         self._workspaces, self._options, self._seen = workspaces, options, seen
         self._receive, self._clock = receive, clock
-        self._rules = rules_from(options.settings)
-        self._lanes = Lanes("Slack")
-        self._tasks = Tasks()
+        self._rules = group_rules(options.settings)
+        self._lanes = ChatQueues("Slack")
+        self._tasks = TaskSet()
         self._catching_up: asyncio.Task[None] | None = None
         self._held: list[tuple[Workspace, Said, str]] | None = None
         """What comes while we look for what was missed."""
@@ -462,7 +468,7 @@ class Intake:
     async def close(self) -> None:
         if self._patience:
             self._patience.cancel()
-        await ended(self._catching_up)
+        await cancel_and_wait(self._catching_up)
         await self._tasks.close()
         await self._lanes.close()
         await self.socket.close()
@@ -475,7 +481,7 @@ class Intake:
     # from the connection
 
     def _began(self) -> None:
-        if not self._seen.begin(self._now()):
+        if not self._seen.start(self._now()):
             return
         if self._held is None:
             self._held = []
@@ -534,7 +540,7 @@ class Intake:
         async def take() -> None:
             event = await event_of_command(command, workspace, self._now())
             if event is not None and is_for_us(event, self._rules):
-                await offer(self._receive, event, self._clock.sleep)
+                await deliver_until_accepted(self._receive, event, self._clock.sleep)
             await self.socket.acknowledge(envelope)
 
         self._lanes.put(workspace.chat_id(command.channel_id), take)
@@ -553,7 +559,7 @@ class Intake:
             names = await workspace.names("", [user])
             for event in presses_of(payload, workspace):
                 named = interactions_named(event, names)
-                await offer(self._receive, named, self._clock.sleep)
+                await deliver_until_accepted(self._receive, named, self._clock.sleep)
 
         self._lanes.put(workspace.chat_id(channel), take)
 
@@ -562,7 +568,7 @@ class Intake:
     def _put(self, workspace: Workspace, message: Said, envelope: str) -> None:
         name = message_id(workspace.chat_id(message.channel), message.ts)
         if not self._seen.is_done(name):
-            self._seen.wait_for(name)
+            self._seen.mark_pending(name)
         self._lanes.put(
             workspace.chat_id(message.channel),
             partial(self._take, workspace, message, envelope, name),
@@ -572,15 +578,17 @@ class Intake:
         if not self._seen.is_done(name):
             event = await self._event(workspace, message)
             if event is not None:
-                await offer(self._receive, event, self._clock.sleep)
-            self._seen.done(name)
+                await deliver_until_accepted(self._receive, event, self._clock.sleep)
+            self._seen.mark_done(name)
         await self.socket.acknowledge(envelope)
 
     async def _event(self, workspace: Workspace, message: Said) -> MessageEvent | None:
         """None when it is not for us."""
         chat_id = workspace.chat_id(message.channel)
         await workspace.meet(message.user, message.user_team)
-        in_talk = bool(message.thread) and self._seen.talks_in(message_id(chat_id, message.thread))
+        in_talk = bool(message.thread) and self._seen.has_thread(
+            message_id(chat_id, message.thread)
+        )
         event = event_of(message, workspace, in_talk=in_talk, in_threads=self._options.threads)
         says = event.text.strip() or event.media
         if not says or not is_for_us(event, self._rules):
@@ -609,7 +617,7 @@ class Intake:
     async def _catch_up(self) -> None:
         """What was missed comes before what comes now, as far as it is found soon enough."""
         pause = 1.0
-        since = ts_at(SCALE.time(self._seen.missed_since(self._now())))
+        since = ts_at(SCALE.time_of(self._seen.missed_since(self._now())))
         while True:
             try:
                 found = [
@@ -624,12 +632,12 @@ class Intake:
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
                 self._release(found)
-                self._seen.nothing_missed()
+                self._seen.caught_up()
                 return
 
     async def _after_limit(self) -> None:
         """What Slack leaves out for a minute is asked for when that is over."""
-        self._seen.begin(self._now())
+        self._seen.start(self._now())
         await self._clock.sleep(LIMITED)
         self._began()
 
@@ -674,7 +682,7 @@ async def fetch(
     try:
         data = (await patiently(workspace.client.files_info, file=file))["file"]
         if int(data.get("size") or 0) > limit:
-            raise TooLarge(media.name or "the file", limit)
+            raise MediaTooLarge(media.name or "the file", limit)
         url = str(data.get("url_private_download") or data.get("url_private") or "")
         if not _is_slacks(url, workspace.client.base_url):
             raise AdapterError("the file is not on Slack")

@@ -3,13 +3,13 @@
 from hermes.gateway.platforms.kit.contract import (
     ALL_MEDIA,
     Capabilities,
-    Credential,
-    Manifest,
-    Rate,
-    UserIds,
+    CredentialField,
+    PlatformManifest,
+    RateLimit,
+    UserIdFormat,
 )
 
-MANIFEST = Manifest(
+MANIFEST = PlatformManifest(
     name="slack",
     label="Slack",
     adapter="hermes.gateway.platforms.slack.adapter:SlackAdapter",
@@ -25,17 +25,17 @@ MANIFEST = Manifest(
         media_in=ALL_MEDIA,
         media_out=ALL_MEDIA,
         max_upload_bytes=100_000_000,
-        finds_sent=True,
-        per_chat=Rate(5, 5.0),
-        per_platform=Rate(100, 60.0),
+        checks_delivery=True,
+        per_chat=RateLimit(5, 5.0),
+        per_platform=RateLimit(100, 60.0),
     ),
     credentials=(
-        Credential(
+        CredentialField(
             "SLACK_BOT_TOKEN",
             "Bot token (xoxb-…)",
             "api.slack.com/apps → your app → OAuth & Permissions; several workspaces by commas",
         ),
-        Credential(
+        CredentialField(
             "SLACK_APP_TOKEN",
             "App-level token (xapp-…)",
             "api.slack.com/apps → your app → Basic Information → App-Level Tokens, with the scope"
@@ -44,7 +44,7 @@ MANIFEST = Manifest(
     ),
     needs=("slack_sdk", "aiohttp"),
     env_prefix="SLACK",
-    users=UserIds(
+    users=UserIdFormat(
         "([TE][A-Z0-9]+/)?[UWB][A-Z0-9]+",
         "a member id such as U012AB3CD, of another workspace T024BE7LD/U012AB3CD",
     ),

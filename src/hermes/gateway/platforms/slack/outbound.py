@@ -5,8 +5,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-from hermes.gateway.platforms.kit.compose import split
-from hermes.gateway.platforms.kit.contract import Button, Outgoing, SendRefused
+from hermes.gateway.platforms.kit.compose import split_text
+from hermes.gateway.platforms.kit.contract import Button, OutgoingMessage, SendRefused
 from hermes.gateway.platforms.slack.client import Options, escaped
 
 Json = dict[str, Any]
@@ -31,7 +31,7 @@ def is_marked(there: Json, key: str) -> bool:
     return metadata.get("event_type") == EVENT and payload.get("key") == mark_of(key)
 
 
-def prefixed(text: str, message: Outgoing, options: Options) -> str:
+def prefixed(text: str, message: OutgoingMessage, options: Options) -> str:
     """With the words that come before each answer. Its first part is the one that says what it
     answers; without that, parts cannot be told apart."""
     prefix = options.settings.reply_prefix
@@ -40,7 +40,7 @@ def prefixed(text: str, message: Outgoing, options: Options) -> str:
     return f"{escaped(prefix)}{text}"
 
 
-def posted(message: Outgoing, options: Options, key: str, thread: str) -> Json:
+def posted(message: OutgoingMessage, options: Options, key: str, thread: str) -> Json:
     """What creates a message; without where it goes."""
     body: Json = {
         **written(message, options),
@@ -55,7 +55,7 @@ def posted(message: Outgoing, options: Options, key: str, thread: str) -> Json:
     return body
 
 
-def written(message: Outgoing, options: Options) -> Json:
+def written(message: OutgoingMessage, options: Options) -> Json:
     """Raises `SendRefused` when there is nothing to show."""
     text = prefixed(message.text, message, options)
     if not text.strip() and not message.media:
@@ -65,7 +65,7 @@ def written(message: Outgoing, options: Options) -> Json:
     return {"text": text, "blocks": [*_sections(text), _actions(message.buttons)]}
 
 
-def plainly(body: Json, message: Outgoing, options: Options) -> Json:
+def plainly(body: Json, message: OutgoingMessage, options: Options) -> Json:
     """The same without any formatting, and so without buttons."""
     rest = {name: value for name, value in body.items() if name != "blocks"}
     text = escaped(message.plain or message.text)
@@ -87,7 +87,7 @@ def _actions(buttons: tuple[Button, ...]) -> Json:
 
 def _sections(text: str) -> Iterator[Json]:
     """Code that goes on in the next block is closed in the one and opened again in the other."""
-    for part in split(text, SECTION, "utf16"):
+    for part in split_text(text, SECTION, "utf16"):
         yield {"type": "section", "text": {"type": "mrkdwn", "text": part}}
 
 

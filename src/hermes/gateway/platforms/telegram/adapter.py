@@ -15,14 +15,14 @@ from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
-    ChatName,
+    ChatInfo,
+    ChatTarget,
     Media,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     Receive,
-    Target,
 )
-from hermes.gateway.platforms.kit.media import MediaCache, TooLarge
+from hermes.gateway.platforms.kit.media import MediaCache, MediaTooLarge
 from hermes.gateway.platforms.telegram.client import (
     bot_of,
     chat_in,
@@ -52,7 +52,7 @@ class Source(Protocol):
 
     async def start(self, connection: Connection) -> None: ...
 
-    async def ask(self) -> None: ...
+    async def ping(self) -> None: ...
 
     async def catch_up(self, patience: float) -> None: ...
 
@@ -85,7 +85,7 @@ class Live(Connection):
 
     async def open(self) -> None:
         context, journal, clock = self.context, self.journal, self._clock
-        self.ends.callback(journal.close)
+        self.resources.callback(journal.close)
         try:
             journal.open()
         except OSError as error:
@@ -93,7 +93,7 @@ class Live(Connection):
                 f"the Telegram journal cannot be written: {error.strerror}"
             ) from error
         self.bot = bot = bot_of(self.options)
-        self.ends.push_async_callback(bot.shutdown)
+        self.resources.push_async_callback(bot.shutdown)
         with told():
             await bot.initialize()
         await self._set_up()
@@ -102,7 +102,7 @@ class Live(Connection):
         reader = Reader(me, names, topics, journal.origins)
         albums = Albums(context.state / "albums", journal, clock, self._waits.album)
         self._intake = intake = Intake(bot, journal, reader, topics, albums, self.receive)
-        self.ends.push_async_callback(intake.stop)
+        self.resources.push_async_callback(intake.stop)
         self.chats = Chats(bot, journal)
         upload = context.manifest.capabilities.max_upload_bytes
         self.sender = Sender(bot, journal, self.chats, clock, upload)
@@ -118,16 +118,16 @@ class Live(Connection):
         )
         await source.start(self)
 
-    async def ask(self) -> None:
-        await self._source.ask()
+    async def ping(self) -> None:
+        await self._source.ping()
 
-    def known_chats(self) -> tuple[ChatName, ...]:
+    def known_chats(self) -> tuple[ChatInfo, ...]:
         """Those that wrote since the start, and topics that config.yaml names."""
         chats = dict(self._intake.chats)
         for group in self.options.group_topics:
             for topic in group.topics:
                 key = str(group.chat_id), str(topic.thread_id or "")
-                chats.setdefault(key, ChatName(key[0], topic.name, "group", key[1]))
+                chats.setdefault(key, ChatInfo(key[0], topic.name, "group", key[1]))
         return (*chats.values(), *self.chats.found.values())
 
     async def _set_up(self) -> None:
@@ -159,37 +159,41 @@ class TelegramAdapter(ConnectedAdapter[Live]):
         super().__init__(context)
         self._clock, self._waits = clock or SystemClock(), waits or Waits()
 
-    def connection(self, receive: Receive) -> Live:
+    def make_connection(self, receive: Receive) -> Live:
         return Live(self.context, receive, self._clock, self._waits)
 
-    async def send(self, target: Target, message: Outgoing, key: str) -> str:
-        return await self.live.sender.send(target, message, key)
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
+        return await self.connection.sender.send(target, message, key)
 
-    async def edit(self, target: Target, message_id: str, message: Outgoing) -> None:
-        await self.live.sender.edit(target, message_id, message)
+    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
+        await self.connection.sender.edit(target, message_id, message)
 
-    async def find_sent(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:
+    async def was_delivered(
+        self, row: OutboxRow, target: ChatTarget, message: OutgoingMessage
+    ) -> str | None:
         """See `doubt`. Errors other than `Unknowable` mean: ask again later."""
-        return await self.live.doubts.find(row, target, message)
+        return await self.connection.doubts.find(row, target, message)
 
-    def newest(self, target: Target) -> str:
+    def newest(self, target: ChatTarget) -> str:
         """The newest message number known in the chat, for `OutboxRow.after_id`; "" for none."""
         if not self.is_connected:
             return ""
-        chat_id = self.live.chats.known(target)
-        number = self.live.journal.after(chat_id) if chat_id is not None else 0
+        chat_id = self.connection.chats.known(target)
+        number = self.connection.journal.after(chat_id) if chat_id is not None else 0
         return str(number) if number else ""
 
-    async def typing(self, target: Target) -> None:
-        live = self.live
+    async def typing(self, target: ChatTarget) -> None:
+        live = self.connection
         chat_id, thread = await live.chats.find(target), typing_thread(target.thread_id)
         try:
             await live.bot.send_chat_action(chat_id, ChatAction.TYPING, message_thread_id=thread)
         except TelegramError as error:
             raise of_call(error) from None
 
-    async def react(self, target: Target, message_id: str, emoji: str, *, on: bool = True) -> None:
-        live = self.live
+    async def react(
+        self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
+    ) -> None:
+        live = self.connection
         if not live.options.reactions:
             return
         chat_id = chat_in(message_id) or await live.chats.find(target)
@@ -203,21 +207,21 @@ class TelegramAdapter(ConnectedAdapter[Live]):
             log.info("Telegram has no reaction %s", emoji)
 
     async def fetch(self, media: Media, limit: int) -> Media:
-        live = self.live
+        live = self.connection
         if media.size > limit:
-            raise TooLarge(media.name, limit)
+            raise MediaTooLarge(media.name, limit)
         try:
             file = await live.bot.get_file(media.ref)
             if (file.file_size or 0) > limit:
-                raise TooLarge(media.name, limit)
+                raise MediaTooLarge(media.name, limit)
             data = bytes(await file.download_as_bytearray())
         except BadRequest as error:
             if says(error, "file is too big"):
-                raise TooLarge(media.name, MAX_DOWNLOAD) from None
+                raise MediaTooLarge(media.name, MAX_DOWNLOAD) from None
             raise AdapterError(f"{media.name} cannot be fetched: {error.message}") from None
         except TelegramError as error:
             raise NotConnected(f"{media.name} cannot be fetched: {of_call(error)}") from None
         return await MediaCache(self.context.cache).save(data, media, limit)
 
-    async def chats(self) -> Sequence[ChatName]:
-        return self.live.known_chats()
+    async def chats(self) -> Sequence[ChatInfo]:
+        return self.connection.known_chats()

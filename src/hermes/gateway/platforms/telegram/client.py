@@ -23,7 +23,7 @@ from telegram.error import (
 )
 from telegram.request import HTTPXRequest
 
-from hermes.gateway.platforms.kit.connection import told_as
+from hermes.gateway.platforms.kit.connection import translate_errors
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
@@ -213,7 +213,7 @@ def of_connecting(error: TelegramError) -> AdapterError:
             return NotConnected(f"Telegram cannot be reached: {_reason(error)}")
 
 
-told = partial(told_as, of_connecting, (TelegramError,))
+told = partial(translate_errors, of_connecting, (TelegramError,))
 """Errors of calls that are neither sends nor edits."""
 
 

@@ -21,9 +21,9 @@ from telegram.constants import MessageEntityType
 from telegram.error import Conflict, InvalidToken, TelegramError
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import Connection, Tasks
+from hermes.gateway.platforms.kit.connection import Connection, TaskSet
 from hermes.gateway.platforms.kit.contract import (
-    ChatName,
+    ChatInfo,
     CredentialsRefused,
     Media,
     MessageEvent,
@@ -31,8 +31,8 @@ from hermes.gateway.platforms.kit.contract import (
     Receive,
     SessionSource,
 )
-from hermes.gateway.platforms.kit.http_server import listen
-from hermes.gateway.platforms.kit.inbound import kept, without_mention
+from hermes.gateway.platforms.kit.http_server import serve_http
+from hermes.gateway.platforms.kit.inbound import deliver_once, strip_mention
 from hermes.gateway.platforms.telegram.client import (
     CHAT_TYPES,
     GENERAL,
@@ -248,7 +248,7 @@ class Reader:
             return real_command(name, self._commands) + text[command.end() :]
         if message.chat.type == TelegramChatType.PRIVATE:
             return text
-        return without_mention(text, (self._me.username,))
+        return strip_mention(text, (self._me.username,))
 
     def _addressed(self, message: Message, reply: Message | None) -> bool:
         if reply and reply.from_user and reply.from_user.id == self._me.id:
@@ -310,7 +310,7 @@ class Albums:
         """`wait` is how many seconds after the last part an album is taken for whole."""
         self._folder, self._journal, self._clock, self._wait = folder, journal, clock, wait
         self._albums: dict[str, Album] = {}
-        self._tasks = Tasks()
+        self._tasks = TaskSet()
         self._turn = asyncio.Lock()
 
     def start(self, deliver: Deliver) -> None:
@@ -406,8 +406,8 @@ class Intake:
     ) -> None:
         self._bot, self._journal, self._reader = bot, journal, reader
         self._topics, self._albums, self._receive = topics, albums, receive
-        self._answers = Tasks()
-        self.chats: dict[tuple[str, str], ChatName] = {}
+        self._answers = TaskSet()
+        self.chats: dict[tuple[str, str], ChatInfo] = {}
         """Those that wrote, by chat and thread."""
         albums.start(self._album)
 
@@ -457,10 +457,10 @@ class Intake:
             return True
         source = event.source
         name = source.chat_name or source.user_name
-        self.chats[source.chat_id, source.thread_id] = ChatName(
+        self.chats[source.chat_id, source.thread_id] = ChatInfo(
             source.chat_id, name, source.chat_type, source.thread_id
         )
-        return await kept(self._receive, event)
+        return await deliver_once(self._receive, event)
 
     def _update(self, raw: dict[str, Any]) -> TelegramUpdate | None:
         try:
@@ -516,10 +516,10 @@ class Poller:
         with told():
             await self._bot.delete_webhook(drop_pending_updates=False)
             await self._first()
-        connection.ends.push_async_callback(self._tell_kept)
-        connection.flow(self._run())
+        connection.resources.push_async_callback(self._tell_kept)
+        connection.run_until_closed(self._run())
 
-    async def ask(self) -> None:
+    async def ping(self) -> None:
         with told():
             await self._bot.get_me()
 
@@ -629,13 +629,13 @@ class Webhook:
     async def start(self, connection: Connection) -> None:
         """Telegram keeps what comes until we are there again."""
         hint = "set TELEGRAM_WEBHOOK_PORT to a free one"
-        await listen(connection, self._answer, "0.0.0.0", self._port, hint=hint)
+        await serve_http(connection, self._answer, "0.0.0.0", self._port, hint=hint)
         with told():
             await self._bot.set_webhook(
                 self._url, secret_token=self._secret, allowed_updates=UPDATES
             )
 
-    async def ask(self) -> None:
+    async def ping(self) -> None:
         with told():
             info = await self._bot.get_webhook_info()
         if info.url != self._url:
@@ -679,8 +679,8 @@ class Webhook:
             return HTTPStatus.BAD_REQUEST
         if not isinstance(update.get("update_id"), int):
             return HTTPStatus.BAD_REQUEST
-        kept = await self._handle(update)
-        return HTTPStatus.OK if kept else HTTPStatus.SERVICE_UNAVAILABLE
+        deliver_once = await self._handle(update)
+        return HTTPStatus.OK if deliver_once else HTTPStatus.SERVICE_UNAVAILABLE
 
 
 async def _body(receive: Any) -> bytes | None:

@@ -17,11 +17,11 @@ from telegram import Bot, Message
 from telegram.error import TelegramError
 
 from hermes.gateway.platforms.kit.contract import (
-    ChatName,
+    ChatInfo,
+    ChatTarget,
     SendLater,
     SendRefused,
     SendUnsure,
-    Target,
 )
 from hermes.gateway.platforms.telegram.client import (
     CHAT_TYPES,
@@ -261,15 +261,15 @@ class Chats:
     def __init__(self, bot: Bot, journal: Journal) -> None:
         self._bot, self._journal = bot, journal
         self._named: dict[str, int] = {}
-        self.found: dict[str, ChatName] = {}
+        self.found: dict[str, ChatInfo] = {}
         """Those that were asked for by name."""
 
-    def known(self, target: Target) -> int | None:
+    def known(self, target: ChatTarget) -> int | None:
         """Where the chat is now; None for a name that was not asked for yet, or for no chat."""
         number = _number(target.chat_id) or self._named.get(target.chat_id.lower())
         return self._journal.home(number) if number else None
 
-    async def find(self, target: Target) -> int:
+    async def find(self, target: ChatTarget) -> int:
         """Where the chat is now. Raises `SendRefused` for what is none, `SendLater` when Telegram
         cannot be asked."""
         if (known := self.known(target)) is not None:
@@ -286,7 +286,7 @@ class Chats:
             raise failure from None
         self._named[name] = chat.id
         kind = CHAT_TYPES.get(chat.type, "group")
-        self.found[name] = ChatName(str(chat.id), name, kind)
+        self.found[name] = ChatInfo(str(chat.id), name, kind)
         return self._journal.home(chat.id)
 
 

@@ -3,13 +3,13 @@
 from hermes.gateway.platforms.kit.contract import (
     ALL_MEDIA,
     Capabilities,
-    Credential,
-    Manifest,
-    Rate,
-    UserIds,
+    CredentialField,
+    PlatformManifest,
+    RateLimit,
+    UserIdFormat,
 )
 
-MANIFEST = Manifest(
+MANIFEST = PlatformManifest(
     name="telegram",
     label="Telegram",
     adapter="hermes.gateway.platforms.telegram.adapter:TelegramAdapter",
@@ -25,13 +25,15 @@ MANIFEST = Manifest(
         media_in=ALL_MEDIA,
         media_out=ALL_MEDIA,
         max_upload_bytes=50_000_000,
-        finds_sent=True,
-        per_chat=Rate(20, 60.0),
-        per_platform=Rate(30, 1.0),
+        checks_delivery=True,
+        per_chat=RateLimit(20, 60.0),
+        per_platform=RateLimit(30, 1.0),
     ),
     credentials=(
-        Credential("TELEGRAM_BOT_TOKEN", "Bot token", "write /newbot to @BotFather on Telegram"),
-        Credential(
+        CredentialField(
+            "TELEGRAM_BOT_TOKEN", "Bot token", "write /newbot to @BotFather on Telegram"
+        ),
+        CredentialField(
             "TELEGRAM_WEBHOOK_URL",
             "Webhook address",
             "https address that Telegram calls; empty asks Telegram instead",
@@ -39,7 +41,7 @@ MANIFEST = Manifest(
             required=False,
             rare=True,
         ),
-        Credential(
+        CredentialField(
             "TELEGRAM_WEBHOOK_SECRET",
             "Webhook secret",
             "letters, digits, _ and -; empty takes a new one at each start",
@@ -49,7 +51,7 @@ MANIFEST = Manifest(
     ),
     needs=("telegram",),
     env_prefix="TELEGRAM",
-    users=UserIds("-?[0-9]+", "a number such as 12345678, not an @name"),
+    users=UserIdFormat("-?[0-9]+", "a number such as 12345678, not an @name"),
     setup_help=(
         "Write /newbot to @BotFather on Telegram and copy the token it gives you. To have the bot"
         " read everything in groups, write /setprivacy to @BotFather and choose Disable."

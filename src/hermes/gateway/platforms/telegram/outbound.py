@@ -15,15 +15,15 @@ from telegram.error import BadRequest, ChatMigrated, TelegramError
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.kit.contract import (
     Button,
+    ChatTarget,
+    DeliveryUnknown,
     Media,
-    Outgoing,
+    OutgoingMessage,
     SendLater,
     SendRefused,
     SendUnsure,
-    Target,
-    Unknowable,
 )
-from hermes.gateway.platforms.kit.media import mime_of, to_upload
+from hermes.gateway.platforms.kit.media import guess_mime, open_upload
 from hermes.gateway.platforms.telegram.client import (
     TooOften,
     chat_in,
@@ -64,13 +64,13 @@ class Part(msgspec.Struct, frozen=True):
     silent: bool = False
 
 
-def parts_of(message: Outgoing, max_upload: int) -> tuple[Part, ...]:
+def parts_of(message: OutgoingMessage, max_upload: int) -> tuple[Part, ...]:
     """At least one. Words go beside the first file when they are short enough, else before it.
     Raises `SendRefused` for files and buttons that Telegram would not take."""
     check_buttons(message.buttons)
     files = []
     for media in message.media:
-        path = to_upload(media, max_upload)
+        path = open_upload(media, max_upload)
         files.append(Part(media=media, path=path, method=method_of(media, path)))
     words = Part(message.text, message.plain or message.text, buttons=message.buttons)
     if not files:
@@ -88,7 +88,7 @@ def parts_of(message: Outgoing, max_upload: int) -> tuple[Part, ...]:
 
 def method_of(media: Media, path: Path) -> str:
     """Which kind of message shows a file best."""
-    mime = media.mime or mime_of(media.name or path.name)
+    mime = media.mime or guess_mime(media.name or path.name)
     match media.kind:
         case "image" if mime in PHOTOS and path.stat().st_size <= MAX_PHOTO:
             return "photo"
@@ -154,7 +154,7 @@ class Sender:
         self._max_upload = max_upload
         self._flows: dict[int, _Flow] = {}
 
-    async def send(self, target: Target, message: Outgoing, key: str) -> str:
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         """The name of its first part. What is there of an earlier attempt is not sent again."""
         parts = parts_of(message, self._max_upload)
         chat_id = await self._chats.find(target)
@@ -172,7 +172,7 @@ class Sender:
         async with self._flow(chat_id).quiet():
             yield
 
-    async def edit(self, target: Target, name: str, message: Outgoing) -> None:
+    async def edit(self, target: ChatTarget, name: str, message: OutgoingMessage) -> None:
         check_buttons(message.buttons)
         # In its own chat: numbers of a group begin anew when it becomes a supergroup.
         chat_id, number = chat_in(name) or await self._chats.find(target), number_of(name)
@@ -199,7 +199,7 @@ class Sender:
                 raise
 
     async def _send_part(
-        self, chat_id: int, target: Target, part: Part, key: str, parts: int
+        self, chat_id: int, target: ChatTarget, part: Part, key: str, parts: int
     ) -> None:
         part = await _loaded(part)
         after = self._journal.after(chat_id)
@@ -221,7 +221,7 @@ class Sender:
         else:
             self._journal.arrive(key, sent.message_id)
 
-    async def _formatted(self, chat_id: int, target: Target, part: Part) -> Message:
+    async def _formatted(self, chat_id: int, target: ChatTarget, part: Part) -> Message:
         """Sent as it is, or in the plainest way that Telegram takes."""
         mode: str | None = ParseMode.HTML
         while True:
@@ -236,7 +236,9 @@ class Sender:
                 else:
                     raise
 
-    async def _call(self, chat_id: int, target: Target, part: Part, mode: str | None) -> Message:
+    async def _call(
+        self, chat_id: int, target: ChatTarget, part: Part, mode: str | None
+    ) -> Message:
         here = chat_in(part.reply_to) in (chat_id, None)
         reply = number_of(part.reply_to) if here else 0
         common: dict[str, Any] = {
@@ -319,22 +321,22 @@ async def _loaded(part: Part) -> Part:
 #    its end. Our messages that the journal knows do not count.
 #    - None of ours: it is not there, and may be sent again.
 #    - As many as the messages of the chat in doubt: all of them are there, in their order.
-#    - Any other count: nobody knows (`Unknowable`), and it is not sent again.
+#    - Any other count: nobody knows (`DeliveryUnknown`), and it is not sent again.
 #
 # Why sending again is safe after 3: a message that is there has a number above the newest known
 # before its sending. It could be overlooked only behind `QUIET` numbers that we never saw and that
 # are no messages of this chat: in a supergroup that many messages deleted in a row, in a private
 # chat that many messages in basic groups that hide them from the bot, all between our last look
 # and
-# the sending. More than `MOST` numbers are not asked about: `Unknowable`.
+# the sending. More than `MOST` numbers are not asked about: `DeliveryUnknown`.
 #
 # In a channel the bot may edit the posts of others, so they look like ours: nothing is asked there
-# (`Unknowable`).
+# (`DeliveryUnknown`).
 #
 # A message of ours that has other buttons than those asked with is changed by the question. That
 # needs a second message in doubt in the same chat, with other buttons, and when the journal has
 # one
-# nothing is asked (`Unknowable`); only after the journal was lost can it happen.
+# nothing is asked (`DeliveryUnknown`); only after the journal was lost can it happen.
 
 QUIET = 40
 MOST = 400
@@ -366,14 +368,16 @@ class Doubts:
         self._bot, self._journal, self._sender, self._clock = bot, journal, sender, clock
         self._chats, self._catch_up, self._settle = chats, catch_up, settle
 
-    async def find(self, row: OutboxRow, target: Target, message: Outgoing) -> str | None:
+    async def find(
+        self, row: OutboxRow, target: ChatTarget, message: OutgoingMessage
+    ) -> str | None:
         chat_id = await self._chats.find(target)
         async with self._sender.quiet(chat_id):
             sending = self._journal.sends.get(row.key)
             if sending is not None and not sending.open:
                 return _name(sending)
             if sending is not None and sending.begun.chat_id != chat_id:
-                raise Unknowable("the Telegram group became a supergroup while we wrote to it")
+                raise DeliveryUnknown("the Telegram group became a supergroup while we wrote to it")
             after = _after(row, sending)
             doubts = self._doubts(chat_id, sending, message, after)
             after = min([after, *(each.begun.after for each in doubts if each is not sending)])
@@ -381,12 +385,12 @@ class Doubts:
             await self._catch_up()
             buttons = message.buttons if sending is None or sending.begun.markup else ()
             if await self._is_channel(chat_id):
-                raise Unknowable("in a Telegram channel we may edit what others posted too")
+                raise DeliveryUnknown("in a Telegram channel we may edit what others posted too")
             found = await self._ours(chat_id, after, buttons)
             return self._decide(row.key, sending, doubts, found)
 
     def _doubts(
-        self, chat_id: int, sending: Sending | None, message: Outgoing, after: int
+        self, chat_id: int, sending: Sending | None, message: OutgoingMessage, after: int
     ) -> list[Sending]:
         """Messages of the chat in doubt, this one among them, without those that nobody could ever
         tell about and that have lower numbers."""
@@ -398,7 +402,7 @@ class Doubts:
         ]
         markup = sending.begun.markup if sending else markup_of(message.buttons)
         if any(each.begun.markup != markup for each in doubts):
-            raise Unknowable("two messages with different buttons are in doubt in one chat")
+            raise DeliveryUnknown("two messages with different buttons are in doubt in one chat")
         return doubts
 
     async def _wait(self, sending: Sending | None) -> None:
@@ -415,10 +419,10 @@ class Doubts:
         while quiet < QUIET:
             number += 1
             if number - after > MOST:
-                raise Unknowable("too much was written since to find the message")
+                raise DeliveryUnknown("too much was written since to find the message")
             owner = Owner.OTHERS if number in known else await self._ask(chat_id, number, buttons)
             if owner is Owner.CHANGED:
-                raise Unknowable("there is a message of ours that this gateway did not send")
+                raise DeliveryUnknown("there is a message of ours that this gateway did not send")
             if owner is Owner.OURS:
                 found.append(number)
             quiet = quiet + 1 if owner is Owner.NOBODY and number > newest else 0
@@ -455,7 +459,7 @@ class Doubts:
                 self._journal.absent(each.begun.key)
             return None
         if sending is None or len(found) != len(doubts):
-            raise Unknowable(f"{len(found)} messages of ours could be the one in doubt")
+            raise DeliveryUnknown(f"{len(found)} messages of ours could be the one in doubt")
         for each, number in zip(doubts, found, strict=True):
             self._journal.arrive(each.begun.key, number)
         return _name(self._journal.sends[key])
@@ -468,7 +472,7 @@ def _owner(error: BadRequest) -> Owner:
         return Owner.OTHERS
     if says(error, "not found", "message_id_invalid"):
         return Owner.NOBODY
-    raise Unknowable(f"Telegram does not say whose message it is: {error.message}")
+    raise DeliveryUnknown(f"Telegram does not say whose message it is: {error.message}")
 
 
 def _name(sending: Sending) -> str | None:
@@ -482,5 +486,5 @@ def _after(row: OutboxRow, sending: Sending | None) -> int:
     numbers = [number_of(row.after_id), sending.begun.after if sending else 0]
     after = max(numbers)
     if not after:
-        raise Unknowable("nothing is known about the chat before the message was sent")
+        raise DeliveryUnknown("nothing is known about the chat before the message was sent")
     return after

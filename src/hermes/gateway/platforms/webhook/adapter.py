@@ -30,20 +30,20 @@ from hermes.core.ports import Clock, Outbox
 from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
+    ChatTarget,
     CredentialsRefused,
+    DeliveryUnknown,
     MessageEvent,
     NotConnected,
-    Outgoing,
+    OutgoingMessage,
     Receive,
     SendLater,
     SendRefused,
     SendUnsure,
     SessionSource,
-    Target,
-    Unknowable,
 )
-from hermes.gateway.platforms.kit.http_server import listen
-from hermes.gateway.platforms.kit.inbound import kept
+from hermes.gateway.platforms.kit.http_server import serve_http
+from hermes.gateway.platforms.kit.inbound import deliver_once
 from hermes.gateway.platforms.webhook import requests
 from hermes.gateway.platforms.webhook.requests import Call, Calls, Copied, Limits
 from hermes.gateway.platforms.webhook.subscriptions import (
@@ -117,13 +117,13 @@ class Server(Connection):
     async def open(self) -> None:
         self._warn()
         app = application(self._calls.answer)
-        self.port = await listen(self, app, self._host, self._wanted, hint=TAKEN)
+        self.port = await serve_http(self, app, self._host, self._wanted, hint=TAKEN)
 
     @property
     def address(self) -> str:
         return http_address(self._host, self.port)
 
-    async def ask(self) -> None:
+    async def ping(self) -> None:
         """Ask ourselves."""
         try:
             async with asyncio.timeout(5):
@@ -271,7 +271,7 @@ class GitHub:
 
     async def find(self, place: Place, key: str, since: float) -> str | None:
         """The id of the comment with this key; None when it is not there. Raises `NotConnected` and
-        `Unknowable`."""
+        `DeliveryUnknown`."""
         mark = self._mark(key)
         day = datetime.fromtimestamp(max(since - 3600, 0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for page in range(1, MOST_PAGES + 1):
@@ -290,7 +290,7 @@ class GitHub:
                     return str(each.get("id", ""))
             if len(found) < int(query["per_page"]):
                 return None
-        raise Unknowable("there are too many comments to look through")
+        raise DeliveryUnknown("there are too many comments to look through")
 
     async def _ask(self, method: str, path: str, **more: Any) -> httpx2.Response:
         headers = {
@@ -356,17 +356,17 @@ class WebhookAdapter(ConnectedAdapter[Server]):
     @property
     def port(self) -> int:
         """Where it listens, once it does."""
-        return self.live.port
+        return self.connection.port
 
     async def connect(self, receive: Receive) -> None:
         await super().connect(receive)
-        self.address = self.live.address
+        self.address = self.connection.address
 
-    def connection(self, receive: Receive) -> Server:
+    def make_connection(self, receive: Receive) -> Server:
         self._deliveries.clean()
         return Server(self.context, receive, self._clock, partial(self._keep, receive))
 
-    async def send(self, target: Target, message: Outgoing, key: str) -> str:
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         """To the log, to GitHub, or into the outbox of the chat that the route names."""
         chat = _chat(target)
         text = message.text or message.plain
@@ -384,11 +384,11 @@ class WebhookAdapter(ConnectedAdapter[Server]):
             return await self._github.comment(Place.of(delivery.extra), text, key)
         return await self._pass_on(delivery, text, key)
 
-    async def find_sent(
+    async def was_delivered(
         self,
         row: OutboxRow,
-        target: Target,
-        message: Outgoing,  # noqa: ARG002 - the key tells
+        target: ChatTarget,
+        message: OutgoingMessage,  # noqa: ARG002 - the key tells
     ) -> str | None:
         """A log line may stand twice, and the outbox of a chat keeps a key once."""
         delivery = self._delivery(_chat(target))
@@ -428,7 +428,7 @@ class WebhookAdapter(ConnectedAdapter[Server]):
         sent_at = self._clock.now().timestamp()
         text = prompt(of, call)
         event = MessageEvent(source, chat, text, addressed=True, sent_at=sent_at)
-        return await kept(receive, event)
+        return await deliver_once(receive, event)
 
     async def _deliver_only(self, of: Route, call: Call, delivery: Delivery) -> bool:
         """The text goes out without the agent; the outbox of our own sends what is no chat."""
@@ -455,7 +455,7 @@ class WebhookAdapter(ConnectedAdapter[Server]):
 
     def _delivery(self, chat: str) -> Delivery:
         """As it was kept with the call; without that, as the route says now."""
-        routes = self.live.routes
+        routes = self.connection.routes
         if found := self._deliveries.find(chat):
             return found
         of = routes.get(chat.partition(":")[0])
@@ -473,6 +473,6 @@ def prompt(of: Route, call: Call) -> str:
     return "\n\n".join(part for part in (about, skills, told) if part)
 
 
-def _chat(target: Target) -> str:
+def _chat(target: ChatTarget) -> str:
     """`<route>:<delivery>`, also from a target that was written as `webhook:<route>:<delivery>`."""
     return f"{target.chat_id}:{target.thread_id}" if target.thread_id else target.chat_id

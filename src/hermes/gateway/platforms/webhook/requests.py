@@ -17,9 +17,14 @@ from starlette.types import Message, Receive, Scope, Send
 
 from hermes.core.errors import HermesError
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.contract import Rate
-from hermes.gateway.platforms.kit.http_server import ClientLeft, TooLarge, body_of, read_away
-from hermes.gateway.platforms.kit.rate_limit import Buckets
+from hermes.gateway.platforms.kit.contract import RateLimit
+from hermes.gateway.platforms.kit.http_server import (
+    BodyTooLarge,
+    ClientDisconnected,
+    discard_body,
+    read_body,
+)
+from hermes.gateway.platforms.kit.rate_limit import RateLimiter
 from hermes.gateway.platforms.webhook import subscriptions
 from hermes.gateway.platforms.webhook.subscriptions import NO_AUTH, Route, Routes
 from hermes.security.injection import blocked, scan
@@ -192,7 +197,7 @@ log = logging.getLogger(__name__)
 BODY_SECONDS = 20.0
 """Seconds in which a caller must have sent everything."""
 MOST_REMEMBERED = 10_000
-NO_LIMIT = Rate(1_000_000, 1.0)
+NO_LIMIT = RateLimit(1_000_000, 1.0)
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -231,7 +236,7 @@ class Refusal(Exception):
     def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
         self.status, self.headers = status, headers
-        self.unread: TooLarge | None = None
+        self.unread: BodyTooLarge | None = None
 
 
 class _Refused(JSONResponse):
@@ -248,14 +253,14 @@ class _Refused(JSONResponse):
             await send({**message, "more_body": True})
 
         await super().__call__(scope, receive, unended)
-        await read_away(receive, self._unread)
+        await discard_body(receive, self._unread)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class Calls:
     def __init__(self, routes: Routes, limits: Limits, clock: Clock, keep: Keep) -> None:
         self._routes, self._limits, self._clock, self._keep = routes, limits, clock, keep
-        self._buckets = Buckets(Rate(limits.per_minute, 60.0), NO_LIMIT, clock)
+        self._buckets = RateLimiter(RateLimit(limits.per_minute, 60.0), NO_LIMIT, clock)
         self._recent: dict[bytes, float] = {}
         """What was kept a short while ago: bodies, with the time when that was signed too."""
         self._told: set[tuple[str, str]] = set()
@@ -297,7 +302,7 @@ class Calls:
         named = any(request.headers.get(each) for each in NAMES)
         if (proof.signed or not named) and self._seen(copied):
             return JSONResponse({"status": "duplicate", **told})
-        if self._limits.per_minute and not self._buckets.take(name):  # of those that make work
+        if self._limits.per_minute and not self._buckets.try_take(name):  # of those that make work
             raise Refusal(429, "too many calls", **{"Retry-After": "60"})
         self._recent[copied] = self._clock.monotonic()
         try:
@@ -323,14 +328,16 @@ class Calls:
     async def _body(self, request: Request) -> bytes:
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                return await body_of(request.receive, request.headers, self._limits.max_body_bytes)
-        except TooLarge as error:
+                return await read_body(
+                    request.receive, request.headers, self._limits.max_body_bytes
+                )
+        except BodyTooLarge as error:
             refusal = Refusal(413, "the body is too large", Connection="close")
             refusal.unread = error
             raise refusal from None
         except TimeoutError:
             raise Refusal(408, "the body took too long", Connection="close") from None
-        except ClientLeft:
+        except ClientDisconnected:
             raise Refusal(400, "the body is not complete") from None
 
     def _proof(self, request: Request, name: str, secret: str, body: bytes) -> Proof:
