@@ -485,7 +485,7 @@ class Referring:
             return message
         session, home = self._app.session(self._agent()), self._app.home
         desks = import_module("hermes.app.references.desk")
-        guard = import_module("hermes.security.paths").Guard
+        guard = import_module("hermes.security").PathGuard
         desk = desks.Desk(
             guard=guard(Path.home(), (self._folder,), (home.root, home.default_root)),
             folder=self._folder,

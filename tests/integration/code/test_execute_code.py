@@ -393,13 +393,13 @@ import asyncio, os, sys
 from pathlib import Path
 from hermes.core.cancel import CancelToken
 from hermes.core.tool import ToolContext
-from hermes.security.paths import Guard
+from hermes.security import PathGuard
 from hermes.terminal.local.shell import LocalShell
 from hermes.tools.builtin.execute_code import CodeOptions, execute_code_tool
 
 async def main(home):
     shell = LocalShell({"PATH": os.environ["PATH"], "HOME": str(home)}, home)
-    tool = execute_code_tool(shell, [], CodeOptions(), Guard(home, (home,)))
+    tool = execute_code_tool(shell, [], CodeOptions(), PathGuard(home, (home,)))
     show = lambda text: print(text, end="", flush=True)
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     await tool.handler(ToolContext("s", "c", CancelToken(), show), {"code": code})

@@ -197,4 +197,4 @@ async def test_errors_say_what_to_do(make: Make, sdk: Any, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "modal", None)
     with pytest.raises(BackendUnavailable, match="not installed") as caught:
         await make().open()
-    assert caught.value.hint == "install the modal extra of Hermes"
+    assert caught.value.hint == "hermes setup modal"

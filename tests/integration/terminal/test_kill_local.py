@@ -15,11 +15,11 @@ import asyncio, os, sys
 from pathlib import Path
 from hermes.core.cancel import CancelToken
 from hermes.terminal.local.shell import LocalShell
-from hermes.terminal.processes import Processes
+from hermes.terminal.processes import BackgroundProcesses
 
 async def main(folder):
     shell = LocalShell({"PATH": os.environ["PATH"]}, Path(folder))
-    processes = Processes(shell)
+    processes = BackgroundProcesses(shell)
     stubborn = "trap '' TERM HUP; echo $$ > NAME; while :; do sleep 600; done"
     await processes.start("echo $$ > background; sleep 600")
     await processes.start(stubborn.replace("NAME", "stubborn"))

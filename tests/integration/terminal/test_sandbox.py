@@ -263,11 +263,11 @@ async def test_a_sandbox_that_died_is_replaced(make: Make) -> None:
     await run("export A=1")
     host = shell._host
     assert isinstance(host, SandboxHost)
-    assert host._box is not None
-    assert host._box._process is not None
+    assert host._running is not None
+    assert host._running._process is not None
     running = asyncio.ensure_future(run(sleep))
     await started(sleep)
-    kill(host._box._process.pid)
+    kill(host._running._process.pid)
     with pytest.raises(BackendUnavailable, match="was lost"):
         await running
     await gone(sleep)

@@ -187,7 +187,6 @@ import msgspec
 from hermes.core.cancel import CancelToken
 from hermes.terminal.host.files import HostFiles
 from hermes.terminal.host.shell import HostShell
-from hermes.terminal.base import Grep
 from hermes.terminal.ssh import SshHost, SshOptions
 
 async def main():
