@@ -4,8 +4,9 @@
 a server offers. `hermes.mcp.oauth` signs in to servers.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.mcp.caller import Caller
@@ -29,21 +30,4 @@ __all__ = [
     "program_environment",
 ]  # fmt: skip
 
-_MODULES = {
-    "caller": ("Caller",),
-    "catalog": ("CatalogCache", "RemoteTool", "ServerCatalog",),
-    "connection": ("McpOptions", "TransportFactory", "program_environment",),
-    "errors": ("LoginFailed", "LoginRequired", "McpError", "ServerUnauthorized",
-        "ServerUnavailable",),
-    "hub": ("McpHub", "ProbeResult", "ServerStatus", "probe",),
-    "tools": ("offered_tools",),
-    "transport": ("McpLimits",),
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    """Import on first use: a session without servers must not load the client."""
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_getattr(__name__)

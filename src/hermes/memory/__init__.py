@@ -4,8 +4,9 @@
 that `memory.provider` names, isolated from the conversation. Providers implement `MemoryProvider`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.memory.discovery import (
@@ -44,58 +45,13 @@ if TYPE_CHECKING:
     from hermes.memory.tool import OnWrite, apply_action, memory_tool
 
 __all__ = [
-    "BUNDLED_PROVIDERS",
-    "MEMORY_FILE",
-    "OWNER_FILE",
-    "USER_FILE",
-    "BuiltinMemory",
-    "ConfigField",
-    "Dict",
-    "Dicts",
-    "Inspectable",
-    "IsolatedProvider",
-    "ManagerOptions",
-    "MemoryManager",
-    "MemoryOptions",
-    "MemoryProvider",
-    "MemoryScope",
-    "NoteChange",
-    "NoteFile",
-    "NoteLocation",
-    "NoteTarget",
-    "Notebook",
-    "OnWrite",
-    "ProviderLimits",
-    "active_cli",
-    "apply_action",
-    "config_fields",
-    "describe_error",
-    "find_provider",
-    "list_providers",
-    "load_provider",
-    "memory_tool",
-    "note_locations",
-    "open_memory",
-    "provider_tools",
+    "BUNDLED_PROVIDERS", "MEMORY_FILE", "OWNER_FILE", "USER_FILE", "BuiltinMemory",
+    "ConfigField", "Dict", "Dicts", "Inspectable", "IsolatedProvider", "ManagerOptions",
+    "MemoryManager", "MemoryOptions", "MemoryProvider", "MemoryScope", "NoteChange", "NoteFile",
+    "NoteLocation", "NoteTarget", "Notebook", "OnWrite", "ProviderLimits", "active_cli",
+    "apply_action", "config_fields", "describe_error", "find_provider", "list_providers",
+    "load_provider", "memory_tool", "note_locations", "open_memory", "provider_tools",
     "safe_name",
 ]  # fmt: skip
 
-_MODULES = {
-    "discovery": ("BUNDLED_PROVIDERS", "ConfigField", "active_cli", "config_fields",
-        "find_provider", "list_providers", "load_provider",),
-    "isolation": ("ProviderLimits", "describe_error",),
-    "manager": ("IsolatedProvider", "ManagerOptions", "MemoryManager", "provider_tools",),
-    "notes": ("MEMORY_FILE", "OWNER_FILE", "USER_FILE", "BuiltinMemory", "MemoryOptions",
-        "MemoryScope", "NoteChange", "NoteFile", "NoteLocation", "NoteTarget", "Notebook",
-        "note_locations", "open_memory", "safe_name",),
-    "provider": ("Dict", "Dicts", "Inspectable", "MemoryProvider",),
-    "tool": ("OnWrite", "apply_action", "memory_tool",),
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    """Import on first use: a session without a provider must not load the code for providers."""
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_getattr(__name__)

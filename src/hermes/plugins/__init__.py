@@ -3,7 +3,9 @@
 Code of a plugin is third-party code: every call of it goes through `plugins.isolation`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.plugins.context import PluginContext, PluginHost
@@ -15,41 +17,10 @@ if TYPE_CHECKING:
     from hermes.plugins.manifest import PluginManifest, read_manifest
     from hermes.plugins.shell_hooks import ShellHooks
 
-_MODULES = {
-    "HookRunner": "hooks",
-    "PluginContext": "context",
-    "PluginFailed": "isolation",
-    "PluginHost": "context",
-    "PluginInstaller": "installer",
-    "PluginManifest": "manifest",
-    "ProblemReporter": "isolation",
-    "ShellHooks": "shell_hooks",
-    "find_plugins": "discovery",
-    "import_folder": "loader",
-    "load_plugins": "loader",
-    "read_manifest": "manifest",
-}
-
 __all__ = [
-    "HookRunner",
-    "PluginContext",
-    "PluginFailed",
-    "PluginHost",
-    "PluginInstaller",
-    "PluginManifest",
-    "ProblemReporter",
-    "ShellHooks",
-    "find_plugins",
-    "import_folder",
-    "load_plugins",
-    "read_manifest",
-]
+    "HookRunner", "PluginContext", "PluginFailed", "PluginHost", "PluginInstaller",
+    "PluginManifest", "ProblemReporter", "ShellHooks", "find_plugins", "import_folder",
+    "load_plugins", "read_manifest",
+]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    # Lazy: a program without plugins must not load the loader, and help texts need only manifests.
-    from importlib import import_module
-
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = lazy_getattr(__name__)

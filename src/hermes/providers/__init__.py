@@ -5,8 +5,9 @@
 `credentials` and `login` (keys), `local` (embedded model), `acp` (agent programs).
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.providers.endpoints import (
@@ -53,24 +54,4 @@ __all__ = [
     "make_transport", "own_key_variables", "parse_model", "variable_name",
 ]  # fmt: skip
 
-_MODULES = {
-    "endpoints": (
-        "ENDPOINTS Endpoint LoginSpec ModelProfile check_base_url is_loopback own_key_variables"
-    ),
-    "target": "ENV MANUAL OAUTH Credential RemoteToolProgress Target Timeouts variable_name",
-    "resolver": (
-        "CUSTOM LOCAL MAIN NO_KEY_REASON ModelChoice Resolver auxiliary_targets custom_endpoint"
-        " expand_alias find_custom_provider parse_model"
-    ),
-    "small_model": "SMALL SmallModel",
-    "transport": "make_transport",
-    "wire.model": "WireModel",
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    """Import `name` from its module on first use: most processes need only a few of them."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+__getattr__ = lazy_getattr(__name__)

@@ -4,8 +4,9 @@
 the model and `SkillHistory` records every change. Sub-packages: `writing`, `hub`, `scanner`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.skills.history import DEFAULT_LOG_LENGTH, SkillHistory, UndoRefused
@@ -48,89 +49,14 @@ if TYPE_CHECKING:
     from hermes.skills.usage import SkillUsage, UsageRecord
 
 __all__ = [
-    "DEFAULT_LOG_LENGTH",
-    "HUB_FOLDER",
-    "SKILL_FILE",
-    "Author",
-    "BrokenSkill",
-    "LoadOptions",
-    "LoadedSkill",
-    "Skill",
-    "SkillChange",
-    "SkillCommand",
-    "SkillCommit",
-    "SkillEnvironment",
-    "SkillHistory",
-    "SkillIndex",
-    "SkillInvalid",
-    "SkillLoader",
-    "SkillNotFound",
-    "SkillRoot",
-    "SkillSetting",
-    "SkillUsage",
-    "SkillsPromptCache",
-    "Source",
-    "UndoRefused",
-    "UsageRecord",
-    "VisibilityContext",
-    "bundled_folder",
-    "canonical_name",
-    "command_message",
-    "hidden_command_reason",
-    "hidden_reason",
-    "optional_folder",
-    "preload_skills",
-    "read_instructions",
-    "read_linked",
-    "skill_command",
-    "skill_commands",
-    "skill_manage_tool",
-    "skill_roots",
-    "skill_view_tool",
-    "skills_list_tool",
-    "skills_prompt",
-    "unusable_reason",
+    "DEFAULT_LOG_LENGTH", "HUB_FOLDER", "SKILL_FILE", "Author", "BrokenSkill", "LoadOptions",
+    "LoadedSkill", "Skill", "SkillChange", "SkillCommand", "SkillCommit", "SkillEnvironment",
+    "SkillHistory", "SkillIndex", "SkillInvalid", "SkillLoader", "SkillNotFound", "SkillRoot",
+    "SkillSetting", "SkillUsage", "SkillsPromptCache", "Source", "UndoRefused", "UsageRecord",
+    "VisibilityContext", "bundled_folder", "canonical_name", "command_message",
+    "hidden_command_reason", "hidden_reason", "optional_folder", "preload_skills",
+    "read_instructions", "read_linked", "skill_command", "skill_commands", "skill_manage_tool",
+    "skill_roots", "skill_view_tool", "skills_list_tool", "skills_prompt", "unusable_reason",
 ]  # fmt: skip
 
-_MODULES = {
-    "history": (
-        "DEFAULT_LOG_LENGTH", "SkillHistory", "UndoRefused",
-    ),
-    "history_repo": (
-        "Author", "SkillChange", "SkillCommit",
-    ),
-    "index": (
-        "SkillIndex",
-    ),
-    "loader": (
-        "LoadedSkill", "LoadOptions", "SkillCommand", "SkillEnvironment", "SkillLoader",
-        "command_message", "hidden_command_reason", "preload_skills", "read_linked",
-        "skill_command", "skill_commands",
-    ),
-    "parse": (
-        "read_instructions",
-    ),
-    "prompt": (
-        "SkillsPromptCache", "skills_prompt",
-    ),
-    "skill": (
-        "HUB_FOLDER", "SKILL_FILE", "BrokenSkill", "Skill", "SkillInvalid",
-        "SkillNotFound", "SkillRoot", "SkillSetting", "Source", "VisibilityContext",
-        "bundled_folder", "canonical_name", "hidden_reason", "optional_folder",
-        "skill_roots", "unusable_reason",
-    ),
-    "tools": (
-        "skill_manage_tool", "skill_view_tool", "skills_list_tool",
-    ),
-    "usage": (
-        "SkillUsage", "UsageRecord",
-    ),
-}  # fmt: skip
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    # Lazy, so that a process loads only the modules it uses.
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+__getattr__ = lazy_getattr(__name__)

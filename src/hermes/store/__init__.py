@@ -4,8 +4,9 @@
 only a record must not load the whole store at start-up.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.store.backend import Progress, ignore_progress
@@ -36,31 +37,12 @@ if TYPE_CHECKING:
         under_lease,
     )
 
-_MODULES = {
-    "backend": ("Progress", "ignore_progress"),
-    "query_language": ("is_unspaced", "parse_query"),
-    "records": (
-        "ChatLease", "ChatRow", "InboxItem", "InboxRow", "LoggedMessage", "OutboxItem", "OutboxRow",
-        "Record", "Run", "SearchHit", "SearchRequest", "SessionFilter",
-    ),
-    "rows": ("repair_history",),
-    "session_store": (
-        "ChatLeases", "InboxQueue", "OutboxQueue", "ResponseStore", "RunClaims", "SessionStore",
-        "open_store", "under_lease",
-    ),
-}  # fmt: skip
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-
 __all__ = [
-    "ChatLease", "ChatLeases", "ChatRow", "InboxItem", "InboxQueue", "InboxRow", "LoggedMessage",
-    "OutboxItem", "OutboxQueue", "OutboxRow", "Progress", "Record", "ResponseStore", "Run",
-    "RunClaims", "SearchHit", "SearchRequest", "SessionFilter", "SessionStore", "ignore_progress",
-    "is_unspaced", "open_store", "parse_query", "repair_history", "under_lease",
+    "ChatLease", "ChatLeases", "ChatRow", "InboxItem", "InboxQueue", "InboxRow",
+    "LoggedMessage", "OutboxItem", "OutboxQueue", "OutboxRow", "Progress", "Record",
+    "ResponseStore", "Run", "RunClaims", "SearchHit", "SearchRequest", "SessionFilter",
+    "SessionStore", "ignore_progress", "is_unspaced", "open_store", "parse_query",
+    "repair_history", "under_lease",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{module}"), name)
+__getattr__ = lazy_getattr(__name__)

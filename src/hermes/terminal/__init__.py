@@ -4,8 +4,9 @@ The tools use the Protocols `Shell` and `Files`. Each backend is loaded only whe
 the names below load with their first use.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.terminal.base import (
@@ -33,28 +34,9 @@ if TYPE_CHECKING:
 __all__ = [
     "BackgroundProcesses", "CommandResult", "EnvShell", "FileInfo", "Files", "GrepLine",
     "GrepQuery", "GrepResult", "HeadAndTail", "Host", "Lifeline", "LocalFiles", "LocalShell",
-    "Notify", "OutputLimits", "ProcessEvent", "ProcessState", "Running", "Shell", "ShellOptions",
-    "TextPage", "Workspace", "cut_line", "plain_text", "run_in_terminal", "spawn",
+    "Notify", "OutputLimits", "ProcessEvent", "ProcessState", "Running", "Shell",
+    "ShellOptions", "TextPage", "Workspace", "cut_line", "plain_text", "run_in_terminal",
+    "spawn",
 ]  # fmt: skip
 
-_MODULES = {
-    "base": (
-        "CommandResult FileInfo Files GrepLine GrepQuery GrepResult Host Notify Running Shell"
-        " TextPage Workspace"
-    ),
-    "local.files": "LocalFiles",
-    "local.lifeline": "Lifeline",
-    "local.process": "spawn",
-    "local.shell": "LocalShell ShellOptions",
-    "output": "HeadAndTail OutputLimits cut_line plain_text",
-    "processes": "BackgroundProcesses ProcessEvent ProcessState",
-    "session_shell": "EnvShell run_in_terminal",
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    """Import `name` from its module; importing a backend eagerly would slow down every start."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+__getattr__ = lazy_getattr(__name__)

@@ -4,8 +4,9 @@
 checks their arguments, and `Approvals` decides whether a call may run.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.tools.approval import ApprovalRules, Approvals, ModelJudge
@@ -44,59 +45,15 @@ if TYPE_CHECKING:
         with_added,
     )
 
-__all__ = [
-    "ALL_TOOLS",
-    "MCP_PREFIXES",
-    "MCP_TOOLSET_PREFIX",
-    "PRESETS",
-    "TOOLSETS",
-    "ApprovalRules",
-    "Approvals",
-    "Assembled",
-    "LocalResultStore",
-    "ModelJudge",
-    "RemoteResultStore",
-    "SessionServices",
-    "ToolDeps",
-    "ToolEntry",
-    "ToolRegistry",
-    "Toolbox",
-    "Toolset",
-    "ToolsetMap",
-    "all_toolsets",
-    "assemble",
-    "coerce_arguments",
-    "custom_toolsets",
-    "discover_builtin",
-    "drop_gone_names",
-    "expand",
-    "platform_key",
-    "result_text",
-    "schema_chars",
-    "selected_toolsets",
-    "switch_toolsets",
-    "with_added",
-]
-
 # The object `registry` of the module of that name is not here: the two names would collide.
-_MODULES = {
-    "approval": ("ApprovalRules", "Approvals", "ModelJudge"),
-    "registry": (
-        "Assembled", "SessionServices", "ToolDeps", "ToolEntry", "ToolRegistry", "assemble",
-        "discover_builtin", "result_text", "schema_chars",
-    ),
-    "toolbox": ("LocalResultStore", "RemoteResultStore", "Toolbox", "coerce_arguments"),
-    "toolsets": (
-        "ALL_TOOLS", "MCP_PREFIXES", "MCP_TOOLSET_PREFIX", "PRESETS", "TOOLSETS", "Toolset",
-        "ToolsetMap", "all_toolsets", "custom_toolsets", "drop_gone_names", "expand",
-        "platform_key", "selected_toolsets", "switch_toolsets", "with_added",
-    ),
-}  # fmt: skip
 
+__all__ = [
+    "ALL_TOOLS", "MCP_PREFIXES", "MCP_TOOLSET_PREFIX", "PRESETS", "TOOLSETS", "ApprovalRules",
+    "Approvals", "Assembled", "LocalResultStore", "ModelJudge", "RemoteResultStore",
+    "SessionServices", "ToolDeps", "ToolEntry", "ToolRegistry", "Toolbox", "Toolset",
+    "ToolsetMap", "all_toolsets", "assemble", "coerce_arguments", "custom_toolsets",
+    "discover_builtin", "drop_gone_names", "expand", "platform_key", "result_text",
+    "schema_chars", "selected_toolsets", "switch_toolsets", "with_added",
+]  # fmt: skip
 
-def __getattr__(name: str) -> Any:
-    """Import on first use: a command that only needs the toolsets must not load the registry."""
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_getattr(__name__)

@@ -4,8 +4,9 @@
 revokes and deletes it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.mcp.oauth.addresses import may_carry_tokens
@@ -18,27 +19,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "LoginOptions",
-    "LoginStore",
-    "McpLogin",
-    "McpLoginPrompt",
-    "StoredLoginAuthorizer",
-    "login",
-    "logout",
-    "may_carry_tokens",
-    "stored_authorizer",
+    "LoginOptions", "LoginStore", "McpLogin", "McpLoginPrompt", "StoredLoginAuthorizer",
+    "login", "logout", "may_carry_tokens", "stored_authorizer",
 ]  # fmt: skip
 
-_MODULES = {
-    "addresses": ("may_carry_tokens",),
-    "flow": ("LoginOptions", "McpLoginPrompt", "login", "logout",),
-    "logins": ("LoginStore", "McpLogin", "StoredLoginAuthorizer", "stored_authorizer",),
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    """Import on first use: reading stored logins must not load the HTTP client."""
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_getattr(__name__)

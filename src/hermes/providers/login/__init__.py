@@ -1,7 +1,8 @@
 """Logins with an account instead of a key: OAuth flows, stored tokens and their renewal."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.providers.login.flows import (
@@ -22,19 +23,4 @@ __all__ = [
     "device_code_login", "google_login", "read_codex_cli_tokens", "require_google_client",
 ]  # fmt: skip
 
-_MODULES = {
-    "flows": (
-        "LoginPrompt ReadPaste ShowPrompt codex_login device_code_login google_login "
-        "read_codex_cli_tokens require_google_client"
-    ),
-    "oauth": "Tokens",
-    "tokens": "StoredLogin",
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    """Import `name` from its module on first use: most processes need only a few of them."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+__getattr__ = lazy_getattr(__name__)

@@ -1,0 +1,45 @@
+"""Package surfaces that load their modules on first use."""
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import hermes
+
+ROOT = Path(hermes.__file__).parent
+LAZY = sorted(
+    ".".join(("hermes", *path.parent.relative_to(ROOT).parts))
+    for path in ROOT.rglob("__init__.py")
+    if "lazy_getattr(__name__)" in path.read_text(encoding="utf-8")
+)
+
+
+def test_every_declared_name_loads() -> None:
+    assert "hermes.skills" in LAZY
+    missing = [
+        f"{package}.{name}"
+        for package in LAZY
+        for name in import_module(package).__all__
+        if not hasattr(import_module(package), name)
+    ]
+    assert missing == []
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"module 'hermes.skills' has no attribute 'Nothing'"):
+        _ = import_module("hermes.skills").Nothing
+
+
+def test_package_loads_none_of_its_modules() -> None:
+    code = (
+        "import sys, hermes.terminal; "
+        "print([m for m in sys.modules if m.startswith('hermes.terminal.')]); "
+        "hermes.terminal.OutputLimits; print('hermes.terminal.output' in sys.modules)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.split("\n")[:2] == ["[]", "True"]
