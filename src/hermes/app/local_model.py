@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from importlib import import_module
 from pathlib import Path
 
 import httpx2
@@ -11,6 +10,7 @@ import msgspec
 
 from hermes.config.home import Home
 from hermes.config.settings.model import LocalModelSettings
+from hermes.core.errors import LocalModelError
 from hermes.core.model import Model, ModelEvent, ModelRequest
 from hermes.providers import NO_KEY_REASON, Credential, Target, WireModel
 from hermes.providers.local import (
@@ -18,7 +18,10 @@ from hermes.providers.local import (
     ModelProcess,
     PromptPrefixCache,
     Weights,
+    fetch_weights,
     resolve_weights,
+    runtime_is_installed,
+    thread_count,
 )
 
 STARTER = (
@@ -64,11 +67,7 @@ class LocalModel:
             if self._process is None:
                 if target.source == NO_KEY_REASON:
                     self._progress.say(STARTER.format(label=weights.label))
-                # What fetches and starts it takes a while to load; most use another model.
-                starting = import_module("hermes.app.local_start")
-                self._process = await starting.start(
-                    weights, self._home, self._settings, self._progress
-                )
+                self._process = await self._start(weights)
         if weights.label not in self._models:
             credential = Credential(id="process", secret=self._process.api_key)
             running = msgspec.structs.replace(
@@ -81,6 +80,17 @@ class LocalModel:
             )
         return self._models[weights.label]
 
+    async def _start(self, weights: Weights) -> ModelProcess:
+        if not runtime_is_installed():
+            await _install_runtime()
+        path = await fetch_weights(weights, self._home.models, self._progress)
+        return await ModelProcess.start(
+            path,
+            context=self._settings.context_length,
+            threads=thread_count(self._settings.threads),
+            cache=cache_of(self._home, path),
+        )
+
     def _weights(self, target: Target) -> Weights:
         """What `target` names, by id, file, address or by the label it got here."""
         weights = self._labels.get(target.model)
@@ -92,6 +102,17 @@ class LocalModel:
     async def close(self) -> None:
         if self._process is not None:
             await self._process.close()
+
+
+async def _install_runtime() -> None:
+    from hermes.app.installation.extras import InstallFailed, install_extra  # seldom needed
+
+    try:
+        await install_extra("local")
+    except InstallFailed as error:
+        raise LocalModelError(
+            "the runtime of the embedded model could not be installed", hint=error.hint
+        ) from error
 
 
 class EmbeddedModel:

@@ -190,8 +190,10 @@ class HermesCLI:
     def _begin(self, app: Any, talk: Any, cli: Cli, handlers: dict[str, Any]) -> None:
         self._talk = talk
         running = import_module("hermes.app.commands.running")
+        from hermes.app.commands.keeping import OPS_HANDLERS  # loads the app
+
         mirrored = import_module("hermes.cli.mirrored").mirrored(cli.home)
-        self._commands = running.Commands(talk, {**mirrored, **handlers})
+        self._commands = running.Commands(talk, {**OPS_HANDLERS, **mirrored, **handlers})
         talk.take = self._take
         app.providers.learn_meanwhile()
         injecting = import_module("hermes.app.extensions").injecting

@@ -10,6 +10,7 @@ import msgspec
 from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.commands import looking, session
+from hermes.app.commands.keeping import OPS_HANDLERS
 from hermes.app.commands.registry import CommandDef, Where, commands_in, exact_command
 from hermes.app.commands.running import Commands, Found
 from hermes.app.commands.talk import Call, Handler
@@ -209,7 +210,7 @@ class ChatCommandContext:
             self.show(f"The agent works for somebody else here; `/{name}` can be had after that.")
             return True
         await self.tell(f"command:{name}", command=name, args=line.partition(" ")[2])
-        return await IdempotentCommands(self, OWN).run(line)
+        return await IdempotentCommands(self, {**OPS_HANDLERS, **OWN}).run(line)
 
     async def tell(self, event: str, **facts: object) -> None:
         """Hooks hear of it."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hermes.app.commands.keeping import OPS_HANDLERS
 from hermes.app.commands.registry import Where, resolve_command
 from hermes.app.commands.running import unhandled
 from hermes.app.commands.talk import Call
@@ -21,7 +22,7 @@ NOWHERE: Any = None
 
 def test_every_command_of_the_registry_is_carried_out(hermes_home: Path) -> None:
     terminal = TerminalCommands(NOWHERE, hermes_home).handlers
-    own = {**mirrored(Home(hermes_home)), **terminal}
+    own = {**OPS_HANDLERS, **mirrored(Home(hermes_home)), **terminal}
     assert unhandled(own, Where.TERMINAL) == []
     names = {each for each in own if resolve_command(each) is None}
     assert names == set()

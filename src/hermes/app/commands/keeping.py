@@ -1,9 +1,10 @@
-"""`/snapshot`: settings, keys, memories and skills, kept and brought back."""
+"""Handlers of /snapshot, /insights and /debug, which the surfaces add to the shared ones."""
 
 import asyncio
 
 from hermes.app.backups.snapshots import KEPT, Snapshot, Snapshots
-from hermes.app.commands.talk import Call
+from hermes.app.commands.talk import Call, Handler
+from hermes.app.spending import user_zone
 from hermes.core.errors import UsageError
 from hermes.util.text import human_size, many
 
@@ -35,3 +36,21 @@ def _line(one: Snapshot) -> str:
         return f"`{one.id}` cannot be used: {one.problem}"
     label = f" “{one.label}”" if one.label else ""
     return f"`{one.id}`{label}, {many(one.files, 'file')}, {human_size(one.bytes)}"
+
+
+async def insights(call: Call) -> str:
+    from hermes.app.insights.markdown import insights_markdown  # seldom needed
+
+    if call.arguments and not call.arguments.isdecimal():
+        raise UsageError(f"{call.arguments!r} is no number of days", hint="/insights [DAYS]")
+    zone = user_zone(call.app.loaded.settings)
+    return await insights_markdown(call.app.store, int(call.arguments or 30), zone)
+
+
+async def debug(call: Call) -> str:
+    from hermes.app.debug_bundle.summary import debug_text  # seldom needed
+
+    return await debug_text(call.app.home, call.app.loaded)
+
+
+OPS_HANDLERS: dict[str, Handler] = {"snapshot": snapshot, "insights": insights, "debug": debug}

@@ -1,12 +1,10 @@
 """Commands that show what there is to know."""
 
 from collections.abc import Callable, Iterator
-from importlib import import_module
 
 from hermes.app.commands.registry import CommandDef, Group, commands_in, resolve_command
 from hermes.app.commands.talk import Call
 from hermes.app.gauge import Gauge, gauge_of
-from hermes.app.spending import user_zone
 from hermes.app.tools import find_toolsets
 from hermes.core.errors import UsageError
 from hermes.core.usage import Usage
@@ -101,21 +99,6 @@ async def usage(call: Call) -> str:
         f"{head}\n" + "\n".join(rows) + f"\n\n{many(calls, 'call')}, cache hits {used.hits:.0%}, "
         f"cost {money}. Context: {context_text(gauge_of(call.app.session(call.agent)))}"
     )
-
-
-async def insights(call: Call) -> str:
-    if call.arguments and not call.arguments.isdecimal():
-        raise UsageError(f"{call.arguments!r} is no number of days", hint="/insights [DAYS]")
-    found = import_module("hermes.app.insights.markdown")
-    zone = user_zone(call.app.loaded.settings)
-    text: str = await found.insights_markdown(call.app.store, int(call.arguments or 30), zone)
-    return text
-
-
-async def debug(call: Call) -> str:
-    summary = import_module("hermes.app.debug_bundle.summary")
-    text: str = await summary.debug_text(call.app.home, call.app.loaded)
-    return text
 
 
 async def toolsets(call: Call) -> str:

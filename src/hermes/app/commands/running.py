@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib import import_module
 
-from hermes.app.commands import choosing, keeping, looking, session
+from hermes.app.commands import choosing, looking, session
 from hermes.app.commands.registry import (
     COMMAND_REGISTRY,
     CommandDef,
@@ -57,11 +57,8 @@ SHARED: dict[str, Handler] = {
     "usage": looking.usage,
     "profile": looking.profile,
     "toolsets": looking.toolsets,
-    "insights": looking.insights,
-    "debug": looking.debug,
-    "snapshot": keeping.snapshot,
 }
-"""What the commands do on every surface."""
+"""Handlers of the commands that every surface has. A surface adds its own and `OPS_HANDLERS`."""
 
 Found = CommandDef | SlashCommand | QuickCommand | str | User
 """A command of ours, of a plugin, or of the settings (to run, or words to say); or what a skill

@@ -10,6 +10,7 @@ import pytest
 
 from hermes.agent import Agent
 from hermes.app.app import App
+from hermes.app.commands.keeping import OPS_HANDLERS
 from hermes.app.commands.registry import Where
 from hermes.app.commands.running import Commands
 from hermes.app.request import SessionRequest
@@ -31,7 +32,7 @@ class Listening:
         self.shown: list[str] = []
         self.kept: list[str] = []
         self.events: list[Event] = []
-        self.commands = Commands(self)
+        self.commands = Commands(self, OPS_HANDLERS)
 
     @property
     def busy(self) -> bool:
