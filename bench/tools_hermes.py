@@ -9,9 +9,8 @@ import msgspec
 
 from bench.tools_worker import Call
 from hermes.agent import IterationBudget, ToolDispatcher, Turn
-from hermes.app.tools import build_approvals, build_toolbox, find_toolsets
-from hermes.app.workbench import Workbench
-from hermes.app.workplaces import make_place
+from hermes.app.tools import Workbench, build_approvals, build_toolbox, find_toolsets
+from hermes.app.workspace import make_place
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import load
 from hermes.core.events import ToolFinished

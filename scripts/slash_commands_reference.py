@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 from generated_page import row, write_or_check
 
-from hermes.app.commands.registry import COMMAND_REGISTRY, CommandDef, Group, Where
+from hermes.app.commands import COMMAND_REGISTRY, CommandDef, Group, Where
 
 HEAD = """\
 # Slash commands
 
-Written by `make docs` from `hermes.app.commands.registry`; edit that instead.
+Written by `make docs` from `hermes.app.commands`; edit that instead.
 
 Typed at the beginning of a message. Capitals do not matter, and the beginning of a name is enough:
 of several commands that begin so, the first of this page is meant. `/help` lists them in the

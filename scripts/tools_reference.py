@@ -10,11 +10,9 @@ from typing import Any
 import msgspec
 from generated_page import row, write_or_check
 
-from hermes.app.given_tools import idle_services
 from hermes.app.request import SessionRequest
-from hermes.app.tools import find_toolsets
-from hermes.app.workbench import idle_bench
-from hermes.app.workplaces import make_place
+from hermes.app.tools import find_toolsets, idle_bench, idle_services
+from hermes.app.workspace import make_place
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.tool import Tool

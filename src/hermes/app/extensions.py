@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hermes.app.credentials import stored_secrets
-from hermes.app.logs import is_logging, start_logging
+from hermes.app.log_files import is_logging, start_logging
+from hermes.app.providers import stored_secrets
 from hermes.config.environment import child_environment, export_variable
 from hermes.config.home import Home
 from hermes.config.loader import Loaded

@@ -105,7 +105,10 @@ class LocalModel:
 
 
 async def _install_runtime() -> None:
-    from hermes.app.installation.extras import InstallFailed, install_extra  # seldom needed
+    from hermes.app.installation import (
+        InstallFailed,
+        install_extra,  # seldom needed
+    )
 
     try:
         await install_extra("local")

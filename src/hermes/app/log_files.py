@@ -1,7 +1,7 @@
-"""Log files that several processes write to, and the two forms of a line in them.
+"""Logging for a process of Hermes, by the standard library: who logs needs nothing of this.
 
-Text: `2026-11-15 03:17:22.123+01:00 INFO [session] hermes.agent.loop: message`; further lines of a
-message or a traceback are indented. JSON: one object a line. `app.log_reader` reads both.
+`agent.log` has everything of the chosen level, `errors.log` warnings and worse, `gateway.log` what
+the gateway logs. Libraries are heard from WARNING on.
 """
 
 import fcntl
@@ -14,8 +14,17 @@ from pathlib import Path
 
 import msgspec
 
+from hermes.config.home import Home, current_home
+from hermes.config.settings.agent import LoggingSettings
+from hermes.security import Redactor
 from hermes.util.log_context import current_session
 from hermes.util.text import clean
+
+# Log files that several processes write to, and the two forms of a line in them.
+#
+# Text: `2026-11-15 03:17:22.123+01:00 INFO [session] hermes.agent.loop: message`; further lines of
+# a
+# message or a traceback are indented. JSON: one object a line. `app.log_reader` reads both.
 
 COMPONENTS = ("gateway", "agent", "tools", "cli", "cron")
 NO_SESSION = "-"
@@ -186,3 +195,77 @@ def _message(record: logging.LogRecord) -> str:
 def _time_text(created: float) -> str:
     moment = datetime.fromtimestamp(created).astimezone()
     return moment.isoformat(sep=" ", timespec="milliseconds")
+
+
+AGENT, ERRORS, GATEWAY = "agent.log", "errors.log", "gateway.log"
+FILES = (AGENT, ERRORS, GATEWAY)
+OURS = "hermes"
+
+
+class Silent(logging.NullHandler):
+    """In place of files that cannot be written, so that records do not end up on stderr."""
+
+
+def start_logging(home: Home, settings: LoggingSettings, redactor: Redactor) -> None:
+    """Send all logging of this process to the files of `home`; called again, to those of the new.
+
+    Never raises: where the files cannot be written one line on stderr says so.
+    """
+    stop_logging()
+    level = logging.getLevelNamesMapping()[settings.level]
+    formatter = RedactingFormatter(redactor.redact, as_json if settings.json else as_text)
+    root = logging.getLogger()
+    for handler in _handlers(home, settings):
+        handler.setFormatter(formatter)
+        root.addHandler(handler)
+    root.setLevel(max(level, logging.WARNING))
+    logging.getLogger(OURS).setLevel(level)
+
+
+def is_logging() -> bool:
+    """Whether `start_logging` was called."""
+    return bool(_own_handlers())
+
+
+def stop_logging() -> None:
+    """Close the files that `start_logging` opened."""
+    root = logging.getLogger()
+    for handler in _own_handlers():
+        root.removeHandler(handler)
+        handler.close()
+    root.setLevel(logging.WARNING)
+    logging.getLogger(OURS).setLevel(logging.NOTSET)
+
+
+def _own_handlers() -> list[logging.Handler]:
+    return [h for h in logging.getLogger().handlers if isinstance(h, LogFile | Silent)]
+
+
+def _handlers(home: Home, settings: LoggingSettings) -> list[logging.Handler]:
+    everything, errors, gateway = (
+        LogFile(home.logs / name, max_bytes=settings.max_bytes, backups=settings.backups)
+        for name in FILES
+    )
+    try:
+        home.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        everything.open()
+    except OSError as error:
+        complain(everything.path, error)
+        return [Silent()]
+    errors.setLevel(logging.WARNING)
+    gateway.addFilter(logging.Filter(f"{OURS}.gateway"))
+    return [everything, errors, gateway]
+
+
+# Keeping the details of a bug, so that the user sees one line and we see the rest.
+
+logger = logging.getLogger(__name__)
+
+
+def record(error: BaseException) -> str:
+    """Write the traceback to the error log; the result is the path of that file."""
+    home = current_home()
+    if not is_logging():
+        start_logging(home, LoggingSettings(), Redactor(()))
+    logger.critical("internal error", exc_info=error)
+    return str(home.logs / ERRORS)

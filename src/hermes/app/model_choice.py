@@ -1,15 +1,144 @@
-"""The one way to change the model for good: `hermes model` and `/model` both go through it."""
+"""From settings to what the resolver is asked for.
 
-from importlib import import_module
+The parts of `model` (provider, address, key, name) belong together, but may be said at different
+places. An address or a key said at a weaker place for another provider is left out: a provider
+named on the command line never inherits the address config.yaml has for a different one.
+"""
 
+from collections.abc import Iterable, Iterator
+
+import httpx2
 import msgspec
 
-from hermes.app.choices import at_own_endpoint, custom_names, main_choice
 from hermes.app.request import SessionRequest
 from hermes.config.home import Home
-from hermes.config.loader import Loaded
-from hermes.core.errors import UsageError
-from hermes.providers import CUSTOM, ModelChoice, Target, endpoints, expand_alias
+from hermes.config.loader import Kind, Loaded, Origin
+from hermes.config.settings import Settings
+from hermes.config.settings.model import FallbackProvider, ModelSettings
+from hermes.core.errors import ProviderError, UsageError
+from hermes.core.usage import Price
+from hermes.providers import (
+    CUSTOM,
+    Credential,
+    Endpoint,
+    ModelChoice,
+    Resolver,
+    Target,
+    endpoints,
+    expand_alias,
+)
+from hermes.providers.catalog import ModelCatalog, ModelFacts, bundled_models
+from hermes.providers.credentials import Keyring
+
+_STRENGTH: dict[Kind, int] = {"cli": 4, "config": 3, "dotenv": 2, "env": 1, "default": 0}
+
+
+def main_choice(loaded: Loaded) -> ModelChoice:
+    """What answers in conversations."""
+    settings = loaded.settings.model
+    provider = loaded.origin("model.provider")
+    model = named_model(loaded)
+    address = loaded.origin("model.base_url")
+    name = loaded.origin("model.default")
+    unnamed = settings.provider in ("", "auto")
+    if not model.is_auto and (unnamed or _outweighs(name, provider)):
+        named = msgspec.structs.replace(
+            model, reason=f"the model of {name.where} names it", context_length=_length(loaded)
+        )
+        return at_own_endpoint(named, settings)
+    said = ModelChoice(
+        provider=settings.provider or "auto",
+        model=model.model if _fits(loaded, "model.default", provider) else "",
+        reason=f"model.provider is set by {provider.where}",
+        context_length=_length(loaded),
+    )
+    if _outweighs(address, provider) and settings.base_url:
+        said = msgspec.structs.replace(said, provider="auto")
+    if (
+        not said.is_auto
+        and said.provider != CUSTOM
+        and not _fits(loaded, "model.base_url", provider)
+    ):
+        return said
+    return msgspec.structs.replace(
+        said,
+        base_url=settings.base_url,
+        api_key=settings.api_key,
+        context_length=settings.context_length or 0,
+        base_url_source=_said(address),
+        base_url_saved=address.kind != "env",
+    )
+
+
+def at_own_endpoint(choice: ModelChoice, settings: ModelSettings) -> ModelChoice:
+    """`custom` without an address means the endpoint of `model`, with its key."""
+    if choice.provider != CUSTOM or choice.base_url:
+        return choice
+    return msgspec.structs.replace(
+        choice,
+        base_url=settings.base_url,
+        api_key=settings.api_key,
+        context_length=settings.context_length or 0,
+    )
+
+
+def named_model(loaded: Loaded) -> ModelChoice:
+    """`model.default` with aliases and a provider in front of it understood."""
+    settings = loaded.settings
+    return expand_alias(settings.model.default, settings.model_aliases, custom_names(settings))
+
+
+def custom_names(settings: Settings) -> tuple[str, ...]:
+    return tuple(custom.name for custom in settings.custom_providers)
+
+
+def fallback_choices(settings: Settings) -> Iterator[ModelChoice]:
+    """The chain behind the main model; entries without a provider or a model are left out."""
+    for at, entry in enumerate(settings.fallback_providers, start=1):
+        if entry.provider and entry.model:
+            yield _fallback(entry, f"fallback_providers[{at}]")
+
+
+def _fallback(entry: FallbackProvider, name: str) -> ModelChoice:
+    return ModelChoice(
+        provider=entry.provider,
+        model=entry.model,
+        base_url=entry.base_url,
+        api_key=entry.api_key,
+        key_env=entry.key_env,
+        reason=name,
+        base_url_source=f"{name}.base_url",
+    )
+
+
+def _length(loaded: Loaded) -> int:
+    """That of `model.default`; said at a weaker place it was meant for another model."""
+    name, said = loaded.origin("model.default"), loaded.origin("model.context_length")
+    return 0 if _outweighs(name, said) else loaded.settings.model.context_length or 0
+
+
+def _fits(loaded: Loaded, key: str, provider: Origin) -> bool:
+    """Whether the value of `key` was meant for the provider in force."""
+    said = loaded.origin(key)
+    if not _outweighs(provider, said):
+        return True
+    below = [o for o in provider.overrode if o.kind != "default" and o.value not in ("", "auto")]
+    if not below:
+        return key == "model.default" or provider.value in ("", "auto", CUSTOM)
+    return below[0].value == provider.value or _outweighs(said, below[0])
+
+
+def _outweighs(one: Origin, other: Origin) -> bool:
+    return _STRENGTH[one.kind] > _STRENGTH[other.kind]
+
+
+def _said(address: Origin) -> str:
+    """What to call the place an address came from."""
+    from_variable = address.kind in ("env", "dotenv")
+    return address.where.partition(" in ")[0] if from_variable else "model.base_url"
+
+
+# The one way to change the model for good: `hermes model` and `/model` both go through it.
 
 
 def asked_for(text: str, loaded: Loaded, current: Target | None) -> ModelChoice:
@@ -51,7 +180,8 @@ def requested(request: SessionRequest, loaded: Loaded) -> ModelChoice:
 
 def save_choice(home: Home, choice: ModelChoice, target: Target) -> None:
     """Write it to config.yaml; what belonged to another endpoint is taken out."""
-    edit = import_module("hermes.config.edit")  # a heavier YAML library, only for changes
+    from hermes.config import edit  # a slow YAML library, needed only for changes
+
     edit.set_value(home, ("model", "provider"), target.provider)
     edit.set_value(home, ("model", "default"), target.model)
     if choice.base_url:
@@ -60,3 +190,143 @@ def save_choice(home: Home, choice: ModelChoice, target: Target) -> None:
         edit.unset_value(home, ("model", "base_url"))
         edit.unset_value(home, ("model", "api_key"))
         edit.unset_value(home, ("model", "context_length"))
+
+
+# Which models there are: for `hermes models` and for choosing one.
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which models are asked for. What is not known of a model is not taken for granted."""
+
+    words: tuple[str, ...] = ()
+    """All of them stand in the name or the label."""
+    images: bool = False
+    tools: bool = False
+    reasoning: bool = False
+    free: bool = False
+    context: int = 0
+    """At least so many tokens."""
+    max_price: float | None = None
+    """US dollars for a million tokens, read or written."""
+
+    def admits(self, facts: ModelFacts) -> bool:
+        name = f"{facts.id} {facts.label or ''}".lower()
+        return (
+            all(word.lower() in name for word in self.words)
+            and (facts.images is True or not self.images)
+            and (facts.tools is True or not self.tools)
+            and (facts.reasoning is True or not self.reasoning)
+            and (facts.context_length or 0) >= self.context
+            and self._affordable(facts.price)
+        )
+
+    def _affordable(self, price: Price | None) -> bool:
+        limit = 0.0 if self.free else self.max_price
+        return limit is None or (price is not None and max(price.input, price.output) <= limit)
+
+
+class Listed(msgspec.Struct, frozen=True):
+    facts: ModelFacts
+    sources: dict[str, str]
+    """Where each fact comes from, in words."""
+    in_use: bool = False
+
+
+class ProviderModels(msgspec.Struct, frozen=True, kw_only=True):
+    provider: str
+    label: str
+    base_url: str
+    models: tuple[Listed, ...] = ()
+    fetched_at: float | None = None
+    """Seconds since the epoch; None when the endpoint never listed its models."""
+    note: str = ""
+    """What went wrong, and what is shown instead."""
+
+
+class ModelLister:
+    """Lists the models of providers, each asked at most once a day."""
+
+    def __init__(
+        self, resolver: Resolver, known: ModelCatalog, keyring: Keyring, client: httpx2.AsyncClient
+    ) -> None:
+        self._resolver, self._known = resolver, known
+        self._keyring, self._client = keyring, client
+
+    def target(self, provider: str, current: Target | None) -> Target:
+        """Where `provider` is asked: as it is configured, when it is the one in use.
+
+        Raises `ConfigError` or `CredentialMissing`.
+        """
+        endpoint = self._resolver.endpoint(provider)
+        if current is not None and current.provider == endpoint.id:
+            return current
+        # The name does not matter here, but a provider without a default model needs one.
+        return self._resolver.resolve(
+            ModelChoice(provider=endpoint.id, model=endpoint.default_model or "-")
+        )
+
+    def with_keys(self) -> tuple[str, ...]:
+        """Every provider that is set up with a key."""
+        usable = (e for e in endpoints.ENDPOINTS if e.needs_key)
+        return tuple(e.id for e in usable if self._keyring.credentials(e))
+
+    async def models(
+        self, target: Target, wanted: Wanted, *, in_use: str = "", refresh: bool = False
+    ) -> ProviderModels:
+        """The models of one provider that fit; never raises for an endpoint that fails."""
+        endpoint = self._resolver.endpoint(target.provider)
+        note = ""
+        if refresh or not self._known.is_fresh(target.base_url):
+            note = await self._renewed(endpoint, target)
+        listed = self._known.cached_list(target.base_url)
+        if listed is None:
+            names = dict.fromkeys((*bundled_models(endpoint), *([in_use] if in_use else [])))
+            note = f"{note}; what comes with Hermes is shown" if names else note
+        else:
+            names = dict.fromkeys(facts.id for facts in listed.models)
+            note = f"{note}; the list of last time is shown" if note else ""
+        found = (self._listed(endpoint, target.base_url, name, in_use) for name in names)
+        return ProviderModels(
+            provider=endpoint.id,
+            label=endpoint.label,
+            base_url=target.base_url,
+            models=_chosen(found, wanted),
+            fetched_at=listed.fetched_at if listed else None,
+            note=note,
+        )
+
+    async def _renewed(self, endpoint: Endpoint, target: Target) -> str:
+        """Why the list could not be fetched; empty when it was."""
+        if not endpoint.models_path:
+            return f"{endpoint.label} has no list of its models"
+        try:
+            credential = await self._credential(endpoint, target)
+            await self._known.refresh(
+                endpoint, target.base_url, credential, self._client, target.region
+            )
+        except ProviderError as error:
+            return str(error)
+        return ""
+
+    async def _credential(self, endpoint: Endpoint, target: Target) -> Credential | None:
+        if not target.credentials:
+            return None
+        return await self._keyring.pool(endpoint, target.credentials).take()
+
+    def _listed(self, endpoint: Endpoint, base_url: str, model: str, in_use: str) -> Listed:
+        explained = self._known.explain(endpoint, base_url, model)
+        facts = ModelFacts(id=model, **{one.field: one.value for one in explained})
+        listed = self._known.cached_list(base_url)
+        own = listed.find(model) if listed else None
+        used = bool(in_use) and (in_use == model or (own is not None and own.matches(in_use)))
+        return Listed(facts, {one.field: one.source for one in explained}, used)
+
+
+def _chosen(found: Iterable[Listed], wanted: Wanted) -> tuple[Listed, ...]:
+    """Those for conversations that fit, in the order of their names."""
+    fit = [
+        one
+        for one in found
+        if (one.in_use or one.facts.language is not False) and wanted.admits(one.facts)
+    ]
+    return tuple(sorted(fit, key=lambda one: one.facts.id.lower()))

@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.app.request import SessionRequest
-from hermes.app.workplaces import Place
+from hermes.app.workspace import Place
 from hermes.config.home import Home
 from hermes.core.errors import AttachmentRefused, HermesError
 from hermes.core.ports import AttachedFile, Attachments

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app.credentials import stored_secrets
-from hermes.app.given_tools import idle_services, memory_of
+from hermes.app.providers import stored_secrets
 from hermes.app.request import SessionRequest
-from hermes.app.skill_shelf import SkillShelf, visibility_context
-from hermes.app.tools import find_toolsets
-from hermes.app.workbench import idle_bench
-from hermes.app.workplaces import Place, make_place
+from hermes.app.skills import SkillShelf, visibility_context
+from hermes.app.tools import find_toolsets, idle_bench, idle_services, memory_of
+from hermes.app.workspace import Place, make_place
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
@@ -165,3 +163,52 @@ def prefill_messages(settings: Settings, home: Home) -> tuple[Message, ...]:
         raise ConfigError(
             f"agent.prefill_messages_file: {error}", where=str(path), hint=hint
         ) from error
+
+
+# How the agent talks: what is told to the model beside everything else.
+
+DEFAULT = "kawaii"
+"""That of `display.personality`. It dresses the spinner; the model is told of it only when it is
+asked for with `/personality`."""
+NONE = "none"
+
+BUILTIN: dict[str, str] = {
+    "helpful": "You are friendly and helpful, and offer the next step where one is near.",
+    "concise": "You are brief: the answer first, no preamble, no summary at the end.",
+    "technical": "You talk as to an expert: exact terms, figures, file names, trade-offs.",
+    "creative": "You are inventive: offer unusual angles beside the obvious answer.",
+    "teacher": "You are a patient teacher: build up from what is known, with small examples.",
+    "kawaii": "You are warm and playful, with a small kaomoji now and then (◕‿◕).",
+    "catgirl": "You talk like a cheerful catgirl, with a “nya” here and there.",
+    "pirate": "You talk like a pirate of the old stories, arr.",
+    "shakespeare": "You talk in the manner of Shakespeare: thee, thou, and a turn of verse.",
+    "surfer": "You talk like a relaxed surfer, dude: everything is a wave.",
+    "noir": "You talk like a private eye in a black-and-white film: short, dry, rainy.",
+    "uwu": "You talk in uwu style, softly: w for r and l in a few words, uwu.",
+    "philosopher": "You think aloud like a philosopher: what is meant, what follows, what else.",
+    "hype": "You are full of energy and celebrate every step!",
+}
+FRAME = "How to talk: {} Facts, code, commands and file contents stay exact and free of it."
+
+
+def names(settings: Settings) -> list[str]:
+    return sorted({*BUILTIN, *settings.agent.personalities})
+
+
+def manner(name: str, settings: Settings) -> str:
+    """What the model is told; "" for none. Raises `UsageError` for an unknown one."""
+    wanted = name.strip().lower()
+    if wanted in ("", NONE, "default", "off"):
+        return ""
+    own = {key.lower(): value for key, value in settings.agent.personalities.items()}
+    found = own.get(wanted) or BUILTIN.get(wanted)
+    if not found:
+        known = ", ".join(names(settings))
+        raise UsageError(f"there is no personality {name!r}", hint=f"known: {known}, {NONE}")
+    return FRAME.format(found if isinstance(found, str) else _described(found))
+
+
+def _described(found: dict[str, object]) -> str:
+    """One that is written as a block: its prompt, and what else it says about itself."""
+    texts = [found.get(key) for key in ("system_prompt", "prompt", "description", "tone", "style")]
+    return " ".join(text.strip() for text in texts if isinstance(text, str) and text.strip())

@@ -2,27 +2,300 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
+from weakref import WeakValueDictionary
+from zoneinfo import ZoneInfo
 
 import httpx2
 import msgspec
 
-from hermes.app.choices import custom_names, main_choice
-from hermes.app.credentials import build_keyring
-from hermes.app.listing import ModelLister, Wanted
-from hermes.app.local_model import LocalModel
-from hermes.app.models import ModelMaker
+from hermes.app.local_model import EmbeddedModel, LocalModel
+from hermes.app.model_choice import ModelLister, Wanted, custom_names, main_choice
+from hermes.app.request import SessionRequest
+from hermes.app.session_store import opened_store
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.core.ports import Clock
-from hermes.providers import LOCAL, ModelChoice, Resolver, Target
+from hermes.config.settings import Settings
+from hermes.config.settings.agent import BudgetSettings
+from hermes.config.settings.model import AuxiliaryTask
+from hermes.core.errors import ReplyInvalid, Unreachable, UsageError
+from hermes.core.model import Model, ModelRequest, Reply
+from hermes.core.ports import Clock, Ledger, SessionInfo, SessionLog
+from hermes.core.usage import ModelCall
+from hermes.providers import (
+    LOCAL,
+    SMALL,
+    Credential,
+    ModelChoice,
+    Resolver,
+    SmallModel,
+    Target,
+    WireModel,
+    auxiliary_targets,
+)
 from hermes.providers.catalog import ModelCatalog, model_overrides
+from hermes.providers.credentials import AuthFile, Keyring, entries_of, stored_providers
 from hermes.providers.local import DownloadProgress
+from hermes.providers.policy import (
+    RETRYABLE_ERRORS,
+    Budget,
+    BudgetLimits,
+    CircuitBreakerModel,
+    DailySpend,
+    EndpointCircuit,
+    EndpointHealth,
+    FallbackModel,
+    KeyRotationModel,
+    MeteredModel,
+    ModelFactory,
+    RequestRepairModel,
+    RetryModel,
+    start_of_day,
+)
+from hermes.store.session_store import SessionStore
 from hermes.util.late_tls import LateTls
 
+if TYPE_CHECKING:
+    from hermes.providers.acp import AgentPool
+
+
+# From a resolved target to a model that answers, in the policies around it.
+
+
+class ModelMaker:
+    """Makes models for one process; what it holds is shared by all of them."""
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        keyring: Keyring,
+        client: httpx2.AsyncClient,
+        clock: Clock,
+        local: LocalModel,
+    ) -> None:
+        self._resolver, self._keyring, self._client = resolver, keyring, client
+        self._clock, self._local = clock, local
+        self._health = EndpointHealth(clock)
+        self._plain: set[tuple[str, str]] = set()
+        """Models that were found to refuse options."""
+        self._agents: AgentPool | None = None
+
+    def chain(self, links: Sequence[Target | ModelChoice], purse: Budget) -> Model:
+        """The first of `links` that works; for one turn or one piece of work.
+
+        A choice is resolved when its turn comes; one that cannot be is passed over.
+        """
+        alone = len(links) == 1
+
+        def entry(link: Target | ModelChoice) -> ModelFactory:
+            return lambda: self.model(self._resolved(link), purse, patient=alone)
+
+        return FallbackModel([entry(link) for link in links])
+
+    def _resolved(self, link: Target | ModelChoice) -> Target:
+        return link if isinstance(link, Target) else self._resolver.resolve(link)
+
+    def model(self, target: Target, purse: Budget, *, patient: bool = True) -> Model:
+        """One target with its keys. Not `patient`: there is another one to turn to."""
+        if target.credentials:
+            inner: Model = self._rotating(target, purse)
+        else:
+            inner = self._watched(target, None, purse)
+        # What may have reached an agent is not asked for again: it would act twice.
+        again = (Unreachable,) if target.profile.is_agent else RETRYABLE_ERRORS
+        return RetryModel(inner, self._clock, patient=patient, retry_on=again)
+
+    def _rotating(self, target: Target, purse: Budget) -> Model:
+        endpoint = self._resolver.endpoint(target.key_owner or target.provider)
+        return KeyRotationModel(
+            self._keyring.pool(endpoint, target.credentials),
+            lambda credential: self._watched(target, credential, purse),
+            self._clock,
+            name=target.model,
+            provider=target.provider,
+            circuits={c.id: self._circuit(target, c) for c in target.credentials},
+        )
+
+    def _watched(self, target: Target, credential: Credential | None, purse: Budget) -> Model:
+        wire = self._wire(target, credential)
+        metered = MeteredModel(RequestRepairModel(wire, self._plain), purse, target.profile)
+        return CircuitBreakerModel(metered, self._circuit(target, credential))
+
+    def _wire(self, target: Target, credential: Credential | None) -> Model:
+        if target.provider == LOCAL:
+            wire: Model = EmbeddedModel(self._local, target)
+            target = self._local.known(target)
+        elif target.api_mode == "acp":
+            wire = self._program(target)
+        else:
+            wire = WireModel(target, self._client, credential)
+        if not target.profile.small:
+            return wire
+        context = target.profile.context_length
+        return SmallModel(wire, msgspec.structs.replace(SMALL, context=context))
+
+    def _program(self, target: Target) -> Model:
+        """An agent on this machine. What drives it is loaded by those who use one."""
+        from hermes.providers.acp import AcpModel, AgentPool, agent_command  # few use an agent
+
+        if self._agents is None:
+            self._agents = AgentPool(agent_command(self._keyring.variable))
+        return AcpModel(target, self._agents)
+
+    async def close(self) -> None:
+        """End the programs that were started."""
+        if self._agents is not None:
+            await self._agents.close()
+
+    def _circuit(self, target: Target, credential: Credential | None) -> EndpointCircuit:
+        name = credential.id if credential else ""
+        return self._health.circuit(target.provider, target.base_url, name)
+
+
+# The caps of `budget` as the purses of this process keep them.
+
 logger = logging.getLogger(__name__)
+
+
+def limits_of(budget: BudgetSettings) -> BudgetLimits:
+    return BudgetLimits(budget.turn_usd, budget.session_usd, budget.job_usd, budget.day_usd)
+
+
+def day_tally(settings: Settings, ledger: Ledger, clock: Clock) -> DailySpend | None:
+    """What is spent today, shared by all sessions of the process; None without a cap."""
+    if settings.budget.day_usd is None:
+        return None
+    return DailySpend(settings.budget.day_usd, ledger, clock, user_zone(settings))
+
+
+class Purses:
+    """One for each session: its turns and the work beside them share the caps."""
+
+    def __init__(self, settings: Settings, store: SessionStore, clock: Clock) -> None:
+        self._settings, self._store, self._clock = settings, store, clock
+        # Kept as long as somebody works with it; what a session spent is in the ledger.
+        self._purses: WeakValueDictionary[str, Budget] = WeakValueDictionary()
+        self._users: dict[str, DailySpend] = {}
+        self._day = day_tally(settings, store, clock)
+
+    def of(self, session_id: str, request: SessionRequest | None = None) -> Budget:
+        """That of the session; `request` says who it is for and what it may cost."""
+        purse = self._purses.get(session_id)
+        if purse is None:
+            purse = self._purses[session_id] = self._made(session_id, request)
+        return purse
+
+    def _made(self, session_id: str, request: SessionRequest | None) -> Budget:
+        limits, job = limits_of(self._settings.budget), False
+        if request is not None:
+            job = request.source == "cron"
+            if job and request.budget_usd is not None:
+                limits = msgspec.structs.replace(limits, job=request.budget_usd)
+        return Budget(
+            limits,
+            self._store,
+            session_id,
+            self._clock,
+            job=job,
+            day=self._day,
+            user=self._user(request) if request else None,
+        )
+
+    def _user(self, request: SessionRequest) -> DailySpend | None:
+        cap, user = request.user_day_usd, request.user_id
+        if cap is None or not user:
+            return None
+        if user not in self._users:
+            zone = user_zone(self._settings)
+            self._users[user] = DailySpend(cap, self._store, self._clock, zone, user=user)
+        return self._users[user]
+
+    async def root(self, session_id: str, past: SessionInfo | None) -> str:
+        """The session that caps on money go by: the first of a line of compactions."""
+        if past is None or not past.parent_id:
+            return session_id
+        for info in await self._store.ancestors(session_id):
+            if info.end_reason != "compression":
+                break
+            session_id = info.id
+        return session_id
+
+
+def today_began(settings: Settings, clock: Clock) -> float:
+    """Midnight of the user's day, in seconds since the epoch."""
+    return start_of_day(clock.now(), user_zone(settings)).timestamp()
+
+
+@asynccontextmanager
+async def trial_purse(home: Home, loaded: Loaded, clock: Clock) -> AsyncIterator[Budget]:
+    """For trying a model out: calls of no session, under the cap of the day all the same."""
+    settings = loaded.settings
+    if settings.budget.day_usd is None:
+        yield Budget(BudgetLimits(), NothingSpent(), "", clock)
+        return
+    limits = BudgetLimits(day=settings.budget.day_usd)
+    async with opened_store(home, settings.store.url, logger.warning) as store:
+        yield Budget(limits, store, "", clock, zone=user_zone(settings))
+
+
+class NothingSpent:
+    """A `Ledger` for those who have no cap to keep."""
+
+    async def spent_usd(
+        self,
+        session_id: str = "",  # noqa: ARG002 - the signature is that of Ledger
+        *,
+        since: float | None = None,  # noqa: ARG002 - likewise
+        user_id: str = "",  # noqa: ARG002 - likewise
+    ) -> float:
+        return 0.0
+
+
+def user_zone(settings: Settings) -> ZoneInfo | None:
+    """The time zone of the setting; None is the machine's."""
+    return ZoneInfo(settings.timezone) if settings.timezone else None
+
+
+# The keys of a home, for requests and for redaction.
+
+
+def build_keyring(home: Home, loaded: Loaded, client: httpx2.AsyncClient, clock: Clock) -> Keyring:
+    """`client` stays the caller's."""
+    return Keyring(
+        AuthFile(home.auth_file),
+        loaded,
+        client=client,
+        clock=clock,
+        user_home=user_home(home),
+        strategies=loaded.settings.credential_pool_strategies,
+        aws_profile=loaded.settings.bedrock.profile,
+    )
+
+
+TOKENS = ("access_token", "refresh_token", "client_secret")
+
+
+def stored_secrets(home: Home) -> frozenset[str]:
+    """Every secret in auth.json, for redaction."""
+    data = AuthFile(home.auth_file).read()
+    keys = {e.secret for name in stored_providers(data) for e in entries_of(data, name).values()}
+    logins = data.get("providers", {}).values()
+    tokens = {login.get(name) for login in logins for name in TOKENS}
+    return frozenset(value for value in keys | tokens if isinstance(value, str) and value)
+
+
+def user_home(home: Home) -> Path:
+    """Where other programs keep their logins."""
+    try:
+        return Path.home()
+    except RuntimeError:  # nobody knows where it is: nothing of other programs is found
+        return home.root
+
 
 CONNECTIONS = httpx2.Limits(
     max_connections=None, max_keepalive_connections=100, keepalive_expiry=600.0
@@ -137,3 +410,104 @@ class Providers:
         await self.maker.close()
         await self.local.close()
         await self.client.aclose()
+
+
+# The models of one session: for its turns, and for the work beside them.
+
+
+class SessionModels:
+    """A `ModelSource`: each turn begins with the main model again.
+
+    `within` a turn of somebody else, as a subagent's is, money is that turn's.
+    """
+
+    def __init__(
+        self,
+        maker: ModelMaker,
+        main: Target,
+        fallbacks: Sequence[ModelChoice],
+        purse: Budget,
+        *,
+        within: bool = False,
+    ) -> None:
+        self._maker, self.main = maker, main
+        self._fallbacks, self._purse, self._within = fallbacks, purse, within
+
+    @property
+    def name(self) -> str:
+        return self.main.model
+
+    @property
+    def provider(self) -> str:
+        return self.main.provider
+
+    def for_turn(self) -> Model:
+        if not self._within:
+            self._purse.begin_turn()
+        return self._maker.chain([self.main, *self._fallbacks], self._purse)
+
+
+class AuxiliaryRouter:
+    """Finds the model for a task, pays from the session's purse and records each call."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        providers: Providers,
+        main: Target,
+        purse: Budget,
+        log: SessionLog,
+        session_id: str,
+    ) -> None:
+        self._settings, self._providers, self.main = settings, providers, main
+        self._purse, self._log = purse, log
+        self.session_id = session_id
+        """The session that the calls are recorded with; a compaction moves on to another."""
+
+    def is_auto(self, task: str) -> bool:
+        """Whether the settings leave it to us whom to ask."""
+        asked = self._asked(task)
+        return asked.provider in ("", "auto") and not asked.base_url
+
+    def targets(self, task: str) -> tuple[Target, ...]:
+        """What would be asked, in order."""
+        return auxiliary_targets(task, self._asked(task), self.main, self._providers.resolver)
+
+    def _asked(self, task: str) -> AuxiliaryTask:
+        asked = getattr(self._settings.auxiliary, task, None)
+        if not isinstance(asked, AuxiliaryTask):
+            tasks = ", ".join(type(self._settings.auxiliary).__struct_fields__)
+            raise UsageError(f"there is no auxiliary task {task!r}", hint=f"known: {tasks}")
+        return asked
+
+    def wished(self, task: str, models: Sequence[str]) -> tuple[Target, ...]:
+        """The targets of a task, before them the first of `models` that the main provider has."""
+        listed = self._providers.known.cached_list(self.main.base_url)
+        found = next((name for name in models if listed and listed.find(name)), None)
+        if found is None:
+            return self.targets(task)
+        return (self._providers.resolver.with_model(self.main, found), *self.targets(task))
+
+    async def ask(self, task: str, request: ModelRequest) -> Reply:
+        return await self.ask_one_of(self.targets(task), task, request)
+
+    async def ask_one_of(
+        self, targets: Sequence[Target], task: str, request: ModelRequest
+    ) -> Reply:
+        """The reply of the first of `targets` that works."""
+        began = self._providers.clock.monotonic()
+        model = self._providers.maker.chain(targets, self._purse)
+        reply: Reply | None = None
+        async with aclosing(model.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, Reply):
+                    reply = event
+        if reply is None:
+            raise ReplyInvalid(f"{model.provider} ended without a reply", provider=model.provider)
+        seconds = round(self._providers.clock.monotonic() - began, 3)
+        call = ModelCall(
+            reply.usage, reply.model, reply.provider, reply.cost_usd, task=task, seconds=seconds
+        )
+        await self._log.record_call(self.session_id, call)
+        logger.info("%s: answered by %s on %s", task, reply.model, reply.provider)
+        return reply

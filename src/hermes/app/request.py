@@ -1,14 +1,43 @@
 """What a surface asks for when it wants an agent."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
 
-from hermes.app.secret_keeper import ReadSecret
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
 from hermes.core.messages import Message
-from hermes.core.ports import Approver, Clarifier
+from hermes.core.ports import Approver, Clarifier, Outbox, Scheduler
 from hermes.memory import MemoryScope
 from hermes.providers import Target
+from hermes.security import Redactor
+
+# Secrets a user gives in the middle of a conversation: kept in .env, and shown to nobody.
+
+ReadSecret = Callable[[str, str, str], Awaitable[str]]
+"""Reads the value of a variable from the user, unseen: its name, what to ask, how to get it. ""
+when the user would rather not."""
+
+
+class SecretKeeper:
+    """A `SecretAsker`. The model learns only whether there is a value now."""
+
+    def __init__(self, home: Home, loaded: Loaded, redactor: Redactor, read: ReadSecret) -> None:
+        self._home, self._loaded, self._redactor, self._read = home, loaded, redactor, read
+
+    async def ask(self, name: str, prompt: str, help: str) -> bool:  # noqa: A002 - as the port says
+        value = (await self._read(name, prompt, help)).strip()
+        if not value:
+            return False
+        self._redactor.learn(value)
+        from hermes.config import edit  # a slow YAML library, needed only for changes
+
+        await asyncio.to_thread(edit.set_variable, self._home, name, value)
+        self._loaded.remember(name, value)
+        return True
+
 
 REMOTE_PROMPT = (
     "You are asked in a chat that the gateway of another machine brings to you, and your answer is"
@@ -78,3 +107,11 @@ class SessionRequest(msgspec.Struct, frozen=True):
     """Seconds a question to the user waits at least: some platforms are not looked at at once."""
     user_day_usd: float | None = None
     """Most the sessions of `user_id` may cost in a day."""
+
+
+class Services(msgspec.Struct):
+    """What tools reach up for. Who composes the program puts in what there is, before the first
+    agent is made."""
+
+    scheduler: Scheduler | None = None
+    outbox: Outbox | None = None

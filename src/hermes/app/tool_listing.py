@@ -4,13 +4,11 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app.given_tools import idle_services
-from hermes.app.mcp_servers import known_tools
+from hermes.app.mcp import known_tools
 from hermes.app.prompting import preview
 from hermes.app.request import SessionRequest
-from hermes.app.tools import find_toolsets
-from hermes.app.workbench import idle_bench
-from hermes.app.workplaces import make_place
+from hermes.app.tools import find_toolsets, idle_bench, idle_services
+from hermes.app.workspace import make_place
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.model import ToolSpec

@@ -1,19 +1,32 @@
 """The tools of a session and the policy in front of them."""
 
 import asyncio
+import logging
+import os.path
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from hermes.app.request import SessionRequest
+from hermes.app.mcp import known_tools
+from hermes.app.request import Services, SessionRequest
+from hermes.app.skills import SessionSkills, SkillShelf
+from hermes.app.workspace import Place, make_place
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.config.settings.agent import ApprovalSettings
-from hermes.core.hooks import Hooks
-from hermes.core.ports import Approver, Auxiliary
+from hermes.core.hooks import HookName, Hooks, NoHooks
+from hermes.core.marks import PROCESS_NEWS
+from hermes.core.messages import Message
+from hermes.core.ports import Approver, Attachments, Auxiliary, Clarifier, Spawner
 from hermes.core.tool import Tool
+from hermes.memory import BuiltinMemory, MemoryOptions, OnWrite, memory_tool, open_memory
+from hermes.security.injection import scan
+from hermes.store.session_store import SessionStore
+from hermes.terminal import BackgroundProcesses, ProcessEvent
 from hermes.tools import (
     MCP_TOOLSET_PREFIX,
     ApprovalRules,
@@ -22,6 +35,7 @@ from hermes.tools import (
     LocalResultStore,
     ModelJudge,
     RemoteResultStore,
+    SessionServices,
     Toolbox,
     ToolDeps,
     ToolRegistry,
@@ -33,10 +47,16 @@ from hermes.tools import (
     discover_builtin,
     drop_gone_names,
     expand,
+    platform_key,
     selected_toolsets,
+    switch_toolsets,
     with_added,
 )
+from hermes.tools.builtin.todo import TodoList
+from hermes.tools.checkpoints import CheckpointOptions, Checkpoints, TurnCheckpoints, find_workspace
+from hermes.tools.editing.files import FileReads
 from hermes.tools.registry import registry
+from hermes.util.paths import inside, upwards
 
 
 class Toolsets(msgspec.Struct, frozen=True):
@@ -109,7 +129,8 @@ def build_approvals(
 
     async def remember(kind: str) -> None:
         # Editing keeps the user's comments, which takes a heavier YAML library: loaded on demand.
-        edit = import_module("hermes.config.edit")
+        from hermes.config import edit  # a slow YAML library, needed only for changes
+
         await asyncio.to_thread(edit.add_value, home, ("command_allowlist",), kind)
 
     return Approvals(
@@ -122,3 +143,195 @@ def build_approvals(
         judge=ModelJudge(auxiliary) if auxiliary is not None else None,
         hooks=hooks,
     )
+
+
+# What a session works with: its place, the processes it left running, its lists.
+
+log = logging.getLogger(__name__)
+
+
+class Workbench:
+    """Everything of one session that its tools share, and that is closed with it."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        home: Home,
+        place: Place,
+        *,
+        hooks: Hooks | None = None,
+        clarifier: Clarifier | None = None,
+        patience: float = 0.0,
+        auxiliary: Auxiliary | None = None,
+        history: Sequence[Message] = (),
+        on_news: Callable[[str], None] = lambda _text: None,
+        services: SessionServices | None = None,
+    ) -> None:
+        """`on_news` hears of background processes."""
+        self._loaded, self._home = loaded, home
+        self._hooks = hooks or NoHooks()
+        self.place = place
+        self.processes = BackgroundProcesses(
+            self.place.workplace.shell, lambda event: on_news(process_news(event))
+        )
+        self.turns = TurnCheckpoints(lambda: self.checkpoints) if self.has_checkpoints else None
+        todos = TodoList()
+        todos.restore(history)
+        self.bench = ToolDeps(
+            settings=loaded.settings,
+            place=self.place.workplace,
+            guard=self.place.guard,
+            processes=self.processes,
+            reads=FileReads(),
+            todos=todos,
+            variables=loaded.variable,
+            clarifier=clarifier,
+            patience=patience,
+            auxiliary=auxiliary,
+            transform_output=self._transformed,
+            services=services or SessionServices(),
+        )
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """Not when the settings say so, nor when the files are on another machine."""
+        return self._loaded.settings.checkpoints.enabled and self.place.here
+
+    @cached_property
+    def checkpoints(self) -> Checkpoints:
+        """Those of the folder, or of the nearest above it that has any."""
+        folder = self._home.root / "checkpoints"
+        options = CheckpointOptions(max_snapshots=self._loaded.settings.checkpoints.max_snapshots)
+        workspace = find_workspace(folder, Path(self.place.folder))
+        return Checkpoints(folder, workspace, Path.home(), options)
+
+    async def _transformed(self, output: str) -> str:
+        for answer in await self._hooks.fire(HookName.TRANSFORM_TERMINAL_OUTPUT, output=output):
+            if isinstance(answer, str):
+                output = answer
+        return output
+
+    async def close(self) -> None:
+        await self.processes.close()
+        await self.place.workplace.shell.close()
+
+
+def idle_bench(
+    loaded: Loaded, home: Home, working_folder: Path, services: SessionServices | None = None
+) -> ToolDeps:
+    """For looking at tools without using them: nothing is started."""
+    place = make_place(loaded, home, working_folder, log.info)
+    return Workbench(loaded, home, place, services=services).bench
+
+
+def process_news(event: ProcessEvent) -> str:
+    """What the agent hears of a background process."""
+    head = f"{PROCESS_NEWS}{event.id} ({event.command[:200]}): {event.kind}"
+    code = f", exit code {event.exit_code}" if event.exit_code is not None else ""
+    return f"{head}{code}]\n{event.text}".rstrip()
+
+
+# What a session offers its tools beyond the workplace: memory, skills, subagents, messages.
+
+
+def memory_of(
+    loaded: Loaded, home: Home, place: Place, request: SessionRequest
+) -> BuiltinMemory | None:
+    """The notes and the profile of a session; None when the settings or the request say so."""
+    settings = loaded.settings.memory
+    if request.skip_memory or not (settings.memory_enabled or settings.user_profile_enabled):
+        return None
+    options = MemoryOptions(
+        memory_enabled=settings.memory_enabled,
+        user_profile_enabled=settings.user_profile_enabled,
+        memory_char_limit=settings.memory_char_limit,
+        user_char_limit=settings.user_char_limit,
+    )
+    # A guest's notes must not come up in what the owner is told of the project.
+    own = place.here and not request.scope.user
+    project = project_root(place.folder) if own else ""
+    scope = msgspec.structs.replace(request.scope, project=request.scope.project or project)
+    return open_memory(home.root / "memories", scope, options, scan)
+
+
+def project_root(folder: str | Path) -> str:
+    """The root of the git repository `folder` is in; "" when it is in none."""
+    for each in upwards(str(folder)):
+        if os.path.exists(inside(each, ".git")):  # noqa: PTH110 - each session asks
+            return each
+    return ""
+
+
+def session_services(
+    memory: BuiltinMemory | None,
+    sessions: SessionStore,
+    current: Callable[[], str],
+    spawner: Spawner,
+    request: SessionRequest,
+    services: Services,
+    on_write: OnWrite | None = None,
+    skills: SessionSkills | None = None,
+    attachments: Attachments | None = None,
+) -> SessionServices:
+    """Collect what the tools of a session may use.
+
+    `current` returns the id of the session. `on_write` is called for each change of the memory.
+    """
+    tools = skills.tools() if skills is not None else {}
+    if memory is not None:
+        tools["memory"] = memory_tool(memory, on_write)
+    return SessionServices(
+        sessions=sessions,
+        spawner=spawner,
+        # A scheduled job must not schedule further jobs.
+        scheduler=services.scheduler if request.source != "cron" else None,
+        outbox=services.outbox,
+        attachments=attachments,
+        current_session=current,
+        user=request.user_id,
+        origin=request.origin,
+        job_limits=_limits(request),
+        tools=tools,
+    )
+
+
+def _limits(request: SessionRequest) -> dict[str, Any]:
+    """Under which a job runs that this session makes (the field `by` of a job)."""
+    limits = {
+        "user": request.user_id,
+        "folder": str(request.working_folder) if request.user_id else "",
+        "toolsets": list(request.toolsets),
+        "backend": request.backend,
+        "day_usd": request.user_day_usd,
+        "no_files": not request.sends_files,
+    }
+    return {name: value for name, value in limits.items() if value}
+
+
+def idle_services(
+    loaded: Loaded, home: Home, place: Place, request: SessionRequest
+) -> SessionServices:
+    """Return services for tools that are only listed: they have schemas and are never called."""
+    memory = memory_of(loaded, home, place, request)
+    unused: Any = object()
+    shelf = SkillShelf(loaded, home, (), lambda _text: None)
+    skills = shelf.session(place, request.source, str, None)
+    return session_services(
+        memory, unused, str, unused, request, Services(unused, unused), skills=skills
+    )
+
+
+# Switching tools on and off, for good.
+
+
+def switch(
+    loaded: Loaded, home: Home, platform: str, names: Sequence[str], *, on: bool
+) -> list[str]:
+    """Writes `platform_toolsets` of config.yaml; the result is what the platform has then."""
+    found = find_toolsets(loaded, known_tools(home, loaded))
+    current = selected_toolsets(loaded.settings, platform)
+    now = switch_toolsets(current, names, found.known, on=on, added=found.brought)
+    from hermes.config import edit  # a slow YAML library, needed only for changes
+
+    edit.set_value(home, ("platform_toolsets", platform_key(loaded.settings, platform)), now)
+    return now

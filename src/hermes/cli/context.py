@@ -47,7 +47,7 @@ class Cli:
         use_home(home)
         for root in {home.root, home.default_root}:
             if (root / ".import").exists():  # an import was cut short
-                import_module("hermes.app.backups.restoring").finish(Home(root))
+                import_module("hermes.ops.restore").finish(Home(root))
         return cls(home, sys.stdin, sys.stdout, sys.stderr)
 
     def load(

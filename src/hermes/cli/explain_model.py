@@ -3,9 +3,9 @@
 import asyncio
 
 from hermes.app.providers import Providers
-from hermes.app.resolution import Resolution, main_resolution
 from hermes.cli.context import Cli
 from hermes.cli.progress import ProgressLine
+from hermes.ops.status import Resolution, main_resolution
 from hermes.util.clock import SystemClock
 
 

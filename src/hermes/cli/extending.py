@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import redirect_stdout
 
-from hermes.app.commands.registry import COMMAND_REGISTRY
+from hermes.app.commands import COMMAND_REGISTRY
 from hermes.app.extensions import Extensions, Taken
 from hermes.cli.context import Cli
 from hermes.cli.registry import COMMANDS

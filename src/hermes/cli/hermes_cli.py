@@ -31,8 +31,8 @@ from hermes.util.threads import in_thread
 
 if TYPE_CHECKING:
     from hermes.agent import Agent
-    from hermes.app.commands.running import Commands
-    from hermes.app.commands.talk import Talk
+    from hermes.app.command_runner import Commands
+    from hermes.app.commands import Talk
 
 log = logging.getLogger(__name__)
 
@@ -189,8 +189,8 @@ class HermesCLI:
 
     def _begin(self, app: Any, talk: Any, cli: Cli, handlers: dict[str, Any]) -> None:
         self._talk = talk
-        running = import_module("hermes.app.commands.running")
-        from hermes.app.commands.keeping import OPS_HANDLERS  # loads the app
+        running = import_module("hermes.app.command_runner")
+        from hermes.ops.commands import OPS_HANDLERS  # loads the app
 
         mirrored = import_module("hermes.cli.mirrored").mirrored(cli.home)
         self._commands = running.Commands(talk, {**OPS_HANDLERS, **mirrored, **handlers})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hermes.agent import Agent
 from hermes.app.app import App
-from hermes.app.commands.talk import Handler
+from hermes.app.commands import Handler
 from hermes.cli.approver import TerminalApprover, read_line
 from hermes.cli.context import Cli
 from hermes.cli.extending import asked_in_lines

@@ -74,7 +74,7 @@ def main(argv: list[str]) -> int:
         sys.stdout = sys.stderr = None
         return PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - the last boundary: a bug shows no traceback
-        where = import_module("hermes.app.crash").record(error)
+        where = import_module("hermes.app.log_files").record(error)
         problem = f"internal error: {type(error).__name__}: {error}"
         _complain(HermesError(problem, hint=f"this is a bug; the details are in {where}"))
         return BUG

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hermes.app.commands.talk import Call, Handler
+from hermes.app.commands import Call, Handler
 from hermes.cli import registry
 from hermes.cli.context import Cli
 from hermes.cli.main import Parser

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hermes.app.listing import Wanted
+from hermes.app.model_choice import Wanted
 from hermes.app.providers import Providers
 from hermes.cli.context import Cli
 from hermes.providers import CUSTOM, ENDPOINTS, ModelChoice, Target

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app.contexts import BUILTIN as ENGINES
+from hermes.app.context_engine import BUILTIN as ENGINES
 from hermes.cli.context import Cli
 from hermes.cli.extending import looked_at
 from hermes.config.home import Home, tilde

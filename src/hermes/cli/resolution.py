@@ -7,7 +7,7 @@ from hermes.cli.style import Style
 from hermes.core.usage import Price
 
 if TYPE_CHECKING:
-    from hermes.app.resolution import Resolution, Resolved
+    from hermes.ops.status import Resolution, Resolved
 
 
 def main_lines(resolution: "Resolution", style: Style) -> Iterator[str]:

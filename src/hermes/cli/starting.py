@@ -65,7 +65,7 @@ async def _working_folder(
     if not (args.worktree or loaded.settings.worktree):
         yield here
         return
-    opening = import_module("hermes.app.worktrees.worktree").open_worktree
+    opening = import_module("hermes.ops.worktrees").open_worktree
     worktree = await opening(here, "", cli.note)
     cli.note(f"working in {worktree.folder} (branch {worktree.branch})")
     os.chdir(worktree.folder)

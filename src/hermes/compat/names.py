@@ -102,7 +102,7 @@ NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             ("ensure_hermes_home", "hermes.config.home"),
         ),
         "hermes_cli.commands": _all_of(
-            "hermes.app.commands.registry",
+            "hermes.app.commands",
             "COMMAND_REGISTRY CommandDef resolve_command GATEWAY_KNOWN_COMMANDS",
         ),
         "hermes_cli.plugins": _all_of(

@@ -15,7 +15,7 @@ import msgspec
 from hermes.app.app import App
 from hermes.app.documented.process import TextProgress, process, tell
 from hermes.app.documented.workshop import error_json
-from hermes.app.sessions import opened_store
+from hermes.app.session_store import opened_store
 from hermes.core.errors import HermesError, UsageError
 from hermes.cron import schedule as schedules
 from hermes.cron.job import Job, Record, new_job_id

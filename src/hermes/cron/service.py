@@ -380,7 +380,7 @@ def check_skills(home: Home, loaded: Loaded, names: Sequence[str]) -> None:
     """Raise `SkillNotFound`, with similar names, if a skill does not exist."""
     # Imported here: these load over 100 modules, which only jobs that name a skill need.
     from hermes.app.extensions import Extensions
-    from hermes.app.skill_shelf import skill_roots
+    from hermes.app.skills import skill_roots
     from hermes.skills import SkillIndex, SkillNotFound
 
     plugins = Extensions.in_force()

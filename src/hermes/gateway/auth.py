@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from hermes.app.commands.registry import Where, resolve_command
+from hermes.app.commands import Where, resolve_command
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import GatewaySettings, Role
 from hermes.core.errors import HermesError

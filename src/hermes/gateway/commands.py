@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hermes.agent import Agent
+from hermes.app import command_handlers
 from hermes.app.app import App
-from hermes.app.commands import looking, session
-from hermes.app.commands.keeping import OPS_HANDLERS
-from hermes.app.commands.registry import CommandDef, Where, commands_in, exact_command
-from hermes.app.commands.running import Commands, Found
-from hermes.app.commands.talk import Call, Handler
+from hermes.app.command_runner import Commands, Found
+from hermes.app.commands import Call, CommandDef, Handler, Where, commands_in, exact_command
 from hermes.app.extensions import SlashCommand
 from hermes.config.settings.abilities import QuickCommand
 from hermes.config.settings.platforms import Role
@@ -27,6 +25,7 @@ from hermes.gateway.platforms.kit.contract import ChatTarget, MessageEvent, Sess
 from hermes.gateway.platforms.registry import home_variable
 from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import errand_key, errand_name
+from hermes.ops.commands import OPS_HANDLERS
 from hermes.store.records import InboxItem, InboxRow, SessionFilter
 from hermes.util.plain import plain_line
 from hermes.util.text import many
@@ -88,7 +87,7 @@ async def _undo(call: Call, row: InboxRow) -> str | None:
     if not await _made(call, row, "undo"):
         return None
     asked = [each for each in await call.app.store.undone(row.session_id) if isinstance(each, User)]
-    return session.taken_back(call, asked[0].text if asked else "")
+    return command_handlers.taken_back(call, asked[0].text if asked else "")
 
 
 async def _retry(call: Call, row: InboxRow) -> str | None:
@@ -105,7 +104,7 @@ async def _retry(call: Call, row: InboxRow) -> str | None:
 
 async def _branch(call: Call, row: InboxRow) -> str | None:
     made = await _made(call, row, "branch")
-    return await session.into_branch(call, row.session_id, made) if made else None
+    return await command_handlers.into_branch(call, row.session_id, made) if made else None
 
 
 async def _compress(call: Call, row: InboxRow) -> str | None:
@@ -318,7 +317,7 @@ async def status(call: Call) -> str:
     """Answered at once, also while the agent is still being opened."""
     talk = _chat(call)
     if talk.ready is not None:
-        return await looking.status(call, talk.worker.asker.state)
+        return await command_handlers.status(call, talk.worker.asker.state)
     row = await talk.house.store.chats.get(talk.worker.key)
     facts = {"Session": f"`{row.session_id}`" if row and row.session_id else "none yet"}
     if row and row.session_id:
@@ -331,7 +330,7 @@ async def status(call: Call) -> str:
 
 async def new(call: Call) -> str:
     talk, old = _chat(call), call.agent.session_id
-    told = await session.new(call)
+    told = await command_handlers.new(call)
     await talk.tell("session:end", session_id=old)
     for event in ("session:reset", "session:start"):
         await talk.tell(event, session_id=call.agent.session_id)
@@ -345,8 +344,8 @@ async def stop(call: Call) -> str:
     for errand in errands:
         errand.stop()
     if talk.ready is None:
-        return session.stopped(len(errands))
-    return await session.stop(call, beside=len(errands))
+        return command_handlers.stopped(len(errands))
+    return await command_handlers.stop(call, beside=len(errands))
 
 
 async def background(call: Call) -> str:
@@ -359,7 +358,7 @@ async def background(call: Call) -> str:
 async def agents(call: Call) -> str:
     talk = _chat(call)
     lines = [errand.line for errand in talk.house.errands(talk.worker.key)]
-    return session.running(lines + (session.beside(call) if talk.ready else []))
+    return command_handlers.running(lines + (command_handlers.beside(call) if talk.ready else []))
 
 
 async def approve(call: Call) -> str:
@@ -394,7 +393,7 @@ def _asker(talk: ChatCommandContext) -> ChatQuestions:
 
 async def help_(call: Call) -> str:
     role, settings = _chat(call).role, call.app.loaded.settings.gateway
-    return await looking.help_(call, lambda name: not may(role, name, settings))
+    return await command_handlers.help_(call, lambda name: not may(role, name, settings))
 
 
 async def commands(call: Call) -> str:

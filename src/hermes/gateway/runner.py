@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hermes.app.app import App
+from hermes.app.providers import user_zone
 from hermes.app.request import SessionRequest
-from hermes.app.spending import user_zone
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings.platforms import Role

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from hermes.app.installation.place import start_command
+from hermes.app.installation import start_command
 from hermes.config.environment import search_path, variable
 from hermes.config.home import Home, tilde, unusable
 from hermes.core.errors import HermesError

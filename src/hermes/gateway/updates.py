@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from hermes import __version__
-from hermes.app.installation.place import Checkout, Package, installation, start_command
+from hermes.app.installation import Checkout, Package, installation, start_command
 from hermes.config.environment import variables
 from hermes.config.home import Home
 from hermes.core.errors import HermesError, UsageError

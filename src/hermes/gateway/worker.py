@@ -7,8 +7,8 @@ from contextlib import aclosing
 from typing import Literal
 
 from hermes.agent import Agent
-from hermes.app.background import brief
-from hermes.app.commands.registry import CommandDef, Where, exact_command
+from hermes.app.app import brief
+from hermes.app.commands import CommandDef, Where, exact_command
 from hermes.config.settings.platforms import Role
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import HermesError, Interrupted, LeaseLost, SessionNotFound, StoreError

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from hermes.app.commands import choosing, session
-from hermes.app.commands.talk import Call, Handler
-from hermes.app.transcripts.exporting import exported, form_of
-from hermes.app.transcripts.output import replaced
+from hermes.app import command_handlers
+from hermes.app.commands import Call, Handler
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
 from hermes.core.messages import Assistant
+from hermes.ops.output_files import replaced
+from hermes.ops.transcripts import exported, form_of
 from hermes.tui.clipboard import Images, copy_text
 from hermes.tui.display import DisplayState
 from hermes.tui.skins import find_skin, skin_names
@@ -76,7 +76,7 @@ class TerminalCommands:
 
     async def _resume(self, call: Call) -> str:
         before = call.agent.session_id
-        told = await session.resume(call)
+        told = await command_handlers.resume(call)
         if call.agent.session_id != before:
             self._terminal.out(self._recap(call, EXCHANGES))
         return told
@@ -123,7 +123,7 @@ class TerminalCommands:
         if call.arguments in ("show", "hide"):
             self._looks.reasoning = call.arguments == "show"
             return f"Thinking is {'shown' if self._looks.reasoning else 'folded'}."
-        return await choosing.reasoning(call)
+        return await command_handlers.reasoning(call)
 
     async def _skin(self, call: Call) -> str:
         if not call.arguments:

@@ -14,8 +14,8 @@ import msgspec
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from hermes.app.commands.registry import Where, commands_in, resolve_command
-from hermes.app.references.completing import Suggestion, fragment_at_end
+from hermes.app.commands import Where, commands_in, resolve_command
+from hermes.app.references.completion import Suggestion, fragment_at_end
 from hermes.tui.text import one_line
 from hermes.util.threads import in_thread
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from hermes.agent import Agent, PendingMessages
-from hermes.app import personalities
+from hermes.app import prompting
 from hermes.app.app import App
-from hermes.app.commands.registry import Where
-from hermes.app.gauge import gauge_of
+from hermes.app.build import gauge_of
+from hermes.app.commands import Where
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Notice, TurnFinished
 from hermes.core.messages import Image, Text, User
@@ -440,7 +440,7 @@ class Offering:
             case "model":
                 return self._models()
             case "personality":
-                return [Offer(name) for name in personalities.names(self._app.loaded.settings)]
+                return [Offer(name) for name in prompting.names(self._app.loaded.settings)]
             case "skin":
                 return [Offer(name) for name in skin_names(self._skins)]
             case _:
@@ -484,7 +484,7 @@ class Referring:
         if "@" not in message.text:
             return message
         session, home = self._app.session(self._agent()), self._app.home
-        desks = import_module("hermes.app.references.desk")
+        desks = import_module("hermes.app.references.reference")
         guard = import_module("hermes.security").PathGuard
         desk = desks.Desk(
             guard=guard(Path.home(), (self._folder,), (home.root, home.default_root)),
@@ -494,7 +494,7 @@ class Referring:
             fetch=desks.page_fetch(session.workbench.bench),
             images=session.target.profile.images is not False,
         )
-        done = await import_module("hermes.app.references.expanding").expand(message.text, desk)
+        done = await import_module("hermes.app.references.expansion").expand(message.text, desk)
         for warning in done.warnings:
             self._tell(warning)
         pictures = [part for part in message.parts if isinstance(part, Image)]

@@ -11,7 +11,7 @@ from typing import Protocol, TextIO
 
 from hermes.agent import Agent
 from hermes.app.app import App
-from hermes.app.commands.registry import Where
+from hermes.app.commands import Where
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Notice
 from hermes.core.messages import Text, User

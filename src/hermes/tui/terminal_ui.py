@@ -432,7 +432,7 @@ def room_keys(room: TerminalUI) -> KeyBindings:
 
 
 def _references(fragment: str, folder: Path) -> Sequence[Any]:
-    found: Sequence[Any] = import_module("hermes.app.references.completing").complete(
+    found: Sequence[Any] = import_module("hermes.app.references.completion").complete(
         fragment, folder
     )
     return found

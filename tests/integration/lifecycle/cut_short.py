@@ -15,9 +15,9 @@ from pathlib import Path
 
 import apsw
 
-from hermes.app.backups.restoring import bring_back, finish, is_unfinished
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
+from hermes.ops.restore import bring_back, finish, is_unfinished
 
 WATCHED = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
 MOST_STEPS = 400

@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from hermes.app.installation.place import Checkout
+from hermes.app.installation import Checkout
 from hermes.cli.commands import update
 from hermes.cli.context import Cli
 from hermes.cli.main import Parser

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.backups.copying import copy_home
 from hermes.config.home import Home
+from hermes.ops.backup import copy_home
 from hermes.store.session_store import open_store
 
 HARNESS = Path(__file__).with_name("cut_short.py")

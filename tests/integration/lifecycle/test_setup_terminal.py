@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hermes.app.backups import restoring
-from hermes.app.backups.copying import copy_home
-from hermes.app.backups.reading import opened
 from hermes.cli.main import main
 from hermes.config.home import Home
 from hermes.core.testing import ModelServer
+from hermes.ops import restore
+from hermes.ops.backup import copy_home, opened
 from tests.screens.emulated import Emulated
 
 RUN = [sys.executable, str(Path(__file__).with_name("run_command.py"))]
@@ -96,10 +95,10 @@ def test_a_cut_short_import_is_finished_by_the_next_start(
         (root / "config.yaml").write_text(f"agent:\n  system_prompt: {text}\n")
     archive = tmp_path / "a.zip"
     asyncio.run(copy_home(Home(other), archive, datetime.now(UTC)))
-    exchange = restoring.Exchange(Home(hermes_home))
+    exchange = restore.Exchange(Home(hermes_home))
     with opened(archive) as found:
         exchange.stage(found)
-    exchange._write(restoring.Journal(("SOUL.md", "config.yaml"), ("SOUL.md", "config.yaml")))
+    exchange._write(restore.Journal(("SOUL.md", "config.yaml"), ("SOUL.md", "config.yaml")))
     exchange._forward("SOUL.md")
     assert main(["config", "get", "agent.system_prompt"]) == 0
     assert capsys.readouterr().out == "new\n"

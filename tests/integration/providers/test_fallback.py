@@ -2,12 +2,12 @@
 
 import pytest
 
-from hermes.app.auth_desk import Desk
 from hermes.config.loader import load
 from hermes.core.events import TurnFinished, TurnStarted
 from hermes.core.messages import ToolCall
 from hermes.core.model import FellBack
 from hermes.core.testing import ModelServer, Refuse, Step
+from hermes.ops.auth import Desk
 from hermes.util.clock import SystemClock
 from tests.integration.providers.conftest import at, started
 

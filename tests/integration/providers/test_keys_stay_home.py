@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.app.app import App
-from hermes.app.listing import Wanted
+from hermes.app.model_choice import Wanted
 from hermes.app.providers import Providers
 from hermes.app.request import SessionRequest
 from hermes.cli.progress import ProgressLine

@@ -12,7 +12,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bin
 from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.menus import CompletionsMenu
 
-from hermes.app.references.completing import complete
+from hermes.app.references.completion import complete
 from hermes.config.settings.display import DisplaySettings
 from hermes.security import Redactor
 from hermes.tui.area import Area, FrameOutput

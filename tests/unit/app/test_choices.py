@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.choices import fallback_choices, main_choice
+from hermes.app.model_choice import fallback_choices, main_choice
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.providers.resolver import ModelChoice

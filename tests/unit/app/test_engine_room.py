@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hermes.app.contexts import EngineRoom
+from hermes.app.context_engine import EngineRoom
 from hermes.core.errors import Interrupted
 from hermes.core.messages import Assistant, Text
 

@@ -5,11 +5,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from hermes.app.insights.figures import insights_of
-from hermes.app.insights.markdown import insights_markdown
 from hermes.core.errors import UsageError
 from hermes.core.messages import ToolResult, User
 from hermes.core.usage import ModelCall, Usage
+from hermes.ops.insights import insights_markdown, insights_of
 from hermes.store.session_store import SessionStore, open_engine
 
 NOW = datetime(2026, 3, 20, 12, 0, tzinfo=UTC)

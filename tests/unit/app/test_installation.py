@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.installation.place import Checkout, Package, installation
-from hermes.app.installation.removal import COMPLETION_MARK, parts, remove_all
-from hermes.app.profile_aliases import make_alias
+from hermes.app.installation import Checkout, Package, installation
 from hermes.cli.completion import bash
 from hermes.cli.completion.tree import Node
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
+from hermes.ops.profiles import make_alias
+from hermes.ops.uninstall import COMPLETION_MARK, parts, remove_all
 
 RC = '# mine\nalias x=y\neval "$(hermes completion bash)"\nexport A=1\n'
 
@@ -187,6 +187,6 @@ def test_the_running_program_starts_by_the_words_it_names() -> None:
 
 CODE = """
 import subprocess
-from hermes.app.installation.place import start_command
+from hermes.app.installation import start_command
 subprocess.run([*start_command(), "--version"], check=True)
 """

@@ -3,9 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from hermes.app.hooked import HookedSession
-from hermes.app.last_turn import calls_of, question_of
-from hermes.app.remembering import Remembering
+from hermes.app.turn_hooks import HookedSession, Remembering, calls_of, question_of
 from hermes.core.events import TurnFinished
 from hermes.core.hooks import HookName
 from hermes.core.messages import Assistant, Text, ToolResult, User

@@ -6,11 +6,10 @@ import sys
 
 import pytest
 
-from hermes.app.log_files import LogFile, component_of
-from hermes.app.log_reader import Wanted, files_of, last_entries, parse
-from hermes.app.logs import start_logging, stop_logging
+from hermes.app.log_files import LogFile, component_of, start_logging, stop_logging
 from hermes.config.home import Home
 from hermes.config.settings.agent import LoggingSettings
+from hermes.ops.logs import Wanted, files_of, last_entries, parse
 from hermes.security import REDACTION_MARK, Redactor
 from hermes.util.log_context import in_session
 
@@ -165,7 +164,7 @@ def test_without_backups_the_file_starts_again(home):
 PROCESS = """
 import logging, sys
 from pathlib import Path
-from hermes.app.logs import start_logging
+from hermes.app.log_files import start_logging
 from hermes.config.home import Home
 from hermes.config.settings.agent import LoggingSettings
 from hermes.security.redaction import Redactor

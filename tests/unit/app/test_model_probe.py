@@ -5,12 +5,12 @@ import zlib
 
 import pytest
 
-from hermes.app.model_probe import Finding, one_colour_png, probe
 from hermes.core.errors import CredentialRefused, RequestRefused, ServerFault, ToolsRefused
 from hermes.core.messages import Image, Thinking, ToolCall
 from hermes.core.testing import ScriptedModel, Step
 from hermes.core.testing.steps import as_step
 from hermes.core.usage import Price, Usage
+from hermes.ops.model_probe import Finding, one_colour_png, probe
 from hermes.providers.endpoints import ModelProfile
 
 BLUE = ToolCall("c1", "report_colour", '{"colour": "blue"}')

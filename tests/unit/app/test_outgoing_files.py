@@ -20,7 +20,7 @@ from hermes.app.outgoing_files import (
     remove_old_copies,
 )
 from hermes.app.request import SessionRequest
-from hermes.app.workplaces import Place, make_place
+from hermes.app.workspace import Place, make_place
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import AttachmentRefused

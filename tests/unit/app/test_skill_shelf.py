@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.skill_shelf import SkillShelf, skill_roots, visibility_context
+from hermes.app.skills import SkillShelf, skill_roots, visibility_context
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
 from hermes.skills.index import SkillIndex

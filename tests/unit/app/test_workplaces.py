@@ -7,7 +7,7 @@ import psutil
 import pytest
 import yaml
 
-from hermes.app.workplaces import Place, make_place
+from hermes.app.workspace import Place, make_place
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken

@@ -12,13 +12,12 @@ from urllib.parse import quote
 
 import pytest
 
-from hermes.app.debug_bundle.bundle import WINDOW
-from hermes.app.debug_bundle.cleaning import Cleaner
 from hermes.cli.commands import debug
 from hermes.cli.context import Cli
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.core.messages import User
+from hermes.ops.debug_report import WINDOW, Cleaner
 from hermes.store.session_store import open_store
 
 SHAPED = {

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from hermes.app.doctor.findings import Outcome, fine, problem, warning
 from hermes.cli.commands import doctor
 from hermes.cli.commands.doctor import MARKS, PLAIN_MARKS, report
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
 from hermes.config.home import Home
+from hermes.ops.doctor.check import Outcome, fine, problem, warning
 from hermes.tui.text import width
 
 

@@ -3,13 +3,12 @@ import io
 
 import pytest
 
-from hermes.app.debug_bundle.settings_shown import changed_settings
-from hermes.app.debug_bundle.summary import debug_text
-from hermes.app.doctor.scene import best_settings
 from hermes.cli.commands import dump
 from hermes.cli.context import Cli
 from hermes.config.home import Home
 from hermes.config.settings import Settings
+from hermes.ops.debug_report import changed_settings, debug_text
+from hermes.ops.doctor.check import best_settings
 
 KEY = "sk-or-v1-" + "0a1b2c3d" * 8
 

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from hermes.app.commands.keeping import OPS_HANDLERS
-from hermes.app.commands.registry import Where, resolve_command
-from hermes.app.commands.running import unhandled
-from hermes.app.commands.talk import Call
+from hermes.app.command_runner import unhandled
+from hermes.app.commands import Call, Where, resolve_command
 from hermes.app.tools import find_toolsets
 from hermes.cli.mirrored import mirrored
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import UsageError
+from hermes.ops.commands import OPS_HANDLERS
 from hermes.tui.commands import TerminalCommands
 
 NOWHERE: Any = None

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.app.workbench import idle_bench
+from hermes.app.tools import idle_bench
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from hermes.app.documented.process import Process, process
-from hermes.app.spending import trial_purse
+from hermes.app.providers import trial_purse
 from hermes.config.settings.model import AuxiliaryTask
 from hermes.core.errors import HermesError, ReplyInvalid, UsageError
 from hermes.core.messages import ToolCall

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hermes.app.documented.process import process, tell
-from hermes.app.workplaces import make_place
+from hermes.app.workspace import make_place
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken
 

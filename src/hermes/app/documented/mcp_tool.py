@@ -2,7 +2,7 @@
 
 from hermes.app.documented.process import Process, process, tell
 from hermes.app.documented.workshop import workshop
-from hermes.app.mcp_servers import make_hub
+from hermes.app.mcp import make_hub
 from hermes.core.tool import Tool
 
 

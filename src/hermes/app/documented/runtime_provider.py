@@ -5,9 +5,8 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.choices import named_model
 from hermes.app.documented.process import Process, process
-from hermes.app.model_choice import asked_for, save_choice
+from hermes.app.model_choice import asked_for, named_model, save_choice
 from hermes.config.loader import load
 from hermes.core.errors import HermesError
 from hermes.providers import CUSTOM, ModelChoice, Target, parse_model

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hermes.app.documented.process import process, tell
-from hermes.app.skill_shelf import SkillShelf, visibility_context
+from hermes.app.skills import SkillShelf, visibility_context
 
 
 def build_skills_system_prompt(

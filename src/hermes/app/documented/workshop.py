@@ -9,13 +9,18 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.credentials import stored_secrets
 from hermes.app.documented.process import Process, process
-from hermes.app.given_tools import idle_services
+from hermes.app.providers import stored_secrets
 from hermes.app.request import SessionRequest
-from hermes.app.tools import Toolsets, build_approvals, build_toolbox, find_toolsets
-from hermes.app.workbench import Workbench
-from hermes.app.workplaces import make_place
+from hermes.app.tools import (
+    Toolsets,
+    Workbench,
+    build_approvals,
+    build_toolbox,
+    find_toolsets,
+    idle_services,
+)
+from hermes.app.workspace import make_place
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import HermesError, ToolError, ToolUnknown
 from hermes.core.hooks import HookName, Hooks, NoHooks

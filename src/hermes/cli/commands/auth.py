@@ -10,10 +10,10 @@ from typing import Any
 import httpx2
 import msgspec
 
-from hermes.app.auth_desk import Desk, Row
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.core.errors import Interrupted, UsageError
+from hermes.ops.auth import Desk, Row
 from hermes.providers import LOCAL, Endpoint
 from hermes.providers.login import LoginPrompt, ReadPaste
 from hermes.util.clock import SystemClock

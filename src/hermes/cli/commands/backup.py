@@ -5,13 +5,12 @@ import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermes.app.backups.contents import FULL, QUICK
-from hermes.app.backups.copying import Copied, copy_home
-from hermes.app.backups.snapshots import Snapshots
 from hermes.cli.commands.sessions.access import shown_progress
 from hermes.cli.context import Cli
 from hermes.config.home import Home, tilde
 from hermes.core.errors import UsageError
+from hermes.ops.backup import FULL, QUICK, Copied, copy_home
+from hermes.ops.restore import Snapshots
 from hermes.tui.text import safe
 from hermes.util.text import human_size, many
 

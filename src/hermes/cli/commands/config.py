@@ -33,7 +33,7 @@ from hermes.util import atomic
 from hermes.util.plain import plain_line
 
 if TYPE_CHECKING:
-    from hermes.app.resolution import Resolution
+    from hermes.ops.status import Resolution
 
 RESOLVED = ("model.provider", "model.default", "model.base_url", "model.api_key")
 """Settings that mean little by themselves: together with the keys they choose the model."""

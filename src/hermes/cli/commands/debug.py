@@ -4,12 +4,12 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from hermes.app.debug_bundle.bundle import bundle_path, parts, write
-from hermes.app.doctor.scene import best_settings
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
+from hermes.ops.debug_report import bundle_path, parts, write
+from hermes.ops.doctor.check import best_settings
 from hermes.util.text import human_size, many
 
 EPILOG = """\

@@ -9,15 +9,14 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.credentials import stored_secrets
-from hermes.app.doctor.findings import LEVELS, Finding, Level, Outcome
-from hermes.app.doctor.scene import Screen, best_settings
-from hermes.app.doctor.visit import visit
-from hermes.app.logs import start_logging, stop_logging
+from hermes.app.log_files import start_logging, stop_logging
+from hermes.app.providers import stored_secrets
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
 from hermes.config.environment import variable
 from hermes.core.errors import HermesError
+from hermes.ops.doctor.check import LEVELS, Finding, Level, Outcome, Screen, best_settings
+from hermes.ops.doctor.run import visit
 from hermes.security import Redactor
 from hermes.tui.text import safe, terminal_depth, wrapped
 from hermes.util.clock import SystemClock

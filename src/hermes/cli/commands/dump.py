@@ -3,9 +3,9 @@
 import argparse
 import asyncio
 
-from hermes.app.debug_bundle.summary import summary
-from hermes.app.doctor.scene import best_settings
 from hermes.cli.context import Cli
+from hermes.ops.debug_report import summary
+from hermes.ops.doctor.check import best_settings
 from hermes.tui.text import safe
 
 EPILOG = """\

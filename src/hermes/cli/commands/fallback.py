@@ -5,16 +5,16 @@ import asyncio
 
 import msgspec
 
-from hermes.app.fallbacks import add_fallback, clear_fallbacks, remove_fallback
 from hermes.app.model_choice import asked_for
 from hermes.app.providers import Providers
-from hermes.app.resolution import Resolved, whole_resolution
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.cli.progress import ProgressLine
 from hermes.cli.resolution import brief
 from hermes.cli.style import Style
 from hermes.core.errors import UsageError
+from hermes.ops.fallback_chain import add_fallback, clear_fallbacks, remove_fallback
+from hermes.ops.status import Resolved, whole_resolution
 from hermes.util.clock import SystemClock
 
 EPILOG = """\

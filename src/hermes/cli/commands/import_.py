@@ -5,15 +5,20 @@ import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermes.app.backups.contents import contents
-from hermes.app.backups.copying import copy_home
-from hermes.app.backups.reading import Archive, opened
-from hermes.app.backups.restoring import bring_back, check_fits, conflicts, finish, is_unfinished
-from hermes.app.backups.snapshots import KEPT, Snapshots
 from hermes.cli.commands.sessions.access import shown_progress
 from hermes.cli.context import Cli
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
+from hermes.ops.backup import Archive, contents, copy_home, opened
+from hermes.ops.restore import (
+    KEPT,
+    Snapshots,
+    bring_back,
+    check_fits,
+    conflicts,
+    finish,
+    is_unfinished,
+)
 from hermes.tui.text import safe
 from hermes.util.text import human_size, many
 

@@ -4,11 +4,10 @@ import argparse
 import time
 from pathlib import Path
 
-from hermes.app.log_files import COMPONENTS, LogEntry, as_json, as_text
-from hermes.app.log_reader import LEVELS, Wanted, files_of, follow, last_entries
-from hermes.app.logs import FILES
+from hermes.app.log_files import COMPONENTS, FILES, LogEntry, as_json, as_text
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
+from hermes.ops.logs import LEVELS, Wanted, files_of, follow, last_entries
 from hermes.util.text import human_size, parse_duration
 
 NAMES = tuple(name.removesuffix(".log") for name in FILES)

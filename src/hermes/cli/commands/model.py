@@ -6,10 +6,7 @@ import asyncio
 import msgspec
 
 from hermes.app.model_choice import asked_for, save_choice
-from hermes.app.model_probe import Finding, probe
-from hermes.app.providers import Providers
-from hermes.app.resolution import Resolution, main_resolution
-from hermes.app.spending import trial_purse
+from hermes.app.providers import Providers, trial_purse
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.cli.model_wizard import Wizard
@@ -18,6 +15,8 @@ from hermes.cli.resolution import main_lines
 from hermes.cli.style import Style
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError
+from hermes.ops.model_probe import Finding, probe
+from hermes.ops.status import Resolution, main_resolution
 from hermes.providers import Target
 from hermes.util.clock import SystemClock
 

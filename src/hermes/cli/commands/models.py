@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.listing import Listed, ModelLister, ProviderModels, Wanted
+from hermes.app.model_choice import Listed, ModelLister, ProviderModels, Wanted
 from hermes.app.providers import Providers
 from hermes.cli.context import Cli
 from hermes.cli.progress import ProgressLine

@@ -5,17 +5,6 @@ import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermes.app.backups.copying import copy_home
-from hermes.app.profile_aliases import (
-    Alias,
-    alias_folder,
-    aliases,
-    is_on_path,
-    make_alias,
-    remove_aliases,
-    rename_aliases,
-)
-from hermes.app.profile_files import import_profile
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.commands.backup import output_file
 from hermes.cli.context import Cli
@@ -29,6 +18,17 @@ from hermes.config.profiles import (
     rename_profile,
 )
 from hermes.core.errors import HermesError, UsageError
+from hermes.ops.backup import copy_home
+from hermes.ops.profiles import (
+    Alias,
+    alias_folder,
+    aliases,
+    import_profile,
+    is_on_path,
+    make_alias,
+    remove_aliases,
+    rename_aliases,
+)
 from hermes.util.text import human_size, many
 
 EPILOG = """\

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import msgspec
 
 from hermes.app.providers import Providers
-from hermes.app.status import Status, status_of
 from hermes.cli.context import Cli
 from hermes.cli.progress import ProgressLine
 from hermes.cli.resolution import brief, fact, main_lines
 from hermes.cli.style import Style
 from hermes.config.settings.agent import BudgetSettings
+from hermes.ops.status import Status, status_of
 from hermes.util.clock import SystemClock
 from hermes.util.text import many
 

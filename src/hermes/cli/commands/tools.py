@@ -6,7 +6,7 @@ from typing import Any
 
 from hermes.app.extensions import Extensions
 from hermes.app.tool_listing import ToolRow, request_size, tool_rows, untold_toolsets
-from hermes.app.tool_switches import switch
+from hermes.app.tools import switch
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.cli.extending import extended

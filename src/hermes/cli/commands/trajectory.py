@@ -8,10 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hermes.app.sessions import opened_store, store_exists
-from hermes.app.transcripts.output import check_output, replaced
-from hermes.app.transcripts.sharegpt import Entry, Line, as_openai, as_sharegpt, read_lines
-from hermes.app.transcripts.wording import local
+from hermes.app.session_store import opened_store, store_exists
 from hermes.cli.actions import Actions, run_action
 from hermes.cli.context import Cli
 from hermes.cli.render import one_line
@@ -19,6 +16,9 @@ from hermes.cli.style import Style
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.messages import Message
 from hermes.core.ports import SessionInfo
+from hermes.ops.output_files import check_output, replaced
+from hermes.ops.trajectories import Entry, Line, as_openai, as_sharegpt, read_lines
+from hermes.ops.transcripts import local
 from hermes.store.trajectory import to_sharegpt
 from hermes.util.plain import escaped_json, plain, plain_line
 from hermes.util.text import clean, cut_middle, human_size, many

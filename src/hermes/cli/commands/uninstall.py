@@ -2,11 +2,11 @@
 
 import argparse
 
-from hermes.app.installation.place import Checkout, Package, installation
-from hermes.app.installation.removal import Part, parts, remove_all
+from hermes.app.installation import Checkout, Package, installation
 from hermes.cli.context import Cli
 from hermes.config.home import default_root, tilde
 from hermes.core.errors import UsageError
+from hermes.ops.uninstall import Part, parts, remove_all
 
 WORD = "delete"
 DESCRIPTION = """\

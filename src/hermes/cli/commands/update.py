@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 import msgspec
 
 from hermes import __version__
-from hermes.app.backups.snapshots import Snapshots
-from hermes.app.installation.place import Checkout, Package, installation
-from hermes.app.installation.repository import News, UpdateFailed
-from hermes.app.installation.update import Updater
+from hermes.app.installation import Checkout, Package, installation
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
+from hermes.ops.restore import Snapshots
+from hermes.ops.update import News, UpdateFailed, Updater
 from hermes.tui.text import safe
 from hermes.util.text import many
 

@@ -6,8 +6,8 @@ import platform
 from contextlib import suppress
 
 from hermes import __version__
-from hermes.app.installation.place import Checkout, installation
-from hermes.app.user_git import GitFailed, UserGit
+from hermes.app.git import GitFailed, UserGit
+from hermes.app.installation import Checkout, installation
 from hermes.cli.context import Cli
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from hermes.app.documented.process import Process, process, tell
-from hermes.app.sessions import opened_store
+from hermes.app.session_store import opened_store
 from hermes.config.home import unusable
 from hermes.core.errors import HermesError
 from hermes.gateway.directory import FILE, LOCAL, ORIGIN, ChatDirectory, TargetResolver, split_chat

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hermes.app.documented.process import process, tell
-from hermes.app.sessions import opened_store
+from hermes.app.session_store import opened_store
 from hermes.core.errors import SessionNotFound
 from hermes.core.openai_format import to_dict
 from hermes.gateway.platforms.kit.contract import SessionSource

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hermes.app.app import App
-from hermes.app.commands.registry import Where, commands_in
-from hermes.app.installation.extras import InstallFailed, install_extra
+from hermes.app.commands import Where, commands_in
+from hermes.app.installation import InstallFailed, install_extra
 from hermes.config.expand import told, unset_names
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings

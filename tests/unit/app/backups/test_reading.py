@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from hermes.app.backups import reading
-from hermes.app.backups.contents import belongs, is_plain, is_store, unit_of
-from hermes.app.backups.manifest import NAME
-from hermes.app.backups.reading import ArchiveRefused, opened
 from hermes.core.errors import UsageError
+from hermes.ops import backup
+from hermes.ops.backup import NAME, ArchiveRefused, belongs, is_plain, is_store, opened, unit_of
 
 FACTS = {
     "format": 1,
@@ -147,7 +145,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sizes are only claimed here: nothing is read to find out."""
-    monkeypatch.setattr(reading, "HARMLESS", 2**24)
+    monkeypatch.setattr(backup, "HARMLESS", 2**24)
     path = tmp_path / "a.zip"
     zeros = bytes(2**20)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as zipped:

@@ -10,9 +10,8 @@ import pytest
 
 from hermes.agent import Agent
 from hermes.app.app import App
-from hermes.app.commands.keeping import OPS_HANDLERS
-from hermes.app.commands.registry import Where
-from hermes.app.commands.running import Commands
+from hermes.app.command_runner import Commands
+from hermes.app.commands import Where
 from hermes.app.request import SessionRequest
 from hermes.cli.progress import ProgressLine
 from hermes.config.home import Home
@@ -20,6 +19,7 @@ from hermes.config.loader import load
 from hermes.core.events import Event
 from hermes.core.messages import User
 from hermes.core.testing import ModelServer
+from hermes.ops.commands import OPS_HANDLERS
 
 
 class Listening:

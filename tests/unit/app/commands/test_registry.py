@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.app.commands.registry import COMMAND_REGISTRY, Where, resolve_command
+from hermes.app.commands import COMMAND_REGISTRY, Where, resolve_command
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import stat
 
 import pytest
 
-from hermes.app.doctor.installation import Requirement, parse_requirement, requirements
-from hermes.app.doctor.scene import Screen
+from hermes.ops.doctor.check import Screen
+from hermes.ops.doctor.machine_checks import Requirement, parse_requirement, requirements
 from tests.unit.app.doctor.visiting import only, texts, visited
 
 

@@ -13,8 +13,8 @@ import apsw
 import psutil
 import pytest
 
-from hermes.app.doctor.leftovers import SERVER
 from hermes.core.messages import User
+from hermes.ops.doctor.machine_checks import SERVER
 from hermes.store.session_store import open_store
 from tests.unit.app.doctor.visiting import only, texts
 

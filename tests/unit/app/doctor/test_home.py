@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from hermes.app.doctor import home_folder
 from hermes.config.home import Home
+from hermes.ops.doctor import machine_checks
 from tests.unit.app.doctor.visiting import only, texts
 
 
@@ -54,13 +54,13 @@ async def test_files_of_another_owner_are_named(home):
 
 
 async def test_a_disk_that_fills_up_is_a_warning_and_a_full_one_a_problem(home, monkeypatch):
-    monkeypatch.setattr(home_folder, "LITTLE_ROOM", 0)
-    monkeypatch.setattr(home_folder, "NO_ROOM", 0)
-    monkeypatch.setattr(home_folder, "FEW_FILES", 0)
+    monkeypatch.setattr(machine_checks, "LITTLE_ROOM", 0)
+    monkeypatch.setattr(machine_checks, "NO_ROOM", 0)
+    monkeypatch.setattr(machine_checks, "FEW_FILES", 0)
     assert (await only(home, "disk space")).level == "ok"
-    monkeypatch.setattr(home_folder, "LITTLE_ROOM", 10**20)
+    monkeypatch.setattr(machine_checks, "LITTLE_ROOM", 10**20)
     assert (await only(home, "disk space")).level == "warning"
-    monkeypatch.setattr(home_folder, "NO_ROOM", 10**20)
+    monkeypatch.setattr(machine_checks, "NO_ROOM", 10**20)
     assert (await only(home, "disk space")).level == "problem"
 
 
@@ -68,7 +68,7 @@ async def test_a_network_file_system_is_a_warning(home, monkeypatch):
     here = texts(await only(home, "file system"))
     assert here.startswith("ok: it is on ")
     kind = here.removeprefix("ok: it is on ").split(",")[0]
-    monkeypatch.setattr(home_folder, "NETWORK", {kind})
+    monkeypatch.setattr(machine_checks, "NETWORK", {kind})
     assert (await only(home, "file system")).level == "warning"
 
 

@@ -8,9 +8,9 @@ from email.utils import format_datetime
 
 import pytest
 
-from hermes.app.doctor import asking
 from hermes.config import edit
 from hermes.config.assignment import assign
+from hermes.ops.doctor import check
 from hermes.providers.local.weights import WEIGHTS
 from hermes.util.loopback_http import LoopbackServer, Outgoing
 from tests.unit.app.doctor.visiting import only, texts, visited
@@ -125,7 +125,7 @@ async def test_an_endpoint_nobody_listens_at_is_a_problem(home, config):
 
 
 async def test_an_endpoint_that_keeps_silent_is_given_up(home, config, monkeypatch):
-    monkeypatch.setattr(asking, "SECONDS", 0.1)
+    monkeypatch.setattr(check, "SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         config(f"model: {{provider: custom, base_url: 'http://127.0.0.1:{port}/v1', default: m}}\n")

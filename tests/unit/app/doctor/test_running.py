@@ -2,11 +2,9 @@
 
 import threading
 
-from hermes.app.doctor.findings import Check, fine, warning
-from hermes.app.doctor.running import examine, mend
-from hermes.app.doctor.scene import Scene, Screen
-from hermes.app.doctor.table import CHECKS
 from hermes.core.errors import ConfigError
+from hermes.ops.doctor.check import Check, Scene, Screen, fine, warning
+from hermes.ops.doctor.run import CHECKS, examine, mend
 from hermes.util.clock import SystemClock
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.app.doctor.settings_files import doubt_of
+from hermes.ops.doctor.setup_checks import doubt_of
 from tests.unit.app.doctor.visiting import only, texts, visited
 
 

@@ -1,12 +1,9 @@
 """Some checks of the table, made for a home of the test."""
 
-from hermes.app.doctor.findings import Outcome
-from hermes.app.doctor.running import examine, mend
-from hermes.app.doctor.scene import Scene, Screen, best_settings
-from hermes.app.doctor.table import CHECKS
-from hermes.app.doctor.visit import Unseen
 from hermes.app.providers import Providers
 from hermes.config.home import Home
+from hermes.ops.doctor.check import Outcome, Scene, Screen, best_settings
+from hermes.ops.doctor.run import CHECKS, Unseen, examine, mend
 from hermes.util.clock import SystemClock
 
 ANY = Screen()

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.app.references.desk import Desk, Expanded
-from hermes.app.references.expanding import expand
+from hermes.app.references.expansion import expand
+from hermes.app.references.reference import Desk, Expanded
 from hermes.security import PathGuard, Redactor
 
 Git = Callable[..., str]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import hermes.app.user_git as user_git
-from hermes.app.references.changes import without_secrets
-from hermes.app.user_git import GitFailed, UserGit
+from hermes.app import git as user_git
+from hermes.app.git import GitFailed, UserGit
+from hermes.app.references.expansion import without_secrets
 
 
 def commit(git, workspace: Path, name: str, text: str, message: str) -> None:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.references.completing import complete, fragment_at_end
-from hermes.app.references.names import Names
+from hermes.app.references.completion import Names, complete, fragment_at_end
 
 
 def texts(fragment: str, folder: Path, names: Names | None = None) -> list[str]:

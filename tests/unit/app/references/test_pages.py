@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.references.desk import page_fetch
-from hermes.app.workbench import idle_bench
+from hermes.app.references.reference import page_fetch
+from hermes.app.tools import idle_bench
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import ToolError

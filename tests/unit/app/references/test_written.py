@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.app.references.written import address, references, spellings, with_lines
+from hermes.app.references.reference import address, references, spellings, with_lines
 
 
 def found(text: str) -> list[tuple[str, str]]:

@@ -9,8 +9,8 @@ import pytest
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from hermes import __version__
-from hermes.app.telemetry.exporting import TelemetryOptions, start_telemetry
-from hermes.app.telemetry.otlp import QuietExporter
+from hermes.app.telemetry import TelemetryOptions, start_telemetry
+from hermes.app.telemetry_spans import QuietExporter
 from hermes.core.errors import ConfigError
 from hermes.core.events import TurnFinished, TurnStarted
 from hermes.core.usage import Usage
@@ -61,7 +61,7 @@ def test_a_collector_that_is_down_is_told_once_in_the_log(caplog, capfd):
     with caplog.at_level(logging.INFO):
         watch_a_turn(options)
     [record] = caplog.records
-    assert record.name == "hermes.app.telemetry.otlp"
+    assert record.name == "hermes.app.telemetry_spans"
     assert "they are lost" in record.message
     assert "Traceback" not in caplog.text
     assert capfd.readouterr() == ("", "")
@@ -120,9 +120,7 @@ def run(program: str) -> str:
     return result.stdout.strip()
 
 
-@pytest.mark.parametrize(
-    "module", ["hermes.app.app", "hermes.cli.main", "hermes.app.telemetry.exporting"]
-)
+@pytest.mark.parametrize("module", ["hermes.app.app", "hermes.cli.main", "hermes.app.telemetry"])
 def test_without_telemetry_nothing_of_opentelemetry_is_loaded(module):
     program = f"import sys, {module}; print('opentelemetry' in sys.modules)"
     assert run(program) == "False"
@@ -132,7 +130,7 @@ def test_a_missing_package_is_told_with_what_to_install():
     program = """
 import sys
 sys.modules["opentelemetry.exporter"] = None
-from hermes.app.telemetry.exporting import TelemetryOptions, start_telemetry
+from hermes.app.telemetry import TelemetryOptions, start_telemetry
 from hermes.core.errors import ConfigError
 try:
     start_telemetry(TelemetryOptions(), str)

@@ -1,5 +1,4 @@
-from hermes.app.transcripts.markdown import to_markdown
-from hermes.app.transcripts.outline import outline
+from hermes.ops.transcripts import outline, to_markdown
 from tests.unit.app.transcripts.samples import call, message, record, with_tools
 
 

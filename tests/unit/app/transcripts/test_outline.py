@@ -1,4 +1,4 @@
-from hermes.app.transcripts.outline import outline
+from hermes.ops.transcripts import outline
 from tests.unit.app.transcripts.samples import PICTURE, call, message, record, with_tools
 
 

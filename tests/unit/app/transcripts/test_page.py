@@ -4,9 +4,8 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.app.transcripts.outline import outline
-from hermes.app.transcripts.page import PAGE_END, page_start, session_section
 from hermes.core.ports import SessionInfo
+from hermes.ops.transcripts import PAGE_END, outline, page_start, session_section
 from hermes.util.plain import plain
 from tests.unit.app.transcripts.samples import PICTURE, call, message, record, with_tools
 

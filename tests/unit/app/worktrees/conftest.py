@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.worktrees.worktree import Worktree, open_worktree
+from hermes.ops.worktrees import Worktree, open_worktree
 
 Git = Callable[..., str]
 

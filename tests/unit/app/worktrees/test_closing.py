@@ -12,7 +12,7 @@ import msgspec
 import psutil
 import pytest
 
-from hermes.app.worktrees.record import NAME, Record
+from hermes.ops.worktrees import RECORD_NAME, Record
 
 DAY = 24 * 3600.0
 
@@ -117,7 +117,7 @@ async def test_a_locked_worktree_is_kept_with_the_reason(opened, git) -> None:
 
 def age(repo: Path, name: str, **changes: object) -> None:
     """As if a process that is gone had made it two days ago."""
-    path = repo / ".git/worktrees" / name / NAME
+    path = repo / ".git/worktrees" / name / RECORD_NAME
     record = msgspec.json.decode(path.read_bytes(), type=Record)
     old = {"made": record.made - 2 * DAY, "process_began": 1.0, **changes}
     path.write_bytes(msgspec.json.encode(msgspec.structs.replace(record, **old)))
@@ -170,7 +170,7 @@ async def test_a_changed_note_removes_nothing_else(opened, repo: Path, git, tmp_
 async def test_worktrees_of_the_user_and_broken_notes_are_left_alone(opened, repo, git) -> None:
     git("worktree", "add", "--quiet", "-b", "mine", str(repo / ".worktrees/mine"))
     broken = await opened("broken")
-    (repo / ".git/worktrees/broken" / NAME).write_text("{")
+    (repo / ".git/worktrees/broken" / RECORD_NAME).write_text("{")
     await (await opened("next")).close()
     assert (repo / ".worktrees/mine").exists()
     assert broken.root.exists()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.user_git import GitFailed
-from hermes.app.worktrees.worktree import open_worktree, slug
+from hermes.app.git import GitFailed
 from hermes.core.errors import UsageError
+from hermes.ops.worktrees import open_worktree, slug
 from tests.unit.app.worktrees.conftest import make_repository
 
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from hermes.app.backups.restoring import finish
-from hermes.app.backups.snapshots import KEPT, Snapshots
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
+from hermes.ops.restore import KEPT, Snapshots, finish
 from hermes.store.records import SessionFilter
 from hermes.store.session_store import open_store
 from tests.unit.cli.lifecycle.conftest import Run

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.installation.place import Checkout, Package
-from hermes.app.profile_aliases import make_alias
+from hermes.app.installation import Checkout, Package
 from hermes.config.home import Home
+from hermes.ops.profiles import make_alias
 from tests.unit.cli.lifecycle.conftest import Run
 
 PACKAGE = Package(

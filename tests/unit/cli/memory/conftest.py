@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from hermes.app.logs import stop_logging
+from hermes.app.log_files import stop_logging
 from hermes.cli.commands import memory
 from hermes.cli.context import Cli
 from hermes.cli.main import Parser

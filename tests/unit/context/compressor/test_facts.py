@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hermes.agent.turn import REMEDIES
-from hermes.app.workbench import process_news
+from hermes.app.tools import process_news
 from hermes.context.facts import (
     add_facts,
     extract_facts,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermes.app.contexts import EngineRoom
+from hermes.app.context_engine import EngineRoom
 from hermes.context.lcm import LcmEngine
 from hermes.context.lcm.writer import message_as_text
 from hermes.core.messages import Message

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.commands.registry import Where, commands_in
+from hermes.app.commands import Where, commands_in
 from hermes.config.settings.platforms import GatewaySettings, Role
 from hermes.gateway.auth import OWNERS_ONLY, may, toolsets_for
 

@@ -8,7 +8,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from hermes.app.references.completing import complete
+from hermes.app.references.completion import complete
 from hermes.tui.completion import FRESH, Answers, EntryCompleter, Offer
 
 SKILL = Offer("release-notes", "write the notes of a release", takes_more=True)

@@ -9,7 +9,7 @@ from math import ceil
 
 import msgspec
 
-from hermes.app.sessions import opened_store, store_exists
+from hermes.app.session_store import opened_store, store_exists
 from hermes.cli.actions import Act
 from hermes.cli.context import Cli
 from hermes.cli.kept_mail import reachable

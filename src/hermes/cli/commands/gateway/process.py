@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from hermes import __version__
-from hermes.app.installation.place import start_command
+from hermes.app.installation import start_command
 from hermes.cli.actions import Actions
 from hermes.cli.commands.gateway.coming_up import tell_platforms
 from hermes.cli.context import Cli

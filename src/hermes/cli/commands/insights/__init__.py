@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.insights.figures import Insights, insights_of
-from hermes.app.sessions import opened_store, store_exists
-from hermes.app.spending import user_zone
+from hermes.app.providers import user_zone
+from hermes.app.session_store import opened_store, store_exists
 from hermes.cli.commands.insights.charts import ASCII, BLOCKS, Charts
 from hermes.cli.commands.insights.page import page
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
+from hermes.ops.insights import Insights, insights_of
 from hermes.util.clock import SystemClock
 
 EPILOG = """\

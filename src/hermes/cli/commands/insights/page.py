@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from hermes.app.insights.figures import HOURS, Insights
-from hermes.app.insights.markdown import money
-from hermes.app.transcripts.wording import cost
 from hermes.cli.commands.insights.charts import Bar, Charts
 from hermes.cli.style import Style
+from hermes.ops.insights import HOURS, Insights, money
+from hermes.ops.transcripts import cost
 from hermes.tui.text import cut, one_line, wrapped
 from hermes.util.text import human_duration, many
 

@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hermes.app.logs import start_logging, stop_logging
-from hermes.app.mcp_servers import authorizers
+from hermes.app.log_files import start_logging, stop_logging
+from hermes.app.mcp import authorizers
 from hermes.cli.commands.mcp.given import is_web_address
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import McpServer

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hermes.app.extensions import Extensions
-from hermes.app.logs import start_logging
+from hermes.app.log_files import start_logging
 from hermes.cli.context import Cli
 from hermes.cli.extending import looked_at
 from hermes.config.home import tilde

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.app.given_tools import project_root
+from hermes.app.tools import project_root
 from hermes.cli.context import Cli
 from hermes.config.settings.abilities import MemorySettings
 from hermes.core.errors import UsageError

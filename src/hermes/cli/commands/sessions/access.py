@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from hermes.app.sessions import opened_store, store_exists
+from hermes.app.session_store import opened_store, store_exists
 from hermes.cli.actions import Act
 from hermes.cli.commands.sessions.wording import document
 from hermes.cli.context import Cli

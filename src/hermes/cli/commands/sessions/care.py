@@ -3,13 +3,13 @@
 import argparse
 from pathlib import Path
 
-from hermes.app.store_care import back_up, repair_store, restore_store
-from hermes.app.transcripts.wording import cost, moment
 from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import consents, looking, shown_progress, working
 from hermes.cli.commands.sessions.arguments import add_yes, example
 from hermes.cli.commands.sessions.wording import document, table
 from hermes.cli.context import Cli
+from hermes.ops.restore import back_up, repair_store, restore_store
+from hermes.ops.transcripts import cost, moment
 from hermes.store.records import StoreStats
 from hermes.store.session_store import SessionStore
 from hermes.util.plain import plain_line

@@ -3,9 +3,6 @@
 import argparse
 from pathlib import Path
 
-from hermes.app.transcripts.exporting import Form, exported, form_of
-from hermes.app.transcripts.importing import EVERYTHING, import_file
-from hermes.app.transcripts.output import replaced
 from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import creating, named, shown_progress, working
 from hermes.cli.commands.sessions.arguments import example
@@ -13,6 +10,9 @@ from hermes.cli.commands.sessions.wording import document
 from hermes.cli.context import Cli
 from hermes.core.errors import SessionNotFound
 from hermes.core.ports import SessionInfo
+from hermes.ops.output_files import replaced
+from hermes.ops.transcript_import import EVERYTHING, import_file
+from hermes.ops.transcripts import Form, exported, form_of
 from hermes.store.records import SessionFilter
 from hermes.store.session_store import SessionStore
 from hermes.util.clock import SystemClock

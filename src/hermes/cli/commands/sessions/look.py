@@ -5,7 +5,6 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 
-from hermes.app.transcripts.wording import moment
 from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import looking, named, working
 from hermes.cli.commands.sessions.arguments import add_session, example, positive
@@ -15,6 +14,7 @@ from hermes.cli.render import one_line
 from hermes.core.messages import Assistant, Message, ToolResult
 from hermes.core.openai_format import to_dict
 from hermes.core.ports import SessionInfo
+from hermes.ops.transcripts import moment
 from hermes.store.records import LoggedMessage, SessionFilter
 from hermes.store.session_store import SessionStore
 from hermes.util.plain import plain, plain_line

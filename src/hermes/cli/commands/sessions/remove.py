@@ -3,7 +3,6 @@
 import argparse
 import time
 
-from hermes.app.transcripts.importing import EVERYTHING
 from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import consents, looking, named_exactly, working
 from hermes.cli.commands.sessions.arguments import DAY, add_session, add_yes, age, example
@@ -11,6 +10,7 @@ from hermes.cli.commands.sessions.look import one_line_of
 from hermes.cli.commands.sessions.wording import document, label
 from hermes.cli.context import Cli
 from hermes.core.ports import SessionInfo
+from hermes.ops.transcript_import import EVERYTHING
 from hermes.store.records import SessionFilter
 from hermes.store.session_store import SessionStore
 from hermes.util.text import human_duration, many

@@ -2,13 +2,13 @@
 
 import argparse
 
-from hermes.app.transcripts.wording import cost
 from hermes.cli.actions import Actions
 from hermes.cli.commands.sessions.access import looking, named
 from hermes.cli.commands.sessions.arguments import example, since
 from hermes.cli.commands.sessions.wording import document, table
 from hermes.cli.context import Cli
 from hermes.core.usage import Usage
+from hermes.ops.transcripts import cost
 from hermes.store.records import UsageLine
 from hermes.store.session_store import SessionStore
 from hermes.util.plain import plain_line

@@ -7,7 +7,6 @@ from typing import get_args
 
 import msgspec
 
-from hermes.app.setup import SetupRecord, reset_settings
 from hermes.cli.commands.setup import agent, extras, model, terminal, tools
 from hermes.cli.commands.setup.asking import run_command
 from hermes.cli.commands.setup.ending import offer_a_question, summary
@@ -17,6 +16,7 @@ from hermes.config.home import tilde
 from hermes.config.settings.agent import ApprovalSettings
 from hermes.config.settings.tools import TerminalSettings
 from hermes.core.errors import HermesError, Interrupted, UsageError
+from hermes.ops.status import SetupRecord, reset_settings
 from hermes.util.extras import EXTRAS
 
 DESCRIPTION = """\

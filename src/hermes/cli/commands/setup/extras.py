@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from hermes.app.installation.extras import install_extra
+from hermes.app.installation import install_extra
 from hermes.cli.context import Cli
 from hermes.core.errors import UsageError
 from hermes.util.extras import EXTRAS

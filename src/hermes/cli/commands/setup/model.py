@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 
-from hermes.app.auth_desk import Desk
 from hermes.app.providers import Providers
 from hermes.cli.commands.auth import checked_key
 from hermes.cli.commands.setup.asking import fresh, run_command
@@ -15,6 +14,7 @@ from hermes.cli.resolution import brief
 from hermes.cli.style import Style
 from hermes.config import edit
 from hermes.core.errors import HermesError, UsageError
+from hermes.ops.auth import Desk
 from hermes.providers import CUSTOM, LOCAL, Endpoint, endpoints
 from hermes.util.clock import SystemClock
 

@@ -3,8 +3,7 @@
 import argparse
 
 from hermes.app.tool_listing import ToolRow, tool_rows
-from hermes.app.tool_switches import switch
-from hermes.app.tools import find_toolsets
+from hermes.app.tools import find_toolsets, switch
 from hermes.cli.commands.setup.asking import fresh
 from hermes.cli.context import Cli
 from hermes.config import edit

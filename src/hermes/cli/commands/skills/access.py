@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from hermes.app.skill_shelf import skill_roots, visibility_context
+from hermes.app.skills import skill_roots, visibility_context
 from hermes.cli.actions import Act
 from hermes.cli.commands.skills.wording import say_problems
 from hermes.cli.context import Cli

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from hermes.app.transcripts.wording import moment
 from hermes.cli.actions import Act, Actions
 from hermes.cli.commands.sessions.arguments import positive
 from hermes.cli.commands.skills.access import add_yes, all_roots, collection, consents
@@ -16,6 +15,7 @@ from hermes.cli.commands.skills.wording import document, example
 from hermes.cli.context import Cli
 from hermes.cli.style import Style
 from hermes.core.errors import HermesError, UsageError
+from hermes.ops.transcripts import moment
 from hermes.skills import (
     DEFAULT_LOG_LENGTH,
     Skill,

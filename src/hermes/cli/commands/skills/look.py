@@ -4,7 +4,7 @@ import argparse
 
 import msgspec
 
-from hermes.app.skill_shelf import external_warnings
+from hermes.app.skills import external_warnings
 from hermes.cli.actions import Actions
 from hermes.cli.commands.skills.access import all_roots, collection, context
 from hermes.cli.commands.skills.wording import document, example, say_problems, width

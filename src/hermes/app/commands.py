@@ -1,0 +1,274 @@
+"""Every slash command as data: what drives completion, help, chats and their menus."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from hermes.config.keys import find, split_key
+from hermes.config.settings import Settings
+from hermes.core.messages import User
+
+if TYPE_CHECKING:  # the registry is read before an app is needed
+    from hermes.agent import Agent
+    from hermes.app.app import App
+
+
+class Group(StrEnum):
+    SESSION = "Session"
+    CONFIG = "Settings"
+    TOOLS = "Tools"
+    INFO = "Information"
+    EXIT = "Leaving"
+
+
+class Where(StrEnum):
+    EVERYWHERE = "everywhere"
+    TERMINAL = "terminal"
+    CHATS = "chats"
+    """Messaging platforms."""
+
+
+class CommandDef(msgspec.Struct, frozen=True):
+    name: str
+    group: Group
+    summary: str
+    usage: str = ""
+    """What may stand behind it."""
+    aliases: tuple[str, ...] = ()
+    where: Where = Where.EVERYWHERE
+    at_once: bool = False
+    """Done also while a turn runs; the others wait for its end."""
+    words: tuple[str, ...] = ()
+    """First words behind it, for completion."""
+    gateway_config_gate: str = ""
+    """The setting that opens a command of the terminal to chats."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, *self.aliases)
+
+    def is_in(self, place: Where) -> bool:
+        gated = place is Where.CHATS and bool(self.gateway_config_gate)
+        return gated or self.where in (Where.EVERYWHERE, place)
+
+    def is_open(self, place: Where, settings: Settings) -> bool:
+        """Whether the settings let a command be used that is there."""
+        if place is not Where.CHATS or not self.gateway_config_gate:
+            return True
+        return bool(find(settings, split_key(self.gateway_config_gate)))
+
+
+_S, _C, _T, _I = Group.SESSION, Group.CONFIG, Group.TOOLS, Group.INFO
+_HERE, _THERE = Where.TERMINAL, Where.CHATS
+
+COMMAND_REGISTRY: tuple[CommandDef, ...] = (
+    CommandDef("new", _S, "begin a new conversation; this one is kept", aliases=("reset",)),
+    CommandDef("clear", _S, "clear the screen and begin a new conversation", where=_HERE),
+    CommandDef("history", _S, "show the conversation so far", "[N]", where=_HERE),
+    CommandDef("save", _S, "write the conversation to a file", "[FILE]", where=_HERE),
+    CommandDef("retry", _S, "ask the last question again"),
+    CommandDef("undo", _S, "take back the last question and its answer", "[N]"),
+    CommandDef("title", _S, "show or change the title of the session", "[TITLE]", at_once=True),
+    CommandDef("compress", _S, "summarise the conversation to make room", "[WHAT MATTERS MOST]"),
+    CommandDef(
+        "rollback", _S, "list, compare and undo file changes of this session",
+        "[N | diff N | N FILE]", words=("diff",),
+    ),
+    CommandDef(
+        "snapshot", _S, "keep settings and data, or bring them back",
+        "create [LABEL] | list | restore NAME | prune [KEEP]", ("snap",), _HERE,
+        words=("create", "list", "restore", "prune"),
+    ),
+    CommandDef("stop", _S, "stop the running turn, else the background work", at_once=True),
+    CommandDef("queue", _S, "keep a message for the time after this turn", "MESSAGE", at_once=True),
+    CommandDef(
+        "approve", _S, "allow what the agent asks for", "[session | always]", where=_THERE,
+        at_once=True, words=("session", "always"),
+    ),
+    CommandDef("deny", _S, "do not allow what the agent asks for", where=_THERE, at_once=True),
+    CommandDef("steer", _S, "say something into the running turn", "MESSAGE", at_once=True),
+    CommandDef("resume", _S, "go on with another conversation", "[ID or TITLE]"),
+    CommandDef("sessions", _S, "list past conversations", "[WORDS]", where=_HERE),
+    CommandDef("status", _S, "show the session, its model and what it used", at_once=True),
+    CommandDef(
+        "agents", _S, "show background tasks and processes", aliases=("tasks",), at_once=True
+    ),
+    CommandDef(
+        "background", _S, "do something beside the conversation", "TASK", ("bg",), at_once=True
+    ),
+    CommandDef("btw", _S, "ask something aside; it leaves no trace", "QUESTION", at_once=True),
+    CommandDef("branch", _S, "go on in a copy of this conversation", "[TITLE]", ("fork",)),
+    CommandDef("config", _C, "show settings, or one of them", "[KEY]", where=_HERE, at_once=True),
+    CommandDef("model", _C, "show or change the model", "[[PROVIDER:]MODEL] [--global]"),
+    CommandDef("personality", _C, "show or change how the agent talks", "[NAME | none]"),
+    CommandDef(
+        "verbose", _C, "how much of tool calls is shown", "[off | new | all | verbose]",
+        where=_HERE, at_once=True, words=("off", "new", "all", "verbose"),
+        gateway_config_gate="display.tool_progress_command",
+    ),
+    CommandDef(
+        "fast", _C, "faster answers at a higher price, where the provider has them",
+        "[normal | fast | status]", words=("normal", "fast", "status"),
+    ),
+    CommandDef(
+        "reasoning", _C, "how hard the model thinks, and whether that is shown",
+        "[none | minimal | low | medium | high | xhigh | show | hide]",
+        words=("none", "minimal", "low", "medium", "high", "xhigh", "show", "hide"),
+    ),
+    CommandDef("skin", _C, "show or change colours and symbols", "[NAME]", (), _HERE, at_once=True),
+    CommandDef(
+        "statusbar", _C, "show or hide the status bar", "[on | off]", ("sb",), _HERE, at_once=True,
+        words=("on", "off"),
+    ),
+    CommandDef(
+        "details", _C, "show thinking and results in full or folded", "[full | collapsed | hidden]",
+        where=_HERE, at_once=True, words=("full", "collapsed", "hidden"),
+    ),
+    CommandDef(
+        "busy", _C, "what a message does while the agent works",
+        "[interrupt | queue | steer | status]", where=_HERE, at_once=True,
+        words=("interrupt", "queue", "steer", "status"),
+    ),
+    CommandDef(
+        "sethome", _C, "make this chat the home channel of its platform", "", ("set-home",), _THERE
+    ),
+    CommandDef("pair", _C, "let somebody else in", "[CODE | list]", where=_THERE),
+    CommandDef("restart", _C, "restart the gateway", where=_THERE, at_once=True),
+    CommandDef(
+        "update", _C, "update Hermes and restart the gateway", where=_THERE, at_once=True
+    ),
+    CommandDef("yolo", _C, "allow everything without asking, or ask again", at_once=True),
+    CommandDef(
+        "tools", _T, "list tools; switch toolsets for new conversations",
+        "[list | enable NAME | disable NAME]", where=_HERE, words=("list", "enable", "disable"),
+    ),
+    CommandDef("toolsets", _T, "list toolsets", where=_HERE),
+    CommandDef("skills", _T, "list skills, or look for some", "[WORDS]", where=_HERE),
+    CommandDef("reload", _T, "read keys and settings again for new conversations", where=_HERE),
+    CommandDef("reload-mcp", _T, "start the MCP servers anew", aliases=("reload_mcp",)),
+    CommandDef("plugins", _T, "list plugins", where=_HERE),
+    CommandDef("help", _I, "list the commands, or explain one", "[COMMAND]", at_once=True),
+    CommandDef(
+        "commands", _I, "list the commands page by page", "[PAGE]", where=_THERE, at_once=True
+    ),
+    CommandDef(
+        "platforms", _I, "show how the platforms fare", "", ("gateway",), _THERE, at_once=True
+    ),
+    CommandDef("usage", _I, "tokens, cache hits and cost of this session", at_once=True),
+    CommandDef("insights", _I, "what was used over the last days", "[DAYS]"),
+    CommandDef("paste", _I, "attach the picture in the clipboard", where=_HERE, at_once=True),
+    CommandDef("image", _I, "attach a picture", "FILE", where=_HERE, at_once=True),
+    CommandDef("copy", _I, "copy an answer to the clipboard", "[N]", where=_HERE, at_once=True),
+    CommandDef("terminal-setup", _I, "what this terminal can do, and keys for it", where=_HERE),
+    CommandDef("debug", _I, "what to send with a report of a problem"),
+    CommandDef("profile", _I, "show the profile and its folder", at_once=True),
+    CommandDef("quit", Group.EXIT, "leave", aliases=("exit", "q"), where=_HERE, at_once=True),
+)  # fmt: skip
+"""In the order of the help text, which also decides between beginnings of names."""
+
+
+GATEWAY_KNOWN_COMMANDS = frozenset(
+    name for each in COMMAND_REGISTRY if each.is_in(Where.CHATS) for name in each.names
+)
+"""What chats know, with the aliases."""
+
+
+def resolve_command(
+    word: str, place: Where = Where.TERMINAL, settings: Settings | None = None
+) -> CommandDef | None:
+    """The command that a word such as `/Mod` means. Names and aliases come first, then the first
+    command of which it is the beginning."""
+    return exact_command(word, place, settings) or beginning_command(word, place, settings)
+
+
+def exact_command(
+    word: str, place: Where = Where.TERMINAL, settings: Settings | None = None
+) -> CommandDef | None:
+    name = _name(word)
+    return next((each for each in commands_in(place, settings) if name in each.names), None)
+
+
+def beginning_command(
+    word: str, place: Where = Where.TERMINAL, settings: Settings | None = None
+) -> CommandDef | None:
+    name = _name(word)
+    if not name:
+        return None
+    known = commands_in(place, settings)
+    return next((each for each in known if each.name.startswith(name)), None)
+
+
+def commands_in(place: Where, settings: Settings | None = None) -> Iterable[CommandDef]:
+    """Those of a place. With `settings`, without those that they keep shut."""
+    return (
+        each
+        for each in COMMAND_REGISTRY
+        if each.is_in(place) and (settings is None or each.is_open(place, settings))
+    )
+
+
+def _name(word: str) -> str:
+    return word.strip().removeprefix("/").lower()
+
+
+# What a command works with.
+
+
+class Talk(Protocol):
+    """The conversation a command was given in, on whatever surface."""
+
+    app: "App"
+    place: Where
+
+    @property
+    def agent(self) -> "Agent":
+        """Who talks at present."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs."""
+        ...
+
+    async def go_on_with(self, agent: "Agent") -> None:
+        """Another conversation takes the place of this one."""
+        ...
+
+    async def ask(self, message: User) -> None:
+        """A turn that answers `message`, shown as any other."""
+        ...
+
+    def later(self, text: str) -> None:
+        """Keep what the user said for the time after this turn."""
+        ...
+
+    def show(self, markdown: str) -> None:
+        """What the user is to see, now."""
+        ...
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A command that was given."""
+
+    command: CommandDef
+    arguments: str
+    talk: Talk
+
+    @property
+    def words(self) -> list[str]:
+        return self.arguments.split()
+
+    @property
+    def agent(self) -> "Agent":
+        return self.talk.agent
+
+    @property
+    def app(self) -> "App":
+        return self.talk.app
+
+
+Handler = Callable[[Call], Awaitable[str]]
+"""Does what was asked for; the result, markdown, is shown to the user unless it is empty. Raises a
+`HermesError`, whose text is shown."""

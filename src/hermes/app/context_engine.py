@@ -1,0 +1,284 @@
+"""The context engine of a session, and the models it may ask."""
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from contextvars import ContextVar
+from functools import cached_property, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hermes.app.providers import AuxiliaryRouter
+from hermes.config.home import Home
+from hermes.config.settings import Settings
+from hermes.context.discovery import find_engine
+from hermes.context.engine import ContextEngine, Dicts, NoEngine, SummaryAnswer, SummaryModel
+from hermes.core.errors import ConfigError, Interrupted
+from hermes.core.messages import Message
+from hermes.core.model import ModelRequest, ToolSpec
+from hermes.core.openai_format import from_dict, to_dict
+from hermes.core.tool import Tool, ToolContext
+from hermes.providers import Target
+from hermes.store.records import LoggedMessage
+from hermes.store.session_store import SessionStore
+from hermes.tools import result_text
+from hermes.util.threads import in_thread
+
+log = logging.getLogger(__name__)
+
+TASK = "compression"
+BUILTIN = {
+    "compressor": ("ContextCompressor", "CompressionOptions"),
+    "lcm": ("LcmEngine", "LcmOptions"),
+}
+"""The engines that are always there, and their classes, by the name of their folder."""
+OURS = "hermes.context."
+"""Where their code is."""
+STOPPED = "the compaction was stopped"
+T = TypeVar("T")
+
+
+def make_engine(
+    settings: Settings, home: Home, target: Target, registered: Sequence[ContextEngine] = ()
+) -> ContextEngine:
+    """The engine that `context.engine` names; `registered` are those of plugins. A small model
+    looks after its window itself."""
+    if target.profile.small:
+        return NoEngine()
+    window = target.profile.context_length
+    engine = find_engine(
+        settings.context.engine,
+        [engine_folder(home)],
+        registered=registered,
+        builtin={name: partial(_builtin, name, window, settings) for name in BUILTIN},
+        context_length=window,
+    )
+    return _own(engine) if engine in registered else engine
+
+
+def _own(engine: ContextEngine) -> ContextEngine:
+    """A plugin registers one engine for all; each conversation has to have its own."""
+    try:
+        return copy.deepcopy(engine)
+    except TypeError as error:
+        raise ConfigError(
+            f"the context engine {engine.name} cannot be used in several conversations: {error}",
+            hint="it must be possible to copy it; or put it into plugins/context_engine/",
+        ) from error
+
+
+def _builtin(name: str, window: int, settings: Settings) -> ContextEngine:
+    """Only the engine in use is imported."""
+    given = settings.compression
+    module = import_module(f"{OURS}{name}")
+    kind, options = BUILTIN[name]
+    engine: ContextEngine = getattr(module, kind)(
+        window,
+        getattr(module, options)(
+            threshold=given.threshold,
+            target_ratio=given.target_ratio,
+            protect_last_n=given.protect_last_n,
+        ),
+    )
+    return engine
+
+
+def engine_folder(home: Home) -> Path:
+    return home.root / "plugins" / "context_engine"
+
+
+class Later(Sequence[SummaryModel]):
+    """Found out with the first look: few conversations are ever shortened."""
+
+    def __init__(self, find: Callable[[], list[SummaryModel]]) -> None:
+        self._find = find
+
+    @cached_property
+    def _found(self) -> list[SummaryModel]:
+        return self._find()
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._found[index]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+class Errand:
+    """What a piece of an engine's work asks for, while somebody waits for what it makes."""
+
+    def __init__(self) -> None:
+        self._asking: set[asyncio.Task[Any] | None] = set()
+        self._over = False
+
+    def end(self) -> None:
+        """Nobody waits any more: what is asked for ends, and nothing more is."""
+        self._over = True
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        for task in self._asking:
+            if task is not None:
+                task.cancel()
+
+    async def ask(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._over:
+            work.close()
+            raise Interrupted(STOPPED)
+        task = asyncio.current_task()
+        self._asking.add(task)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            raise Interrupted(STOPPED) from None
+        finally:
+            self._asking.discard(task)
+
+
+_errand: ContextVar[Errand] = ContextVar("errand")
+"""Of the thread an engine works in."""
+
+
+class EngineRoom:
+    """What an engine, in its thread, may use of the event loop: models and the log."""
+
+    def __init__(self, auxiliary: AuxiliaryRouter, store: SessionStore) -> None:
+        self._auxiliary, self._store = auxiliary, store
+        self._loop = asyncio.get_running_loop()
+        self._stray = Errand()
+        """Of threads that are the engine's own."""
+
+    async def begin(
+        self, engine: ContextEngine, session_id: str, home: Home, platform: str, parent: str = ""
+    ) -> None:
+        """Tell the engine which conversation it works for; one of somebody else in a thread, since
+        it may look. Ours only take note."""
+        try:
+            told = {
+                "hermes_home": str(home.root),
+                "platform": platform,
+                "model": self._auxiliary.main.model,
+                "context_length": engine.context_length,
+                "summarisers": self.summarisers(),
+                "history": lambda: self._wait(self.history(session_id)),
+                **({"parent_session_id": parent} if parent else {}),
+            }
+            if type(engine).on_session_start.__module__.startswith(OURS):
+                engine.on_session_start(session_id, **told)
+            else:
+                await in_thread(engine.on_session_start, session_id, **told)
+        except Exception as error:  # an engine may be somebody's plugin
+            raise _unusable(engine, "cannot begin", error) from error
+
+    async def end(
+        self, engine: ContextEngine, session_id: str, messages: Sequence[Message]
+    ) -> None:
+        """Tell an engine that wants to know that the conversation was left."""
+        if type(engine).on_session_end is not ContextEngine.on_session_end:
+            await self._tell_end(engine.on_session_end, session_id, [to_dict(m) for m in messages])
+
+    async def reset(self, engine: ContextEngine) -> None:
+        """Tell the engine of a conversation that was left for a new one."""
+        await self._tell_end(engine.on_session_reset)
+
+    async def _tell_end(self, told: Callable[..., None], *details: Any) -> None:
+        """Nothing depends on it any more: a failure is a line in the log."""
+        try:
+            await in_thread(told, *details)
+        except Exception:  # the same
+            log.exception("the context engine failed when its conversation was left")
+
+    def summarisers(self) -> Sequence[SummaryModel]:
+        """The models of the task, and last the one of the conversation. What the settings name is
+        looked at now, since it may be wrong; the rest when it is needed."""
+        found = Later(self._summarisers)
+        return found if self._auxiliary.is_auto(TASK) else list(found)
+
+    def _summarisers(self) -> list[SummaryModel]:
+        targets = self._auxiliary.targets(TASK)
+        found = [self._summariser(targets)]
+        main = self._auxiliary.main
+        if all(_which(target) != _which(main) for target in targets):
+            found.append(self._summariser((main,)))
+        return found
+
+    def _summariser(self, targets: Sequence[Target]) -> SummaryModel:
+        def ask(messages: Dicts, max_tokens: int) -> SummaryAnswer:
+            request = ModelRequest(tuple(map(from_dict, messages)), max_tokens=max_tokens)
+            reply = self._wait(self._auxiliary.ask_one_of(targets, TASK, request))
+            return SummaryAnswer(reply.message.text, reply.model)
+
+        return SummaryModel(ask, targets[0].profile.context_length)
+
+    async def history(self, session_id: str) -> Dicts:
+        """Every message of the conversation and of those it went on from after a compaction."""
+        line = [session_id]
+        for info in await self._store.ancestors(session_id):
+            if info.end_reason != "compression":
+                break
+            line.append(info.id)
+        seen: set[object] = set()
+        found: list[Message] = []
+        for one in reversed(line):
+            for entry in await self._store.entries(one):
+                key = entry.id if isinstance(entry, LoggedMessage) else str(to_dict(entry))
+                if key not in seen:
+                    found.append(entry.message if isinstance(entry, LoggedMessage) else entry)
+                    seen.add(key)
+        return [to_dict(message) for message in found]
+
+    async def run(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """What `work` of an engine makes, in a thread. When nobody waits for it any more, whatever
+        it asks for ends."""
+        errand = Errand()
+
+        def begin() -> T:
+            _errand.set(errand)
+            return work(*args, **kwargs)
+
+        try:
+            return await in_thread(begin)
+        except asyncio.CancelledError:
+            errand.end()
+            self._stray.interrupt()
+            raise
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`, for a thread beside the event loop."""
+        errand = _errand.get(self._stray)
+        return asyncio.run_coroutine_threadsafe(errand.ask(work), self._loop).result()
+
+
+def _which(target: Target) -> tuple[str, str, str]:
+    return target.provider, target.model, target.base_url
+
+
+def engine_tools(engine: ContextEngine) -> list[Tool]:
+    """The engine's own tools; they look into its conversation and nowhere else."""
+    try:
+        return [_engine_tool(engine, schema) for schema in engine.get_tool_schemas()]
+    except Exception as error:  # the same
+        raise _unusable(engine, "has tools that cannot be used", error) from error
+
+
+def _unusable(engine: ContextEngine, why: str, error: Exception) -> ConfigError:
+    """An engine may be anybody's code."""
+    return ConfigError(
+        f"the context engine {engine.name} {why}: {type(error).__name__}: {error}",
+        hint="correct the plugin, or set context.engine to another one",
+    )
+
+
+def _engine_tool(engine: ContextEngine, schema: dict[str, Any]) -> Tool:
+    spec = ToolSpec(schema["name"], schema.get("description", ""), schema["parameters"])
+
+    async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
+        return result_text(
+            await in_thread(
+                engine.handle_tool_call, spec.name, arguments, session_id=call.session_id
+            )
+        )
+
+    return Tool(spec, handler, toolset="context_engine")

@@ -1,1 +1,0 @@
-"""How the agent was used: figures from the session store."""

@@ -1,0 +1,160 @@
+"""How this Hermes was installed, and how it is started from anywhere."""
+
+import asyncio
+import json
+import shlex
+import sys
+from contextlib import suppress
+from importlib import invalidate_caches
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import hermes
+from hermes.core.errors import HermesError
+from hermes.util.extras import install_hint
+
+DISTRIBUTION = "hermes"
+LAUNCHER = "hermes"
+
+
+class Checkout(msgspec.Struct, frozen=True):
+    """A folder with the source and the launcher, which keeps its own environment in `.venv`."""
+
+    root: Path
+
+    @property
+    def launcher(self) -> Path:
+        return self.root / LAUNCHER
+
+    @property
+    def environment(self) -> Path:
+        return self.root / ".venv"
+
+    @property
+    def cache(self) -> Path:
+        """The set-up's lock, and what an update works with."""
+        return self.root / ".cache"
+
+    @property
+    def is_repository(self) -> bool:
+        return (self.root / ".git").exists()
+
+
+class Package(msgspec.Struct, frozen=True):
+    """Installed by another program, which also updates and removes it."""
+
+    installer: str
+    """`pip`, `pipx` or `uv`."""
+    update: str
+    """The command that updates it; empty when nothing says where it came from. It never names the
+    package alone: on a package index, another project has the name."""
+    remove: str
+    """The command that removes it."""
+
+
+def installation(source: Path | None = None, prefix: str = sys.prefix) -> Checkout | Package:
+    """Where the running program comes from. `source` is the folder of the package `hermes`."""
+    package = source or Path(hermes.__file__).resolve().parent
+    root = package.parent.parent
+    if (root / LAUNCHER).is_file() and (root / "scripts" / "setup.py").is_file():
+        if Path(prefix).resolve() == (root / ".venv").resolve():
+            return Checkout(root)
+        return _editable(root)
+    return _package(prefix)
+
+
+def start_command() -> list[str]:
+    """The words that start this very Hermes from any folder."""
+    found = installation()
+    if isinstance(found, Checkout):
+        return [str(found.launcher)]
+    script = Path(sys.executable).parent / LAUNCHER
+    if script.is_file():
+        return [str(script)]
+    return [sys.executable, "-I", "-m", "hermes"]
+
+
+def _editable(root: Path) -> Package:
+    """A checkout that somebody installed into an environment of their own."""
+    here, python = shlex.quote(str(root)), shlex.quote(sys.executable)
+    return Package(
+        "pip",
+        update=f"git -C {here} pull --ff-only && {python} -m pip install -e {here}",
+        remove=f"{python} -m pip uninstall {DISTRIBUTION}",
+    )
+
+
+def _package(prefix: str) -> Package:
+    parts = Path(prefix).parts
+    if "pipx" in parts:
+        name, install, remove = "pipx", "pipx install --force", "pipx uninstall"
+    elif "uv" in parts and "tools" in parts:
+        name, install, remove = "uv", "uv tool install --force", "uv tool uninstall"
+    else:
+        pip = f"{shlex.quote(sys.executable)} -m pip"
+        name, install, remove = "pip", f"{pip} install --upgrade", f"{pip} uninstall"
+    source = _source()
+    update = f"{install} {shlex.quote(source)}" if source else ""
+    return Package(name, update, f"{remove} {DISTRIBUTION}")
+
+
+def _source() -> str:
+    """The address this was installed from, as installers write it; empty when it is not known."""
+    try:
+        text = distribution(DISTRIBUTION).read_text("direct_url.json")
+        record: Any = json.loads(text or "{}")
+    except (PackageNotFoundError, ValueError):
+        return ""
+    address = record.get("url", "")
+    tool = record.get("vcs_info", {}).get("vcs", "")
+    return f"{tool}+{address}" if tool and address else address
+
+
+# Installing extras into the environment that this program runs in.
+
+SETUP = "setup.py"
+
+
+class InstallFailed(HermesError):
+    """An extra could not be installed; the installer has said why on stderr."""
+
+
+async def install_extra(name: str) -> list[str]:
+    """Install an extra from the lock files, with hashes. The installer shows its progress, and on
+    failure the reason, on stderr.
+
+    Returns the packages that were installed, as `name version`; none when all were there. Raises
+    `InstallFailed`.
+    """
+    command = [*installer(), "--extra", name]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.terminate()
+    if process.returncode:
+        raise InstallFailed(
+            f"{name} could not be installed", hint=f"to try again: {install_hint(name)}"
+        )
+    invalidate_caches()
+    return output.decode(errors="replace").splitlines()
+
+
+def installer() -> list[str]:
+    """The command that runs scripts/setup.py for the environment in use."""
+    package = Path(hermes.__file__).resolve().parent
+    place = installation()
+    if isinstance(place, Checkout):
+        return ["sh", str(place.root / "scripts" / "setup.sh")]
+    scripts = (package / "bundled" / SETUP, package.parent.parent / "scripts" / SETUP)
+    found = next((script for script in scripts if script.is_file()), None)
+    if found is None:
+        raise InstallFailed("this Hermes came without its lock files", hint="install it again")
+    return [sys.executable, "-I", str(found), "--here"]

@@ -1,1 +1,0 @@
-"""The program itself: how it was installed, bringing it up to date, taking it away."""

@@ -1,0 +1,146 @@
+"""The MCP servers of a process, and what a session has of them."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hermes.app.providers import AuxiliaryRouter
+from hermes.config.document import read_document
+from hermes.config.home import Home
+from hermes.config.loader import Loaded, load
+from hermes.config.settings.abilities import McpServer
+from hermes.core.errors import ConfigError, HermesError, ProviderError
+from hermes.core.model import ModelRequest, Reply
+from hermes.core.ports import Clarifier
+from hermes.core.tool import Tool
+from hermes.util.plain import plain_line
+from hermes.util.text import many
+
+if TYPE_CHECKING:
+    from hermes.mcp import McpHub
+
+
+TASK = "mcp"
+
+
+class SessionSampler:
+    """Asks a model for a server (`mcp.caller.Sampler`), once the session has models."""
+
+    def __init__(self) -> None:
+        self.auxiliary: AuxiliaryRouter | None = None
+
+    async def ask(self, request: ModelRequest, wishes: tuple[str, ...]) -> Reply:
+        if self.auxiliary is None:
+            raise ProviderError("the session has not begun")
+        targets = self.auxiliary.wished(TASK, wishes)
+        return await self.auxiliary.ask_one_of(targets, TASK, request)
+
+
+class McpServers:
+    """The hub of all sessions, made when a session first wants tools and there are servers."""
+
+    def __init__(self, home: Home, loaded: Loaded, tell: Callable[[str], None]) -> None:
+        self._home, self._loaded, self._tell = home, loaded, tell
+        self._hub: McpHub | None = None
+        self._reloading = asyncio.Lock()
+        self._alone = _is_left_aside(home, loaded)
+
+    async def tools(self, clarifier: Clarifier | None, sampler: SessionSampler) -> list[Tool]:
+        """Those of a new session."""
+        if not self._loaded.settings.mcp_servers:
+            return []
+        if self._hub is None:
+            self._hub = make_hub(self._home, self._loaded, self._tell)
+        from hermes.mcp import Caller  # only sessions with servers need the client
+
+        return await self._hub.tools(Caller(clarifier, sampler))
+
+    async def reload(self, learn: Callable[[], object]) -> list[str]:
+        """Read `mcp_servers` again, stop what is gone or changed and start the others anew; a line
+        for each. New sessions have what is there then. `learn` is called in between, since there
+        may be new secrets in the settings. Raises `ConfigError`; all is as before then."""
+        async with self._reloading:
+            before = self._loaded.settings.mcp_servers
+            if not self._alone:
+                fresh = (await asyncio.to_thread(load, self._home)).settings.mcp_servers
+                settings = msgspec.structs.replace(self._loaded.settings, mcp_servers=fresh)
+                self._loaded.settings = settings
+                await asyncio.to_thread(learn)
+            now = self._loaded.settings.mcp_servers
+            if self._hub is None and now:
+                self._hub = make_hub(self._home, self._loaded, self._tell)
+            found = await self._hub.reload(now) if self._hub is not None else {}
+            return [
+                f"`{name}` {_outcome(name, before, now, found)}" for name in sorted(before | now)
+            ]
+
+    async def close(self) -> None:
+        if self._hub is not None:
+            await self._hub.close()
+
+
+def _is_left_aside(home: Home, loaded: Loaded) -> bool:
+    """Whether the user wanted config.yaml not to be read."""
+    if loaded.raw:
+        return False
+    try:
+        return bool(read_document(home.config_file).data)
+    except ConfigError:
+        return True
+
+
+Servers = Mapping[str, McpServer]
+
+
+def _outcome(name: str, before: Servers, now: Servers, found: Mapping[str, Any]) -> str:
+    if name not in now:
+        return "removed"
+    if name not in found:
+        return "is switched off"
+    offer = found[name]
+    if isinstance(offer, HermesError):
+        hint = f" ({plain_line(offer.hint)})" if offer.hint else ""
+        return f"failed: {plain_line(str(offer))}{hint}"
+    if isinstance(offer, BaseException):
+        raise offer
+    if offer is None:
+        return "is at work; it is started anew when its calls have ended"
+    old = before.get(name)
+    how = "started anew" if old == now[name] else "changed" if old else "added"
+    left_out = f", {len(offer.problems)} left out" if offer.problems else ""
+    return f"{how}: {many(len(offer.tools), 'tool')}{left_out}"
+
+
+def make_hub(home: Home, loaded: Loaded, tell: Callable[[str], None]) -> "McpHub":
+    """A hub over `mcp_servers`; nothing is started yet."""
+    from hermes.mcp import McpHub, McpOptions  # only sessions with servers need the client
+
+    options = McpOptions(
+        cache=home.cache / "mcp",
+        folder=str(Path.cwd()),
+        question_seconds=loaded.settings.clarify.timeout,
+    )
+    return McpHub(loaded.settings.mcp_servers, options, authorizers=authorizers(home), tell=tell)
+
+
+def known_tools(home: Home, loaded: Loaded) -> list[Tool]:
+    """Those of servers that were connected before; nothing is started. Only to be looked at."""
+    if not loaded.settings.mcp_servers:
+        return []
+    return make_hub(home, loaded, lambda _text: None).known_tools()
+
+
+def authorizers(home: Home) -> Callable[[str, Any], Any]:
+    """Who signs in to a server: only those with `auth: oauth` need anybody."""
+
+    def authorizer(name: str, settings: Any) -> Any:
+        if settings.auth != "oauth":
+            return None
+        from hermes.mcp.oauth import stored_authorizer  # only servers with OAuth need it
+
+        return stored_authorizer(name, settings.url, home.root / "mcp-tokens")
+
+    return authorizer

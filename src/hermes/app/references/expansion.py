@@ -1,0 +1,507 @@
+"""From what the user typed to what the model gets: the text, and below it what it refers to."""
+
+import asyncio
+import base64
+import codecs
+import os
+import re
+import threading
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from hermes.app.git import UserGit
+from hermes.app.references.reference import (
+    HEADING,
+    WARN_SHARE,
+    Attached,
+    Desk,
+    Expanded,
+    Ignoring,
+    Lines,
+    NotAttached,
+    Reference,
+    address,
+    allowed,
+    at_home,
+    fenced_text,
+    holds_secrets,
+    one_line,
+    references,
+    similar_name,
+    spellings,
+    with_lines,
+)
+from hermes.core.errors import HermesError, ToolError, UsageError
+from hermes.core.messages import Image
+from hermes.core.tokens import BYTES_PER_TOKEN, IMAGE_TOKENS, text_tokens
+from hermes.terminal.local.files import open_file
+from hermes.tools import ToolDeps
+from hermes.tools.builtin.web_extract import url_guard
+from hermes.tools.web_pages import PageFetcher, fence_untrusted, read_page
+from hermes.util.text import clean, human_size, many
+from hermes.util.threads import in_thread
+
+# Attaching a file: its text, some of its lines, or the image it is.
+
+MOST_IMAGE = 5_000_000
+"""Bytes. Endpoints refuse larger ones."""
+SNIFF = 8_192
+BLOCK = 1_048_576
+IMAGES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+DOCUMENTS = (b"%PDF-", b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"7z\xbc\xaf", b"\x7fELF")
+"""How files begin that are no text, even when no byte tells."""
+WIDE_BOMS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""The longer ones first: one begins with another."""
+_CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
+
+
+class Content(msgspec.Struct, frozen=True):
+    data: bytes
+    size: int
+    """Bytes of the whole, or of the lines that were asked for."""
+    lines: Lines | None = None
+    """Those that are there."""
+
+
+async def attach_file(reference: Reference, real: str, lines: Lines | None, desk: Desk) -> Attached:
+    """Raises `NotAttached` and `OSError`."""
+    if lines is not None and (lines.first < 1 or lines.last < lines.first):
+        raise NotAttached("lines are written as :10 or :10-20, from 1")
+    stop = threading.Event()
+    try:
+        return await in_thread(_files_attached, reference, real, lines, desk, stop)
+    finally:
+        stop.set()
+
+
+def _files_attached(
+    reference: Reference, real: str, lines: Lines | None, desk: Desk, stop: threading.Event
+) -> Attached:
+    with open_file(real) as file:
+        start = file.read(SNIFF)
+        file.seek(0)
+        if kind := image_kind(start):
+            return _image(reference, real, kind, file, desk)
+        encoding = next((name for mark, name in WIDE_BOMS.items() if start.startswith(mark)), "")
+        if not encoding and is_binary(start):
+            raise NotAttached("it is a binary file")
+        if lines is not None and not encoding:
+            content = _some_lines(file, lines, desk.most_bytes, stop)
+        else:
+            content = _whole(file, desk.most_bytes)
+    if not encoding and b"\0" in content.data:
+        raise NotAttached("it is a binary file")
+    text, remark = _decoded(content.data, encoding)
+    if lines is not None and encoding:
+        chosen = text.splitlines(keepends=True)[lines.first - 1 : lines.last]
+        _require_lines(len(chosen), lines, text.count("\n") + 1)
+        content = Content(b"", 0, Lines(lines.first, lines.first + len(chosen) - 1))
+        text = "".join(chosen)
+    return Attached(
+        key=f"file {real} {lines}",
+        written=reference.written,
+        detail=_detail(text, content),
+        text=fenced_text(desk.redact(clean(text)), Path(real).suffix) if text else "[empty]",
+        warnings=(f"{reference.written}: {remark}",) if remark else (),
+        size=content.size if content.size > len(content.data) else 0,
+    )
+
+
+def _detail(text: str, content: Content) -> str:
+    if content.lines is None:
+        count = text.count("\n") + (not text.endswith("\n") and bool(text))
+        return many(count, "line")
+    first, last = content.lines.first, content.lines.last
+    return f"line {first}" if first == last else f"lines {first}-{last}"
+
+
+def image_kind(start: bytes) -> str:
+    """The media type of an image, by its first bytes; "" for anything else."""
+    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for mark, kind in IMAGES.items() if start.startswith(mark)), "")
+
+
+def is_binary(start: bytes) -> bool:
+    """By the first bytes of a file: a document, a NUL, or too many control characters."""
+    if start.startswith(DOCUMENTS) or b"\0" in start:
+        return True
+    return len(start) - len(start.translate(None, _CONTROL)) > len(start) // 10
+
+
+def _image(reference: Reference, real: str, kind: str, file: BinaryIO, desk: Desk) -> Attached:
+    if not desk.images:
+        raise NotAttached("the model does not see images")
+    data = file.read(MOST_IMAGE + 1)
+    if len(data) > MOST_IMAGE:
+        raise NotAttached(f"the image has more than {human_size(MOST_IMAGE)}")
+    encoded = base64.b64encode(data).decode("ascii")
+    return Attached(
+        key=f"file {real} None",
+        written=reference.written,
+        detail=f"{kind}, {human_size(len(data))}",
+        text="[the image is part of this message]",
+        image=Image(f"data:{kind};base64,{encoded}"),
+    )
+
+
+def _whole(file: BinaryIO, most: int) -> Content:
+    data = file.read(most + 1)
+    size = file.seek(0, 2) if len(data) > most else len(data)
+    return Content(data[:most], size)
+
+
+def _some_lines(file: BinaryIO, wanted: Lines, most: int, stop: threading.Event) -> Content:
+    """Reads on until the last line that is wanted, and keeps no more than `most` bytes."""
+    kept = bytearray()
+    size, number, begun = 0, 1, False
+    while number <= wanted.last and (piece := file.readline(BLOCK)):
+        if stop.is_set():
+            raise NotAttached("stopped")
+        if number >= wanted.first:
+            size += len(piece)
+            kept += piece[: most - len(kept)]
+            if size > most:
+                break
+        begun = not piece.endswith(b"\n")
+        number += not begun
+    last = number if begun else number - 1
+    _require_lines(size, wanted, last)
+    return Content(bytes(kept), size, Lines(wanted.first, last))
+
+
+def _require_lines(found: int, wanted: Lines, last: int) -> None:
+    if not found:
+        raise NotAttached(f"there is no line {wanted.first}: it has {many(last, 'line')}")
+
+
+def _decoded(data: bytes, encoding: str) -> tuple[str, str]:
+    """The text, and what the user should know about how it was read."""
+    if encoding:
+        return data.decode(encoding, "replace"), ""
+    data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        return data.decode("utf-8"), ""
+    except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data":  # where the reading stopped
+            return data[: error.start].decode("utf-8"), ""
+    text = data.decode("utf-8", "replace")
+    bad = text.count("\ufffd")
+    if sum(char > "\x7f" for char in text) > 2 * bad:
+        return text, "some of it is not UTF-8 and is shown as \ufffd"
+    return data.decode("cp1252", "replace"), "it is not UTF-8 and was read as Windows-1252"
+
+
+# Attaching a folder: a list of what is in it.
+
+MOST_ENTRIES = 200
+MOST_LOOKED_AT = 20_000
+"""Entries of one folder."""
+
+
+async def attach_folder(reference: Reference, real: str, desk: Desk) -> Attached:
+    """Raises `NotAttached` and `OSError`."""
+    stop = threading.Event()
+    try:
+        entries, more = await in_thread(listing, real, stop)
+    finally:
+        stop.set()
+    detail = f"the first {len(entries)} entries" if more else _count(len(entries))
+    text = desk.redact("\n".join(entries))
+    return Attached(
+        key=f"folder {real}",
+        written=reference.written,
+        detail=detail,
+        text=fenced_text(text) if entries else "[empty]",
+    )
+
+
+def _count(entries: int) -> str:
+    return "1 entry" if entries == 1 else f"{entries} entries"
+
+
+def listing(root: str, stop: threading.Event, most: int = MOST_ENTRIES) -> tuple[list[str], bool]:
+    """What is below `root` in the order of the paths, and whether there is more.
+
+    Level by level, so that what is left out is deep down. Without what git ignores, the insides of
+    .git and what must not be shown; links are named, not followed. Raises `OSError` when `root`
+    cannot be read.
+    """
+    ignoring = Ignoring(root)
+    found: list[tuple[str, str]] = []
+    waiting = deque([""])
+    while waiting:
+        if stop.is_set():
+            raise NotAttached("stopped")
+        inside = waiting.popleft()
+        try:
+            entries = _entries(os.path.join(root, inside))  # noqa: PTH118 - thousands of them
+        except OSError:
+            if not inside:
+                raise
+            continue  # not ours to read: its name is all there is to show
+        for entry in entries:
+            path = inside + entry.name
+            folder = entry.is_dir(follow_symlinks=False)
+            if _hidden(entry.name) or ignoring.ignores(entry.path, is_folder=folder):
+                continue
+            if len(found) == most:
+                return sorted_lines(found), True
+            found.append((path, _line(path, entry, folder)))
+            if folder:
+                waiting.append(f"{path}/")
+    return sorted_lines(found), False
+
+
+def sorted_lines(found: list[tuple[str, str]]) -> list[str]:
+    return [line for _path, line in sorted(found, key=lambda item: item[0].split("/"))]
+
+
+def _entries(folder: str) -> list["os.DirEntry[str]"]:
+    with os.scandir(folder) as found:
+        return sorted(islice(found, MOST_LOOKED_AT), key=lambda entry: entry.name)
+
+
+def _hidden(name: str) -> bool:
+    return name == ".git" or holds_secrets((name.casefold(),))
+
+
+def _line(path: str, entry: "os.DirEntry[str]", folder: bool) -> str:
+    if folder:
+        return f"{one_line(path)}/"
+    if entry.is_symlink():
+        return f"{one_line(path)} (link)"
+    try:
+        size = human_size(entry.stat(follow_symlinks=False).st_size)
+    except OSError:
+        return one_line(path)
+    return f"{one_line(path)}  {size}"
+
+
+# Attaching what git knows: changes, staged changes, the latest commits.
+
+MOST_COMMITS = 10
+_PATCH = (
+    "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--submodule=short",
+    "--src-prefix=a/", "--dst-prefix=b/",
+)  # fmt: skip
+_HEADER = re.compile(r"^(?=diff --)", re.MULTILINE)
+_BETWEEN = re.compile(r'[\s/"]+')
+LEFT_OUT = "[left out: keys, passwords and shell settings are not attached]\n"
+
+
+async def attach_changes(reference: Reference, desk: Desk) -> Attached:
+    """Raises `NotAttached` and `GitFailed`."""
+    match reference.kind:
+        case "diff":
+            what, nothing = ["diff", *_PATCH], "there are no changes that are not staged"
+        case "staged":
+            what, nothing = ["diff", "--cached", *_PATCH], "nothing is staged"
+        case _:
+            count = _commits(reference)
+            what = ["log", f"-n{count}", "-p", "--format=medium", "--no-show-signature", *_PATCH]
+            nothing = "there are no commits"
+    git = UserGit(desk.folder)
+    if not await git.line("rev-parse", "--git-dir"):
+        raise NotAttached("this folder is not in a git repository")
+    if what[0] == "log" and not await git.line("rev-parse", "--verify", "--quiet", "HEAD"):
+        raise NotAttached(nothing)
+    said = await git.run(*what, most=desk.most_bytes)
+    if not said.output:
+        raise NotAttached(nothing)
+    text = await in_thread(lambda: desk.redact(clean(without_secrets(said.text))))
+    return Attached(
+        key=" ".join(what),
+        written=reference.written,
+        detail=many(text.count("\n"), "line"),
+        text=fenced_text(text, ".diff"),
+        size=len(said.output) + 1 if said.cut else 0,
+    )
+
+
+def _commits(reference: Reference) -> int:
+    for value in spellings(reference):
+        if value.isdecimal() and 1 <= int(value) <= MOST_COMMITS:
+            return int(value)
+    raise NotAttached(f"a number of commits from 1 to {MOST_COMMITS} is needed, as in @git:3")
+
+
+def without_secrets(patch: str) -> str:
+    """A patch without the files that must not be attached."""
+    return "".join(map(_checked, _HEADER.split(patch)))
+
+
+def _checked(section: str) -> str:
+    header = section.partition("\n")[0]
+    if not header.startswith("diff --"):
+        return section
+    parts = [part for part in _BETWEEN.split(header.casefold()) if part]
+    if not holds_secrets(tuple(parts)):
+        return section
+    # What follows the patch in a log is the next commit, which is to be seen.
+    after = re.search(r"^commit [0-9a-f]{40,64}\b", section, re.MULTILINE)
+    return f"{header}\n{LEFT_OUT}{section[after.start() :] if after else ''}"
+
+
+MOST_REFERENCES = 50
+AT_ONCE = 8
+PAGE_SECONDS = 60.0
+
+
+async def expand(text: str, desk: Desk) -> Expanded:
+    """The message for the model. What cannot be attached is a warning, and the rest goes on.
+
+    Raises `UsageError` when what is attached takes more than half of the context length.
+    """
+    # Most of what looks like a path in a long text names nothing.
+    found = [each for each in references(text) if each.kind != "bare" or _is_path(each, desk)]
+    if not found:
+        return Expanded(text)
+    seats = asyncio.Semaphore(AT_ONCE)
+
+    async def seated(reference: Reference) -> Attached | str:
+        async with seats:
+            return await _attached(reference, desk)
+
+    results = await asyncio.gather(*(seated(each) for each in found[:MOST_REFERENCES]))
+    attached = list({each.key: each for each in results if isinstance(each, Attached)}.values())
+    warnings = [each for each in results if isinstance(each, str)]
+    warnings += [warning for each in attached for warning in each.warnings]
+    if len(found) > MOST_REFERENCES:
+        warnings.append(f"only the first {MOST_REFERENCES} references were looked at")
+    if not attached:
+        return Expanded(text, warnings=tuple(warnings))
+    tokens = _weighed(attached, desk, warnings)
+    blocks = [_block(each) for each in attached]
+    return Expanded(
+        "\n\n".join([text, HEADING, *blocks]),
+        tuple(each.image for each in attached if each.image),
+        tuple(warnings),
+        tokens,
+    )
+
+
+def _weighed(attached: Sequence[Attached], desk: Desk, warnings: list[str]) -> int:
+    """How many tokens are attached. Raises `UsageError` when they are too many."""
+    weights = [_tokens(each) for each in attached]
+    tokens = sum(weights)
+    if tokens > desk.most_tokens:
+        largest = one_line(attached[weights.index(max(weights))].written)
+        many = "more than" if any(each.size for each in attached) else "about"
+        raise UsageError(
+            f"what is attached has {many} {tokens:,} tokens; the limit is {desk.most_tokens:,}, "
+            "half of what the model can take in",
+            hint=f"the largest is {largest}; attach some lines, as in @file:path:1-200, or let the "
+            "agent read it",
+        )
+    if tokens > desk.context_length * WARN_SHARE:
+        share = 100 * tokens // desk.context_length
+        warnings.append(
+            f"about {tokens:,} tokens are attached, {share} % of what the model can take in"
+        )
+    return tokens
+
+
+def _block(attached: Attached) -> str:
+    """The reference as it was typed, what it brought, and that."""
+    return f"{one_line(attached.written)} ({attached.detail})\n{attached.text}"
+
+
+def _tokens(attached: Attached) -> int:
+    known = text_tokens(_block(attached))
+    unread = -(-attached.size // BYTES_PER_TOKEN)
+    return max(known, unread) + (IMAGE_TOKENS if attached.image else 0)
+
+
+async def _attached(reference: Reference, desk: Desk) -> Attached | str:
+    """What it brings, or why it brings nothing."""
+    try:
+        match reference.kind:
+            case "file" | "folder" | "bare":
+                return await _path(reference, desk)
+            case "url":
+                return await _page(reference, desk)
+            case "diff" | "staged" | "git":
+                return await attach_changes(reference, desk)
+    except NotAttached as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        return f"{one_line(reference.written)}: {error}{hint}"
+    except HermesError as error:  # its hint is meant for a model
+        return f"{one_line(reference.written)}: {error}"
+    except OSError as error:
+        return f"{one_line(reference.written)}: {(error.strerror or str(error)).lower()}"
+
+
+async def _path(reference: Reference, desk: Desk) -> Attached:
+    reference, path, lines = _named(reference, desk) or (reference, reference.value, None)
+    real = allowed(path, desk.folder, desk.guard)
+    if not os.path.lexists(real):
+        near = await in_thread(similar_name, path, desk.folder, desk.guard)
+        hint = f"did you mean {near}?" if near else ""
+        raise NotAttached("there is no such file or folder", hint=hint)
+    if os.path.isdir(real):  # noqa: PTH112 - answers False where Path raises
+        return await attach_folder(reference, real, desk)
+    if reference.kind == "folder":
+        raise NotAttached("it is not a folder")
+    return await attach_file(reference, real, lines, desk)
+
+
+def _is_path(reference: Reference, desk: Desk) -> bool:
+    """Whether a bare word is one: dots alone belong to the sentence."""
+    return bool(re.search(r"\w", reference.value)) and _named(reference, desk) is not None
+
+
+def _named(reference: Reference, desk: Desk) -> tuple[Reference, str, Lines | None] | None:
+    """The first spelling that exists, its path, and the lines that are wanted of it."""
+    for value in spellings(reference):
+        for path, lines in ((value, None), with_lines(value)):
+            if os.path.lexists(desk.folder / at_home(path, desk.guard)):
+                return reference.shorter(value), path, lines
+    return None
+
+
+async def _page(reference: Reference, desk: Desk) -> Attached:
+    if desk.fetch is None:
+        raise NotAttached("pages cannot be fetched here")
+    if not reference.quoted:
+        reference = reference.shorter(address(reference.value))
+    url = reference.value
+    if "://" not in url:
+        url = f"https://{url}"
+    try:
+        async with asyncio.timeout(PAGE_SECONDS):
+            page = await desk.fetch(url)
+    except TimeoutError as error:
+        raise NotAttached(f"it was not there after {PAGE_SECONDS:g} seconds") from error
+    text = await in_thread(desk.redact, clean(page))
+    return Attached(
+        f"url {url}", reference.written, "web page", fence_untrusted(text, one_line(url))
+    )
+
+
+# Web pages as text. Loaded with the first page: an HTTP client is slow to import.
+
+
+async def page(url: str, deps: ToolDeps) -> str:
+    """Only public addresses, also behind redirects. Raises `ToolError`."""
+    reading = await read_page(await PageFetcher(url_guard(deps)).fetch(url))
+    if not reading.text:
+        raise ToolError("the page has no text in it; it may need JavaScript")
+    notes = "".join(f"[{note}]\n" for note in reading.notes)
+    title = "" if reading.text.lstrip("# ").startswith(reading.title) else f"# {reading.title}\n\n"
+    return f"{notes}{title}{reading.text}"

@@ -1,0 +1,77 @@
+"""The session store of a home, for whoever looks at past conversations."""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from hermes.config.home import Home
+from hermes.config.settings.agent import SessionSettings
+from hermes.core.errors import StoreError
+from hermes.store.records import SessionFilter
+from hermes.store.session_store import SessionStore, open_store
+from hermes.util import atomic
+
+
+def store_exists(home: Home, url: str) -> bool:
+    """Whether there can be sessions. Asking creates nothing."""
+    return bool(url) or home.state_db.exists()
+
+
+@asynccontextmanager
+async def opened_store(
+    home: Home, url: str, tell: Callable[[str], None]
+) -> AsyncIterator[SessionStore]:
+    """The store, closed at the end. `tell` gets what the user must know about its state."""
+    store = open_store(url, home.state_db, tell)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+# Old sessions deleted by themselves, for those who ask for it (`sessions.auto_prune`).
+
+HOUR, DAY = 3600.0, 86400.0
+MARK = "sessions-pruned-at"
+
+log = logging.getLogger(__name__)
+
+
+async def prune_when_due(
+    store: SessionStore, settings: SessionSettings, home: Home, now: Callable[[], float]
+) -> int:
+    """Delete ended sessions older than the settings allow, at most once in the interval; how many
+    went. What fails is logged: nobody waits for it."""
+    try:
+        return await _prune(store, settings, home, now)
+    except (StoreError, OSError) as error:
+        log.warning("old sessions were not pruned: %s", error)
+        return 0
+
+
+async def _prune(
+    store: SessionStore, settings: SessionSettings, home: Home, now: Callable[[], float]
+) -> int:
+    mark = home.cache / MARK
+    if not settings.auto_prune or now() - _last(mark.read_text) < _interval(settings):
+        return 0
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    atomic.write_text(mark, f"{now()}\n")
+    before = now() - settings.retention_days * DAY
+    gone = await store.prune(SessionFilter(started_before=before))
+    if gone:
+        log.info("deleted %d sessions older than %d days", len(gone), settings.retention_days)
+        if settings.vacuum_after_prune:
+            await store.vacuum()
+    return len(gone)
+
+
+def _interval(settings: SessionSettings) -> float:
+    return settings.min_interval_hours * HOUR
+
+
+def _last(read: Callable[[], str]) -> float:
+    """When it was done last; never, as far as known, is long ago."""
+    with suppress(OSError, ValueError):
+        return float(read())
+    return 0.0

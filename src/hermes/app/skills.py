@@ -1,0 +1,226 @@
+"""The skills of a process, and what a session has of them."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+
+from hermes.app.workspace import Place
+from hermes.config.home import Home
+from hermes.config.loader import Loaded
+from hermes.core.errors import ConfigError
+from hermes.core.ports import SecretAsker
+from hermes.core.tool import Tool
+from hermes.providers import own_key_variables
+from hermes.skills import (
+    HUB_FOLDER,
+    Author,
+    LoadOptions,
+    Skill,
+    SkillHistory,
+    SkillIndex,
+    SkillLoader,
+    SkillRoot,
+    SkillsPromptCache,
+    SkillUsage,
+    Source,
+    VisibilityContext,
+    bundled_folder,
+    canonical_name,
+    skill_manage_tool,
+    skill_view_tool,
+    skills_list_tool,
+)
+from hermes.skills import skill_roots as roots
+from hermes.skills.writing import SkillWriter, WritingOptions, scan_reasons
+
+SYSTEMS = {"darwin": "macos", "win32": "windows"}
+MOST_HINTS = 200
+"""Names in the working folder that are looked at."""
+
+
+def skill_roots(
+    loaded: Loaded, home: Home, brought: Sequence[SkillRoot] = ()
+) -> tuple[SkillRoot, ...]:
+    """Every folder with skills; `brought` are those of plugins."""
+    external = external_folders(loaded, home)
+    return roots(home.skills, external=external, plugins=brought, bundled=bundled_folder())
+
+
+def external_folders(loaded: Loaded, home: Home) -> list[Path]:
+    """Those of `skills.external_dirs`; one that does not begin with / or ~ lies in the home. An
+    empty one would be whatever folder Hermes was started in."""
+    names = loaded.settings.skills.external_dirs
+    expanded = os.path.expanduser  # `~nobody` stays as it is, and is not there
+    return [home.root / expanded(name.strip()) for name in names if name.strip()]
+
+
+def external_warnings(loaded: Loaded) -> list[str]:
+    """What is wrong with that setting itself."""
+    empty = any(not name.strip() for name in loaded.settings.skills.external_dirs)
+    return ["skills.external_dirs has an empty entry, which is left out"] if empty else []
+
+
+def visibility_context(
+    loaded: Loaded, platform: str, tools: Iterable[str] = (), toolsets: Iterable[str] = ()
+) -> VisibilityContext:
+    """This machine, what is there, and what is switched off."""
+    settings = loaded.settings.skills
+    off = (*settings.disabled, *settings.platform_disabled.get(platform, ()))
+    system = SYSTEMS.get(sys.platform, "linux")
+    return VisibilityContext(
+        system, frozenset(tools), frozenset(toolsets), frozenset(map(canonical_name, off))
+    )
+
+
+class SkillShelf:
+    """Shared by all sessions of a process."""
+
+    def __init__(
+        self, loaded: Loaded, home: Home, brought: Sequence[SkillRoot], tell: Callable[[str], None]
+    ) -> None:
+        self._loaded, self._home, self._tell = loaded, home, tell
+        self._config_file = f"{home.display()}/config.yaml"
+        self.skills = SkillIndex(skill_roots(loaded, home, brought), home.cache / "skills.json")
+        for warning in external_warnings(loaded):
+            tell(warning)
+        self.usage = SkillUsage(home.skills / ".usage.json")
+        self._listed = SkillsPromptCache(self.skills, self.usage, home.cache / "skills-listed.json")
+        if (home.skills / HUB_FOLDER).parent.is_dir():
+            # An update that was killed half-way is finished before anybody looks.
+            shelf = import_module("hermes.skills.hub.store").HubStore(
+                home.skills / HUB_FOLDER.parent
+            )
+            try:
+                shelf.finish_interrupted()
+            except ConfigError as error:  # the hub's commands say more; the skills are there
+                tell(f"{error}; {error.hint}")
+
+    def index(self, context: VisibilityContext, folder: Path | None) -> str:
+        """The list for the prompt; what is in `folder` says which skills matter most."""
+        budget = self._loaded.settings.skills.index_chars
+        hints = tuple(_names_in(folder)) if folder is not None else ()
+        return self._listed.text(context, budget, time.time(), hints)
+
+    def session(
+        self,
+        place: Place,
+        platform: str,
+        session_id: Callable[[], str],
+        asker: SecretAsker | None,
+    ) -> "SessionSkills":
+        settings = self._loaded.settings.skills
+        options = LoadOptions(
+            home=self._home.root,
+            config_file=self._config_file,
+            context=visibility_context(self._loaded, platform),
+            config=settings.config,
+            template_vars=settings.template_vars,
+            inline_shell=settings.inline_shell,
+            inline_shell_timeout=settings.inline_shell_timeout,
+        )
+        loader = SkillLoader(
+            self.skills,
+            options,
+            variables=self._loaded.variable,
+            session_id=session_id,
+            asker=asker,
+            environment=Carrying(self._loaded, self._home, place, self._tell),
+            usage=self.usage,
+        )
+        return SessionSkills(self, loader, session_id)
+
+    @cached_property
+    def _writer(self) -> SkillWriter:
+        """One for all sessions: what it has warned of once, it knows."""
+        folder = self._home.skills
+        return SkillWriter(
+            folder,
+            self.skills,
+            SkillHistory(folder, self._tell),
+            scan_reasons,
+            WritingOptions(review=self._loaded.settings.skills.review),
+            self.usage,
+        )
+
+    def writing_tool(self, session_id: Callable[[], str], *, review: bool = False) -> Tool:
+        """skill_manage; with `review` for a look back at what was done."""
+        return skill_manage_tool(
+            self._writer, session_id, Author.REVIEW if review else Author.AGENT
+        )
+
+
+class SessionSkills:
+    """The skills of one session. Which it sees depends on its tools, so that is said last."""
+
+    def __init__(
+        self, shelf: SkillShelf, loader: SkillLoader, session_id: Callable[[], str]
+    ) -> None:
+        self.shelf, self.loader, self._session_id = shelf, loader, session_id
+        self.context = loader.options.context
+
+    def tools(self) -> dict[str, Tool]:
+        return {
+            "skills_list": skills_list_tool(self.shelf.skills, lambda: self.context),
+            "skill_view": skill_view_tool(self.loader),
+            "skill_manage": self.shelf.writing_tool(self._session_id),
+        }
+
+
+class Carrying:
+    """Takes what a loaded skill needs to where the session works."""
+
+    def __init__(
+        self, loaded: Loaded, home: Home, place: Place, tell: Callable[[str], None]
+    ) -> None:
+        self._loaded, self._home, self._place, self._tell = loaded, home, place, tell
+        self._refused: set[str] = set()
+
+    def directory(self, skill: Skill) -> str:
+        """The folder of the skill as commands of the session see it."""
+        bring = self._place.workplace.upload
+        if bring is None:
+            return str(skill.folder)
+        # Not below ~/.hermes: the other machine may have an agent, and skills, of its own.
+        there = f".cache/hermes/skills/{skill.name.replace(':', '-')}"
+        bring(skill.folder, f"~/{there}")
+        return f"$HOME/{there}"
+
+    def provide(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None:
+        """Variables that are set, and credential files that are there."""
+        values = {
+            name: value
+            for name in variables
+            if self._may_have(skill, name) and (value := self._loaded.variable(name))
+        }
+        self._place.workplace.export(values)
+        if (bring := self._place.workplace.upload) is not None:
+            for file in files:
+                inside = file.relative_to(self._home.root.resolve())
+                bring(file, f"~/.hermes/{inside}", private=True)
+
+    def _may_have(self, skill: Skill, name: str) -> bool:
+        """A stranger's skill does not get the keys that pay for our models by naming them."""
+        if skill.source in (Source.USER, Source.BUNDLED) or name not in own_key_variables():
+            return True
+        if name in self._loaded.settings.terminal.env_passthrough:
+            return True
+        if name not in self._refused:
+            self._refused.add(name)
+            self._tell(
+                f"The skill {skill.name} asks for {name}, a key of Hermes itself, and does not get "
+                f"it. If you want that: hermes config set terminal.env_passthrough '[{name}]'"
+            )
+        return False
+
+
+def _names_in(folder: Path) -> list[str]:
+    """Names of the files and folders that are worked with, and of the folder itself."""
+    try:
+        inside = sorted(path.name for path in folder.iterdir())[:MOST_HINTS]
+    except OSError:
+        inside = []
+    return [folder.name, *inside]

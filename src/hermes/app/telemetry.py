@@ -1,0 +1,66 @@
+"""Telemetry for one process: spans go to a collector over OTLP/HTTP, in the background.
+
+OpenTelemetry is loaded by `start_telemetry` and not before.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Protocol
+
+import msgspec
+
+from hermes.config.settings.agent import TelemetrySettings
+from hermes.core.errors import ConfigError
+from hermes.core.ports import Observer
+from hermes.util.extras import install_hint
+
+
+class TelemetryOptions(msgspec.Struct, frozen=True):
+    """The settings of `telemetry`, but for `enabled`."""
+
+    endpoint: str = "http://127.0.0.1:4318"
+    headers: dict[str, str] = {}
+    service_name: str = "hermes"
+    capture_content: bool = False
+
+
+class Telemetry(Protocol):
+    def observer(self, parent: Observer | None = None) -> Observer:
+        """One for each agent. With the observer of its parent, the turns of a subagent belong to
+        the trace of the turn it works for."""
+        ...
+
+    def close(self) -> None:
+        """Send what is left, as far as that takes no more than a few seconds. Never raises."""
+        ...
+
+
+def telemetry_of(wanted: TelemetrySettings, redact: Callable[[str], str]) -> Telemetry | None:
+    """None when nobody wants to see traces."""
+    if not wanted.enabled:
+        return None
+    options = TelemetryOptions(
+        wanted.endpoint, wanted.headers, wanted.service_name, wanted.capture_content
+    )
+    return start_telemetry(options, redact)
+
+
+def start_telemetry(options: TelemetryOptions, redact: Callable[[str], str]) -> Telemetry:
+    """`redact` takes secrets out of every text. Raises `ConfigError` when spans can never be sent;
+    a collector that is not there is no reason."""
+    if not options.endpoint.startswith(("http://", "https://")):
+        raise ConfigError(
+            "telemetry.endpoint must begin with http:// or https://",
+            hint="for example http://127.0.0.1:4318",
+        )
+    try:
+        module = import_module("hermes.app.telemetry_spans")
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("opentelemetry"):
+            raise
+        raise ConfigError(
+            f"telemetry.enabled is on, but {error.name} is not installed",
+            hint=f"{install_hint('otel')}, or hermes config set telemetry.enabled false",
+        ) from None
+    telemetry: Telemetry = module.OtlpTelemetry(options, redact)
+    return telemetry

@@ -1,1 +1,0 @@
-"""Stored sessions in forms that leave the store, and back: JSON Lines, Markdown, HTML."""

@@ -1,0 +1,280 @@
+"""Keys and logins for a person who looks after them: `hermes auth`."""
+
+import secrets
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal
+
+import httpx2
+import msgspec
+
+from hermes.app.providers import user_home
+from hermes.config.home import Home, tilde
+from hermes.config.loader import Loaded
+from hermes.config.masking import mask
+from hermes.config.settings.model import PoolStrategy
+from hermes.core.errors import UsageError
+from hermes.core.ports import Clock
+from hermes.providers import (
+    CUSTOM,
+    MANUAL,
+    OAUTH,
+    Endpoint,
+    LoginSpec,
+    custom_endpoint,
+    endpoints,
+    find_custom_provider,
+    variable_name,
+)
+from hermes.providers.credentials import (
+    ANTHROPIC,
+    AuthFile,
+    CredentialSources,
+    CredentialStatus,
+    KeyEntry,
+    PoolState,
+    count_invalid_entries,
+    entries_of,
+    put_entry,
+    remove_entries,
+    stored_providers,
+)
+from hermes.providers.login import (
+    ReadPaste,
+    ShowPrompt,
+    StoredLogin,
+    Tokens,
+    codex_login,
+    device_code_login,
+    google_login,
+    read_codex_cli_tokens,
+    require_google_client,
+)
+
+State = Literal["ready", "resting", "expired", "gone"]
+FLOWS = {"device": device_code_login, "codex": codex_login}
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A credential as it is shown."""
+
+    index: int
+    """From 1, in the order of use."""
+    id: str
+    kind: str
+    label: str
+    source: str
+    key: str
+    """Masked."""
+    state: State
+    resting_until: float | None
+    rest_reason: str
+    expires_at: float | None
+    uses: int
+    last_used: float | None
+
+
+class Desk:
+    """What `hermes auth` does."""
+
+    def __init__(self, home: Home, loaded: Loaded, clock: Clock) -> None:
+        self._loaded, self._clock = loaded, clock
+        self._home = home
+        self._store = AuthFile(home.auth_file)
+        self._sources = CredentialSources(
+            self._store, loaded, user_home(home), aws_profile=loaded.settings.bedrock.profile
+        )
+
+    def endpoint(self, name: str) -> Endpoint:
+        """The provider a person means. Raises `UsageError` with names that are like it."""
+        wanted = name.strip()
+        if custom := find_custom_provider(self._loaded.settings, wanted):
+            return custom_endpoint(custom)
+        found = endpoints.find_endpoint(wanted.lower())
+        if found is not None:
+            return found
+        if wanted in stored_providers(self._store.read()):  # its endpoint is gone, its keys are not
+            return Endpoint(id=wanted, label=wanted)
+        raise UsageError(f"there is no provider {name!r}", hint=self._suggestion(wanted))
+
+    def used(self) -> Iterator[Endpoint]:
+        """Every provider there is something for."""
+        stored = stored_providers(self._store.read())
+        customs = [custom_endpoint(one) for one in self._loaded.settings.custom_providers]
+        known = [*endpoints.ENDPOINTS, *customs]
+        for endpoint in known:
+            # The key for any endpoint of one's own is OpenAI's, and shown there.
+            if endpoint.id in stored or (endpoint.id != CUSTOM and self.rows(endpoint)):
+                yield endpoint
+        ids = {endpoint.id for endpoint in known}
+        yield from (Endpoint(id=name, label=name) for name in stored if name not in ids)
+
+    def strategy(self, endpoint: Endpoint) -> PoolStrategy:
+        return self._loaded.settings.credential_pool_strategies.get(endpoint.id, "fill_first")
+
+    def rows(self, endpoint: Endpoint) -> list[Row]:
+        """Everything there is for a provider, in the order of use; logins that are gone last."""
+        state = PoolState(self._store, endpoint.id, lambda _: True, self._clock)
+        standings = state.statuses(self._sources.credentials(endpoint))
+        rows = [self._row(n, endpoint, one) for n, one in enumerate(standings, start=1)]
+        for place in self._sources.token_stores(endpoint):
+            tokens = place.read()
+            if tokens is not None and tokens.gone:
+                rows.append(_gone_row(len(rows) + 1, place.id, place.source, tokens))
+        return rows
+
+    def not_understood(self, endpoint: Endpoint) -> int:
+        """Entries of auth.json in an unknown form: they are kept, and not used."""
+        return count_invalid_entries(self._store.read(), endpoint.id)
+
+    def add(self, endpoint: Endpoint, key: str, label: str) -> tuple[str, bool]:
+        """The id of the entry with this key, and whether it is new."""
+        for one in self._sources.credentials(endpoint):
+            if one.secret == key and one.variable:
+                return one.id, False
+        with self._store.change() as data:
+            entries = entries_of(data, endpoint.id)
+            for entry in entries.values():
+                if entry.secret == key:
+                    return entry.id, False
+                if label and entry.label == label:
+                    raise UsageError(
+                        f"{endpoint.id} has a key with the label {label!r} already",
+                        hint="choose another label",
+                    )
+            name = _new_id(entries)
+            put_entry(data, endpoint.id, KeyEntry(name, label=label, source=MANUAL, secret=key))
+        return name, True
+
+    def pick(self, endpoint: Endpoint, which: str) -> Row:
+        """The row of an index, id or label. Raises `UsageError`."""
+        rows = self.rows(endpoint)
+        for row in rows:
+            if which in (str(row.index), row.id) or (row.label and which == row.label):
+                return row
+        has = f"it has {len(rows)}" if rows else "it has none"
+        raise UsageError(
+            f"{endpoint.id} has no key {which!r}; {has}",
+            hint=f"`hermes auth list {endpoint.id}` shows them with their numbers",
+        )
+
+    def check_removable(self, endpoint: Endpoint, row: Row) -> None:
+        """Raises `UsageError` for what is kept elsewhere."""
+        if name := variable_name(row.id):
+            how = f"`hermes config unset {name}`" if name in self._loaded.saved else f"unset {name}"
+            raise UsageError(f"this key comes from {row.source}", hint=f"to remove it: {how}")
+        if self._sources.is_foreign_login(endpoint, row.id):
+            raise UsageError(f"this is the {row.source}", hint="log out in that program")
+
+    def remove(self, endpoint: Endpoint, row: Row) -> None:
+        if row.id == OAUTH:
+            StoredLogin(self._store, endpoint.id).forget()
+        with self._store.change() as data:
+            remove_entries(data, endpoint.id, lambda entry: entry.id == row.id)
+
+    def reset(self, endpoint: Endpoint) -> int:
+        """Forget all rests; how many there were."""
+        with self._store.change() as data:
+            entries = entries_of(data, endpoint.id).values()
+            resting = [entry for entry in entries if entry.resting_until]
+            for entry in resting:
+                rested = msgspec.structs.replace(entry, resting_until=0.0, rest_reason="")
+                put_entry(data, endpoint.id, rested)
+        now = self._clock.now().timestamp()
+        return sum(1 for entry in resting if entry.resting_until > now)
+
+    def login_of(self, endpoint: Endpoint) -> LoginSpec:
+        """Raises `UsageError` when one cannot log in."""
+        login = endpoint.login
+        if login is not None and (login.device_url or login.flow == "google"):
+            return login
+        hint = f"add a key: hermes auth add {endpoint.id} --type api-key"
+        if endpoint.id == ANTHROPIC:
+            hint = "log in with Claude Code and Hermes uses its login; or " + hint
+        raise UsageError(f"{endpoint.label} has no login that Hermes can use", hint=hint)
+
+    async def log_in(
+        self,
+        endpoint: Endpoint,
+        client: httpx2.AsyncClient,
+        show: ShowPrompt,
+        paste: ReadPaste | None = None,
+    ) -> None:
+        """Raises a `ProviderError` when nobody logged in. `paste` is for Google's login."""
+        login = self.login_of(endpoint)
+        if login.flow == "google":
+            google = require_google_client(self._loaded.secret, endpoint.id)
+            tokens = await google_login(google, endpoint.id, client, self._clock, show, paste=paste)
+        else:
+            tokens = await FLOWS[login.flow](login, endpoint.id, client, self._clock, show)
+        self.save_login(endpoint, tokens)
+
+    def save_login(self, endpoint: Endpoint, tokens: Tokens) -> None:
+        """In the place of an earlier login, whose past is forgotten."""
+        StoredLogin(self._store, endpoint.id).save(tokens)
+        with self._store.change() as data:
+            remove_entries(data, endpoint.id, lambda entry: entry.id == OAUTH)
+
+    def importable(self, endpoint: Endpoint) -> tuple[str, Tokens] | None:
+        """The login of the Codex CLI on this machine and where it is, for OpenAI's Codex."""
+        if endpoint.login is None or endpoint.login.flow != "codex":
+            return None
+        named = self._loaded.secret("CODEX_HOME")
+        folder = Path(named) if named else user_home(self._home) / ".codex"
+        tokens = read_codex_cli_tokens(folder, endpoint.login)
+        return (tilde(folder / "auth.json"), tokens) if tokens else None
+
+    def _row(self, index: int, endpoint: Endpoint, one: CredentialStatus) -> Row:
+        credential, now = one.credential, self._clock.now().timestamp()
+        place = self._sources.token_store_of(endpoint, credential)
+        tokens = place.read() if place else None
+        renewable = tokens is not None and bool(tokens.refresh_token)
+        over = credential.expires_at is not None and credential.expires_at <= now
+        state: State = "resting" if one.resting_until else "ready"
+        return Row(
+            index=index,
+            id=credential.id,
+            kind=credential.kind,
+            label=credential.label,
+            source=credential.source,
+            key=mask(credential.secret),
+            state="expired" if over and not renewable else state,
+            resting_until=one.resting_until or None,
+            rest_reason=one.rest_reason,
+            expires_at=credential.expires_at,
+            uses=one.uses,
+            last_used=one.last_used or None,
+        )
+
+    def _suggestion(self, name: str) -> str:
+        customs = [f"{CUSTOM}:{one.name}" for one in self._loaded.settings.custom_providers]
+        aliases = [alias for one in endpoints.ENDPOINTS for alias in one.aliases]
+        names = [*(one.id for one in endpoints.ENDPOINTS), *aliases, *customs]
+        close = get_close_matches(name.lower(), names, n=3)
+        if close:
+            return f"did you mean {' or '.join(close)}?"
+        return f"known: {', '.join(name for name in names if name not in aliases)}"
+
+
+def _gone_row(index: int, name: str, source: str, tokens: Tokens) -> Row:
+    return Row(
+        index=index,
+        id=name,
+        kind="oauth",
+        label="",
+        source=source,
+        key=mask(tokens.access_token),
+        state="gone",
+        resting_until=None,
+        rest_reason="",
+        expires_at=tokens.expires_at,
+        uses=0,
+        last_used=None,
+    )
+
+
+def _new_id(taken: dict[str, KeyEntry]) -> str:
+    while (name := f"{MANUAL}:{secrets.token_hex(2)}") in taken:
+        pass
+    return name

@@ -1,0 +1,1 @@
+"""Checks of the whole installation, with fixes, for `hermes doctor`."""

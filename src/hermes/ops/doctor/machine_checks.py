@@ -1,0 +1,595 @@
+"""The home: is it there, can it be written, and is it private?"""
+
+import locale
+import os
+import re
+import shlex
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator
+from datetime import datetime
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import psutil
+
+from hermes import __version__
+from hermes.app.log_files import ERRORS, FILES
+from hermes.app.model_choice import main_choice
+from hermes.config.home import Home, ensure_hermes_home, tilde
+from hermes.config.settings import Settings
+from hermes.core.errors import HermesError
+from hermes.ops.doctor.check import Finding, Found, Scene, fine, problem, warning
+from hermes.ops.logs import Wanted, files_of, last_entries
+from hermes.providers import LOCAL
+from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
+from hermes.util.extras import BASE, install_hint
+from hermes.util.text import human_duration, human_size, many
+
+PRIVATE_FILES = (
+     ".env", "auth.json", "state.db", "mcp-tokens/*.json", "pairing/*.json",
+    "shell-hooks-allowlist.json",
+)  # fmt: skip
+PRIVATE_FOLDERS = ("mcp-tokens", "pairing")
+OTHERS = 0o077
+
+LITTLE_ROOM, NO_ROOM = 500_000_000, 50_000_000
+FEW_FILES = 1000
+NETWORK = frozenset(
+    {"nfs", "nfs3", "nfs4", "cifs", "smbfs", "smb3", "afs", "afpfs", "ncpfs", "9p", "ceph",
+     "glusterfs", "lustre", "fuse.sshfs", "fuse.s3fs", "fuse.rclone", "webdav", "davfs"}
+)  # fmt: skip
+
+
+def folder(scene: Scene) -> Found:
+    home = scene.home
+    if not home.root.exists():
+        return [
+            warning(
+                f"{home.display()} does not exist yet",
+                "it is made when Hermes is first used",
+                lambda: f"made {tilde(ensure_hermes_home(home))}",
+            )
+        ]
+    if not home.root.is_dir():
+        return [problem(f"{home.display()} is not a folder", "set HERMES_HOME to a folder")]
+    try:
+        with tempfile.TemporaryFile(dir=home.root):
+            pass
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        return [
+            problem(
+                f"{home.display()} cannot be written to: {reason}",
+                "change its owner or permissions, or set HERMES_HOME to another folder",
+            )
+        ]
+    return [fine(f"{home.display()} can be written to")]
+
+
+def owner(scene: Scene) -> Found:
+    root = scene.home.root
+    if not root.is_dir():
+        return []
+    me = os.geteuid()
+    strange = [path for path in (root, *sorted(root.iterdir())) if path.lstat().st_uid != me]
+    if not strange:
+        return [fine("everything in it is yours")]
+    few = ", ".join(tilde(path) for path in strange[:3])
+    more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
+    return [
+        problem(
+            f"not yours: {few}{more} (was Hermes started with sudo?)",
+            f"sudo chown -R $(id -un) {shlex.quote(str(root))}",
+        )
+    ]
+
+
+def permissions(scene: Scene) -> Found:
+    """Keys and conversations are for one pair of eyes."""
+    if os.name != "posix" or not scene.home.root.is_dir():
+        return []
+    found = list(_wide(scene.home))
+    return found or [fine("only you can open your keys, logins and conversations")]
+
+
+def _wide(home: Home) -> Iterator[Finding]:
+    folders = [home.root, *(home.root / name for name in PRIVATE_FOLDERS)]
+    files = [path for pattern in PRIVATE_FILES for path in sorted(home.root.glob(pattern))]
+    for path, mode in (*((path, 0o700) for path in folders), *((path, 0o600) for path in files)):
+        if path.exists() and path.stat().st_mode & OTHERS:
+            yield _too_open(path, mode)
+
+
+def _too_open(path: Path, mode: int) -> Finding:
+    def close() -> str:
+        path.chmod(mode)
+        return f"{tilde(path)} now has mode {mode:o}"
+
+    text = f"other users can open {tilde(path)} (mode {path.stat().st_mode & 0o777:o})"
+    return warning(text, f"chmod {mode:o} {shlex.quote(str(path))}", close)
+
+
+def room(scene: Scene) -> Found:
+    place = _existing(scene.home.root)
+    free = shutil.disk_usage(place).free
+    files = os.statvfs(place)
+    few = files.f_files > 0 and files.f_favail < FEW_FILES
+    advice = f"free some space on the disk of {tilde(place)}"
+    if free < NO_ROOM or (few and files.f_favail == 0):
+        what = human_size(free) if free < NO_ROOM else "no file"
+        return [problem(f"only {what} is left on the disk: writing will fail soon", advice)]
+    if free < LITTLE_ROOM or few:
+        left = human_size(free) if free < LITTLE_ROOM else many(files.f_favail, "file")
+        return [warning(f"only {left} left on the disk", advice)]
+    return [fine(f"{human_size(free)} free on its disk")]
+
+
+def file_system(scene: Scene) -> Found:
+    place = _existing(scene.home.root).resolve()
+    mounts = [m for m in psutil.disk_partitions(all=True) if place.is_relative_to(m.mountpoint)]
+    mount = max(mounts, key=lambda each: len(each.mountpoint), default=None)
+    if mount is None:
+        return [fine("the kind of its file system is not known")]
+    elsewhere = "set HERMES_HOME to a folder on a disk of this machine"
+    if "ro" in mount.opts.split(","):
+        return [problem(f"{mount.mountpoint} is mounted read-only", elsewhere)]
+    if mount.fstype in NETWORK:
+        text = f"it is on a network file system ({mount.fstype}), where SQLite may lose data"
+        return [warning(text, elsewhere)]
+    return [fine(f"it is on {mount.fstype}, mounted at {mount.mountpoint}")]
+
+
+def _existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that exists."""
+    return next(each for each in (path, *path.parents) if each.exists())
+
+
+# Whether the program itself is whole: Python and the packages it needs.
+
+DISTRIBUTION = "hermes"
+CHECKOUT = Path(__file__).parents[4]
+OLDEST_PYTHON = (3, 11)
+
+_REQUIREMENT = re.compile(
+    r"\s*(?P<name>[\w.-]+)(?:\[[^\]]*\])?\s*(?P<wanted>[^;]*)(?P<marker>;.*)?"
+)
+_LEAST = re.compile(r">=\s*([\d.]+)")
+
+
+class Requirement(NamedTuple):
+    name: str
+    least: str
+    """The oldest version that will do; empty when any will."""
+    extra: str = BASE
+    """What `hermes setup` calls it."""
+
+
+def python(_: Scene) -> Found:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < OLDEST_PYTHON:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        return [
+            problem(f"Python {version} is too old, {oldest} is needed", "install a newer Python")
+        ]
+    return [fine(f"Hermes {__version__} on Python {version}")]
+
+
+def packages(scene: Scene) -> Found:
+    wanted = requirements()
+    if wanted is None:
+        return [warning("nothing says which packages are needed", "install Hermes again")]
+    found: Found = []
+    for one in [*wanted, *(_extras(scene.settings) if scene.has_settings else ())]:
+        version = _installed(one.name)
+        if version is None:
+            found.append(problem(f"the package {one.name} is missing", install_hint(one.extra)))
+        elif one.least and _numbers(version) < _numbers(one.least):
+            text = f"{one.name} {version} is too old, {one.least} is needed"
+            found.append(problem(text, install_hint(one.extra)))
+    return found or [fine(f"all of {many(len(wanted), 'package')} are there and new enough")]
+
+
+def requirements() -> list[Requirement] | None:
+    """What the installed package, or the checkout it runs from, says it needs."""
+    try:
+        lines = metadata.requires(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        lines = _of_checkout(CHECKOUT / "pyproject.toml")
+    if lines is None:
+        return None
+    return [one for line in lines if (one := parse_requirement(line)) is not None]
+
+
+def _of_checkout(file: Path) -> list[str] | None:
+    try:
+        project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return [str(line) for line in project.get("dependencies", [])]
+
+
+def parse_requirement(line: str) -> Requirement | None:
+    """None for what is needed only elsewhere: by an extra, or on another system."""
+    match = _REQUIREMENT.fullmatch(line)
+    if match is None:
+        return None
+    marker = (match["marker"] or "").replace('"', "'")
+    if "extra ==" in marker or ("!= 'win32'" in marker and sys.platform == "win32"):
+        return None
+    least = _LEAST.search(match["wanted"])
+    return Requirement(match["name"], least[1] if least else "")
+
+
+def _extras(settings: Settings) -> list[Requirement]:
+    """Packages that a feature needs which is switched on."""
+    on = {
+        ("psycopg", "postgres"): bool(settings.store.url),
+        ("modal", "modal"): settings.terminal.backend == "modal",
+        ("daytona", "daytona"): settings.terminal.backend == "daytona",
+        ("opentelemetry-sdk", "otel"): settings.telemetry.enabled,
+    }
+    return [Requirement(name, "", extra) for (name, extra), needed in on.items() if needed]
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """`3.0.47` as numbers; what follows them (`rc1`, `+local`) does not count."""
+    leading = re.match(r"\d+(?:\.\d+)*", version)
+    numbers = [int(part) for part in leading[0].split(".")] if leading else []
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)
+
+
+# What crashed runs left behind: temporary files, processes, damaged caches.
+
+HOUR, DAY = 3600, 24 * 3600
+FOLDERS = ("hermes-shell-*", "hermes-code-*", "hermes-acp-*", "hermes-skill-*")
+"""Of the system's folder for temporary files. Those of the editor may hold an unsaved text."""
+UNFINISHED = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
+"""A file that was to replace another one; see `util.atomic`."""
+OURS = (
+    "",
+    "cache",
+    "cache/models",
+    "cache/mcp",
+    "cron",
+    "logs",
+    "mcp-tokens",
+    "memories",
+    "pairing",
+)
+SERVER = "hermes.providers.local.serve"
+INIT = 1
+ADOPTERS = ("systemd", "init", "launchd")
+
+
+def files(scene: Scene) -> Found:
+    now = time.time()
+    stale = [*_in_home(scene.home, now), *_in_temporary(now)]
+    if not stale:
+        return [fine("no temporary files are left")]
+
+    def remove() -> str:
+        for path in stale:
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        return f"removed {many(len(stale), 'temporary file')}"
+
+    few = ", ".join(tilde(path) for path in stale[:3])
+    text = f"{many(len(stale), 'temporary file')} of crashed runs: {few}"
+    return [warning(text, "`hermes doctor --fix` removes them", remove)]
+
+
+def _in_home(home: Home, now: float) -> Iterator[Path]:
+    for name in OURS:
+        folder = home.root / name
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if UNFINISHED.fullmatch(path.name) and _is_old(path, now - HOUR):
+                yield path
+
+
+def _in_temporary(now: float) -> Iterator[Path]:
+    folder = Path(tempfile.gettempdir())
+    candidates = [
+        path
+        for pattern in FOLDERS
+        for path in folder.glob(pattern)
+        if _is_own_folder(path) and _is_old(path, now - DAY)
+    ]
+    in_use = "\n".join(_mentioned()) if candidates else ""
+    yield from (path for path in candidates if str(path) not in in_use)
+
+
+def _is_own_folder(path: Path) -> bool:
+    facts = path.lstat()
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid()
+
+
+def _is_old(path: Path, before: float) -> bool:
+    try:
+        inside = path.iterdir() if path.is_dir() and not path.is_symlink() else ()
+        return all(each.lstat().st_mtime < before for each in (path, *inside))
+    except OSError:  # it is being worked on
+        return False
+
+
+def _mentioned() -> Iterator[str]:
+    """Command lines and working folders of all processes that we may look at."""
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        yield " ".join(process.info["cmdline"] or ())
+        yield process.info["cwd"] or ""
+
+
+def processes(_: Scene) -> Found:
+    """A model that outlived the program that started it holds its memory for nothing."""
+    left = [
+        process
+        for process in psutil.process_iter(["pid", "ppid", "cmdline", "memory_info", "uids"])
+        if SERVER in (process.info["cmdline"] or ()) and _is_orphan(process.info["ppid"])
+        and process.info["uids"].effective == os.geteuid()
+    ]  # fmt: skip
+    return [
+        warning(
+            f"process {each.info['pid']}, an embedded model, was left behind and holds"
+            f" {human_size(each.info['memory_info'].rss)}",
+            f"kill {each.info['pid']}",
+        )
+        for each in left
+    ] or [fine("no processes are left")]
+
+
+def _is_orphan(parent: int) -> bool:
+    """Orphans belong to the first process, which in a container may be Hermes itself, or to that
+    of the user's session."""
+    try:
+        found = psutil.Process(parent)
+        if parent == INIT:
+            return not any("hermes" in word for word in found.cmdline())
+        return found.name() in ADOPTERS
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.AccessDenied:
+        return False
+
+
+def caches(scene: Scene) -> Found:
+    """A damaged cache is only read again and again for nothing."""
+    damaged = [
+        path
+        for folder in (scene.home.cache / "models", scene.home.cache / "mcp")
+        for path in (sorted(folder.glob("*.json")) if folder.is_dir() else ())
+        if not _is_json(path)
+    ]
+    if not damaged:
+        return [fine("the caches can be read")]
+
+    def put_aside() -> str:
+        stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+        for path in damaged:
+            path.rename(path.with_name(f"{path.name}.damaged-{stamp}"))
+        return f"put aside {many(len(damaged), 'damaged cache file')}"
+
+    few = ", ".join(tilde(path) for path in damaged[:3])
+    text = f"{many(len(damaged), 'cache file')} cannot be read: {few}"
+    return [warning(text, "`hermes doctor --fix` puts them aside", put_aside)]
+
+
+def _is_json(path: Path) -> bool:
+    try:
+        msgspec.json.decode(path.read_bytes())
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def downloads(scene: Scene) -> Found:
+    folder, now = scene.home.models, time.time()
+    parts = sorted(folder.glob("*.part")) if folder.is_dir() else []
+    return [
+        warning(
+            f"{tilde(part)} ({human_size(part.stat().st_size)}) is a download that did not end",
+            f"hermes local pull goes on with it; or: rm {tilde(part)}",
+        )
+        for part in parts
+        if part.stat().st_mtime < now - DAY
+    ] or [fine("no download was left unfinished")]
+
+
+# The log files: how large they are and what went wrong lately.
+
+LOGS_DAY = 24 * 3600
+MOST = 10_000
+"""Errors that are counted."""
+SHOWN = 100
+
+
+def logs(scene: Scene) -> Found:
+    folder = scene.home.logs
+    files = [file for name in FILES for file in files_of(folder / name)]
+    size = sum(file.stat().st_size for file in files)
+    limits = scene.settings.logging
+    allowed = 2 * len(FILES) * (limits.backups + 1) * limits.max_bytes
+    found: Found = []
+    if limits.max_bytes and size > max(allowed, limits.max_bytes):
+        text = f"the log files take {human_size(size)}, more than the settings allow"
+        found.append(warning(text, f"delete old files in {folder}"))
+    since = Wanted(level="ERROR", since=time.time() - LOGS_DAY)
+    errors = last_entries(folder / ERRORS, MOST, since)
+    if errors:
+        last = " ".join(errors[-1].message.split())[:SHOWN]
+        text = f"{many(len(errors), 'error')} in the last 24 hours, the last: {last}"
+        found.append(warning(text, "hermes logs errors --since 1d"))
+    return found or [fine(f"{human_size(size)}, no errors in the last 24 hours")]
+
+
+# Clock, time zone and terminal.
+
+MOST_SKEW = 60.0
+"""Seconds the clock may be wrong; signatures and logins fail soon after."""
+NARROW = 40
+
+
+async def clock(scene: Scene) -> Found:
+    """Against the endpoint that is asked anyway."""
+    try:
+        target = scene.providers.known_target(main_choice(scene.loaded))
+    except HermesError:
+        return []
+    if target.provider == LOCAL:
+        return []
+    await scene.asking.answer(target)
+    return [found for host, skew in scene.asking.skews.items() for found in _skewed(host, skew)][:1]
+
+
+def _skewed(host: str, skew: float) -> Found:
+    if abs(skew) <= MOST_SKEW:
+        return [fine(f"the clock agrees with that of {host}")]
+    way = "fast" if skew > 0 else "slow"
+    text = f"the clock is {human_duration(abs(skew))} {way}, compared with {host}"
+    return [problem(text, "set the clock (timedatectl set-ntp true): logins and signatures fail")]
+
+
+def time_zone(scene: Scene) -> Found:
+    name = scene.settings.timezone
+    if not name:
+        here = scene.clock.now().astimezone()
+        return [fine(f"the machine's time zone, {here.tzname()}, is used")]
+    return [fine(name)]
+
+
+def terminal(scene: Scene) -> Found:
+    screen = scene.screen
+    if not screen.is_terminal:
+        return [fine("not a terminal: plain text is written")]
+    found: Found = []
+    spoken = locale.getpreferredencoding(False)
+    if "utf" not in screen.encoding.lower() or "utf" not in spoken.lower():
+        text = f"the terminal's encoding is {screen.encoding} ({spoken}), not UTF-8"
+        found.append(warning(text, "export LANG=C.UTF-8 before starting Hermes"))
+    if screen.term in ("", "dumb", "unknown"):
+        text = f"TERM is {screen.term or 'not set'}: the plain prompt is used"
+        found.append(warning(text, "export TERM=xterm-256color if your terminal can do that"))
+    if screen.columns < NARROW:
+        text = f"the terminal has {screen.columns} columns"
+        found.append(warning(text, f"make it at least {NARROW} columns wide"))
+    colours = f"{screen.colours} colours" if screen.colours else "no colours"
+    return found or [fine(f"{screen.term}, {screen.columns} columns, UTF-8, {colours}")]
+
+
+# Programs of this machine: what is lost without each, and what the chosen backend needs.
+
+
+class Program(NamedTuple):
+    name: str
+    lost: str
+    """What does not work without it."""
+    package: str
+
+
+USEFUL = (
+    Program("git", "no checkpoints, no undo of skills, no worktrees, no plugins from repositories",
+            "git"),
+    Program("rg", "searching files is slower", "ripgrep"),
+    Program("bash", "commands run in plain sh", "bash"),
+)  # fmt: skip
+
+ENGINES = ("docker", "podman")
+NEEDED = {
+    "sandbox": (("bwrap",), "bubblewrap"),
+    "ssh": (("ssh",), "openssh-client"),
+    "docker": (ENGINES, "docker.io or podman"),
+    "singularity": (("apptainer", "singularity"), "apptainer"),
+}
+"""Programs of a backend, of which one is enough, and what to install."""
+CLOUD_KEYS = {
+    "modal": ("MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"),
+    "daytona": ("DAYTONA_API_KEY",),
+}
+
+
+def useful(_: Scene) -> Found:
+    missing = [each for each in USEFUL if not is_installed(each.name)]
+    return [
+        warning(f"{each.name} is not installed: {each.lost}", f"install {each.package}")
+        for each in missing
+    ] or [fine(f"{', '.join(each.name for each in USEFUL)} are there")]
+
+
+def backend(scene: Scene) -> Found:
+    """What `terminal.backend` needs."""
+    settings = scene.settings.terminal
+    name = settings.backend
+    programs, package = NEEDED.get(name, ((), ""))
+    if name == "docker" and settings.container_program:
+        programs = (settings.container_program,)
+    there = [each for each in programs if is_installed(each)]
+    if programs and not there:
+        text = f"terminal.backend is {name}, but {' and '.join(programs)} are not installed"
+        if len(programs) == 1:
+            text = f"terminal.backend is {name}, but {programs[0]} is not installed"
+        return [problem(text, f"install {package}, or: hermes config set terminal.backend local")]
+    found = [*_engine(name, there), *_ssh(scene), *_cloud(scene), *_folder(scene)]
+    return found or [fine(f"commands run in {name}")]
+
+
+def _engine(name: str, there: list[str]) -> Found:
+    """Whether the container engine answers, or bubblewrap may make a sandbox here."""
+    if name == "docker":
+        faults = {program: probe_program([program, "ps", "-q"]) for program in there}
+        if all(faults.values()):
+            program, why = next(iter(faults.items()))
+            text = f"{program} is installed but does not answer: {why}"
+            return [problem(text, f"start it, and see what `{program} info` says")]
+    if name == "sandbox" and (why := probe_program(SANDBOX_PROBE)):
+        text = f"bubblewrap cannot make a sandbox here: {why}"
+        return [problem(text, "allow user namespaces, or choose another terminal.backend")]
+    return []
+
+
+def _ssh(scene: Scene) -> Found:
+    settings = scene.settings.terminal
+    if settings.backend != "ssh":
+        return []
+    if not settings.ssh_host:
+        return [problem("terminal.ssh_host is not set", "hermes config set terminal.ssh_host HOST")]
+    key = Path(settings.ssh_key).expanduser()
+    if not settings.ssh_key:
+        return []
+    if not key.is_file():
+        text = f"terminal.ssh_key: there is no file {tilde(key)}"
+        return [problem(text, "hermes config set terminal.ssh_key FILE")]
+    if key.stat().st_mode & 0o077:
+        text = f"others can read {tilde(key)}, so ssh will not use it"
+        return [problem(text, f"chmod 600 {tilde(key)}")]
+    return []
+
+
+def _cloud(scene: Scene) -> Found:
+    name = scene.settings.terminal.backend
+    return [
+        problem(f"terminal.backend is {name}, but {key} is not set", f"hermes config set {key} KEY")
+        for key in CLOUD_KEYS.get(name, ())
+        if not scene.loaded.variable(key)
+    ]
+
+
+def _folder(scene: Scene) -> Found:
+    settings = scene.settings.terminal
+    folder = Path(settings.cwd).expanduser()
+    if settings.backend not in ("local", "sandbox") or folder.is_dir():
+        return []
+    text = f"terminal.cwd: there is no folder {settings.cwd}"
+    return [problem(text, "hermes config set terminal.cwd .")]

@@ -1,0 +1,174 @@
+"""Running the checks side by side, each on its own: one that fails or hangs is itself reported."""
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from hermes.app.providers import Providers
+from hermes.config.home import Home
+from hermes.core.errors import HermesError
+from hermes.core.ports import Clock
+from hermes.ops.doctor import machine_checks, setup_checks
+from hermes.ops.doctor.check import (
+    Check,
+    Finding,
+    Found,
+    Outcome,
+    Scene,
+    Screen,
+    best_settings,
+    problem,
+)
+from hermes.providers.local import DownloadProgress
+from hermes.util.threads import in_thread
+
+log = logging.getLogger(__name__)
+
+SECONDS = 10.0
+"""Longest time for one check."""
+MEND_SECONDS = 120.0
+
+
+async def examine(
+    scene: Scene, checks: Iterable[Check], *, seconds: float = SECONDS
+) -> list[Outcome]:
+    """What each check found, in the order of the table."""
+    chosen = [
+        check
+        for check in checks
+        if not (scene.offline and check.online) and (scene.has_settings or not check.needs_settings)
+    ]
+    return list(await asyncio.gather(*(_run(check, scene, seconds) for check in chosen)))
+
+
+async def mend(
+    scene: Scene, checks: Sequence[Check], outcomes: Sequence[Outcome], *, seconds: float = SECONDS
+) -> list[Outcome]:
+    """Mend what can be mended, one thing after the other, and look at it again."""
+    by_name = {check.name: check for check in checks}
+    mended: list[Outcome] = []
+    for outcome in outcomes:
+        done = [await _mended(each) for each in outcome.found if each.mend is not None]
+        if done:
+            again = await _run(by_name[outcome.name], scene, seconds)
+            outcome = msgspec.structs.replace(again, mended=tuple(done))
+        mended.append(outcome)
+    return mended
+
+
+async def _run(check: Check, scene: Scene, seconds: float) -> Outcome:
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(seconds):
+            found = await _look(check, scene)
+    except TimeoutError:
+        text = f"this check did not end within {seconds:g} s"
+        found = [problem(text, "something it looks at hangs: a disk, a program or the network")]
+    except HermesError as error:
+        found = [problem(str(error), error.hint or "mend that and run `hermes doctor` again")]
+    except OSError as error:
+        found = [problem(str(error), "look at the permissions of that file and of its folder")]
+    except Exception as error:  # one check must not keep the others from being made
+        if log.hasHandlers():  # else Python would print it
+            log.warning("the check %s failed", check.name, exc_info=error)
+        text = f"this check failed: {type(error).__name__}: {error}"
+        found = [problem(text, "this is a bug of Hermes; `hermes debug share` makes a report")]
+    took = time.monotonic() - began
+    return Outcome(check.group, check.name, tuple(found), seconds=round(took, 3))
+
+
+async def _look(check: Check, scene: Scene) -> Found:
+    if inspect.iscoroutinefunction(check.look):
+        return list(await check.look(scene))
+    found: Found = await in_thread(check.look, scene)  # type: ignore[arg-type]  # no coroutine
+    return found
+
+
+async def _mended(found: Finding) -> str:
+    if found.mend is None:
+        return ""
+    try:
+        async with asyncio.timeout(MEND_SECONDS):
+            return await in_thread(found.mend)
+    except TimeoutError:
+        return f"not mended in {MEND_SECONDS:g} s: {found.text}"
+    except (HermesError, OSError) as error:
+        return f"could not be mended: {error}"
+
+
+# Every check, in the order they are shown.
+
+CHECKS: tuple[Check, ...] = (
+    Check("Program", "python", machine_checks.python, needs_settings=False),
+    Check("Program", "packages", machine_checks.packages, needs_settings=False),
+    Check("Home", "folder", machine_checks.folder, needs_settings=False),
+    Check("Home", "owner", machine_checks.owner, needs_settings=False),
+    Check("Home", "permissions", machine_checks.permissions, needs_settings=False),
+    Check("Home", "disk space", machine_checks.room, needs_settings=False),
+    Check("Home", "file system", machine_checks.file_system, needs_settings=False),
+    Check("Home", "profiles", setup_checks.profiles, needs_settings=False),
+    Check("Settings", "config.yaml", setup_checks.config, needs_settings=False),
+    Check("Settings", ".env", setup_checks.variables, needs_settings=False),
+    Check("Settings", "auth.json", setup_checks.logins, needs_settings=False),
+    Check("Settings", "time zone", machine_checks.time_zone),
+    Check("Model", "model", setup_checks.chosen),
+    Check("Model", "endpoint", setup_checks.endpoint, online=True),
+    Check("Model", "context", setup_checks.context),
+    Check("Model", "fallbacks", setup_checks.fallbacks, online=True),
+    Check("Model", "auxiliary", setup_checks.auxiliary),
+    Check("Model", "embedded", setup_checks.weights),
+    Check("Model", "clock", machine_checks.clock, online=True),
+    Check("Data", "sessions", setup_checks.store),
+    Check("Data", "session server", setup_checks.store_server, online=True),
+    Check("Data", "logs", machine_checks.logs),
+    Check("Data", "caches", machine_checks.caches, needs_settings=False),
+    Check("Abilities", "skills", setup_checks.skills),
+    Check("Abilities", "plugins", setup_checks.plugins),
+    Check("Abilities", "hooks", setup_checks.hooks),
+    Check("Abilities", "mcp", setup_checks.mcp),
+    Check("Abilities", "memory", setup_checks.memory),
+    Check("Machine", "programs", machine_checks.useful, needs_settings=False),
+    Check("Machine", "backend", machine_checks.backend),
+    Check("Machine", "terminal", machine_checks.terminal, needs_settings=False),
+    Check("Machine", "temporary files", machine_checks.files, needs_settings=False),
+    Check("Machine", "processes", machine_checks.processes, needs_settings=False),
+    Check("Machine", "downloads", machine_checks.downloads, needs_settings=False),
+)
+
+
+# One visit at the doctor's, from beginning to end.
+
+
+class Unseen:
+    """A `Progress` for nobody: no check starts or fetches a model."""
+
+    def say(self, text: str) -> None:
+        pass
+
+    def report(self, label: str, done: int, total: int) -> None:
+        pass
+
+
+async def visit(
+    home: Home,
+    clock: Clock,
+    *,
+    fix: bool = False,
+    offline: bool = False,
+    screen: Screen = Screen(),  # noqa: B008 - frozen
+) -> list[Outcome]:
+    """What every check found; with `fix`, after what can be mended safely was mended."""
+    loaded = best_settings(home)
+    async with AsyncExitStack() as stack:
+        providers = None
+        if loaded is not None:
+            seen: DownloadProgress = Unseen()
+            providers = await stack.enter_async_context(Providers(home, loaded, clock, seen))
+        scene = Scene(home, loaded, providers, clock, screen, offline=offline)
+        outcomes = await examine(scene, CHECKS)
+        return await mend(scene, CHECKS, outcomes) if fix else outcomes

@@ -1,0 +1,239 @@
+"""Trying a model out with tiny calls: what of it works here and now."""
+
+import base64
+import json
+import struct
+import time
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Literal
+
+import msgspec
+
+from hermes.core.errors import (
+    ContentRefused,
+    CredentialMissing,
+    CredentialRefused,
+    CredentialsExhausted,
+    ModelNotFound,
+    ProviderError,
+    QuotaSpent,
+    RequestRefused,
+    Unreachable,
+)
+from hermes.core.messages import Image, System, Text, User
+from hermes.core.model import Model, ModelRequest, ReasoningDelta, Reply, TextDelta, ToolSpec
+from hermes.providers import ModelProfile
+
+Verdict = Literal["works", "does not", "not tried", "failed"]
+
+ROOM = 2048
+"""Tokens for an answer: a model that thinks needs some before its first word."""
+PREFIX_WORDS = 2000
+"""About 2,500 tokens, which most endpoints find worth caching."""
+
+_HOPELESS = (
+    CredentialMissing,
+    CredentialRefused,
+    CredentialsExhausted,
+    ModelNotFound,
+    QuotaSpent,
+    Unreachable,
+)
+"""After these no other call can succeed."""
+
+_TOOL = ToolSpec(
+    "report_colour",
+    "Report a colour.",
+    {
+        "type": "object",
+        "properties": {"colour": {"type": "string"}},
+        "required": ["colour"],
+        "additionalProperties": False,
+    },
+)
+
+
+class Finding(msgspec.Struct, frozen=True):
+    name: str
+    verdict: Verdict
+    detail: str = ""
+    cost: float | None = None
+    """US dollars; None when the price is not known, or nothing was spent."""
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One call and how it went."""
+
+    reply: Reply
+    deltas: int
+    first: float | None
+    """Seconds to the first delta."""
+    total: float
+
+
+class Probe:
+    def __init__(self, model: Model, profile: ModelProfile, monotonic: Callable[[], float]) -> None:
+        self._model, self._profile, self._monotonic = model, profile, monotonic
+
+    async def call(self, request: ModelRequest) -> Call:
+        start, first, deltas = self._monotonic(), None, 0
+        reply: Reply | None = None
+        async with aclosing(self._model.stream(request)) as events:
+            async for event in events:
+                if isinstance(event, TextDelta | ReasoningDelta):
+                    deltas += 1
+                    first = self._monotonic() - start if first is None else first
+                elif isinstance(event, Reply):
+                    reply = event
+        if reply is None:
+            raise RequestRefused("the call ended without a reply", provider=self._model.provider)
+        return Call(reply, deltas, first, self._monotonic() - start)
+
+    async def answer(self) -> list[Finding]:
+        """Three things one call shows."""
+        call = await self.call(_say("Reply with the single word: ready"))
+        said = " ".join(call.reply.message.text.split())[:60]
+        usage = call.reply.usage
+        streamed = call.deltas > 0 and call.first is not None
+        took = f"{call.total:.1f}s"
+        if streamed and call.first is not None:
+            took = f"first word after {call.first:.1f}s, all after {took}"
+        counts = f"{usage.prompt} tokens read, {usage.output} written"
+        return [
+            Finding(
+                "answer",
+                "works" if said else "does not",
+                f"{said!r}, {took}" if said else f"it said nothing ({took})",
+                self._cost(call),
+            ),
+            Finding(
+                "streaming",
+                "works" if streamed else "does not",
+                f"the answer came in {call.deltas} pieces" if streamed else "it came in one piece",
+            ),
+            Finding(
+                "usage",
+                "works" if usage.total else "does not",
+                counts if usage.total else "no tokens are reported, so costs cannot be counted",
+            ),
+        ]
+
+    async def tools(self) -> Finding:
+        if not self._profile.tools:
+            return Finding("tools", "not tried", "the model is known to have none")
+        request = _say("Call the tool report_colour with the colour blue. Say nothing else.")
+        call = await self.call(msgspec.structs.replace(request, tools=(_TOOL,)))
+        calls = call.reply.message.calls
+        if not calls:
+            return Finding("tools", "does not", "it answered in words", self._cost(call))
+        made = f"{calls[0].name}({calls[0].arguments})"[:80]
+        right = calls[0].name == _TOOL.name and _is_colour(calls[0].arguments)
+        detail = f"it called {made}" if right else f"it called {made}, which is no valid call"
+        return Finding("tools", "works" if right else "does not", detail, self._cost(call))
+
+    async def images(self) -> Finding:
+        if self._profile.images is False:
+            return Finding("images", "not tried", "the model is known to see none")
+        picture = Image(f"data:image/png;base64,{base64.b64encode(one_colour_png()).decode()}")
+        question = Text("What colour is this picture? Answer with one word.")
+        call = await self.call(ModelRequest((User((question, picture)),), max_tokens=ROOM))
+        said = " ".join(call.reply.message.text.split())[:60]
+        saw = "red" in said.lower()
+        detail = f"it saw a red picture as {said!r}"
+        return Finding("images", "works" if saw else "does not", detail, self._cost(call))
+
+    async def reasoning(self) -> Finding:
+        """Thinking may come unasked, so it is tried also where no way to ask is known."""
+        request = _say("A bat and a ball cost 1.10 together, the bat 1.00 more. What is the ball?")
+        effort = "low" if self._profile.reasoning else ""
+        asked = msgspec.structs.replace(request, reasoning_effort=effort, max_tokens=4 * ROOM)
+        call = await self.call(asked)
+        thought, tokens = call.reply.message.thinking, call.reply.usage.reasoning
+        if thought or tokens:
+            seen = f"{tokens} tokens of thinking" if tokens else "its thoughts came along"
+            return Finding("reasoning", "works", seen, self._cost(call))
+        detail = "no thinking came back" + ("" if effort else "; no way to ask for it is known")
+        return Finding("reasoning", "does not", detail, self._cost(call))
+
+    async def caching(self) -> Finding:
+        """The same long prompt twice; what differs stands at its end."""
+        system = System(" ".join(f"line {number}" for number in range(PREFIX_WORDS // 2)))
+        costs: list[float | None] = []
+        call: Call | None = None
+        for word in ("one", "two"):
+            messages = (system, User.say(f"Reply with the single word: {word}"))
+            call = await self.call(ModelRequest(messages, max_tokens=ROOM))
+            costs.append(self._cost(call))
+        usage = call.reply.usage if call else None
+        cost = sum(one for one in costs if one is not None) if None not in costs else None
+        if usage and usage.cache_read:
+            detail = f"{usage.cache_read} of {usage.prompt} tokens came from the cache"
+            return Finding("caching", "works", detail, cost)
+        read = usage.prompt if usage else 0
+        detail = f"nothing of {read} tokens came from the cache; longer prompts may be cached"
+        return Finding("caching", "does not", detail, cost)
+
+    def _cost(self, call: Call) -> float | None:
+        if call.reply.cost_usd is not None:
+            return call.reply.cost_usd
+        price = self._profile.price
+        return price.cost(call.reply.usage) if price else None
+
+
+async def probe(
+    model: Model, profile: ModelProfile, *, monotonic: Callable[[], float] = time.monotonic
+) -> AsyncIterator[Finding]:
+    """What works, one finding after the other. Each check stands for itself: a refusal is its
+    finding. Only when the first shows that no call can succeed are the others not tried."""
+    trial = Probe(model, profile, monotonic)
+    try:
+        for finding in await trial.answer():
+            yield finding
+        hopeless = ""
+    except ProviderError as error:
+        yield Finding("answer", "failed", str(error))
+        hopeless = "no call succeeds" if isinstance(error, _HOPELESS) else ""
+    checks: dict[str, Callable[[], Awaitable[Finding]]] = {
+        "tools": trial.tools,
+        "images": trial.images,
+        "reasoning": trial.reasoning,
+        "caching": trial.caching,
+    }
+    for name, check in checks.items():
+        yield Finding(name, "not tried", hopeless) if hopeless else await _checked(name, check)
+
+
+def one_colour_png(size: int = 64, colour: bytes = b"\xff\x00\x00") -> bytes:
+    """A red square."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
+    pixels = zlib.compress((b"\x00" + colour * size) * size)
+    parts = (chunk(b"IHDR", header), chunk(b"IDAT", pixels), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+async def _checked(name: str, check: Callable[[], Awaitable[Finding]]) -> Finding:
+    try:
+        return await check()
+    except (RequestRefused, ContentRefused) as error:
+        return Finding(name, "does not", f"refused: {error}")
+    except ProviderError as error:
+        return Finding(name, "failed", str(error))
+
+
+def _say(text: str) -> ModelRequest:
+    return ModelRequest((User.say(text),), max_tokens=ROOM)
+
+
+def _is_colour(arguments: str) -> bool:
+    try:
+        data = json.loads(arguments)
+    except ValueError:
+        return False
+    return isinstance(data, dict) and isinstance(data.get("colour"), str)

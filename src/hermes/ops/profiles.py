@@ -1,0 +1,146 @@
+"""A command for each profile: a small script in `~/.local/bin` that starts Hermes with it."""
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from hermes.app.installation import start_command
+from hermes.config import environment
+from hermes.config.home import DEFAULT_PROFILE, Home, default_root, tilde
+from hermes.config.profiles import create_profile
+from hermes.core.errors import HermesError, UsageError
+from hermes.ops.backup import opened
+from hermes.ops.restore import bring_back, check_fits
+from hermes.util import atomic
+
+MARK = "# Starts Hermes with the profile "
+_MADE_FOR = re.compile(rf"^{re.escape(MARK)}([a-z0-9][a-z0-9_-]*)\.", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_LARGEST = 4096
+"""Bytes of a script of ours at most; larger files are not looked into."""
+
+
+class Alias(msgspec.Struct, frozen=True):
+    path: Path
+    profile: str
+
+
+def alias_folder() -> Path:
+    return Path.home() / ".local" / "bin"
+
+
+def aliases(profile: str | None = None) -> Iterator[Alias]:
+    """The scripts that were made here, of one profile or of all."""
+    folder = alias_folder()
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        made_for = _profile_of(path)
+        if made_for and profile in (None, made_for):
+            yield Alias(path, made_for)
+
+
+def make_alias(home: Home, name: str = "") -> Alias:
+    """A script called `name` (or as the profile). Raises `UsageError` when the name is taken."""
+    name = name or home.profile
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot be the name of a command",
+            hint="use letters, digits, - and _, for example: work",
+        )
+    path = alias_folder() / name
+    if not _profile_of(path):
+        _check_free(name, path)
+    words = [*start_command(), "-p", home.profile]
+    home_line = "" if _is_usual() else f"HERMES_HOME={shlex.quote(str(default_root()))}\n"
+    text = (
+        "#!/bin/sh\n"
+        f"{MARK}{home.profile}. Made and removed by `hermes profile alias`.\n"
+        f"{home_line}{'export HERMES_HOME' if home_line else 'unset HERMES_HOME'}\n"
+        f'exec {shlex.join(words)} "$@"\n'
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        atomic.write_text(path, text, mode=0o755)
+    except OSError as error:
+        raise HermesError(f"cannot write {tilde(path)}: {error.strerror}") from error
+    return Alias(path, home.profile)
+
+
+def remove_aliases(profile: str, name: str = "") -> list[Alias]:
+    """Delete the scripts of a profile, or the one called `name`; what was deleted."""
+    found = [alias for alias in aliases(profile) if name in ("", alias.path.name)]
+    for alias in found:
+        try:
+            alias.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise HermesError(f"cannot delete {tilde(alias.path)}: {error.strerror}") from error
+    return found
+
+
+def rename_aliases(old: str, home: Home) -> list[Alias]:
+    """Scripts of the profile `old` start the one at `home`; one called like it is called anew."""
+    renamed = []
+    for alias in list(aliases(old)):
+        name = home.profile if alias.path.name == old else alias.path.name
+        renamed.append(make_alias(home, name))
+        if name != alias.path.name:
+            alias.path.unlink(missing_ok=True)
+    return renamed
+
+
+def is_on_path() -> bool:
+    """Whether a shell finds the scripts."""
+    return str(alias_folder()) in environment.search_path().split(":")
+
+
+def _check_free(name: str, path: Path) -> None:
+    found = shutil.which(name, path=environment.search_path())
+    if path.is_symlink() or path.exists():
+        found = str(path)
+    if found:
+        raise UsageError(
+            f"there is a command {name} already ({found})",
+            hint="choose another name: hermes profile alias PROFILE --name NAME",
+        )
+
+
+def _is_usual() -> bool:
+    return default_root() == Path.home() / ".hermes"
+
+
+def _profile_of(path: Path) -> str:
+    """The profile a script of ours starts; empty for any other file."""
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _LARGEST:
+            return ""
+        found = _MADE_FOR.search(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return found[1] if found else ""
+
+
+# A profile made from an archive.
+
+
+def import_profile(path: Path, name: str = "") -> tuple[Home, int]:
+    """The new profile and how many files it has. Called as in the archive unless `name` says
+    otherwise. Raises `HermesError`, and then there is no new profile."""
+    with opened(path) as archive:
+        name = name or archive.manifest.profile
+        if name == DEFAULT_PROFILE:
+            raise UsageError(
+                "the archive is of the default profile, so the new one needs a name",
+                hint=f"hermes profile import {path} --name NAME",
+            )
+        check_fits(Home.of_profile(name), archive)
+        archive.check_content()
+    home = create_profile(name)
+    try:
+        done = bring_back(home, path)
+    except (HermesError, KeyboardInterrupt):
+        shutil.rmtree(home.root, ignore_errors=True)
+        raise
+    return home, len(done.manifest.files)

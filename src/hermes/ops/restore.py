@@ -1,0 +1,493 @@
+"""Puts an archive in place, as a whole or not at all.
+
+Everything is unpacked and checked in `.import/new` first. Then a journal is written, which names
+the entries to exchange; from that moment on the import will be there, also over a kill: whoever
+starts next finds the journal and goes on. An entry is exchanged by two renames (what was there goes
+to `.import/old`), a session store by the store itself, since other processes may have it open. When
+an exchange fails, the journal is turned round and everything goes back. Without a journal,
+`.import` is only litter.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+import apsw
+import filelock
+import msgspec
+
+from hermes.config.home import PROFILES, Home, ensure_hermes_home, tilde, unusable
+from hermes.core.errors import HermesError, StoreError, UsageError
+from hermes.ops.backup import (
+    QUICK,
+    SECRET,
+    Archive,
+    ArchiveRefused,
+    Kind,
+    contents,
+    copy_database,
+    facts_of,
+    is_database,
+    is_store,
+    opened,
+    write_archive,
+)
+from hermes.ops.output_files import check_output, unwritable
+from hermes.store.backend import Progress, ignore_progress
+from hermes.store.session_store import SessionStore
+from hermes.store.sqlite.errors import as_store_error
+from hermes.store.sqlite.health import check
+from hermes.store.sqlite.repair import remove as remove_store
+from hermes.store.sqlite.repair import repair, restore
+from hermes.store.sqlite.repair import restore as repair_restore_store
+from hermes.store.sqlite.schema import refuse_newer
+from hermes.util import atomic
+from hermes.util.text import human_size
+
+STAGE, LOCK = ".import", ".import.lock"
+MARGIN = 64 * 2**20
+"""Bytes of the disk that stay free."""
+SIDE_FILES = ("-wal", "-shm", "-journal")
+
+
+class Journal(msgspec.Struct, frozen=True):
+    units: tuple[str, ...]
+    existed: tuple[str, ...]
+    """Those that the home had before."""
+    direction: Literal["forward", "back"] = "forward"
+
+
+def conflicts(home: Home, archive: Archive) -> list[str]:
+    """Entries of the home that the archive would replace."""
+    return [unit for unit in archive.units if _is_there(home.root / unit)]
+
+
+def check_fits(home: Home, archive: Archive) -> None:
+    """Raise `UsageError` when the archive holds what this home cannot have."""
+    if not home.is_default and any(unit.startswith(f"{PROFILES}/") for unit in archive.units):
+        raise UsageError(
+            f"{archive.where} holds profiles, and {home.profile} is one itself",
+            hint=f"hermes -p default import {archive.where}",
+        )
+
+
+def bring_back(home: Home, path: Path) -> Archive:
+    """Put the archive in the place of what the home has of the same names.
+
+    Raises `HermesError`, and then the home is as it was. The caller has copied what is replaced.
+    """
+    ensure_hermes_home(home)
+    with _alone(home), opened(path) as archive:
+        check_fits(home, archive)
+        exchange = Exchange(home)
+        exchange.recover()
+        try:
+            exchange.stage(archive)
+            exchange.commit(archive.units)
+        except OSError as error:
+            raise unusable(Path(error.filename or home.root), error) from error
+        return archive
+
+
+def is_unfinished(home: Home) -> bool:
+    """Whether an import was cut short. Costs one look at the disk."""
+    return (home.root / STAGE).exists()
+
+
+def finish(home: Home) -> bool:
+    """End an import that was cut short; True when one had begun to show. Raises `HermesError` while
+    another process is at it."""
+    with _alone(home):
+        try:
+            return Exchange(home).recover()
+        except OSError as error:
+            raise unusable(Path(error.filename or home.root), error) from error
+
+
+class Exchange:
+    """New entries in the place of old ones, in one home."""
+
+    def __init__(self, home: Home) -> None:
+        self._root = home.root
+        self._stage = home.root / STAGE
+        self._new, self._old = self._stage / "new", self._stage / "old"
+        self._journal = self._stage / "journal.json"
+
+    def recover(self) -> bool:
+        """Finish what an earlier process began; whether there was something."""
+        try:
+            journal = msgspec.json.decode(self._journal.read_bytes(), type=Journal)
+        except FileNotFoundError:
+            shutil.rmtree(self._stage, ignore_errors=True)
+            return False
+        self._run(journal)
+        self.discard()
+        return True
+
+    def stage(self, archive: Archive) -> None:
+        """Unpack and check everything; nothing of the home is touched."""
+        self._check_room(archive.size)
+        with ExitStack() as undo:
+            undo.callback(self.discard)
+            self._new.mkdir(parents=True, mode=0o700)
+            for name in archive.manifest.files:
+                self._unpack(archive, name)
+            os.sync()
+            undo.pop_all()
+
+    def _unpack(self, archive: Archive, name: str) -> None:
+        target, mode = self._new / name, archive.manifest.files[name].mode
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(target, flags, 0o600), "wb") as file:
+            archive.copy(name, file)
+        target.chmod(mode & 0o700 if target.name in SECRET else mode)
+        if is_store(name):
+            _check_store(target)
+
+    def commit(self, units: list[str]) -> None:
+        """Exchange all; when one cannot be exchanged, all go back. Should that fail as well, the
+        journal stays, and the next start tries again."""
+        # The stores first: they are what may fail.
+        order = sorted(units, key=lambda unit: not is_store(unit))
+        existed = tuple(unit for unit in order if _is_there(self._root / unit))
+        journal = Journal(tuple(order), existed)
+        self._write(journal)
+        try:
+            self._run(journal)
+        except (OSError, HermesError, KeyboardInterrupt):
+            journal = msgspec.structs.replace(journal, direction="back")
+            self._write(journal)
+            self._run(journal)
+            self.discard()
+            raise
+        os.sync()
+        self.discard()
+
+    def discard(self) -> None:
+        """The journal first: without it the rest is litter. While it cannot be removed everything
+        stays: the next start finds that nothing is left to do, and tries again."""
+        with suppress(OSError):
+            self._journal.unlink(missing_ok=True)
+            shutil.rmtree(self._stage, ignore_errors=True)
+
+    def _write(self, journal: Journal) -> None:
+        atomic.write_bytes(self._journal, msgspec.json.encode(journal), mode=0o600)
+
+    def _run(self, journal: Journal) -> None:
+        if journal.direction == "forward":
+            for unit in journal.units:
+                (self._store_forward if is_store(unit) else self._forward)(unit)
+            return
+        for unit in reversed(journal.units):
+            back = self._store_back if is_store(unit) else self._back
+            back(unit, existed=unit in journal.existed)
+
+    def _forward(self, unit: str) -> None:
+        """May be done again after a kill at any point; so may the other three."""
+        new, live, old = self._places(unit)
+        if not _is_there(new):
+            return
+        for name in (live.name, *_side_files(live)):
+            there = live.with_name(name)
+            if _is_there(there):
+                there.rename(_free(old.with_name(name)))
+        new.rename(live)
+
+    def _back(self, unit: str, *, existed: bool) -> None:
+        new, live, old = self._places(unit)
+        if existed and not _is_there(old):
+            return  # it was not exchanged
+        if not _is_there(new) and _is_there(live):
+            live.rename(new)
+        for name in (live.name, *_side_files(live)):
+            if _is_there(old.with_name(name)):
+                old.with_name(name).rename(live.with_name(name))
+
+    def _store_forward(self, unit: str) -> None:
+        new, live, old = self._places(unit)
+        if not new.exists():
+            return
+        if live.exists() and not old.exists():
+            part = old.with_name(f"{old.name}.part")
+            remove_store(part)
+            try:
+                copy_database(live, part)
+            except apsw.Error as error:
+                raise as_store_error(error, live) from error
+            part.rename(old)
+        self._put_store(new, live)
+        new.unlink()
+
+    def _store_back(self, unit: str, *, existed: bool) -> None:
+        _new, live, old = self._places(unit)
+        if old.exists():
+            self._put_store(old, live)
+        elif not existed:
+            remove_store(live)
+
+    def _put_store(self, source: Path, live: Path) -> None:
+        """The store keeps what it replaces beside it; here that is at hand already."""
+        kept = repair_restore_store(live, source)
+        if kept is not None:
+            remove_store(kept)
+
+    def _places(self, unit: str) -> tuple[Path, Path, Path]:
+        new, live, old = self._new / unit, self._root / unit, self._old / unit
+        for folder in (new.parent, live.parent, old.parent):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return new, live, old
+
+    def _check_room(self, size: int) -> None:
+        free = shutil.disk_usage(self._root).free
+        if size + MARGIN > free:
+            raise UsageError(
+                f"the disk is too full: {human_size(size)} would come, {human_size(free)} are free",
+                hint="free some space; nothing was changed",
+            )
+
+
+def _check_store(path: Path) -> None:
+    """Raise a `StoreError` for a store that could not take its place."""
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            refuse_newer(connection)
+            if not connection.execute(
+                "SELECT 1 FROM sqlite_schema WHERE name = 'messages'"
+            ).fetchall():
+                raise StoreError(f"{path.name} in the archive is not a session store")
+            check(connection, path)
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        raise as_store_error(error, path) from error
+
+
+@contextmanager
+def _alone(home: Home) -> Iterator[None]:
+    lock = filelock.FileLock(home.root / LOCK, timeout=0, mode=0o600)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        raise HermesError(
+            f"something is being imported into {tilde(home.root)}", hint="wait for its end"
+        ) from None
+    except OSError as error:
+        raise unusable(home.root / LOCK, error) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _side_files(path: Path) -> list[str]:
+    """What SQLite keeps beside a database; taken for the new one's it would ruin it."""
+    return [f"{path.name}{end}" for end in SIDE_FILES] if is_database(path.name) else []
+
+
+def _free(path: Path) -> Path:
+    """A name nothing has: an entry may have been made anew after a kill."""
+    candidate, number = path, 1
+    while _is_there(candidate):
+        number += 1
+        candidate = path.with_name(f"{path.name}.{number}")
+    return candidate
+
+
+def _is_there(path: Path) -> bool:
+    return path.is_symlink() or path.exists()
+
+
+# Small copies of a home inside it: settings, keys, memories and skills, at a moment.
+
+FOLDER = "snapshots"
+KEPT = 20
+LONGEST_LABEL = 60
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    id: str
+    """Its file's name without the ending."""
+    created: str
+    label: str
+    kind: Kind
+    files: int
+    bytes: int
+    path: Path
+    problem: str = ""
+    """Why it cannot be used; empty when it can."""
+
+
+class Snapshots:
+    """Those of one home."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self.folder = home.root / FOLDER
+
+    def create(self, label: str, now: datetime, spared: Path | None = None) -> Snapshot:
+        """Take one; all but the newest `KEPT` are deleted, and never `spared`."""
+        found = contents(self._home, QUICK)
+        if not found.items:
+            raise UsageError(f"there is nothing in {self._home.display()} to take a snapshot of")
+        target = self.new_file(label, now)
+        write_archive(target, found.items, facts_of(self._home, QUICK, label, now))
+        self.prune(KEPT, spared)
+        return self._read(target)
+
+    def new_file(self, label: str, now: datetime) -> Path:
+        """The path of a snapshot that does not exist yet."""
+        if len(label) > LONGEST_LABEL or not label.isprintable():
+            raise UsageError(f"a label is one line of at most {LONGEST_LABEL} characters")
+        ensure_hermes_home(self._home)
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise unusable(self.folder, error) from error
+        words = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")
+        stem = f"{now:%Y%m%d-%H%M%S}" + (f"-{words}" if words else "")
+        path, number = self.folder / f"{stem}.zip", 1
+        while path.exists():
+            number += 1
+            path = self.folder / f"{stem}-{number}.zip"
+        return path
+
+    def newest_first(self) -> list[Snapshot]:
+        """All of them; one that cannot be read says why."""
+        return [self._read(path) for path in self._files()]
+
+    def find(self, which: str) -> Snapshot:
+        """By number in the list (1 is the newest), by id or by the beginning of it, by label."""
+        known = self.newest_first()
+        if which.isdigit() and 1 <= int(which) <= len(known):
+            return known[int(which) - 1]
+        for fits in (
+            [one for one in known if which in (one.id, one.label)],
+            [one for one in known if which and one.id.startswith(which)],
+        ):
+            if len(fits) == 1 or (fits and fits[0].id == which):
+                return fits[0]
+            if fits:
+                raise UsageError(
+                    f"{len(fits)} snapshots are called {which!r}",
+                    hint=f"say which: {', '.join(one.id for one in fits)}",
+                )
+        raise UsageError(f"there is no snapshot {which!r}", hint="/snapshot list shows them")
+
+    def restore(self, which: str, now: datetime) -> tuple[Snapshot, Snapshot | None]:
+        """Bring one back; what was there is the second one, a snapshot of its own."""
+        wanted = self.find(which)
+        if wanted.problem:
+            raise ArchiveRefused(wanted.problem)
+        before = None
+        if contents(self._home, QUICK).items:
+            before = self.create("before restore", now, wanted.path)
+        bring_back(self._home, wanted.path)
+        return wanted, before
+
+    def prune(self, keep: int, spared: Path | None = None) -> list[Snapshot]:
+        """Delete all but the newest `keep`; what was deleted."""
+        gone = [path for path in self._files()[keep:] if path != spared]
+        deleted = [self._read(path) for path in gone]
+        for path in gone:
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise unusable(path, error) from error
+        return deleted
+
+    def _files(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        return sorted(self.folder.glob("[0-9]*.zip"), key=_age, reverse=True)
+
+    def _read(self, path: Path) -> Snapshot:
+        size = path.stat().st_size
+        try:
+            with opened(path) as archive:
+                facts = archive.manifest
+        except ArchiveRefused as error:
+            return Snapshot(path.stem, "", "", QUICK, 0, size, path, str(error))
+        files = len(facts.files)
+        return Snapshot(path.stem, facts.created, facts.label, facts.kind, files, size, path)
+
+
+def _age(path: Path) -> tuple[str, float, str]:
+    """By the moment in the name, so that a copied file keeps its place."""
+    return path.stem[:15], path.stat().st_mtime, path.stem
+
+
+# A copy of the session store, and its rescue.
+
+
+async def back_up(
+    store: SessionStore,
+    url: str,
+    target: Path,
+    *,
+    overwrite: bool,
+    progress: Progress = ignore_progress,
+) -> None:
+    """A copy of the whole store that appears at `target` whole or not at all."""
+    check_output(target, overwrite=overwrite)
+    if url:
+        await store.backup(target, progress)
+        return
+    copy = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        await store.backup(copy, progress)
+        copy.replace(target)
+    except OSError as error:
+        raise unwritable(target, error) from error
+    finally:
+        with contextlib.suppress(OSError):  # after a success it has its new name
+            copy.unlink()
+
+
+def restore_store(home: Home, url: str, backup: Path) -> Path | None:
+    """Put a backup in the place of the store; where the old store is kept, if there was one."""
+    _only_for_sqlite("restore", url)
+    return restore(home.state_db, backup)
+
+
+class Repaired(msgspec.Struct, frozen=True):
+    """What a repair did."""
+
+    outcome: str
+    """`already_sound`, `reindexed` or `rescued`."""
+    summary: str
+    """The same for a person, with what could not be saved."""
+    kept: str = ""
+    """Where the damaged file is, when there was one."""
+    sessions: int = 0
+    messages: int = 0
+
+
+def repair_store(home: Home, url: str, progress: Progress = ignore_progress) -> Repaired:
+    """Look at the whole store and put a sound one in the place of a damaged one."""
+    _only_for_sqlite("repair", url)
+    report = repair(home.state_db, progress)
+    found = report.salvaged
+    return Repaired(
+        outcome=report.outcome,
+        summary=report.summary(),
+        kept=str(report.kept or ""),
+        sessions=found.sessions if found else 0,
+        messages=found.messages if found else 0,
+    )
+
+
+def _only_for_sqlite(action: str, url: str) -> None:
+    if url:
+        raise UsageError(
+            f"{action} is for the SQLite file of a home; store.url names a PostgreSQL server",
+            hint="a server repairs itself; its own tools check and restore it",
+        )

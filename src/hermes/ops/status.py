@@ -1,0 +1,257 @@
+"""What is set up and how it fares, for `hermes status`."""
+
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from hermes import __version__
+from hermes.app.model_choice import Wanted, fallback_choices, main_choice
+from hermes.app.providers import Providers, today_began
+from hermes.app.session_store import opened_store, store_exists
+from hermes.config.home import Home, ensure_hermes_home, unusable
+from hermes.config.loader import Loaded
+from hermes.config.masking import mask
+from hermes.config.settings.agent import BudgetSettings
+from hermes.config.settings.model import AuxiliaryTask
+from hermes.core.errors import HermesError
+from hermes.core.ports import Clock
+from hermes.core.usage import Price
+from hermes.providers import ENDPOINTS, LOCAL, ModelChoice, Target, auxiliary_targets
+from hermes.util import atomic
+from hermes.util.text import many
+
+# What `hermes setup` remembers between runs, and beginning anew.
+
+
+class Progress(msgspec.Struct, frozen=True):
+    done: tuple[str, ...] = ()
+    """Sections that were gone through."""
+
+
+class SetupRecord:
+    """How far a person got; gone once they are through."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._file = home.root / ".setup.json"
+
+    def done(self) -> tuple[str, ...]:
+        try:
+            return msgspec.json.decode(self._file.read_bytes(), type=Progress).done
+        except (FileNotFoundError, msgspec.DecodeError):
+            return ()  # only a convenience: without it one is asked again
+        except OSError as error:
+            raise unusable(self._file, error) from error
+
+    def add(self, section: str) -> None:
+        ensure_hermes_home(self._home)
+        done = tuple(dict.fromkeys((*self.done(), section)))
+        try:
+            atomic.write_bytes(self._file, msgspec.json.encode(Progress(done)), mode=0o600)
+        except OSError as error:
+            raise unusable(self._file, error) from error
+
+    def clear(self) -> None:
+        try:
+            self._file.unlink(missing_ok=True)
+        except OSError as error:
+            raise unusable(self._file, error) from error
+
+
+def reset_settings(home: Home, now: datetime) -> Path | None:
+    """Every setting gets its default; where the old file is kept, if there was one. Keys, sessions
+    and everything else stay."""
+    SetupRecord(home).clear()
+    file = home.config_file
+    if not file.exists():
+        return None
+    backup = file.with_name(f"{file.name}.{now:%Y%m%d-%H%M%S}.bak")
+    try:
+        atomic.write_bytes(backup, file.read_bytes(), mode=0o600)
+        atomic.write_text(file, "")
+    except OSError as error:
+        raise unusable(file, error) from error
+    return backup
+
+
+# Which model answers and why, as facts to show.
+
+
+class KeyShown(msgspec.Struct, frozen=True):
+    source: str
+    key: str
+    """Masked."""
+    kind: str
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """A choice and what became of it."""
+
+    provider: str
+    model: str = ""
+    base_url: str = ""
+    api_mode: str = ""
+    why: str = ""
+    keys: tuple[KeyShown, ...] = ()
+    context_length: int = 0
+    price: Price | None = None
+    problem: str = ""
+    """Why it cannot be used; empty when it can."""
+    hint: str = ""
+
+
+class Considered(msgspec.Struct, frozen=True):
+    """What `auto` could have taken."""
+
+    provider: str
+    why: str
+
+
+class Resolution(msgspec.Struct, frozen=True):
+    main: Resolved
+    also: tuple[Considered, ...] = ()
+    """The other providers that are set up, in the order they would be taken."""
+    fallbacks: tuple[Resolved, ...] = ()
+    auxiliary: dict[str, Resolved] = {}
+
+
+def main_resolution(loaded: Loaded, providers: Providers) -> Resolution:
+    """The model of conversations alone."""
+    choice = main_choice(loaded)
+    main = resolved(choice, providers)
+    also = [
+        Considered(candidate.endpoint.id, candidate.reason)
+        for candidate in providers.resolver.candidates(choice)
+        if candidate.endpoint.id != main.provider
+    ]
+    return Resolution(main, tuple(also))
+
+
+def whole_resolution(loaded: Loaded, providers: Providers) -> Resolution:
+    """With the fallbacks and every auxiliary task."""
+    settings = loaded.settings
+    fallbacks = tuple(resolved(choice, providers) for choice in fallback_choices(settings))
+    tasks = msgspec.structs.asdict(settings.auxiliary)
+    auxiliary = {name: _auxiliary(name, task, loaded, providers) for name, task in tasks.items()}
+    return msgspec.structs.replace(
+        main_resolution(loaded, providers), fallbacks=fallbacks, auxiliary=auxiliary
+    )
+
+
+def resolved(choice: ModelChoice, providers: Providers) -> Resolved:
+    try:
+        return shown(providers.known_target(choice))
+    except HermesError as error:
+        return Resolved(choice.provider, choice.model, problem=str(error), hint=error.hint)
+
+
+def shown(target: Target) -> Resolved:
+    keys = [KeyShown(c.source, mask(c.secret), c.kind) for c in target.credentials]
+    return Resolved(
+        provider=target.provider,
+        model=target.model,
+        base_url=target.base_url,
+        api_mode=target.api_mode,
+        why=target.source,
+        keys=tuple(keys),
+        context_length=target.profile.context_length,
+        price=target.profile.price,
+    )
+
+
+def _auxiliary(name: str, task: AuxiliaryTask, loaded: Loaded, providers: Providers) -> Resolved:
+    try:
+        main = providers.known_target(main_choice(loaded))
+        return shown(auxiliary_targets(name, task, main, providers.resolver)[0])
+    except HermesError as error:
+        return Resolved(task.provider, task.model, problem=str(error), hint=error.hint)
+
+
+class ProviderStatus(msgspec.Struct, frozen=True):
+    id: str
+    label: str
+    keys: tuple[str, ...]
+    """Where keys come from."""
+    needs_key: bool
+
+
+class StoreStatus(msgspec.Struct, frozen=True):
+    place: str
+    sessions: int = 0
+    spent_today: float = 0.0
+    problem: str = ""
+
+
+class Reached(msgspec.Struct, frozen=True):
+    """Whether the endpoint of the main model answers."""
+
+    ok: bool
+    detail: str
+
+
+class Status(msgspec.Struct, frozen=True):
+    version: str
+    profile: str
+    home: str
+    models: Resolution
+    budget: BudgetSettings
+    store: StoreStatus
+    providers: tuple[ProviderStatus, ...]
+    reached: Reached | None = None
+
+
+async def status_of(
+    home: Home, loaded: Loaded, providers: Providers, clock: Clock, *, deep: bool
+) -> Status:
+    """`deep` also asks the endpoint for its list of models."""
+    models = whole_resolution(loaded, providers)
+    return Status(
+        version=__version__,
+        profile=home.profile,
+        home=home.display(),
+        models=models,
+        budget=loaded.settings.budget,
+        store=await _store(home, loaded, clock),
+        providers=tuple(_providers(providers)),
+        reached=await _reached(loaded, providers) if deep else None,
+    )
+
+
+async def _store(home: Home, loaded: Loaded, clock: Clock) -> StoreStatus:
+    url = loaded.settings.store.url
+    if not store_exists(home, url):
+        return StoreStatus("none yet")
+    told: list[str] = []
+    try:
+        async with opened_store(home, url, told.append) as store:
+            stats = await store.stats()
+            spent = await store.spent_usd(since=today_began(loaded.settings, clock))
+    except HermesError as error:
+        return StoreStatus(home.display(), problem=str(error))
+    return StoreStatus(stats.where, stats.sessions, spent, "; ".join(told))
+
+
+def _providers(providers: Providers) -> list[ProviderStatus]:
+    return [
+        ProviderStatus(
+            endpoint.id,
+            endpoint.label,
+            tuple(credential.source for credential in providers.keyring.credentials(endpoint)),
+            endpoint.needs_key,
+        )
+        for endpoint in ENDPOINTS
+    ]
+
+
+async def _reached(loaded: Loaded, providers: Providers) -> Reached:
+    try:
+        target = providers.known_target(main_choice(loaded))
+    except HermesError as error:
+        return Reached(ok=False, detail=str(error))
+    if target.provider == LOCAL:
+        return Reached(ok=True, detail="it runs on this machine and is started when it is needed")
+    found = await providers.lister.models(target, Wanted(), refresh=True)
+    if found.note:
+        return Reached(ok=False, detail=found.note)
+    return Reached(ok=True, detail=f"{found.base_url} lists {many(len(found.models), 'model')}")

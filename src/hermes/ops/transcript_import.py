@@ -1,0 +1,341 @@
+"""Sessions of a JSON Lines file put into the store: all of them, or none when a line is wrong."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import msgspec
+
+from hermes.core.errors import UsageError
+from hermes.store.backend import Progress, ignore_progress
+from hermes.store.queries.sessions import clean_title
+from hermes.store.records import Record, SessionFilter
+from hermes.store.rows import JSON_COLUMNS
+from hermes.store.session_store import SessionStore
+from hermes.util.plain import plain_line
+from hermes.util.session_ids import new_session_id
+
+# What a line of JSON Lines must look like to become a session. Unknown keys are ignored.
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=253_402_300_799)]
+"""Up to the year 9999, the last one a calendar can show."""
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Objects = list[dict[str, Any]] | str | None
+"""Also as JSON text, which is how the documented database holds it."""
+
+
+class Said(msgspec.Struct):
+    """A message: by the columns of the store, or in OpenAI's format."""
+
+    role: Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
+    content: str | list[Any] | dict[str, Any] | None = None
+    id: Count | None = None
+    timestamp: Seconds | None = None
+    token_count: Count | None = None
+    finish_reason: str | None = None
+    tool_calls: Objects = None
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    name: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    reasoning_details: Objects = None
+    codex_reasoning_items: Objects = None
+
+
+class Called(msgspec.Struct):
+    """A call of a model."""
+
+    timestamp: Seconds
+    task: str
+    provider: str
+    model: str
+    tool: str
+    input_tokens: Count
+    output_tokens: Count
+    cache_read_tokens: Count
+    cache_write_tokens: Count
+    reasoning_tokens: Count
+    seconds: float
+    cost_usd: float | None = None
+
+
+class Projected(msgspec.Struct):
+    """Which messages make up the conversation."""
+
+    after_id: Count
+    basis: list[tuple[str, Count, Count | None] | dict[str, Any]]
+
+
+class Session(msgspec.Struct):
+    messages: list[Said]
+    id: Name | None = None
+    source: Name | None = None
+    user_id: str | None = None
+    model: str | None = None
+    model_config: str | dict[str, Any] | None = None
+    system_prompt: str | None = None
+    parent_session_id: str | None = None
+    started_at: Seconds | None = None
+    ended_at: Seconds | None = None
+    end_reason: str | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_read_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
+    billing_provider: str | None = None
+    billing_base_url: str | None = None
+    billing_mode: str | None = None
+    estimated_cost_usd: float | None = None
+    actual_cost_usd: float | None = None
+    cost_status: str | None = None
+    cost_source: str | None = None
+    pricing_version: str | None = None
+    title: str | None = None
+    archived_at: Seconds | None = None
+    model_calls: list[Called] | None = None
+    projection: Projected | None = None
+
+
+# Lines of JSON Lines read back and checked.
+#
+# A line is a session: exported by this program, exported by another one with the documented
+# columns,
+# or nothing but messages in OpenAI's format (`{"messages": […]}` or a bare list).
+
+SOURCE = "import"
+"""The source of a session that came without one."""
+
+
+def read_line(line: bytes, now: datetime) -> Record:
+    """The session of a line, ready to be stored. Raises `UsageError` for what is wrong."""
+    try:
+        data = msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"this is not JSON: {_worded(error)}") from None
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"this is not JSON: {error}") from None
+    if isinstance(data, list):
+        data = {"messages": data}
+    if not isinstance(data, dict) or "messages" not in data:
+        raise UsageError("this is not a session: there are no messages")
+    shape = _checked(data)
+    record = {name: value for name, value in data.items() if value is not None}
+    record["messages"] = [_message(message) for message in data["messages"]]
+    record.setdefault("source", SOURCE)
+    if shape.title:
+        record["title"] = clean_title(shape.title)
+    if "id" not in record:
+        record["id"] = new_session_id(now)
+    if "started_at" not in record:
+        times = [said.timestamp for said in shape.messages if said.timestamp]
+        record["started_at"] = min(times, default=now.timestamp())
+    return _with_prompt(record)
+
+
+def _checked(data: Record) -> Session:
+    try:
+        shape = msgspec.convert(data, Session)
+    except msgspec.ValidationError as error:
+        raise UsageError(_worded(error)) from None
+    if shape.id is not None and shape.id != plain_line(shape.id):
+        raise UsageError("id: it has control characters, or spaces where none may be")
+    if shape.projection is not None:
+        _check_numbers(shape.messages)
+        owners = {piece[0] for piece in shape.projection.basis if isinstance(piece, tuple)}
+        if owners - {shape.id}:
+            raise UsageError("projection: it takes messages from another session")
+    return shape
+
+
+def _check_numbers(messages: Sequence[Said]) -> None:
+    """A projection names messages by their ids."""
+    ids = [said.id for said in messages]
+    if None in ids or len(set(ids)) != len(ids):
+        raise UsageError("messages: with a projection, each must have an id of its own")
+
+
+def _message(data: Record) -> Record:
+    """A message by the columns of the store."""
+    message = {name: value for name, value in data.items() if value is not None}
+    for column in JSON_COLUMNS:
+        if isinstance(message.get(column), str):
+            message[column] = _objects(message[column])
+    if "reasoning_content" in message:
+        message.setdefault("reasoning", message["reasoning_content"])
+    if message["role"] != "user" and isinstance(message.get("content"), list):
+        message["content"] = _text(message["content"])
+    return message
+
+
+def _objects(text: str) -> list[Any] | None:
+    """The list in JSON text. An old database may hold broken text: that part is left out."""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else None
+
+
+def _text(parts: list[Any]) -> str:
+    texts = (part if isinstance(part, str) else _part_text(part) for part in parts)
+    return "\n".join(text for text in texts if text)
+
+
+def _part_text(part: Any) -> str:
+    text = part.get("text") if isinstance(part, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def _with_prompt(record: Record) -> Record:
+    """The store keeps the system prompt with the session, not among what was said."""
+    messages = record["messages"]
+    if messages and messages[0]["role"] in ("system", "developer") and "id" not in messages[0]:
+        prompt = messages[0].get("content")
+        record.setdefault("system_prompt", prompt if isinstance(prompt, str) else "")
+        record["messages"] = messages[1:]
+    return record
+
+
+def _worded(error: msgspec.DecodeError) -> str:
+    """msgspec's words, with the place first: `messages[2].role: expected str, got int`."""
+    what, _, place = str(error).partition(" - at `$")
+    place = place.rstrip("`").lstrip(".")
+    what = what.replace("`", "")
+    if not what[:2].isupper():
+        what = what[:1].lower() + what[1:]
+    return f"{place}: {what}" if place else what
+
+
+EVERYTHING = 2**31 - 1
+"""A limit that is none."""
+SHOWN_PROBLEMS = 5
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where in the file a session is, and what must be known of it beforehand."""
+
+    id: str
+    parent: str
+    line: int
+    offset: int
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """What an import did."""
+
+    stored: tuple[str, ...]
+    skipped: tuple[str, ...]
+    retitled: dict[str, str]
+    """New titles, by session, of those whose title was in use already."""
+
+
+async def import_file(
+    store: SessionStore,
+    path: Path,
+    now: datetime,
+    *,
+    skip_existing: bool,
+    progress: Progress = ignore_progress,
+) -> Imported:
+    """Every line is checked before the first session is stored. Raises `UsageError`."""
+    try:
+        with path.open("rb") as file:
+            return await _import(store, file, path, now, skip_existing, progress)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"cannot read {path}: {reason}") from error
+
+
+async def _import(
+    store: SessionStore,
+    file: BinaryIO,
+    path: Path,
+    now: datetime,
+    skip_existing: bool,
+    progress: Progress,
+) -> Imported:
+    if not file.seekable():
+        raise UsageError(f"cannot read {path}: it must be a file, since it is read twice")
+    places = check_lines(file, path, now)
+    there = {
+        info.id for info in await store.sessions(SessionFilter(archived=None, limit=EVERYTHING))
+    }
+    taken = [place for place in places if place.id in there]
+    if taken and not skip_existing:
+        more = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
+        raise UsageError(
+            f"{path}:{taken[0].line}: there is already a session {taken[0].id}{more}",
+            hint="--skip-existing leaves those out; nothing was imported",
+        )
+    wanted = [place for place in _parents_first(places) if place.id not in there]
+    retitled: dict[str, str] = {}
+    for done, place in enumerate(wanted, start=1):
+        file.seek(place.offset)
+        record = {**read_line(file.readline(), now), "id": place.id}
+        await store.restore(record)
+        title = await _title_given(store, record)
+        if title:
+            retitled[place.id] = title
+        progress(done, len(wanted))
+    stored = tuple(place.id for place in wanted)
+    return Imported(stored, tuple(place.id for place in taken), retitled)
+
+
+def check_lines(file: BinaryIO, path: Path, now: datetime) -> list[Place]:
+    """Where each session is. Raises `UsageError` that names the lines that are wrong."""
+    places: list[Place] = []
+    problems: list[str] = []
+    lines: dict[str, int] = {}
+    for number, offset, line in _lines(file):
+        try:
+            record = read_line(line, now)
+            first = lines.setdefault(record["id"], number)
+            if first != number:
+                raise UsageError(f"session {record['id']} is in line {first} already")
+        except UsageError as error:
+            problems.append(f"{path}:{number}: {error}")
+            continue
+        places.append(Place(record["id"], record.get("parent_session_id", ""), number, offset))
+    if problems:
+        shown = problems[:SHOWN_PROBLEMS]
+        more = [f"and {len(problems) - len(shown)} more lines"] if problems[SHOWN_PROBLEMS:] else []
+        hint = "nothing was imported; each line must be one session, as `export` writes them"
+        raise UsageError("\n".join([*shown, *more]), hint=hint)
+    if not places:
+        raise UsageError(f"{path}: there is no session in it", hint="nothing was imported")
+    return places
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
+    """Number, offset and text of each line that is not blank."""
+    offset = 0
+    for number, line in enumerate(iter(file.readline, b""), start=1):
+        if line.strip():
+            yield number, offset, line
+        offset += len(line)
+
+
+def _parents_first(places: list[Place]) -> list[Place]:
+    """A session goes on from its parent, which must be there by then. A ring stays as it is."""
+    by_id = {place.id: place for place in places}
+    ordered: dict[str, Place] = {}
+    for place in places:
+        line: list[Place] = []
+        current: Place | None = place
+        while current is not None and current.id not in ordered and current not in line:
+            line.append(current)
+            current = by_id.get(current.parent)
+        ordered.update({one.id: one for one in reversed(line)})
+    return list(ordered.values())
+
+
+async def _title_given(store: SessionStore, record: Record) -> str:
+    """The title the session got when its own was in use, else empty."""
+    if not record.get("title"):
+        return ""
+    title = (await store.info(record["id"])).title
+    return title if title != record["title"] else ""

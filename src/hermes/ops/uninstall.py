@@ -1,0 +1,174 @@
+"""Taking Hermes away: what goes, what stays, and nothing that is not ours."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from hermes.app.installation import LAUNCHER, Checkout, Package
+from hermes.config.home import PROFILES, default_root, tilde
+from hermes.core.errors import HermesError
+from hermes.ops.profiles import alias_folder, aliases
+from hermes.util import atomic
+
+COMPLETION_MARK = "completion of hermes, written by `hermes completion"
+"""Stands in the first lines of every completion script."""
+COMPLETION_FILES = (
+    ".local/share/bash-completion/completions/hermes",
+    ".config/fish/completions/hermes.fish",
+    ".zfunc/_hermes",
+)
+SHELL_FILES = (
+    ".bashrc", ".bash_profile", ".profile", ".zshrc", ".config/fish/config.fish",
+)  # fmt: skip
+COMPLETION_LINES = re.compile(
+    r'^[ \t]*(?:eval "\$\(hermes completion \w+\)"|source <\(hermes completion \w+\)'
+    r"|hermes completion fish \| source)[ \t]*(?:\n|\Z)",
+    re.MULTILINE,
+)
+"""The lines that `hermes completion --help` tells people to add."""
+
+USUAL_NAME = ".hermes"
+SIGNS = ("config.yaml", ".env", "auth.json", "state.db", "SOUL.md", PROFILES)
+"""A folder without any of these is no home of ours."""
+OURS = (
+    *SIGNS, ".config.lock", "active_profile", "audio_cache", "cache", "checkpoints", "cron",
+    "history", "hooks", "image_cache", "logs", "mcp-tokens", "memories", "models", "pairing",
+    "plugins", "sandboxes", "scripts", "sessions", "shell-hooks-allowlist.json", "skills",
+    "snapshots", "state.db-shm", "state.db-wal",
+)  # fmt: skip
+"""What is deleted from a home that has another name than the usual one: it may be shared."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One thing that goes."""
+
+    what: str
+    path: Path
+    remove: Callable[[], None]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    part: Part
+    problem: str = ""
+    """Why it is still there; empty when it is gone."""
+
+
+def parts(found: Checkout | Package, *, full: bool) -> list[Part]:
+    """What goes, in order. The program's own environment is last: it is what runs this."""
+    gone = [*_alias_parts(), *_completion_parts()]
+    if full:
+        gone += _home_parts(default_root(), found)
+    if isinstance(found, Checkout):
+        gone += _program_parts(found)
+    return gone
+
+
+def remove_all(gone: list[Part]) -> Iterator[Outcome]:
+    """Each part by itself: one that cannot be removed does not keep the others."""
+    for part in gone:
+        try:
+            part.remove()
+        except OSError as error:
+            yield Outcome(part, error.strerror or str(error))
+        else:
+            yield Outcome(part)
+
+
+def _alias_parts() -> Iterator[Part]:
+    for alias in aliases():
+        yield Part(f"command of the profile {alias.profile}", alias.path, alias.path.unlink)
+
+
+def _completion_parts() -> Iterator[Part]:
+    user = Path.home()
+    for name in COMPLETION_FILES:
+        path = user / name
+        if COMPLETION_MARK in _beginning(path):
+            yield Part("shell completion", path, path.unlink)
+    for name in SHELL_FILES:
+        path = user / name
+        if COMPLETION_LINES.search(_text(path)):
+            yield Part("completion line in it", path, partial(_take_lines_out, path))
+
+
+def _program_parts(checkout: Checkout) -> Iterator[Part]:
+    link = alias_folder() / LAUNCHER
+    if link.is_symlink() and link.resolve() == checkout.launcher.resolve():
+        yield Part("link to the program", link, link.unlink)
+    for what, folder in (
+        ("update and set-up records", checkout.cache),
+        ("program environment", checkout.environment),
+    ):
+        if folder.is_dir() and not folder.is_symlink():
+            yield Part(what, folder, partial(_remove_tree, folder))
+
+
+def _home_parts(root: Path, found: Checkout | Package) -> Iterator[Part]:
+    if not root.exists():
+        return
+    _check_home(root, found)
+    if root.name == USUAL_NAME:
+        yield Part("settings, keys, sessions, everything", root, partial(_remove_tree, root))
+        return
+    yield Part("settings, keys, sessions, everything of Hermes in", root, partial(_clear, root))
+
+
+def _check_home(root: Path, found: Checkout | Package) -> None:
+    """Raise when `root` cannot be ours alone."""
+    real, user = root.resolve(), Path.home().resolve()
+    above = [user, *user.parents]
+    if isinstance(found, Checkout):
+        program = found.root.resolve()
+        above += [program, *program.parents]
+    looks_right = any((root / name).exists() for name in SIGNS)
+    if real in above or (not looks_right and any(root.iterdir())):
+        raise HermesError(
+            f"{tilde(root)} does not look like a home of Hermes, so nothing was deleted",
+            hint="look at HERMES_HOME; without --full the home stays",
+        )
+
+
+def _clear(root: Path) -> None:
+    for name in OURS:
+        path = root / name
+        if path.is_dir() and not path.is_symlink():
+            _remove_tree(path)
+        else:
+            path.unlink(missing_ok=True)
+    if not any(root.iterdir()):
+        root.rmdir()
+
+
+def _remove_tree(path: Path) -> None:
+    """A link is removed, not what it points to. Read-only folders, as some tools leave them, go
+    too."""
+    if path.is_symlink():
+        path.unlink()
+        return
+    for folder, names, _files in os.walk(path):
+        for name in names:
+            inner = Path(folder, name)
+            if not inner.is_symlink():
+                inner.chmod(0o700)
+    shutil.rmtree(path)
+
+
+def _take_lines_out(path: Path) -> None:
+    atomic.write_text(path, COMPLETION_LINES.sub("", _text(path)))
+
+
+def _beginning(path: Path) -> str:
+    return _text(path)[:500]
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,586 @@
+"""A worktree for one session."""
+
+import asyncio
+import contextlib
+import os
+import platform
+import re
+import shlex
+import shutil
+import stat
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+
+from hermes.app.git import GitFailed, UserGit
+from hermes.app.references.reference import one_line
+from hermes.core.errors import UsageError
+from hermes.security import is_below
+from hermes.util.atomic import write_bytes
+from hermes.util.text import human_size, many
+from hermes.util.threads import in_thread
+
+# What is noted about a worktree, in its administrative folder inside .git: it goes with it.
+
+RECORD_NAME = "hermes.json"
+LARGEST = 100_000
+
+
+class Record(msgspec.Struct, frozen=True):
+    path: str
+    branch: str
+    pid: int
+    process_began: float
+    host: str
+    made: float
+    """Seconds since 1970."""
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the process that made it may still be at work. What is not known counts as so."""
+        if self.host != platform.node():
+            return True
+        psutil = import_module("psutil")  # slow to load
+        try:
+            began: float = psutil.Process(self.pid).create_time()
+        except psutil.NoSuchProcess:
+            return False
+        except psutil.Error:
+            return True
+        return abs(began - self.process_began) < 2
+
+    @property
+    def age(self) -> float:
+        return time.time() - self.made
+
+
+def record_of(path: Path, branch: str) -> Record:
+    """For a worktree of this process."""
+    process = import_module("psutil").Process()
+    return Record(
+        str(path), branch, process.pid, process.create_time(), platform.node(), time.time()
+    )
+
+
+def save(record: Record, own: Path) -> None:
+    """`own` is the administrative folder of the worktree."""
+    write_bytes(own / RECORD_NAME, msgspec.json.encode(record))
+
+
+def records(common: Path) -> list[Record]:
+    """Of all worktrees of a repository that were made here; what cannot be read is not ours."""
+    found = []
+    for path in sorted((common / "worktrees").glob(f"*/{RECORD_NAME}")):
+        try:
+            if path.stat().st_size <= LARGEST:
+                found.append(msgspec.json.decode(path.read_bytes(), type=Record))
+        except (OSError, msgspec.MsgspecError):
+            continue
+    return found
+
+
+# The repository a worktree is made of, and why one may not be.
+
+FOLDER = ".worktrees"
+WITHOUT = "leave out --worktree"
+
+
+class Repository(msgspec.Struct, frozen=True):
+    git: UserGit
+    """At the top of the user's working tree."""
+    common: Path
+    """Its .git folder, which all worktrees share."""
+    inside: Path
+    """Where the user is, seen from the top."""
+
+    @property
+    def root(self) -> Path:
+        return self.git.folder
+
+    @property
+    def folder(self) -> Path:
+        """Where worktrees go."""
+        return self.root / FOLDER
+
+    def usable_folder(self) -> Path:
+        """`folder`, made if need be. A link there could lead anywhere. Raises `UsageError`."""
+        if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
+            raise UsageError(
+                f"{self.folder} is not a folder, so worktrees cannot be made in it",
+                hint=f"move it away, or {WITHOUT}",
+            )
+        self.folder.mkdir(exist_ok=True)
+        return self.folder
+
+    async def keep_out_of_status(self) -> None:
+        """Worktrees are not files of the project: git is told so beside it, not in .gitignore."""
+        if await self.git.line("check-ignore", "--", f"{FOLDER}/x"):
+            return
+        exclude = self.common / "info" / "exclude"
+        exclude.parent.mkdir(exist_ok=True)
+        rules = exclude.read_bytes() if exclude.exists() else b""
+        end = b"" if rules.endswith(b"\n") or not rules else b"\n"
+        write_bytes(exclude, rules + end + f"/{FOLDER}/\n".encode())
+
+
+async def repository_at(folder: Path) -> Repository:
+    """Raises `UsageError` where no worktree can be made."""
+    try:
+        git = UserGit(folder)
+        said = await git.run(
+            "rev-parse", "--is-bare-repository", "--is-inside-work-tree", "--git-dir",
+            "--git-common-dir",
+        )  # fmt: skip
+    except GitFailed as error:
+        raise _unusable(folder, error) from error
+    lines = os.fsdecode(said.output).splitlines()
+    if len(lines) != 4:
+        raise UsageError(f"the path of {folder!r} has a line break in it", hint=WITHOUT)
+    bare, in_tree, own, common = lines
+    if bare == "true":
+        raise UsageError(
+            f"{folder} is a bare repository: there are no files to work on",
+            hint=f"start hermes in a clone of it, or {WITHOUT}",
+        )
+    if in_tree != "true":
+        raise UsageError(
+            f"{folder} is inside the .git folder of a repository",
+            hint=f"start hermes in its working tree, or {WITHOUT}",
+        )
+    root = Path(await git.line("rev-parse", "--show-toplevel"))
+    if above := await git.line("rev-parse", "--show-superproject-working-tree"):
+        raise UsageError(
+            f"{root} is a submodule of {above}: worktrees are made of whole repositories",
+            hint=f"start hermes in {above}, or {WITHOUT}",
+        )
+    real_common = Path(os.path.realpath(folder / common))
+    if os.path.realpath(folder / own) != str(real_common):
+        raise UsageError(
+            f"{root} is itself a worktree",
+            hint=f"start hermes in {real_common.parent}, or {WITHOUT}: it is separate already",
+        )
+    if not await git.line("rev-parse", "--verify", "--quiet", "HEAD^{commit}"):
+        raise UsageError(
+            f"the repository {root} has no commits yet, so there is nothing to make a worktree of",
+            hint=f"commit something first, or {WITHOUT}",
+        )
+    inside = Path(os.path.relpath(os.path.realpath(folder), os.path.realpath(root)))
+    return Repository(UserGit(root), real_common, inside)
+
+
+def _unusable(folder: Path, error: GitFailed) -> UsageError:
+    if "not a git repository" in str(error):
+        return UsageError(
+            f"{folder} is not in a git repository, so there can be no worktree",
+            hint=f"run `git init` and commit, or {WITHOUT}",
+        )
+    hint = error.hint or WITHOUT
+    if "dubious ownership" in str(error):
+        place = shlex.quote(str(folder))
+        hint = f"if you trust it: git config --global --add safe.directory {place}"
+    return UsageError(f"there can be no worktree of {folder}: {error}", hint=hint)
+
+
+# Files that git ignores and a worktree needs all the same: those that .worktreeinclude lists.
+#
+# The file has the form of a .gitignore. git itself says what matches, so a pattern cannot lead out
+# of
+# the repository; only what git ignores is copied, so a copy never looks like work in the worktree.
+
+NAME = ".worktreeinclude"
+MOST_FILES = 100_000
+MOST_BYTES = 2_000_000_000
+MOST_TOLD = 5
+LIST_SECONDS = 60.0
+
+
+class Copied(msgspec.Struct, frozen=True):
+    files: int
+    bytes: int
+    left_out: dict[str, str]
+    """Why, by name."""
+
+
+async def copy_included(
+    repository: Repository, worktree: Path, tell: Callable[[str], None]
+) -> None:
+    """What cannot be copied is told, and the rest goes on."""
+    rules = repository.root / NAME
+    if not rules.is_file() or rules.is_symlink():
+        return
+    try:
+        names = await _listed(repository.git)
+        direct = _not_behind_links(worktree, names)
+        ignored = await _ignored(worktree, direct)
+    except GitFailed as error:
+        tell(f"{NAME}: nothing was copied: {error}")
+        return
+    left_out = dict.fromkeys(names, "its folder is a link in the worktree")
+    left_out |= dict.fromkeys(direct, "git does not ignore it")
+    wanted = [name for name in direct if name in ignored]
+    stop = threading.Event()
+    try:
+        done = await in_thread(_copy, repository.root, worktree, wanted, stop)
+    finally:
+        stop.set()
+    left_out = {name: why for name, why in left_out.items() if name not in ignored} | done.left_out
+    for name, why in list(left_out.items())[:MOST_TOLD]:
+        tell(f"{NAME}: {one_line(name)} was not copied: {why}")
+    if len(left_out) > MOST_TOLD:
+        tell(f"{NAME}: {len(left_out) - MOST_TOLD:,} more were not copied")
+    if done.files:
+        tell(f"{NAME}: copied {many(done.files, 'file')}, {human_size(done.bytes)}")
+
+
+async def _listed(git: UserGit) -> list[str]:
+    """Files that match and are not tracked; a repository inside ends with a slash."""
+    said = await git.run(
+        "ls-files", "-z", "--others", "--ignored", f"--exclude-from={NAME}", seconds=LIST_SECONDS
+    )
+    names = os.fsdecode(said.output).split("\0")
+    return [name for name in names if name and not name.startswith(f"{FOLDER}/")]
+
+
+def _not_behind_links(worktree: Path, names: list[str]) -> list[str]:
+    """Those whose folder in the worktree is none, or a real one."""
+    top = Path(os.path.realpath(worktree))
+    folders = {_folder(name) for name in names}
+    real = {each for each in folders if os.path.realpath(top / each) == str(top / each)}
+    return [name for name in names if _folder(name) in real]
+
+
+def _folder(name: str) -> str:
+    return name.rstrip("/").rpartition("/")[0]
+
+
+async def _ignored(worktree: Path, names: list[str]) -> set[str]:
+    """Those that git ignores in the worktree, where nothing of them is yet."""
+    # A name may begin with a colon, which git would take for more than a name.
+    data = b"".join(b"./%b\0" % os.fsencode(name) for name in names)
+    said = await UserGit(worktree).run(
+        "check-ignore", "-z", "--stdin", data=data, good=(0, 1), seconds=LIST_SECONDS
+    )
+    return {name.removeprefix("./") for name in os.fsdecode(said.output).split("\0")}
+
+
+def _copy(root: Path, worktree: Path, names: Iterable[str], stop: threading.Event) -> Copied:
+    files = size = 0
+    left_out: dict[str, str] = {}
+    for name in names:
+        if stop.is_set():
+            break
+        try:
+            length = (root / name).lstat().st_size
+            if files >= MOST_FILES or size + length > MOST_BYTES:
+                left_out[name] = f"more than {human_size(MOST_BYTES)} or {MOST_FILES:,} files"
+                continue
+            _copy_one(root, worktree, name)
+        except (OSError, ValueError) as error:
+            left_out[name] = (getattr(error, "strerror", None) or str(error)).lower()
+        else:
+            files, size = files + 1, size + length
+    return Copied(files, size, left_out)
+
+
+def _copy_one(root: Path, worktree: Path, name: str) -> None:
+    """Never over a file that is there, and never through a link. Raises `ValueError`."""
+    source, target = root / name, worktree / name
+    mode = source.lstat().st_mode
+    if stat.S_ISDIR(mode):
+        raise ValueError("it is a repository of its own")
+    if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):
+        raise ValueError("it is not a file")
+    if not is_below(os.path.realpath(source), os.path.realpath(root)):
+        raise ValueError("it leads out of the repository")
+    if os.path.lexists(target):
+        raise ValueError("it is there already")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(source, target, follow_symlinks=False)
+
+
+# One Hermes at a time changes which worktrees a repository has: git does not see to that.
+
+LOCKING_NAME = "hermes-worktrees.lock"
+LOCK_SECONDS = 60.0
+_PAUSE = 0.02
+
+
+@contextlib.asynccontextmanager
+async def locked(repository: Repository) -> AsyncIterator[None]:
+    """The lock goes with the process that holds it. Raises `GitFailed`."""
+    filelock = import_module("filelock")  # slow to load
+    lock = filelock.FileLock(repository.common / LOCKING_NAME, mode=0o600, fallback_to_soft=False)
+    end = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            lock.acquire(blocking=False)
+            break
+        except filelock.Timeout as error:
+            if time.monotonic() > end:
+                raise GitFailed("another Hermes is busy with the worktrees") from error
+            await asyncio.sleep(_PAUSE)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise GitFailed(f"{repository.common} cannot be written: {reason}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+# Taking a worktree away, with its branch.
+
+REMOVE_SECONDS = 120.0
+
+
+async def remove(record: Record, repository: Repository, *, force: bool = False) -> None:
+    """Without `force` git looks once more whether it is clean and locked. Raises `GitFailed`."""
+    git = repository.git
+    if Path(record.path).exists():
+        forced = ["--force", "--force"] if force else []
+        await git.run("worktree", "remove", *forced, "--", record.path, seconds=REMOVE_SECONDS)
+    else:
+        await git.run("worktree", "prune")
+    if await git.line("rev-parse", "--verify", "--quiet", f"refs/heads/{record.branch}"):
+        await git.run("branch", "--quiet", "-D", "--", record.branch)
+    with contextlib.suppress(OSError):  # there are others in it
+        repository.folder.rmdir()
+
+
+# What is in a worktree that would be lost with it.
+
+UNFINISHED = (
+    "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply",
+)  # fmt: skip
+STATUS_SECONDS = 120.0
+
+
+class State(msgspec.Struct, frozen=True):
+    changed: int = 0
+    """Files that are not committed, new ones too; ignored ones do not count."""
+    commits: int = 0
+    """Commits that nothing else leads to."""
+    unfinished: bool = False
+    """In the middle of a merge, a rebase or the like."""
+
+    @property
+    def clean(self) -> bool:
+        return self == State()
+
+    @property
+    def words(self) -> str:
+        return " and ".join(
+            [
+                *([many(self.commits, "commit")] if self.commits else []),
+                *([f"{many(self.changed, 'file')} with changes"] if self.changed else []),
+                *(["an unfinished merge or rebase"] if self.unfinished else []),
+            ]
+        )
+
+
+async def state_of(record: Record, repository: Repository) -> State:
+    """Of a worktree, or only of its branch when its folder is gone. Raises `GitFailed`."""
+    path = Path(record.path)
+    if not (path / ".git").exists():
+        return State(commits=await _commits(repository.git, record.branch, ()))
+    git = UserGit(path)
+    said = await git.run(
+        "status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=none",
+        "--no-renames", seconds=STATUS_SECONDS,
+    )  # fmt: skip
+    own = path / await git.line("rev-parse", "--git-dir")
+    return State(
+        changed=said.output.count(b"\0"),
+        commits=await _commits(git, record.branch, ("HEAD",)),
+        unfinished=any((own / name).exists() for name in UNFINISHED),
+    )
+
+
+async def _commits(git: UserGit, branch: str, others: tuple[str, ...]) -> int:
+    """How many commits would be lost with the branch and `others`."""
+    wanted = [*others]
+    if await git.line("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}"):
+        wanted.append(f"refs/heads/{branch}")
+    if not wanted:
+        return 0
+    said = await git.run(
+        "rev-list", "--count", *wanted, "--not", f"--exclude={branch}", "--branches", "--remotes",
+        "--tags",
+    )  # fmt: skip
+    return int(said.text)
+
+
+# Worktrees that a run left behind when it crashed.
+
+OLD_SECONDS = 24 * 3600.0
+MOST = 20
+"""Looked at in one go."""
+
+
+async def prune_stale(repository: Repository, tell: Callable[[str], None]) -> None:
+    """Removes those that are old, have nothing in them, and are used by nobody."""
+    for record in records(repository.common)[:MOST]:
+        # A repository that was moved, or a note that somebody changed: hands off.
+        ours = Path(record.path).parent == repository.folder and record.branch.startswith("hermes")
+        if not ours or record.age < OLD_SECONDS or record.in_use:
+            continue
+        try:
+            if not (await state_of(record, repository)).clean:
+                continue
+            if await in_thread(somebody_is_in, Path(record.path)):
+                continue
+            await remove(record, repository)
+        except GitFailed as error:
+            tell(f"the old worktree {record.path} was not removed: {error}")
+        else:
+            tell(f"removed the worktree {record.path} of an earlier run; nothing was in it")
+
+
+def somebody_is_in(folder: Path) -> bool:
+    """Whether a process works in the folder, such as a shell of the user."""
+    psutil = import_module("psutil")
+    real = os.path.realpath(folder)
+    for process in psutil.process_iter():
+        try:
+            if is_below(process.cwd(), real):
+                return True
+        except (psutil.Error, OSError):  # gone, or of somebody else
+            continue
+    return False
+
+
+Tell = Callable[[str], None]
+PREFIX = "hermes/"
+LONGEST_NAME = 60
+MOST_TRIES = 50
+FILL_SECONDS = 600.0
+
+
+class Worktree:
+    """`folder` is where the session works: where the user is, in the new tree."""
+
+    def __init__(self, repository: Repository, record: Record) -> None:
+        self._repository, self._record = repository, record
+        self.root, self.branch = Path(record.path), record.branch
+        inside = self.root / repository.inside
+        self.folder = inside if inside.is_dir() else self.root
+        self._closed = False
+
+    async def close(self) -> str:
+        """Removes it when nothing is in it; what to tell the user. Nobody may work in it now."""
+        if self._closed:
+            return ""
+        self._closed = True
+        try:
+            state = await state_of(self._record, self._repository)
+            if not state.clean:
+                return self._kept(state)
+            async with locked(self._repository):
+                await remove(self._record, self._repository)
+        except GitFailed as error:
+            return self._kept(State(), str(error))
+        return f"removed the worktree {self.root}: nothing was changed in it"
+
+    def _kept(self, state: State, problem: str = "") -> str:
+        place, branch = shlex.quote(str(self.root)), shlex.quote(self.branch)
+        there = self.root.exists()
+        what = (
+            f"the worktree {self.root} (branch {self.branch})"
+            if there
+            else (f"the branch {self.branch}; its worktree is gone")
+        )
+        lines = [f"kept {what}: {problem or state.words}"]
+        if there and state.changed:
+            lines.append(f"  commit: git -C {place} add -A && git -C {place} commit")
+        lines.append(f"  merge:  git merge {branch}")
+        removing = f"git worktree remove --force {place} && " if there else ""
+        lines.append(f"  remove: {removing}git branch -D {branch}")
+        return "\n".join(lines)
+
+
+async def open_worktree(folder: Path, name: str, tell: Tell) -> Worktree:
+    """A new worktree of the repository that `folder` is in, on a new branch.
+
+    `name` is that of the session; without one it is named after the time. `tell` gets what the
+    user should know. Raises `UsageError` where there can be none, and `GitFailed`.
+    """
+    repository = await repository_at(folder)
+    async with locked(repository):
+        await prune_stale(repository, tell)
+        repository.usable_folder()
+        await repository.keep_out_of_status()
+        record = await _claimed(repository, name)
+        await _undone_unless_done(_make(repository, record), repository, record)
+    await _undone_unless_done(_fill(repository, record, tell), repository, record)
+    if (Path(record.path) / ".gitmodules").exists():
+        tell("submodules are empty in the worktree: `git submodule update --init` fills them")
+    return Worktree(repository, record)
+
+
+async def _claimed(repository: Repository, name: str) -> Record:
+    """A name that nobody has; its empty folder keeps others from taking it."""
+    git = repository.git
+    # A branch `hermes` leaves no room for `hermes/…`.
+    taken = await git.line("rev-parse", "--verify", "--quiet", f"refs/heads/{PREFIX[:-1]}")
+    prefix = PREFIX.replace("/", "-") if taken else PREFIX
+    wanted = slug(name) or f"{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    for number in range(1, MOST_TRIES + 1):
+        each = wanted if number == 1 else f"{wanted}-{number}"
+        path, branch = repository.folder / each, prefix + each
+        if await git.line("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}"):
+            continue
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return record_of(path, branch)
+    raise UsageError(
+        f"there are too many worktrees named {wanted}", hint="`git worktree list` shows them"
+    )
+
+
+async def _make(repository: Repository, record: Record) -> None:
+    """Without its files, which may take their time."""
+    await repository.git.run(
+        "worktree", "add", "--quiet", "--no-checkout", "--no-track", "-b", record.branch, "--",
+        record.path, "HEAD",
+    )  # fmt: skip
+    own = await UserGit(Path(record.path)).line("rev-parse", "--absolute-git-dir")
+    save(record, Path(own))
+
+
+async def _fill(repository: Repository, record: Record, tell: Tell) -> None:
+    git = UserGit(Path(record.path))
+    await git.run("reset", "--hard", "--quiet", seconds=FILL_SECONDS)
+    await copy_included(repository, git.folder, tell)
+
+
+async def _undone_unless_done(
+    step: Awaitable[None], repository: Repository, record: Record
+) -> None:
+    try:
+        await step
+    except BaseException:
+        await _unmake(repository, record)
+        raise
+
+
+async def _unmake(repository: Repository, record: Record) -> None:
+    """What was made before it failed; the failure itself is what is told."""
+    with contextlib.suppress(GitFailed):
+        await remove(record, repository, force=True)
+        return
+    await in_thread(shutil.rmtree, record.path, ignore_errors=True)
+    with contextlib.suppress(GitFailed):
+        await remove(record, repository)
+
+
+def slug(name: str) -> str:
+    """A name for a folder and a branch; "" when nothing of `name` can be in one."""
+    plain = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")
+    return plain[:LONGEST_NAME].rstrip("-")
