@@ -17,7 +17,7 @@ from hermes.tui.commands import TerminalCommands
 from hermes.tui.conversation import Referring
 from hermes.tui.display import DisplayState
 from hermes.tui.plain import PlainTalk
-from hermes.tui.skins import DEFAULT
+from hermes.tui.skins import PLAIN_SKIN
 from hermes.tui.text import Depth
 
 HINT = "A backslash at the end goes on with the next line; /help lists the commands."
@@ -71,7 +71,7 @@ class Without:
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
-        self.looks = DisplayState(DisplaySettings(), DEFAULT, Depth.NONE)
+        self.looks = DisplayState(DisplaySettings(), PLAIN_SKIN, Depth.NONE)
         self.images = lines.talk.images
 
     def out(self, lines: Sequence[str]) -> None:

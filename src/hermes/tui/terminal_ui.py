@@ -36,7 +36,6 @@ from hermes.core.messages import Assistant, Message, User
 from hermes.tui.area import Area, FrameOutput, LineBox
 from hermes.tui.clipboard import Images
 from hermes.tui.completion import EntryCompleter, Offer
-from hermes.tui.conversation import Conversation
 from hermes.tui.display import DisplayState, UserInput
 from hermes.tui.input import input_keys, make_entry, read_pastes_quickly
 from hermes.tui.questions import Questions
@@ -47,6 +46,7 @@ from hermes.util.text import many
 if TYPE_CHECKING:
     from hermes.agent import Agent
     from hermes.app.app import App
+    from hermes.tui.conversation import Conversation
 
 
 # The area below the conversation: what is put together there, and what others may change of it.
@@ -270,14 +270,14 @@ class TerminalUI:
 
     def attach(self, app: "App", agent: "Agent", folder: Path) -> "Conversation":
         """The conversation begins; what was sent before is answered first."""
+        # Loads the agent and the app: the prompt must appear before that.
+        from hermes.tui.conversation import Conversation, Offering, Referring
+
         loop = asyncio.get_running_loop()
-        talk: Conversation = import_module("hermes.tui.conversation").Conversation(
-            app, agent, self.looks, self.questions, self.area, self.leave
-        )
+        talk = Conversation(app, agent, self.looks, self.questions, self.area, self.leave)
         self.talk = talk
-        referring = import_module("hermes.tui.conversation").Referring
-        talk.turns.expand = referring(app, lambda: talk.agent, folder, self.note)
-        self._offering = import_module("hermes.tui.conversation").Offering(
+        talk.turns.expand = Referring(app, lambda: talk.agent, folder, self.note)
+        self._offering = Offering(
             app,
             lambda: talk.agent,
             self.skins,
@@ -488,7 +488,7 @@ BROKEN_OFF = "The last turn was broken off and goes on now; what its tools did i
 HINT = "Alt-Enter begins a new line, Ctrl-C stops, /help lists the commands."
 
 
-def greet(talk: Conversation, complaint: str, resume_display: str) -> None:
+def greet(talk: "Conversation", complaint: str, resume_display: str) -> None:
     """Who answers, what was said so far, and what is wrong with the skin."""
     view, agent, looks = talk.view, talk.agent, talk.looks
     branding, paint = looks.skin.branding, looks.paint

@@ -20,7 +20,7 @@ from hermes.tui.clipboard import Images
 from hermes.tui.completion import EntryCompleter, Offer
 from hermes.tui.display import DisplayState
 from hermes.tui.input import input_keys, make_entry, read_pastes_quickly
-from hermes.tui.skins import DEFAULT
+from hermes.tui.skins import PLAIN_SKIN
 from hermes.tui.text import Depth
 
 HISTORY, SLOW = Path(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
@@ -32,7 +32,7 @@ def models() -> list[Offer]:
 
 
 async def main() -> None:
-    looks, images = DisplayState(DisplaySettings(), DEFAULT, Depth.NONE), Images()
+    looks, images = DisplayState(DisplaySettings(), PLAIN_SKIN, Depth.NONE), Images()
     completer = EntryCompleter(
         folder=Path.cwd(),
         references=lambda fragment: complete(fragment, Path.cwd()),
