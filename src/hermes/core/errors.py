@@ -138,8 +138,8 @@ class AttachmentRefused(HermesError):
     """A file is not attached to a message. The text follows the path in a sentence: `is larger
     than 20 MB`. `missing`: there is no such file in the conversation's folder."""
 
-    def __init__(self, message: str, *, missing: bool = False) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, missing: bool = False, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
         self.missing = missing
 
 

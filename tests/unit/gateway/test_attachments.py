@@ -17,7 +17,7 @@ class Workplace:
 
     async def attach(self, path: str, max_bytes: int) -> AttachedFile:
         self.asked.append(path)
-        if not path.startswith("/work/"):
+        if not path.startswith("/folder/"):
             raise AttachmentRefused("is outside this conversation's folder")
         if path not in self._paths:
             raise AttachmentRefused("does not exist", missing=True)
@@ -27,36 +27,36 @@ class Workplace:
 
 
 async def test_tag_on_a_line_of_its_own_becomes_a_file() -> None:
-    place = Workplace("/work/my picture.png")
-    text, (media,) = await attach_files("Here:\nMEDIA:/work/my picture.png\nNice?", place, CAN)
+    place = Workplace("/folder/my picture.png")
+    text, (media,) = await attach_files("Here:\nMEDIA:/folder/my picture.png\nNice?", place, CAN)
     assert text == "Here:\nNice?"
     assert (media.kind, media.name, media.mime, media.size, media.path) == (
         "image",
         "my picture.png",
         "image/png",
         3,
-        "/copies/work/my picture.png",
+        "/copies/folder/my picture.png",
     )
 
 
 async def test_tag_is_found_inside_a_line_and_in_quotes() -> None:
     for line in (
-        "See `MEDIA:/work/a.pdf` for it",
-        "See MEDIA:/work/a.pdf for it",
-        "See (MEDIA:/work/a.pdf). for it",
-        "See **MEDIA:/work/a.pdf** for it",
-        "See <MEDIA: /work/a.pdf> for it",
+        "See `MEDIA:/folder/a.pdf` for it",
+        "See MEDIA:/folder/a.pdf for it",
+        "See (MEDIA:/folder/a.pdf). for it",
+        "See **MEDIA:/folder/a.pdf** for it",
+        "See <MEDIA: /folder/a.pdf> for it",
     ):
-        text, (media,) = await attach_files(line, Workplace("/work/a.pdf"), CAN)
+        text, (media,) = await attach_files(line, Workplace("/folder/a.pdf"), CAN)
         assert text.startswith("See")
         assert text.endswith("for it")
         assert "MEDIA" not in text
-        assert media.path == "/copies/work/a.pdf"
+        assert media.path == "/copies/folder/a.pdf"
 
 
 async def test_same_file_is_sent_once() -> None:
-    text = "MEDIA:/work/a.pdf\nMEDIA:/work/a.pdf"
-    assert len((await attach_files(text, Workplace("/work/a.pdf"), CAN))[1]) == 1
+    text = "MEDIA:/folder/a.pdf\nMEDIA:/folder/a.pdf"
+    assert len((await attach_files(text, Workplace("/folder/a.pdf"), CAN))[1]) == 1
 
 
 async def test_file_outside_the_folder_is_named_with_the_reason() -> None:
@@ -76,50 +76,50 @@ async def test_control_characters_of_a_path_are_not_shown() -> None:
 
 
 async def test_file_that_does_not_exist_is_named() -> None:
-    text, _ = await attach_files("MEDIA:/work/gone.txt", Workplace(), CAN)
-    assert text == "file not sent: /work/gone.txt does not exist"
+    text, _ = await attach_files("MEDIA:/folder/gone.txt", Workplace(), CAN)
+    assert text == "file not sent: /folder/gone.txt does not exist"
 
 
 async def test_files_the_platform_does_not_take_are_not_copied() -> None:
-    place = Workplace("/work/a.png")
-    text, files = await attach_files("MEDIA:/work/a.png", place, Capabilities(100))
-    assert text == "file not sent: /work/a.png cannot be sent: this platform takes no such files"
+    place = Workplace("/folder/a.png")
+    text, files = await attach_files("MEDIA:/folder/a.png", place, Capabilities(100))
+    assert text == "file not sent: /folder/a.png cannot be sent: this platform takes no such files"
     assert (files, place.asked) == ((), [])
     small = Capabilities(100, media_out=("image",), max_upload_bytes=2)
-    text, _ = await attach_files("MEDIA:/work/a.png", place, small)
-    assert text == "file not sent: /work/a.png is too large"
+    text, _ = await attach_files("MEDIA:/folder/a.png", place, small)
+    assert text == "file not sent: /folder/a.png is too large"
 
 
 async def test_picture_is_sent_as_a_document_where_there_are_no_pictures() -> None:
     can = Capabilities(100, media_out=("document",))
-    _, (media,) = await attach_files("MEDIA:/work/a.png", Workplace("/work/a.png"), can)
+    _, (media,) = await attach_files("MEDIA:/folder/a.png", Workplace("/folder/a.png"), can)
     assert media.kind == "document"
 
 
 async def test_redacted_copy_is_announced() -> None:
-    place = Workplace("/work/a.txt", redacted=True)
-    text, files = await attach_files("MEDIA:/work/a.txt", place, CAN)
+    place = Workplace("/folder/a.txt", redacted=True)
+    text, files = await attach_files("MEDIA:/folder/a.txt", place, CAN)
     assert text == "keys and passwords were removed from a.txt"
     assert len(files) == 1
 
 
 async def test_code_blocks_are_left_alone() -> None:
-    text = "```\nMEDIA:/work/a.pdf\n```"
-    assert await attach_files(text, Workplace("/work/a.pdf"), CAN) == (text, ())
+    text = "```\nMEDIA:/folder/a.pdf\n```"
+    assert await attach_files(text, Workplace("/folder/a.pdf"), CAN) == (text, ())
 
 
 async def test_number_of_files_and_looks_is_limited() -> None:
-    paths = [f"/work/{number}.png" for number in range(MAX_FILES + 2)]
+    paths = [f"/folder/{number}.png" for number in range(MAX_FILES + 2)]
     text, files = await attach_files(
         "\n".join(f"MEDIA:{path}" for path in paths), Workplace(*paths), CAN
     )
     assert len(files) == MAX_FILES
     assert text.count("one file too many") == 2
     place = Workplace()
-    await attach_files("MEDIA:/work/x " + "word " * 5000, place, CAN)
+    await attach_files("MEDIA:/folder/x " + "word " * 5000, place, CAN)
     assert len(place.asked) <= 12
 
 
 def test_tags_of_an_unfinished_text_become_names() -> None:
-    assert hide_tags("Look:\nMEDIA:/work/a.png") == "Look:\n📎 a.png"
+    assert hide_tags("Look:\nMEDIA:/folder/a.png") == "Look:\n📎 a.png"
     assert hide_tags("plain") == "plain"

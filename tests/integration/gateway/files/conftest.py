@@ -24,7 +24,7 @@ IN_THE_HERMES_HOME = (
 OF_THE_SYSTEM = (
     "/proc/self/environ", "/proc/self/../self/environ", "/proc/self/fd/0", "/proc/1/environ",
     "/proc/self/root/etc/passwd", "/etc/passwd", "/etc/hostname", "/dev/zero", "/dev/tty",
-    "//etc//passwd", "/etc/../etc/passwd", "/root/.bashrc", "/etc/shadow",
+    "//etc//passwd", "/etc/../etc/passwd", "/etc/shadow",
 )  # fmt: skip
 
 
