@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from hermes import __version__
-from hermes.app.documented.process import tell
+from hermes.app.compat.runtime import tell
 from hermes.cli.scheduling import GatewayJobs
 from hermes.config.home import current_home
 from hermes.config.loader import load

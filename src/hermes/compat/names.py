@@ -23,7 +23,9 @@ def _all_of(module: str, names: str, *more: tuple[str, str]) -> Mapping[str, str
     )
 
 
-_SHIMS = "hermes.app.documented"
+_TOOLS = "hermes.app.compat.tools"
+_PROVIDERS = "hermes.app.compat.providers"
+_RUNTIME = "hermes.app.compat.runtime"
 _CRON = "hermes.cron.compat"
 _GATEWAY = "hermes.gateway.documented"
 
@@ -32,25 +34,21 @@ NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "run_agent": _all_of("hermes.app.ai_agent", "AIAgent"),
         "cli": _all_of("hermes.cli.hermes_cli", "HermesCLI"),
         "model_tools": _all_of(
-            f"{_SHIMS}.model_tools",
+            _TOOLS,
             "get_tool_definitions handle_function_call TOOL_TO_TOOLSET_MAP coerce_tool_args",
         ),
         "toolsets": _all_of(
-            f"{_SHIMS}.toolsets",
+            _TOOLS,
             "resolve_toolset get_toolset get_all_toolsets validate_toolset TOOLSETS",
         ),
-        "tools.registry": _all_of(
-            f"{_SHIMS}.registry", "ToolRegistry ToolEntry registry discover_builtin_tools"
-        ),
-        "tools.approval": _all_of(
-            f"{_SHIMS}.approval", "detect_dangerous_command DANGEROUS_PATTERNS"
-        ),
-        "tools.mcp_tool": _all_of(f"{_SHIMS}.mcp_tool", "discover_mcp_tools"),
-        "tools.terminal_tool": _all_of(f"{_SHIMS}.tool_functions", "terminal_tool"),
-        "tools.delegate_tool": _all_of(f"{_SHIMS}.tool_functions", "delegate_task"),
-        "tools.memory_tool": _all_of(f"{_SHIMS}.memory_tool", "MemoryStore memory_tool"),
+        "tools.registry": _all_of(_TOOLS, "ToolRegistry ToolEntry registry discover_builtin_tools"),
+        "tools.approval": _all_of(_TOOLS, "detect_dangerous_command DANGEROUS_PATTERNS"),
+        "tools.mcp_tool": _all_of(_TOOLS, "discover_mcp_tools"),
+        "tools.terminal_tool": _all_of(_TOOLS, "terminal_tool"),
+        "tools.delegate_tool": _all_of(_TOOLS, "delegate_task"),
+        "tools.memory_tool": _all_of(_TOOLS, "MemoryStore memory_tool"),
         "tools.environments": _all_of(
-            f"{_SHIMS}.environments",
+            _TOOLS,
             "Environment LocalEnvironment SandboxEnvironment DockerEnvironment SSHEnvironment"
             " SingularityEnvironment ModalEnvironment DaytonaEnvironment",
         ),
@@ -72,32 +70,26 @@ NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             " TOOL_USE_ENFORCEMENT_MODELS TOOL_USE_ENFORCEMENT_GUIDANCE"
             " OPENAI_MODEL_EXECUTION_GUIDANCE GOOGLE_MODEL_OPERATIONAL_GUIDANCE"
             " WSL_ENVIRONMENT_HINT DEVELOPER_ROLE_MODELS CONTEXT_FILE_MAX_CHARS",
-            ("build_skills_system_prompt", f"{_SHIMS}.skills_prompt"),
+            ("build_skills_system_prompt", _RUNTIME),
         ),
         "agent.memory_provider": _all_of("hermes.memory.provider", "MemoryProvider"),
         "agent.memory_manager": _all_of("hermes.memory.manager", "MemoryManager"),
-        "agent.auxiliary_client": _all_of(
-            f"{_SHIMS}.auxiliary_client", "call_llm resolve_provider_client"
-        ),
-        "agent.credential_pool": _all_of(f"{_SHIMS}.credential_pool", "load_pool"),
-        "agent.error_classifier": _all_of(
-            f"{_SHIMS}.error_classifier", "classify_api_error ClassifiedError"
-        ),
+        "agent.auxiliary_client": _all_of(_PROVIDERS, "call_llm resolve_provider_client"),
+        "agent.credential_pool": _all_of(_PROVIDERS, "load_pool"),
+        "agent.error_classifier": _all_of(_PROVIDERS, "classify_api_error ClassifiedError"),
         "agent.trajectory": _all_of(
             "hermes.store.trajectory", "save_trajectory convert_scratchpad_to_think"
         ),
         "agent.model_metadata": _all_of(
             "hermes.context.conversation",
             "estimate_messages_tokens_rough estimate_request_tokens_rough",
-            ("get_model_context_length", f"{_SHIMS}.runtime_provider"),
+            ("get_model_context_length", _PROVIDERS),
         ),
-        "hermes_cli.auth": _all_of(f"{_SHIMS}.runtime_provider", "resolve_provider"),
-        "hermes_cli.runtime_provider": _all_of(
-            f"{_SHIMS}.runtime_provider", "resolve_runtime_provider"
-        ),
-        "hermes_cli.model_switch": _all_of(f"{_SHIMS}.runtime_provider", "switch_model"),
+        "hermes_cli.auth": _all_of(_PROVIDERS, "resolve_provider"),
+        "hermes_cli.runtime_provider": _all_of(_PROVIDERS, "resolve_runtime_provider"),
+        "hermes_cli.model_switch": _all_of(_PROVIDERS, "switch_model"),
         "hermes_cli.config": _all_of(
-            f"{_SHIMS}.config",
+            _RUNTIME,
             "load_config save_config DEFAULT_CONFIG",
             ("ensure_hermes_home", "hermes.config.home"),
         ),
@@ -106,7 +98,7 @@ NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "COMMAND_REGISTRY CommandDef resolve_command GATEWAY_KNOWN_COMMANDS",
         ),
         "hermes_cli.plugins": _all_of(
-            f"{_SHIMS}.plugins", "discover_plugins invoke_hook discover_plugin_cli_commands"
+            _RUNTIME, "discover_plugins invoke_hook discover_plugin_cli_commands"
         ),
         "tools.cronjob_tools": _all_of(_CRON, "cronjob"),
         "cron.jobs": _all_of(

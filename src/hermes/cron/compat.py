@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from hermes.app.app import App
-from hermes.app.documented.process import TextProgress, process, tell
-from hermes.app.documented.workshop import error_json
+from hermes.app.compat.runtime import TextProgress, shared_process, tell
+from hermes.app.compat.tools import error_json
 from hermes.app.session_store import opened_store
 from hermes.core.errors import HermesError, UsageError
 from hermes.cron import schedule as schedules
@@ -137,7 +137,7 @@ def load_jobs() -> list[Record]:
 
 def save_jobs(jobs: list[Record]) -> None:
     """Replace all jobs."""
-    shared, zone = process(), _zone()
+    shared, zone = shared_process(), _zone()
     parsed = [Job.from_record(job, zone) for job in jobs]
 
     async def work() -> None:
@@ -150,7 +150,7 @@ def save_jobs(jobs: list[Record]) -> None:
 
 def tick(verbose: bool = True, **_more: Any) -> int:
     """Run everything that is due, wait for it, and return the number of runs."""
-    shared = process()
+    shared = shared_process()
     ended: list[Run] = []
 
     def on_run(job: Job, run: Run) -> None:
@@ -176,7 +176,7 @@ def run_job(job: Record) -> tuple[bool, str, str, str | None]:
 
     Returns whether it succeeded, the text of its output file, its answer, and the error.
     """
-    shared = process()
+    shared = shared_process()
     wanted = Job.from_record({"id": new_job_id(), **job}, _zone())
 
     async def work() -> tuple[bool, str, str, str | None]:
@@ -212,11 +212,11 @@ def cronjob(action: str, job_id: str | None = None, **said: Any) -> str:
 
 
 def _zone() -> tzinfo:
-    return schedules.resolve_timezone(process().loaded.settings.timezone)
+    return schedules.resolve_timezone(shared_process().loaded.settings.timezone)
 
 
 def _with_service(work: Callable[[JobService], Coroutine[Any, Any, T]]) -> T:
-    shared = process()
+    shared = shared_process()
 
     async def run() -> T:
         async with opened_store(shared.home, shared.loaded.settings.store.url, tell) as store:

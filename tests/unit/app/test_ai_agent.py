@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from hermes.app.ai_agent import AIAgent
-from hermes.app.callbacks import Callbacks
+from hermes.app.ai_agent import AIAgent, Callbacks
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.events import CompactionStarted, SubagentFinished, ToolStarted
 from hermes.core.messages import Text, ToolCall

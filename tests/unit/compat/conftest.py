@@ -13,5 +13,5 @@ def documented_paths() -> Iterator[None]:
     compat.install()
     yield
     compat.uninstall()
-    if shared := sys.modules.get("hermes.app.documented.process"):
+    if shared := sys.modules.get("hermes.app.compat.runtime"):
         shared.close_all()

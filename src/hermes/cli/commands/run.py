@@ -25,7 +25,7 @@ import from. The exit code is that of the script."""
 OURS = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
 """Files whose frames are of no interest in a script's traceback."""
 
-SHARED = "hermes.app.documented.process"
+SHARED = "hermes.app.compat.runtime"
 """Loaded by scripts that use tools or models without a conversation."""
 
 

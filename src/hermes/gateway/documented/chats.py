@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.documented.process import process
+from hermes.app.compat.runtime import shared_process
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.chat_session import MirrorToChat
 from hermes.gateway.directory import FILE, ChatDirectory
@@ -61,4 +61,4 @@ def mirror_to_session(platform: str, chat_id: str, text: str, thread_id: str = "
 
 
 def _directory() -> ChatDirectory:
-    return ChatDirectory(process().home.root / FILE)
+    return ChatDirectory(shared_process().home.root / FILE)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from hermes.app.documented.process import process
+from hermes.app.compat.runtime import shared_process
 from hermes.config.loader import Loaded
 from hermes.gateway.platforms.kit.contract import PlatformManifest
 from hermes.gateway.platforms.registry import home_variable, is_configured, manifests
@@ -71,7 +71,7 @@ class GatewayConfig:
     @classmethod
     def load(cls) -> "GatewayConfig":
         """Of the home in force."""
-        loaded = process().loaded
+        loaded = shared_process().loaded
         found = manifests().items()
         return cls({platform_named(name): PlatformConfig.of(each, loaded) for name, each in found})
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.documented.process import Process, process, tell
+from hermes.app.compat.runtime import SharedProcess, shared_process, tell
 from hermes.app.session_store import opened_store
 from hermes.config.home import unusable
 from hermes.core.errors import HermesError
@@ -61,7 +61,7 @@ class DeliveryRouter:
     ) -> dict[str, dict[str, Any]]:
         """By target: `{"success": True, "delivery": …}`, or `{"success": False, "error": …}`.
         `local` writes a file and says its `path`."""
-        shared = process()
+        shared = shared_process()
         done: dict[str, dict[str, Any]] = {}
         async with opened_store(shared.home, shared.loaded.settings.store.url, tell) as store:
             post = post_of(shared, store)
@@ -75,7 +75,7 @@ class DeliveryRouter:
         return done
 
 
-def post_of(shared: Process, store: SessionStore) -> OutboxService:
+def post_of(shared: SharedProcess, store: SessionStore) -> OutboxService:
     """The post of a home, outside of its gateway."""
     known = configured(shared.loaded)
     directory = ChatDirectory(shared.home.root / FILE)
@@ -84,7 +84,7 @@ def post_of(shared: Process, store: SessionStore) -> OutboxService:
 
 
 async def _delivered(
-    post: OutboxService, shared: Process, target: str, content: str
+    post: OutboxService, shared: SharedProcess, target: str, content: str
 ) -> dict[str, Any]:
     if target != LOCAL:
         return {"success": True, "delivery": await post.send(target, content, kind="delivery")}

@@ -1,6 +1,6 @@
 """`gateway.pairing`."""
 
-from hermes.app.documented.process import process
+from hermes.app.compat.runtime import shared_process
 from hermes.gateway import pairing
 from hermes.util.clock import SystemClock
 
@@ -9,4 +9,4 @@ class PairingStore(pairing.PairingStore):
     """Of the home in force."""
 
     def __init__(self) -> None:
-        super().__init__(process().home.root / pairing.FOLDER, SystemClock())
+        super().__init__(shared_process().home.root / pairing.FOLDER, SystemClock())

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from hermes.app.documented.process import process, tell
+from hermes.app.compat.runtime import shared_process, tell
 from hermes.app.session_store import opened_store
 from hermes.core.errors import SessionNotFound
 from hermes.core.openai_format import to_dict
@@ -60,7 +60,7 @@ class SessionStore:
 
 def session_key(source: SessionSource) -> str:
     """The key by the settings in force."""
-    settings = process().loaded.settings
+    settings = shared_process().loaded.settings
     return build_session_key(
         source,
         group_sessions_per_user=settings.group_sessions_per_user,
@@ -69,7 +69,7 @@ def session_key(source: SessionSource) -> str:
 
 
 def with_store(work: Callable[[Store], Coroutine[Any, Any, T]]) -> T:
-    shared = process()
+    shared = shared_process()
 
     async def run() -> T:
         url = shared.loaded.settings.store.url

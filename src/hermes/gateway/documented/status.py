@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from hermes.app.documented.process import process
+from hermes.app.compat.runtime import shared_process
 from hermes.gateway.platforms.kit import connection
 
 
@@ -27,7 +27,7 @@ def acquire_scoped_lock(
 ) -> Acquired:
     """Take the lock of a token for this process; one that is ours already is fine. `scope` is the
     platform, `identity` the token, which is written nowhere."""
-    home = process().home
+    home = shared_process().home
     if (scope, identity) in _held:
         return Acquired(True)
     folder = home.default_root / "locks"

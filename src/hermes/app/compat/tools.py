@@ -1,0 +1,627 @@
+"""`tools.registry`: where tools are registered and called by name."""
+
+import inspect
+import logging
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+
+from hermes.app.compat.runtime import SharedProcess, shared_process, tell
+from hermes.app.mcp import make_hub
+from hermes.app.providers import stored_secrets
+from hermes.app.request import SessionRequest
+from hermes.app.tools import (
+    Toolsets,
+    Workbench,
+    build_approvals,
+    build_toolbox,
+    find_toolsets,
+    idle_services,
+)
+from hermes.app.workspace import make_place
+from hermes.config.home import current_home
+from hermes.config.loader import load
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import HermesError, ToolError, ToolUnknown
+from hermes.core.hooks import HookName, Hooks, NoHooks
+from hermes.core.tool import Concern, Tool, ToolContext
+from hermes.memory import (
+    BuiltinMemory,
+    MemoryOptions,
+    MemoryScope,
+    NoteChange,
+    apply_action,
+    open_memory,
+)
+from hermes.security import PathGuard, Redactor, examine_command
+from hermes.security.danger.catalog import BROKEN_RULES, TEXT_RULES
+from hermes.security.injection import scan
+from hermes.tools import (
+    ALL_TOOLS,
+    PRESETS,
+    Assembled,
+    ToolEntry,
+    Toolset,
+    ToolsetMap,
+    assemble,
+    coerce_arguments,
+    discover_builtin,
+    expand,
+)
+from hermes.tools import TOOLSETS as SHIPPED
+from hermes.tools import ToolRegistry as ToolsToolRegistry
+from hermes.tools import registry as ours
+from hermes.util.threads import in_thread
+
+__all__ = ["ToolEntry", "ToolRegistry", "discover_builtin_tools", "registry"]
+
+
+# Tools without a conversation: each task has its own place, under the policy of the settings.
+
+log = logging.getLogger(__name__)
+
+AGENT_TOOLS = frozenset({"todo", "memory", "session_search", "delegate_task", "clarify"})
+"""They belong to a conversation."""
+
+
+class StandaloneTools:
+    """The tools of a process, by the task they work for."""
+
+    def __init__(self, shared: SharedProcess) -> None:
+        self._shared = shared
+        self._tasks: dict[str, Workbench] = {}
+        self.mcp_tools: tuple[Tool, ...] = ()
+        loaded, home = shared.loaded, shared.home
+        self._redact = Redactor(loaded.secrets() | stored_secrets(home)).redact
+        self._approvals = build_approvals(loaded, home, None, None, shared.extensions.hooks)
+        shared.at_end.append(self._close)
+
+    @property
+    def toolsets(self) -> Toolsets:
+        """Every tool there is now, those of plugins among them."""
+        return find_toolsets(self._shared.loaded, self.mcp_tools)
+
+    def make(self, names: Iterable[str], registry: ToolsToolRegistry | None = None) -> Assembled:
+        """Only to be looked at. `registry` is that of a script, instead of the common one."""
+        found = self.toolsets
+        return assemble(names, self._bench("").bench, registry or found.registry, found.known)
+
+    def find(self, name: str, task_id: str = "") -> Tool:
+        """One tool; raises `ToolUnknown`, or `ToolError` when it cannot be used here."""
+        entry = self.toolsets.registry.get(name)
+        if entry is None:
+            raise ToolUnknown(f"there is no tool {name!r}")
+        names = self.toolsets.names("cli", ("all",)) if entry.needs_others else [name]
+        made = self.toolsets.make(names, self._bench(task_id).bench)
+        if name in made.unavailable:
+            raise ToolError(f"{name} cannot be used here: {made.unavailable[name]}")
+        return next(tool for tool in (*made.tools, *made.rare) if tool.name == name)
+
+    def call(self, name: str, args: dict[str, Any], task_id: str = "", *, hooked: bool) -> str:
+        """The result of a call as JSON; never raises because of a tool."""
+        cancel = CancelToken()
+        hooks = self._shared.extensions.hooks if hooked else NoHooks()
+        work = _Call(self, task_id, cancel, hooks).result(name, args)
+        return self._shared.run(work, lambda: cancel.cancel("stopped by Ctrl-C"))
+
+    async def perform(self, tool: Tool, args: dict[str, Any], context: ToolContext) -> str:
+        """Run it, if the policy allows that."""
+        await self._approvals.permit(tool, args, context.call_id, context.announce)
+        return await tool.handler(context, args)
+
+    async def consent(self, tool: Tool, concern: Concern, call_id: str) -> None:
+        await self._approvals.consent(tool.name, concern, call_id, lambda _event: None)
+
+    def toolbox(self, tool: Tool, task_id: str) -> Any:
+        """What checks the arguments of `tool` and cuts its results."""
+        bench = self._bench(task_id).bench
+        return build_toolbox(Assembled((tool,), (), {}), bench, self._shared.home, self._redact)
+
+    def _bench(self, task_id: str) -> Workbench:
+        if task_id not in self._tasks:
+            loaded, home, folder = self._shared.loaded, self._shared.home, Path.cwd()
+            place = make_place(loaded, home, folder, log.info)
+            services = idle_services(loaded, home, place, SessionRequest(folder))
+            hooks = self._shared.extensions.hooks
+            self._tasks[task_id] = Workbench(loaded, home, place, hooks=hooks, services=services)
+        return self._tasks[task_id]
+
+    async def _close(self) -> None:
+        for bench in self._tasks.values():
+            await bench.close()
+
+
+class _Call:
+    """One call from outside, and the calls a script of `execute_code` makes in it."""
+
+    def __init__(
+        self, shop: StandaloneTools, task_id: str, cancel: CancelToken, hooks: Hooks
+    ) -> None:
+        self._shop, self._task_id, self._cancel, self._hooks = shop, task_id, cancel, hooks
+        self._id = f"call_{uuid.uuid4().hex[:12]}"
+
+    async def result(self, name: str, args: dict[str, Any]) -> str:
+        try:
+            return as_json(await self._answer(name, args))
+        except HermesError as error:
+            return error_json(f"{error} ({error.hint})" if error.hint else str(error))
+        except Exception as error:  # whatever a tool raises is its result
+            log.error("tool %s failed", name, exc_info=error)
+            return error_json(f"Error executing {name}: {type(error).__name__}: {error}")
+
+    async def _answer(self, name: str, args: dict[str, Any]) -> str:
+        tool = self._shop.find(name, self._task_id)
+        toolbox = self._shop.toolbox(tool, self._task_id)
+        arguments = toolbox.decode(tool, msgspec.json.encode(args).decode())
+        heard: dict[str, Any] = {"tool_name": name, "args": arguments, "task_id": self._task_id}
+        for answer in await self._hooks.fire(HookName.PRE_TOOL_CALL, **heard):
+            if isinstance(answer, dict) and answer.get("action") == "block":
+                raise ToolError(f"blocked: {answer.get('message') or 'by a hook'}")
+        if name in AGENT_TOOLS:
+            raise ToolError(f"{name} must be handled by the agent loop: run an AIAgent")
+        text = await self._shop.perform(tool, arguments, self._context(tool))
+        heard["result"] = result = await toolbox.fit(name, self._id, text)
+        await self._hooks.fire(HookName.POST_TOOL_CALL, **heard)
+        for changed in await self._hooks.fire(HookName.TRANSFORM_TOOL_RESULT, **heard):
+            if isinstance(changed, str):
+                result = await toolbox.fit(name, self._id, changed)
+        return str(result)
+
+    def _context(self, tool: Tool) -> ToolContext:
+        async def consent(concern: Concern) -> None:
+            await self._shop.consent(tool, concern, self._id)
+
+        async def invoke(name: str, arguments: dict[str, Any]) -> str:
+            if name == tool.name:
+                raise ToolError(f"{name} cannot call itself")
+            return await self._answer(name, arguments)
+
+        return ToolContext(
+            session_id=self._task_id,
+            call_id=self._id,
+            cancel=self._cancel,
+            output=lambda _text: None,
+            consent=consent,
+            invoke=invoke,
+        )
+
+
+def as_json(text: str) -> str:
+    """`text` if it is a JSON object or list, else the same in one."""
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            return msgspec.json.encode({"result": text}).decode()
+        return text
+    return msgspec.json.encode({"result": text}).decode()
+
+
+def error_json(message: str) -> str:
+    return msgspec.json.encode({"error": message}).decode()
+
+
+def workshop() -> StandaloneTools:
+    """That of the home in force."""
+    return _of(shared_process())
+
+
+@cache
+def _of(shared: SharedProcess) -> StandaloneTools:
+    return StandaloneTools(shared)
+
+
+Dict = dict[str, Any]
+Handler = Callable[..., Any]
+
+
+class ToolRegistry:
+    """Over a registry of ours; without one it is a new one, whose tools only it can call."""
+
+    def __init__(self, inner: ours.ToolRegistry | None = None) -> None:
+        self._inner = inner or ours.ToolRegistry()
+        self._handlers: dict[str, Handler] = {}
+
+    def register(
+        self,
+        name: str,
+        toolset: str,
+        schema: Dict,
+        handler: Handler,
+        check_fn: Callable[[], bool] | None = None,
+        requires_env: Iterable[str] | None = None,
+        is_async: bool = False,
+        description: str = "",
+        emoji: str = "",
+    ) -> None:
+        """`handler(args, **kwargs)` returns a JSON string. A name that is there is replaced."""
+        self._inner.register(
+            name, toolset, schema, handler, check_fn, requires_env, is_async, description, emoji
+        )
+        self._handlers[name] = handler
+
+    def dispatch(self, name: str, args: Dict, **kwargs: Any) -> str:
+        """The result as a JSON string; a failure is `{"error": …}`. Hooks do not hear of it. A
+        handler registered here is called with `kwargs`; any other tool is under the policy of the
+        settings."""
+        if name in self._handlers:
+            return shared_process().run(_result(self._handlers[name], args, kwargs))
+        if self._inner is not ours.registry:
+            return error_json(f"there is no tool {name!r}")
+        return workshop().call(name, args, str(kwargs.get("task_id") or ""), hooked=False)
+
+    def get_definitions(self, tool_names: Iterable[str], quiet: bool = False) -> list[Dict]:  # noqa: ARG002 - documented
+        """The schemas of those among `tool_names` that can be used, as OpenAI's API takes them."""
+        wanted = sorted(set(tool_names))
+        made = workshop().make(wanted, self._inner)
+        specs = {tool.name: tool.spec for tool in (*made.tools, *made.rare)}
+        return [
+            {"type": "function", "function": msgspec.to_builtins(specs[name])}
+            for name in wanted
+            if name in specs
+        ]
+
+    def is_toolset_available(self, toolset: str) -> bool:
+        """Whether at least one tool of it can be used here."""
+        names = {entry.name for entry in self._inner.entries if entry.toolset == toolset}
+        return bool(self.get_definitions(names))
+
+
+async def _result(handler: Handler, args: Dict, kwargs: Dict) -> str:
+    try:
+        if inspect.iscoroutinefunction(handler):
+            answer = await handler(args, **kwargs)
+        else:
+            answer = await in_thread(handler, args, **kwargs)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+    except HermesError as error:
+        return error_json(str(error))
+    except Exception as error:  # noqa: BLE001 - whatever a tool raises is its result
+        return error_json(f"Tool execution failed: {type(error).__name__}: {error}")
+    return as_json(text)
+
+
+registry = ToolRegistry(ours.registry)
+"""The one that conversations take their tools from."""
+
+
+def discover_builtin_tools() -> list[str]:
+    """Registers the tools that are shipped; the names of all that are registered then."""
+    discover_builtin(ours.registry)
+    return [entry.name for entry in ours.registry.entries]
+
+
+# `model_tools`: the schemas of tools, and calls of them, for programs with a loop of their own.
+
+
+def get_tool_definitions(
+    enabled_toolsets: Sequence[str] | None = None,
+    disabled_toolsets: Sequence[str] | None = None,
+    quiet_mode: bool = False,
+) -> list[Dict]:
+    """The tools that can be used, in the form of OpenAI's API: those of the enabled toolsets, or
+    all, without those of the disabled ones. Unless quiet, standard error tells which they are, and
+    what is missing. Raises `UsageError` for a toolset that does not exist."""
+    shop = workshop()
+    wanted = [*(enabled_toolsets or ("all",)), *(f"-{name}" for name in disabled_toolsets or ())]
+    made = shop.make(expand(wanted, shop.toolsets.known))
+    given = {tool.name: tool.spec for tool in (*made.tools, *made.rare)}
+    given.pop("tool_search", None)  # it looks for what is in the list already
+    if not quiet_mode:
+        tell(f"tools: {', '.join(sorted(given)) or 'none'}")
+        for name, reason in sorted(made.unavailable.items()):
+            tell(f"  without {name}: {reason}")
+    return [
+        {"type": "function", "function": msgspec.to_builtins(given[name])} for name in sorted(given)
+    ]
+
+
+def handle_function_call(
+    name: str,
+    args: Mapping[str, Any] | None = None,
+    task_id: str | None = None,
+    user_task: str | None = None,  # noqa: ARG001 - documented; no tool of ours needs it
+) -> str:
+    """The result of a call as a JSON string; a failure is `{"error": …}`. Calls with one `task_id`
+    share a working folder, exported variables and background processes. Hooks of plugins hear of
+    it, and what needs consent is refused unless the settings allow it: nobody is asked."""
+    return workshop().call(name, dict(args or {}), task_id or "", hooked=True)
+
+
+def coerce_tool_args(tool_name: str, args: Mapping[str, Any]) -> Dict:
+    """`args` with the types that the tool's schema wants ("42" as 42), where that is clear."""
+    return coerce_arguments(dict(args), workshop().find(tool_name).spec.parameters)
+
+
+class _ToolsetOfTool(Mapping[str, str]):
+    """Always up to date, also with what plugins register later."""
+
+    def _now(self) -> dict[str, str]:
+        return {entry.name: entry.toolset for entry in workshop().toolsets.registry.entries}
+
+    def __getitem__(self, name: str) -> str:
+        return self._now()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+
+TOOL_TO_TOOLSET_MAP: Mapping[str, str] = _ToolsetOfTool()
+
+
+# `tools.terminal_tool` and `tools.delegate_tool`: tools as functions.
+
+
+def terminal_tool(
+    command: str,
+    background: bool = False,
+    timeout: int | None = None,
+    task_id: str | None = None,
+    workdir: str = "",
+    pty: bool = False,
+    notify_on_complete: bool = False,
+    watch_patterns: Sequence[str] = (),
+) -> str:
+    """Run a command where the settings say; the result as `model_tools.handle_function_call`
+    gives it."""
+    given: dict[str, Any] = {
+        "command": command,
+        "background": background,
+        "timeout": timeout,
+        "workdir": workdir,
+        "pty": pty,
+        "notify_on_complete": notify_on_complete,
+        "watch_patterns": list(watch_patterns),
+    }
+    return handle_function_call(
+        "terminal", {key: value for key, value in given.items() if value}, task_id
+    )
+
+
+def delegate_task(
+    goal: str = "",
+    context: str = "",
+    toolsets: Sequence[str] = (),
+    tasks: Sequence[dict[str, Any]] = (),
+    **more: Any,
+) -> str:
+    """Subagents work for a conversation: outside of one the answer is an error that says so. To
+    give work to an agent, run an `AIAgent`."""
+    given = {"goal": goal, "context": context, "toolsets": list(toolsets), "tasks": list(tasks)}
+    return handle_function_call("delegate_task", {k: v for k, v in (given | more).items() if v})
+
+
+# `toolsets`: the named groups of tools, as dicts.
+
+
+def _as_dict(toolset: Toolset) -> Dict:
+    return {
+        "description": toolset.description,
+        "tools": list(toolset.tools),
+        "includes": list(toolset.includes),
+    }
+
+
+TOOLSETS: dict[str, Dict] = {name: _as_dict(each) for name, each in (SHIPPED | PRESETS).items()}
+"""Those that are shipped. `get_all_toolsets` has the others too."""
+
+
+def get_toolset(name: str) -> Dict | None:
+    """`description`, `tools` and `includes`; None when there is no such toolset."""
+    found = _known().get(name)
+    return _as_dict(found) if found else None
+
+
+def get_all_toolsets() -> dict[str, Dict]:
+    """Shipped ones, those of plugins and those of the settings."""
+    return {name: _as_dict(each) for name, each in _known().items()}
+
+
+def validate_toolset(name: str) -> bool:
+    return name in ALL_TOOLS or name in _known()
+
+
+def resolve_toolset(name: str) -> list[str]:
+    """The tools of a toolset, those of the toolsets it includes among them. Raises `UsageError`
+    when there is no such toolset."""
+    return expand([name], _known())
+
+
+def _known() -> ToolsetMap:
+    return workshop().toolsets.known
+
+
+# `tools.mcp_tool`: the tools of MCP servers.
+
+
+def discover_mcp_tools() -> list[str]:
+    """Asks the servers of `mcp_servers` for their tools; from then on `model_tools` has them too.
+    The names of these tools. A server that does not answer is told on standard error."""
+    shop = workshop()
+    if not shop.mcp_tools:
+        shop.mcp_tools = tuple(shared_process().run(_tools(shared_process())))
+    return [tool.name for tool in shop.mcp_tools]
+
+
+async def _tools(shared: SharedProcess) -> list[Tool]:
+    if not shared.loaded.settings.mcp_servers:
+        return []
+    hub = make_hub(shared.home, shared.loaded, tell)
+    shared.at_end.append(hub.close)
+    found: list[Tool] = await hub.tools()
+    return found
+
+
+# `tools.memory_tool`: the notes of the built-in memory.
+
+
+class MemoryStore:
+    """MEMORY.md (`memory`) and USER.md (`user`) of the home in force. Methods that write return a
+    dict with `success`, and `error` when nothing was saved."""
+
+    def __init__(self, memory_char_limit: int = 2200, user_char_limit: int = 1375) -> None:
+        options = MemoryOptions(
+            memory_char_limit=memory_char_limit, user_char_limit=user_char_limit
+        )
+        folder = current_home().memories
+        self._memory: BuiltinMemory = open_memory(folder, MemoryScope(), options, scan)
+
+    def entries(self, target: str = "memory") -> list[str]:
+        return list(self._memory.notebook(target).entries())
+
+    def add(self, target: str, content: str) -> Dict:
+        return self.change("add", target, content)
+
+    def replace(self, target: str, old_text: str, new_content: str) -> Dict:
+        """`old_text` is a part that only the entry to be replaced has."""
+        return self.change("replace", target, new_content, old_text)
+
+    def remove(self, target: str, old_text: str) -> Dict:
+        return self.change("remove", target, "", old_text)
+
+    def change(self, action: str, target: str, content: str = "", old_text: str = "") -> Dict:
+        try:
+            change = self._write(action, target, content, old_text)
+            entries = self.entries(target)
+        except ToolError as error:
+            told = f"{error} ({error.hint})" if error.hint else str(error)
+            return {"success": False, "error": told}
+        return {
+            "success": True,
+            "target": target,
+            "changed": change.changed,
+            "entries": entries,
+            "message": change.report,
+        }
+
+    def snapshot(self) -> str:
+        """What the prompt of a new conversation says of it."""
+        found = self._memory.snapshot()
+        return "\n\n".join(filter(None, (found.memory, found.user)))
+
+    def _write(self, action: str, target: str, content: str, old_text: str) -> NoteChange:
+        return apply_action(self._memory.notebook(target), action, content, old_text)
+
+
+def memory_tool(
+    action: str,
+    target: str = "memory",
+    content: str | None = None,
+    old_text: str | None = None,
+    store: MemoryStore | None = None,
+) -> str:
+    """The tool `memory` as a function: `action` is add, replace or remove. The result is JSON."""
+    done = (store or MemoryStore()).change(action, target, content or "", old_text or "")
+    return msgspec.json.encode(done).decode() if done["success"] else error_json(done["error"])
+
+
+# `tools.approval`: whether a command is dangerous.
+
+_FLAGS = {re.IGNORECASE: "i", re.DOTALL: "s", re.MULTILINE: "m", re.VERBOSE: "x"}
+
+
+def detect_dangerous_command(command: str) -> tuple[bool, str | None, str | None]:
+    """Whether a person must consent before it runs here, the class of danger (what
+    `command_allowlist` names) and the reason in words; (False, None, None) when nothing speaks
+    against it."""
+    home, folder = current_home(), Path.cwd()
+    own = tuple(dict.fromkeys((home.root, home.default_root)))
+    found = examine_command(command, PathGuard(Path.home(), (folder,), own), str(folder))
+    return (True, found[0].kind, found[0].reason) if found else (False, None, None)
+
+
+def _with_flags(pattern: re.Pattern[str]) -> str:
+    flags = "".join(letter for flag, letter in _FLAGS.items() if pattern.flags & flag)
+    return f"(?{flags}){pattern.pattern}" if flags else pattern.pattern
+
+
+DANGEROUS_PATTERNS: list[tuple[str, str]] = [
+    (_with_flags(rule.pattern), rule.reason) for rule in (*TEXT_RULES, *BROKEN_RULES)
+]
+"""Regular expressions and what they mean. These are the coarse rules on text alone: most of what
+`detect_dangerous_command` knows comes from the syntax of the command."""
+
+
+# `tools.environments`: the places commands run in, for programs that want one of their own.
+
+
+class Environment:
+    """A shell that remembers its folder and exported variables. Commands run at once: nobody is
+    asked. `settings` are those of `terminal`, such as `docker_image`; what is not said comes from
+    the settings of the home."""
+
+    backend: ClassVar[str] = ""
+    """`terminal.backend`; "" takes that of the settings."""
+
+    def __init__(self, cwd: str | Path = "", timeout: float = 60, **settings: Any) -> None:
+        self.timeout = timeout
+        given = {f"terminal.{name}": value for name, value in settings.items()}
+        if self.backend:
+            given["terminal.backend"] = self.backend
+        if cwd:
+            given["terminal.cwd"] = str(cwd)
+        self._process = shared_process()
+        home = self._process.home
+        self._shell = make_place(load(home, given), home, Path.cwd(), tell).workplace.shell
+        self._process.at_end.append(self._shell.close)
+
+    @property
+    def cwd(self) -> str:
+        """The folder the next command starts in."""
+        return self._shell.cwd
+
+    def execute(self, command: str, cwd: str = "", timeout: float | None = None) -> dict[str, Any]:
+        """A dict with `output` and `returncode` (124 when the time was up). `cwd` holds for this
+        command only. Raises `BackendUnavailable`."""
+        cancel = CancelToken()
+        work = self._shell.run(
+            command,
+            timeout=timeout or self.timeout,
+            cwd=cwd or None,
+            on_output=lambda _text: None,
+            cancel=cancel,
+        )
+        done = self._process.run(work, lambda: cancel.cancel("stopped by Ctrl-C"))
+        return {"output": done.output, "returncode": done.exit_code}
+
+    def cleanup(self) -> None:
+        """End what still runs in it."""
+        self._process.run(self._shell.close())
+
+
+class LocalEnvironment(Environment):
+    backend = "local"
+
+
+class SandboxEnvironment(Environment):
+    backend = "sandbox"
+
+
+class DockerEnvironment(Environment):
+    backend = "docker"
+
+
+class SSHEnvironment(Environment):
+    backend = "ssh"
+
+
+class SingularityEnvironment(Environment):
+    backend = "singularity"
+
+
+class ModalEnvironment(Environment):
+    backend = "modal"
+
+
+class DaytonaEnvironment(Environment):
+    backend = "daytona"
