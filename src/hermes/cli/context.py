@@ -1,18 +1,21 @@
 """What a subcommand works with: the home in force, its settings and the terminal."""
 
+import argparse
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import msgspec
 
+from hermes.config.environment import no_color, term_is_dumb
 from hermes.config.home import Home, use_home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import Interrupted, UsageError
+from hermes.util.plain import escaped_json
 
 UNASKED = "say it on the command line; --help shows how"
 """What to do where nobody can be asked."""
@@ -73,8 +76,9 @@ class Cli:
         self.stderr.flush()
 
     def json(self, value: Any) -> None:
+        """Print `value` as JSON, with every character escaped that could drive a terminal."""
         encoded = msgspec.json.format(msgspec.json.encode(value), indent=2)
-        self.say(encoded.decode())
+        self.say(escaped_json(encoded.decode()))
 
     def ask(self, prompt: str, *, hint: str = UNASKED) -> str:
         if not self.interactive:
@@ -99,3 +103,131 @@ class Cli:
 
 def _cannot_ask(prompt: str, hint: str) -> UsageError:
     return UsageError(f"cannot ask {prompt.strip()!r}: this is not a terminal", hint=hint)
+
+
+# The actions of a subcommand, such as `set` in `hermes config set`.
+
+Act = Callable[[argparse.Namespace, Cli], int]
+
+
+class Actions:
+    """Adds actions to a subcommand's parser. Called without one, the subcommand shows its help."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        parser.set_defaults(act=_help, help_text=parser.format_help)
+        self._parsers = parser.add_subparsers(title="actions", metavar="ACTION")
+
+    def add(
+        self, name: str, act: Act, summary: str, *, json: bool = False, **options: Any
+    ) -> argparse.ArgumentParser:
+        """The parser of a new action; with `json` it has the flag `--json`."""
+        parser = self._parsers.add_parser(
+            name,
+            help=summary,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **{"description": summary, **options},
+        )
+        parser.set_defaults(act=act)
+        if json:
+            parser.add_argument("--json", action="store_true", help="as JSON")
+        return parser
+
+
+def run_action(args: argparse.Namespace, cli: Cli) -> int:
+    """The `run` of a subcommand that has actions."""
+    act: Act = args.act
+    return act(args, cli)
+
+
+class Command(NamedTuple):
+    """A subcommand: what a module of `hermes.cli.commands` offers to the registry."""
+
+    configure: Callable[[argparse.ArgumentParser], None]
+    """Describes the command and adds its arguments."""
+    run: Callable[[argparse.Namespace, Cli], int] = run_action
+    """Does the work and returns the exit code."""
+
+
+def _help(args: argparse.Namespace, cli: Cli) -> int:
+    cli.say(args.help_text().rstrip())
+    return 0
+
+
+# Colour and glyphs for people, plain text for everything else.
+
+
+class Style(msgspec.Struct, frozen=True):
+    """How to dress text. Without colour every method returns its text unchanged."""
+
+    colour: bool = False
+
+    @classmethod
+    def of(cls, stream: TextIO) -> "Style":
+        return cls(colour=stream.isatty() and not no_color() and not term_is_dumb())
+
+    def plain(self, text: str) -> str:
+        return text
+
+    def dim(self, text: str) -> str:
+        return self._wrap("2", text)
+
+    def bold(self, text: str) -> str:
+        return self._wrap("1", text)
+
+    def accent(self, text: str) -> str:
+        return self._wrap("36", text)
+
+    def bad(self, text: str) -> str:
+        return self._wrap("31", text)
+
+    def warn(self, text: str) -> str:
+        return self._wrap("33", text)
+
+    def _wrap(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
+
+
+# Progress of long work on one line of the terminal.
+
+BAR = 24
+
+
+class ProgressLine:
+    """Shows a bar on a terminal and, elsewhere, a line at the start and at each quarter."""
+
+    def __init__(self, stream: TextIO, *, in_bytes: bool = True) -> None:
+        self._stream = stream
+        self._in_bytes = in_bytes
+        self._label = ""
+        self._quarter = self._permille = -1
+        self._open = False
+
+    def report(self, label: str, done: int, total: int) -> None:
+        """`done` of `total` (bytes, unless told otherwise) of the work called `label`."""
+        share = min(done / total, 1.0) if total else 0.0
+        if label == self._label and int(share * 1000) == self._permille:
+            return
+        self._permille = int(share * 1000)
+        amount = f" of {total / 1e6:,.0f} MB" if self._in_bytes else ""
+        if self._stream.isatty():
+            full = round(share * BAR)
+            bar = "█" * full + "░" * (BAR - full)
+            text = f"{label} {bar} {share:4.0%}{amount}"
+            self._stream.write(f"\r\x1b[K{text}")
+            self._open = True
+        elif label != self._label or int(share * 4) != self._quarter:
+            self._stream.write(f"{label}: {share:.0%}{amount}\n")
+        self._label, self._quarter = label, int(share * 4)
+        if share >= 1.0:
+            self.end()
+        self._stream.flush()
+
+    def say(self, text: str) -> None:
+        self.end()
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+    def end(self) -> None:
+        if self._open:
+            self._stream.write("\n")
+            self._open = False

@@ -127,7 +127,7 @@ class HermesCLI:
         self._loop = asyncio.get_running_loop()
         if plainly:
             return await self._in_lines(loaded, args, cli)
-        redactor = import_module("hermes.security.redaction").Redactor(loaded.secrets())
+        redactor = import_module("hermes.security").Redactor(loaded.secrets())
         changes = Changes(
             self._register_extra_tui_keybindings,
             self._build_tui_layout_children,
@@ -164,7 +164,7 @@ class HermesCLI:
         args: argparse.Namespace,
         cli: Cli,
     ) -> None:
-        starting = await in_thread(import_module, "hermes.cli.starting")
+        starting = await in_thread(import_module, "hermes.cli.session")
         async with starting.started(
             loaded, args, cli, asker=room.questions, progress=room.progress, consent=room.consent
         ) as (app, agent, folder):
@@ -178,8 +178,8 @@ class HermesCLI:
             await talk.run(shown, room.sent_early(), resume=agent.abandoned)
 
     async def _in_lines(self, loaded: Loaded, args: argparse.Namespace, cli: Cli) -> int:
-        starting = import_module("hermes.cli.starting")
-        lines = import_module("hermes.cli.lines").Lines(cli, verbose=args.verbose)
+        starting = import_module("hermes.cli.session")
+        lines = import_module("hermes.cli.terminal").Lines(cli, verbose=args.verbose)
         async with starting.started(
             loaded, args, cli, asker=lines.approver, progress=lines.progress, consent=lines.consent
         ) as (app, agent, folder):
@@ -188,11 +188,11 @@ class HermesCLI:
             return code
 
     def _begin(self, app: Any, talk: Any, cli: Cli, handlers: dict[str, Any]) -> None:
-        self._talk = talk
-        running = import_module("hermes.app.command_runner")
         from hermes.ops.commands import OPS_HANDLERS  # loads the app
 
-        mirrored = import_module("hermes.cli.mirrored").mirrored(cli.home)
+        self._talk = talk
+        running = import_module("hermes.app.command_runner")
+        mirrored = import_module("hermes.cli.session").mirrored(cli.home)
         self._commands = running.Commands(talk, {**OPS_HANDLERS, **mirrored, **handlers})
         talk.take = self._take
         app.providers.learn_meanwhile()

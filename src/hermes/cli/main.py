@@ -2,12 +2,17 @@
 
 import argparse
 import sys
-from importlib import import_module
-from typing import NamedTuple, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from hermes import __version__
 from hermes.cli import registry
 from hermes.core.errors import HermesError, Interrupted, UsageError
+
+# `hermes --version` and `--help` must start fast: everything else is imported where it is used.
+if TYPE_CHECKING:
+    from hermes.cli.context import Command
+    from hermes.config.home import Home
 
 OK, BUG = 0, 70
 PIPE_CLOSED = 141
@@ -41,7 +46,7 @@ examples:
 class Invocation(NamedTuple):
     """The command line, taken apart."""
 
-    command: registry.Command | None
+    command: registry.CommandEntry | None
     """None when only help or the version was asked for."""
     arguments: list[str]
     profile: str | None
@@ -74,7 +79,9 @@ def main(argv: list[str]) -> int:
         sys.stdout = sys.stderr = None
         return PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - the last boundary: a bug shows no traceback
-        where = import_module("hermes.app.log_files").record(error)
+        from hermes.app.log_files import record  # only after a failure
+
+        where = record(error)
         problem = f"internal error: {type(error).__name__}: {error}"
         _complain(HermesError(problem, hint=f"this is a bug; the details are in {where}"))
         return BUG
@@ -87,31 +94,32 @@ def _dispatch(argv: list[str]) -> int:
         return OK
     if invocation.command is None:
         width = max(len(command.name) for command in registry.COMMANDS)
-        lines = [f"  {name:<{width}}  {summary}" for name, summary in registry.COMMANDS]
+        lines = [f"  {name:<{width}}  {summary}" for name, summary, _ in registry.COMMANDS]
         sys.stdout.write(USAGE.format(commands="\n".join(lines)))
-        sys.stdout.write(import_module("hermes.cli.also").also(invocation.profile))
+        sys.stdout.write(plugin_commands_help(invocation.profile))
         return OK
-    module = _module(invocation)
+    command = _load(invocation.command, invocation.profile)
     parser = Parser(
         prog=f"hermes {invocation.command.name}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    module.configure(parser)
+    command.configure(parser)
     args = parser.parse_args(invocation.arguments)
-    cli = import_module("hermes.cli.context").Cli.open(invocation.profile)
-    return module.run(args, cli)
+    from hermes.cli.context import Cli  # loads the settings, which help does not need
+
+    return command.run(args, Cli.open(invocation.profile))
 
 
-def _module(invocation: Invocation) -> registry.CommandModule:
-    command = invocation.command or registry.Command("", "")
-    if command in registry.COMMANDS:
-        return command.load()
-    brought: registry.CommandModule | None = import_module("hermes.cli.brought").find(
-        command.name, invocation.profile
-    )
-    if brought is None:
-        raise UsageError(f"there is no command {command.name!r}", hint=_suggestion(command.name))
-    return brought
+def _load(entry: registry.CommandEntry, profile: str | None) -> "Command":
+    """Import a command: one of ours, or one that a plugin or the memory provider adds."""
+    if entry in registry.COMMANDS:
+        return entry.load()
+    from hermes.cli.extensions import find_command  # runs plugins
+
+    command = find_command(entry.name, profile)
+    if command is None:
+        raise UsageError(f"there is no command {entry.name!r}", hint=_suggestion(entry.name))
+    return command
 
 
 def parse(argv: list[str]) -> Invocation:
@@ -137,7 +145,7 @@ def parse(argv: list[str]) -> Invocation:
     default = registry.find(registry.DEFAULT)
     if not rest or rest[0].startswith("-"):
         return Invocation(default, chat + rest, profile)
-    command = registry.find(rest[0]) or registry.Command(rest[0], "brought by an extension")
+    command = registry.find(rest[0]) or registry.CommandEntry(rest[0], "brought by an extension")
     if chat and command != default:
         raise UsageError(f"{chat[0]} is an option of `hermes chat`, not of {command.name}")
     return Invocation(command, chat + rest[1:], profile)
@@ -158,7 +166,9 @@ def _of_chat(rest: list[str]) -> int:
 
 def _suggestion(word: str) -> str:
     names = [command.name for command in registry.COMMANDS]
-    close = import_module("difflib").get_close_matches(word, names, n=1)
+    from difflib import get_close_matches  # only for an unknown command
+
+    close = get_close_matches(word, names, n=1)
     if close:
         return f"did you mean `hermes {close[0]}`? `hermes --help` lists the commands"
     return '`hermes --help` lists the commands; to ask something: hermes chat -q "…"'
@@ -166,8 +176,9 @@ def _suggestion(word: str) -> str:
 
 def _leave_in_peace() -> None:
     """One Ctrl-C more, as `timeout` sends beside the terminal, shows no traceback."""
-    signals = import_module("signal")
-    signals.signal(signals.SIGINT, signals.SIG_IGN)
+    import signal  # only after Ctrl-C
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _complain(error: HermesError) -> int:
@@ -175,3 +186,70 @@ def _complain(error: HermesError) -> int:
     if error.hint:
         sys.stderr.write(f"  {error.hint}\n")
     return error.exit_code
+
+
+def plugin_commands_help(profile: str | None) -> str:
+    """Return the last lines of `hermes --help`: the commands of plugins and the memory provider.
+
+    Usually empty. No plugin is run for it: the commands are those seen when it was last loaded.
+    """
+    import re  # only for help
+
+    from hermes.config.home import Home  # only for help
+
+    try:
+        home = Home.resolve(profile)
+        # Most settings name no plugin. Do not parse YAML to find that out: help must be fast.
+        named = rb"^[^#\n]*\b(?:plugins|memory)\b"
+        if not re.search(named, home.config_file.read_bytes(), re.MULTILINE):
+            return ""
+        from hermes.config.document import read_document
+
+        data = read_document(home.config_file).data
+    except (HermesError, OSError):  # every other command reports what is wrong
+        return ""
+    plugins = _section(data, "plugins")
+    disabled = _names(plugins, "disabled")
+    enabled = [name for name in _names(plugins, "enabled") if name not in disabled]
+    providers = [
+        name
+        for name in _names(_section(data, "memory"), "provider")
+        if _has_commands(name, home, name in disabled)
+    ]
+    from hermes.plugins.discovery import cached_commands  # only where plugins are enabled
+
+    known = cached_commands(home.cache)
+    commands = [
+        *(f"{name} (memory provider)" for name in providers),
+        *(
+            f"{name} (plugin {plugin})"
+            for plugin in enabled
+            for name in known.get(plugin) or ()
+            if registry.find(name) is None
+        ),
+    ]
+    unknown = ", ".join(name for name in enabled if name not in known)
+    lines = [
+        *([f"also: {', '.join(commands)}"] if commands else []),
+        *([f"may add commands, listed here once loaded: {unknown}"] if unknown else []),
+    ]
+    return "".join(f"\n{line}\n" for line in lines)
+
+
+def _section(data: Any, key: str) -> dict[str, Any]:
+    value = data.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _names(section: dict[str, Any], key: str) -> list[str]:
+    """Return the names under a key: one, or a list of them. The settings are not checked yet."""
+    value = section.get(key)
+    values = value if isinstance(value, list) else [value]
+    return [name for name in values if name and isinstance(name, str)]
+
+
+def _has_commands(provider: str, home: "Home", disabled: bool) -> bool:
+    folders = () if disabled else (home.plugins / "memory", home.plugins)
+    bundled = Path(__file__).parents[1] / "memory" / "services" / f"{provider}_cli.py"
+    files = (*(folder / provider / "cli.py" for folder in folders), bundled)
+    return any(file.is_file() for file in files)

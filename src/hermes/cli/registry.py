@@ -1,83 +1,77 @@
 """Every subcommand as data: importing this costs nothing, a command is loaded when it is used."""
 
-import argparse
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from hermes.cli.context import Cli
+    from hermes.cli.context import Command
 
 
-FILES = {"import": "import_"}
-"""Commands that cannot be the name of a module."""
+class CommandEntry(NamedTuple):
+    """A subcommand as `hermes --help` lists it, and where its code is."""
 
-
-class Command(NamedTuple):
     name: str
     summary: str
+    target: str = ""
+    """`module:ATTRIBUTE` below `hermes.cli.commands`, unless it is `NAME:COMMAND`."""
 
-    @property
-    def module(self) -> str:
-        return f"hermes.cli.commands.{FILES.get(self.name, self.name)}"
-
-    def load(self) -> "CommandModule":
-        return cast("CommandModule", import_module(self.module))
-
-
-class CommandModule(Protocol):
-    """What a module in `hermes.cli.commands` holds."""
-
-    def configure(self, parser: argparse.ArgumentParser) -> None:
-        """Describe the command and add its arguments."""
-
-    def run(self, args: argparse.Namespace, cli: "Cli") -> int:
-        """Do the work; the result is the exit code."""
+    def load(self) -> "Command":
+        """Import the module of the command."""
+        module, _, attribute = (self.target or f"{self.name}:COMMAND").partition(":")
+        return cast("Command", getattr(import_module(f"hermes.cli.commands.{module}"), attribute))
 
 
 COMMANDS = (
-    Command("chat", "talk to the agent, or ask one thing with -q"),
-    Command("setup", "set Hermes up, question by question or by options"),
-    Command("config", "show, explain and change settings"),
-    Command("auth", "add, list and remove keys and logins"),
-    Command("model", "show and choose the model that answers"),
-    Command("models", "list the models of a provider, with context and prices"),
-    Command("fallback", "show and change the models that answer when the first cannot"),
-    Command("status", "show what is set up and how it fares"),
-    Command("tools", "show and choose the tools of the agent"),
-    Command("approvals", "explain what a command needs approval for"),
-    Command("skills", "find, install, change and share skills"),
-    Command("memory", "show, edit and forget what is remembered; choose a provider"),
-    Command("plugins", "install, enable and disable plugins"),
-    Command("hooks", "show, try and revoke shell hooks"),
-    Command("mcp", "add, test and configure MCP servers"),
-    Command("prompt", "show what the model is told before a conversation"),
-    Command("trajectory", "look at saved trajectories and convert them"),
-    Command("profile", "make, choose, rename, export and import profiles"),
-    Command("sessions", "look at past conversations"),
-    Command("gateway", "connect chats: run, start, stop, status, install, setup"),
-    Command("pairing", "see and let in strangers who ask by a code"),
-    Command("webhook", "addresses that other programs call"),
-    Command("cron", "schedule work, and see what became of it"),
-    Command("checkpoints", "list, compare and undo file changes"),
-    Command("backup", "write the home to one private file"),
-    Command("import", "bring back what `hermes backup` wrote"),
-    Command("local", "fetch and choose the embedded model"),
-    Command("insights", "show how the agent was used, as charts"),
-    Command("doctor", "find what is wrong, and mend what can be mended safely"),
-    Command("logs", "read the log files"),
-    Command("dump", "print a summary for a bug report"),
-    Command("debug", "make a report file without secrets"),
-    Command("run", "run a script written for the documented Python names"),
-    Command("lab", "a scripted model server for trying things out"),
-    Command("completion", "print a script that lets your shell complete"),
-    Command("version", "show the version"),
-    Command("update", "update the program, or go back to the version before"),
-    Command("uninstall", "remove the program; your data only with --full"),
+    CommandEntry("chat", "talk to the agent, or ask one thing with -q"),
+    CommandEntry("setup", "set Hermes up, question by question or by options"),
+    CommandEntry("config", "show, explain and change settings"),
+    CommandEntry("auth", "add, list and remove keys and logins"),
+    CommandEntry("model", "show and choose the model that answers", "model:MODEL"),
+    CommandEntry(
+        "models", "list the models of a provider, with context and prices", "models:MODELS"
+    ),
+    CommandEntry(
+        "fallback", "show and change the models that answer when the first cannot", "model:FALLBACK"
+    ),
+    CommandEntry("status", "show what is set up and how it fares", "status:STATUS"),
+    CommandEntry("tools", "show and choose the tools of the agent", "tools:TOOLS"),
+    CommandEntry("approvals", "explain what a command needs approval for"),
+    CommandEntry("skills", "find, install, change and share skills"),
+    CommandEntry("memory", "show, edit and forget what is remembered; choose a provider"),
+    CommandEntry("plugins", "install, enable and disable plugins"),
+    CommandEntry("hooks", "show, try and revoke shell hooks"),
+    CommandEntry("mcp", "add, test and configure MCP servers"),
+    CommandEntry("prompt", "show what the model is told before a conversation", "tools:PROMPT"),
+    CommandEntry("trajectory", "look at saved trajectories and convert them"),
+    CommandEntry("profile", "make, choose, rename, export and import profiles"),
+    CommandEntry("sessions", "look at past conversations"),
+    CommandEntry("gateway", "connect chats: run, start, stop, status, install, setup"),
+    CommandEntry("pairing", "see and let in strangers who ask by a code"),
+    CommandEntry("webhook", "addresses that other programs call"),
+    CommandEntry("cron", "schedule work, and see what became of it"),
+    CommandEntry("checkpoints", "list, compare and undo file changes"),
+    CommandEntry("backup", "write the home to one private file", "backup:BACKUP"),
+    CommandEntry("import", "bring back what `hermes backup` wrote", "backup:IMPORT"),
+    CommandEntry("local", "fetch and choose the embedded model", "models:LOCAL"),
+    CommandEntry("insights", "show how the agent was used, as charts"),
+    CommandEntry(
+        "doctor", "find what is wrong, and mend what can be mended safely", "doctor:DOCTOR"
+    ),
+    CommandEntry("logs", "read the log files"),
+    CommandEntry("dump", "print a summary for a bug report", "doctor:DUMP"),
+    CommandEntry("debug", "make a report file without secrets", "doctor:DEBUG"),
+    CommandEntry("run", "run a script written for the documented Python names"),
+    CommandEntry("lab", "a scripted model server for trying things out"),
+    CommandEntry("completion", "print a script that lets your shell complete"),
+    CommandEntry("version", "show the version", "status:VERSION"),
+    CommandEntry("update", "update the program, or go back to the version before", "update:UPDATE"),
+    CommandEntry("uninstall", "remove the program; your data only with --full", "update:UNINSTALL"),
 )
 """In the order of the help text."""
 
 DEFAULT = "chat"
 
 
-def find(name: str) -> Command | None:
+def find(name: str) -> CommandEntry | None:
+    """Return the built-in command of this name."""
     return next((command for command in COMMANDS if command.name == name), None)

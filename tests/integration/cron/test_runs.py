@@ -12,8 +12,7 @@ import pytest
 
 from hermes.app.app import App
 from hermes.app.request import SessionRequest
-from hermes.cli.kept_mail import kept_mail
-from hermes.cli.scheduling import LateScheduler
+from hermes.cli.scheduling import LateScheduler, kept_mail
 from hermes.config.home import Home
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import UsageError

@@ -1,12 +1,8 @@
-"""Runs one command of `hermes` by its module: NAME ARGUMENTS…"""
+"""Runs one command of `hermes`: NAME ARGUMENTS…"""
 
 import sys
 
-from hermes.cli import main as command_line
-from hermes.cli import registry
+from hermes.cli.main import main
 
 if __name__ == "__main__":
-    name, *words = sys.argv[1:]
-    if registry.find(name.rstrip("_")) is None:
-        registry.COMMANDS = (*registry.COMMANDS, registry.Command(name, ""))
-    sys.exit(command_line.main([name, *words]))
+    sys.exit(main(sys.argv[1:]))

@@ -34,10 +34,10 @@ def killed_at(step: int) -> None:
 
 def main(root: Path, *words: str) -> int:
     parser = Parser(prog="hermes update", formatter_class=argparse.RawDescriptionHelpFormatter)
-    update.configure(parser)
+    update.UPDATE.configure(parser)
     cli = Cli.open(None)
     try:
-        return update.run_for(Checkout(root), parser.parse_args(words), cli)
+        return update.run_update_for(Checkout(root), parser.parse_args(words), cli)
     except HermesError as error:
         cli.note(f"hermes: {error}\n  {error.hint}")
         return error.exit_code

@@ -240,6 +240,6 @@ from hermes.cli.context import Cli
 from hermes.cli.main import Parser
 def run(shell):
     parser = Parser(prog="hermes completion")
-    completion.configure(parser)
-    completion.run(parser.parse_args([shell]), Cli.open(None))
+    completion.COMMAND.configure(parser)
+    completion.COMMAND.run(parser.parse_args([shell]), Cli.open(None))
 """

@@ -10,7 +10,7 @@ from hermes.app.app import App
 from hermes.app.model_choice import Wanted
 from hermes.app.providers import Providers
 from hermes.app.request import SessionRequest
-from hermes.cli.progress import ProgressLine
+from hermes.cli.context import ProgressLine
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import HermesError

@@ -77,11 +77,11 @@ def hermes(
 
     def run(*arguments: str, typed: str | None = None) -> tuple[int, str, str]:
         parser = argparse.ArgumentParser()
-        command.configure(parser)
+        command.COMMAND.configure(parser)
         out = io.StringIO() if typed is None else Terminal()
         stdin = io.StringIO() if typed is None else Terminal(typed)
         cli = Cli(Home(hermes_home), stdin, out, io.StringIO())
-        code = command.run(parser.parse_args(arguments), cli)
+        code = command.COMMAND.run(parser.parse_args(arguments), cli)
         return code, cli.stdout.getvalue(), cli.stderr.getvalue()
 
     return run

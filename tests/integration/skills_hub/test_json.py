@@ -94,7 +94,7 @@ def with_json(parser: argparse.ArgumentParser, name: str = "") -> Iterator[str]:
 
 def test_snippets_run_in_the_skill_folder():
     parser = argparse.ArgumentParser()
-    command.configure(parser)
+    command.COMMAND.configure(parser)
     assert set(with_json(parser)) == set(ASKED)
 
 

@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 from hermes.app.app import App
 from hermes.app.request import SessionRequest
+from hermes.cli.context import ProgressLine
 from hermes.cli.main import main as hermes
-from hermes.cli.progress import ProgressLine
-from hermes.cli.render import JsonLines
-from hermes.cli.turns import one_turn
+from hermes.cli.session import one_turn
+from hermes.cli.terminal import JsonLines
 from hermes.config.home import Home
 from hermes.config.loader import load
 

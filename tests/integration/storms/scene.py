@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from hermes.app.app import App
-from hermes.cli.progress import ProgressLine
+from hermes.cli.context import ProgressLine
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import ToolError

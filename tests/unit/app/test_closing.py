@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.app.app import App
-from hermes.cli.progress import ProgressLine
+from hermes.cli.context import ProgressLine
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import StoreError

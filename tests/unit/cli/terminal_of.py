@@ -5,9 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, Command
 from hermes.cli.main import Parser
-from hermes.cli.registry import CommandModule
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
 
@@ -21,14 +20,14 @@ class Outcome(NamedTuple):
 Run = Callable[..., Outcome]
 
 
-def runner(name: str, module: CommandModule, home: Path) -> Run:
+def runner(name: str, command: Command, home: Path) -> Run:
     def call(*words: str, stdin: str = "") -> Outcome:
         out, err = io.StringIO(), io.StringIO()
         cli = Cli(Home(home), io.StringIO(stdin), out, err)
         try:
             parser = Parser(prog=f"hermes {name}")
-            module.configure(parser)
-            code = module.run(parser.parse_args(words), cli)
+            command.configure(parser)
+            code = command.run(parser.parse_args(words), cli)
         except HermesError as error:
             code = error.exit_code
             err.write(f"hermes: {error}\n  {error.hint}\n")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.also import also
+from hermes.cli.main import plugin_commands_help
 from hermes.plugins.discovery import cache_commands
 
 
@@ -30,11 +30,11 @@ def test_without_extensions_there_is_nothing_to_say(
     (hermes_home / "plugins" / "mine" / "cli.py").touch()
     if settings is not None:
         (hermes_home / "config.yaml").write_text(settings)
-    assert also(None) == ""
+    assert plugin_commands_help(None) == ""
 
 
 def test_an_unknown_profile_is_no_matter_here() -> None:
-    assert also("nowhere") == ""
+    assert plugin_commands_help("nowhere") == ""
 
 
 def test_commands_are_named_with_who_brings_them(hermes_home: Path) -> None:
@@ -43,7 +43,7 @@ def test_commands_are_named_with_who_brings_them(hermes_home: Path) -> None:
         "memory: {provider: honcho}\nplugins: {enabled: [alpha, beta, new]}\n"
     )
     cache_commands(hermes_home / "cache", {"alpha": ["one", "chat"], "beta": [], "gone": ["two"]})
-    assert also(None) == (
+    assert plugin_commands_help(None) == (
         "\nalso: honcho (memory provider), one (plugin alpha)\n"
         "\nmay add commands, listed here once loaded: new\n"
     )
@@ -54,4 +54,4 @@ def test_a_damaged_cache_is_as_none(hermes_home: Path, data: bytes) -> None:
     (hermes_home / "cache").mkdir(parents=True)
     (hermes_home / "cache" / "plugin-commands.json").write_bytes(data)
     (hermes_home / "config.yaml").write_text("plugins: {enabled: [alpha]}\n")
-    assert also(None).endswith("once loaded: alpha\n")
+    assert plugin_commands_help(None).endswith("once loaded: alpha\n")

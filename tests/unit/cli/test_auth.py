@@ -209,10 +209,10 @@ class Terminal(io.StringIO):
 def test_a_person_is_asked(hermes: Run, store: AuthFile, answer: str, code: int, left: int) -> None:
     hermes("add", "openrouter", "--api-key", KEY)
     parser = Parser()
-    auth.configure(parser)
+    auth.COMMAND.configure(parser)
     out = Terminal()
     cli = Cli(Home.resolve(), Terminal(f"{answer}\n"), out, io.StringIO())
-    assert auth.run(parser.parse_args(["remove", "openrouter", "1"]), cli) == code
+    assert auth.COMMAND.run(parser.parse_args(["remove", "openrouter", "1"]), cli) == code
     assert "Remove sk-o…cdef (manual:" in out.getvalue()
     assert len(store.read().get("credential_pool", {}).get("openrouter", [])) == left
 

@@ -27,9 +27,9 @@ def work(user_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def hermes_checkpoints(home: Path, *arguments: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of `hermes checkpoints ARGUMENTS`."""
     parser = argparse.ArgumentParser()
-    command.configure(parser)
+    command.COMMAND.configure(parser)
     cli = Cli(Home(home), io.StringIO(), io.StringIO(), io.StringIO())
-    code = command.run(parser.parse_args(arguments), cli)
+    code = command.COMMAND.run(parser.parse_args(arguments), cli)
     return code, cli.stdout.getvalue(), cli.stderr.getvalue()
 
 

@@ -36,10 +36,10 @@ class Scene:
     def run(self, *words: str) -> Outcome:
         stdout, stderr = io.StringIO(), io.StringIO()
         parser = Parser(prog="hermes cron", formatter_class=argparse.RawDescriptionHelpFormatter)
-        cron.configure(parser)
+        cron.COMMAND.configure(parser)
         args = parser.parse_args(words)
         try:
-            code = cron.run(args, Cli(self.home, io.StringIO(), stdout, stderr))
+            code = cron.COMMAND.run(args, Cli(self.home, io.StringIO(), stdout, stderr))
         except HermesError as error:
             return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
         return Outcome(code, stdout.getvalue(), stderr.getvalue())

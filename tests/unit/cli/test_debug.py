@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from hermes.cli.commands import debug
+from hermes.cli.commands import doctor
 from hermes.cli.context import Cli
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
@@ -138,10 +138,10 @@ def _plant_logs(home):
 
 def hermes_debug(home, *arguments):
     parser = argparse.ArgumentParser()
-    debug.configure(parser)
+    doctor.DEBUG.configure(parser)
     cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
     args = parser.parse_args(arguments)
-    code = debug.run(args, cli)
+    code = doctor.DEBUG.run(args, cli)
     return code, cli.stdout.getvalue()
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from hermes.cli.commands import doctor
 from hermes.cli.commands.doctor import MARKS, PLAIN_MARKS, report
-from hermes.cli.context import Cli
-from hermes.cli.style import Style
+from hermes.cli.context import Cli, Style
 from hermes.config.home import Home
 from hermes.ops.doctor.check import Outcome, fine, problem, warning
 from hermes.tui.text import width
@@ -21,9 +20,9 @@ def home(hermes_home):
 def hermes_doctor(home, *arguments):
     """Exit code and stdout of `hermes doctor --offline ARGUMENTS`."""
     parser = argparse.ArgumentParser()
-    doctor.configure(parser)
+    doctor.DOCTOR.configure(parser)
     cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
-    code = doctor.run(parser.parse_args(["--offline", *arguments]), cli)
+    code = doctor.DOCTOR.run(parser.parse_args(["--offline", *arguments]), cli)
     return code, cli.stdout.getvalue()
 
 

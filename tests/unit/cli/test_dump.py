@@ -3,7 +3,7 @@ import io
 
 import pytest
 
-from hermes.cli.commands import dump
+from hermes.cli.commands import doctor
 from hermes.cli.context import Cli
 from hermes.config.home import Home
 from hermes.config.settings import Settings
@@ -29,9 +29,9 @@ def home(hermes_home):
 
 def hermes_dump(home, *arguments):
     parser = argparse.ArgumentParser()
-    dump.configure(parser)
+    doctor.DUMP.configure(parser)
     cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
-    assert dump.run(parser.parse_args(arguments), cli) == 0
+    assert doctor.DUMP.run(parser.parse_args(arguments), cli) == 0
     return cli.stdout.getvalue()
 
 

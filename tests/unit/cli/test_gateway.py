@@ -42,7 +42,7 @@ CARRIER = PlatformManifest(
 @pytest.fixture
 def hermes(hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr("hermes.gateway.services.BOOTED", tmp_path / "no-systemd")
-    return runner("gateway", gateway, hermes_home)
+    return runner("gateway", gateway.COMMAND, hermes_home)
 
 
 @pytest.fixture
@@ -207,8 +207,8 @@ def typed(home: Path, lines: str, *words: str) -> str:
     out = Typed()
     cli = Cli(Home(home), Typed(lines), out, io.StringIO())
     parser = Parser(prog="hermes gateway")
-    gateway.configure(parser)
-    assert gateway.run(parser.parse_args(["setup", *words]), cli) == 0
+    gateway.COMMAND.configure(parser)
+    assert gateway.COMMAND.run(parser.parse_args(["setup", *words]), cli) == 0
     return out.getvalue()
 
 

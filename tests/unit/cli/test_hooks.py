@@ -50,10 +50,10 @@ class Scene:
         kind = io.StringIO if typed is None else Terminal
         stdin, stdout, stderr = kind(typed or ""), kind(), io.StringIO()
         parser = Parser(prog="hermes hooks", formatter_class=argparse.RawDescriptionHelpFormatter)
-        hooks.configure(parser)
+        hooks.COMMAND.configure(parser)
         args = parser.parse_args(words)
         try:
-            code = hooks.run(args, Cli(Home(self.home), stdin, stdout, stderr))
+            code = hooks.COMMAND.run(args, Cli(Home(self.home), stdin, stdout, stderr))
         except HermesError as error:
             return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
         return Outcome(code, stdout.getvalue(), stderr.getvalue())

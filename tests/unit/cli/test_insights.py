@@ -6,10 +6,8 @@ import json
 import pytest
 
 from hermes.cli.commands import insights
-from hermes.cli.commands.insights.charts import ASCII, Bar, Charts
-from hermes.cli.commands.insights.page import page
-from hermes.cli.context import Cli
-from hermes.cli.style import Style
+from hermes.cli.commands.insights import ASCII, Bar, Charts, page
+from hermes.cli.context import Cli, Style
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.core.messages import ToolResult, User
@@ -25,9 +23,9 @@ def home(hermes_home):
 
 def hermes_insights(home, *arguments):
     parser = argparse.ArgumentParser()
-    insights.configure(parser)
+    insights.COMMAND.configure(parser)
     cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
-    code = insights.run(parser.parse_args(arguments), cli)
+    code = insights.COMMAND.run(parser.parse_args(arguments), cli)
     return code, cli.stdout.getvalue()
 
 

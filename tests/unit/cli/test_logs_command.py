@@ -28,9 +28,9 @@ def home(tmp_path):
 def hermes_logs(home, *arguments):
     """Exit code, stdout and stderr of `hermes logs ARGUMENTS`."""
     parser = argparse.ArgumentParser()
-    logs.configure(parser)
+    logs.COMMAND.configure(parser)
     cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
-    code = logs.run(parser.parse_args(arguments), cli)
+    code = logs.COMMAND.run(parser.parse_args(arguments), cli)
     return code, cli.stdout.getvalue(), cli.stderr.getvalue()
 
 
@@ -147,9 +147,9 @@ from hermes.cli.commands import logs
 from hermes.cli.context import Cli
 from hermes.config.home import Home
 parser = argparse.ArgumentParser()
-logs.configure(parser)
+logs.COMMAND.configure(parser)
 cli = Cli(Home(Path(sys.argv[1])), sys.stdin, sys.stdout, sys.stderr)
-sys.exit(logs.run(parser.parse_args(["-f", "--level", "INFO"]), cli))
+sys.exit(logs.COMMAND.run(parser.parse_args(["-f", "--level", "INFO"]), cli))
 """
 
 

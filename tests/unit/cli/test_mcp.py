@@ -73,10 +73,10 @@ def hermes(hermes_home: Path) -> Run:
         stdout, stderr = kind(), io.StringIO()
         source = Elsewhere(stdout) if browser else kind(typed or stdin)
         parser = Parser(prog="hermes mcp", formatter_class=argparse.RawDescriptionHelpFormatter)
-        mcp.configure(parser)
+        mcp.COMMAND.configure(parser)
         try:
             args = parser.parse_args(words)
-            code = mcp.run(args, Cli(Home(hermes_home), source, stdout, stderr))
+            code = mcp.COMMAND.run(args, Cli(Home(hermes_home), source, stdout, stderr))
         except HermesError as error:
             return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
         return Outcome(code, stdout.getvalue(), stderr.getvalue())
@@ -544,7 +544,7 @@ def test_logins_that_make_no_sense(
 
 def test_every_action_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
     parser = Parser(prog="hermes mcp", formatter_class=argparse.RawDescriptionHelpFormatter)
-    mcp.configure(parser)
+    mcp.COMMAND.configure(parser)
     for action in ("add", "list", "tools", "test", "configure", "remove", "login", "logout"):
         with pytest.raises(SystemExit):
             parser.parse_args([action, "--help"])

@@ -13,7 +13,7 @@ from tests.unit.cli.terminal_of import Run, runner
 
 @pytest.fixture
 def hermes(hermes_home: Path) -> Run:
-    return runner("pairing", pairing, hermes_home)
+    return runner("pairing", pairing.COMMAND, hermes_home)
 
 
 @pytest.fixture

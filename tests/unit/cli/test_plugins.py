@@ -54,10 +54,10 @@ def hermes(hermes_home: Path) -> Run:
         kind = io.StringIO if typed is None else Terminal
         stdin, stdout, stderr = kind(typed or ""), kind(), io.StringIO()
         parser = Parser(prog="hermes plugins", formatter_class=argparse.RawDescriptionHelpFormatter)
-        plugins.configure(parser)
+        plugins.COMMAND.configure(parser)
         args = parser.parse_args(words)
         try:
-            code = plugins.run(args, Cli(Home(hermes_home), stdin, stdout, stderr))
+            code = plugins.COMMAND.run(args, Cli(Home(hermes_home), stdin, stdout, stderr))
         except HermesError as error:
             return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
         return Outcome(code, stdout.getvalue(), stderr.getvalue())
@@ -320,8 +320,8 @@ import argparse, sys
 from hermes.cli.commands import plugins
 from hermes.cli.context import Cli
 parser = argparse.ArgumentParser()
-plugins.configure(parser)
-sys.exit(plugins.run(parser.parse_args(sys.argv[1:]), Cli.open(None)))
+plugins.COMMAND.configure(parser)
+sys.exit(plugins.COMMAND.run(parser.parse_args(sys.argv[1:]), Cli.open(None)))
 """
 
 

@@ -112,9 +112,9 @@ class Terminal(io.StringIO):
 def test_a_person_is_asked_for_the_name(hermes: Run, answer: str, code: int, left: bool) -> None:
     hermes("create", "work")
     parser = Parser()
-    profile.configure(parser)
+    profile.COMMAND.configure(parser)
     cli = Cli(Home.resolve(), Terminal(f"{answer}\n"), Terminal(), io.StringIO())
-    assert profile.run(parser.parse_args(["delete", "work"]), cli) == code
+    assert profile.COMMAND.run(parser.parse_args(["delete", "work"]), cli) == code
     assert Home.of_profile("work").root.is_dir() is left
 
 

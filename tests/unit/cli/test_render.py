@@ -4,8 +4,8 @@ from io import StringIO
 
 import pytest
 
-from hermes.cli.render import Terminal
-from hermes.cli.style import Style
+from hermes.cli.context import Style
+from hermes.cli.terminal import Terminal
 from hermes.core.events import ApprovalAsked, Event, Notice, QuestionAsked, ToolFinished
 
 EVIL = "\x1b]0;owned\x07\x1b[2Jallow? yes"

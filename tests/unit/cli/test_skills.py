@@ -16,9 +16,9 @@ from hermes.skills.hub.contents import HubError
 
 def hermes_skills(home: Path, *arguments: str) -> tuple[int, str, str]:
     parser = argparse.ArgumentParser()
-    command.configure(parser)
+    command.COMMAND.configure(parser)
     cli = Cli(Home(home), io.StringIO(), io.StringIO(), io.StringIO())
-    code = command.run(parser.parse_args(arguments), cli)
+    code = command.COMMAND.run(parser.parse_args(arguments), cli)
     return code, cli.stdout.getvalue(), cli.stderr.getvalue()
 
 

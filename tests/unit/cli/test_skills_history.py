@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from hermes.cli.actions import Actions, run_action
-from hermes.cli.commands.skills import history as command
-from hermes.cli.context import Cli
+from hermes.cli.commands import skills_history as command
+from hermes.cli.context import Actions, Cli, run_action
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
 from hermes.skills.history import SkillHistory
@@ -51,7 +50,7 @@ class Command:
         stream = io.StringIO if typed is None else Terminal
         cli = Cli(self.home, stream(typed or ""), stream(), stream())
         parser = argparse.ArgumentParser()
-        command.add_actions(Actions(parser))
+        command.add_history_actions(Actions(parser))
         try:
             code = run_action(parser.parse_args(words), cli)
         except HermesError as error:

@@ -9,7 +9,7 @@ import pytest
 from hermes.app.command_runner import unhandled
 from hermes.app.commands import Call, Where, resolve_command
 from hermes.app.tools import find_toolsets
-from hermes.cli.mirrored import mirrored
+from hermes.cli.session import mirrored
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import UsageError

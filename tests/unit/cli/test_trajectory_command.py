@@ -55,9 +55,9 @@ class Command:
     def __call__(self, *words: object) -> Outcome:
         cli = Cli(self.home, io.StringIO(), io.StringIO(), io.StringIO())
         parser = argparse.ArgumentParser()
-        trajectory.configure(parser)
+        trajectory.COMMAND.configure(parser)
         try:
-            code = trajectory.run(parser.parse_args([str(word) for word in words]), cli)
+            code = trajectory.COMMAND.run(parser.parse_args([str(word) for word in words]), cli)
         except HermesError as error:
             cli.note(f"hermes: {error}\n  {error.hint}")
             code = error.exit_code

@@ -16,7 +16,7 @@ from tests.unit.cli.terminal_of import Run, runner
 
 @pytest.fixture
 def hermes(hermes_home: Path) -> Run:
-    return runner("webhook", webhook, hermes_home)
+    return runner("webhook", webhook.COMMAND, hermes_home)
 
 
 def routes(home: Path) -> dict[str, subscriptions.Route]:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.cli.actions import Actions, run_action
-from hermes.cli.context import Cli
+from hermes.cli.context import Actions, Cli, Command
 from hermes.core.errors import UsageError
 from hermes.security import CommandVerdict, PathGuard, examine, judge_command
 from hermes.security.danger.catalog import danger_classes
@@ -32,9 +31,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     action("classes", _classes, "list the classes of commands that are asked about", json=True)
     forget = action("forget", _forget, "ask again about a class that was always allowed")
     forget.add_argument("kind", metavar="CLASS", help="as `hermes approvals list` shows it")
-
-
-run = run_action
 
 
 def _test(args: argparse.Namespace, cli: Cli) -> int:
@@ -130,3 +126,6 @@ def _forget(args: argparse.Namespace, cli: Cli) -> int:
         edit.unset_value(cli.home, (ALLOWLIST, str(place)))
     cli.say(f"{args.kind} will be asked about again")
     return 0
+
+
+COMMAND = Command(configure)

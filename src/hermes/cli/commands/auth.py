@@ -10,8 +10,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from hermes.cli.actions import Actions, run_action
-from hermes.cli.context import Cli
+from hermes.cli.context import Actions, Cli, Command
 from hermes.core.errors import Interrupted, UsageError
 from hermes.ops.auth import Desk, Row
 from hermes.providers import LOCAL, Endpoint
@@ -87,9 +86,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     remove.add_argument("-y", "--yes", action="store_true", help="do not ask")
     reset.add_argument("--all", action="store_true", help="of all providers")
-
-
-run = run_action
 
 
 def _overview(args: argparse.Namespace, cli: Cli) -> int:
@@ -310,3 +306,6 @@ def _count(desk: Desk, endpoint: Endpoint) -> int:
 
 def _desk(cli: Cli) -> Desk:
     return Desk(cli.home, cli.load(), SystemClock())
+
+
+COMMAND = Command(configure)

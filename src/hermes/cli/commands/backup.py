@@ -5,20 +5,28 @@ import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermes.cli.commands.sessions.access import shown_progress
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, Command
+from hermes.cli.output import shown_progress
 from hermes.config.home import Home, tilde
 from hermes.core.errors import UsageError
-from hermes.ops.backup import FULL, QUICK, Copied, copy_home
-from hermes.ops.restore import Snapshots
+from hermes.ops.backup import FULL, QUICK, Archive, Copied, contents, copy_home, opened
+from hermes.ops.restore import (
+    KEPT,
+    Snapshots,
+    bring_back,
+    check_fits,
+    conflicts,
+    finish,
+    is_unfinished,
+)
 from hermes.tui.text import safe
 from hermes.util.text import human_size, many
 
-DESCRIPTION = """\
+BACKUP_DESCRIPTION = """\
 Write the home to one file: settings, keys, sessions, memories, skills, plugins, and the profiles
 that live in it. It may be in use meanwhile. Left out are caches, logs, models, checkpoints and the
 files of sandboxes. The file holds your keys: it is readable by you alone."""
-EPILOG = """\
+BACKUP_EPILOG = """\
 examples:
   hermes backup                        hermes-backup-DATE-TIME.zip in this folder
   hermes backup -o ~/safe/hermes.zip
@@ -29,9 +37,9 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
+def configure_backup(parser: argparse.ArgumentParser) -> None:
+    parser.description = BACKUP_DESCRIPTION
+    parser.epilog = BACKUP_EPILOG
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="a new file, or a folder for it"
     )
@@ -42,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
-def run(args: argparse.Namespace, cli: Cli) -> int:
+def run_backup(args: argparse.Namespace, cli: Cli) -> int:
     now = datetime.now(UTC).astimezone()
     passed_over: tuple[str, ...] = ()
     if args.quick and args.output is None:
@@ -87,3 +95,89 @@ def output_file(asked: Path | None, home: Home, now: datetime) -> Path:
 def _note_server(cli: Cli) -> None:
     if cli.load().settings.store.url:
         cli.note("note: sessions are on a PostgreSQL server and not in it; pg_dump copies those")
+
+
+BACKUP = Command(configure_backup, run_backup)
+
+
+# `hermes import`: bring back what `hermes backup` wrote.
+
+SHOWN = 6
+IMPORT_DESCRIPTION = """\
+Bring back what `hermes backup` wrote. What the archive has takes the place of what is here under
+the same name, a folder as a whole; everything else stays. All of it comes or nothing. What is
+replaced is kept as a snapshot first."""
+IMPORT_EPILOG = """\
+examples:
+  hermes import hermes-backup-20260101-120000.zip
+  hermes import hermes.zip --force       also over settings and sessions that are here
+  hermes -p work import hermes.zip       into a profile
+
+exit codes:
+  0  done
+  1  the archive is damaged, dangerous or from a later version; nothing was changed
+  2  something is here already and --force was not given; nothing was changed
+"""
+
+
+def configure_import(parser: argparse.ArgumentParser) -> None:
+    parser.description = IMPORT_DESCRIPTION
+    parser.epilog = IMPORT_EPILOG
+    parser.add_argument("zip", type=Path, metavar="ZIP", help="the archive")
+    parser.add_argument("-f", "--force", action="store_true", help="replace what is here already")
+
+
+def run_import(args: argparse.Namespace, cli: Cli) -> int:
+    path = args.zip.expanduser()
+    if cli.home.root.is_dir() and is_unfinished(cli.home):
+        finish(cli.home)
+    with opened(path) as archive:
+        check_fits(cli.home, archive)
+        in_the_way = conflicts(cli.home, archive)
+        if in_the_way and not args.force:
+            raise UsageError(
+                f"{cli.home.display()} has these already: {_listed(in_the_way)}",
+                hint="--force replaces them; a snapshot of what is here is kept",
+            )
+        archive.check_content()
+        if in_the_way:
+            cli.note(f"what is here now is kept as {_kept(cli, archive)}")
+    done = bring_back(cli.home, path)
+    facts = done.manifest
+    cli.say(
+        f"{many(len(facts.files), 'file')} ({human_size(done.size)}) are back in"
+        f" {cli.home.display()}: {_listed(done.units)}"
+    )
+    label = f", {safe(facts.label)}" if facts.label else ""
+    cli.say(f"they are from {safe(facts.created)} (Hermes {safe(facts.hermes)}{label})")
+    cli.note("a Hermes that is running should be started anew")
+    return 0
+
+
+def _kept(cli: Cli, archive: Archive) -> str:
+    """What is replaced, in an archive like the one that comes."""
+    now = datetime.now(UTC).astimezone()
+    kind = archive.manifest.kind
+    shelf = Snapshots(cli.home)
+    if not contents(cli.home, kind).items:
+        return "nothing"
+    target = shelf.new_file("before import", now)
+    copying = copy_home(
+        cli.home,
+        target,
+        now,
+        kind=kind,
+        label="before import",
+        progress=shown_progress(cli, "keeping"),
+    )
+    asyncio.run(copying)
+    shelf.prune(KEPT, spared=archive.where)
+    return tilde(target)
+
+
+def _listed(units: list[str]) -> str:
+    more = f" and {len(units) - SHOWN} more" if len(units) > SHOWN else ""
+    return ", ".join(safe(unit) for unit in units[:SHOWN]) + more
+
+
+IMPORT = Command(configure_import, run_import)

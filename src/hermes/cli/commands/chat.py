@@ -2,11 +2,13 @@
 
 import argparse
 import asyncio
-from importlib import import_module
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, Command
+from hermes.config.environment import term_is_dumb
+from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
 
 EPILOG = """\
@@ -81,15 +83,40 @@ def run(args: argparse.Namespace, cli: Cli, talk: Any = None) -> int:
     loaded = cli.load(_overrides(args), user_config=not args.ignore_user_config)
     for warning in loaded.warnings:
         cli.note(f"hermes: {warning}")
-    # Each of the two costs imports that the other does not need.
-    code: int
     if query is not None:
-        answering = import_module("hermes.cli.answering")
-        code = asyncio.run(answering.answer(loaded, args, cli, query))
-    else:
-        conversing = import_module("hermes.cli.conversing")
-        code = asyncio.run(conversing.converse(loaded, args, cli, talk))
-    return code
+        return asyncio.run(_answer(loaded, args, cli, query))
+    from hermes.cli.hermes_cli import HermesCLI  # the terminal UI, which one question does not need
+
+    leader: HermesCLI = talk or HermesCLI()
+    plainly = args.plain or loaded.settings.display.plain or term_is_dumb()
+    return asyncio.run(leader.talk(loaded, args, cli, plainly=plainly and not args.tui))
+
+
+async def _answer(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str) -> int:
+    """Run the turn of `hermes chat -q`; return the exit code."""
+    # A conversation shows its prompt before it loads the agent, so these are not at the top.
+    from hermes.cli.context import ProgressLine
+    from hermes.cli.extensions import asked_in_lines
+    from hermes.cli.session import one_turn, started, with_images
+    from hermes.cli.terminal import Terminal, TerminalApprover, renderer_for
+    from hermes.tui.conversation import Referring
+
+    approver = TerminalApprover(cli.stdin, cli.stdout)
+    renderer = renderer_for(args, cli, approver)
+    interactive = cli.interactive and isinstance(renderer, Terminal)
+    with redirect_stdout(cli.stderr):  # what plugins print is not part of the answer
+        async with started(
+            loaded,
+            args,
+            cli,
+            asker=approver if interactive else None,
+            progress=ProgressLine(cli.stderr),
+            consent=asked_in_lines(cli) if interactive else None,
+            goes_on=False,
+        ) as (app, agent, folder):
+            referring = Referring(app, lambda: agent, folder, cli.note)
+            message = await referring(await app.opened(agent, query))
+            return await one_turn(agent, with_images(message, args.image), renderer)
 
 
 def _query(args: argparse.Namespace, cli: Cli) -> str | None:
@@ -123,3 +150,6 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
         "hooks_auto_accept": True if args.accept_hooks else None,
     }
     return {key: value for key, value in given.items() if value is not None}
+
+
+COMMAND = Command(configure, run)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.cli.actions import Actions, run_action
-from hermes.cli.context import Cli
+from hermes.cli.context import Actions, Cli, Command
 from hermes.core.errors import UsageError
 from hermes.tools.checkpoints import (
     CheckpointOptions,
@@ -46,9 +45,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions.add("prune", _prune, "drop old checkpoints and free their room")
     clear = actions.add("clear", _clear, "forget all checkpoints of this folder")
     clear.add_argument("--yes", action="store_true", help="do not ask")
-
-
-run = run_action
 
 
 def _open(cli: Cli) -> Checkpoints:
@@ -102,3 +98,6 @@ def _clear(args: argparse.Namespace, cli: Cli) -> int:
     asyncio.run(checkpoints.clear())
     cli.say(f"no checkpoints are left of {checkpoints.workspace}")
     return 0
+
+
+COMMAND = Command(configure)

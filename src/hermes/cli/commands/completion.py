@@ -1,12 +1,13 @@
 """`hermes completion`: scripts that let a shell complete what you type."""
 
 import argparse
-from importlib import import_module
 
+from hermes.cli.completion import bash, fish, zsh
 from hermes.cli.completion.tree import whole_tree
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, Command
 
-SHELLS = ("bash", "zsh", "fish")
+SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
+"""What writes the script of each shell."""
 DESCRIPTION = """\
 Print a script that lets your shell complete commands, options, choices, profiles, sessions and
 files after Tab. Nothing is installed: you say where it goes."""
@@ -28,10 +29,12 @@ or write it to a file once, which starts faster (again after an update):
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.epilog = EPILOG
-    parser.add_argument("shell", choices=SHELLS, help="whose language to write")
+    parser.add_argument("shell", choices=tuple(SHELLS), help="whose language to write")
 
 
 def run(args: argparse.Namespace, cli: Cli) -> int:
-    writer = import_module(f"hermes.cli.completion.{args.shell}")
-    cli.stdout.write(writer.script(whole_tree()))
+    cli.stdout.write(SHELLS[args.shell](whole_tree()))
     return 0
+
+
+COMMAND = Command(configure, run)

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from hermes.cli.actions import Actions, run_action
-from hermes.cli.context import Cli
-from hermes.cli.resolution import main_lines
-from hermes.cli.style import Style
+from hermes.cli.commands.model import main_lines
+from hermes.cli.context import Actions, Cli, Command, Style
 from hermes.config import edit, environment
 from hermes.config.assignment import assign, variable_named
 from hermes.config.convert import Problem
@@ -66,9 +64,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     explain.add_argument("key")
 
 
-run = run_action
-
-
 def _show(args: argparse.Namespace, cli: Cli) -> int:
     loaded = cli.load()
     shown = mask_settings(loaded.settings, loaded.secrets())
@@ -104,7 +99,7 @@ def _show_skill_settings(declared: list[Any], cli: Cli) -> None:
 
 
 def _skill_settings(cli: Cli) -> list[Any]:
-    found: list[Any] = import_module("hermes.cli.commands.skills.settings").declared(cli)
+    found: list[Any] = import_module("hermes.cli.commands.skills").declared(cli)
     return found
 
 
@@ -300,7 +295,7 @@ def _comes_to(key: str, cli: Cli) -> "Resolution | None":
     """Which model answers and why, for the settings that decide it."""
     if key not in RESOLVED:
         return None
-    found: Resolution = import_module("hermes.cli.explain_model").resolution(cli)
+    found: Resolution = import_module("hermes.cli.commands.model").resolution(cli)
     return found
 
 
@@ -377,3 +372,6 @@ def _round(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_round(held) for held in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+COMMAND = Command(configure)

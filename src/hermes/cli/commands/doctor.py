@@ -5,24 +5,26 @@ import asyncio
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from hermes.app.log_files import start_logging, stop_logging
 from hermes.app.providers import stored_secrets
-from hermes.cli.context import Cli
-from hermes.cli.style import Style
+from hermes.cli.context import Actions, Cli, Command, Style
 from hermes.config.environment import variable
-from hermes.core.errors import HermesError
+from hermes.config.home import tilde
+from hermes.core.errors import HermesError, UsageError
+from hermes.ops.debug_report import bundle_path, parts, summary, write
 from hermes.ops.doctor.check import LEVELS, Finding, Level, Outcome, Screen, best_settings
 from hermes.ops.doctor.run import visit
 from hermes.security import Redactor
 from hermes.tui.text import safe, terminal_depth, wrapped
 from hermes.util.clock import SystemClock
-from hermes.util.text import many
+from hermes.util.text import human_size, many
 
-EPILOG = """\
+DOCTOR_EPILOG = """\
 examples:
   hermes doctor              look at everything; a few seconds
   hermes doctor --offline    without asking the model's endpoint
@@ -38,15 +40,15 @@ PLAIN_MARKS: dict[Level, str] = {"ok": "+", "warning": "!", "problem": "x"}
 NARROWEST, WIDEST = 30, 100
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_doctor(parser: argparse.ArgumentParser) -> None:
     parser.description = "Find what is wrong with this installation and say what to do about it."
-    parser.epilog = EPILOG
+    parser.epilog = DOCTOR_EPILOG
     parser.add_argument("--fix", action="store_true", help="mend what can be mended safely")
     parser.add_argument("--offline", action="store_true", help="ask no other machine")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
-def run(args: argparse.Namespace, cli: Cli) -> int:
+def run_doctor(args: argparse.Namespace, cli: Cli) -> int:
     redact = _redactor(cli).redact
     try:
         seen = asyncio.run(
@@ -179,3 +181,97 @@ def _width(cli: Cli) -> int:
 def _marks(cli: Cli) -> dict[Level, str]:
     encoding = getattr(cli.stdout, "encoding", None) or "utf-8"
     return MARKS if "utf" in encoding.lower() else PLAIN_MARKS
+
+
+DOCTOR = Command(configure_doctor, run_doctor)
+
+
+# `hermes debug share`: a file for a bug report, with everything secret and personal taken out.
+
+DEBUG_EPILOG = """\
+examples:
+  hermes debug share
+  hermes debug share --lines 500 -o report.tar.gz
+
+Keys, tokens, passwords, e-mail addresses, telephone numbers, your name and the path of your folder
+are taken out; conversations are not in it. Look through the file before you send it to anybody.
+"""
+
+MOST_LINES = 10_000
+DAYS = 7
+
+
+def configure_debug(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Make a report of what is wrong, for somebody who can help."
+    share = Actions(parser).add(
+        "share",
+        _share,
+        "write a file with a summary and the ends of the log files",
+        epilog=DEBUG_EPILOG,
+    )
+    share.add_argument(
+        "--lines", type=int, default=200, metavar="N", help="lines of each log file (200)"
+    )
+    share.add_argument(
+        "--expire",
+        type=int,
+        default=None,
+        metavar="DAYS",
+        help=f"how long an uploaded report is kept ({DAYS}); without an upload service it has no"
+        " effect: the file stays until you delete it",
+    )
+    share.add_argument("--local", action="store_true", help="only the file, without the remark")
+    share.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="a text, or an archive (.tar.gz)"
+    )
+
+
+def _share(args: argparse.Namespace, cli: Cli) -> int:
+    if not 0 <= args.lines <= MOST_LINES:
+        raise UsageError(f"--lines must be 0 to {MOST_LINES}")
+    if args.expire is not None and args.expire < 1:
+        raise UsageError("--expire must be at least 1 day")
+    found = asyncio.run(parts(cli.home, best_settings(cli.home), args.lines))
+    path = args.output.expanduser() if args.output else bundle_path(cli.home)
+    write(path, found)
+    cli.say(f"{tilde(path.absolute())} ({human_size(path.stat().st_size)}) holds")
+    for part in found:
+        cli.say(f"  {part.name:<12} {many(part.text.count(chr(10)) + 1, 'line')}")
+    if not args.local:
+        cli.say("Nothing was sent: there is no upload service. Look through the file, then attach")
+        cli.say("it to your report. Secrets and personal things were taken out of it.")
+        if args.expire is not None:
+            cli.say("--expire has no effect on a file: delete it when it is no longer needed.")
+    return 0
+
+
+DEBUG = Command(configure_debug)
+
+
+# `hermes dump`: a short summary for a bug report.
+
+DUMP_EPILOG = """\
+examples:
+  hermes dump
+  hermes dump --show-keys    with the first and last four characters of long keys
+
+Values of keys, personal paths, names and e-mail addresses are not in it. `hermes debug share`
+makes a file with this and the ends of the log files.
+"""
+
+
+def configure_dump(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Print a summary for a bug report: versions, model, settings, keys."
+    parser.epilog = DUMP_EPILOG
+    parser.add_argument(
+        "--show-keys", action="store_true", help="show the ends of keys, to tell them apart"
+    )
+
+
+def run_dump(args: argparse.Namespace, cli: Cli) -> int:
+    text = asyncio.run(summary(cli.home, best_settings(cli.home), show_keys=args.show_keys))
+    cli.say(safe(text))
+    return 0
+
+
+DUMP = Command(configure_dump, run_dump)

@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.cli.actions import Actions, run_action
-from hermes.cli.context import Cli
+from hermes.cli.context import Actions, Cli, Command
 from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.hooks import HookName
@@ -25,8 +24,6 @@ from hermes.plugins.shell_hooks import (
     parse_answer,
     parse_hooks,
 )
-
-run = run_action
 
 SLOW = 2.0
 """Seconds from which on a hook that holds up every call is worth a word."""
@@ -260,3 +257,6 @@ def _faults(hook: HookSpec, ran: HookRun) -> list[str]:
     _, ignored = parse_answer(hook.event, ran.output)
     slow = f"it takes {ran.seconds:.1f} s" if ran.seconds > SLOW else ""
     return [text for text in (ran.failure, ignored, slow) if text]
+
+
+COMMAND = Command(configure)

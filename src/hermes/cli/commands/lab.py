@@ -11,8 +11,7 @@ from typing import Any, get_args
 import msgspec
 import yaml
 
-from hermes.cli.actions import Actions, run_action
-from hermes.cli.context import Cli
+from hermes.cli.context import Actions, Cli, Command
 from hermes.core.errors import UsageError
 from hermes.core.testing import (
     Fault,
@@ -62,9 +61,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="say back the last user message once the script is used up (default without --script)",
     )
-
-
-run = run_action
 
 
 def fault_list() -> str:
@@ -141,3 +137,6 @@ def read_script(path: Path) -> list[Step]:
     except msgspec.ValidationError as error:
         hint = "`hermes lab serve --help` shows a script"
         raise UsageError(f"{path}: {error}", hint=hint) from None
+
+
+COMMAND = Command(configure)

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from hermes.app.log_files import COMPONENTS, FILES, LogEntry, as_json, as_text
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, Command
 from hermes.core.errors import UsageError
 from hermes.ops.logs import LEVELS, Wanted, files_of, follow, last_entries
 from hermes.util.text import human_size, parse_duration
@@ -82,3 +82,6 @@ def _line(file: Path) -> str:
     status = file.stat()
     changed = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(status.st_mtime))
     return f"{file.name:<16} {human_size(status.st_size):>9}  {changed}"
+
+
+COMMAND = Command(configure, run)

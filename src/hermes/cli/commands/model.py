@@ -2,25 +2,141 @@
 
 import argparse
 import asyncio
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from hermes.app.model_choice import asked_for, save_choice
+from hermes.app.model_choice import Wanted, asked_for, save_choice
 from hermes.app.providers import Providers, trial_purse
-from hermes.cli.actions import Actions, run_action
-from hermes.cli.context import Cli
-from hermes.cli.model_wizard import Wizard
-from hermes.cli.progress import ProgressLine
-from hermes.cli.resolution import main_lines
-from hermes.cli.style import Style
+from hermes.cli.context import Actions, Cli, Command, ProgressLine, Style
 from hermes.config.home import tilde
-from hermes.core.errors import HermesError
+from hermes.core.errors import HermesError, UsageError
+from hermes.core.usage import Price
+from hermes.ops.fallback_chain import add_fallback, clear_fallbacks, remove_fallback
 from hermes.ops.model_probe import Finding, probe
-from hermes.ops.status import Resolution, main_resolution
-from hermes.providers import Target
+from hermes.ops.status import Resolution, Resolved, main_resolution, whole_resolution
+from hermes.providers import CUSTOM, ENDPOINTS, ModelChoice, Target
 from hermes.util.clock import SystemClock
+from hermes.util.text import many
 
-EPILOG = """\
+# Choosing a provider and one of its models from lists.
+
+SHOWN = 20
+
+
+class Wizard:
+    def __init__(self, cli: Cli, providers: Providers) -> None:
+        self._cli, self._providers = cli, providers
+
+    async def choose(self) -> str:
+        """`provider:model`, or empty when the user left."""
+        offers = self._offers()
+        for number, (name, why) in enumerate(offers, start=1):
+            self._cli.say(f"{number:>3}  {name:<18} {why}")
+        self._cli.note("another provider: hermes auth add PROVIDER")
+        provider = self._pick("provider (number or name, empty to leave): ", [n for n, _ in offers])
+        if not provider:
+            return ""
+        model = await self.model_of(provider)
+        return f"{provider}:{model}" if model else ""
+
+    async def model_of(self, provider: str) -> str:
+        """One of the provider's models, or empty when none was chosen."""
+        return await self.model_at(self._providers.lister.target(provider, None))
+
+    async def model_at(self, target: Target) -> str:
+        """One of those at an address, or empty when none was chosen."""
+        found = await self._providers.lister.models(target, Wanted())
+        if found.note:
+            self._cli.note(found.note)
+        return self._pick_model([one.facts.id for one in found.models])
+
+    def _offers(self) -> list[tuple[str, str]]:
+        """Providers that can be used now, and why."""
+        found = [
+            (c.endpoint.id, c.reason) for c in self._providers.resolver.candidates(ModelChoice())
+        ]
+        own = [(f"{CUSTOM}:{name}", "custom_providers") for name in self._providers.custom_names()]
+        here = [(e.id, e.label) for e in ENDPOINTS if not e.needs_key and e.id != CUSTOM]
+        return [*found, *own, *here]
+
+    def _pick_model(self, models: Sequence[str]) -> str:
+        """A number, a name, or words that narrow the list down."""
+        shown = list(models)
+        while True:
+            for number, name in enumerate(shown[:SHOWN], start=1):
+                self._cli.say(f"{number:>3}  {name}")
+            if len(shown) > SHOWN:
+                self._cli.say(f"     … and {many(len(shown) - SHOWN, 'more model')}")
+            said = self._cli.ask("model (number, name, or words to look for): ").strip()
+            if said.isdigit() and 1 <= int(said) <= min(len(shown), SHOWN):
+                return shown[int(said) - 1]
+            if not said or said in models or not models:
+                return said
+            narrowed = [name for name in models if all(w in name for w in said.lower().split())]
+            if not narrowed:
+                self._cli.say(f"no model of the list has {said!r} in its name")
+                if self._cli.ask(f"use {said} all the same? [y/N] ").lower() in ("y", "yes"):
+                    return said
+            shown = narrowed or list(models)
+
+    def _pick(self, prompt: str, names: Sequence[str]) -> str:
+        while True:
+            said = self._cli.ask(prompt).strip()
+            if said.isdigit() and 1 <= int(said) <= len(names):
+                return names[int(said) - 1]
+            if not said or said in names:
+                return said
+            self._cli.say(f"{said!r} is not in the list")
+
+
+# Which model answers and why, in lines for a person.
+
+
+def main_lines(resolution: "Resolution", style: Style) -> Iterator[str]:
+    main = resolution.main
+    if main.problem:
+        yield fact("model", style.bad(f"{_named(main)}: {main.problem}"))
+        if main.hint:
+            yield fact("", main.hint)
+        return
+    yield fact("model", style.bold(_named(main)))
+    yield fact("because", main.why)
+    if main.base_url:
+        yield fact("address", f"{main.base_url} ({main.api_mode})")
+    for number, key in enumerate(main.keys):
+        yield fact("" if number else "key", f"{key.key}  {style.dim(key.source)}")
+    yield fact("context", f"{main.context_length:,} tokens")
+    yield fact("price", price_text(main.price))
+    for number, other in enumerate(resolution.also):
+        yield fact("" if number else "also set up", f"{other.provider} ({other.why})")
+
+
+def brief(found: "Resolved", style: Style) -> str:
+    """One line: what it is, or what is wrong with it."""
+    if found.problem:
+        return style.bad(f"{_named(found)}: {found.problem}")
+    return _named(found)
+
+
+def price_text(price: Price | None) -> str:
+    if price is None:
+        return "not known"
+    if price.input == price.output == 0:
+        return "free"
+    dated = f", as of {price.date}" if price.date else ""
+    return f"${price.input:g} in, ${price.output:g} out for a million tokens{dated}"
+
+
+def _named(found: "Resolved") -> str:
+    return f"{found.model} on {found.provider}" if found.model else found.provider
+
+
+def fact(name: str, text: str) -> str:
+    return f"{name:<12} {text}"
+
+
+MODEL_EPILOG = """\
 examples:
   hermes model                                   choose from a list
   hermes model show                              what is in use, and why
@@ -31,9 +147,9 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_model(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show and choose the model that answers."
-    parser.epilog = EPILOG
+    parser.epilog = MODEL_EPILOG
     action = Actions(parser).add
     parser.set_defaults(act=_choose)
     action("show", _show, "show the model in use, and why it is used", json=True)
@@ -42,9 +158,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     set_.add_argument("--base-url", metavar="URL", help="address of an endpoint of your own")
     test = action("test", _test, "try a model out: tiny calls that say what works", json=True)
     test.add_argument("model", metavar="MODEL", nargs="?", help="without it: the one in use")
-
-
-run = run_action
 
 
 def _choose(args: argparse.Namespace, cli: Cli) -> int:
@@ -136,3 +249,119 @@ def _line(finding: Finding, style: Style) -> str:
 
 def _providers(cli: Cli) -> Providers:
     return Providers(cli.home, cli.load(), SystemClock(), ProgressLine(cli.stderr))
+
+
+MODEL = Command(configure_model)
+
+
+# What the settings of the model come to. Loaded only where it is asked for.
+
+
+def resolution(cli: Cli) -> Resolution:
+    async def resolve() -> Resolution:
+        loaded = cli.load()
+        async with Providers(cli.home, loaded, SystemClock(), ProgressLine(cli.stderr)) as found:
+            return main_resolution(loaded, found)
+
+    return asyncio.run(resolve())
+
+
+# `hermes fallback`: the models that answer when the first one cannot.
+
+FALLBACK_EPILOG = """\
+examples:
+  hermes fallback                                    show the chain
+  hermes fallback add openrouter:openai/gpt-oss-120b
+  hermes fallback add custom:qwen3 --base-url http://127.0.0.1:8080/v1
+  hermes fallback remove 1
+"""
+
+
+def configure_fallback(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "The models that answer, one after the other, when the first one cannot: it is\n"
+        "overloaded, refuses the key or has no money left. Saved as fallback_providers."
+    )
+    parser.epilog = FALLBACK_EPILOG
+    action = Actions(parser).add
+    parser.set_defaults(act=_list, json=False)
+    action("list", _list, "show the chain, and what of it can be used now", json=True)
+    add = action("add", _add, "add a model at the end of the chain")
+    add.add_argument("model", metavar="MODEL", help="provider:model, or an alias")
+    add.add_argument("--base-url", default="", metavar="URL", help="address of its endpoint")
+    add.add_argument(
+        "--key-env", default="", metavar="NAME", help="the variable that holds its key"
+    )
+    remove = action("remove", _remove, "take a model out of the chain")
+    remove.add_argument("which", metavar="WHICH", help="its number in the list, or its name")
+    clear = action("clear", _clear, "take all of them out")
+    clear.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def _list(args: argparse.Namespace, cli: Cli) -> int:
+    chain = asyncio.run(_chain(cli))
+    if args.json:
+        cli.json([msgspec.to_builtins(one) for one in chain])
+        return 0
+    for number, one in enumerate(chain, start=1):
+        cli.say(f"{number:>3}  {brief(one, Style.of(cli.stdout))}")
+        if one.hint:
+            cli.say(f"     {one.hint}")
+    if not chain:
+        cli.say("no fallbacks; to add one: hermes fallback add PROVIDER:MODEL")
+    return 0
+
+
+async def _chain(cli: Cli) -> tuple[Resolved, ...]:
+    async with _providers(cli) as providers:
+        return whole_resolution(cli.load(), providers).fallbacks
+
+
+def _add(args: argparse.Namespace, cli: Cli) -> int:
+    return asyncio.run(_add_checked(args, cli))
+
+
+async def _add_checked(args: argparse.Namespace, cli: Cli) -> int:
+    """What cannot be used now is not saved."""
+    async with _providers(cli) as providers:
+        choice = asked_for(args.model, cli.load(), None)
+        if choice.is_auto:
+            raise UsageError(
+                f"{args.model!r} does not say which provider", hint="write it as PROVIDER:MODEL"
+            )
+        said = {"base_url": args.base_url, "key_env": args.key_env}
+        given = {name: value for name, value in said.items() if value}
+        if args.base_url:
+            given["base_url_source"] = "--base-url"
+        choice = msgspec.structs.replace(choice, **given)
+        target = providers.known_target(choice)
+        entry = {"provider": target.provider, "model": choice.model or target.model}
+        entry |= {name: value for name, value in said.items() if value}
+        main = providers.main_choice()
+        if add_fallback(cli.home, entry):
+            cli.say(f"{target.model} on {target.provider} answers when those before it cannot")
+        else:
+            cli.say(f"{target.model} on {target.provider} is in the chain already")
+        if (main.provider, main.model) == (target.provider, target.model):
+            cli.note("note: it is the model that answers first, too")
+        return 0
+
+
+def _remove(args: argparse.Namespace, cli: Cli) -> int:
+    gone = remove_fallback(cli.home, args.which)
+    cli.say(f"removed {gone.get('model', '?')} on {gone.get('provider', '?')}")
+    return 0
+
+
+def _clear(args: argparse.Namespace, cli: Cli) -> int:
+    if not args.yes:
+        if not cli.interactive:
+            raise UsageError("removing all fallbacks needs --yes when nobody can be asked")
+        if cli.ask("Remove all fallbacks? [y/N] ").strip().lower() not in ("y", "yes"):
+            cli.say("nothing was removed")
+            return 1
+    cli.say("removed all fallbacks" if clear_fallbacks(cli.home) else "there were none")
+    return 0
+
+
+FALLBACK = Command(configure_fallback)

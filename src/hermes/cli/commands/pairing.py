@@ -5,8 +5,7 @@ import time
 
 import msgspec
 
-from hermes.cli.actions import Actions, run_action
-from hermes.cli.context import Cli
+from hermes.cli.context import Actions, Cli, Command
 from hermes.core.errors import UsageError
 from hermes.gateway.pairing import FOLDER, LIFE_SECONDS, PairingStore
 from hermes.gateway.platforms.registry import manifests
@@ -55,9 +54,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     revoke.add_argument("user", help="the user's id, as `list` shows it")
     clear = action("clear-pending", _clear, "throw away the codes that wait", json=True)
     clear.add_argument("platform", nargs="?", help="only of this one")
-
-
-run = run_action
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:
@@ -160,3 +156,6 @@ def _platform(name: str, store: PairingStore) -> str:
     if name.lower() not in known:
         raise UsageError(f"there is no platform {name!r}", hint=f"there are {', '.join(known)}")
     return name.lower()
+
+
+COMMAND = Command(configure)

@@ -5,9 +5,8 @@ import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermes.cli.actions import Actions, run_action
 from hermes.cli.commands.backup import output_file
-from hermes.cli.context import Cli
+from hermes.cli.context import Actions, Cli, Command
 from hermes.config import environment
 from hermes.config.home import DEFAULT_PROFILE, Home, active_profile, tilde
 from hermes.config.profiles import (
@@ -80,9 +79,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         optional.add_argument(
             "name", nargs="?", metavar="PROFILE", help="without it: the one in force"
         )
-
-
-run = run_action
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:
@@ -224,3 +220,6 @@ def _import(args: argparse.Namespace, cli: Cli) -> int:
     cli.say(f"made the profile {home.profile} of {many(count, 'file')} ({home.display()})")
     _offer_alias(args, cli, home)
     return 0
+
+
+COMMAND = Command(configure)

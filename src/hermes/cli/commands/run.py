@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from hermes import compat
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, Command
 from hermes.core.errors import HermesError, UsageError
 
 DESCRIPTION = """\
@@ -121,3 +121,6 @@ def _of_the_script(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_code.co_filename in OURS:
         trace = trace.tb_next
     return trace
+
+
+COMMAND = Command(configure, run)

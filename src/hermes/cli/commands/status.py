@@ -2,21 +2,24 @@
 
 import argparse
 import asyncio
+import platform
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
+from hermes import __version__
+from hermes.app.git import GitFailed, UserGit
+from hermes.app.installation import Checkout, installation
 from hermes.app.providers import Providers
-from hermes.cli.context import Cli
-from hermes.cli.progress import ProgressLine
-from hermes.cli.resolution import brief, fact, main_lines
-from hermes.cli.style import Style
+from hermes.cli.commands.model import brief, fact, main_lines
+from hermes.cli.context import Cli, Command, ProgressLine, Style
 from hermes.config.settings.agent import BudgetSettings
 from hermes.ops.status import Status, status_of
 from hermes.util.clock import SystemClock
 from hermes.util.text import many
 
-EPILOG = """\
+STATUS_EPILOG = """\
 examples:
   hermes status            which model answers, why, and what it may spend
   hermes status --all      every auxiliary task and every provider too
@@ -26,15 +29,15 @@ exit code: 0 when the model of conversations can be used, 1 when not
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_status(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show what is set up and how it fares."
-    parser.epilog = EPILOG
+    parser.epilog = STATUS_EPILOG
     parser.add_argument("--all", action="store_true", help="every task and every provider")
     parser.add_argument("--deep", action="store_true", help="ask the endpoint whether it answers")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
-def run(args: argparse.Namespace, cli: Cli) -> int:
+def run_status(args: argparse.Namespace, cli: Cli) -> int:
     status = asyncio.run(_status(args, cli))
     if args.json:
         cli.json(msgspec.to_builtins(status))
@@ -88,3 +91,52 @@ def _budget(budget: BudgetSettings, spent_today: float) -> str:
     caps = {name.removesuffix("_usd"): cap for name, cap in msgspec.structs.asdict(budget).items()}
     said = [f"${cap:g} a {name}" for name, cap in caps.items() if cap is not None]
     return f"{', '.join(said) or 'no cap'}; ${spent_today:.2f} spent today"
+
+
+STATUS = Command(configure_status, run_status)
+
+
+# `hermes version`.
+
+
+def configure_version(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show the version of hermes, what it runs on and where it is."
+    parser.add_argument("--json", action="store_true", help="as a JSON object")
+
+
+def run_version(args: argparse.Namespace, cli: Cli) -> int:
+    facts = {
+        "hermes": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "home": str(cli.home.root),
+        **_program(),
+    }
+    if args.json:
+        cli.json(facts)
+    else:
+        for name, value in facts.items():
+            cli.say(f"{name:<8} {value}")
+    return 0
+
+
+def _program() -> dict[str, str]:
+    """Where the program is, and of which commit as far as it is known."""
+    found = installation()
+    if not isinstance(found, Checkout):
+        return {"program": f"installed by {found.installer}"}
+    where = {"program": str(found.root)}
+    if found.is_repository:
+        with suppress(GitFailed):  # without git nobody knows
+            where |= asyncio.run(_commit(found))
+    return where
+
+
+async def _commit(checkout: Checkout) -> dict[str, str]:
+    git = UserGit(checkout.root)
+    commit = await git.line("rev-parse", "--short=12", "HEAD")
+    changed = await git.line("status", "--porcelain", "--untracked-files=no")
+    return {"commit": f"{commit} with local changes" if changed else commit} if commit else {}
+
+
+VERSION = Command(configure_version, run_version)

@@ -2,20 +2,23 @@
 
 import argparse
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from hermes.app.extensions import Extensions
+from hermes.app.prompting import Preview, preview
 from hermes.app.tool_listing import ToolRow, request_size, tool_rows, untold_toolsets
 from hermes.app.tools import switch
-from hermes.cli.actions import Actions, run_action
-from hermes.cli.context import Cli
-from hermes.cli.extending import extended
-from hermes.cli.render import one_line
+from hermes.cli.context import Actions, Cli, Command, run_action
+from hermes.cli.extensions import extended
+from hermes.cli.terminal import one_line
+from hermes.core.tokens import BYTES_PER_TOKEN, text_tokens
+from hermes.prompt import LAYERS
 from hermes.tools import MCP_TOOLSET_PREFIX
 
-DESCRIPTION = 60
+TOOLS_DESCRIPTION = 60
 
-EPILOG = """\
+TOOLS_EPILOG = """\
 examples:
   hermes tools list                              every tool, and whether it is on
   hermes tools disable execute_code              off in the terminal
@@ -25,9 +28,9 @@ examples:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure_tools(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show and choose the tools of the agent."
-    parser.epilog = EPILOG
+    parser.epilog = TOOLS_EPILOG
     actions = Actions(parser)
     parser.add_argument("--summary", action="store_true", help="one line a platform")
     listing = actions.add("list", _list, "show tools by toolset", json=True)
@@ -45,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(act=_default, json=False, platform="cli")
 
 
-def run(args: argparse.Namespace, cli: Cli) -> int:
+def run_tools(args: argparse.Namespace, cli: Cli) -> int:
     """With the tools of plugins; in a conversation they are loaded already."""
     if Extensions.in_force() is not None or not cli.load().settings.plugins.enabled:
         return run_action(args, cli)
@@ -102,7 +105,7 @@ def _state(row: ToolRow) -> str:
         return f"not available: {row.missing}"
     if not row.on:
         return "off"
-    return "found by tool_search" if row.rare else one_line(row.description, DESCRIPTION)
+    return "found by tool_search" if row.rare else one_line(row.description, TOOLS_DESCRIPTION)
 
 
 def _enable(args: argparse.Namespace, cli: Cli) -> int:
@@ -144,3 +147,81 @@ def _as_sent(spec: Any) -> dict[str, Any]:
             "parameters": spec.parameters,
         },
     }
+
+
+TOOLS = Command(configure_tools, run_tools)
+
+
+# `hermes prompt`: what the model is told before the conversation begins, and what that costs.
+
+PROMPT_EPILOG = """\
+examples:
+  hermes prompt show                         the prompt of a session that begins here
+  hermes prompt show --layer context_files   one part of it
+  hermes prompt show --platform telegram     as a Telegram chat would have it
+"""
+
+
+def configure_prompt(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Look at the system prompt, layer by layer."
+    parser.epilog = PROMPT_EPILOG
+    show = Actions(parser).add("show", _show, "print the system prompt and its size", json=True)
+    show.add_argument(
+        "--platform", default="cli", metavar="NAME", help="cli (default), telegram, cron, …"
+    )
+    show.add_argument(
+        "--layer", choices=tuple(LAYERS), default="", metavar="NAME", help=", ".join(LAYERS)
+    )
+
+
+def _show(args: argparse.Namespace, cli: Cli) -> int:
+    shown = preview(cli.load(), cli.home, Path.cwd(), args.platform)
+    if args.layer:
+        return _show_layer(cli, shown, args.layer, as_document=args.json)
+    if args.json:
+        cli.json(_document(shown))
+        return 0
+    cli.say(shown.prompt.text)
+    cli.note("")
+    for name, chars, tokens in _sizes(shown):
+        cli.note(f"{chars:>8,} characters  {tokens:>7,} tokens  {name}")
+    return 0
+
+
+def _show_layer(cli: Cli, shown: Preview, name: str, *, as_document: bool) -> int:
+    text = next((layer.text for layer in shown.prompt.layers if layer.name == name), "")
+    if as_document:
+        cli.json(_layer(name, text))
+    elif text:
+        cli.say(text)
+    else:
+        cli.note(f"the layer {name} is empty here")
+    return 0
+
+
+def _document(shown: Preview) -> dict[str, Any]:
+    *_, tools, total = _sizes(shown)
+    return {
+        "text": shown.prompt.text,
+        "layers": [_layer(layer.name, layer.text) for layer in shown.prompt.layers],
+        "tools": {"chars": tools[1], "tokens": tools[2]},
+        "total": {"chars": total[1], "tokens": total[2]},
+    }
+
+
+def _layer(name: str, text: str) -> dict[str, Any]:
+    return {"name": name, "chars": len(text), "tokens": text_tokens(text), "text": text}
+
+
+def _sizes(shown: Preview) -> list[tuple[str, int, int]]:
+    """Name, characters and tokens of each layer, of the tools and of all; tokens are estimates."""
+    whole, tool_chars = shown.prompt.text, shown.tool_chars
+    tool_tokens = -(-tool_chars // BYTES_PER_TOKEN)
+    return [
+        *((each.name, len(each.text), text_tokens(each.text)) for each in shown.prompt.layers),
+        ("tool schemas", tool_chars, tool_tokens),
+        ("in every request", len(whole) + tool_chars, text_tokens(whole) + tool_tokens),
+    ]
+
+
+PROMPT = Command(configure_prompt)

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from hermes.app.session_store import opened_store, store_exists
-from hermes.cli.actions import Actions, run_action
-from hermes.cli.context import Cli
-from hermes.cli.render import one_line
-from hermes.cli.style import Style
+from hermes.cli.context import Actions, Cli, Command, Style
+from hermes.cli.terminal import one_line
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.messages import Message
 from hermes.core.ports import SessionInfo
@@ -22,8 +20,6 @@ from hermes.ops.transcripts import local
 from hermes.store.trajectory import to_sharegpt
 from hermes.util.plain import escaped_json, plain, plain_line
 from hermes.util.text import clean, cut_middle, human_size, many
-
-run = run_action
 
 FORMS = {"sharegpt": as_sharegpt, "openai": as_openai}
 SHOWN_RESULT = 2000
@@ -230,3 +226,6 @@ def _document(cli: Cli, value: Any) -> None:
 
 def _encoded(entry: Entry) -> str:
     return escaped_json(clean(json.dumps(entry, ensure_ascii=False)))
+
+
+COMMAND = Command(configure)

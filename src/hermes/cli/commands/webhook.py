@@ -16,9 +16,8 @@ import filelock
 import httpx2
 import msgspec
 
-from hermes.cli.actions import Actions, run_action
-from hermes.cli.context import Cli
-from hermes.cli.kept_mail import reachable
+from hermes.cli.context import Actions, Cli, Command
+from hermes.cli.scheduling import reachable
 from hermes.config.home import ensure_hermes_home, unusable
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.platforms.webhook import subscriptions
@@ -69,9 +68,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     test.add_argument("name")
     test.add_argument("--payload", metavar="FILE", help="the body, JSON (- is standard input)")
     test.add_argument("--event", default="", metavar="KIND", help="the kind of event it says")
-
-
-run = run_action
 
 
 def _subscribe(args: argparse.Namespace, cli: Cli) -> int:
@@ -352,3 +348,6 @@ def _without_secret(route: Route) -> dict[str, Any]:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(word for each in text.split(",") if (word := each.strip()))
+
+
+COMMAND = Command(configure)

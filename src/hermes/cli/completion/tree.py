@@ -63,7 +63,7 @@ class Node(msgspec.Struct, frozen=True):
             yield from child.all()
 
 
-def whole_tree(commands: Iterable[registry.Command] = registry.COMMANDS) -> Node:
+def whole_tree(commands: Iterable[registry.CommandEntry] = registry.COMMANDS) -> Node:
     """Everything; loads every command."""
     children = []
     for command in commands:

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from hermes.app.app import App
-from hermes.cli.progress import ProgressLine
+from hermes.cli.context import ProgressLine
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.testing import ModelServer, RecordedRequest, StepLike, echo

@@ -13,7 +13,7 @@ from hermes.app.app import App
 from hermes.app.command_runner import Commands
 from hermes.app.commands import Where
 from hermes.app.request import SessionRequest
-from hermes.cli.progress import ProgressLine
+from hermes.cli.context import ProgressLine
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.events import Event

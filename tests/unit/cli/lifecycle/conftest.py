@@ -3,13 +3,14 @@
 import io
 import json
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import pytest
 
+from hermes.cli.commands.update import run_uninstall_for, run_update_for
 from hermes.cli.context import Cli
 from hermes.cli.main import Parser
+from hermes.cli.registry import find
 from hermes.config.home import Home, use_home
 from hermes.core.errors import HermesError
 
@@ -38,12 +39,14 @@ class Terminal(io.StringIO):
 
 
 Run = Callable[..., Outcome]
+FOUND = {"update": run_update_for, "uninstall": run_uninstall_for}
 
 
 @pytest.fixture
 def hermes() -> Run:
     """`hermes("backup", "-q")`. With `typed` it is run at a terminal, where that is answered;
-    with `found` as if the program had been installed so."""
+    with `found` (`update` and `uninstall`) as
+    if the program had been installed so."""
 
     def run(
         name: str, *words: str, typed: str | None = None, piped: str = "", profile=None, found=None
@@ -51,13 +54,15 @@ def hermes() -> Run:
         home = Home.resolve(profile)
         stream = io.StringIO if typed is None else Terminal
         cli = Cli(home, stream(typed if typed is not None else piped), stream(), stream())
-        module = import_module(f"hermes.cli.commands.{name}")
+        entry = find(name)
+        assert entry is not None
+        command = entry.load()
         parser = Parser(prog=f"hermes {name}")
-        module.configure(parser)
+        command.configure(parser)
         with use_home(home):
             try:
                 args = parser.parse_args(words)
-                code = module.run_for(found, args, cli) if found else module.run(args, cli)
+                code = FOUND[name](found, args, cli) if found else command.run(args, cli)
             except HermesError as error:
                 cli.note(f"hermes: {error}\n  {error.hint}")
                 code = error.exit_code

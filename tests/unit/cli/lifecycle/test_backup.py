@@ -110,7 +110,7 @@ def test_it_comes_back_on_another_machine(
     hermes("backup", "-o", str(tmp_path / "b.zip"))
     other = tmp_path / "other" / ".hermes"
     monkeypatch.setenv("HERMES_HOME", str(other))
-    outcome = hermes("import_", str(tmp_path / "b.zip"))
+    outcome = hermes("import", str(tmp_path / "b.zip"))
     assert outcome.code == 0, outcome.err
     assert (other / "config.yaml").read_text() == "agent:\n  max_turns: 5\n"
     assert (other / "memories" / "MEMORY.md").read_text() == "likes tea"
@@ -132,11 +132,11 @@ def test_nothing_is_overwritten_without_force_and_kept_with_it(
     (full / "skills" / "newer").mkdir()
     (full / "skills" / "newer" / "SKILL.md").write_text("newer")
     say(full, "second talk")
-    refused = hermes("import_", str(target))
+    refused = hermes("import", str(target))
     assert refused.code == 2
     assert "has these already" in refused.err
     assert "77" in (full / "config.yaml").read_text()
-    done = hermes("import_", str(target), "--force")
+    done = hermes("import", str(target), "--force")
     assert done.code == 0, done.err
     assert "max_turns: 5" in (full / "config.yaml").read_text()
     assert not (full / "skills" / "newer").exists()
@@ -145,7 +145,7 @@ def test_nothing_is_overwritten_without_force_and_kept_with_it(
     assert (full / "models" / "weights.gguf").read_text() == "large"
     (kept,) = (full / "snapshots").iterdir()
     assert {"config.yaml", "skills/newer/SKILL.md", "state.db"} <= names(kept)
-    assert hermes("import_", str(kept), "-f").code == 0
+    assert hermes("import", str(kept), "-f").code == 0
     assert titles(full) == {"first talk", "second talk"}
     assert "77" in (full / "config.yaml").read_text()
 
@@ -156,7 +156,7 @@ def test_what_the_archive_does_not_have_stays(hermes: Run, full: Path, tmp_path:
     (full / "profiles" / "home").mkdir()
     (full / "profiles" / "home" / "config.yaml").write_text("timezone: UTC\n")
     (full / "cron").mkdir()
-    hermes("import_", str(target), "-f")
+    hermes("import", str(target), "-f")
     assert (full / "profiles" / "home" / "config.yaml").exists()
     assert (full / "cron").is_dir()
     assert (full / "profiles" / "work" / "logs" / "agent.log").exists()
@@ -169,7 +169,7 @@ def test_a_damaged_archive_changes_nothing(hermes: Run, full: Path, tmp_path: Pa
     data[60] ^= 0xFF
     target.write_bytes(data)
     before = listed(full)
-    outcome = hermes("import_", str(target), "-f")
+    outcome = hermes("import", str(target), "-f")
     assert outcome.code == 1
     assert "damaged" in outcome.err
     assert [name for name in listed(full) if name != ".import.lock"] == before
@@ -197,7 +197,7 @@ def test_a_running_hermes_goes_on_with_the_imported_sessions(
         store = open_store("", full / "state.db")
         try:
             await store.restore(session("lost"))
-            outcome = await asyncio.to_thread(hermes, "import_", str(tmp_path / "b.zip"), "-f")
+            outcome = await asyncio.to_thread(hermes, "import", str(tmp_path / "b.zip"), "-f")
             assert outcome.code == 0, outcome.err
             await store.restore(session("after"))
             return {info.title for info in await store.sessions(SessionFilter())}
@@ -231,7 +231,7 @@ def test_a_backup_taken_while_sessions_are_written_is_of_one_moment(
 
     asyncio.run(work())
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "other"))
-    assert hermes("import_", str(tmp_path / "b.zip")).code == 0
+    assert hermes("import", str(tmp_path / "b.zip")).code == 0
     found = titles(tmp_path / "other")
     assert found == {f"{number:04}" for number in range(len(found))}
     assert len(found) > 1
@@ -280,7 +280,7 @@ def test_a_database_of_a_plugin_is_copied_with_its_log(
     hermes("backup", "-q", "-o", str(tmp_path / "b.zip"))
     connection.close()
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "other"))
-    assert hermes("import_", str(tmp_path / "b.zip")).code == 0
+    assert hermes("import", str(tmp_path / "b.zip")).code == 0
     copy = apsw.Connection(str(tmp_path / "other" / "holographic" / "memory.db"))
     assert copy.execute("SELECT x FROM t").fetchall() == [("kept",)]
     copy.close()
@@ -289,14 +289,14 @@ def test_a_database_of_a_plugin_is_copied_with_its_log(
 def test_an_empty_home_is_said_so(hermes: Run, tmp_path: Path) -> None:
     outcome = hermes("backup", "-o", str(tmp_path / "b.zip"))
     assert (outcome.code, "nothing in ~/.hermes to back up" in outcome.err) == (2, True)
-    assert hermes("import_", str(tmp_path / "none.zip")).code == 2
+    assert hermes("import", str(tmp_path / "none.zip")).code == 2
 
 
 def test_an_archive_with_profiles_does_not_go_into_a_profile(
     hermes: Run, full: Path, tmp_path: Path
 ) -> None:
     hermes("backup", "-o", str(tmp_path / "b.zip"))
-    outcome = hermes("import_", str(tmp_path / "b.zip"), "-f", profile="work")
+    outcome = hermes("import", str(tmp_path / "b.zip"), "-f", profile="work")
     assert (outcome.code, "holds profiles" in outcome.err) == (2, True)
 
 

@@ -3,7 +3,7 @@ tests/integration/launcher and tests/integration/extras."""
 
 import pytest
 
-from hermes.cli.commands.setup import extras
+from hermes.cli.commands import setup
 from hermes.util.extras import EXTRAS
 from tests.unit.cli.lifecycle.conftest import Run
 
@@ -16,7 +16,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     async def install(name: str) -> list[str]:
         return packages
 
-    monkeypatch.setattr(extras, "install_extra", install)
+    monkeypatch.setattr(setup, "install_extra", install)
     return packages
 
 

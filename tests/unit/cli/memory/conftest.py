@@ -47,9 +47,9 @@ class Hermes:
         stream = io.StringIO if typed is None else Terminal
         cli = Cli(self.home, stream(typed or ""), stream(), stream())
         parser = Parser(prog="hermes memory")
-        memory.configure(parser)
+        memory.COMMAND.configure(parser)
         try:
-            code = memory.run(parser.parse_args(words), cli)
+            code = memory.COMMAND.run(parser.parse_args(words), cli)
         except HermesError as error:
             cli.note(f"hermes: {error}\n  {error.hint}")
             code = error.exit_code

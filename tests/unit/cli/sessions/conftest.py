@@ -45,9 +45,9 @@ class Sessions:
         stream = io.StringIO if typed is None else Terminal
         cli = Cli(self.home, stream(typed or ""), stream(), stream())
         parser = Parser(prog="hermes sessions")
-        sessions.configure(parser)
+        sessions.COMMAND.configure(parser)
         try:
-            code = sessions.run(parser.parse_args(words), cli)
+            code = sessions.COMMAND.run(parser.parse_args(words), cli)
         except HermesError as error:
             cli.note(f"hermes: {error}\n  {error.hint}")
             code = error.exit_code

@@ -1,0 +1,364 @@
+"""`hermes gateway`: chats on messaging platforms, the API server and scheduled work, always on."""
+
+import argparse
+import getpass
+import os
+import pwd
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hermes import __version__
+from hermes.app.installation import start_command
+from hermes.cli.commands.gateway_setup import add_setup_actions
+from hermes.cli.context import Actions, Cli, Command, Style
+from hermes.cli.scheduling import GatewayJobs
+from hermes.config.environment import variable, variables
+from hermes.config.home import Home, tilde
+from hermes.config.settings.platforms import GatewaySettings
+from hermes.core.errors import ConfigError, HermesError, UsageError
+from hermes.gateway import process, services
+from hermes.gateway.process import (
+    AdapterState,
+    GatewayState,
+    Running,
+    all_running,
+    claimed,
+    read_state,
+    running,
+    stop,
+)
+from hermes.gateway.services import GRACE_SECONDS, RESTART, Job, installed_service, under_a_manager
+from hermes.util.plain import plain_line
+from hermes.util.text import human_duration, many
+
+# What became of the platforms of a gateway that was just started.
+
+MORE = "to look further: hermes gateway status, hermes logs gateway"
+TRIES_AGAIN = {"waiting": "; it is tried again", "connecting": "; it takes its time"}
+
+
+def tell_platforms(cli: Cli) -> int:
+    """Say which are connected and which are not, why, and what to do; the exit code: 1 when none
+    is. Those that lack variables do not count: perhaps nobody wants them."""
+    state = process.connected(cli.home.root)
+    if state is None:
+        raise HermesError("the gateway ended, or does not say how it fares", hint=MORE)
+    style = Style.of(cli.stdout)
+    for trouble in state.troubles:
+        cli.say(style.bad(plain_line(trouble)))
+    wanted = [each.state for each in state.adapters if each.state != "incomplete"]
+    if not wanted:
+        cli.say("no platform is set up: only scheduled jobs run")
+    width = max((len(each.platform) for each in state.adapters), default=0)
+    for each in state.adapters:
+        cli.say("\n".join(_start_lines(each, width, style)))
+    if any(each.state != "connected" for each in state.adapters):
+        cli.note(MORE)
+    return 1 if wanted and "connected" not in wanted else 0
+
+
+def _start_lines(each: AdapterState, width: int, style: Style) -> list[str]:
+    if each.state == "connected":
+        where = f" ({plain_line(each.detail)})" if each.detail else ""
+        return [f"{each.platform:<{width}}  connected{where}"]
+    why = f": {plain_line(each.detail)}" if each.detail else ""
+    line = f"{each.platform:<{width}}  not connected{why}{TRIES_AGAIN.get(each.state, '')}"
+    return [style.bad(line), *hint_lines(each, width)]
+
+
+def hint_lines(each: AdapterState, width: int) -> list[str]:
+    """What to do about it, below the line that begins with the name."""
+    return [f"{'':<{width}}  {plain_line(each.hint)}"] if each.hint else []
+
+
+# `hermes gateway run`, `start`, `stop` and `restart`.
+
+RUNNER = "hermes.gateway.runner"
+"""Loaded only by `run`: it brings the agent and the platforms with it."""
+
+
+def add_process_actions(actions: Actions) -> None:
+    run = actions.add("run", _run, "run the gateway in this terminal")
+    run.add_argument("--replace", action="store_true", help="stop the one that runs first")
+    run.add_argument("-q", "--quiet", action="store_true", help="print problems only")
+    start = actions.add("start", _start, "start it in the background, or its service")
+    stopping = actions.add("stop", _stop, "stop it; turns that run get some time to end")
+    stopping.add_argument("--all", action="store_true", help="every gateway of yours")
+    restart = actions.add("restart", _restart, "stop it and start it again")
+    for each in (stopping, restart):
+        each.add_argument("--force", action="store_true", help="kill it when it does not end")
+    for each in (start, stopping, restart):
+        add_system(each)
+
+
+def add_system(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--system", action="store_true", help="the machine's service (Linux)")
+
+
+def _run(args: argparse.Namespace, cli: Cli) -> int:
+    loaded = cli.load()
+    found = running(cli.home.root)
+    if args.replace and found:
+        _end(found, cli, force=True)
+    with claimed(cli.home, now=time.time(), version=__version__):
+        runner = import_module(RUNNER)
+        code = int(
+            runner.start_gateway(
+                cli.home, loaded, quiet=args.quiet, note=cli.note, scheduling=GatewayJobs()
+            )
+        )
+    if code == RESTART and not under_a_manager():
+        words = _command(quiet=args.quiet)
+        os.execve(words[0], words, {**variables(), "HERMES_HOME": str(cli.home.root)})
+    return code
+
+
+def _start(args: argparse.Namespace, cli: Cli) -> int:
+    found = running(cli.home.root)
+    if found:
+        cli.say(f"it runs already: process {found.pid}")
+        return 0
+    service = installed_service(cli.home, system=args.system)
+    if service:
+        service.start()
+        cli.say(f"started the service {service.name}")
+        return tell_platforms(cli)
+    started = process.start(cli.home, _command(quiet=True))
+    cli.say(f"started: process {started.pid}; it prints to {tilde(cli.home.logs / 'gateway.out')}")
+    return tell_platforms(cli)
+
+
+def _stop(args: argparse.Namespace, cli: Cli) -> int:
+    found = all_running(cli.home) if args.all else _own(cli.home)
+    if not found:
+        cli.say("no gateway of yours runs" if args.all else f"none runs in {cli.home.display()}")
+        return 0
+    for each in found:
+        _end_somehow(each, args, cli)
+    return 0
+
+
+def _restart(args: argparse.Namespace, cli: Cli) -> int:
+    cli.load()  # one that could not start again is not stopped
+    service = installed_service(cli.home, system=args.system)
+    found = running(cli.home.root)
+    if service:
+        service.restart()
+        cli.say(f"restarted the service {service.name}")
+        return tell_platforms(cli)
+    if found:
+        _end(found, cli, force=args.force)
+    return _start(args, cli)
+
+
+def _own(home: Home) -> list[Running]:
+    found = running(home.root)
+    return [found] if found else []
+
+
+def _end_somehow(found: Running, args: argparse.Namespace, cli: Cli) -> None:
+    """By its service, which would otherwise wonder; else by a signal."""
+    service = installed_service(Home(Path(found.home)), system=args.system)
+    if service and service.state() in ("active", "running") and not args.force:
+        service.stop()
+        cli.say(f"stopped the service {service.name}")
+    else:
+        _end(found, cli, force=args.force)
+
+
+def _end(found: Running, cli: Cli, *, force: bool) -> None:
+    drain = _drain_seconds(cli)
+    seconds = drain + GRACE_SECONDS
+    where = tilde(Path(found.home))
+    state = read_state(Path(found.home))
+    if state and state.pid == found.pid and state.turns:
+        turns = many(state.turns, "turn")
+        cli.note(f"{turns} may still end, for at most {drain:g} seconds")
+    try:
+        gone = stop(found, seconds=seconds, force=force)
+    except PermissionError:
+        raise HermesError(
+            f"process {found.pid}, the gateway of {where}, belongs to another user",
+            hint="stop it as that user, or with sudo",
+        ) from None
+    if not gone:
+        raise HermesError(
+            f"process {found.pid}, the gateway of {where}, did not end in {seconds:g} s",
+            hint="--force kills it; nothing is lost, what was cut short goes on at the next start",
+        )
+    cli.say(f"stopped process {found.pid}, the gateway of {where}")
+
+
+def _drain_seconds(cli: Cli) -> float:
+    """A gateway can be stopped whatever became of the settings since it started."""
+    try:
+        return cli.load().settings.gateway.drain_seconds
+    except ConfigError:
+        return GatewaySettings().drain_seconds
+
+
+def _command(*, quiet: bool) -> list[str]:
+    return [*start_command(), "gateway", "run", *(("--quiet",) if quiet else ())]
+
+
+# `hermes gateway status`.
+
+STALE_SECONDS = 120.0
+"""A gateway that has said nothing of itself for so long hangs."""
+
+
+def add_status_actions(actions: Actions) -> None:
+    status = actions.add("status", _status, "show whether it runs and who is connected", json=True)
+    add_system(status)
+
+
+def _status(args: argparse.Namespace, cli: Cli) -> int:
+    found = running(cli.home.root)
+    said = read_state(cli.home.root)
+    state = said if found and said and said.pid == found.pid else None
+    service = installed_service(cli.home, system=args.system)
+    now = time.time()
+    if args.json:
+        facts: dict[str, Any] = {
+            "running": found is not None,
+            "home": str(cli.home.root),
+            "pid": found.pid if found else None,
+            "started_at": found.started_at if found else None,
+            "version": found.version if found else None,
+            "service": {"name": service.name, "state": service.state()} if service else None,
+            "stale": bool(state and now - state.updated_at > STALE_SECONDS),
+            "gateway": msgspec.to_builtins(state) if state else None,
+        }
+        cli.json(facts)
+        return 0 if found else 1
+    if service:
+        cli.say(f"service   {service.name}: {service.state()}")
+    if found is None:
+        cli.say(f"gateway   not running in {cli.home.display()}")
+        cli.note("to start it: hermes gateway start")
+        return 1
+    for line in _status_lines(found, state, now, Style.of(cli.stdout)):
+        cli.say(line)
+    return 0
+
+
+def _status_lines(
+    found: Running, state: GatewayState | None, now: float, style: Style
+) -> list[str]:
+    began = human_duration(now - found.started_at)
+    if state is None:
+        return [f"gateway   starting: process {found.pid}, for {began}"]
+    lines = [f"gateway   {state.state}: process {found.pid}, for {began}"]
+    if now - state.updated_at > STALE_SECONDS:
+        quiet = human_duration(now - state.updated_at)
+        lines.append(style.bad(f"          it has said nothing of itself for {quiet}"))
+    lines.append(
+        f"queue     {state.waiting_in} in, {state.waiting_out} out, {state.turns} turns running"
+    )
+    lines.append(f"last      in {_ago(state.last_in, now)}, out {_ago(state.last_out, now)}")
+    if state.cron:
+        lines.append(f"cron      {plain_line(state.cron)}")
+    lines += [style.bad(f"trouble   {plain_line(each)}") for each in state.troubles]
+    width = max((len(_name(each)) for each in state.adapters), default=0)
+    for each in state.adapters:
+        lines += [_adapter(each, width, now, style), *hint_lines(each, width)]
+    return lines if state.adapters else [*lines, "no platform is set up: hermes gateway setup"]
+
+
+def _adapter(each: AdapterState, width: int, now: float, style: Style) -> str:
+    dress = style.plain if each.state == "connected" else style.bad
+    detail = f" ({plain_line(each.detail)})" if each.detail else ""
+    waiting = f", {each.waiting_out} waiting" if each.waiting_out else ""
+    line = f"{_name(each):<{width}}  {each.state}{detail}: in {_ago(each.last_in, now)}, out"
+    return dress(f"{line} {_ago(each.last_out, now)}{waiting}")
+
+
+def _name(each: AdapterState) -> str:
+    return f"{each.platform}@{each.account}" if each.account else each.platform
+
+
+def _ago(at: float | None, now: float) -> str:
+    return "never" if at is None else f"{human_duration(now - at)} ago"
+
+
+# `hermes gateway install` and `uninstall`.
+
+
+def add_service_actions(actions: Actions) -> None:
+    install = actions.add("install", _install, "make it a service that starts by itself")
+    install.add_argument("--run-as", metavar="USER", help="with --system: who it runs as")
+    install.add_argument("--no-start", action="store_true", help="do not start it now")
+    uninstall = actions.add("uninstall", _uninstall, "stop the service and remove it")
+    for each in (install, uninstall):
+        add_system(each)
+
+
+def _install(args: argparse.Namespace, cli: Cli) -> int:
+    if args.run_as and not args.system:
+        raise UsageError("--run-as needs --system", hint="a service of your own runs as you")
+    home, job = _job(args, cli)
+    service = services.service_of(home, system=args.system)
+    for line in service.install(job):
+        cli.say(line)
+    if not args.no_start:
+        service.start()
+        cli.say(f"started {service.name}")
+    return 0
+
+
+def _uninstall(args: argparse.Namespace, cli: Cli) -> int:
+    home = _job(args, cli)[0]
+    service = services.service_of(home, system=args.system)
+    if not service.installed():
+        cli.say(f"there is no service {service.name}")
+        return 0
+    service.uninstall()
+    cli.say(f"removed {service.name}; sessions and settings are untouched")
+    return 0
+
+
+def _job(args: argparse.Namespace, cli: Cli) -> tuple[Home, Job]:
+    """What the service runs. With sudo it is for the user who called sudo, not for root."""
+    drain = cli.load().settings.gateway.drain_seconds
+    me = getpass.getuser()
+    wanted = getattr(args, "run_as", None)
+    user = (wanted or (os.geteuid() == 0 and variable("SUDO_USER")) or me) if args.system else me
+    if user == me:
+        return cli.home, services.job(cli.home, drain_seconds=drain)
+    try:
+        theirs = Path(pwd.getpwnam(user).pw_dir)
+    except KeyError:
+        raise UsageError(f"this machine has no user {user!r}") from None
+    home = Home(theirs / ".hermes") if cli.home.root == Path.home() / ".hermes" else cli.home
+    job = services.job(home, drain_seconds=drain, user=user)
+    return home, msgspec.structs.replace(job, folder=theirs)
+
+
+EPILOG = """\
+examples:
+  hermes gateway setup telegram          connect a platform, question by question
+  hermes gateway run                     in this terminal, until Ctrl-C
+  hermes gateway start                   in the background, or as the installed service
+  hermes gateway install                 a service that starts with the machine
+  hermes gateway status --json           who is connected, what waits
+
+`status` exits with 1 when no gateway runs, `start` when none of its platforms could be connected.
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "The gateway connects the agent to messaging platforms and runs scheduled work. There is\n"
+        "one for each home; it may be stopped at any moment, nothing is lost."
+    )
+    parser.epilog = EPILOG
+    actions = Actions(parser)
+    for add in (add_process_actions, add_status_actions, add_service_actions, add_setup_actions):
+        add(actions)
+
+
+COMMAND = Command(configure)

@@ -1,0 +1,202 @@
+"""`hermes gateway setup`: connect a platform."""
+
+import argparse
+import re
+from collections.abc import Mapping
+
+from hermes.cli.context import Actions, Cli
+from hermes.config import edit, environment
+from hermes.config.home import tilde
+from hermes.config.variables import is_variable_name
+from hermes.core.errors import UsageError
+from hermes.gateway.pairing import EVERYBODY, listed, switched_on
+from hermes.gateway.platforms import registry
+from hermes.gateway.platforms.kit.contract import CredentialField, PlatformManifest
+from hermes.gateway.platforms.registry import install_libraries, is_configured, lacking
+
+LONGEST = 100_000
+"""Characters read from standard input."""
+UNASKED = (
+    "give the credentials by --from-env or --from-stdin, the rest by --allowed-users and"
+    " --home-channel; --non-interactive takes what is saved already"
+)
+
+
+def add_setup_actions(actions: Actions) -> None:
+    setup = actions.add(
+        "setup", _setup, "connect a platform: its credentials, who may write, its home channel",
+        description="Connect a platform. Without one it lists them. With options it asks nothing.",
+    )  # fmt: skip
+    add = setup.add_argument
+    add("platform", nargs="?", help="telegram, discord, …")
+    add("--from-env", action="store_true", help="save the credentials the environment has")
+    add("--from-stdin", action="store_true", help="read credentials as NAME=VALUE lines")
+    add("--allowed-users", metavar="IDS", help="who may write, with commas between; none: pairing")
+    add("--home-channel", metavar="CHAT", help="where results without a chat go")
+    add("--more", action="store_true", help="ask also for what hardly anybody needs")
+    add("--no-install", action="store_true", help="do not install missing libraries")
+    add("--non-interactive", action="store_true", help="ask nothing")
+
+
+def _setup(args: argparse.Namespace, cli: Cli) -> int:
+    known = registry.manifests()
+    if args.platform is None:
+        for line in _overview(known, cli):
+            cli.say(line)
+        if args.non_interactive or not cli.interactive:
+            return 0
+        args.platform = _chosen(cli.ask("  platform, by number or name: "), list(known))
+        if not args.platform:
+            return 0
+    platform = registry.manifest(args.platform.lower())
+    given = _given(args, platform, cli)
+    if given or args.non_interactive:
+        _save(given, cli)
+    else:
+        _ask(platform, cli, more=args.more)
+    _check(platform, cli)
+    if not is_configured(platform, cli.load()):  # it needs no credentials, only to be wanted
+        edit.set_value(cli.home, ("platforms", platform.name, "enabled"), True)
+    if not args.no_install and install_libraries(platform):
+        cli.say(f"installed what {platform.label} needs")
+    _next_steps(platform, cli)
+    return 0
+
+
+def _overview(known: Mapping[str, PlatformManifest], cli: Cli) -> list[str]:
+    loaded = cli.load()
+    width = max((len(name) for name in known), default=0)
+    lines = []
+    for number, (name, each) in enumerate(known.items(), start=1):
+        mark = "*" if is_configured(each, loaded) else " "
+        lines.append(f" {mark}{number:>2}  {name:<{width}}  {each.label}")
+    return [*lines, "  * is set up"]
+
+
+def _chosen(said: str, names: list[str]) -> str:
+    text = said.strip()
+    if text.isdigit() and 1 <= int(text) <= len(names):
+        return names[int(text) - 1]
+    return text
+
+
+def _given(args: argparse.Namespace, platform: PlatformManifest, cli: Cli) -> dict[str, str]:
+    """What the options say, by variable."""
+    given: dict[str, str] = {}
+    names = [each.name for each in platform.credentials]
+    if args.from_env:
+        given |= {name: value for name in names if (value := environment.variable(name))}
+    if args.from_stdin:
+        given |= _lines(cli.stdin.read(LONGEST), names)
+    if args.allowed_users is not None:
+        if wrong := _no_users(platform, args.allowed_users):
+            raise wrong
+        given[_allowed(platform)] = ",".join(sorted(listed(platform.name, args.allowed_users)))
+    if args.home_channel is not None:
+        given[registry.home_variable(platform)] = args.home_channel.strip()
+    if (args.from_env or args.from_stdin) and not given:
+        raise UsageError(f"no credential was given; {platform.label} has {', '.join(names)}")
+    return given
+
+
+def _lines(text: str, names: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        name, equals, value = line.strip().partition("=")
+        if not name or name.startswith("#"):
+            continue
+        if not equals or not is_variable_name(name) or name not in names:
+            raise UsageError(
+                "standard input has a line that is no credential of the platform",
+                hint=f"a line is NAME=VALUE with one of {', '.join(names)}",
+            )
+        found[name] = value.strip().strip("'\"")
+    return found
+
+
+def _save(given: Mapping[str, str], cli: Cli) -> None:
+    for name, value in given.items():
+        if value:
+            edit.set_variable(cli.home, name, value)
+        else:
+            edit.unset_variable(cli.home, name)
+
+
+def _ask(platform: PlatformManifest, cli: Cli, *, more: bool) -> None:
+    if platform.setup_help:
+        cli.say(platform.setup_help)
+    cli.say("Enter keeps what is there; every answer is saved at once.")
+    loaded = cli.load()
+    rest = [each for each in platform.credentials if each.rare and not more]
+    for credential in platform.credentials:
+        if credential not in rest:
+            _ask_credential(credential, is_set=bool(loaded.variable(credential.name)), cli=cli)
+    if rest:
+        names = ", ".join(each.label for each in rest)
+        cli.say(f"  not asked: {names} (hermes gateway setup {platform.name} --more)")
+    if not platform.chats or platform.checks_callers:
+        return
+    for name, question in (
+        (_allowed(platform), "who may write, ids with commas between (none: by pairing)"),
+        (registry.home_variable(platform), "home channel, the id of a chat"),
+    ):
+        now = loaded.variable(name) or ""
+        prompt = f"  {question} [{now or 'not set'}]: "
+        said = cli.ask(prompt, hint=UNASKED).strip()
+        while name == _allowed(platform) and (wrong := _no_users(platform, said)):
+            cli.say(f"  {wrong}; {wrong.hint}")
+            said = cli.ask(prompt).strip()
+        if said:
+            edit.set_variable(cli.home, name, said)
+
+
+def _ask_credential(credential: CredentialField, *, is_set: bool, cli: Cli) -> None:
+    if credential.help:
+        cli.say(f"  {credential.help}")
+    state = "is set" if is_set else "needed" if credential.required else "may be left out"
+    prompt = f"  {credential.label} [{state}]: "
+    ask = cli.ask_secret if credential.secret else cli.ask
+    if said := ask(prompt, hint=UNASKED).strip():
+        edit.set_variable(cli.home, credential.name, said)
+
+
+def _check(platform: PlatformManifest, cli: Cli) -> None:
+    loaded = cli.load()
+    loaded.reread_variables()
+    if missing := lacking(platform, loaded):
+        names = " and ".join(missing)
+        raise UsageError(
+            f"{platform.label} cannot connect without {names}",
+            hint=f"hermes gateway setup {platform.name}, or: hermes config set {missing[0]} …",
+        )
+
+
+def _next_steps(platform: PlatformManifest, cli: Cli) -> None:
+    loaded = cli.load()
+    cli.say(f"{platform.label} is set up; its credentials are in {tilde(cli.home.env_file)}")
+    if platform.chats and not platform.checks_callers:
+        allowed = listed(platform.name, loaded.variable(_allowed(platform)))
+        everybody = f"{registry.prefix(platform)}_ALLOW_ALL_USERS"
+        if switched_on(loaded.variable(everybody)):
+            cli.note(f"note: everybody can write to it, since {everybody} is set")
+        elif not allowed:
+            cli.note(
+                "nobody is on its list yet: write to it, and approve the code you get with"
+                f" `hermes pairing approve {platform.name} CODE`"
+            )
+    cli.note("to connect: hermes gateway start (or restart)")
+
+
+def _no_users(platform: PlatformManifest, text: str) -> UsageError | None:
+    """What is wrong with a list of who may write."""
+    ids = re.compile(platform.users.pattern)
+    names = sorted(listed(platform.name, text) - {EVERYBODY})
+    wrong = ", ".join(name for name in names if not ids.fullmatch(name))
+    if not wrong:
+        return None
+    hint = f"an id is {platform.users.like}"
+    return UsageError(f"nobody on {platform.label} has the id {wrong}", hint=hint)
+
+
+def _allowed(platform: PlatformManifest) -> str:
+    return f"{registry.prefix(platform)}_ALLOWED_USERS"

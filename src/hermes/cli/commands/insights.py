@@ -1,0 +1,262 @@
+"""`hermes insights`: how the agent was used, as charts in the terminal."""
+
+import argparse
+import asyncio
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hermes.app.providers import user_zone
+from hermes.app.session_store import opened_store, store_exists
+from hermes.cli.context import Cli, Command, Style
+from hermes.ops.insights import HOURS, Insights, insights_of, money
+from hermes.ops.transcripts import cost
+from hermes.tui.text import cut, one_line, width, wrapped
+from hermes.util.clock import SystemClock
+from hermes.util.text import human_duration, many
+
+# Bars, sparklines and heat rows out of block characters; plain text, fit to a width.
+
+MOST_LABEL = 26
+
+
+class Signs(NamedTuple):
+    bar: str
+    """The parts of a full cell, from the smallest to the whole."""
+    spark: str
+    """From nothing to the most."""
+    heat: str
+
+
+BLOCKS = Signs("▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█")
+ASCII = Signs("#", " .:-=+*#", " .+#")
+
+
+class Bar(NamedTuple):
+    label: str
+    amount: float
+    text: str
+    """The amount in words, behind the bar."""
+
+
+class Charts(msgspec.Struct, frozen=True):
+    columns: int
+    signs: Signs = BLOCKS
+
+    def bars(self, rows: Sequence[Bar]) -> list[str]:
+        """A line each, as long as their amounts are to the largest of them."""
+        if not rows:
+            return []
+        room = min(MOST_LABEL, self.columns // 3)
+        labels = [one_line(row.label, room) for row in rows]
+        wide, tail = max(map(width, labels)), max(len(row.text) for row in rows)
+        cells = max(1, self.columns - 2 - wide - 1 - tail - 1)
+        most = max(row.amount for row in rows)
+        return [
+            f"  {label}{' ' * (wide - width(label))} "
+            f"{self._bar(row.amount / most if most else 0, cells)} {row.text:>{tail}}"
+            for label, row in zip(labels, rows, strict=True)
+        ]
+
+    def _bar(self, share: float, cells: int) -> str:
+        parts = len(self.signs.bar)
+        filled = max(round(share * cells * parts), 1 if share > 0 else 0)
+        whole, rest = divmod(filled, parts)
+        bar = self.signs.bar[-1] * whole + (self.signs.bar[rest - 1] if rest else "")
+        return f"{bar:<{cells}}"
+
+    def spark(self, amounts: Sequence[float]) -> str:
+        """One character for each amount, or for a few that follow each other when there are more
+        than fit."""
+        cells = max(1, self.columns - 2)
+        size = -(-len(amounts) // cells)
+        sums = [sum(amounts[at : at + size]) for at in range(0, len(amounts), size)]
+        return self._row(sums, max(sums, default=0), self.signs.spark)
+
+    def heat(self, amounts: Sequence[float], most: float) -> str:
+        return self._row(amounts, most, self.signs.heat)
+
+    def _row(self, amounts: Sequence[float], most: float, signs: str) -> str:
+        """What is more than nothing shows as something."""
+        top = len(signs) - 1
+        return "".join(
+            signs[max(1, round(amount / most * top))] if amount and most else signs[0]
+            for amount in amounts
+        )
+
+
+# The page of `hermes insights`, line by line.
+
+MOST_ROWS = 8
+"""Models, tools or sources that are shown."""
+LABEL = 10
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def page(found: Insights, charts: Charts, style: Style) -> Iterator[str]:
+    """At most `charts.columns` wide."""
+    yield style.bold(cut(_title(found), charts.columns))
+    if found.is_empty:
+        yield "nothing was said in this time"
+        return
+    yield from _facts(found, charts.columns)
+    yield from _section("Messages a day", style, _daily(found, charts))
+    yield from _section("Models (tokens)", style, _models(found, charts))
+    yield from _section("Sources (messages)", style, _sources(found, charts))
+    yield from _section("Tools (calls)", style, _tools(found, charts))
+    yield from _section("Messages by weekday, hour", style, _times(found, charts))
+
+
+def _title(found: Insights) -> str:
+    first, last = found.days[0].date, found.days[-1].date
+    source = f", {one_line(found.source, 30)}" if found.source else ""
+    return f"{first} to {last} ({many(len(found.days), 'day')}{source})"
+
+
+def _facts(found: Insights, columns: int) -> Iterator[str]:
+    usage = found.usage
+    subagents = f", {many(found.subagents, 'subagent')}" if found.subagents else ""
+    averages = f"{human_duration(found.average_seconds)}, {found.average_messages:.0f} messages"
+    facts = {
+        "sessions": f"{found.sessions:,}{subagents}",
+        "average": averages if found.sessions else "",
+        "messages": f"{found.messages:,}",
+        "tool calls": f"{found.tool_calls:,}",
+        "calls": f"{found.model_calls:,} of models",
+        "tokens": f"{usage.prompt:,} in, {usage.cache_read:,} of them cached; {usage.output:,} out",
+        "cache hits": f"{found.cache_hit_rate:.0%} of what was read" if usage.prompt else "",
+        "cost": money(found),
+        "active": f"{found.active_days} of {many(len(found.days), 'day')}",
+        "streak": f"{many(found.streak, 'day')} now, {found.longest_streak} at most",
+        "busiest": ", ".join(f"{day.date} ({day.messages:,})" for day in found.busiest),
+        "ended": ", ".join(f"{one_line(why, 24)} {n:,}" for why, n in found.end_reasons.items()),
+    }
+    for name, text in facts.items():
+        for number, line in enumerate(wrapped(text, columns - LABEL - 1) if text else ()):
+            yield f"{'' if number else name:<{LABEL}} {line}"
+
+
+def _section(title: str, style: Style, lines: Iterable[str]) -> Iterator[str]:
+    shown = list(lines)
+    if shown:
+        yield ""
+        yield style.bold(title)
+        yield from shown
+
+
+def _daily(found: Insights, charts: Charts) -> list[str]:
+    if len(found.days) < 2:
+        return []
+    most = max(day.messages for day in found.days)
+    lines = [f"  {charts.spark([day.messages for day in found.days])}"]
+    spent = [day.cost_usd for day in found.days]
+    lines += [f"  {charts.spark(spent)}"] if any(spent) else []
+    words = f"above: messages, {most:,} at most"
+    words += f"; below: cost, {cost(max(spent))} at most" if any(spent) else ""
+    return [*lines, *(f"  {line}" for line in wrapped(words, charts.columns - 2))]
+
+
+def _models(found: Insights, charts: Charts) -> list[str]:
+    rows = [
+        Bar(
+            each.model or "?", each.usage.total, f"{_short(each.usage.total)} {cost(each.cost_usd)}"
+        )
+        for each in found.by_model
+    ]
+    return _bars(rows, charts)
+
+
+def _sources(found: Insights, charts: Charts) -> list[str]:
+    rows = [Bar(each.source, each.messages, f"{each.messages:,}") for each in found.by_source]
+    return _bars(rows, charts)
+
+
+def _tools(found: Insights, charts: Charts) -> list[str]:
+    rows = [Bar(each.name or "?", each.calls, _calls(each.calls, each.failed))
+            for each in found.by_tool]  # fmt: skip
+    return _bars(rows, charts)
+
+
+def _calls(calls: int, failed: int) -> str:
+    return f"{calls:,} ({failed:,} failed)" if failed else f"{calls:,}"
+
+
+def _bars(rows: Sequence[Bar], charts: Charts) -> list[str]:
+    more = [f"  and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
+    return [*charts.bars(rows[:MOST_ROWS]), *more]
+
+
+def _times(found: Insights, charts: Charts) -> Iterator[str]:
+    most = max(max(hours) for hours in found.by_hour)
+    for day, hours in zip(WEEKDAYS, found.by_hour, strict=True):
+        yield f"  {day} {charts.heat(hours, most)}".rstrip()
+    yield f"      {''.join(f'{hour:<6}' for hour in range(0, HOURS, 6))}".rstrip()
+
+
+def _short(count: int) -> str:
+    """`1.2M` tokens."""
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return str(count)
+
+
+EPILOG = """\
+examples:
+  hermes insights                      the last 30 days
+  hermes insights --days 7
+  hermes insights --source telegram    only what came from one place
+  hermes insights --json               every figure, for a script
+"""
+
+NARROWEST, WIDEST = 30, 100
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show how the agent was used: sessions, tools, tokens, money, times."
+    parser.epilog = EPILOG
+    parser.add_argument("--days", type=int, default=30, metavar="N", help="so many days (30)")
+    parser.add_argument("--source", default="", metavar="NAME", help="only cli, telegram, cron, …")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace, cli: Cli) -> int:
+    found = asyncio.run(_found(args, cli))
+    if args.json:
+        cli.json(document(found) if found else {})
+    elif found is None:
+        cli.say("no sessions yet")
+    else:
+        for line in page(found, _charts(cli), Style.of(cli.stdout)):
+            cli.say(line)
+    return 0
+
+
+async def _found(args: argparse.Namespace, cli: Cli) -> Insights | None:
+    settings, clock = cli.load().settings, SystemClock()
+    zone = user_zone(settings)
+    if not store_exists(cli.home, settings.store.url):
+        return None
+    async with opened_store(cli.home, settings.store.url, cli.note) as store:
+        return await insights_of(store, args.days, clock.now(), args.source, zone)
+
+
+def document(found: Insights) -> dict[str, Any]:
+    """Every figure as plain data, those that are worked out too."""
+    facts: dict[str, Any] = msgspec.to_builtins(found)
+    return facts | {
+        "cache_hit_rate": round(found.cache_hit_rate, 4),
+        "active_days": found.active_days,
+    }
+
+
+def _charts(cli: Cli) -> Charts:
+    columns = shutil.get_terminal_size().columns if cli.stdout.isatty() else 80
+    encoding = getattr(cli.stdout, "encoding", None) or "utf-8"
+    signs = BLOCKS if "utf" in encoding.lower() else ASCII
+    return Charts(max(NARROWEST, min(columns, WIDEST)), signs)
+
+
+COMMAND = Command(configure, run)

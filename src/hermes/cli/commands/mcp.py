@@ -1,0 +1,398 @@
+"""`hermes mcp`: servers that give the agent more tools."""
+
+import argparse
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from hermes.cli.commands.mcp_servers import (
+    awaited,
+    cache_of,
+    fault_of,
+    known_or_asked,
+    login_words,
+    place_of,
+    prefix_of,
+    probed,
+    server_named,
+    tokens_folder,
+    tool_facts,
+    tool_rows,
+    transport_of,
+    words_of,
+)
+from hermes.cli.commands.mcp_setup import (
+    add_configure_actions,
+    add_login_actions,
+    add_server_actions,
+)
+from hermes.cli.context import Actions, Cli, Command
+from hermes.cli.output import ago, example, table
+from hermes.config.document import read_document
+from hermes.config.settings.abilities import McpServer
+from hermes.core.errors import HermesError, UsageError
+from hermes.mcp import ProbeResult, ServerCatalog, offered_tools
+from hermes.mcp.oauth import LoginStore, logout
+from hermes.util.plain import plain_line
+from hermes.util.text import many
+
+# `hermes mcp list` and `tools`: what is known of servers.
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One server in the list."""
+
+    name: str
+    enabled: bool
+    state: str
+    """`ready`, `off`, `not tried yet`, `failed`, `needs a login` or `wrong settings`."""
+    transport: str
+    place: str
+    tools: int | None
+    """How many the agent is offered; None when that is not known yet."""
+    tools_found: int | None
+    """How many the server has."""
+    login: str
+    problems: tuple[str, ...]
+    last_connected: str | None
+    """ISO 8601, or None when never."""
+    last_failed: str | None
+    """When it could not be connected, while that has not worked again; the reason is among the
+    problems."""
+
+
+def add_list_actions(actions: Actions) -> None:
+    actions.add(
+        "list",
+        list_servers,
+        "show the servers and how they fare",
+        json=True,
+        aliases=["ls"],
+        description="Show the servers and what is known of them. Nothing is started;\n"
+        "`hermes mcp test NAME` connects.",
+    )
+    tools = actions.add(
+        "tools",
+        _tools,
+        "show the tools of a server",
+        json=True,
+        description="Show the tools of a server and what they may do, by the server's own word.\n"
+        "All but those that read are asked about before they run.",
+        epilog=example("hermes mcp tools time", "hermes mcp tools time --refresh --json"),
+    )
+    tools.add_argument("name", metavar="NAME")
+    tools.add_argument("--refresh", action="store_true", help="connect, even if they are known")
+
+
+def list_servers(args: argparse.Namespace, cli: Cli) -> int:
+    servers = cli.load().settings.mcp_servers
+    rows = [_row(cli, name, settings) for name, settings in sorted(servers.items())]
+    if args.json:
+        cli.json(rows)
+        return 0
+    if not rows:
+        cli.say("no MCP servers yet; to add one: hermes mcp add NAME --command … or --url …")
+        return 0
+    lines = table([_cells(cli, row) for row in rows])
+    for row, line in zip(rows, lines, strict=True):
+        cli.say(line)
+        for problem in row.problems:
+            cli.say(f"    {plain_line(problem)}")
+    return 0
+
+
+def _row(cli: Cli, name: str, settings: McpServer) -> Row:
+    cache = cache_of(cli)
+    catalog, seen = cache.load(name, settings), cache.last_seen(name)
+    fault, login, usable = fault_of(name, settings), "", True
+    failure = None if fault else cache.failure(name, settings)
+    if settings.auth == "oauth" and not fault:
+        login, usable = _login(cli, name, settings)
+    works = "failed" if failure else "ready" if catalog else "not tried yet"
+    reasons = (fault, failure.reason if failure else "")
+    return Row(
+        name,
+        settings.enabled,
+        _state(settings, fault, usable, works),
+        transport_of(settings),
+        place_of(cli, settings),
+        len(offered_tools(settings, catalog)) if catalog else None,
+        len(catalog.tools) if catalog else None,
+        login,
+        tuple(filter(None, reasons)) + (catalog.problems if catalog else ()),
+        _iso(seen),
+        _iso(failure.at if failure else None),
+    )
+
+
+def _iso(moment: float | None) -> str | None:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds") if moment else None
+
+
+def _login(cli: Cli, name: str, settings: McpServer) -> tuple[str, bool]:
+    """In words, and whether it can be used."""
+    try:
+        login = LoginStore(tokens_folder(cli), name).load()
+    except HermesError as error:
+        return str(error), False
+    usable = login is not None and login.url == settings.url and login.is_usable(time.time())
+    return login_words(login, settings.url), usable
+
+
+def _state(settings: McpServer, fault: str, usable: bool, works: str) -> str:
+    if not settings.enabled:
+        return "off"
+    if fault:
+        return "wrong settings"
+    if not usable:
+        return "needs a login"
+    return works
+
+
+def _cells(cli: Cli, row: Row) -> tuple[str, ...]:
+    mark = {"ready": "✓", "off": "·", "not tried yet": "·"}.get(row.state, "✗")
+    count = "tools not known" if row.tools is None else many(row.tools, "tool")
+    if row.tools is not None and row.tools != row.tools_found:
+        count = f"{row.tools} of {many(row.tools_found or 0, 'tool')}"
+    seen = cache_of(cli).last_seen(row.name)
+    last = f"connected {ago(seen)}" if seen else "never connected"
+    if row.last_failed:
+        last = f"failed {ago(datetime.fromisoformat(row.last_failed).timestamp())}, {last}"
+    return f"{mark} {plain_line(row.name)}", row.state, row.transport, count, last, row.place
+
+
+def _tools(args: argparse.Namespace, cli: Cli) -> int:
+    settings = server_named(cli, args.name)
+    catalog = known_or_asked(cli, args.name, settings, refresh=args.refresh)
+    offered = offered_tools(settings, catalog)
+    if args.json:
+        facts: list[dict[str, Any]] = [tool_facts(t, t in offered) for t in catalog.tools]
+        cli.json({"name": args.name, "tools": facts, "problems": catalog.problems})
+        return 0
+    marks = ["✓" if tool in offered else "·" for tool in catalog.tools]
+    for mark, line in zip(marks, tool_rows(catalog.tools) if marks else (), strict=True):
+        cli.say(f"{mark} {line}")
+    for problem in catalog.problems:
+        cli.say(f"✗ left out: {plain_line(problem)}")
+    if not catalog.tools and not catalog.problems:
+        cli.say(f"{args.name} has no tools")
+    if "·" in marks:
+        cli.say(f"· is not offered to the agent; `hermes mcp configure {args.name}` chooses")
+    return 0
+
+
+# `hermes mcp test`: connect once, step by step, and say what is wrong.
+
+
+class Step(msgspec.Struct, frozen=True):
+    step: str
+    ok: bool
+    text: str
+    seconds: float | None = None
+
+
+class Report:
+    """The steps that were taken; the last one may have failed."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.probe: ProbeResult | None = None
+
+    @property
+    def ok(self) -> bool:
+        return all(step.ok for step in self.steps)
+
+
+def add_test_actions(actions: Actions) -> None:
+    test = actions.add(
+        "test",
+        _test,
+        "connect to a server once and show what it offers",
+        json=True,
+        description="Connect to a server once, show each step and what it offers, and stop it\n"
+        "again. The exit code is 1 when it does not work.",
+        epilog=example("hermes mcp test time", "hermes mcp test time --json"),
+    )
+    test.add_argument("name", metavar="NAME")
+
+
+def _test(args: argparse.Namespace, cli: Cli) -> int:
+    settings = server_named(cli, args.name)
+    report = Report()
+    for step in _steps(cli, args.name, settings, report):
+        report.steps.append(step)
+        if not args.json:
+            timing = "" if step.seconds is None else f" ({step.seconds:.2f} s)"
+            cli.say(f"{'✓' if step.ok else '✗'} {step.step}: {step.text}{timing}")
+    if args.json:
+        cli.json(_facts(args.name, settings, report))
+    elif report.probe is not None:
+        _show(cli, settings, report.probe)
+    return 0 if report.ok else 1
+
+
+def _steps(cli: Cli, name: str, settings: McpServer, report: Report) -> Iterator[Step]:
+    """Each as it is done. A step that fails is the last one."""
+    fault = fault_of(name, settings)
+    if fault:
+        yield Step("settings", False, plain_line(fault))
+        return
+    off = "" if settings.enabled else ", switched off"
+    yield Step("settings", True, f"{transport_of(settings)}, {place_of(cli, settings)}{off}")
+    if settings.auth == "oauth":
+        try:
+            login = LoginStore(tokens_folder(cli), name).load()
+        except HermesError as error:
+            yield Step("login", False, words_of(error))
+            return
+        usable = login is not None and login.url == settings.url and login.is_usable(time.time())
+        words = login_words(login, settings.url)
+        hint = "" if usable else f" (`hermes mcp login {name}` signs in)"
+        yield Step("login", usable, words + hint)
+        if not usable:
+            return
+    began = time.monotonic()
+    try:
+        found = awaited(cli, probed(cli, name, settings))
+    except HermesError as error:
+        yield Step("connect", False, words_of(error), time.monotonic() - began)
+        return
+    report.probe = found
+    yield from _found(found)
+
+
+def _found(found: ProbeResult) -> Iterator[Step]:
+    server_info = found.server_info
+    who = plain_line(f"{server_info.name} {server_info.version}") or "a server without a name"
+    spoken = f"{who}, MCP {server_info.protocol} over {found.transport}"
+    yield Step("connect", True, spoken, found.connect_seconds)
+    out = f", {len(found.problems)} left out" if found.problems else ""
+    yield Step("tools", True, many(len(found.tools), "tool") + out)
+    others = f"{many(len(found.resources), 'resource')}, {many(len(found.prompts), 'prompt')}"
+    yield Step("resources and prompts", True, others, found.list_seconds)
+
+
+def _show(cli: Cli, settings: McpServer, found: ProbeResult) -> None:
+    offered = offered_tools(settings, ServerCatalog(found.tools))
+    for tool, line in zip(found.tools, tool_rows(found.tools) if found.tools else (), strict=True):
+        cli.say(f"  {'✓' if tool in offered else '·'} {line}")
+    for problem in found.problems:
+        cli.say(f"  ✗ left out: {plain_line(problem)}")
+
+
+def _facts(name: str, settings: McpServer, report: Report) -> dict[str, object]:
+    facts: dict[str, object] = {"name": name, "ok": report.ok, "steps": report.steps}
+    found = report.probe
+    if found is None:
+        return facts
+    offered = offered_tools(settings, ServerCatalog(found.tools))
+    return facts | {
+        "transport": found.transport,
+        "server": {
+            "name": found.server_info.name,
+            "version": found.server_info.version,
+            "protocol": found.server_info.protocol,
+            "instructions": found.server_info.instructions,
+        },
+        "tools": [tool_facts(tool, tool in offered) for tool in found.tools],
+        "problems": found.problems,
+        "resources": found.resources,
+        "prompts": found.prompts,
+    }
+
+
+# `hermes mcp remove`: a server, and all that was kept for it.
+
+ALLOWLIST = "command_allowlist"
+_REFERENCE = re.compile(r"\$\{(\w+)\}")
+
+
+def add_remove_actions(actions: Actions) -> None:
+    remove = actions.add(
+        "remove",
+        _remove,
+        "remove a server",
+        aliases=["rm"],
+        description="Remove a server from config.yaml, with its login, the list of its tools, the\n"
+        "secrets that `hermes mcp add` kept for it, and consents to its tools.",
+        epilog=example("hermes mcp remove tickets --yes"),
+    )
+    remove.add_argument("name", metavar="NAME")
+    remove.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def _remove(args: argparse.Namespace, cli: Cli) -> int:
+    name = args.name
+    server_named(cli, name)
+    if not args.yes:
+        if not cli.interactive:
+            raise UsageError("removing a server needs --yes when nobody can be asked")
+        if cli.ask(f"Remove {name}? [y/N] ").strip().lower() not in ("y", "yes"):
+            cli.say("nothing was removed")
+            return 1
+    edit = import_module("hermes.config.edit")
+    before = read_document(cli.home.config_file).data
+    edit.unset_value(cli.home, ("mcp_servers", name))
+    after = read_document(cli.home.config_file).data
+    for variable in sorted(_references(before) - _references(after)):
+        if variable.startswith(prefix_of(name)):
+            edit.unset_variable(cli.home, variable)
+    # Another server of that name must not find consents that were not meant for it.
+    held = cli.load().settings.command_allowlist
+    for place in reversed(range(len(held))):
+        if held[place].startswith(f"mcp:{name}:"):
+            edit.unset_value(cli.home, (ALLOWLIST, str(place)))
+    cache_of(cli).drop(name)
+    problem = awaited(cli, logout(name, tokens_folder(cli)))
+    cli.say(f"removed {name}")
+    if problem:
+        cli.note(f"note: {problem}")
+    return 0
+
+
+def _references(value: Any) -> set[str]:
+    """The variables that are referred to."""
+    if isinstance(value, str):
+        return set(_REFERENCE.findall(value))
+    if isinstance(value, dict):
+        return set().union(*(_references(held) for held in value.values()))
+    if isinstance(value, list):
+        return set().union(*(_references(held) for held in value))
+    return set()
+
+
+EPILOG = """\
+examples:
+  hermes mcp add time --command uvx --args mcp-server-time
+  hermes mcp add tickets --url https://tickets.example.com/mcp --auth oauth
+  hermes mcp list
+  hermes mcp test time
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Add MCP servers, see what they offer, choose their tools, and sign in to them.\n\n"
+        "A server is a program on this machine (--command) or a service behind a web address\n"
+        "(--url). They stand in config.yaml under mcp_servers. Alone this shows the list."
+    )
+    parser.epilog = EPILOG
+    actions = Actions(parser)
+    parser.set_defaults(act=list_servers, json=False)
+    for add in (
+        add_server_actions,
+        add_list_actions,
+        add_test_actions,
+        add_configure_actions,
+        add_remove_actions,
+        add_login_actions,
+    ):
+        add(actions)
+
+
+COMMAND = Command(configure)

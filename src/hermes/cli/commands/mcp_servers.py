@@ -1,0 +1,333 @@
+"""What the actions of `hermes mcp` share: the servers, and what is known of them."""
+
+import argparse
+import asyncio
+import itertools
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from hermes.app.log_files import start_logging, stop_logging
+from hermes.app.mcp import authorizers
+from hermes.cli.context import Cli
+from hermes.cli.output import table
+from hermes.cli.terminal import one_line
+from hermes.config.environment import search_path
+from hermes.config.masking import is_secret_variable
+from hermes.config.settings.abilities import McpServer
+from hermes.core.errors import HermesError, ToolError, UsageError
+from hermes.mcp import (
+    CatalogCache,
+    McpLimits,
+    McpOptions,
+    ProbeResult,
+    RemoteTool,
+    ServerCatalog,
+    ServerUnavailable,
+    TransportFactory,
+    probe,
+    program_environment,
+)
+from hermes.mcp.oauth import McpLogin, may_carry_tokens
+from hermes.security import Redactor
+from hermes.util.plain import plain_line
+from hermes.util.text import human_duration
+
+# What `hermes mcp add` was given, as settings: checked, and secrets apart from the rest.
+
+OAUTH, HEADER = "oauth", "header"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
+_ENV = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+)\s*[=:]\s*(.*)")
+_REFERENCE = re.compile(r"\$\{\w+\}")
+
+
+class Given(msgspec.Struct, frozen=True):
+    settings: dict[str, Any]
+    """What is written to config.yaml, with `${NAME}` in the place of secrets."""
+    variables: dict[str, str]
+    """The secrets, which are written to .env."""
+
+
+def checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} cannot be the name of an MCP server",
+            hint="use letters, digits, -, _ and ., at most 32, for example: tickets",
+        )
+    return name
+
+
+def prefix_of(name: str) -> str:
+    """How the variables begin that hold the secrets of a server."""
+    return f"MCP_{_upper(name)}_"
+
+
+def given_settings(
+    args: argparse.Namespace, read_token: Callable[[], str], taken: Collection[str]
+) -> Given:
+    """`read_token` gives the token of `--auth header`; the variables in `taken` hold something
+    else already. Raises `UsageError`."""
+    if bool(args.url) == bool(args.command):
+        raise UsageError(
+            "say either --url or --command",
+            hint="hermes mcp add time --command uvx --args mcp-server-time",
+        )
+    secrets = _Secrets(args.name, taken)
+    return _remote(args, read_token, secrets) if args.url else _program(args, secrets)
+
+
+def _program(args: argparse.Namespace, secrets: "_Secrets") -> Given:
+    for flag in ("auth", "transport", "header"):
+        if getattr(args, flag):
+            raise UsageError(f"--{flag} is for servers with --url")
+    command, arguments = args.command, list(args.args or [])
+    if not arguments and shutil.which(command, path=search_path()) is None:
+        command, *arguments = _split(command)
+    settings: dict[str, Any] = {"command": command}
+    if arguments:
+        settings["args"] = arguments
+    env = {}
+    for text in args.env:
+        name, value = _pair(_ENV, text, "--env", "--env LOG_LEVEL=debug")
+        env[name] = secrets.apart(name, value) if is_secret_variable(name) else value
+    if env:
+        settings["env"] = env
+    return Given(settings, secrets.variables)
+
+
+def _remote(args: argparse.Namespace, read_token: Callable[[], str], secrets: "_Secrets") -> Given:
+    if args.args or args.env:
+        raise UsageError("--args and --env are for servers with --command")
+    _check_url(args.url, args.auth)
+    settings: dict[str, Any] = {"url": args.url}
+    if args.transport:
+        settings["transport"] = args.transport
+    if args.auth == OAUTH:
+        settings["auth"] = OAUTH
+    pairs = [
+        _pair(_HEADER, text, "--header", "--header 'X-Api-Key=secret'") for text in args.header
+    ]
+    if args.auth == HEADER and not pairs:
+        token = read_token()
+        pairs = [("Authorization", token if " " in token else f"Bearer {token}")]
+    headers = {name: secrets.apart(name, value) for name, value in pairs}
+    if headers:
+        settings["headers"] = headers
+    return Given(settings, secrets.variables)
+
+
+def is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return usable and url.isprintable() and " " not in url
+
+
+def _check_url(url: str, auth: str | None) -> None:
+    if not is_web_address(url):
+        raise UsageError(f"{url!r} is no web address", hint="begin it with https://")
+    if auth == OAUTH and not may_carry_tokens(url):
+        raise UsageError(
+            "a login needs https, so that nobody on the way can read it",
+            hint="begin the url with https://; only a server on this machine may do without",
+        )
+
+
+class _Secrets:
+    """Values that are kept in .env, and referred to."""
+
+    def __init__(self, server: str, taken: Collection[str]) -> None:
+        self._prefix, self._taken = prefix_of(server), taken
+        self.variables: dict[str, str] = {}
+
+    def apart(self, name: str, value: str) -> str:
+        """What stands in config.yaml in its place. A reference stays one."""
+        if not value or _REFERENCE.search(value):
+            return value
+        plain = f"{self._prefix}{_upper(name)}"
+        names = itertools.chain([plain], (f"{plain}_{number}" for number in itertools.count(2)))
+        variable = next(
+            each for each in names if each not in self._taken and each not in self.variables
+        )
+        self.variables[variable] = value
+        return f"${{{variable}}}"
+
+
+def _pair(form: re.Pattern[str], text: str, flag: str, example: str) -> tuple[str, str]:
+    found = form.fullmatch(text)
+    if found is None or not all(c.isprintable() for c in found[2]):
+        # The text may hold a secret: it is not repeated.
+        raise UsageError(f"{flag} takes NAME=VALUE on one line", hint=f"for example: {example}")
+    return found[1], found[2]
+
+
+def _split(command: str) -> list[str]:
+    """`npx -y server` in one word is understood too."""
+    try:
+        return shlex.split(command) or [command]
+    except ValueError as error:
+        raise UsageError(
+            f"--command cannot be taken apart: {error}", hint="use --args for arguments"
+        ) from error
+
+
+def _upper(name: str) -> str:
+    return re.sub(r"\W", "_", name).upper()
+
+
+T = TypeVar("T")
+
+
+def server_named(cli: Cli, name: str) -> McpServer:
+    servers = cli.load().settings.mcp_servers
+    if name in servers:
+        return servers[name]
+    close = get_close_matches(name, servers, n=1)
+    known = ", ".join(sorted(servers)) or "none; `hermes mcp add` adds one"
+    raise UsageError(
+        f"there is no MCP server {name!r}",
+        hint=f"did you mean {close[0]}?" if close else f"there are: {known}",
+    )
+
+
+def cache_of(cli: Cli) -> CatalogCache:
+    return CatalogCache(cli.home.cache / "mcp")
+
+
+def tokens_folder(cli: Cli) -> Path:
+    return cli.home.root / "mcp-tokens"
+
+
+async def probed(cli: Cli, name: str, settings: McpServer) -> ProbeResult:
+    """Connects once; new conversations start with what was found. Raises `ToolError`, with
+    nothing in it that could drive a terminal."""
+    options = McpOptions(cache=cli.home.cache / "mcp", folder=str(Path.cwd()))
+    authorizer = authorizers(cli.home)(name, settings)
+    try:
+        return await probe(name, settings, options, authorizer)
+    except ToolError as error:
+        error.args = (plain_line(str(error)),)
+        raise
+
+
+def awaited(cli: Cli, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`. What is logged meanwhile, such as the last words of a program, goes to
+    the files of `hermes logs` and not to the terminal."""
+    loaded = cli.load()
+    start_logging(cli.home, loaded.settings.logging, Redactor(loaded.secrets()))
+    try:
+        return asyncio.run(work)
+    finally:
+        stop_logging()
+
+
+def transport_of(settings: McpServer) -> str:
+    """As far as the settings say."""
+    if settings.command:
+        return "stdio"
+    return settings.transport or "http"
+
+
+def fault_of(name: str, settings: McpServer) -> str:
+    """What is wrong with the settings, seen without starting anything; or nothing."""
+    try:
+        TransportFactory(McpLimits()).kinds(name, settings)
+    except ServerUnavailable as error:
+        return f"{error} ({error.hint})"
+    if settings.url and not is_web_address(settings.url):
+        return "its `url` is no web address (begin it with https://)"
+    path = program_environment(settings.env).get("PATH")
+    if settings.command and shutil.which(settings.command, path=path) is None:
+        return f"there is no program {settings.command!r}"
+    return ""
+
+
+# Servers and tools in words for a terminal. What servers say never reaches it raw.
+
+WIDTH = 70
+
+
+def place_of(cli: Cli, settings: McpServer) -> str:
+    """The program or the address, without secrets in it."""
+    if settings.command:
+        text = shlex.join((settings.command, *settings.args))
+    elif not is_web_address(settings.url):
+        return "?"  # nobody can tell what in it is a secret
+    else:
+        parts = urlsplit(settings.url)
+        text = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    return plain_line(Redactor(cli.load().secrets()).redact(text))
+
+
+def may(tool: RemoteTool) -> str:
+    """What a call of the tool can do, by the word of its server."""
+    if tool.read_only:
+        return "reads, also elsewhere" if tool.open_world else "reads"
+    return "may destroy" if tool.destructive else "may do anything"
+
+
+def tool_facts(tool: RemoteTool, offered: bool = True) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "may": may(tool),
+        "asks_first": not tool.read_only,
+        "offered": offered,
+    }
+
+
+def tool_rows(tools: Sequence[RemoteTool]) -> list[str]:
+    return table(
+        [
+            (
+                one_line(plain_line(tool.name), WIDTH),
+                may(tool),
+                one_line(plain_line(tool.description), WIDTH),
+            )
+            for tool in tools
+        ]
+    )
+
+
+def words_of(error: HermesError) -> str:
+    """An error and what to do about it, on one line."""
+    hint = f" ({plain_line(error.hint)})" if error.hint else ""
+    return f"{plain_line(str(error))}{hint}"
+
+
+def login_words(login: McpLogin | None, url: str) -> str:
+    now = time.time()
+    if login is None:
+        return "not signed in"
+    if login.url != url:
+        return "signed in at another address"
+    if not login.is_usable(now):
+        return "the login has ended"
+    if login.wanted:
+        return "signed in, but the server wants more rights"
+    if login.expires_at is None or login.refresh_token:
+        return "signed in"
+    return f"signed in for {human_duration(login.expires_at - now)}"
+
+
+def known_or_asked(
+    cli: Cli, name: str, settings: McpServer, *, refresh: bool = False
+) -> ServerCatalog:
+    """What the server offers: known from earlier, else asked now. Raises `HermesError`."""
+    known = None if refresh else cache_of(cli).load(name, settings)
+    if known is not None:
+        return known
+    cli.note(f"connecting to {name} …")
+    found = awaited(cli, probed(cli, name, settings))
+    return ServerCatalog(found.tools, bool(found.resources), bool(found.prompts), found.problems)

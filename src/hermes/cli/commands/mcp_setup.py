@@ -1,0 +1,477 @@
+"""`hermes mcp add`: a new server, tried before it is written down."""
+
+import argparse
+import asyncio
+import math
+import re
+import sys
+import webbrowser
+from collections.abc import Collection
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from hermes.cli.commands.mcp_servers import (
+    HEADER,
+    OAUTH,
+    Given,
+    awaited,
+    cache_of,
+    checked_name,
+    given_settings,
+    known_or_asked,
+    probed,
+    server_named,
+    tokens_folder,
+    tool_rows,
+    words_of,
+)
+from hermes.cli.context import Actions, Cli
+from hermes.cli.output import example
+from hermes.config.environment import variable, variables
+from hermes.config.expand import expand
+from hermes.config.home import tilde
+from hermes.config.settings.abilities import McpServer
+from hermes.core.errors import Interrupted, ToolError, UsageError
+from hermes.mcp import ProbeResult, RemoteTool, ServerUnauthorized, offered_tools
+from hermes.mcp.oauth import LoginOptions, LoginStore, McpLoginPrompt, login, logout
+from hermes.util.clock import SystemClock
+from hermes.util.plain import plain_line
+from hermes.util.text import many
+from hermes.util.threads import in_thread
+
+# `hermes mcp configure`: which tools of a server the agent has, and how long things may take.
+
+SECONDS = ("timeout", "connect_timeout", "idle_timeout")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+def add_configure_actions(actions: Actions) -> None:
+    configure = actions.add(
+        "configure",
+        _configure,
+        "choose the tools of a server, switch it on and off",
+        aliases=["config"],
+        description="Choose which tools of a server the agent has, switch it on and off, and set\n"
+        "how long things may take. Without options, on a terminal, a numbered list.",
+        epilog=example(
+            "hermes mcp configure github",
+            "hermes mcp configure github --include list_issues,create_issue",
+            "hermes mcp configure github --timeout 300 --disable",
+        ),
+    )
+    configure.add_argument("name", metavar="NAME")
+    tools = configure.add_mutually_exclusive_group()
+    tools.add_argument("--include", type=_names, metavar="TOOLS", help="only these, with commas")
+    tools.add_argument("--exclude", type=_names, metavar="TOOLS", help="all but these")
+    tools.add_argument("--all", action="store_true", help="all of them")
+    for what in ("resources", "prompts"):
+        configure.add_argument(
+            f"--{what}", action=argparse.BooleanOptionalAction, help=f"offer its {what}"
+        )
+    for setting, words in zip(
+        SECONDS, ("a call", "to connect", "idle before it ends"), strict=True
+    ):
+        flag = f"--{setting.replace('_', '-')}"
+        configure.add_argument(flag, type=float, metavar="S", help=f"seconds for {words}")
+    switch = configure.add_mutually_exclusive_group()
+    switch.add_argument("--enable", action="store_true", help="use it")
+    switch.add_argument("--disable", action="store_true", help="keep it, but do not use it")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _configure(args: argparse.Namespace, cli: Cli) -> int:
+    settings = server_named(cli, args.name)
+    changes = _changes(args, cli, settings)
+    if not changes:
+        if not cli.interactive:
+            raise UsageError(
+                "say what to change, for example --include TOOLS",
+                hint=f"`hermes mcp configure --help` shows what; `hermes mcp tools {args.name}`"
+                " lists the tools",
+            )
+        chosen = _menu(cli, args.name, settings)
+        if chosen is None:
+            cli.say("nothing was changed")
+            return 0
+        changes = chosen
+    _write_selection(cli, args.name, changes)
+    cli.say(f"{args.name}: {', '.join(_worded(changes))}")
+    return 0
+
+
+def _changes(args: argparse.Namespace, cli: Cli, settings: McpServer) -> dict[str, Any]:
+    """Keys below the server and their new values; None takes one out."""
+    changes: dict[str, Any] = {}
+    for which in ("include", "exclude"):
+        wanted = getattr(args, which)
+        if wanted is not None:
+            _check_known(cli, args.name, settings, wanted)
+            changes |= {"tools.include": None, "tools.exclude": None, f"tools.{which}": wanted}
+    if args.all:
+        changes |= {"tools.include": None, "tools.exclude": None}
+    for what in ("resources", "prompts"):
+        if getattr(args, what) is not None:
+            changes[f"tools.{what}"] = getattr(args, what)
+    for setting in SECONDS:
+        seconds = getattr(args, setting)
+        if seconds is None:
+            continue
+        if not math.isfinite(seconds) or seconds < 0:
+            raise UsageError(f"--{setting.replace('_', '-')} takes a number of seconds, or 0")
+        changes[setting] = int(seconds) if seconds.is_integer() else seconds
+    if args.enable or args.disable:
+        changes["enabled"] = args.enable
+    return changes
+
+
+def _check_known(cli: Cli, name: str, settings: McpServer, wanted: Collection[str]) -> None:
+    if not wanted:
+        raise UsageError("name at least one tool", hint="--all means all, --disable none")
+    catalog = cache_of(cli).load(name, settings)
+    if catalog is None:
+        cli.note(f"note: the tools of {name} are not known yet, so the names were not checked")
+        return
+    known = [tool.name for tool in catalog.tools]
+    strange = [each for each in wanted if each not in known]
+    if strange:
+        raise UsageError(
+            f"{name} has no tool {', '.join(map(repr, strange))}",
+            hint=f"it has: {', '.join(known) or 'none'}",
+        )
+
+
+def _menu(cli: Cli, name: str, settings: McpServer) -> dict[str, Any] | None:
+    """What the user chose from a numbered list; None to change nothing."""
+    catalog = known_or_asked(cli, name, settings)
+    tools = catalog.tools
+    if not tools:
+        raise UsageError(f"{name} has no tools to choose from")
+    chosen = {tool.name for tool in offered_tools(settings, catalog)}
+    while True:
+        for number, (tool, line) in enumerate(zip(tools, tool_rows(tools), strict=True), 1):
+            cli.say(f"{number:>4} {'✓' if tool.name in chosen else '·'} {line}")
+        said = cli.ask("numbers to switch, `all`, `none`; empty saves, `q` leaves: ").strip()
+        match said.lower():
+            case "q":
+                return None
+            case "all":
+                chosen = {tool.name for tool in tools}
+            case "none":
+                chosen = set()
+            case "" if chosen:
+                names = [tool.name for tool in tools if tool.name in chosen]
+                keys: dict[str, Any] = {"tools.include": None, "tools.exclude": None}
+                return keys if len(names) == len(tools) else {**keys, "tools.include": names}
+            case "":
+                cli.say(f"none is left; `hermes mcp configure {name} --disable` switches it off")
+            case _:
+                _switch(cli, tools, chosen, said)
+
+
+def _switch(cli: Cli, tools: tuple[RemoteTool, ...], chosen: set[str], said: str) -> None:
+    for word in said.replace(",", " ").split():
+        found = _RANGE.fullmatch(word)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+        if not 1 <= first <= last <= len(tools):
+            cli.say(f"{word!r} is not in the list")
+            continue
+        for tool in tools[first - 1 : last]:
+            chosen ^= {tool.name}
+
+
+def _write_selection(cli: Cli, name: str, changes: dict[str, Any]) -> None:
+    edit = import_module("hermes.config.edit")
+    for key, value in changes.items():
+        parts = ("mcp_servers", name, *key.split("."))
+        if value is None:
+            edit.unset_value(cli.home, parts)
+        else:
+            edit.set_value(cli.home, parts, value)
+
+
+def _worded(changes: dict[str, Any]) -> list[str]:
+    words = []
+    for key, value in changes.items():
+        if key == "enabled":
+            words.append("switched on" if value else "switched off")
+        elif isinstance(value, list):
+            which = "only" if key == "tools.include" else "all but"
+            words.append(f"{which} {', '.join(value)}")
+        elif value is not None:
+            words.append(f"{key.removeprefix('tools.')} {_plain(value)}")
+    if changes.get("tools.include", 0) is None and changes.get("tools.exclude", 0) is None:
+        words.append("all tools")
+    return words
+
+
+def _plain(value: Any) -> str:
+    return {True: "on", False: "off"}.get(value, "") if isinstance(value, bool) else f"{value} s"
+
+
+# `hermes mcp login` and `logout`.
+
+
+def add_login_actions(actions: Actions) -> None:
+    signing_in = actions.add(
+        "login",
+        _login,
+        "sign in to a server with OAuth",
+        description="Sign in to a server with OAuth. An address is shown, and opened in a browser\n"
+        "where there is one. In a browser on another machine you end at a page that\n"
+        "does not load: paste its address here.",
+        epilog=example(
+            "hermes mcp login tickets",
+            "hermes mcp login tickets --client-id abc --client-secret-env TICKETS_SECRET",
+        ),
+    )
+    signing_in.add_argument(
+        "--client-id",
+        default="",
+        metavar="ID",
+        help="a client you registered, or the https address of its metadata document",
+    )
+    signing_in.add_argument(
+        "--client-secret-env",
+        default="",
+        metavar="NAME",
+        help="its secret, in this variable of .env or the environment",
+    )
+    signing_in.add_argument(
+        "--scope", default="", metavar="SCOPES", help="ask for exactly these rights"
+    )
+    signing_in.add_argument(
+        "--port", type=int, default=0, metavar="N", help="where the browser comes back to (any)"
+    )
+    signing_in.add_argument(
+        "--no-browser", action="store_true", help="show the address, open nothing"
+    )
+    signing_out = actions.add(
+        "logout",
+        _logout,
+        "forget the login of a server",
+        epilog=example("hermes mcp logout tickets"),
+    )
+    for parser in (signing_in, signing_out):
+        parser.add_argument("name", metavar="NAME")
+
+
+def _login(args: argparse.Namespace, cli: Cli) -> int:
+    settings = server_named(cli, args.name)
+    if not settings.url:
+        raise UsageError(f"{args.name} is a program on this machine: it takes no login")
+    if not 0 <= args.port < 65536:
+        raise UsageError("--port is a number below 65536")
+    secret = ""
+    if args.client_secret_env:
+        secret = cli.load().secret(args.client_secret_env) or ""
+        if not secret or not args.client_id:
+            missing = f"{args.client_secret_env} is not set" if not secret else "say --client-id"
+            raise UsageError(f"--client-secret-env: {missing}")
+    wishes = LoginOptions(args.client_id, secret, args.scope, args.port)
+    browser = not args.no_browser
+    awaited(cli, sign_in(cli, args.name, settings.url, wishes, browser=browser))
+    if settings.auth != "oauth":
+        edit = import_module("hermes.config.edit")
+        edit.set_value(cli.home, ("mcp_servers", args.name, "auth"), "oauth")
+    return _checked(cli, args.name, msgspec.structs.replace(settings, auth="oauth"))
+
+
+async def sign_in(
+    cli: Cli, name: str, url: str, wishes: LoginOptions, *, browser: bool = True
+) -> None:
+    """The login, kept. Raises `HermesError`."""
+    opens = browser and _has_browser()
+    person = McpLoginPrompt(
+        show=lambda address: _invite(cli, address, opens),
+        open_browser=_open if opens else None,
+        paste=(lambda: _pasted(cli)) if cli.interactive else None,
+    )
+    try:
+        await login(name, url, tokens_folder(cli), person, SystemClock(), wishes)
+    except asyncio.CancelledError:
+        raise Interrupted("the login was stopped; nothing was stored") from None
+
+
+def _invite(cli: Cli, address: str, opens: bool) -> None:
+    cli.say(f"Open   {address}")
+    if opens:
+        cli.say("A browser should show it now.")
+    if cli.interactive:
+        cli.say("In a browser on another machine you end at a page that does not load:")
+        cli.say("copy its address, paste it here and press Enter.")
+    cli.say("Waiting; Ctrl-C stops.")
+
+
+def _has_browser() -> bool:
+    """One with windows: one in the terminal would take it away from us."""
+    if variable("BROWSER"):
+        return True
+    if sys.platform in ("darwin", "win32"):
+        return not variable("SSH_CONNECTION")
+    return bool(variable("DISPLAY") or variable("WAYLAND_DISPLAY"))
+
+
+async def _open(address: str) -> None:
+    with suppress(webbrowser.Error, OSError):  # the address is shown all the same
+        await in_thread(webbrowser.open, address)
+
+
+async def _pasted(cli: Cli) -> str:
+    """One line of the terminal. The thread that reads it never holds up the end of the program."""
+    return await in_thread(cli.stdin.readline)
+
+
+def _checked(cli: Cli, name: str, settings: McpServer) -> int:
+    """Whether the server takes the login."""
+    try:
+        found = awaited(cli, probed(cli, name, settings))
+    except ToolError as error:
+        cli.note(f"signed in, but {name} does not work: {words_of(error)}")
+        return 1
+    cli.say(f"signed in to {name}: {many(len(found.tools), 'tool')}")
+    return 0
+
+
+def _logout(args: argparse.Namespace, cli: Cli) -> int:
+    if not LoginStore(tokens_folder(cli), args.name).path.exists():
+        server_named(cli, args.name)  # a name nobody knows is a mistake
+        cli.say(f"nobody was signed in to {args.name}")
+        return 0
+    problem = awaited(cli, logout(args.name, tokens_folder(cli)))
+    cli.say(f"signed out of {args.name}")
+    if problem:
+        cli.note(f"note: {problem}")
+    return 0
+
+
+LONGEST_TOKEN = 16_384
+
+
+def add_server_actions(actions: Actions) -> None:
+    add = actions.add(
+        "add",
+        _add,
+        "add a server",
+        description="Add a server. It is connected once to show what it offers, and written to\n"
+        "config.yaml. Values of headers, and variables whose names look secret, go to\n"
+        ".env and are referred to as ${NAME}; a ${NAME} you give is kept as it is.",
+        epilog=example(
+            "hermes mcp add time --command uvx --args mcp-server-time --local-timezone UTC",
+            "hermes mcp add github --env GITHUB_TOKEN=… --command github-mcp-server --args stdio",
+            "hermes mcp add tickets --url https://tickets.example.com/mcp --auth oauth",
+            "hermes mcp add tickets --url https://tickets.example.com/mcp --auth header < token",
+        ),
+    )
+    add.add_argument("name", metavar="NAME", help="what you call it; its tools are mcp_NAME_…")
+    add.add_argument("--url", default="", metavar="URL", help="address of a server over HTTP")
+    add.add_argument("--command", default="", metavar="CMD", help="program of a server here")
+    add.add_argument(
+        "--args", nargs=argparse.REMAINDER, metavar="ARG", help="its arguments: all that follows"
+    )
+    add.add_argument(
+        "--env", action="append", default=[], metavar="K=V", help="a variable the program gets"
+    )
+    add.add_argument(
+        "--header", action="append", default=[], metavar="K=V", help="a header sent to the url"
+    )
+    add.add_argument(
+        "--auth",
+        choices=(OAUTH, HEADER),
+        help="sign in with OAuth, or send a token, which is asked for or read from standard input",
+    )
+    add.add_argument("--transport", choices=("http", "sse"), help="else it is found out")
+    add.add_argument("--no-test", action="store_true", help="do not connect, just write it down")
+
+
+def _add(args: argparse.Namespace, cli: Cli) -> int:
+    name = checked_name(args.name)
+    if name in cli.load().settings.mcp_servers:
+        raise UsageError(
+            f"there is an MCP server {name} already",
+            hint=f"`hermes mcp configure {name}` changes it, `hermes mcp remove {name}` removes it",
+        )
+    given = given_settings(args, lambda: _token(cli, name), cli.load().saved.keys())
+    settings = _expanded(cli, given)
+    waits = args.auth == OAUTH and not cli.interactive
+    found = None
+    if not args.no_test and not waits:
+        if args.auth == OAUTH:
+            awaited(cli, sign_in(cli, name, settings.url, LoginOptions()))
+        found = _tried(cli, name, settings)
+    _write_server(cli, name, given)
+    if found is not None:
+        _show(cli, name, found)
+    else:
+        cli.say(f"added {name} to {tilde(cli.home.config_file)}")
+    if args.auth == OAUTH and (waits or args.no_test):
+        cli.say(f"it needs a login: hermes mcp login {name}")
+    return 0
+
+
+def _token(cli: Cli, name: str) -> str:
+    if cli.stdin.isatty():
+        token = cli.ask_secret(f"Token for {name} (it is not shown): ").strip()
+    else:
+        token = cli.stdin.read(LONGEST_TOKEN + 1).strip()
+    if not token or len(token) > LONGEST_TOKEN or not (token.isascii() and token.isprintable()):
+        raise UsageError("this is no token: it is one line of ASCII characters")
+    return token
+
+
+def _expanded(cli: Cli, given: Given) -> McpServer:
+    """The settings as they will be read."""
+    saved = {name: value for name, value in cli.load().saved.items() if value}
+    known = {**variables(), **saved, **given.variables}
+    settings: dict[str, Any] = expand(given.settings, known)
+    for block in ("env", "headers"):
+        for value in settings.get(block, {}).values():
+            if "${" in value:
+                cli.note(f"note: {plain_line(value)} is not set yet")
+    return msgspec.convert(settings, McpServer)
+
+
+def _tried(cli: Cli, name: str, settings: McpServer) -> ProbeResult | None:
+    """What it offers; None when it does not work and is wanted all the same."""
+    cli.note(f"connecting to {name} …")
+    try:
+        return awaited(cli, probed(cli, name, settings))
+    except ToolError as error:
+        words = words_of(error)
+        if isinstance(error, ServerUnauthorized) and not settings.auth and not settings.headers:
+            words = f"{plain_line(str(error))} (it may want --auth oauth or --auth header)"
+        # After a login a thread may still wait for a line, and would take the answer.
+        if cli.interactive and settings.auth != OAUTH:
+            cli.say(f"✗ {words}")
+            if cli.ask("Add it all the same? [y/N] ").strip().lower() in ("y", "yes"):
+                return None
+        cache_of(cli).drop(name)
+        raise UsageError(
+            f"{name} was not added: {words}", hint="--no-test adds it without connecting"
+        ) from error
+
+
+def _write_server(cli: Cli, name: str, given: Given) -> None:
+    edit = import_module("hermes.config.edit")  # a heavier YAML library, which keeps comments
+    for key, value in given.variables.items():
+        edit.set_variable(cli.home, key, value)
+    edit.set_value(cli.home, ("mcp_servers", name), given.settings)
+
+
+def _show(cli: Cli, name: str, found: ProbeResult) -> None:
+    who = plain_line(f"{found.server_info.name} {found.server_info.version}")
+    counts = [many(len(found.tools), "tool")]
+    counts += [many(len(found.resources), "resource")] if found.resources else []
+    counts += [many(len(found.prompts), "prompt")] if found.prompts else []
+    cli.say(f"added {name}: {who or found.transport}, {', '.join(counts)}")
+    for line in tool_rows(found.tools) if found.tools else ():
+        cli.say(f"  {line}")
+    for problem in found.problems:
+        cli.say(f"  left out: {plain_line(problem)}")
+    if any(not tool.read_only for tool in found.tools):
+        cli.say("You are asked before a tool runs that does more than read.")

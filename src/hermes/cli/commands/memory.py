@@ -1,0 +1,615 @@
+"""`hermes memory`: what the agent remembers, where, for whom; and the provider it may have."""
+
+import argparse
+import contextlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hermes.app.extensions import Extensions
+from hermes.app.tools import project_root
+from hermes.cli.commands.memory_provider import (
+    Desk,
+    add_setup_actions,
+    add_test_actions,
+    brought_for,
+    guarded_provider,
+    info_of_provider,
+    provider_desk,
+)
+from hermes.cli.context import Actions, Cli, Command
+from hermes.cli.output import positive
+from hermes.config.editor import editor_command
+from hermes.config.home import tilde
+from hermes.config.settings.abilities import MemorySettings
+from hermes.core.errors import ConfigError, HermesError, ToolError, UsageError
+from hermes.memory import (
+    BUNDLED_PROVIDERS,
+    MEMORY_FILE,
+    OWNER_FILE,
+    USER_FILE,
+    Dict,
+    MemoryScope,
+    Notebook,
+    NoteFile,
+    NoteLocation,
+    NoteTarget,
+    config_fields,
+    note_locations,
+)
+from hermes.memory.notes import join_entries, split_entries
+from hermes.plugins.context import RegistrationKind
+from hermes.security.injection import scan
+from hermes.util.plain import escaped_json, plain, plain_line
+from hermes.util.text import many
+
+# The built-in notes of everybody, as they lie on the disk.
+
+YOURS = "yours"
+LOCK_SECONDS = 10
+TARGETS: tuple[NoteTarget, ...] = ("memory", "user", "project", "chat")
+PERSONAL = ("memory", "user")
+SHARED: dict[str, NoteTarget] = {"projects": "project", "chats": "chat"}
+
+
+class Notes(msgspec.Struct, frozen=True):
+    """One file with notes."""
+
+    target: NoteTarget
+    owner: str
+    """`yours`, else whom or what they belong to."""
+    place: NoteLocation
+    file: NoteFile
+    limit: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.target} ({self.owner})"
+
+    def fullness(self) -> str:
+        """Raises `ToolError` when the file cannot be read."""
+        size = len(join_entries(self.file.read()))
+        return f"{100 * size // max(self.limit, 1)}%, {size:,}/{self.limit:,} characters"
+
+    def notebook(self) -> Notebook:
+        return Notebook(self.target, self.title, self.file, self.limit, scan)
+
+
+class Shelf:
+    """All notes of a home."""
+
+    def __init__(self, cli: Cli) -> None:
+        self._folder = cli.home.memories
+        self._settings: MemorySettings = cli.load().settings.memory
+
+    def all(self, target: str = "") -> list[Notes]:
+        """Those that exist, yours first."""
+        return [notes for notes in self._found() if target in ("", notes.target)]
+
+    def one(self, target: NoteTarget, of: str) -> Notes:
+        """The notes meant by a target and a part of their owner's name. Without it: yours, or
+        those of the project in the working folder; they may not exist yet."""
+        if not of:
+            own = self._own(target)
+            if own is not None:
+                return own
+        found = [notes for notes in self.all(target) if of.casefold() in notes.owner.casefold()]
+        if len(found) == 1:
+            return found[0]
+        known = ", ".join(notes.owner for notes in found or self.all(target)) or "nobody"
+        problem = f"{len(found)} notes" if found else "no notes"
+        raise UsageError(
+            f"there are {problem} for {target} {of}".rstrip(),
+            hint=f"name one of them with --of; there are notes of: {known}",
+        )
+
+    def _own(self, target: NoteTarget) -> Notes | None:
+        scope = MemoryScope(project=project_root(Path.cwd()) if target == "project" else "")
+        place = note_locations(self._folder, scope).get(target)
+        if place is None:
+            return None
+        return self._notes(target, place.owner.removeprefix(f"{target} ") or YOURS, place)
+
+    def _found(self) -> Iterator[Notes]:
+        yield from self._of_person(self._folder, YOURS)
+        for folder in _folders(self._folder / "users"):
+            yield from self._of_person(folder, f"user {_owner(folder).removeprefix('user ')}")
+        for name, target in SHARED.items():
+            for folder in _folders(self._folder / name):
+                owner = _owner(folder)
+                place = NoteLocation(folder / MEMORY_FILE, owner)
+                if place.file.exists():
+                    yield self._notes(target, owner.removeprefix(f"{target} "), place)
+
+    def _of_person(self, folder: Path, owner: str) -> Iterator[Notes]:
+        kinds: tuple[tuple[NoteTarget, str], ...] = (("memory", MEMORY_FILE), ("user", USER_FILE))
+        for target, name in kinds:
+            place = NoteLocation(folder / name, "" if owner == YOURS else owner)
+            if place.file.exists():
+                yield self._notes(target, owner, place)
+
+    def _notes(self, target: NoteTarget, owner: str, place: NoteLocation) -> Notes:
+        settings = self._settings
+        limit = settings.user_char_limit if target == "user" else settings.memory_char_limit
+        return Notes(target, owner, place, NoteFile(self._folder, place, LOCK_SECONDS), limit)
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.glob("*") if each.is_dir())
+
+
+def _owner(folder: Path) -> str:
+    """What the file beside the notes says, else the name of the folder."""
+    try:
+        return (folder / OWNER_FILE).read_text("utf-8", "replace").strip() or folder.name
+    except OSError:
+        return folder.name
+
+
+# `hermes memory` and `hermes memory status`.
+
+
+def add_status_actions(actions: Actions) -> None:
+    actions.add("status", _status, "show the provider, and whether it is set up", json=True)
+
+
+def overview(args: argparse.Namespace, cli: Cli) -> int:  # noqa: ARG001 - as every action
+    settings = cli.load().settings.memory
+    cli.say(f"Notes, in {tilde(cli.home.memories)}")
+    lines = [_notes_line(notes) for notes in Shelf(cli).all()]
+    widths = [max((len(line[at]) for line in lines), default=0) for at in (0, 1, 2)]
+    for line in lines:
+        padded = "  ".join(f"{part:<{width}}" for part, width in zip(line, widths, strict=False))
+        cli.say(f"  {padded}  {line[3]}".rstrip())
+    if not lines:
+        cli.say("  none yet")
+    for key in ("memory_enabled", "user_profile_enabled"):
+        if not getattr(settings, key):
+            cli.say(f"  switched off: memory.{key} is false")
+    cli.say(f"\nProvider: {settings.provider or 'none'}")
+    if not settings.provider:
+        cli.say(f"  `hermes memory setup NAME` chooses one of {', '.join(BUNDLED_PROVIDERS)}")
+        return 0
+    try:
+        with provider_desk(cli) as desk:
+            cli.say(f"  {desk.summary() if desk else ''}")
+    except HermesError as error:
+        cli.say(f"  {error}")
+        cli.say(f"  {error.hint}")
+        return error.exit_code
+    return 0
+
+
+def _notes_line(notes: Notes) -> tuple[str, str, str, str]:
+    owner = plain_line(notes.owner)
+    try:
+        count = many(len(notes.file.read()), "note")
+        return notes.target, owner, count, notes.fullness()
+    except ToolError as error:
+        return notes.target, owner, "", str(error)
+
+
+def _status(args: argparse.Namespace, cli: Cli) -> int:
+    facts = _facts(cli)
+    if args.json:
+        cli.json(facts)
+        return 0 if facts["ready"] or not facts["provider"] else 1
+    if not facts["provider"]:
+        cli.say("no memory provider; the agent has its notes (`hermes memory`)")
+        return 0
+    cli.say(f"provider   {facts['provider']} ({facts['where']})")
+    cli.say(f"ready      {'yes' if facts['ready'] else 'no'}")
+    cli.say(f"waits      {facts['timeout']:g} s in a turn (memory.provider_timeout)")
+    for name, state in facts["variables"].items():
+        cli.say(f"           {name} is {'set' if state else 'not set'}")
+    if facts["problem"]:
+        cli.say(f"problem    {facts['problem']}")
+    return 0 if facts["ready"] else 1
+
+
+def _facts(cli: Cli) -> dict[str, Any]:
+    settings = cli.load().settings.memory
+    facts: dict[str, Any] = {
+        "provider": settings.provider,
+        "where": "",
+        "ready": False,
+        "timeout": settings.provider_timeout,
+        "variables": {},
+        "problem": "",
+    }
+    if not settings.provider:
+        return facts
+    brought = brought_for(cli, settings.provider)
+    facts["where"] = _where(cli, settings.provider, brought)
+    try:
+        isolated = guarded_provider(cli, settings.provider, brought)
+        facts["variables"] = {
+            field.env_var: bool(cli.load().variable(field.env_var))
+            for field in config_fields(isolated.provider)
+            if field.env_var
+        }
+        facts["ready"] = bool(isolated.call_at_start("is_available"))
+    except HermesError as error:
+        facts["problem"] = str(error)
+    else:
+        if not facts["ready"]:
+            facts["problem"] = f"it is not set up; `hermes memory setup {settings.provider}`"
+    return facts
+
+
+def _where(cli: Cli, name: str, brought: Extensions | None) -> str:
+    if (info := info_of_provider(cli, name)) is not None:
+        return info.where
+    plugin = brought.plugin_with(RegistrationKind.MEMORY, name) if brought else ""
+    return f"plugin {plugin}" if plugin else "not found"
+
+
+# `hermes memory show`: what is remembered.
+
+PROVIDER = "provider"
+PLACES = (*TARGETS, PROVIDER)
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One thing that is remembered."""
+
+    place: str
+    """A target of the notes, or `provider`."""
+    owner: str
+    text: str
+    id: str = ""
+    """Of the provider."""
+    more: Dict = {}
+
+    @property
+    def heading(self) -> str:
+        return f"{self.place} ({plain_line(self.owner)})"
+
+    @property
+    def mark(self) -> str:
+        """The id as it is shown, if there is one."""
+        return f"[{plain_line(self.id)}] " if self.id else ""
+
+    def may_be_of(self, user: str) -> bool:
+        """Not another person's note."""
+        return self.place not in PERSONAL or self.owner == (f"user {user}" if user else YOURS)
+
+
+class Found(NamedTuple):
+    items: list[Item]
+    unread: list[str]
+    """Why some of it could not be looked at."""
+
+
+def add_show_actions(actions: Actions) -> None:
+    show = actions.add(
+        "show", _show, "show what is remembered, or what holds some words", json=True
+    )
+    show.add_argument("query", nargs="*", metavar="QUERY", help="words to look for")
+    add_place(show, "whose facts of the provider (yours)")
+    show.add_argument(
+        "--limit", type=positive, default=100, metavar="N", help="of the provider (100)"
+    )
+
+
+def add_place(parser: argparse.ArgumentParser, whose: str) -> None:
+    parser.add_argument("--target", choices=PLACES, default="", help="only there")
+    parser.add_argument("--user", default="", metavar="ID", help=whose)
+
+
+def items(cli: Cli, query: str, target: str, user: str, limit: int) -> Found:
+    """Notes that hold every word of the query, and what the provider finds for it. A provider that
+    cannot be used is an error when only that was asked for."""
+    words, found = query.casefold().split(), Found([], [])
+    for notes in Shelf(cli).all(target) if target != PROVIDER else ():
+        try:
+            entries = notes.file.read()
+        except ToolError as error:
+            found.unread.append(str(error))
+            continue
+        found.items.extend(
+            Item(notes.target, notes.owner, entry)
+            for entry in entries
+            if all(word in entry.casefold() for word in words)
+        )
+    if target in ("", PROVIDER):
+        try:
+            found.items.extend(_of_provider(cli, query, user, limit))
+        except HermesError as error:
+            if target:
+                raise
+            found.unread.append(str(error))
+    return found
+
+
+def _of_provider(cli: Cli, query: str, user: str, limit: int) -> list[Item]:
+    with provider_desk(cli, user) as desk:
+        if desk is None:
+            return []
+        owner = f"{desk.name}, of user {user}" if user else desk.name
+        return [
+            Item(PROVIDER, owner, entry.pop("text"), entry.pop("id"), entry)
+            for entry in desk.entries(query, limit)
+        ]
+
+
+def _show(args: argparse.Namespace, cli: Cli) -> int:
+    found = items(cli, " ".join(args.query), args.target, args.user, args.limit)
+    if args.json:
+        document = msgspec.json.encode([_document(item) for item in found.items])
+        cli.say(escaped_json(msgspec.json.format(document, indent=2).decode()))
+    else:
+        _say(found, cli, about=" about that" if args.query else " yet")
+    for problem in found.unread:
+        cli.note(f"note: {problem}")
+    return 1 if found.unread else 0
+
+
+def _say(found: Found, cli: Cli, about: str) -> None:
+    heading = ""
+    for item in found.items:
+        if item.heading != heading:
+            cli.say(f"{'' if not heading else chr(10)}{item.heading}")
+            heading = item.heading
+        cli.say(_item_line(item))
+    if not found.items and not found.unread:
+        cli.say(f"nothing is remembered{about}")
+
+
+def _document(item: Item) -> dict[str, Any]:
+    named = {"target": item.place, "owner": item.owner, "text": item.text}
+    return {**named, **({"id": item.id} if item.id else {}), **item.more}
+
+
+def _item_line(item: Item) -> str:
+    more = plain_line(", ".join(f"{key} {value}" for key, value in item.more.items()))
+    text = plain(item.text).replace("\n", "\n    ")
+    return f"  - {item.mark}{text}{f' ({more})' if more else ''}"
+
+
+# Letting the user edit a text.
+
+
+class Draft:
+    """A copy of a text in a folder of its own, so that an editor's side files go with it. Kept when
+    it could not be used."""
+
+    def __init__(self, text: str, name: str, cli: Cli) -> None:
+        self._command = editor_command(terminal=cli.interactive)
+        self.file = Path(tempfile.mkdtemp(prefix="hermes-memory-")) / name
+        self.file.write_text(text, "utf-8")
+
+    def drop(self) -> None:
+        shutil.rmtree(self.file.parent, ignore_errors=True)
+
+    def edited(self) -> str:
+        """The text after the user's editor has ended. Raises `HermesError`."""
+        try:
+            code = subprocess.run([*self._command, str(self.file)], check=False).returncode
+        except OSError as error:
+            self.drop()
+            problem = f"cannot run the editor {self._command[0]!r} ({error.strerror})"
+            raise UsageError(problem, hint="set EDITOR") from error
+        if code:
+            raise self.refused(f"the editor ended with code {code}")
+        try:
+            text = self.file.read_bytes().decode()
+        except OSError as error:
+            self.drop()
+            raise HermesError("the editor left no text", hint="nothing was changed") from error
+        except UnicodeDecodeError as error:
+            raise self.refused(f"byte {error.start} is not UTF-8") from error
+        if "\0" in text:
+            raise self.refused("it holds binary data")
+        return text
+
+    def refused(self, why: str) -> HermesError:
+        return HermesError(f"not saved: {why}", hint=f"your text is in {self.file}")
+
+
+# `hermes memory edit` and `hermes memory forget`.
+
+GLANCE = 100
+MOST_FOUND = 10_000
+
+
+def add_edit_actions(actions: Actions) -> None:
+    edit = actions.add("edit", _edit, "open notes in your editor, and check them afterwards")
+    edit.add_argument(
+        "text", nargs="*", metavar="TEXT", help="of the provider: a part of the entry, or its id"
+    )
+    edit.add_argument("--target", choices=PLACES, default="memory", help="which notes (memory)")
+    edit.add_argument("--of", default="", metavar="NAME", help="whose notes: a part of the name")
+    edit.add_argument("--user", default="", metavar="ID", help="whose facts of the provider")
+    forget = actions.add("forget", _forget, "delete one thing that is remembered, for good")
+    forget.add_argument(
+        "text", nargs="+", metavar="TEXT", help="a part that nothing else has, or the id of a fact"
+    )
+    add_place(forget, "whose notes and facts (yours)")
+    forget.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def _edit(args: argparse.Namespace, cli: Cli) -> int:
+    if args.target == PROVIDER:
+        return _edit_entry(args, cli)
+    if args.text:
+        raise UsageError("notes are edited as a whole", hint="leave TEXT out")
+    notes = Shelf(cli).one(args.target, args.of)
+    before = notes.file.read()
+    draft = Draft(f"{join_entries(before)}\n" if before else "", notes.place.file.name, cli)
+    wanted = split_entries(draft.edited())
+    merged = False
+
+    def put(now: tuple[str, ...]) -> tuple[str, ...]:
+        nonlocal merged
+        merged = now != before
+        return _merged(before, now, wanted)
+
+    try:
+        after = notes.file.change(put)
+    except ToolError as error:
+        raise draft.refused(str(error)) from error
+    draft.drop()
+    if after == before:
+        cli.say("nothing was changed")
+        return 0
+    cli.say(f"{tilde(notes.place.file)} has {many(len(after), 'note')}, {notes.fullness()}")
+    if merged:
+        cli.note("note: the agent changed the file meanwhile; its changes are kept too")
+    _warn(notes, after, cli)
+    return 0
+
+
+def _merged(
+    before: tuple[str, ...], now: tuple[str, ...], wanted: tuple[str, ...]
+) -> tuple[str, ...]:
+    """What the user wants, with what others did to the file in the meantime."""
+    gone = set(before) - set(now)
+    new = [entry for entry in now if entry not in before]
+    return tuple(dict.fromkeys([*(entry for entry in wanted if entry not in gone), *new]))
+
+
+def _warn(notes: Notes, after: tuple[str, ...], cli: Cli) -> None:
+    over = len(join_entries(after)) - notes.limit
+    if over > 0:
+        cli.note(f"warning: {over:,} characters over the limit; the prompt leaves them out")
+    for entry in after:
+        if findings := scan(entry):
+            cli.note(
+                f"warning: this reads like a prompt injection ({', '.join(findings)}) and is not"
+                f" shown to the agent: {_glance(entry)}"
+            )
+
+
+def _edit_entry(args: argparse.Namespace, cli: Cli) -> int:
+    wanted = " ".join(args.text)
+    if not wanted:
+        raise UsageError("which entry?", hint='hermes memory edit --target provider "some words"')
+    with provider_desk(cli, args.user) as desk:
+        if desk is None:
+            raise UsageError("there is no memory provider", hint="hermes memory setup")
+        item = _unique(_matching(cli, wanted, PROVIDER, args.user), wanted)[0]
+        draft = Draft(f"{item.text}\n", "entry.txt", cli)
+        text = draft.edited().strip()
+        if not text:
+            raise draft.refused("it is empty; `hermes memory forget` deletes an entry")
+        _put(desk, item, text, draft)
+    draft.drop()
+    cli.say("nothing was changed" if text == item.text else f"changed: {_glance(text)}")
+    return 0
+
+
+def _put(desk: Desk, item: Item, text: str, draft: Draft) -> None:
+    try:
+        taken = text == item.text or desk.edit(item.id, text)
+    except HermesError as error:
+        raise draft.refused(str(error)) from error
+    if not taken:
+        raise draft.refused("the provider did not take it")
+
+
+def _forget(args: argparse.Namespace, cli: Cli) -> int:
+    wanted = " ".join(args.text)
+    found = _unique(_matching(cli, wanted, args.target, args.user), wanted)
+    cli.say(_glance(found[0].text))
+    cli.say(f"  in {', '.join(item.heading for item in found)}")
+    if not args.yes and cli.ask("forget this? [y/N] ").strip().lower() not in ("y", "yes"):
+        cli.say("nothing was changed")
+        return 1
+    with contextlib.ExitStack() as stack:
+        desk: Desk | None = None
+        try:
+            desk = stack.enter_context(provider_desk(cli, args.user))
+        except ConfigError as error:  # notes can be deleted without it
+            cli.note(f"note: {error}")
+        # The provider's copy first: a deleted note takes its copy along.
+        for item in sorted(found, key=lambda item: item.place != PROVIDER):
+            _delete(cli, item, desk)
+    cli.say("forgotten")
+    return 0
+
+
+def _delete(cli: Cli, item: Item, desk: Desk | None) -> None:
+    if item.place == PROVIDER:
+        if desk is None or not desk.forget(item.id):
+            raise HermesError("the provider did not find it any more")
+        return
+    for notes in Shelf(cli).all(item.place):
+        if notes.owner == item.owner:
+            notes.notebook().remove(item.text)
+            if desk is not None:
+                desk.note_removed(item.place, item.text)
+
+
+def _matching(cli: Cli, wanted: str, target: str, user: str) -> list[Item]:
+    """What holds the text, of one person and of projects and chats. All that a provider lists is
+    looked at, because it looks for words; what it does not list, it may find."""
+    if not wanted.strip():
+        raise UsageError("what should be looked for?", hint="give a part of the text, or an id")
+    looked = items(cli, "", target, user, MOST_FOUND)
+    for problem in looked.unread:
+        cli.note(f"note: {problem}")
+    return _holding(looked, wanted, user) or _holding(
+        items(cli, wanted, target, user, MOST_FOUND), wanted, user
+    )
+
+
+def _holding(looked: Found, wanted: str, user: str) -> list[Item]:
+    theirs = [item for item in looked.items if item.may_be_of(user)]
+    exact = [item for item in theirs if wanted in (item.text, item.id)]
+    return exact or [item for item in theirs if wanted.casefold() in item.text.casefold()]
+
+
+def _unique(found: list[Item], wanted: str) -> list[Item]:
+    """The matches, if they are one text: a note and the provider's copy of it, say."""
+    texts = {item.text: item for item in found}
+    if len(texts) == 1:
+        return found
+    if not texts:
+        raise UsageError(f"nothing holds {wanted!r}", hint="`hermes memory show` lists everything")
+    shown = "\n".join(f"  - {item.mark}{_glance(text)}" for text, item in [*texts.items()][:10])
+    raise UsageError(
+        f"{len(texts)} things hold {wanted!r}:\n{shown}",
+        hint="give a longer part of the one you mean, or the id in [ ]",
+    )
+
+
+def _glance(text: str) -> str:
+    line = plain_line(text)
+    return line if len(line) <= GLANCE else f"{line[:GLANCE]}…"
+
+
+EPILOG = """\
+examples:
+  hermes memory                          what is stored, where, for whom
+  hermes memory show editor              what is remembered about a word
+  hermes memory forget "likes tea"       delete one thing for good
+  hermes memory setup holographic        facts in a file of your own
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "See what the agent remembers, change and delete it, and choose a memory provider.\n\n"
+        "Notes are files of the agent: `memory` and `user` about you, `project` and `chat`. A\n"
+        "provider remembers more than that; at most one is in use."
+    )
+    parser.epilog = EPILOG
+    actions = Actions(parser)
+    parser.set_defaults(act=overview, json=False)
+    for add in (
+        add_show_actions,
+        add_edit_actions,
+        add_setup_actions,
+        add_status_actions,
+        add_test_actions,
+    ):
+        add(actions)
+
+
+COMMAND = Command(configure)

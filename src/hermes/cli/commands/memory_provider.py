@@ -1,0 +1,359 @@
+"""The provider in use, as the commands talk to it: with time limits, and only what it offers."""
+
+import argparse
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from hermes.app.extensions import Extensions
+from hermes.app.log_files import start_logging
+from hermes.cli.context import Actions, Cli
+from hermes.cli.extensions import looked_at
+from hermes.config.environment import export_variable
+from hermes.config.home import ensure_hermes_home, tilde
+from hermes.core.errors import ConfigError, HermesError, ToolError, UsageError
+from hermes.memory import (
+    ConfigField,
+    Dicts,
+    Inspectable,
+    IsolatedProvider,
+    ProviderLimits,
+    config_fields,
+    list_providers,
+    load_provider,
+)
+from hermes.plugins.manifest import PluginInfo
+from hermes.security import Redactor
+from hermes.util.plain import plain_line
+
+SECONDS = 20
+SESSION = "hermes-memory"
+
+
+class Desk:
+    """A provider that is loaded, available and initialised."""
+
+    def __init__(self, isolated: IsolatedProvider) -> None:
+        self._isolated = isolated
+        self.name = isolated.name
+
+    @property
+    def shows(self) -> bool:
+        """Whether it can tell what it holds."""
+        return isinstance(self._isolated.provider, Inspectable)
+
+    def summary(self) -> str:
+        said = self._ask("summary") if self.shows else "it does not say what it holds"
+        return plain_line(said)
+
+    def entries(self, query: str = "", limit: int = 100) -> Dicts:
+        found: Dicts = self._ask("entries", query, limit) if self.shows else []
+        return found
+
+    def edit(self, entry_id: str, text: str) -> bool:
+        return bool(self.shows and self._ask("edit", entry_id, text))
+
+    def forget(self, entry_id: str) -> bool:
+        return bool(self.shows and self._ask("forget", entry_id))
+
+    def note_removed(self, target: str, content: str) -> None:
+        self._ask("on_memory_write", "remove", target, content)
+
+    def _ask(self, method: str, *args: Any) -> Any:
+        try:
+            return self._isolated.call(method, SECONDS, *args)
+        except ToolError as error:
+            raise HermesError(str(error), hint="`hermes memory test` tries it out") from error
+
+
+def guarded_provider(cli: Cli, name: str, brought: Extensions | None = None) -> IsolatedProvider:
+    """The provider of that name. What goes wrong is logged; the caller tells the user. `brought` is
+    what `brought_for` gave, if that was asked already. Raises `ConfigError`."""
+    loaded = cli.load()
+    start_logging(cli.home, loaded.settings.logging, Redactor(loaded.secrets()))
+    brought = brought or brought_for(cli, name)
+    provider = load_provider(
+        name,
+        cli.home,
+        loaded.variable,
+        tuple(brought.memory_providers.values()) if brought else (),
+        disabled=loaded.settings.plugins.disabled,
+        tell=cli.note,
+    )
+    return IsolatedProvider(provider, ProviderLimits(start=SECONDS), lambda _line: None)
+
+
+def offered(cli: Cli) -> tuple[PluginInfo, ...]:
+    """What can be set up; for those that enabled plugins bring, these are loaded."""
+    plugins = cli.load().settings.plugins
+    brought = looked_at(cli.load(), cli) if plugins.enabled else None
+    registered = tuple(brought.memory_providers.values()) if brought else ()
+    said = {tilde(cli.home.plugins / name) for name in plugins.enabled}  # have said what they bring
+    found = list_providers(cli.home, registered, plugins.disabled)
+    return tuple(info for info in found if info.where not in said)
+
+
+def info_of_provider(cli: Cli, name: str) -> PluginInfo | None:
+    """What is known of it without running anything; None for what only a loaded plugin brings."""
+    disabled = cli.load().settings.plugins.disabled
+    found = list_providers(cli.home, disabled=disabled)
+    return next((info for info in found if info.name == name), None)
+
+
+def brought_for(cli: Cli, name: str) -> Extensions | None:
+    """What enabled plugins bring; they are loaded only for a name that nothing else has."""
+    loaded = cli.load()
+    needed = loaded.settings.plugins.enabled and info_of_provider(cli, name) is None
+    return looked_at(loaded, cli) if needed else None
+
+
+@contextmanager
+def provider_desk(cli: Cli, user: str = "") -> Iterator[Desk | None]:
+    """The provider in use, about one user (empty: you); None when there is none. Raises
+    `ConfigError` when it cannot be used."""
+    name = cli.load().settings.memory.provider
+    if not name:
+        yield None
+        return
+    isolated = guarded_provider(cli, name)
+    try:
+        if not isolated.call_at_start("is_available"):
+            raise ConfigError(
+                f"the memory provider {name} is not set up", hint=f"hermes memory setup {name}"
+            )
+        home = str(cli.home.root)
+        isolated.call_at_start(
+            "initialize", SESSION, hermes_home=home, platform="cli", user_id=user, tell=cli.note
+        )
+    except ToolError as error:
+        raise ConfigError(str(error), hint="`hermes memory test` tries it out") from error
+    try:
+        yield Desk(isolated)
+    finally:
+        isolated.shut_down()
+
+
+# `hermes memory setup` and `hermes memory off`.
+
+SETTING = ("memory", "provider")
+
+
+def add_setup_actions(actions: Actions) -> None:
+    setup = actions.add(
+        "setup",
+        _setup,
+        "choose a memory provider and configure it",
+        epilog="examples:\n  hermes memory setup\n  hermes memory setup mem0 --set api_key=KEY",
+    )
+    setup.add_argument("name", nargs="?", default="", metavar="NAME", help="which provider")
+    setup.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="answer without being asked"
+    )
+    actions.add("off", _off, "use no memory provider; what it holds stays where it is")
+
+
+def _setup(args: argparse.Namespace, cli: Cli) -> int:
+    given = _given(args.set)
+    name = args.name or _chosen(cli)
+    isolated = guarded_provider(cli, name)
+    fields = config_fields(isolated.provider)
+    unknown = given.keys() - {field.key for field in fields}
+    if unknown:
+        known = ", ".join(field.key for field in fields) or "nothing"
+        raise UsageError(f"{name} does not ask for {', '.join(sorted(unknown))}", hint=known)
+    saved = _saved(cli, name)
+    answers = {field.key: _answer(field, given, saved.get(field.key, ""), cli) for field in fields}
+    edit = import_module("hermes.config.edit")
+    ensure_hermes_home(cli.home)
+    for field in fields:
+        if field.secret and answers[field.key]:
+            edit.set_variable(cli.home, field.env_var, answers[field.key])
+            export_variable(field.env_var, answers[field.key])
+            cli.say(f"{field.env_var} saved in {tilde(cli.home.env_file)}")
+    plain = {field.key: answers[field.key] for field in fields if not field.secret}
+    try:
+        isolated.call("save_config", SECONDS, plain, str(cli.home.root))
+        ready = bool(isolated.call("is_available", SECONDS))
+    except ToolError as error:
+        raise HermesError(str(error), hint="nothing was switched on") from error
+    edit.set_value(cli.home, SETTING, name)
+    cli.say(f"memory.provider set to {name} in {tilde(cli.home.config_file)}")
+    if not ready:
+        cli.note(f"warning: {name} says it is not ready yet; `hermes memory test` shows more")
+        return 1
+    return 0
+
+
+def _off(args: argparse.Namespace, cli: Cli) -> int:  # noqa: ARG001 - as every action
+    if import_module("hermes.config.edit").unset_value(cli.home, SETTING):
+        cli.say("no memory provider is used any more; what it holds stays where it is")
+        return 0
+    cli.note("there is no memory provider in use")
+    return 1
+
+
+def _given(pairs: list[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--set {pair!r} has no =", hint="write --set KEY=VALUE")
+        given[key] = value
+    return given
+
+
+def _chosen(cli: Cli) -> str:
+    first: dict[str, PluginInfo] = {}
+    for info in offered(cli):
+        first.setdefault(info.name, info)
+    for info in first.values():
+        if info.problem:
+            cli.note(f"{info.name} is left out: {info.problem}")
+    offers = [info for info in first.values() if not info.problem]
+    names = [info.name for info in offers]
+    if not cli.interactive:
+        raise UsageError("which provider?", hint=f"hermes memory setup NAME: {', '.join(names)}")
+    for number, info in enumerate(offers, start=1):
+        cli.say(f"{number:>3}  {info.name:<14} {info.description}".rstrip())
+    said = cli.ask("provider (number or name): ").strip()
+    if not said:
+        raise UsageError("no provider was chosen", hint="nothing was changed")
+    return names[int(said) - 1] if said.isdigit() and 1 <= int(said) <= len(names) else said
+
+
+def _saved(cli: Cli, name: str) -> dict[str, str]:
+    """What was answered before, if the provider keeps it where options belong."""
+    try:
+        held = msgspec.json.decode((cli.home.root / f"{name}.json").read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return {}
+    values = held.items() if isinstance(held, dict) else ()
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in values}
+
+
+def _answer(field: ConfigField, given: Mapping[str, str], saved: str, cli: Cli) -> str:
+    """What was given, else what the user says, else what there is already."""
+    held = (cli.load().variable(field.env_var) or "") if field.env_var else ""
+    fallback = held or saved or field.default
+    if field.key in given:
+        answer = given[field.key]
+    else:
+        said = _asked(field, fallback, cli) if cli.interactive else ""
+        answer = said or ("" if field.secret and held else fallback)
+    if field.choices and answer and answer not in field.choices:
+        raise UsageError(
+            f"{field.key} cannot be {answer!r}", hint=f"one of: {', '.join(field.choices)}"
+        )
+    if field.required and not (answer or held):
+        place = f" ({field.url})" if field.url else ""
+        raise UsageError(
+            f"{field.key} is needed: {field.description}{place}",
+            hint=f"--set {field.key}=VALUE",
+        )
+    return answer
+
+
+def _asked(field: ConfigField, fallback: str, cli: Cli) -> str:
+    cli.say(f"{field.description or field.key}{f' ({field.url})' if field.url else ''}")
+    if field.secret:
+        kept = ", empty keeps it" if fallback else ""
+        return cli.ask_secret(f"  {field.key} (it is not shown{kept}): ").strip()
+    choices = f" [{'|'.join(field.choices)}]" if field.choices else ""
+    default = f" ({fallback})" if fallback else ""
+    return cli.ask(f"  {field.key}{choices}{default}: ").strip()
+
+
+# `hermes memory test`: try the provider out, step by step.
+
+USER = "hermes-memory-test"
+"""A user of its own: the trial never mixes with anybody's memory."""
+
+
+def add_test_actions(actions: Actions) -> None:
+    test = actions.add("test", _test, "try the provider out, step by step, with time limits")
+    test.add_argument(
+        "name", nargs="?", default="", metavar="NAME", help="without it: the one in use"
+    )
+
+
+def _test(args: argparse.Namespace, cli: Cli) -> int:
+    name = args.name or cli.load().settings.memory.provider
+    if not name:
+        raise UsageError("there is no memory provider", hint="hermes memory setup NAME")
+    try:
+        isolated = _step(cli, "load", lambda: guarded_provider(cli, name))
+        _try(cli, isolated)
+    except HermesError as error:
+        if error.hint:
+            cli.note(f"  {error.hint}")
+        return 1
+    cli.say(f"{name} works")
+    return 0
+
+
+def _try(cli: Cli, isolated: IsolatedProvider) -> None:
+    def available() -> str:
+        if not isolated.call_at_start("is_available"):
+            raise HermesError("no", hint=f"hermes memory setup {isolated.name}")
+        return ""
+
+    word = f"test{secrets.token_hex(4)}"
+    said = f"Remember that the test word of hermes memory is {word}."
+    home = str(cli.home.root)
+    _step(cli, "available", available)
+    try:
+        _step(
+            cli,
+            "initialise",
+            lambda: isolated.call_at_start(
+                "initialize", USER, hermes_home=home, platform="cli", user_id=USER, tell=cli.note
+            ),
+        )
+        _step(cli, "tools", lambda: _tools(isolated))
+        _step(cli, "save a turn", lambda: isolated.call("sync_turn", SECONDS, said, "Noted."))
+        _step(cli, "recall", lambda: _recall(isolated, word))
+        _step(cli, "clean up", lambda: _clean(isolated, word))
+    finally:
+        isolated.shut_down()
+
+
+def _step(cli: Cli, what: str, work: Callable[[], Any]) -> Any:
+    begin = time.monotonic()
+    try:
+        result = work()
+    except HermesError as error:
+        cli.say(f"failed  {what:<12} {error}")
+        raise
+    spent = 1000 * (time.monotonic() - begin)
+    note = f", {result}" if isinstance(result, str) and result else ""
+    cli.say(f"ok      {what:<12} {spent:,.0f} ms{note}")
+    return result
+
+
+def _tools(isolated: IsolatedProvider) -> str:
+    schemas: Dicts = isolated.call("get_tool_schemas", SECONDS)
+    return ", ".join(schema["name"] for schema in schemas) or "none"
+
+
+def _recall(isolated: IsolatedProvider, word: str) -> str:
+    text: str = isolated.call("prefetch", SECONDS, "What is the test word of hermes memory?")
+    if word in text:
+        return "the word came back"
+    return "the word did not come back at once; many services need a while"
+
+
+def _clean(isolated: IsolatedProvider, word: str) -> str:
+    """Delete what the trial left, where the provider lets us."""
+    if not isinstance(isolated.provider, Inspectable):
+        return f"left as it is, below the user {USER}"
+    found: Dicts = isolated.call("entries", SECONDS, word, 10)
+    mine = [each["id"] for each in found if word in each["text"]]
+    for entry_id in mine:
+        isolated.call("forget", SECONDS, entry_id)
+    return "the word is deleted" if mine else "nothing to delete"

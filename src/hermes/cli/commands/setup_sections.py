@@ -1,0 +1,419 @@
+"""One question for one setting, and other commands run on the user's behalf."""
+
+import argparse
+import asyncio
+import shutil
+from importlib.util import find_spec
+from typing import Any
+
+import msgspec
+
+from hermes.app.providers import Providers
+from hermes.app.tool_listing import ToolRow, tool_rows
+from hermes.app.tools import find_toolsets, switch
+from hermes.cli import registry
+from hermes.cli.commands.auth import checked_key
+from hermes.cli.commands.model import Wizard, brief, resolution
+from hermes.cli.context import Cli, ProgressLine, Style
+from hermes.cli.main import Parser
+from hermes.config import edit
+from hermes.config.assignment import assign
+from hermes.config.environment import search_path
+from hermes.core.errors import HermesError, UsageError
+from hermes.ops.auth import Desk
+from hermes.providers import CUSTOM, LOCAL, Endpoint, endpoints
+from hermes.tools import switch_toolsets
+from hermes.util.clock import SystemClock
+from hermes.util.extras import install_hint
+
+
+class Choice(msgspec.Struct, frozen=True):
+    value: str
+    meaning: str
+
+
+class Question(msgspec.Struct, frozen=True):
+    key: str
+    """The setting."""
+    text: str
+    choices: tuple[Choice, ...] = ()
+    """Offered with numbers; empty when anything can be typed."""
+
+
+def fresh(cli: Cli) -> Cli:
+    """The same terminal and home, with settings read again."""
+    return Cli(cli.home, cli.stdin, cli.stdout, cli.stderr)
+
+
+def run_command(cli: Cli, name: str, *words: str) -> int:
+    """`hermes NAME WORDS`, with all its own questions and messages."""
+    command = registry.find(name)
+    if command is None:
+        raise UsageError(f"there is no command {name!r}")
+    module = command.load()
+    parser = Parser(prog=f"hermes {name}")
+    module.configure(parser)
+    return module.run(parser.parse_args(words), fresh(cli))
+
+
+def save_setting(cli: Cli, key: str, text: str) -> None:
+    """Save a setting. Raises `HermesError` when the value does not fit."""
+    change = assign(key, text)
+    edit.set_value(cli.home, change.parts, change.value)
+
+
+def ask_settings(questions: tuple[Question, ...], cli: Cli) -> None:
+    for question in questions:
+        ask_setting(question, cli)
+
+
+def ask_setting(question: Question, cli: Cli) -> str:
+    """Ask until the answer fits; the value in force afterwards."""
+    now = _format_value(fresh(cli).load().value(question.key))
+    for number, choice in enumerate(question.choices, start=1):
+        mark = "*" if choice.value == now else " "
+        cli.say(f" {mark}{number}  {choice.value or '(default)':<12} {choice.meaning}")
+    while True:
+        said = cli.ask(f"  {question.text} [{now or 'not set'}]: ").strip()
+        if not said:
+            return now
+        if question.choices and said.isdigit() and 1 <= int(said) <= len(question.choices):
+            said = question.choices[int(said) - 1].value
+        try:
+            save_setting(cli, question.key, said)
+        except HermesError as error:
+            cli.say(f"  {error}")
+        else:
+            return said
+
+
+def _format_value(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+# `hermes setup model`: a provider, its key, one of its models.
+
+KNOWN = ("openrouter", "anthropic", "openai", "gemini", "nous", "ollama")
+"""Offered beside those that are set up; any other can be typed."""
+OWN_KEY = "CUSTOM_API_KEY"
+LONGEST_KEY = 16_384
+
+
+def ask_model(cli: Cli) -> None:
+    now = resolution(fresh(cli)).main
+    cli.say(f"  now: {brief(now, Style.of(cli.stdout))}")
+    if now.provider == LOCAL:
+        cli.say("  A small model of its own: no key, nothing leaves this machine. One key of a")
+        cli.say("  provider makes Hermes strong.")
+    offers = _provider_offers(cli)
+    for number, (name, why) in enumerate(offers, start=1):
+        cli.say(f"  {number:>2}  {name:<14} {why}")
+    while True:
+        said = cli.ask("  provider, by number or name (Enter keeps): ").strip()
+        if not said:
+            return
+        try:
+            _use_provider(_provider_named(said, [name for name, _ in offers]), cli)
+        except UsageError as error:
+            cli.say(f"  {error}")
+        else:
+            return
+
+
+def apply_model(args: argparse.Namespace, cli: Cli) -> bool:
+    has_key = bool(args.api_key_env or args.api_key_stdin)
+    if not (args.provider or args.model or args.base_url or has_key):
+        return False
+    provider = args.provider or (CUSTOM if args.base_url else "")
+    if not provider and not has_key:
+        run_command(cli, "model", "set", args.model)
+        return True
+    if not provider:
+        raise UsageError("the key of which provider?", hint="name it with --provider")
+    if provider == CUSTOM and not args.model:
+        raise UsageError("an endpoint of your own needs a model", hint="name it with --model")
+    key = checked_key(_given_key(args, cli)) if has_key else ""
+    _choose_with_key(provider, args.model or "", args.base_url or "", key, cli)
+    return True
+
+
+def _provider_offers(cli: Cli) -> list[tuple[str, str]]:
+    """Providers and why one would take them."""
+    found = resolution(fresh(cli))
+    ready = [found.main.provider, *(one.provider for one in found.also)]
+    offers = {name: "ready" for name in ready if name not in (LOCAL, CUSTOM)}
+    for name in KNOWN:
+        if endpoint := endpoints.find_endpoint(name):
+            offers.setdefault(endpoint.id, endpoint.label)
+    offers[CUSTOM] = "a server of your own, by its address"
+    offers[LOCAL] = "the embedded model: no key, works offline once it is fetched (491 MB)"
+    return list(offers.items())
+
+
+def _provider_named(said: str, offered: list[str]) -> str:
+    if said.isdigit() and 1 <= int(said) <= len(offered):
+        return offered[int(said) - 1]
+    return said
+
+
+def _use_provider(name: str, cli: Cli) -> None:
+    if name == CUSTOM:
+        _own_endpoint(cli)
+        return
+    if name == LOCAL:
+        _choose_model(LOCAL, "", "", cli)
+        if cli.ask("  fetch its weights now (491 MB)? [y/N] ").strip().lower() in ("y", "yes"):
+            run_command(cli, "local", "pull")
+        return
+    endpoint = _auth_desk(cli).endpoint(name)
+    if endpoint.needs_key and not _auth_desk(cli).rows(endpoint):
+        run_command(cli, "auth", "add", endpoint.id)
+    try:
+        model = asyncio.run(_pick_model(endpoint.id, cli))
+    except UsageError:
+        raise
+    except HermesError as error:
+        cli.say(f"  its models cannot be listed: {error}")
+        model = cli.ask("  model (Enter for its default): ").strip()
+    _choose_model(endpoint.id, model, "", cli)
+
+
+async def _pick_model(provider: str, cli: Cli) -> str:
+    async with _providers(cli, {}) as providers:
+        return await Wizard(cli, providers).model_of(provider)
+
+
+async def _pick_model_at(address: str, key: str, cli: Cli) -> str:
+    said = {"provider": CUSTOM, "base_url": address, "api_key": key, "default": "-"}
+    async with _providers(cli, {f"model.{name}": value for name, value in said.items()}) as there:
+        return await Wizard(cli, there).model_at(await there.main())
+
+
+def _providers(cli: Cli, overrides: dict[str, str]) -> Providers:
+    loaded = fresh(cli).load(overrides)
+    return Providers(cli.home, loaded, SystemClock(), ProgressLine(cli.stderr))
+
+
+def _own_endpoint(cli: Cli) -> None:
+    address = cli.ask("  its address, such as http://127.0.0.1:8080/v1: ").strip()
+    if not address:
+        return
+    key = cli.ask_secret("  its key (not shown; Enter for none): ").strip()
+    key = checked_key(key) if key else ""
+    if model := asyncio.run(_pick_model_at(address, key, cli)):
+        _choose_with_key(CUSTOM, model, address, key, cli)
+
+
+def _choose_model(provider: str, model: str, base_url: str, cli: Cli) -> None:
+    endpoint = endpoints.find_endpoint(provider.lower())
+    if not model and endpoint is not None:
+        model = endpoint.default_model
+    text = f"{provider}:{model}"
+    run_command(cli, "model", "set", text, *(("--base-url", base_url) if base_url else ()))
+
+
+def _given_key(args: argparse.Namespace, cli: Cli) -> str:
+    if args.api_key_stdin:
+        return cli.stdin.read(LONGEST_KEY + 1)
+    found = fresh(cli).load().variable(args.api_key_env)
+    if not found:
+        raise UsageError(
+            f"the variable {args.api_key_env} is not set", hint="or pipe the key: --api-key-stdin"
+        )
+    return found
+
+
+def _choose_with_key(provider: str, model: str, base_url: str, key: str, cli: Cli) -> None:
+    """A provider's key goes to auth.json, before the model, which is not saved without it. That of
+    an address of one's own goes to .env, and config.yaml names it: once the address is saved, so
+    that it is never meant for another one."""
+    endpoint = _auth_desk(cli).endpoint(provider)
+    if key and endpoint.id != CUSTOM:
+        _refuse_keyless(endpoint)
+        _auth_desk(cli).add(endpoint, key, "")
+    _choose_model(provider, model, base_url, cli)
+    if key and endpoint.id == CUSTOM:
+        edit.set_variable(cli.home, OWN_KEY, key)
+        edit.set_value(cli.home, ("model", "api_key"), f"${{{OWN_KEY}}}")
+
+
+def _refuse_keyless(endpoint: Endpoint) -> None:
+    if endpoint.id == LOCAL or endpoint.api_mode == "acp":
+        raise UsageError(f"{endpoint.label} takes no key")
+
+
+def _auth_desk(cli: Cli) -> Desk:
+    return Desk(cli.home, fresh(cli).load(), SystemClock())
+
+
+# `hermes setup terminal`: where commands run.
+
+
+class Backend(msgspec.Struct, frozen=True):
+    name: str
+    meaning: str
+    programs: tuple[str, ...] = ()
+    """One of them must be there."""
+    package: str = ""
+    """A Python package that must be there; the extra has the same name."""
+    questions: tuple[Question, ...] = ()
+
+
+BACKENDS = (
+    Backend("local", "on this machine, as you"),
+    Backend("sandbox", "on this machine, shut in: bubblewrap", ("bwrap",)),
+    Backend(
+        "docker",
+        "in a container: Docker or Podman",
+        ("docker", "podman"),
+        questions=(Question("terminal.docker_image", "image"),),
+    ),
+    Backend(
+        "ssh",
+        "on another machine",
+        ("ssh",),
+        questions=(
+            Question("terminal.ssh_host", "its name or address"),
+            Question("terminal.ssh_user", "user there"),
+            Question("terminal.ssh_port", "port"),
+            Question("terminal.ssh_key", "file with the private key"),
+        ),
+    ),
+    Backend(
+        "singularity",
+        "in a container: Apptainer",
+        ("apptainer", "singularity"),
+        questions=(Question("terminal.singularity_image", "image"),),
+    ),
+    Backend("modal", "in the cloud of Modal", package="modal"),
+    Backend("daytona", "in the cloud of Daytona", package="daytona"),
+)
+COMMON = (Question("terminal.timeout", "longest run of a command, in seconds"),)
+
+
+def ask_terminal(cli: Cli) -> None:
+    offers = tuple(
+        Choice(one.name, f"{one.meaning}{_missing_requirement(one)}") for one in BACKENDS
+    )
+    chosen = ask_setting(Question("terminal.backend", "where", offers), cli)
+    ask_settings(_backend_questions(chosen), cli)
+    ask_settings(COMMON, cli)
+
+
+def apply_terminal(args: argparse.Namespace, cli: Cli) -> bool:
+    if not args.terminal_backend:
+        return False
+    save_setting(cli, "terminal.backend", args.terminal_backend)
+    cli.say(f"commands run in: {args.terminal_backend}")
+    for backend in BACKENDS:
+        if backend.name == args.terminal_backend and (lack := _missing_requirement(backend)):
+            cli.note(f"note:{lack}")
+    return True
+
+
+def _backend_questions(name: str) -> tuple[Question, ...]:
+    return next((one.questions for one in BACKENDS if one.name == name), ())
+
+
+def _missing_requirement(backend: Backend) -> str:
+    """What is missing for it on this machine, or nothing."""
+    path = search_path()
+    if backend.programs and not any(shutil.which(one, path=path) for one in backend.programs):
+        return f" (needs {' or '.join(backend.programs)}, not found here)"
+    if backend.package and find_spec(backend.package) is None:
+        return f" (needs: {install_hint(backend.package)})"
+    return ""
+
+
+# `hermes setup tools`: which toolsets the agent has in the terminal.
+
+PLATFORM = "cli"
+
+
+def ask_tools(cli: Cli) -> None:
+    while True:
+        sets = _by_toolset(cli)
+        for number, (name, rows) in enumerate(sets.items(), start=1):
+            mark = "✓" if _is_on(rows) else "·"
+            cli.say(f"  {number:>2} {mark} {name:<16} {rows[0].purpose}")
+        said = cli.ask("  switch which, by number or name, with commas (Enter keeps): ").strip()
+        if not said:
+            return
+        try:
+            _switch([_toolset_named(one.strip(), list(sets)) for one in said.split(",")], sets, cli)
+        except UsageError as error:
+            cli.say(f"  {error}")
+
+
+def apply_tools(args: argparse.Namespace, cli: Cli) -> bool:
+    if args.toolsets is None:
+        return False
+    names = [name.strip() for name in args.toolsets.split(",") if name.strip()]
+    known = find_toolsets(fresh(cli).load()).known
+    plain = [name for name in names if not name.startswith("-")]
+    now = switch_toolsets((), plain, known, on=True)
+    now = switch_toolsets(now, [name[1:] for name in names if name not in plain], known, on=False)
+    edit.set_value(cli.home, ("platform_toolsets", PLATFORM), now)
+    cli.say(f"tools: {', '.join(now) or 'none'}")
+    return True
+
+
+def _by_toolset(cli: Cli) -> dict[str, list[ToolRow]]:
+    sets: dict[str, list[ToolRow]] = {}
+    for row in tool_rows(fresh(cli).load(), cli.home, PLATFORM):
+        sets.setdefault(row.toolset, []).append(row)
+    return sets
+
+
+def _is_on(rows: list[ToolRow]) -> bool:
+    return any(row.on for row in rows)
+
+
+def _toolset_named(said: str, names: list[str]) -> str:
+    return names[int(said) - 1] if said.isdigit() and 1 <= int(said) <= len(names) else said
+
+
+def _switch(names: list[str], sets: dict[str, list[ToolRow]], cli: Cli) -> None:
+    for name in names:
+        on = not _is_on(sets.get(name, []))
+        switch(fresh(cli).load(), cli.home, PLATFORM, [name], on=on)
+
+
+# `hermes setup agent`: how the agent works.
+
+QUESTIONS = (
+    Question(
+        "approvals.mode",
+        "before dangerous commands",
+        (
+            Choice("manual", "ask me"),
+            Choice("smart", "a model judges the plain cases, I am asked about the others"),
+            Choice("deny", "refuse them"),
+            Choice("off", "never ask: only in a place where nothing can break"),
+        ),
+    ),
+    Question(
+        "agent.reasoning_effort",
+        "how hard the model thinks: none, minimal, low, medium, high or xhigh",
+    ),
+    Question("agent.max_turns", "most model calls in one turn"),
+    Question("budget.day_usd", "most a day may cost, in US dollars"),
+    Question("timezone", "time zone, such as Europe/Berlin"),
+)
+
+
+def ask_agent(cli: Cli) -> None:
+    ask_settings(QUESTIONS, cli)
+
+
+def apply_agent(args: argparse.Namespace, cli: Cli) -> bool:
+    given = {"approvals.mode": args.approvals, "agent.max_turns": args.max_turns}
+    said = {key: value for key, value in given.items() if value is not None}
+    for key, value in said.items():
+        save_setting(cli, key, value)
+        cli.say(f"{key}: {value}")
+    return bool(said)

@@ -1,0 +1,424 @@
+"""`hermes skills`: find, install, look after and share skills."""
+
+import argparse
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from hermes.app.skills import external_warnings
+from hermes.cli.commands.skills_common import (
+    all_roots,
+    collection,
+    context,
+    say_findings,
+    say_problems,
+    width,
+    with_hub,
+)
+from hermes.cli.commands.skills_history import add_history_actions, original, skill_writer
+from hermes.cli.commands.skills_hub import (
+    add_install_actions,
+    add_publish_actions,
+    add_search_actions,
+    add_snapshot_actions,
+    add_tap_actions,
+    add_update_actions,
+)
+from hermes.cli.context import Actions, Cli, Command
+from hermes.cli.output import add_yes, consents, example
+from hermes.cli.terminal import one_line
+from hermes.config.assignment import assign
+from hermes.config.home import tilde
+from hermes.config.keys import MISSING, find, split_key
+from hermes.config.masking import is_secret_setting, mask
+from hermes.core.errors import ConfigError, UsageError
+from hermes.skills import (
+    SKILL_FILE,
+    BrokenSkill,
+    Skill,
+    SkillIndex,
+    SkillSetting,
+    Source,
+    hidden_reason,
+    read_instructions,
+    read_linked,
+    unusable_reason,
+)
+from hermes.skills.hub import (
+    SOURCE_NAMES,
+    Hub,
+    HubStore,
+    LockFile,
+    SkillInspection,
+    audit_installed,
+    restore_skill,
+)
+from hermes.skills.writing import read_overlay
+from hermes.util.plain import plain, plain_line
+from hermes.util.text import many
+
+# `hermes skills list` and `view`: the skills there are on this machine.
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A skill as it is listed."""
+
+    name: str
+    source: str
+    category: str = ""
+    description: str = ""
+    version: str = ""
+    folder: str = ""
+    installed_from: str = ""
+    """The source of an installed one: official, github, …"""
+    identifier: str = ""
+    trust: str = ""
+    changed_copy_of: str = ""
+    """The source of the original."""
+    hides: str = ""
+    """The source of another skill of this name, which does not count."""
+    hidden: str = ""
+    """Why the agent does not see it."""
+    broken: str = ""
+    """Why it does not load."""
+
+
+def add_list_actions(actions: Actions) -> None:
+    listing = actions.add(
+        "list",
+        _list,
+        "the skills on this machine",
+        json=True,
+        description="List the skills on this machine: those the agent sees, hidden ones with the"
+        "\nreason, and broken ones with what is wrong. Skills of plugins are not shown.",
+        epilog=example("hermes skills list --source hub"),
+    )
+    kinds = [str(one) for one in Source]
+    listing.add_argument(
+        "--source",
+        default="",
+        choices=[*kinds, *SOURCE_NAMES],
+        metavar="SOURCE",
+        help=f"only those of {', '.join(kinds)}, or installed from official, github, …",
+    )
+    view = actions.add("view", _view, "show one skill", json=True)
+    view.add_argument("name", metavar="NAME", help="also as category/name")
+    view.add_argument("file", nargs="?", default="", metavar="FILE", help="a file of it")
+
+
+def _list(args: argparse.Namespace, cli: Cli) -> int:
+    say_problems(cli, external_warnings(cli.load()))
+    rows = [row for row in _rows(cli) if args.source in ("", row.source, row.installed_from)]
+    if args.json:
+        cli.json(rows)
+        return 0
+    if not rows:
+        cli.say("no such skills" if args.source else "no skills yet: `hermes skills browse`")
+    last, room = "", width(cli)
+    for row in sorted(rows, key=lambda row: (row.category, row.name)):
+        if row.category != last:
+            last = row.category
+            cli.say(f"{plain_line(last)}:")
+        cli.say(_line(row, room))
+    return 0
+
+
+def _rows(cli: Cli) -> list[Row]:
+    skills = collection(cli)
+    lock = _lock(cli)
+    around = context(cli)
+    below = _below(cli)
+    found = [_row(skill, lock, below, hidden_reason(skill, around)) for skill in skills.skills()]
+    return found + [_broken_row(one) for one in skills.broken()]
+
+
+def _lock(cli: Cli) -> LockFile:
+    """What is installed; nothing when that cannot be known."""
+    try:
+        return HubStore(cli.home.skills / ".hub").lock()
+    except ConfigError as error:
+        say_problems(cli, [f"{error}; {error.hint}"])
+        return LockFile()
+
+
+def _broken_row(one: BrokenSkill) -> Row:
+    folder = one.folder
+    return Row(name=folder.name, source=str(one.source), folder=str(folder), broken=one.reason)
+
+
+def _below(cli: Cli) -> dict[str, str]:
+    """Names that exist in more than one folder, with the source of the second."""
+    seen: dict[str, list[str]] = {}
+    for root in all_roots(cli):
+        for skill in SkillIndex([root]).skills():
+            seen.setdefault(skill.name, []).append(str(root.source))
+    return {name: sources[1] for name, sources in seen.items() if len(sources) > 1}
+
+
+def _row(skill: Skill, lock: LockFile, below: dict[str, str], hidden: str) -> Row:
+    entry = lock.skills.get(skill.name) if skill.source is Source.HUB else None
+    overlay = read_overlay(skill.folder) if skill.source is Source.USER else None
+    return Row(
+        name=skill.name,
+        source=str(skill.source),
+        category=skill.category,
+        description=skill.description,
+        version=skill.version,
+        folder=str(skill.folder),
+        installed_from=entry.source if entry else "",
+        identifier=entry.identifier if entry else "",
+        trust=entry.trust if entry else "",
+        changed_copy_of=str(overlay.source) if overlay else "",
+        hides=below.get(skill.name, ""),
+        hidden=hidden,
+    )
+
+
+def _line(row: Row, room: int) -> str:
+    marks = [row.source]
+    if row.trust:
+        marks.append(row.trust)
+    if row.changed_copy_of:
+        marks.append(f"your copy of the {row.changed_copy_of} one")
+    elif row.hides:
+        marks.append(f"hides the {row.hides} one")
+    if row.hidden:
+        marks.append(f"hidden: {row.hidden}")
+    if row.broken:
+        marks.append(f"broken: {row.broken}")
+    head = f"  {plain_line(row.name)} [{plain_line(', '.join(marks))}]"
+    return f"{head} {one_line(plain_line(row.description), max(20, room - len(head) - 1))}".rstrip()
+
+
+def _view(args: argparse.Namespace, cli: Cli) -> int:
+    skill = collection(cli).get(args.name)
+    path = skill.folder / (args.file or SKILL_FILE)
+    text = read_linked(skill, args.file) if args.file else read_instructions(skill)
+    if args.json:
+        facts = msgspec.to_builtins(skill, enc_hook=str)  # its folder is no JSON
+        cli.json({"skill": facts, "file": str(path), "text": text})
+        return 0
+    cli.note(f"{skill.source}: {plain_line(tilde(path))}")
+    for warning in () if args.file else skill.warnings:
+        cli.note(f"warning: {plain_line(warning)}")
+    cli.say(plain(text).rstrip("\n"))
+    return 0
+
+
+# `hermes skills config`: the settings that skills declare.
+
+
+class Declared(msgspec.Struct, frozen=True):
+    skill: str
+    key: str
+    description: str
+    value: Any
+    """What is set, or the default."""
+    is_set: bool
+    prompt: str = ""
+    """What the user is asked."""
+
+
+def add_config_actions(actions: Actions) -> None:
+    config = actions.add(
+        "config",
+        _config,
+        "show the settings of skills, or set one",
+        json=True,
+        description="Show the settings that skills declare, with their values; with KEY and VALUE,"
+        "\nset one. They are kept in config.yaml as skills.config.<key>.",
+        epilog=example("hermes skills config", "hermes skills config wiki.path ~/wiki"),
+    )
+    config.add_argument("key", nargs="?", default="", metavar="KEY")
+    config.add_argument("value", nargs="?", default=None, metavar="VALUE", help="as YAML")
+
+
+def _config(args: argparse.Namespace, cli: Cli) -> int:
+    found = [one for one in declared(cli) if args.key in ("", one.key)]
+    if args.key and not found:
+        raise UsageError(
+            f"no skill has a setting {args.key}", hint="`hermes skills config` lists them"
+        )
+    if args.value is not None:
+        return _set(args, cli)
+    if args.json:
+        cli.json(found)
+        return 0
+    if not found:
+        cli.say("no skill has settings")
+    for one in found:
+        how = "" if one.is_set else "  (the default)" if one.value is not None else "  (not set)"
+        shown = "" if one.value is None else f" = {plain_line(str(one.value))}"
+        cli.say(f"{plain_line(one.key)}{shown}{how}")
+        cli.say(f"    {one.skill}: {plain_line(one.description)}")
+    return 0
+
+
+def _set(args: argparse.Namespace, cli: Cli) -> int:
+    change = assign(f"skills.config.{args.key}", args.value)
+    edit = import_module("hermes.config.edit")  # slow to load, and only needed to write
+    edit.set_value(cli.home, change.parts, change.value)
+    cli.say(f"skills.config.{args.key} set in {tilde(cli.home.config_file)}")
+    return 0
+
+
+def declared(cli: Cli) -> list[Declared]:
+    """Every setting of every skill that can be used here, with secrets masked."""
+    values, here = cli.load().settings.skills.config, context(cli)
+    return [
+        _declared(skill.name, setting, values)
+        for skill in collection(cli).skills()
+        if not unusable_reason(skill, here)
+        for setting in skill.settings
+    ]
+
+
+def _declared(skill: str, setting: SkillSetting, values: dict[str, Any]) -> Declared:
+    parts = split_key(setting.key)
+    value = find(values, parts)
+    is_set = value is not MISSING and value is not None
+    shown = value if is_set else setting.default
+    if is_set and is_secret_setting(parts):
+        shown = mask(str(shown))
+    return Declared(skill, setting.key, setting.description, shown, is_set, setting.prompt)
+
+
+# `hermes skills audit`, `quarantine` and `reset`.
+
+
+def add_maintenance_actions(actions: Actions) -> None:
+    actions.add(
+        "audit",
+        with_hub(_audit),
+        "compare the installed skills with their hashes, and scan them again",
+        json=True,
+        description="Compare every file of the installed skills with the hash it was installed with"
+        "\nand scan them again. The exit code is 1 when something is wrong.",
+    )
+    quarantine = actions.add(
+        "quarantine", with_hub(_quarantine), "list the skills that were refused", json=True
+    )
+    quarantine.add_argument("--clean", action="store_true", help="delete them")
+    quarantine.add_argument("name", nargs="?", default="", metavar="NAME", help="only this one")
+    reset = actions.add(
+        "reset",
+        with_hub(_reset),
+        "drop your changes of a skill that is not your own",
+        description="A skill that is bundled or installed is changed in a copy. Reset drops the"
+        "\ncopy, so that the original counts again. With --restore, an installed skill whose"
+        "\nfiles were changed on the disk is fetched once more.",
+        epilog=example("hermes skills reset arxiv", "hermes skills reset pdf --restore --yes"),
+    )
+    reset.add_argument("name", metavar="NAME")
+    reset.add_argument("--restore", action="store_true", help="fetch the installed files again")
+    add_yes(reset)
+
+
+async def _audit(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+    found = audit_installed(hub)
+    if args.json:
+        cli.json(found)
+        return 0 if found.clean else 1
+    if not found.skills and not found.strays:
+        cli.say("nothing is installed from the hub")
+    for one in found.skills:
+        _say(cli, one)
+    for folder in found.strays:
+        cli.say(f"{plain_line(folder)}: nobody installed it; move it out of the hub's folder")
+    return 0 if found.clean else 1
+
+
+def _say(cli: Cli, one: SkillInspection) -> None:
+    if not one.is_tampered:
+        cli.say(f"{one.name}: as installed ({one.trust})")
+    else:
+        cli.say(f"{one.name}: CHANGED since it was installed")
+        for what in ("changed", "missing", "added"):
+            for name in getattr(one, what):
+                cli.say(f"  {what:<8} {plain_line(name)}")
+        if one.problem:
+            cli.say(f"  {plain_line(one.problem)}")
+        cli.say(f"  `hermes skills reset {one.name} --restore` puts the files back")
+    if one.verdict not in ("", "safe"):
+        say_findings(cli, one.verdict, one.findings)
+
+
+async def _quarantine(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+    if args.clean:
+        gone = hub.quarantine.clean(args.name)
+        cli.say(f"deleted {many(len(gone), 'refused skill')}")
+        return 0
+    held = [one for one in hub.quarantine.refused() if args.name in ("", one.name)]
+    if args.json:
+        cli.json(held)
+        return 0
+    if not held:
+        cli.say("nothing is in quarantine")
+    for one in held:
+        cli.say(f"{one.name}  {one.at}  {plain_line(one.identifier)}\n    {plain_line(one.reason)}")
+    return 0
+
+
+async def _reset(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+    writer = skill_writer(cli)
+    try:
+        copied = writer.overlay_of(args.name)
+    except UsageError:
+        return await _restored(args, cli, hub)
+    left = original(cli, copied.name)
+    what = f"drop your copy of {plain_line(copied.name)}"
+    if left is None:
+        what += f", whose {copied.source} original is gone"
+    if not consents(args, cli, f"{what[0].upper()}{what[1:]}?"):
+        cli.say("nothing was changed")
+        return 1
+    reason = f"back to the {copied.source} skill {copied.name}"
+    commit = (await writer.reset(args.name, reason)).commit
+    undo = f"; `hermes skills undo {commit.short}` takes this back" if commit else ""
+    now = f"the {left.source} skill counts again" if left else "nothing is left of it"
+    cli.say(f"dropped your copy of {plain_line(copied.name)}: {now}{undo}")
+    return await _restored(args, cli, hub) if args.restore else 0
+
+
+async def _restored(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+    installed = args.name in hub.store.lock().skills
+    if not args.restore or not installed:
+        raise UsageError(
+            f"there is no changed copy of {args.name}",
+            hint="--restore fetches its installed files again"
+            if installed
+            else "`hermes skills list` says which skills are copies",
+        )
+    if not consents(args, cli, f"Replace the files of {args.name} with those of its source?"):
+        cli.say("nothing was changed")
+        return 1
+    await restore_skill(hub, args.name)
+    cli.say(f"{args.name} is as it was installed")
+    return 0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Find, install, look after and share skills.\n\n"
+        "A skill elsewhere is named by an identifier: official/<category>/<name>, owner/repo/path\n"
+        "of GitHub, skills-sh/<owner>/<repo>/<skill>, the address of a site or a git repository\n"
+        "(…/repo.git#branch:folder), or ./folder."
+    )
+    actions = Actions(parser)
+    for add in (
+        add_list_actions,
+        add_search_actions,
+        add_install_actions,
+        add_update_actions,
+        add_maintenance_actions,
+        add_history_actions,
+        add_config_actions,
+        add_publish_actions,
+        add_snapshot_actions,
+        add_tap_actions,
+    ):
+        add(actions)
+
+
+COMMAND = Command(configure)

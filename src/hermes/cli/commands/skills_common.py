@@ -1,0 +1,174 @@
+"""What the actions work with: the hub, the collection, and the user's consent."""
+
+import argparse
+import asyncio
+import shutil
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+
+from hermes.app.skills import skill_roots, visibility_context
+from hermes.cli.context import Act, Cli, Style
+from hermes.cli.terminal import one_line
+from hermes.config.environment import search_path
+from hermes.core.errors import UsageError
+from hermes.skills import SkillIndex, SkillRoot, Source, VisibilityContext, optional_folder
+from hermes.skills.hub import (
+    SOURCE_NAMES,
+    Hub,
+    HubAddresses,
+    HubError,
+    HubOptions,
+    InstallCandidate,
+    SkillOffer,
+    check_source_name,
+    summarize_changes,
+)
+from hermes.skills.scanner import ScanFinding
+from hermes.util.plain import plain, plain_line
+from hermes.util.text import human_size, many
+
+# Skills in words for a terminal. What strangers wrote never reaches it raw.
+
+WIDTH = 110
+"""Columns where there is no terminal."""
+NARROWEST = 40
+FRAME = 4
+"""Columns before a line that a conversation shows; see `cli.mirrored`."""
+MOST_FINDINGS = 20
+VERDICTS = {"safe": "nothing suspicious", "caution": "caution", "dangerous": "dangerous"}
+
+
+def width(cli: Cli) -> int:
+    """Columns of a line. What is not written to our own stdout is shown in a conversation."""
+    columns = shutil.get_terminal_size((WIDTH, 24)).columns
+    return max(NARROWEST, columns if cli.stdout is sys.stdout else columns - FRAME)
+
+
+def say_offers(cli: Cli, offers: Sequence[SkillOffer]) -> None:
+    for offer in offers:
+        count = f"  ({many(offer.installs, 'install')})" if offer.installs else ""
+        cli.say(f"{plain_line(offer.identifier)}{count}")
+        text = plain_line(offer.description) or f"from {offer.source}"
+        cli.say(f"    {one_line(text, width(cli) - 4)}")
+
+
+def say_findings(cli: Cli, verdict: str, findings: Sequence[ScanFinding]) -> None:
+    style = Style.of(cli.stdout)
+    dress = {"dangerous": style.bad, "caution": style.warn}.get(verdict, style.plain)
+    cli.say(f"scan:     {dress(VERDICTS.get(verdict, verdict))}")
+    for one in findings[:MOST_FINDINGS]:
+        place = f"{plain_line(one.file)}:{one.line}" if one.line else plain_line(one.file)
+        cli.say(f"  {one.severity:<8} {place}  {plain_line(one.why)}")
+        if one.text:
+            cli.say(f"           {one_line(plain_line(one.text), width(cli) - 11)}")
+    if len(findings) > MOST_FINDINGS:
+        cli.say(f"  and {many(len(findings) - MOST_FINDINGS, 'more finding')}")
+
+
+def say_candidate(cli: Cli, one: InstallCandidate) -> None:
+    skill = one.skill
+    version = f" {plain_line(skill.version)}" if skill.version else ""
+    cli.say(f"{skill.name}{version}: {plain_line(skill.description)}")
+    cli.say(f"from:     {plain_line(one.origin.address or one.identifier)}")
+    by = [plain_line(fact) for fact in (skill.author, skill.license) if fact]
+    cli.say(f"trust:    {one.trust}" + (f", {', '.join(by)}" if by else ""))
+    size = human_size(sum(map(len, one.files.values())))
+    cli.say(f"files:    {many(len(one.files), 'file')}, {size}")
+    say_findings(cli, one.report.verdict, one.findings)
+    for warning in skill.warnings:
+        cli.say(f"note:     {plain_line(warning)}")
+
+
+def say_difference(cli: Cli, one: InstallCandidate) -> None:
+    cli.say(f"changes:  {summarize_changes(one.current, one.files)}")
+    style = Style.of(cli.stdout)
+    for line in one.difference.split("\n"):
+        text = plain(line)
+        dress = {"+": style.accent, "-": style.bad, "@": style.dim}.get(text[:1], style.plain)
+        cli.say(dress(text))
+
+
+def say_problems(cli: Cli, problems: Iterable[str]) -> None:
+    for problem in problems:
+        cli.note(f"warning: {plain_line(problem)}")
+
+
+Work = Callable[[argparse.Namespace, Cli, Hub], Awaitable[int]]
+
+
+def with_hub(work: Work) -> Act:
+    """An action that needs the hub."""
+
+    def act(args: argparse.Namespace, cli: Cli) -> int:
+        async def run() -> int:
+            async with Hub(hub_options(cli), lambda name: elsewhere(cli, name)) as hub:
+                try:
+                    return await work(args, cli, hub)
+                finally:
+                    say_problems(cli, hub.warnings())
+
+        try:
+            return asyncio.run(run())
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # the disk is full, or read-only, or something lies in the way
+            place = f"{error.filename}: " if error.filename else ""
+            raise HubError(f"the disk refuses: {place}{error.strerror or error}") from error
+
+    return act
+
+
+def hub_options(cli: Cli) -> HubOptions:
+    loaded = cli.load()
+    usual = HubAddresses()
+    return HubOptions(
+        root=cli.home.skills / ".hub",
+        official=optional_folder(),
+        token=loaded.secret("GITHUB_TOKEN") or loaded.secret("GH_TOKEN") or "",
+        git=shutil.which("git", path=search_path()),
+        ssh_agent=loaded.variable("SSH_AUTH_SOCK") or "",
+        addresses=HubAddresses(
+            github_api=loaded.variable("GITHUB_API_URL") or usual.github_api,
+            github_web=loaded.variable("GITHUB_SERVER_URL") or usual.github_web,
+            skills_sh=loaded.variable("SKILLS_API_URL") or usual.skills_sh,
+        ),
+    )
+
+
+def all_roots(cli: Cli) -> tuple[SkillRoot, ...]:
+    """Every folder with skills but those of plugins, whose code would have to be run."""
+    return skill_roots(cli.load(), cli.home)
+
+
+def collection(cli: Cli) -> SkillIndex:
+    return SkillIndex(all_roots(cli))
+
+
+def context(cli: Cli) -> VisibilityContext:
+    """This machine and what is switched off. Which tools there are depends on the session."""
+    return visibility_context(cli.load(), "cli")
+
+
+def own_copy(cli: Cli, name: str) -> Path | None:
+    """The folder of the user's own skill of this name, which counts instead of an installed one."""
+    own = [root for root in all_roots(cli) if root.source is Source.USER]
+    return next((one.folder for one in SkillIndex(own).skills() if one.name == name), None)
+
+
+def elsewhere(cli: Cli, name: str) -> str:
+    """The kind of a skill that an installed one of this name would hide: bundled or external."""
+    hidden = [root for root in all_roots(cli) if root.source in (Source.EXTERNAL, Source.BUNDLED)]
+    return next((str(one.source) for one in SkillIndex(hidden).skills() if one.name == name), "")
+
+
+def add_source(parser: argparse.ArgumentParser, summary: str) -> None:
+    """`--source`, one of those that can be asked."""
+    parser.add_argument("--source", type=_source, choices=SOURCE_NAMES, default="", help=summary)
+
+
+def _source(name: str) -> str:
+    try:
+        return check_source_name(name) if name else ""
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(f"{error}; {error.hint}") from None

@@ -1,0 +1,130 @@
+"""Sessions in words for a terminal. Stored text never reaches it raw."""
+
+import argparse
+import time
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from hermes.cli.context import Cli, ProgressLine
+from hermes.core.errors import UsageError
+from hermes.store.backend import Progress, ignore_progress
+from hermes.util.text import human_duration, parse_duration
+
+
+def ago(timestamp: float) -> str:
+    return f"{human_duration(time.time() - timestamp)} ago"
+
+
+def table(rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> list[str]:
+    """Lines with their columns aligned, those of `numbers` to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place in numbers else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+# Values of the command line, checked while it is read.
+
+DAY = 86_400
+
+
+def positive(text: str) -> int:
+    number = _number(text)
+    if not 1 <= number < 2**31:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 up")
+    return number
+
+
+def age(text: str) -> int:
+    """Seconds of a number of days, or of a duration such as `12h`."""
+    if text.isascii() and text.isdigit():
+        text = f"{text}d"
+    seconds = parse_duration(text)
+    if seconds is None or seconds > time.time():
+        raise argparse.ArgumentTypeError(f"{text!r} is not an age such as 90 (days), 12h or 30m")
+    return seconds
+
+
+def since(text: str) -> float:
+    """The moment a date begins, or that long ago."""
+    return _moment(text)[0]
+
+
+def until(text: str) -> float:
+    """The moment a date ends, or that long ago."""
+    return _moment(text)[1]
+
+
+def add_session(parser: argparse.ArgumentParser, **options: Any) -> None:
+    parser.add_argument(
+        "session", metavar="ID", help="the id, its beginning, or the title", **options
+    )
+
+
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def example(*lines: str) -> str:
+    """The end of a help text."""
+    return "\n".join(["example:" if len(lines) == 1 else "examples:", *(f"  {x}" for x in lines)])
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+
+
+def _moment(text: str) -> tuple[float, float]:
+    """The first and the last moment that `text` can mean; a time without zone is local time."""
+    seconds = parse_duration(text)
+    if seconds is not None and seconds < time.time():
+        ago = time.time() - seconds
+        return ago, ago
+    try:
+        start = datetime.fromisoformat(text.strip())
+        end = start + timedelta(days=1) if _is_date(text.strip()) else start
+        return start.timestamp(), end.timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a date such as 2026-01-31 or 2026-01-31T14:00,"
+            " nor a time ago such as 7d or 12h"
+        ) from None
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return bool(date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def consents(args: argparse.Namespace, cli: Cli, question: str) -> bool:
+    """Whether the user wants it: `--yes`, or an answer that is not the default, which is no."""
+    if args.yes:
+        return True
+    if not cli.interactive:
+        raise UsageError(
+            "this needs --yes when nobody can be asked", hint=f"the question is: {question}"
+        )
+    return cli.ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+
+
+def shown_progress(cli: Cli, label: str) -> Progress:
+    """Tells a person at a terminal how far the work is, and nobody else."""
+    if not cli.stderr.isatty():
+        return ignore_progress
+    line = ProgressLine(cli.stderr, in_bytes=False)
+
+    def report(done: int, total: int) -> None:
+        if total:
+            line.report(label, done, total)
+
+    return report

@@ -1,0 +1,225 @@
+"""From the flags of `hermes chat` to an agent."""
+
+import argparse
+import asyncio
+import io
+import os
+import signal
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hermes.agent import Agent
+from hermes.app.app import App
+from hermes.app.commands import Call, Handler
+from hermes.app.request import SessionRequest
+from hermes.cli import registry
+from hermes.cli.context import Cli
+from hermes.cli.extensions import Consent, extended
+from hermes.cli.main import Parser
+from hermes.cli.scheduling import LateScheduler, jobs_beside
+from hermes.cli.terminal import Renderer
+from hermes.config.home import Home
+from hermes.config.loader import Loaded, load
+from hermes.core.errors import HermesError, Interrupted, UsageError
+from hermes.core.events import TurnFinished
+from hermes.core.messages import User
+from hermes.providers.local import DownloadProgress
+
+
+@asynccontextmanager
+async def started(
+    loaded: Loaded,
+    args: argparse.Namespace,
+    cli: Cli,
+    *,
+    asker: Any,
+    progress: DownloadProgress,
+    consent: Consent | None,
+    goes_on: bool = True,
+) -> AsyncIterator[tuple[App, Agent, Path]]:
+    """Everything is closed at the end. `asker` asks the user, `consent` about hooks; None: nobody
+    is there."""
+    async with _working_folder(args, loaded, cli) as folder:
+        request = SessionRequest(
+            resume=args.resume or args.go_on or "",
+            latest=args.go_on is not None,
+            source=args.source,
+            working_folder=folder,
+            approver=asker,
+            clarifier=asker,
+            read_secret=asker.secret if asker else None,
+            skills=words(args.skills),
+            toolsets=words([args.toolsets]),
+            goes_on=goes_on,
+            skip_context_files=args.ignore_rules,
+            skip_memory=args.ignore_rules,
+        )
+        extensions = extended(loaded, cli, consent)
+        async with App(cli.home, loaded, progress, cli.note, extensions=extensions) as app:
+            app.services.scheduler = LateScheduler(app)
+            await extensions.settle()
+            agent = await app.agent(request)
+            async with jobs_beside(app) if goes_on else nullcontext():
+                yield app, agent, folder
+
+
+@asynccontextmanager
+async def _working_folder(
+    args: argparse.Namespace, loaded: Loaded, cli: Cli
+) -> AsyncIterator[Path]:
+    """Where the agent works: here, or in a worktree that is closed afterwards."""
+    here = Path.cwd()
+    if not (args.worktree or loaded.settings.worktree):
+        yield here
+        return
+    opening = import_module("hermes.ops.worktrees").open_worktree
+    worktree = await opening(here, "", cli.note)
+    cli.note(f"working in {worktree.folder} (branch {worktree.branch})")
+    os.chdir(worktree.folder)
+    try:
+        yield worktree.folder
+    finally:
+        os.chdir(here)
+        cli.note(await worktree.close())
+
+
+def with_images(message: User, files: Iterable[Path]) -> User:
+    """The message with pictures. Raises `UsageError`."""
+    files = list(files)
+    if not files:
+        return message
+    images = import_module("hermes.tui.clipboard").Images()
+    for file in files:
+        images.add_file(file)
+    return User((*message.parts, *images.take()))
+
+
+def words(given: Iterable[str]) -> tuple[str, ...]:
+    """Names with commas between, said in one go or in several."""
+    return tuple(name.strip() for each in given for name in each.split(",") if name.strip())
+
+
+# One turn at the terminal.
+
+
+async def one_turn(agent: Agent, message: User | None, renderer: Renderer) -> int:
+    """Run a turn and show it; the result is the exit code. Without a message it is the turn that
+    was broken off."""
+    exit_code = 0
+    with stoppable(agent):
+        async for event in agent.resume() if message is None else agent.run(message):
+            renderer.show(event)
+            if isinstance(event, TurnFinished):
+                exit_code = event.exit_code
+    return exit_code
+
+
+@contextmanager
+def stopped_by_ctrl_c() -> Iterator[None]:
+    """Within it Ctrl-C ends what the current task does, as `Interrupted`, and not the program."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    if task is None:
+        raise RuntimeError("stopped_by_ctrl_c() needs a running task")
+    stopped: list[bool] = []
+
+    def stop() -> None:
+        stopped.append(task.cancel())
+
+    loop.add_signal_handler(signal.SIGINT, stop)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not stopped:
+            raise
+        task.uncancel()
+        raise Interrupted from None
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+@contextmanager
+def stoppable(agent: Agent) -> Iterator[None]:
+    """Within it Ctrl-C and SIGTERM stop the turn; a second Ctrl-C ends the program."""
+    loop = asyncio.get_running_loop()
+
+    def stop(reason: str) -> None:
+        if not agent.interrupt(reason):
+            raise Interrupted
+        loop.remove_signal_handler(signal.SIGINT)
+
+    loop.add_signal_handler(signal.SIGINT, stop, "stopped by Ctrl-C")
+    loop.add_signal_handler(signal.SIGTERM, stop, "stopped by SIGTERM")
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGTERM)
+
+
+# Slash commands that do what a subcommand does, and show what it prints.
+
+MIRRORED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "config": ("config", ("show",)),
+    "sessions": ("sessions", ("list",)),
+    "tools": ("tools", ("list",)),
+    "skills": ("skills", ("list",)),
+    "plugins": ("plugins", ("list",)),
+    "insights": ("insights", ()),
+    "debug": ("dump", ()),
+}
+"""The subcommand of each, and its arguments when none are given."""
+SINGLE = {"config": "explain", "sessions": "search", "skills": "search", "insights": "--days"}
+"""What stands before a first word that is no action of the subcommand."""
+
+
+def mirrored(home: Home) -> dict[str, Handler]:
+    """Handlers by the name of their slash command."""
+    return {name: _handler(name, home) for name in MIRRORED}
+
+
+def _handler(name: str, home: Home) -> Handler:
+    command, usual = MIRRORED[name]
+
+    async def run(call: Call) -> str:
+        words = call.words or list(usual)
+        text = await asyncio.to_thread(_printed, home, command, words, SINGLE.get(name, ""))
+        if name == "tools" and words[0] in ("enable", "disable"):
+            await asyncio.to_thread(_take_up, call.app.loaded, home)
+        return text
+
+    return run
+
+
+def _take_up(loaded: Loaded, home: Home) -> None:
+    """New conversations have the tools that were chosen."""
+    fresh = load(home).settings.platform_toolsets
+    loaded.settings = msgspec.structs.replace(loaded.settings, platform_toolsets=fresh)
+
+
+def _printed(home: Home, name: str, words: Sequence[str], single: str) -> str:
+    found = registry.find(name)
+    if found is None:
+        raise UsageError(f"there is no command {name}")
+    module = found.load()
+    parser = Parser(prog=f"/{name}", add_help=False)
+    module.configure(parser)
+    try:
+        args = parser.parse_args(list(words))
+    except UsageError:
+        if not single or words[0].startswith("-"):
+            raise
+        args = parser.parse_args([single, *words])
+    out, errors = io.StringIO(), io.StringIO()
+    try:
+        module.run(args, Cli(home, io.StringIO(), out, errors))
+    except HermesError as error:
+        errors.write(str(error))
+        if error.hint:
+            errors.write(f"\n{error.hint}")
+    text = "\n".join(filter(None, (out.getvalue().rstrip(), errors.getvalue().rstrip())))
+    return f"```\n{text}\n```" if text else ""

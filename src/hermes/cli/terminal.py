@@ -1,0 +1,373 @@
+"""Asking the person at the terminal."""
+
+import argparse
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, TextIO
+
+import msgspec
+
+from hermes.agent import Agent
+from hermes.app.app import App
+from hermes.app.commands import Handler
+from hermes.cli.context import Cli, ProgressLine, Style
+from hermes.cli.extensions import asked_in_lines
+from hermes.config.settings.display import DisplaySettings
+from hermes.core.events import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    Event,
+    Notice,
+    QuestionAnswered,
+    QuestionAsked,
+    TextFinished,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+    to_json,
+)
+from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
+from hermes.core.ports import Consent
+from hermes.tui.commands import TerminalCommands
+from hermes.tui.conversation import Referring
+from hermes.tui.display import DisplayState
+from hermes.tui.plain import PlainTalk
+from hermes.tui.skins import PLAIN_SKIN
+from hermes.tui.text import Depth, problem_lines, progress_lines, trouble_line
+
+ANSWERS = {
+    "y": Consent.ONCE,
+    "yes": Consent.ONCE,
+    "o": Consent.ONCE,
+    "once": Consent.ONCE,
+    "s": Consent.SESSION,
+    "session": Consent.SESSION,
+    "a": Consent.ALWAYS,
+    "always": Consent.ALWAYS,
+}
+
+
+class TerminalApprover:
+    """Reads the answer to a question; where consent is asked, anything but a clear yes is a no.
+
+    The question is an event among others, so the renderer shows it in its turn and then calls
+    `shown`; only then is the answer read.
+    """
+
+    def __init__(self, stdin: TextIO, stdout: TextIO) -> None:
+        self._stdin, self._stdout = stdin, stdout
+        self._on_screen = asyncio.Event()
+
+    def shown(self) -> None:
+        self._on_screen.set()
+
+    async def ask(self, question: ApprovalAsked) -> Consent:  # noqa: ARG002 - it is on the screen
+        answer = await self._answer()
+        return ANSWERS.get(answer.strip().lower(), Consent.DENY)
+
+    async def clarify(self, question: QuestionAsked) -> str:
+        """The answer; a number stands for a choice."""
+        answer = (await self._answer()).strip()
+        choices = dict(enumerate(question.choices, 1))
+        return choices.get(int(answer), answer) if answer.isdecimal() else answer
+
+    async def secret(self, name: str, prompt: str, how: str) -> str:
+        """A value that is not shown while it is typed; "" when the user skips it."""
+        lines = [f"  🔑 {prompt} ({name})", *([f"     {how}"] if how else [])]
+        self._stdout.write("\n".join(lines) + "\n     not shown; Enter skips it: ")
+        self._stdout.flush()
+        with unseen(self._stdin):
+            try:
+                return (await read_line(self._stdin)).strip()
+            finally:
+                self._stdout.write("\n")
+
+    async def _answer(self) -> str:
+        self._on_screen.clear()
+        await self._on_screen.wait()
+        try:
+            return await read_line(self._stdin)
+        except asyncio.CancelledError:
+            self._stdout.write("\n")  # as the Enter of an answer would have done
+            raise
+
+
+@contextmanager
+def unseen(stream: TextIO) -> Iterator[None]:
+    """Within it the terminal does not show what is typed."""
+    termios = import_module("termios")  # not on every system
+    before = termios.tcgetattr(stream)
+    hidden = termios.tcgetattr(stream)
+    hidden[3] &= ~termios.ECHO
+    termios.tcsetattr(stream, termios.TCSAFLUSH, hidden)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(stream, termios.TCSAFLUSH, before)
+
+
+async def read_line(stream: TextIO) -> str:
+    """A line from a terminal, without a thread that a timeout or Ctrl-C would leave behind."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
+    loop.add_reader(stream.fileno(), wake)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(stream.fileno())
+    # A terminal hands over whole lines, so this does not block.
+    return stream.readline()
+
+
+# Renderers: the agent's events as text on a terminal, as an answer in a pipe, as JSON lines.
+
+ARGUMENT_WIDTH = 60
+PREVIEW_WIDTH = 76
+CHOICES = "[o]nce, [s]ession, [a]lways, [N]o:"
+
+
+class ErrorResult(msgspec.Struct):
+    error: str
+
+
+class Renderer(Protocol):
+    def show(self, event: Event) -> None: ...
+
+
+class JsonLines:
+    """Every event, a JSON object a line."""
+
+    def __init__(self, stdout: TextIO) -> None:
+        self._stdout = stdout
+
+    def show(self, event: Event) -> None:
+        self._stdout.write(to_json(event).decode() + "\n")
+        self._stdout.flush()
+
+
+class AnswerOnly:
+    """The final answer on stdout and nothing else; problems on stderr."""
+
+    def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
+        self._stdout, self._stderr = stdout, stderr
+
+    def show(self, event: Event) -> None:
+        if not isinstance(event, TurnFinished):
+            return
+        if event.text:
+            self._stdout.write(event.text + "\n")
+            self._stdout.flush()
+        for line in problem_lines(event):
+            self._stderr.write(line + "\n")
+
+
+class Terminal:
+    """Text as it comes, a line for each tool call, and how it went."""
+
+    def __init__(
+        self,
+        stdout: TextIO,
+        style: Style,
+        *,
+        reasoning: bool = False,
+        question_shown: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._stdout, self._style, self._reasoning = stdout, style, reasoning
+        self._question_shown = question_shown
+        self._at_line_start = True
+        self._announced = ""
+
+    def show(self, event: Event) -> None:
+        match event:
+            case TextDelta():
+                self._write(event.text)
+            case ReasoningDelta() if self._reasoning:
+                self._write(self._style.dim(event.text))
+            case TextFinished():
+                self._end_line()
+            case ApprovalAsked() | QuestionAsked():
+                self._ask(event)
+                self._question_shown()
+            case ApprovalAnswered() | QuestionAnswered():
+                self._at_line_start = True
+            case _:
+                for line in self._lines(event):
+                    self._line(line)
+
+    def _ask(self, event: ApprovalAsked | QuestionAsked) -> None:
+        style = self._style
+        if isinstance(event, QuestionAsked):
+            self._line(f"{style.accent('?')} {style.bold(visible(event.question))}")
+            for number, choice in enumerate(event.choices, 1):
+                self._line(f"  {number}. {visible(choice)}")
+            self._write("  your number or words: " if event.choices else "  your answer: ")
+            return
+        if event.subject != self._announced:  # the line above does not show all of it
+            for line in visible(event.subject).splitlines():
+                self._line(f"  {style.bold(line)}")
+        self._line(f"  {style.warn('⚠ ' + visible(event.reason))}")
+        self._write(f"  {style.bold('allow?')} {CHOICES} ")
+
+    def _lines(self, event: Event) -> list[str]:
+        """What an event that is not text adds to the screen; most add nothing."""
+        style = self._style
+        match event:
+            case ToolStarted(call=call):
+                self._announced = brief_arguments(call.arguments)
+                return [f"{style.accent('●')} {call.name} {self._announced}"]
+            case ToolFinished():
+                mark = style.bad("✗") if event.failed else style.dim("↳")
+                outcome = f"{one_line(visible(readable(event.result)))} ({event.seconds:.1f} s)"
+                return [f"  {mark} {style.dim(outcome)}"]
+            case Retrying() | FellBack():
+                return [style.warn(trouble_line(event))]
+            case Notice():
+                return [style.warn(visible(event.text))]
+            case TurnFinished():
+                return [style.bad(line) for line in problem_lines(event)]
+            case _:
+                return [style.dim(_brief(line)) for line in progress_lines(event)]
+
+    def _write(self, text: str) -> None:
+        self._stdout.write(text)
+        self._stdout.flush()
+        self._at_line_start = text.endswith("\n")
+
+    def _line(self, text: str) -> None:
+        self._end_line()
+        self._write(text + "\n")
+
+    def _end_line(self) -> None:
+        if not self._at_line_start:
+            self._write("\n")
+
+
+def _brief(line: str) -> str:
+    """Cut to fit, with its indent."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return indent + one_line(visible(line))
+
+
+def brief_arguments(arguments: str) -> str:
+    """The arguments of a call in a few words: values alone, the long ones cut."""
+    try:
+        values = msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return one_line(arguments, ARGUMENT_WIDTH)
+    if not isinstance(values, dict):
+        return one_line(arguments, ARGUMENT_WIDTH)
+    shown = [value if isinstance(value, str) else str(value) for value in values.values()]
+    return one_line("  ".join(shown), ARGUMENT_WIDTH)
+
+
+def readable(result: str) -> str:
+    """A tool's result for people: of an error object, the error."""
+    if not result.startswith('{"error"'):
+        return result
+    try:
+        return msgspec.json.decode(result, type=ErrorResult).error
+    except msgspec.DecodeError:
+        return result
+
+
+def visible(text: str) -> str:
+    """The text with every character that would hide or change something shown as `\\xNN`."""
+    return "".join(
+        each if each == "\n" or each.isprintable() else each.encode("unicode_escape").decode()
+        for each in text
+    )
+
+
+def one_line(text: str, width: int = PREVIEW_WIDTH) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+# The conversation in lines: see `tui.plain`.
+
+HINT = "A backslash at the end goes on with the next line; /help lists the commands."
+COMMANDS = ("history", "resume", "save", "image", "paste", "copy", "terminal-setup", "quit")
+"""Those of the terminal that make sense without an area."""
+
+
+class Lines:
+    """First `approver` is there, which an agent needs; then it is opened and run."""
+
+    def __init__(self, cli: Cli, *, verbose: bool) -> None:
+        self._cli = cli
+        self.approver = TerminalApprover(cli.stdin, cli.stdout)
+        self._renderer = Terminal(
+            cli.stdout,
+            Style.of(cli.stdout),
+            reasoning=verbose,
+            question_shown=self.approver.shown,
+        )
+        self.progress, self.consent = ProgressLine(cli.stderr), asked_in_lines(cli)
+        self._talk: PlainTalk | None = None
+
+    def open(self, app: App, agent: Agent, folder: Path) -> PlainTalk:
+        self._talk = talk = PlainTalk(
+            app, agent, self._renderer, self._cli.stdout, lambda: read_line(self._cli.stdin)
+        )
+        talk.expand = Referring(app, lambda: talk.agent, folder, self._cli.note)
+        return talk
+
+    @property
+    def talk(self) -> PlainTalk:
+        if self._talk is None:
+            raise RuntimeError("there is no conversation yet")
+        return self._talk
+
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        commands = TerminalCommands(Without(self), self._cli.home.root / "skins").handlers
+        return {name: commands[name] for name in COMMANDS}
+
+    async def run(self) -> int:
+        models = self.talk.agent.models
+        self._cli.say(f"Hermes: {models.name} on {models.provider}. {HINT}")
+        if self.talk.agent.abandoned:
+            await self.talk.ask(None)
+        return await self.talk.run()
+
+
+class Without:
+    """A `tui.terminal_commands.Terminal` that has no area."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.looks = DisplayState(DisplaySettings(), PLAIN_SKIN, Depth.NONE)
+        self.images = lines.talk.images
+
+    def out(self, lines: Sequence[str]) -> None:
+        self._lines.talk.out(lines)
+
+    def columns(self) -> int:
+        return self._lines.talk.columns()
+
+    def leave(self, code: int = 0) -> None:
+        self._lines.talk.leave(code)
+
+    def raw(self, sequence: str) -> None:
+        """No escape sequence goes to a terminal that may not know it."""
+
+
+# The renderer of one answer.
+
+
+def renderer_for(args: argparse.Namespace, cli: Cli, approver: TerminalApprover) -> Renderer:
+    """Return the renderer that the flags of `hermes chat -q` ask for."""
+    if args.json:
+        return JsonLines(cli.stdout)
+    if args.quiet or not cli.stdout.isatty():
+        return AnswerOnly(cli.stdout, cli.stderr)
+    style = Style.of(cli.stdout)
+    return Terminal(cli.stdout, style, reasoning=args.verbose, question_shown=approver.shown)
