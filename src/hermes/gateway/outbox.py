@@ -541,8 +541,8 @@ MAX_FILES = 20
 """Files of one message."""
 MAX_WORDS = 12
 """Words of a path with spaces. Each further word costs one look into the workplace."""
-_TAG = re.compile(r"[`\"'(*<]*MEDIA:\s?(?P<path>[/~][^\n]*)")
-_AFTER_PATH = " \t\r`\"')*>.,;"
+_TAG = re.compile(r"[`\"'(*<]*MEDIA:\s?(?P<path>[/~](?:(?!MEDIA:)[^\n])*)")
+_AFTER_PATH = " \t\r`\"'()*<>.,;"
 
 
 async def attach_files(
@@ -555,29 +555,31 @@ async def attach_files(
     """
     found: dict[str, Media] = {}
     lines: list[str] = []
-    for line, tag in _tags(text):
-        if tag is None:
-            lines.append(line)
-            continue
-        try:
-            if len(found) >= MAX_FILES:
-                raise AttachmentRefused(f"is one file too many: at most {MAX_FILES} are sent")
-            path, media, note = await _attach(tag, attachments, capabilities)
-            found.setdefault(path, media)
-        except AttachmentRefused as error:
-            path = tag.path
-            note = f"file not sent: {_printable(path)} {error}"
-        after = tag.rest[len(path) :].lstrip("`\"')*>").strip()
-        if parts := [part for part in (tag.before.rstrip(), note, after) if part]:
-            lines.append(" ".join(parts))
+    for line, tags in _tags(text):
+        parts: list[str] = []
+        for tag in tags:
+            try:
+                if len(found) >= MAX_FILES:
+                    raise AttachmentRefused(f"is one file too many: at most {MAX_FILES} are sent")
+                path, media, note = await _attach(tag, attachments, capabilities)
+                found.setdefault(path, media)
+            except AttachmentRefused as error:
+                path = tag.path
+                note = f"file not sent: {_printable(path)} {error}"
+            after = tag.rest[len(path) :].lstrip("`\"')*>").rstrip("`\"'(*<").strip()
+            parts += (part for part in (tag.before.strip(), note, after) if part)
+        if parts or not tags:
+            lines.append(" ".join(parts) if tags else line)
     return "\n".join(lines), tuple(found.values())
 
 
 def hide_tags(text: str) -> str:
     """Replace the tags in a text that is still being written by the names of the files."""
     return "\n".join(
-        line if tag is None else f"{tag.before}📎 {_printable(tag.path.rpartition('/')[2])}"
-        for line, tag in _tags(text)
+        " ".join(f"{tag.before}📎 {_printable(tag.path.rpartition('/')[2])}" for tag in tags)
+        if tags
+        else line
+        for line, tags in _tags(text)
     )
 
 
@@ -596,17 +598,25 @@ class _Tag(msgspec.Struct, frozen=True):
     @property
     def path(self) -> str:
         """The path to report when no file was found: a tag that begins a line has it to itself."""
-        return self.paths[-1] if self.before.strip() else self.rest.rstrip(_AFTER_PATH)
+        alone = not self.before.strip() and len(self.rest.split(" ")) <= MAX_WORDS
+        return self.rest.rstrip(_AFTER_PATH) if alone else self.paths[-1]
 
 
-def _tags(text: str) -> Iterator[tuple[str, _Tag | None]]:
-    """Yield each line of the text, with its tag if it has one outside of code."""
+def _tags(text: str) -> Iterator[tuple[str, list[_Tag]]]:
+    """Yield each line of the text with its tags outside of code."""
     opened = None
     for line in text.split("\n"):
         inside = opened is not None
         opened = find_open_fence(line, opened) if "MEDIA:" in text else None
-        tag = None if inside else _TAG.search(line)
-        yield line, _Tag(line[: tag.start()], tag["path"]) if tag else None
+        matches = [] if inside else list(_TAG.finditer(line))
+        ends = [0, *(match.end() for match in matches)]
+        yield (
+            line,
+            [
+                _Tag(line[end : match.start()], match["path"])
+                for end, match in zip(ends, matches, strict=False)
+            ],
+        )
 
 
 async def _attach(

@@ -54,6 +54,16 @@ async def test_tag_is_found_inside_a_line_and_in_quotes() -> None:
         assert media.path == "/copies/folder/a.pdf"
 
 
+async def test_several_tags_may_stand_in_one_line() -> None:
+    place = Workplace("/folder/a.pdf", "/folder/b c.png")
+    text, files = await attach_files(
+        "Both: `MEDIA:/folder/a.pdf` (MEDIA:/folder/b c.png) and MEDIA:/etc/passwd", place, CAN
+    )
+    outside = "is outside this conversation's folder"
+    assert text == f"Both: and file not sent: /etc/passwd {outside}"
+    assert [media.name for media in files] == ["a.pdf", "b c.png"]
+
+
 async def test_same_file_is_sent_once() -> None:
     text = "MEDIA:/folder/a.pdf\nMEDIA:/folder/a.pdf"
     assert len((await attach_files(text, Workplace("/folder/a.pdf"), CAN))[1]) == 1
