@@ -263,9 +263,9 @@ class Batches:
         batch = self._batches.get(lane)
         if batch is None or not self._belongs(message, batch.messages[-1], me):
             return False
-        cancel_and_wait = _is_full(batch.messages[-1]) and not _is_full(message)
+        ended = _is_full(batch.messages[-1]) and not _is_full(message)
         batch.messages.append(message)
-        self._wait(lane, batch, self._pace.split_delay if cancel_and_wait else self._pace.delay)
+        self._wait(lane, batch, self._pace.split_delay if ended else self._pace.delay)
         return True
 
     async def flush(self, lane: str) -> None:

@@ -1,1 +1,2 @@
-"""What adapters share: formatting, splitting, media, mentions, buckets, reconnecting."""
+"""What the adapters share: the contract, connections, inbound delivery, rate limits, media and
+Markdown."""

@@ -1,4 +1,9 @@
-"""From what the agent says to messages that fit the platform."""
+"""Turns an answer of the agent into messages within the limits of the platform.
+
+The rendered text is measured, so every part really fits. A code block that is cut is closed in one
+part and opened again, with its language, in the next. Apart from that, and from white space at the
+cuts, the parts are the text.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -11,18 +16,11 @@ from hermes.gateway.platforms.kit.dialects import convert
 from hermes.gateway.platforms.kit.markdown import FENCE, closes_fence, find_open_fence
 from hermes.util.text import clean
 
-# Long Markdown in parts that fit the platform, cut where it hurts least.
-#
-# What is measured is the part after its conversion, so what is sent really fits. Code that is cut
-# is
-# closed in one part and opened again, with its language, in the next. Apart from that, and from
-# blanks and line ends at the cuts, the parts are the text.
-
 Counts = Literal["characters", "utf16", "bytes"]
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"')\]”’]*\s+")
 MAX_LANGUAGE = 32
 _MIN_FILL = 0.4
-"""A cut that leaves a part emptier than this share is not taken while a later one is there."""
+"""A cut that fills less than this share of a part is used only if there is no better one."""
 
 
 def _utf16(text: str) -> int:
@@ -37,7 +35,7 @@ _MEASURES: dict[Counts, Callable[[str], int]] = {
 
 
 def measure(text: str, counts: Counts) -> int:
-    """How long the platform thinks a text is."""
+    """Return the length of a text as the platform counts it."""
     return _MEASURES[counts](text)
 
 
@@ -47,16 +45,29 @@ def split_text(
     counts: Counts = "characters",
     convert: Callable[[str], str] = str,
 ) -> list[str]:
-    """Parts of Markdown, each at most `limit` long once through `convert`. A part that would
-    show nothing is left out. A single sign is a part even when it is too long."""
+    """Split Markdown into parts of at most `limit` after `convert`. Parts without visible text are
+    dropped. A single grapheme is a part even when it is too long."""
     measured = _MEASURES[counts]
     parts = _split(clean(text), lambda part: measured(convert(part)) <= limit)
     return [part for part in parts if convert(part).strip()]
 
 
+def compose(
+    text: str, capabilities: Capabilities, files: Sequence[Media] = ()
+) -> list[OutgoingMessage]:
+    """Return messages in the platform's dialect within its limit, then one for each file. Blank
+    text without files gives no message."""
+
+    def dialect(part: str) -> str:
+        return convert(part, capabilities.dialect)
+
+    parts = split_text(text, capabilities.max_chars, capabilities.counts, dialect)
+    messages = [OutgoingMessage(dialect(part), plain=convert(part, "plain")) for part in parts]
+    return messages + [OutgoingMessage(media=(media,)) for media in files]
+
+
 def _split(text: str, fits: Callable[[str], bool]) -> Iterator[str]:
-    opener = ""
-    """The line that opens again the code that was cut."""
+    opener = ""  # the line that reopens a code block that was cut
     rest = text.strip("\n")
     while rest.strip():
         whole = (opener + rest).rstrip()
@@ -71,8 +82,8 @@ def _split(text: str, fits: Callable[[str], bool]) -> Iterator[str]:
 
 
 def _after_cut(opener: str, rest: str) -> tuple[str, str]:
-    """What follows a cut: without the line end it was made at; in code blanks count. Code that was
-    cut just before its end is not opened again."""
+    """Return what follows a cut, without the line end at the cut. In code, blanks are significant.
+    A code block cut just before its end is not opened again."""
     if not opener:
         return "", rest.lstrip("\n").removeprefix(" ")
     rest = rest.removeprefix("\n")
@@ -84,7 +95,7 @@ def _after_cut(opener: str, rest: str) -> tuple[str, str]:
 
 
 def _close_code(part: str) -> tuple[str, str]:
-    """A part with its code closed, and the line that opens it again in the next one."""
+    """Return the part with its code block closed, and the line that opens it again."""
     opened = find_open_fence(part)
     if opened is None:
         return part.rstrip(), ""
@@ -95,7 +106,7 @@ def _close_code(part: str) -> tuple[str, str]:
 
 
 def _find_cut(rest: str, opener: str, fits: Callable[[str], bool]) -> int:
-    """How much of the rest goes into the next part; at least one sign."""
+    """Return how many characters go into the next part; at least one."""
     longest = _longest_fitting(rest, opener, fits)
     for end in _cut_candidates(rest, longest):
         if not _in_opening_line(rest, end) and fits(_close_code(opener + rest[:end])[0]):
@@ -107,14 +118,14 @@ def _find_cut(rest: str, opener: str, fits: Callable[[str], bool]) -> int:
 
 
 def _in_opening_line(rest: str, end: int) -> bool:
-    """A cut there would make code of a language's name."""
+    """A cut inside a fence line would turn the language into code."""
     line = rest.rfind("\n", 0, end) + 1
     return line > 0 and rest[end : end + 1] != "\n" and FENCE.match(rest[line:end]) is not None
 
 
 def _longest_fitting(rest: str, opener: str, fits: Callable[[str], bool]) -> int:
-    """The longest beginning that fits, found by halving; nearly, since a conversion need not grow
-    with its text."""
+    """Return the longest prefix that fits, by bisection. Approximate, because rendered text need
+    not grow with its source."""
     low, high = 0, 64
     while high < len(rest) and fits(_close_code(opener + rest[:high])[0]):
         low, high = high, high * 2
@@ -129,7 +140,7 @@ def _longest_fitting(rest: str, opener: str, fits: Callable[[str], bool]) -> int
 
 
 def _cut_candidates(rest: str, longest: int) -> Iterator[int]:
-    """Where to cut, best first: after a paragraph, a line, a sentence, a word, a whole sign."""
+    """Yield cuts, best first: after a paragraph, a line, a sentence, a word, a grapheme."""
     head = rest[:longest]
     least = int(longest * _MIN_FILL)
     for found in (_paragraph_end(head), head.rfind("\n"), _sentence_end(head), head.rfind(" ") + 1):
@@ -142,7 +153,7 @@ def _cut_candidates(rest: str, longest: int) -> Iterator[int]:
 
 
 def _paragraph_end(head: str) -> int:
-    """The last empty line outside code."""
+    """Return the position of the last empty line outside code; -1 for none."""
     position = len(head)
     while (position := head.rfind("\n\n", 0, position)) > 0:
         if find_open_fence(head[:position]) is None:
@@ -156,8 +167,8 @@ def _sentence_end(head: str) -> int:
 
 
 def _grapheme_boundary(rest: str, end: int) -> int:
-    """`end`, or a little before it, so that no letter is cut from its accent and no family of emoji
-    is parted. A sign longer than all that fits is cut all the same."""
+    """Return `end`, or a position shortly before it, that splits no grapheme. A grapheme longer
+    than the limit is split."""
     start = max(0, end - 64)
     window = rest[start : end + 64]
     position = start
@@ -166,17 +177,3 @@ def _grapheme_boundary(rest: str, end: int) -> int:
             return position if position > start or start > 0 else end
         position += len(sign)
     return end
-
-
-def compose(
-    text: str, capabilities: Capabilities, files: Sequence[Media] = ()
-) -> list[OutgoingMessage]:
-    """Return messages in the platform's dialect, each within its limit, then one for each file.
-    Blank text without files gives no message."""
-
-    def dialect(part: str) -> str:
-        return convert(part, capabilities.dialect)
-
-    parts = split_text(text, capabilities.max_chars, capabilities.counts, dialect)
-    messages = [OutgoingMessage(dialect(part), plain=convert(part, "plain")) for part in parts]
-    return messages + [OutgoingMessage(media=(media,)) for media in files]

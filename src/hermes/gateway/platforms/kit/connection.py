@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -33,19 +32,18 @@ from hermes.gateway.platforms.kit.contract import (
 from hermes.gateway.platforms.kit.inbound import IdScale, ReadPosition
 from hermes.util import atomic
 
-# One token, one gateway: two that use the same bot token would steal each other's messages.
-#
-# The lock is the operating system's, so it is free as soon as its process is gone. Its file is
-# named
-# by a hash of the token; the token itself is written nowhere.
+logger = logging.getLogger(__name__)
+MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 60.0
+"""Seconds between attempts; doubled after each."""
+Work = Callable[[], Awaitable[None]]
 
 
 class TokenInUse(NotConnected):
-    """Another gateway has the token. It may let go of it, so this is tried again."""
+    """Another gateway holds the token. It may release it, so connecting is retried."""
 
 
 class LockHolder(msgspec.Struct, frozen=True):
-    """Who has a lock, as it is written beside it."""
+    """The owner of a lock, as written next to the lock file."""
 
     pid: int
     name: str = ""
@@ -55,17 +53,22 @@ class LockHolder(msgspec.Struct, frozen=True):
 
 
 class ScopedLock(msgspec.Struct, frozen=True):
-    """A lock that is held. Given back by `release_scoped_lock`."""
+    """A lock we hold. Released by `release_scoped_lock`."""
 
     lock: Any
     note: Path
 
 
 def acquire_scoped_lock(scope: str, identity: str, folder: Path, *, holder: str = "") -> ScopedLock:
-    """Take the lock of a token or an account. `scope` is the platform, `identity` the token, and
-    `holder` says whose we are (a profile, a folder), for the other one's message. Raises
-    `TokenInUse`, which names the process that has it."""
-    filelock = import_module("filelock")  # slow to load
+    """Take the lock of a token or an account, so that two gateways never share one.
+
+    `scope` is the platform and `identity` the token. `holder` names our profile or folder, for the
+    message of another gateway. The operating system releases the lock when the process ends. The
+    file is named by a hash; the token itself is never written. Raises `TokenInUse`, which names the
+    process that holds it.
+    """
+    import filelock  # here, because it is slow to load
+
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     digest = hashlib.sha256(f"{scope}\0{identity}".encode()).hexdigest()[:32]
     path = folder / f"{scope}-{digest}.lock"
@@ -84,26 +87,16 @@ def acquire_scoped_lock(scope: str, identity: str, folder: Path, *, holder: str 
 
 
 def release_scoped_lock(lock: ScopedLock | None) -> None:
-    """Let go of it; None, and a lock that was given back before, are fine."""
+    """Release a lock. None and an already released lock are accepted."""
     if lock is None or not lock.lock.is_locked:
         return
-    with contextlib.suppress(OSError):  # the note only helps people
+    with contextlib.suppress(OSError):  # the note is only information for people
         lock.note.unlink()
     lock.lock.release()
 
 
-def _read_holder(note: Path) -> str:
-    try:
-        return str(msgspec.json.decode(note.read_bytes(), type=LockHolder))
-    except (OSError, msgspec.DecodeError):
-        return "it does not say which"
-
-
-# Work beside everything else, which ends with what it belongs to.
-
-
 class TaskSet:
-    """Small ones that come and go."""
+    """Short background tasks that end with their owner."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
@@ -114,58 +107,52 @@ class TaskSet:
         task.add_done_callback(self._running.discard)
 
     async def close(self) -> None:
-        """What is not over is cancelled."""
+        """Cancel the tasks that still run."""
         await cancel_and_wait(*self._running)
 
 
 async def cancel_and_wait(*tasks: asyncio.Task[None] | None) -> None:
-    """Cancel tasks and wait for their end."""
+    """Cancel tasks and wait until they have ended."""
     running = [task for task in tasks if task is not None]
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
 
 
-logger = logging.getLogger(__name__)
-
-MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 60.0
-"""Seconds between attempts; doubled after each."""
-
-
 class Connection(ABC):
-    """Made anew for each `connect`. A platform writes `open`, and mostly `ping`."""
+    """One connection to a platform. Subclasses implement `open`, and usually `ping`."""
 
     identities: tuple[str, ...] = ()
-    """Tokens or accounts that only one gateway may use at a time; known before `open`."""
+    """Tokens or accounts that only one gateway may use at a time; set before `open`."""
 
     def __init__(self, context: AdapterContext, receive: Receive) -> None:
         self.context, self.receive = context, receive
         self.label = context.manifest.label
         self.resources = AsyncExitStack()
-        """What is let go of at the end, the last first."""
+        """Released in reverse order when the connection ends."""
         self.is_open = self._stopped = False
         self.trouble: AdapterError | None = None
-        """Why nothing comes at present, though that may pass by itself."""
+        """Why no messages arrive at present; None while they do. May pass by itself."""
         self.first_attempt_done = asyncio.Event()
-        """With `retry_forever`: the first attempt has worked, or not."""
+        """Set by `retry_forever` once the first attempt succeeded or failed."""
         self._required: list[asyncio.Task[None]] = []
 
     @abstractmethod
     async def open(self) -> None:
-        """Returns when messages flow. Raises `CredentialsRefused` or `NotConnected`."""
+        """Return when messages flow. Raises `CredentialsRefused` or `NotConnected`."""
 
     async def ping(self) -> None:  # noqa: B027 - one that has no question is judged by `raise_if_broken` alone
-        """Ask the platform something cheap. Raises `AdapterError` when messages would not flow."""
+        """Call the platform cheaply. Raises `AdapterError` when messages would not flow."""
 
     def run_until_closed(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Work that messages do not come without: when it ends the connection is broken, and an
-        `AdapterError` that it ends with says why."""
+        """Start a task that messages depend on. When it ends the connection is broken; an
+        `AdapterError` that it raises is the reason."""
         task = self.spawn(work)
         self._required.append(task)
         return task
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Work that may end before the connection does."""
+        """Start a task that may end before the connection does."""
         task = asyncio.create_task(work, name=self.context.manifest.name)
         self.resources.push_async_callback(cancel_and_wait, task)
         return task
@@ -201,7 +188,7 @@ class Connection(ABC):
         self.first_attempt_done.set()
 
     async def wait_for(self, event: asyncio.Event) -> None:
-        """Wait for it. Raises the reason when the connection breaks before."""
+        """Wait for an event. Raises the reason when the connection breaks first."""
         waiting = asyncio.create_task(event.wait())
         try:
             tasks = [waiting, *self._required]
@@ -211,14 +198,14 @@ class Connection(ABC):
         self.raise_if_broken()
 
     def read_position(self, scale: IdScale) -> ReadPosition[Any]:
-        """How far we have read, over a restart; for platforms that do not deliver it again."""
+        """Return the stored read position, for platforms that never redeliver messages."""
         seen: ReadPosition[Any] = ReadPosition(self.context.state / "seen.json", self.label, scale)
         self.resources.callback(seen.flush)
         self.run_until_closed(seen.write_changes())
         return seen
 
     def raise_if_broken(self) -> None:
-        """Raises why messages do not flow, as far as that is known without asking."""
+        """Raise the reason when messages do not flow, as far as it is known without a request."""
         for task in self._required:
             if task.done():
                 raise self._failure(task)
@@ -233,15 +220,13 @@ class Connection(ABC):
             logger.error("%s: a fault of the adapter", self.label, exc_info=error)
         return NotConnected(f"{self.label}: messages do not come any more")
 
-    # what the adapter calls
-
     async def start(self) -> None:
         name, locks, holder = self.context.manifest.name, self.context.locks, self.context.state
         for identity in self.identities:
             lock = acquire_scoped_lock(name, identity, locks, holder=str(holder))
             self.resources.callback(release_scoped_lock, lock)
         await self.open()
-        if self._stopped:  # nobody waited for it
+        if self._stopped:  # disconnected while it was opening
             raise NotConnected(f"{self.label} was disconnected meanwhile")
         self.is_open = True
 
@@ -258,84 +243,77 @@ C = TypeVar("C", bound=Connection)
 
 
 class ConnectedAdapter(BaseAdapter, ABC, Generic[C]):
-    """A platform writes `make_connection` and `send`, and of the rest what it can do."""
+    """An adapter with a `Connection`. Subclasses implement `make_connection` and `send`, and the
+    optional methods the platform supports."""
 
-    _live: C | None = None
+    _connection: C | None = None
 
     @abstractmethod
     def make_connection(self, receive: Receive) -> C:
-        """A new one, not yet open. Raises `CredentialsRefused` when something is not set."""
+        """Return a new connection, not yet open. Raises `CredentialsRefused` when a setting is
+        missing."""
 
     @property
     def is_connected(self) -> bool:
-        return self._live is not None and self._live.is_open
+        return self._connection is not None and self._connection.is_open
 
     @property
     def connection(self) -> C:
-        """The connection. Raises `NotConnected` when there is none."""
-        if self._live is None or not self._live.is_open:
+        """The open connection. Raises `NotConnected` when there is none."""
+        if self._connection is None or not self._connection.is_open:
             raise NotConnected(f"{self.manifest.label} is not connected")
-        return self._live
+        return self._connection
 
     async def connect(self, receive: Receive) -> None:
         await self.disconnect()
-        live = self._live = self.make_connection(receive)
+        connection = self._connection = self.make_connection(receive)
         try:
-            await live.start()
-        except BaseException:  # also when cancelled: nothing stays behind
-            if self._live is live:
-                self._live = None
-            await live.stop()
+            await connection.start()
+        except BaseException:  # also on cancellation: release what was opened
+            if self._connection is connection:
+                self._connection = None
+            await connection.stop()
             raise
 
     async def disconnect(self) -> None:
-        live, self._live = self._live, None
-        if live is not None:
-            await live.stop()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.stop()
 
     async def probe(self) -> None:
         await self.connection.probe()
 
 
-# Work of one chat is done in order; chats do not wait for each other.
-
-logger = logging.getLogger(__name__)
-
-Work = Callable[[], Awaitable[None]]
-
-
 class ChatQueues:
-    """A lane has a task only while there is something to do."""
+    """Runs the work of each chat in order; chats do not wait for each other. A chat has a task only
+    while it has work."""
 
     def __init__(self, platform: str) -> None:
         self._platform = platform
         self._waiting: dict[str, deque[Work]] = {}
         self._tasks = TaskSet()
 
-    def put(self, lane: str, work: Work) -> None:
-        if lane in self._waiting:
-            self._waiting[lane].append(work)
+    def put(self, chat: str, work: Work) -> None:
+        if chat in self._waiting:
+            self._waiting[chat].append(work)
             return
-        self._waiting[lane] = deque([work])
-        self._tasks.start(self._run(lane))
+        self._waiting[chat] = deque([work])
+        self._tasks.start(self._run(chat))
 
     async def close(self) -> None:
-        """What is not done is dropped."""
+        """Drop the remaining work."""
         await self._tasks.close()
 
-    async def _run(self, lane: str) -> None:
-        waiting = self._waiting[lane]
+    async def _run(self, chat: str) -> None:
+        waiting = self._waiting[chat]
         try:
             while waiting:
                 try:
                     await waiting.popleft()()
-                except Exception:  # one message that cannot be read must not end its chat
+                except Exception:  # one unreadable message must not stop its chat
                     logger.exception("something from %s could not be worked on", self._platform)
         finally:
-            del self._waiting[lane]
-
-
-# Errors of a platform's library as those of the gateway.
+            del self._waiting[chat]
 
 
 @contextlib.contextmanager
@@ -345,9 +323,11 @@ def translate_errors(
     *,
     repeatable: bool = False,
 ) -> Iterator[None]:
-    """`into` says what an error of the kinds in `trouble` means; the error itself is left out,
-    since it may name the token. What is `repeatable` may be done twice without harm: there is no
-    doubt then, only a later try."""
+    """Translate the library errors in `trouble` to gateway errors with `into`.
+
+    The original error is suppressed, because it may contain the token. A `repeatable` call may be
+    made twice without harm, so `SendUnsure` becomes `SendLater`.
+    """
     try:
         yield
     except trouble as error:
@@ -355,3 +335,10 @@ def translate_errors(
         if repeatable and isinstance(failure, SendUnsure):
             failure = SendLater(str(failure))
         raise failure from None
+
+
+def _read_holder(note: Path) -> str:
+    try:
+        return str(msgspec.json.decode(note.read_bytes(), type=LockHolder))
+    except (OSError, msgspec.DecodeError):
+        return "it does not say which"

@@ -1,5 +1,8 @@
-"""What a platform is to the gateway. An adapter speaks one wire and nothing else: order, retries,
-rate limits, splitting, formatting, streaming, authorisation and commands are the gateway's."""
+"""The contract between a platform adapter and the gateway.
+
+An adapter only translates between the platform's protocol and these types. Ordering, retries, rate
+limits, splitting, formatting, streaming, authorization and commands belong to the gateway.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,90 +13,89 @@ import msgspec
 from hermes.core.errors import HermesError
 from hermes.store.records import OutboxRow
 
-# What comes in from a platform and what goes out to it.
-
 ChatType = Literal["dm", "group", "channel"]
 MediaKind = Literal["image", "voice", "audio", "video", "document"]
 
 
 class SessionSource(msgspec.Struct, frozen=True):
-    """Where a message comes from and who wrote it, as the platform itself says. Nothing in here is
-    ever taken from the text of a message."""
+    """Where a message comes from and who wrote it, as the platform reports it. No field is ever
+    taken from the text of a message."""
 
     platform: str
     chat_id: str
-    """Under which its conversation is known."""
+    """The id that the conversation is stored under."""
     chat_type: ChatType = "dm"
     user_id: str = ""
     user_name: str = ""
     chat_name: str = ""
     thread_id: str = ""
     account: str = ""
-    """Which of our accounts got it; "" when there is only one."""
+    """The one of our accounts that received it; "" when there is only one."""
     is_bot: bool = False
-    """Another program wrote it."""
+    """The writer is another program."""
     roles: tuple[str, ...] = ()
-    """Ids of the roles the platform says the writer has there, where it has such a thing."""
+    """Ids of the writer's roles in the chat, on platforms that have roles."""
     chat_now: str = ""
-    """The id that the chat has now, when the platform gave it another one."""
+    """The current id of the chat, when the platform replaced the one in `chat_id`."""
 
 
 class Media(msgspec.Struct, frozen=True):
-    """A file that came with a message, or is to go with one."""
+    """A file of an incoming or outgoing message."""
 
     kind: MediaKind
     name: str = ""
     mime: str = ""
     size: int = 0
-    """Bytes, as far as known."""
+    """Bytes; 0 when unknown."""
     ref: str = ""
-    """How the adapter finds it on the platform."""
+    """The adapter's reference to the file on the platform."""
     path: str = ""
-    """Where it is on this machine, once it is."""
+    """Path on this machine, once the file is there."""
 
 
 class MessageEvent(msgspec.Struct, frozen=True):
     source: SessionSource
     message_id: str
-    """The platform's name for it, unique in the account: one that comes twice is taken once."""
+    """The platform's id, unique in the account. A second event with the same id is ignored."""
     text: str = ""
     media: tuple[Media, ...] = ()
     reply_to_id: str = ""
     reply_to_text: str = ""
     addressed: bool = False
-    """It mentions us, answers us, or is in a private chat."""
+    """The message mentions us, replies to us, or is in a private chat."""
     sent_at: float = 0.0
     button: str = ""
-    """The data of the button that was pressed, when it is no message."""
+    """The data of the pressed button; "" for a message."""
 
 
 class Button(msgspec.Struct, frozen=True):
     label: str
     data: str
-    """Comes back in `MessageEvent.button`; at most 60 bytes of ASCII."""
+    """Returned in `MessageEvent.button`; at most 60 bytes of ASCII."""
 
 
 class OutgoingMessage(msgspec.Struct, frozen=True):
-    """One message that fits the platform, in its own format."""
+    """One message within the platform's limits, in its own format."""
 
     text: str = ""
-    """In the dialect of the manifest."""
+    """Text in the dialect of the manifest."""
     plain: str = ""
-    """The same without formatting, for when the platform refuses `text`."""
+    """The same text without formatting, used when the platform rejects `text`."""
     media: tuple[Media, ...] = ()
     buttons: tuple[Button, ...] = ()
     reply_to: str = ""
-    """The message it answers; "" for none."""
+    """Id of the message it replies to; "" for none."""
     silent: bool = False
-    """Nobody's telephone rings."""
+    """Send without a notification sound."""
     subject: str = ""
-    """Of mail; "" keeps that of the thread."""
+    """Subject of a mail; "" keeps that of the thread."""
     mirrored: str = ""
-    """What the conversation of the chat is to know of it once it is there; no adapter shows it."""
+    """What the chat's conversation records once the message is delivered. Adapters do not show it.
+    """
 
 
 class ChatTarget(msgspec.Struct, frozen=True):
-    """Where a message goes."""
+    """The chat a message is sent to."""
 
     platform: str
     chat_id: str
@@ -107,8 +109,8 @@ Dialect = Literal["plain", "markdown", "discord", "telegram", "slack", "matrix",
 ALL_MEDIA: tuple[str, ...] = get_args(MediaKind)
 
 Receive = Callable[[MessageEvent], Awaitable[bool]]
-"""Gives a message to the gateway. True once it is kept: only then may the adapter tell the platform
-that it has it. False when it cannot be kept now; it must come again."""
+"""Passes a message to the gateway. True: the message is stored, so the adapter may acknowledge it
+to the platform. False: it cannot be stored now and must be delivered again."""
 
 
 class RateLimit(msgspec.Struct, frozen=True):
@@ -120,7 +122,7 @@ class RateLimit(msgspec.Struct, frozen=True):
 
 class Capabilities(msgspec.Struct, frozen=True):
     max_chars: int
-    """Of one message, in the units the platform counts (see `counts`)."""
+    """Limit of one message, in the units of `counts`."""
     counts: Literal["characters", "utf16", "bytes"] = "characters"
     dialect: Dialect = "plain"
     edits: bool = False
@@ -132,14 +134,14 @@ class Capabilities(msgspec.Struct, frozen=True):
     media_out: tuple[str, ...] = ()
     max_upload_bytes: int = 20_000_000
     checks_delivery: bool = False
-    """`was_delivered` can tell whether a message is there, or sending twice shows one message."""
+    """`was_delivered` gives a definite answer, or sending twice shows one message."""
     per_chat: RateLimit = RateLimit(20, 60.0)
     per_platform: RateLimit = RateLimit(30, 1.0)
     """Shared by sends and edits."""
 
 
 class CredentialField(msgspec.Struct, frozen=True):
-    """A variable the platform needs, asked for by `hermes gateway setup`."""
+    """An environment variable of the platform, requested by `hermes gateway setup`."""
 
     name: str
     label: str
@@ -147,16 +149,16 @@ class CredentialField(msgspec.Struct, frozen=True):
     secret: bool = True
     required: bool = True
     rare: bool = False
-    """Hardly anybody needs it: asked for only with `--more`."""
+    """Rarely needed: requested only with `--more`."""
 
 
 class UserIdFormat(msgspec.Struct, frozen=True):
-    """What the platform calls its users; names that are shown are none."""
+    """The format of user ids on the platform. Display names are not ids."""
 
     pattern: str
-    """Expression for a whole id, as it is compared."""
+    """Regular expression that matches a whole id."""
     like: str
-    """Behind the words "an id is"."""
+    """Example for people; completes the sentence "an id is …"."""
 
 
 ANY_ID = UserIdFormat(".+", "what the platform calls a user")
@@ -165,55 +167,58 @@ ANY_ID = UserIdFormat(".+", "what the platform calls a user")
 class PlatformManifest(msgspec.Struct, frozen=True):
     name: str
     label: str
-    """As people write it: `Telegram`."""
+    """Display name: `Telegram`."""
     adapter: str
     """`module:Class`, imported when the platform is configured."""
     capabilities: Capabilities
     credentials: tuple[CredentialField, ...] = ()
     needs: tuple[str, ...] = ()
-    """Modules of its library; they are in the extra of the same name, see `hermes.util.extras`."""
+    """Modules of its library, which the extra of the same name installs (see `hermes.util.extras`).
+    """
     env_prefix: str = ""
     """`TELEGRAM` of `TELEGRAM_ALLOWED_USERS`."""
     home_variable: str = ""
     """When it is not `<env_prefix>_HOME_CHANNEL`."""
     users: UserIdFormat = ANY_ID
-    """`hermes gateway setup` refuses what can be no user."""
+    """`hermes gateway setup` rejects ids that do not match."""
     chats: bool = True
-    """False for what has no chats to send to, such as the API server."""
+    """False for platforms without chats to send to, such as the API server."""
     knows_groups: bool = False
-    """The adapter itself decides which messages of groups are for us; else `kit.mentions` does."""
+    """The adapter itself filters group messages; otherwise the gateway applies `GroupRules`."""
     checks_callers: bool = False
-    """It knows by itself who calls, by a signature say: no allowlist, no pairing."""
+    """The platform authenticates its callers, by a signature for example: no allowlist, no pairing.
+    """
     patience: float = 0.0
-    """Seconds a question to people there waits at least, where nobody looks every minute."""
+    """Minimum seconds that a question to the user stays open, for platforms that are read rarely.
+    """
     setup_help: str = ""
 
 
 class AdapterContext(msgspec.Struct, frozen=True):
-    """What an adapter is made with."""
+    """Everything an adapter is constructed with."""
 
     manifest: PlatformManifest
     variable: Callable[[str], str | None]
-    """A variable of .env or of the process, such as TELEGRAM_BOT_TOKEN."""
+    """Returns a variable of .env or of the process, such as TELEGRAM_BOT_TOKEN."""
     settings: Any
-    """The section of config.yaml that has the platform's name, if there is one."""
+    """The section of config.yaml with the platform's name, if there is one."""
     connection: Any
     """`platforms.<name>` of config.yaml."""
     cache: Path
-    """Where media goes."""
+    """Folder for media."""
     state: Path
-    """A folder of its own for what must survive a restart (sync tokens, keys)."""
+    """Folder of the platform for state that survives a restart (sync tokens, keys)."""
     locks: Path
-    """Where token locks are; shared by all profiles of the user."""
+    """Folder of the token locks; shared by all profiles of the user."""
     commands: Sequence[tuple[str, str]] = ()
-    """Slash commands and what they do, for the platform's own menu."""
+    """Slash commands with their descriptions, for the platform's own menu."""
     extra: Mapping[str, Any] = {}
     unset: Callable[[str], tuple[str, ...]] = lambda _name: ()
-    """What a credential that counts as missing refers to by `${NAME}`, and is not set."""
+    """Returns the unset variables that a missing credential refers to as `${NAME}`."""
 
 
 class ChatInfo(msgspec.Struct, frozen=True):
-    """A chat of the directory."""
+    """A chat of the chat directory."""
 
     chat_id: str
     name: str
@@ -222,23 +227,23 @@ class ChatInfo(msgspec.Struct, frozen=True):
 
 
 class AdapterError(HermesError):
-    """The platform did not do what was asked."""
+    """The platform did not do what was requested."""
 
 
 class NotConnected(AdapterError):
-    """The connection is gone; the supervisor makes a new one."""
+    """The connection is lost; the supervisor opens a new one."""
 
 
 class CredentialsRefused(AdapterError):
-    """The platform does not accept us. Trying again does not help."""
+    """The platform rejects our credentials. Retrying does not help."""
 
 
 class SendRefused(AdapterError):
-    """The message will never be there: the chat is gone, we may not write, it is too large."""
+    """The message will never be delivered: the chat is gone, we may not write, it is too large."""
 
 
 class SendLater(AdapterError):
-    """The message is surely not there; it may be tried again."""
+    """The message was certainly not delivered and may be sent again after `seconds`."""
 
     def __init__(self, message: str, *, seconds: float = 1.0) -> None:
         super().__init__(message)
@@ -246,58 +251,58 @@ class SendLater(AdapterError):
 
 
 class SendUnsure(AdapterError):
-    """Nobody knows whether the message is there: the connection broke after it was sent."""
+    """The message may or may not have been delivered: the connection broke after it was sent."""
 
 
 class DeliveryUnknown(AdapterError):
-    """The platform cannot tell whether a message was sent."""
+    """The platform cannot tell whether a message was delivered."""
 
 
 class Adapter(Protocol):
-    """One platform. Made with an `AdapterContext`; nothing happens before `connect`."""
+    """One platform. Constructed with an `AdapterContext`; does nothing before `connect`."""
 
     manifest: PlatformManifest
     account: str
-    """The account's name on the platform once connected, when several may be; else ""."""
+    """Name of the connected account when there may be several; otherwise ""."""
     address: str
-    """Where it listens, once it does; "" when nobody calls it."""
+    """The address it listens on, once it listens; "" for platforms that do not call us."""
 
     async def connect(self, receive: Receive) -> None:
-        """Returns when messages flow. Takes the lock of its token first. Raises
-        `CredentialsRefused` or `NotConnected`."""
+        """Return when messages flow. Take the lock of the token first. Raises `CredentialsRefused`
+        or `NotConnected`."""
         ...
 
     async def drain(self, seconds: float) -> None:
-        """Before the gateway ends: take nothing new, and give turns that pass neither inbox nor
-        outbox so long to end; then stop them. Called again with 0 when somebody is in a hurry."""
+        """Prepare for the end of the gateway: accept nothing new and give turns that use neither
+        inbox nor outbox `seconds` to finish, then cancel them. Called again with 0 to hurry."""
         ...
 
     async def disconnect(self) -> None:
-        """Let go of everything; may be called again, also when not connected."""
+        """Release every resource. May be called again, and while not connected."""
         ...
 
     async def probe(self) -> None:
-        """Ask the platform something cheap. Raises `AdapterError` when messages would not flow."""
+        """Call the platform cheaply. Raises `AdapterError` when messages would not flow."""
         ...
 
     async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
-        """The platform's name for the message. `key` is unique to it, for platforms that can
-        suppress a second sending. Raises `SendRefused`, `SendLater`, `SendUnsure`."""
+        """Send and return the platform's id of the message. `key` identifies the message, for
+        platforms that suppress duplicates. Raises `SendRefused`, `SendLater` or `SendUnsure`."""
         ...
 
     async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
-        """Same errors as `send`; an edit that changes nothing is no error."""
+        """Replace a sent message. Raises like `send`; an edit without changes is not an error."""
         ...
 
     async def was_delivered(
         self, row: OutboxRow, target: ChatTarget, message: OutgoingMessage
     ) -> str | None:
-        """Whether a message in doubt is there: the platform's name for it, or None when it surely
-        is not, or when sending it again shows only one. Raises `DeliveryUnknown`."""
+        """Return the platform's id of an uncertain message; None when it was certainly not
+        delivered or when sending it again shows only one. Raises `DeliveryUnknown`."""
         ...
 
     async def typing(self, target: ChatTarget) -> None:
-        """Show that we write, for a few seconds."""
+        """Show the typing indicator for a few seconds."""
         ...
 
     async def react(
@@ -305,16 +310,16 @@ class Adapter(Protocol):
     ) -> None: ...
 
     async def fetch(self, media: Media, limit: int) -> Media:
-        """The file in the cache, at most `limit` bytes. Raises `AdapterError`."""
+        """Download the file to the cache, at most `limit` bytes. Raises `AdapterError`."""
         ...
 
     async def chats(self) -> Sequence[ChatInfo]:
-        """Chats it knows, for the directory; as far as the platform tells."""
+        """Return the chats the adapter knows, for the chat directory."""
         ...
 
 
 class BaseAdapter:
-    """What an adapter that cannot do these things does."""
+    """Defaults for the optional parts of `Adapter`."""
 
     account = address = ""
 
@@ -322,15 +327,15 @@ class BaseAdapter:
         self.context, self.manifest = context, context.manifest
 
     async def drain(self, seconds: float) -> None:
-        """It has no turns of its own."""
+        """Do nothing: the platform has no turns of its own."""
 
     async def typing(self, target: ChatTarget) -> None:
-        """Nothing to show."""
+        """Do nothing: the platform has no typing indicator."""
 
     async def react(
         self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
     ) -> None:
-        """Nothing to show."""
+        """Do nothing: the platform has no reactions."""
 
     async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:  # noqa: ARG002 - the signature is that of Adapter
         raise SendRefused(f"{self.manifest.label} has no edits")

@@ -1,5 +1,8 @@
-"""The agent's Markdown in the dialect of a platform. Whatever comes in, something readable comes
-out: what is no Markdown is text, what is not closed yet is closed, and all text is escaped."""
+"""Renders Markdown in the dialect of a platform.
+
+Every input gives readable output: text that is not Markdown stays text, unclosed marks are closed,
+and all text is escaped.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,11 +34,9 @@ from hermes.gateway.platforms.kit.markdown import (
 )
 from hermes.util.text import clean
 
-# Tables as lines of equal columns, for platforms that have none.
-
 
 def format_table(table: TableBlock) -> str:
-    """Columns side by side, a line under the header."""
+    """Return the table as lines of aligned columns, for platforms without tables."""
     cells = [[plain_text(cell) for cell in row] for row in (table.header, *table.rows)]
     columns = max(len(row) for row in cells)
     cells = [row + [""] * (columns - len(row)) for row in cells]
@@ -55,10 +56,8 @@ def _width(text: str) -> int:
     return len(text) if width < 0 else width
 
 
-# Markdown written as lines of text, for every dialect that has no lists and tables of its own.
-
 LINK_SCHEMES = ("http://", "https://", "mailto:", "tel:", "tg://", "matrix:")
-"""What a link may begin with; other addresses are shown as text."""
+"""Schemes of links; other addresses are rendered as text."""
 
 
 def _identity(text: str) -> str:
@@ -66,21 +65,21 @@ def _identity(text: str) -> str:
 
 
 class LineDialect(msgspec.Struct, frozen=True):
-    """How a dialect writes what Markdown has."""
+    """How a dialect without lists and tables of its own writes each element, line by line."""
 
     text: Callable[[str], str]
     marks: Mapping[str, tuple[str, str]]
-    """Before and after what is bold, italic or struck."""
+    """Prefix and suffix of bold, italic and struck text."""
     code: Callable[[str], str]
     link: Callable[[str, str], str]
-    """Of the written label and the address."""
+    """Takes the rendered label and the address."""
     fence: Callable[[str, str], str]
-    """Of the language and the code."""
+    """Takes the language and the code."""
     heading: Callable[[int, str], str]
     quote: Callable[[str], str]
     url: Callable[[str], str] = _identity
     escape_line_starts: Callable[[str], str] = _identity
-    """Escapes what only counts at the beginning of a line."""
+    """Escapes marks that count only at the beginning of a line."""
     bullet: str = "• "
     rule: str = "──────────"
     quotes_nest: bool = True
@@ -162,9 +161,6 @@ def _link(url: str, children: tuple[Inline, ...], style: LineDialect) -> str:
     return f"{label} ({style.text(url)})" if url and plain_text(children) != url else label
 
 
-# Text without any formatting: for platforms that show none, and for mail.
-
-
 def _quote_lines(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
@@ -199,8 +195,6 @@ EMAIL = LineDialect(
 )
 
 
-# The HTML that Telegram reads: few tags, no lists, no tables, no quotes in quotes.
-
 _LANGUAGE = re.compile(r"[\w+#.-]{1,40}")
 
 
@@ -226,8 +220,6 @@ TELEGRAM = LineDialect(
     quotes_nest=False,
 )
 
-
-# Discord's Markdown: no tables, three sizes of headings, nothing longer than three backticks.
 
 _ZERO_WIDTH_SPACE = "\u200b"
 _DISCORD_SPECIAL = re.compile(r"([\\*_~`|\[\]])")
@@ -270,9 +262,6 @@ DISCORD = LineDialect(
 )
 
 
-# Slack's mrkdwn. It has no escape for its marks, so one that would count is kept apart from its
-# word by a space of no width.
-
 _SLACK_MARK = re.compile(r"(?<!\w)([*_~])(?=\S)|(`)")
 _SLACK_QUOTE_LINE = re.compile(r"^([^\S\n]*)(?=&gt;)", re.MULTILINE)
 
@@ -310,13 +299,11 @@ SLACK = LineDialect(
 )
 
 
-# The HTML of Matrix: lists, tables and headings as in any page, of the tags it allows.
-
 _MATRIX_TAGS = {"bold": "strong", "italic": "em", "strike": "del"}
 
 
 def render_matrix(blocks: Sequence[Block]) -> str:
-    """A single paragraph has no tag of its own, as in what people write."""
+    """A single paragraph gets no tag, as in messages that people write."""
     if len(blocks) == 1 and isinstance(blocks[0], ParagraphBlock):
         return _matrix_inline(blocks[0].content)
     return "\n".join(_matrix_block(block) for block in blocks)
@@ -353,7 +340,7 @@ def _matrix_list(block: ListBlock) -> str:
 
 
 def _matrix_item(blocks: Sequence[Block]) -> str:
-    """The first paragraph of an item is its text; the rest follows as blocks."""
+    """The first paragraph of an item is inline text; the rest follows as blocks."""
     if blocks and isinstance(blocks[0], ParagraphBlock):
         return _matrix_inline(blocks[0].content) + "".join(
             _matrix_block(block) for block in blocks[1:]
@@ -409,5 +396,5 @@ _CONVERSIONS: dict[Dialect, Callable[[str], str]] = {
 
 
 def convert(text: str, dialect: Dialect) -> str:
-    """Markdown in a dialect. Text that says nothing becomes ""."""
+    """Render Markdown in a dialect. Text without content becomes ""."""
     return _CONVERSIONS[dialect](clean(text))

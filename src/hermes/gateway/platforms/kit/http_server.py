@@ -1,4 +1,4 @@
-"""An HTTP server for platforms that call us."""
+"""The HTTP server for platforms that call us: time limits, bounded request bodies."""
 
 import asyncio
 import contextlib
@@ -13,16 +13,26 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from hermes.gateway.platforms.kit.connection import Connection
 from hermes.gateway.platforms.kit.contract import NotConnected
 
-# HTTP connections of clients who never say what they want, or never read, are given up.
-#
-# uvicorn waits for them for ever, and whoever opens enough of them keeps everybody else out.
+MAX_CONNECTIONS = 200
+"""Further requests get 503."""
+DRAIN_SECONDS = 5
+"""For requests in progress at the end."""
+MAX_DISCARDED_BYTES = 64_000_000
+"""Bytes."""
+DISCARD_SECONDS = 20.0
+AsgiReceive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
 class TimeLimitedProtocol(H11Protocol):
+    """Closes connections of clients that send no request or do not read the response.
+
+    uvicorn itself waits for them without limit, so a few clients could block all others.
+    """
+
     head_seconds: ClassVar[float] = 15.0
-    """For a client to say what it wants."""
+    """Time for a client to send its request head."""
     send_seconds: ClassVar[float] = 60.0
-    """For a client to read what it was sent."""
+    """Time for a client to read what was sent."""
     _head_timer: asyncio.TimerHandle | None = None
     _send_timer: asyncio.TimerHandle | None = None
 
@@ -56,19 +66,8 @@ class TimeLimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
 
-def _cancel(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
-
-
-MAX_CONNECTIONS = 200
-"""More are told to come back later."""
-DRAIN_SECONDS = 5
-"""For calls under way, at the end."""
-
-
 class _EmbeddedServer(uvicorn.Server):
-    """Says when it listens. Signals are the gateway's."""
+    """A uvicorn server that reports when it listens and leaves signals to the gateway."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -84,8 +83,8 @@ class _EmbeddedServer(uvicorn.Server):
 
 
 async def serve_http(connection: Connection, app: Any, host: str, port: int, *, hint: str) -> int:
-    """Calls are answered by an ASGI application until the connection ends. Returns the port, which
-    is chosen when it is 0. Raises `NotConnected` with the hint when it is taken."""
+    """Serve an ASGI application until the connection ends; return the port (chosen by the system
+    for 0). Raises `NotConnected` with the hint when the port is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=128)
@@ -122,33 +121,25 @@ async def serve_http(connection: Connection, app: Any, host: str, port: int, *, 
     return int(listening.getsockname()[1])
 
 
-# The body of a request over ASGI, up to a limit.
-#
-# A client that sends more is answered at once, but its connection is not closed as long as it
-# sends:
-# it looks for the answer only then, and of a connection that is closed before it sees nothing at
-# all.
-
-MAX_DISCARDED_BYTES = 64_000_000
-"""Bytes."""
-DISCARD_SECONDS = 20.0
-
-AsgiReceive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-
-
 class BodyTooLarge(Exception):
+    """The request body exceeds the limit.
+
+    The response is sent at once, but the connection stays open while the client sends: many
+    clients read the response only afterwards, and see nothing of it on a closed connection.
+    """
+
     def __init__(self, *, waits: bool, more: bool = True) -> None:
         super().__init__("the body is too large")
         self.is_sending = more and not waits
-        """The client goes on sending; else it has ended, or waits for a word of ours."""
+        """The client continues to send; otherwise it has finished, or waits for our response."""
 
 
 class ClientDisconnected(Exception):
-    """Before its body was complete."""
+    """The client left before its body was complete."""
 
 
 async def read_body(receive: AsgiReceive, headers: Mapping[str, str], most: int) -> bytes:
-    """Raises `BodyTooLarge` and `ClientDisconnected`."""
+    """Return the body. Raises `BodyTooLarge` above `most` bytes, and `ClientDisconnected`."""
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > most:
         raise BodyTooLarge(waits="expect" in headers)
@@ -166,7 +157,7 @@ async def read_body(receive: AsgiReceive, headers: Mapping[str, str], most: int)
 
 
 async def discard_body(receive: AsgiReceive, too_large: BodyTooLarge) -> None:
-    """Between the answer and its end, which closes the connection."""
+    """Read the rest of the body, between the response and its end, which closes the connection."""
     left = MAX_DISCARDED_BYTES
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(DISCARD_SECONDS):
@@ -175,3 +166,8 @@ async def discard_body(receive: AsgiReceive, too_large: BodyTooLarge) -> None:
                 left -= len(event.get("body", b""))
                 if not event.get("more_body", False):
                     return
+
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()

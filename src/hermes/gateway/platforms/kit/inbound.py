@@ -1,4 +1,4 @@
-"""Offer a message until the gateway keeps it, for platforms that do not deliver twice."""
+"""Inbound messages: delivery to the gateway, rules for groups, and the position read so far."""
 
 import asyncio
 import logging
@@ -14,13 +14,30 @@ from hermes.gateway.platforms.kit.contract import MessageEvent, Receive
 from hermes.util import atomic
 
 logger = logging.getLogger(__name__)
+K = TypeVar("K")
+V = TypeVar("V")
+Id = TypeVar("Id", int, str)
+"""A message id of the platform."""
+MAX_RECENT = 512
+"""Messages remembered individually, because those of two channels may arrive out of order."""
+OVERLAP = 60.0
+"""Seconds before the position that are read again."""
+MAX_AWAY_SECONDS = 24 * 3600.0
+"""Older messages are not answered any more."""
+MAX_CHATS = 200
+"""Private chats remembered, the most recently used."""
+MAX_THREADS = 500
+MAX_BATCHES = 50
+WRITE_INTERVAL = 1.0
+"""Seconds between two writes."""
+_WRITE_FAILED = "how far %s was read cannot be kept: %s"
 
 
 async def deliver_once(receive: Receive, event: MessageEvent) -> bool:
-    """`receive`, with a fault of the gateway told in the log and taken for "not kept"."""
+    """Pass an event to the gateway. An exception is logged and returned as False (not stored)."""
     try:
         return await receive(event)
-    except Exception:  # the wire must live on, whatever the gateway does
+    except Exception:  # the connection must survive every failure of the gateway
         logger.exception("a message of %s could not be taken", event.source.platform)
         return False
 
@@ -33,34 +50,31 @@ async def deliver_until_accepted(
     first: float = 0.2,
     longest: float = 30.0,
 ) -> None:
-    """Returns once the message is kept; until then it is offered again, less and less often. Offer
-    the messages of one chat one after the other, and their order is kept."""
+    """Return once the gateway has stored the message, retrying after growing pauses. Deliver the
+    messages of one chat one after the other to keep their order."""
     pause = first
     while not await deliver_once(receive, event):
         await sleep(pause)
         pause = min(pause * 2, longest)
 
 
-# Which messages of groups are for us. Pure rules; the adapter only says what it sees.
-
-
 class GroupRules(msgspec.Struct, frozen=True):
-    """How a platform's groups are answered. Channels are named by chat id or by thread id."""
+    """Which messages of groups are answered. Channels are given by chat id or thread id."""
 
     require_mention: bool = False
-    """Only what is addressed to us is answered."""
+    """Answer only messages addressed to us."""
     mention_patterns: tuple[str, ...] = ()
-    """Regular expressions; text that has one of them is addressed to us."""
+    """Regular expressions; matching text counts as addressed to us."""
     free_response: frozenset[str] = frozenset()
-    """Channels where everything is answered."""
+    """Channels where every message is answered."""
     ignored: frozenset[str] = frozenset()
-    """Channels where nothing is."""
+    """Channels where no message is answered."""
     allowed: frozenset[str] = frozenset()
-    """The only channels where anything is; empty is all."""
+    """If set, the only channels where messages are answered."""
 
 
 def group_rules(settings: Any) -> GroupRules:
-    """The rules that a platform's section of config.yaml has, under whichever names it has them."""
+    """Return the rules in a platform's section of config.yaml, under any of their names."""
     names: Mapping[str, Sequence[str]] = {
         "free_response": ("free_response_channels", "free_response_rooms"),
         "ignored": ("ignored_channels", "ignored_threads"),
@@ -78,7 +92,7 @@ def group_rules(settings: Any) -> GroupRules:
 
 
 def compile_patterns(patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
-    """Raises `ConfigError` for one that is no regular expression."""
+    """Raises `ConfigError` for an invalid regular expression."""
     compiled = []
     for pattern in patterns:
         try:
@@ -92,14 +106,14 @@ def compile_patterns(patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
 
 
 def is_addressed(event: MessageEvent, rules: GroupRules) -> bool:
-    """Mentioned, answered, in private, by a button, or by one of the patterns."""
+    """True for mentions, replies, private messages, buttons and matches of `mention_patterns`."""
     if event.addressed or event.button or event.source.chat_type == "dm":
         return True
     return any(pattern.search(event.text) for pattern in compile_patterns(rules.mention_patterns))
 
 
 def is_for_us(event: MessageEvent, rules: GroupRules) -> bool:
-    """Whether a message is to be answered at all."""
+    """True if the message is to be answered."""
     source = event.source
     if source.chat_type == "dm":
         return True
@@ -112,37 +126,27 @@ def is_for_us(event: MessageEvent, rules: GroupRules) -> bool:
 
 
 def mentions(text: str, names: Sequence[str]) -> bool:
-    """Whether `@name` of one of the names is in the text, as a word of its own."""
+    """True if the text contains `@name` of one of the names as a separate word."""
     return any(_mention_pattern(name).search(text) for name in names if name)
 
 
 def strip_mention(text: str, names: Sequence[str]) -> str:
-    """The text without `@name` at its beginning or end, where it is only an address."""
+    """Return the text without `@name` at its beginning or end, where it is only an address."""
     for name in filter(None, names):
         text = strip_address(text, _mention_pattern(name).pattern)
     return text
 
 
 def strip_address(text: str, pattern: str) -> str:
-    """The text without what matches `pattern` at its beginning or end."""
+    """Return the text without a match of `pattern` at its beginning or end."""
     text = re.sub(rf"\A\s*{pattern}[,:]?\s*", "", text, flags=re.IGNORECASE)
-    # No pattern that begins with blanks: it takes minutes for a message of blanks.
+    # The pattern must not begin with blanks: on a text of blanks it would take minutes.
     last = re.search(rf"{pattern}\Z", text.rstrip(), flags=re.IGNORECASE)
     return text[: last.start()].rstrip() if last else text
 
 
-def _mention_pattern(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w@])@{re.escape(name.removeprefix('@'))}(?!\w)", re.IGNORECASE)
-
-
-# Small things an adapter keeps: a file written whole, and what was used last.
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
 def remember(known: dict[K, V], key: K, value: V, most: int) -> None:
-    """Put it last; of more than `most` those used longest ago are forgotten."""
+    """Insert an entry as the most recent one; drop the oldest entries beyond `most`."""
     known.pop(key, None)
     known[key] = value
     while len(known) > most:
@@ -150,8 +154,8 @@ def remember(known: dict[K, V], key: K, value: V, most: int) -> None:
 
 
 async def write_in_thread(path: Path, data: bytes) -> None:
-    """Beside other work. When it is cancelled it is finished first: nothing that is written later
-    is overtaken by it. Raises OSError."""
+    """Write the file in a thread. A cancelled write is finished first, so it cannot overtake a
+    later one. Raises OSError."""
     writing = asyncio.ensure_future(asyncio.to_thread(write_private, path, data))
     try:
         await asyncio.shield(writing)
@@ -161,60 +165,41 @@ async def write_in_thread(path: Path, data: bytes) -> None:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """For us alone. Raises OSError."""
+    """Write a file that only we may read. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     atomic.write_bytes(path, data)
 
 
-# How far we have read, over a restart, for platforms that do not deliver again what was written
-# while we were away: we must know from where to ask.
-#
-# Names of messages tell when they were written. So one number says how far we are: everything
-# older
-# was taken or was not for us.
-
-Id = TypeVar("Id", int, str)
-"""A message, as the platform names it."""
-
-MAX_RECENT = 512
-"""Messages remembered one by one, since those of two channels may come in the wrong order."""
-OVERLAP = 60.0
-"""Seconds that are asked for again."""
-MAX_AWAY_SECONDS = 24 * 3600.0
-"""What is older is not answered any more."""
-MAX_CHATS = 200
-"""Private chats that are remembered: those used last."""
-MAX_THREADS = 500
-MAX_BATCHES = 50
-WRITE_INTERVAL = 1.0
-"""Seconds between two writes."""
-_WRITE_FAILED = "how far %s was read cannot be kept: %s"
-
-
 class IdScale(msgspec.Struct, frozen=True):
-    """How a platform's names of messages grow with time."""
+    """How a platform's message ids grow with time."""
 
     position: Callable[[Any], int]
-    """Of a message."""
+    """Position of a message id."""
     position_at: Callable[[float], int]
-    """The first place of that time (seconds since 1970)."""
+    """First position of a time (seconds since 1970)."""
     time_of: Callable[[int], float]
-    """Of a place."""
+    """Time of a position."""
 
 
 class _StoredPosition(msgspec.Struct):
     floor: int = 0
-    """The place up to which everything is done; 0 before the first connection."""
+    """Every message up to this position is done; 0 before the first connection."""
     recent: list[Any] = []
     private: dict[str, str] = {}
-    """Private chats and whom they are with, where the platform has no list of them."""
+    """Private chats with their users' names, where the platform has no list of them."""
     threads: list[str] = []
-    """Threads that we talk in, those used last at the end."""
+    """Threads we take part in, most recently used last."""
     joined: list[list[Any]] = []
-    """Messages that were given to the gateway as one, under the name of the first."""
+    """Messages delivered to the gateway as one, under the id of the first."""
 
 
 class ReadPosition(Generic[Id]):
+    """How far messages were read, across restarts, for platforms that do not deliver missed ones.
+
+    Ids of messages grow with time, so one number is enough: every older message was accepted or
+    was not for us.
+    """
+
     def __init__(self, path: Path, platform: str, scale: IdScale) -> None:
         self._path, self._platform, self._scale = path, platform, scale
         self._state = _load(path, platform)
@@ -226,12 +211,12 @@ class ReadPosition(Generic[Id]):
         self._changed = asyncio.Event()
         self._writing = asyncio.Lock()
 
-    # how far
-
     def start(self, now: float) -> bool:
-        """A connection is there: whether something may have been missed. If so, nothing later
-        counts as done for good until `caught_up`. The first time there is nothing to make up
-        for."""
+        """Begin a connection; return True if messages may have been missed.
+
+        In that case later messages do not advance the position until `caught_up` is called. On the
+        first connection there is nothing to catch up with.
+        """
         if self._state.floor:
             self._frozen = True
             return True
@@ -240,12 +225,12 @@ class ReadPosition(Generic[Id]):
         return False
 
     def missed_since(self, now: float) -> int:
-        """The place after which messages may have been missed."""
+        """Return the position after which messages may have been missed."""
         floor = self._scale.time_of(self._state.floor)
         return self._scale.position_at(max(floor - OVERLAP, now - MAX_AWAY_SECONDS))
 
     def caught_up(self) -> None:
-        """All that was written is known: from now on what is done is done for good."""
+        """Let finished messages advance the position again: every missed message is known."""
         self._frozen = False
         self._advance()
 
@@ -253,21 +238,19 @@ class ReadPosition(Generic[Id]):
         return message in self._recent
 
     def is_known(self, message: Id) -> bool:
-        """Done, or being worked on."""
+        """True if the message is finished or in progress."""
         return message in self._recent or message in self._waiting
 
     def mark_pending(self, message: Id) -> None:
-        """It is not done: after a crash it must come again."""
+        """Record that the message is in progress: after a crash it must be read again."""
         self._waiting[message] = self._scale.position(message)
 
     def mark_done(self, message: Id) -> None:
-        """Taken, or not for us."""
+        """Record that the message was accepted or is not for us."""
         self._waiting.pop(message, None)
         remember(self._recent, message, None, MAX_RECENT)
         self._newest = max(self._newest, self._scale.position(message))
         self._advance()
-
-    # what else must be known after a restart
 
     @property
     def private(self) -> dict[str, str]:
@@ -289,19 +272,17 @@ class ReadPosition(Generic[Id]):
         self._changed.set()
 
     async def record_batch(self, messages: Iterable[Id]) -> None:
-        """These are about to be given to the gateway as one. Written down at once: after a crash
-        they must be one again, neither more nor fewer. Raises OSError."""
+        """Record messages that are about to be delivered as one. Written at once, because after a
+        crash the same messages must be joined again. Raises OSError."""
         self._state.joined = [*self._state.joined, list(messages)][-MAX_BATCHES:]
         await self._write()
 
     def batch_of(self, message: Id) -> tuple[Id, ...]:
-        """The messages that this one was given as one with, the first first; () for none."""
+        """Return the messages this one was delivered with, in order; () for none."""
         return next((tuple(each) for each in self._state.joined if message in each), ())
 
-    # on disk
-
     async def write_changes(self) -> None:
-        """Write what changes, until cancelled."""
+        """Write every change, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -312,14 +293,14 @@ class ReadPosition(Generic[Id]):
             await asyncio.sleep(WRITE_INTERVAL)
 
     def flush(self) -> None:
-        """At the end, when nobody else writes."""
+        """Write the final state, when `write_changes` has ended."""
         try:
             write_private(self._path, self._encode())
         except OSError as error:
             logger.error(_WRITE_FAILED, self._platform, error)
 
     async def _write(self) -> None:
-        """One after the other: what is older must not be written over what is newer."""
+        """Writes happen one at a time, so an older state never replaces a newer one."""
         async with self._writing:
             await write_in_thread(self._path, self._encode())
 
@@ -332,6 +313,10 @@ class ReadPosition(Generic[Id]):
     def _encode(self) -> bytes:
         self._state.recent, self._state.threads = list(self._recent), list(self._threads)
         return msgspec.json.encode(self._state)
+
+
+def _mention_pattern(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w@])@{re.escape(name.removeprefix('@'))}(?!\w)", re.IGNORECASE)
 
 
 def _load(path: Path, platform: str) -> _StoredPosition:

@@ -1,4 +1,5 @@
-"""What Markdown is made of."""
+"""A Markdown parser that accepts everything and takes time proportional to the text, however
+malformed it is."""
 
 import re
 import string
@@ -8,6 +9,47 @@ from typing import Literal
 import msgspec
 
 Emphasis = Literal["bold", "italic", "strike"]
+MAX_EMPHASIS_DEPTH = 24
+"""Deeper nested emphasis is text."""
+MAX_LABEL = 2000
+"""Maximum characters of a link label."""
+_ESCAPABLE = frozenset(string.punctuation)
+_TOKEN = re.compile(
+    r"(?P<escape>\\.)"
+    r"|(?P<ticks>`+)"
+    r"|(?P<url>https?://[^\s<>`\"|\]]+)"
+    r"|(?P<auto><(?:https?://|mailto:)[^\s<>]+>)"
+    r"|(?P<open>!?\[)"
+    r"|(?P<delimiter>\*+|_+|~+)",
+    re.DOTALL,
+)
+_BARE = r"[^\s<>()]*"
+_NESTED_ONCE = rf"{_BARE}(?:\({_BARE}\){_BARE})*"
+_NESTED = rf"{_BARE}(?:\({_NESTED_ONCE}\){_BARE})*"
+"""An address with nested parentheses."""
+_DESTINATION = re.compile(
+    r"\(\s*(?:<([^<>\n]*)>|(" + _NESTED + r"))"
+    r"(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)"
+)
+_PRODUCT = re.compile(r"[0-9][0-9A-Za-z]|[A-Za-z][0-9]")
+_URL_TRAILERS = ".,;:!?'*_~"
+_BRACKET = re.compile(r"\\.|\[|\]", re.DOTALL)
+_STYLES: dict[tuple[str, int], Emphasis] = {
+    ("*", 1): "italic",
+    ("*", 2): "bold",
+    ("_", 1): "italic",
+    ("_", 2): "bold",
+    ("~", 2): "strike",
+}
+MAX_BLOCK_DEPTH = 8
+"""Deeper nested quotes and lists are text."""
+FENCE = re.compile(r"(?P<indent>\s{0,9})(?P<mark>`{3,}|~{3,})(?P<language>[^`]*)\Z")
+_HEADING = re.compile(r"\s{0,3}(#{1,6})(?:[ \t]+(.*))?\Z")
+_RULE = re.compile(r"\s{0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*\Z")
+_QUOTE = re.compile(r"\s{0,3}> ?")
+_ITEM = re.compile(r"(?P<indent>\s*)(?P<mark>[-*+•]|\d{1,9}[.)])(?:[ \t]+(?P<text>.*)|\Z)")
+_DIVIDER = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*\Z")
+_CELL = re.compile(r"(?:\\.|[^|\\])*(?:\\\Z)?")
 
 
 class TextSpan(msgspec.Struct, frozen=True):
@@ -19,7 +61,7 @@ class CodeSpan(msgspec.Struct, frozen=True):
 
 
 class UrlSpan(msgspec.Struct, frozen=True):
-    """An address that stands in the text as it is."""
+    """An address written out in the text."""
 
     value: str
 
@@ -58,7 +100,7 @@ class QuoteBlock(msgspec.Struct, frozen=True):
 class ListBlock(msgspec.Struct, frozen=True):
     items: "tuple[tuple[Block, ...], ...]"
     start: int | None = None
-    """The first number; None for points."""
+    """The first number; None for bullets."""
 
 
 class TableBlock(msgspec.Struct, frozen=True):
@@ -74,48 +116,11 @@ Block = HeadingBlock | ParagraphBlock | CodeBlock | QuoteBlock | ListBlock | Tab
 
 
 def plain_text(content: tuple[Inline, ...]) -> str:
-    """The words without formatting."""
+    """Return the text without formatting."""
     return "".join(
         part.value if isinstance(part, TextSpan | CodeSpan | UrlSpan) else plain_text(part.children)
         for part in content
     )
-
-
-# Emphasis, code, links: what is inside a line of Markdown. Takes time in proportion to the text,
-# however it is malformed.
-
-MAX_EMPHASIS_DEPTH = 24
-"""Emphasis in emphasis beyond this is text."""
-MAX_LABEL = 2000
-"""Characters between the brackets of a link."""
-_ESCAPABLE = frozenset(string.punctuation)
-_TOKEN = re.compile(
-    r"(?P<escape>\\.)"
-    r"|(?P<ticks>`+)"
-    r"|(?P<url>https?://[^\s<>`\"|\]]+)"
-    r"|(?P<auto><(?:https?://|mailto:)[^\s<>]+>)"
-    r"|(?P<open>!?\[)"
-    r"|(?P<delimiter>\*+|_+|~+)",
-    re.DOTALL,
-)
-_BARE = r"[^\s<>()]*"
-_NESTED_ONCE = rf"{_BARE}(?:\({_BARE}\){_BARE})*"
-_NESTED = rf"{_BARE}(?:\({_NESTED_ONCE}\){_BARE})*"
-"""An address with parentheses in parentheses."""
-_DESTINATION = re.compile(
-    r"\(\s*(?:<([^<>\n]*)>|(" + _NESTED + r"))"
-    r"(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)"
-)
-_PRODUCT = re.compile(r"[0-9][0-9A-Za-z]|[A-Za-z][0-9]")
-_URL_TRAILERS = ".,;:!?'*_~"
-_BRACKET = re.compile(r"\\.|\[|\]", re.DOTALL)
-_STYLES: dict[tuple[str, int], Emphasis] = {
-    ("*", 1): "italic",
-    ("*", 2): "bold",
-    ("_", 1): "italic",
-    ("_", 2): "bold",
-    ("~", 2): "strike",
-}
 
 
 def parse_inline(text: str) -> tuple[Inline, ...]:
@@ -123,17 +128,17 @@ def parse_inline(text: str) -> tuple[Inline, ...]:
 
 
 class _OpenEmphasis:
-    """Emphasis that was opened and may be closed."""
+    """Emphasis that was opened and not yet closed."""
 
     def __init__(self, mark: str = "", count: int = 0, *, both: bool = False) -> None:
         self.mark, self.count = mark, count
         self.length, self.both = count, both
-        """Marks there were at first, and whether they could have closed something too."""
+        """Original number of marks, and whether they could have closed emphasis too."""
         self.children: list[Inline] = []
 
     def fits(self, mark: str, length: int, *, both: bool) -> bool:
-        """Whether marks may close this, as CommonMark says: in `**a*b*c**` the single ones belong
-        together."""
+        """True if marks may close this, by the CommonMark rule: in `**a*b*c**` the single ones
+        match."""
         if self.mark != mark:
             return False
         odd = (self.length + length) % 3 == 0 and (self.length % 3 or length % 3)
@@ -158,14 +163,14 @@ class _InlineParser:
         return self.frames[0].children
 
     def token(self, match: re.Match[str]) -> int:
-        """Take one token; where to go on."""
+        """Handle one token; return the position after it."""
         kind, value = match.lastgroup, match.group()
         if kind == "ticks":
             return self.code(match)
         if kind == "open":
             return self.link(match)
         if kind == "escape":
-            # At the end of a line it only says that the line ends.
+            # A backslash at the end of a line only marks the line break.
             self.add_text(value[1:] if value[1] in _ESCAPABLE or value[1] == "\n" else value)
         elif kind == "auto":
             self.add(UrlSpan(value[1:-1].removeprefix("mailto:")))
@@ -199,7 +204,7 @@ class _InlineParser:
             return match.end()
         label = self.text[match.end() : closing]
         url = (destination[1] or destination[2] or "").strip().replace(" ", "%20")
-        # Links in links are none: their brackets are text.
+        # Links do not nest: brackets in a label are text.
         inner = parse_inline(label.replace("[", "\\[")) if label.strip() else (TextSpan(url),)
         self.add(LinkSpan(url, inner))
         return destination.end()
@@ -214,9 +219,9 @@ class _InlineParser:
 
     def delimiter(self, match: re.Match[str]) -> None:
         mark, count = match.group()[0], len(match.group())
-        opens, closes_fence = _flanking(self.text, match)
-        both = opens and closes_fence
-        if closes_fence:
+        opens, closes = _flanking(self.text, match)
+        both = opens and closes
+        if closes:
             count = self.close(mark, count, both=both)
         if not count:
             return
@@ -226,8 +231,8 @@ class _InlineParser:
             self.add_text(mark * count)
 
     def close(self, mark: str, count: int, *, both: bool) -> int:
-        """Close what is open with this mark; how many marks are left. `both`: they could open
-        something too."""
+        """Close open emphasis with this mark; return the number of unused marks. `both`: the marks
+        could open emphasis too."""
         length = count
         while count:
             use = 2 if count >= 2 else 1
@@ -250,7 +255,7 @@ class _InlineParser:
         return 0
 
     def unfold(self) -> None:
-        """The innermost emphasis was none: its mark is text."""
+        """Turn the innermost open emphasis back into text: it was never closed."""
         frame = self.frames.pop()
         self.add_text(frame.mark * frame.count)
         for child in frame.children:
@@ -267,8 +272,36 @@ class _InlineParser:
             self.add(TextSpan(text))
 
 
+def parse_markdown(text: str) -> tuple[Block, ...]:
+    return tuple(_parse_blocks(text.expandtabs(4).split("\n"), 0))
+
+
+def find_open_fence(text: str, opened: re.Match[str] | None = None) -> re.Match[str] | None:
+    """Return the opening line of the code block that is open at the end of the text. `opened` is
+    the one open at its beginning."""
+    for line in text.split("\n"):
+        if opened is None:
+            opened = FENCE.match(line)
+        elif closes_fence(line, opened):
+            opened = None
+    return opened
+
+
+def closes_fence(line: str, opened: re.Match[str]) -> bool:
+    stripped = line.strip()
+    return len(stripped) >= len(opened["mark"]) and not stripped.strip(opened["mark"][0])
+
+
+def close_open_fence(text: str) -> str:
+    """Return the text with its last code block closed, while it is still being written."""
+    opened = find_open_fence(text)
+    if opened is None:
+        return text.strip("\n")
+    return f"{text.rstrip()}\n{opened['indent']}{opened['mark']}"
+
+
 def _merge_styled(style: Emphasis, children: list[Inline]) -> StyledSpan:
-    """Italic in italic is italic; some dialects could not even write it."""
+    """Flatten emphasis inside the same emphasis; some dialects cannot write it."""
     flat: list[Inline] = []
     for child in children:
         same = isinstance(child, StyledSpan) and child.style == style
@@ -277,7 +310,7 @@ def _merge_styled(style: Emphasis, children: list[Inline]) -> StyledSpan:
 
 
 def _backtick_runs(text: str) -> dict[int, list[int]]:
-    """Where runs of backticks of each length begin."""
+    """Return the start positions of backtick runs by length."""
     runs: dict[int, list[int]] = {}
     for match in re.finditer("`+", text):
         runs.setdefault(match.end() - match.start(), []).append(match.start())
@@ -285,7 +318,7 @@ def _backtick_runs(text: str) -> dict[int, list[int]]:
 
 
 def _matching_brackets(text: str) -> dict[int, int]:
-    """For each opening bracket, where its closing one is."""
+    """Map each opening bracket to its closing one."""
     matches, opened = {}, []
     for match in _BRACKET.finditer(text):
         if match.group() == "[":
@@ -296,8 +329,8 @@ def _matching_brackets(text: str) -> dict[int, int]:
 
 
 def _flanking(text: str, match: re.Match[str]) -> tuple[bool, bool]:
-    """Whether a run of marks may open and may close emphasis, as CommonMark says; but `2*3*4` is a
-    product."""
+    """Return whether a run of marks may open and may close emphasis, by the CommonMark rules; but
+    `2*3*4` is a product."""
     before = text[match.start() - 1] if match.start() else " "
     after = text[match.end()] if match.end() < len(text) else " "
     if _PRODUCT.fullmatch(before + after):
@@ -307,47 +340,6 @@ def _flanking(text: str, match: re.Match[str]) -> tuple[bool, bool]:
     if match.group()[0] != "_":
         return left, right
     return left and (not right or not before.isalnum()), right and (not left or not after.isalnum())
-
-
-# Paragraphs, lists, code, tables: what Markdown is divided into.
-
-MAX_BLOCK_DEPTH = 8
-"""Quotes and lists in one another beyond this are text."""
-FENCE = re.compile(r"(?P<indent>\s{0,9})(?P<mark>`{3,}|~{3,})(?P<language>[^`]*)\Z")
-_HEADING = re.compile(r"\s{0,3}(#{1,6})(?:[ \t]+(.*))?\Z")
-_RULE = re.compile(r"\s{0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*\Z")
-_QUOTE = re.compile(r"\s{0,3}> ?")
-_ITEM = re.compile(r"(?P<indent>\s*)(?P<mark>[-*+•]|\d{1,9}[.)])(?:[ \t]+(?P<text>.*)|\Z)")
-_DIVIDER = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*\Z")
-_CELL = re.compile(r"(?:\\.|[^|\\])*(?:\\\Z)?")
-
-
-def parse_markdown(text: str) -> tuple[Block, ...]:
-    return tuple(_parse_blocks(text.expandtabs(4).split("\n"), 0))
-
-
-def find_open_fence(text: str, opened: re.Match[str] | None = None) -> re.Match[str] | None:
-    """The opening line of the code that is still open at the end of the text, where `opened` was
-    open at its beginning."""
-    for line in text.split("\n"):
-        if opened is None:
-            opened = FENCE.match(line)
-        elif closes_fence(line, opened):
-            opened = None
-    return opened
-
-
-def closes_fence(line: str, opened: re.Match[str]) -> bool:
-    plain_text = line.strip()
-    return len(plain_text) >= len(opened["mark"]) and not plain_text.strip(opened["mark"][0])
-
-
-def close_open_fence(text: str) -> str:
-    """The text with its last code block closed, for while it is still being written."""
-    opened = find_open_fence(text)
-    if opened is None:
-        return text.strip("\n")
-    return f"{text.rstrip()}\n{opened['indent']}{opened['mark']}"
 
 
 def _parse_blocks(lines: list[str], depth: int) -> list[Block]:
@@ -418,7 +410,7 @@ def _parse_list(
 
 
 def _parse_item(lines: list[str], index: int, item: re.Match[str]) -> tuple[list[str], int]:
-    """The lines of one item, without its mark and indentation, and where the next thing begins."""
+    """Return the lines of an item without its mark and indentation, and the index after it."""
     base = len(item["indent"])
     width = item.start("text") if item["text"] is not None else base + 2
     content = [item["text"] or ""]

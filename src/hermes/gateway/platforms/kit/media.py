@@ -1,4 +1,4 @@
-"""Files of chats on this machine: kept in a cache under safe names, never larger than allowed."""
+"""Files of chats on this machine: stored in a cache under safe names and within size limits."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from hermes.gateway.platforms.kit.contract import AdapterError, Media, MediaKind
 from hermes.util.text import human_size
 
 MAX_NAME = 100
-"""Characters of a file name that are kept."""
+"""Maximum characters of a file name."""
 _UNSAFE = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]+')
 _PARTIAL_SUFFIX = ".part"
 _KINDS_BY_MIME: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
@@ -22,27 +22,27 @@ _DEFAULT_NAMES = {"image": "image", "voice": "voice", "audio": "audio", "video":
 
 
 class MediaTooLarge(AdapterError):
-    """The file is larger than files may be."""
+    """The file exceeds the size limit."""
 
     def __init__(self, name: str, limit: int) -> None:
         super().__init__(f"{name} is too large: more than {human_size(limit)}")
 
 
 def media_kind(mime: str, name: str = "") -> MediaKind:
-    """By what the platform says it is, or else by its name. What is no picture, sound or film is a
-    document; that something is a voice message only the platform knows."""
+    """Return the kind by MIME type or, without one, by name. Anything but images, audio and video
+    is a document; only the platform knows that something is a voice message."""
     mime = mime or guess_mime(name)
     return _KINDS_BY_MIME.get(mime.partition("/")[0].strip().lower(), "document")
 
 
 def guess_mime(name: str) -> str:
-    """By the ending of the name; `application/octet-stream` when it says nothing."""
+    """Return the MIME type for the file extension; `application/octet-stream` if it is unknown."""
     return mimetypes.guess_type(name)[0] or "application/octet-stream"
 
 
 def safe_filename(name: str, mime: str = "") -> str:
-    """A name for a file that came from outside: no folders, nothing hidden or unprintable, not
-    too long; never empty. The ending is kept, or made from `mime`."""
+    """Return a safe, non-empty name for a file from outside: no folders, nothing hidden or
+    unprintable, limited length. The extension is kept, or derived from `mime`."""
     name = unicodedata.normalize("NFC", name.replace("\\", "/").rpartition("/")[2])
     name = "".join(character for character in name if character.isprintable())
     name = _UNSAFE.sub("_", name).strip(" .")
@@ -55,7 +55,7 @@ def safe_filename(name: str, mime: str = "") -> str:
 
 
 class MediaCache:
-    """The folder that files of chats go to. Readable by us alone."""
+    """The folder for files of chats. Only we may read it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -83,13 +83,13 @@ class MediaCache:
         except OSError as error:
             raise AdapterError(f"{name} cannot be kept: {error.strerror}") from error
         finally:
-            with contextlib.suppress(OSError):  # after a success it has its new name
+            with contextlib.suppress(OSError):  # after success the file has its final name
                 part.unlink()
         mime = media.mime or guess_mime(name)
         return Media(media.kind, name, mime, size, media.ref, str(final))
 
     async def copy(self, source: Path, media: Media, limit: int) -> Media:
-        """Like `save`, from a file of this machine."""
+        """Like `save`, from a file on this machine."""
         try:
             size = source.stat().st_size
         except OSError as error:
@@ -99,8 +99,8 @@ class MediaCache:
         return await self.save(await asyncio.to_thread(source.read_bytes), media, limit)
 
     def clean(self, before: float) -> int:
-        """Remove files last changed before then (seconds since 1970); how many. Unfinished ones of
-        an earlier process go after an hour."""
+        """Remove files last changed before this time (seconds since 1970) and return their number.
+        Partial files of an earlier process are removed after an hour."""
         removed = 0
         for path in (*self.folder.glob("*"), *self.folder.glob("*/*")):
             try:
@@ -110,13 +110,13 @@ class MediaCache:
                     path.unlink()
                     removed += 1
             except OSError:
-                continue  # somebody else removed it, or it is not ours: the next clean-up sees it
+                continue  # removed by another process, or not ours; the next clean-up sees it again
         return removed
 
 
 def open_upload(media: Media, limit: int) -> Path:
-    """The file of an outgoing message. Raises `SendRefused` when it is not there, no file, or
-    larger than the platform takes: it would never arrive."""
+    """Return the path of a file to send. Raises `SendRefused` when it is missing, not a file, or
+    larger than the platform accepts: it could never be delivered."""
     path = Path(media.path)
     name = media.name or path.name
     try:

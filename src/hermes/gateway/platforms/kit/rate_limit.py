@@ -1,8 +1,8 @@
-"""How often a platform may be called: one bucket for each chat and one for all, shared by sends
-and edits.
+"""Limits how often a platform is called: one bucket for each chat and one for the platform, shared
+by sends and edits.
 
-A bucket holds as many tokens as calls are allowed; each comes back when the platform's time span
-has passed since it was taken. So no span of that length ever sees more calls than allowed.
+A bucket holds as many tokens as calls are allowed. Each token returns when the platform's time span
+has passed since it was taken, so no span of that length ever sees more calls than allowed.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from hermes.core.ports import Clock
 from hermes.gateway.platforms.kit.contract import RateLimit
 
 PRUNE_AT = 256
-"""Chats remembered before idle ones are looked for."""
+"""Number of chats above which idle ones are removed."""
 
 
 class _Bucket:
@@ -21,11 +21,11 @@ class _Bucket:
         self.taken: deque[float] = deque()
         self.paused_until = float("-inf")
         self.turn = asyncio.Lock()
-        """Whoever waits first is served first."""
+        """Waiting calls are served in order."""
         self.waiting = 0
 
     def delay(self, now: float) -> float:
-        """Seconds until a token is there."""
+        """Return the seconds until a token is available."""
         while self.taken and self.taken[0] + self.rate.seconds <= now:
             self.taken.popleft()
         full = len(self.taken) >= self.rate.count
@@ -39,12 +39,12 @@ class _Bucket:
         self.paused_until = max(self.paused_until, until)
 
     def is_idle(self, now: float) -> bool:
-        """It is like a new one, so it can be forgotten."""
+        """True if the bucket equals a new one and can be removed."""
         return self.delay(now) == 0.0 and not self.taken and not self.waiting
 
 
 class RateLimiter:
-    """The buckets of one platform."""
+    """The rate limits of one platform."""
 
     def __init__(self, per_chat: RateLimit, per_platform: RateLimit, clock: Clock) -> None:
         self._per_chat, self._clock = per_chat, clock
@@ -53,17 +53,16 @@ class RateLimiter:
         self._prune_at = PRUNE_AT
 
     def __len__(self) -> int:
-        """How many chats are remembered."""
+        """Number of chats remembered."""
         return len(self._chats)
 
     def is_ready(self, chat: str) -> bool:
-        """Whether a call could be made now; takes nothing."""
+        """True if a call could be made now; takes no token."""
         return self._delay(chat) == 0.0
 
     def try_take(self, chat: str, *, leave: int = 0) -> bool:
-        """Take a token if one is there now and the chat has `leave` more after that (at most half
-        of its bucket). For edits, which are left out rather than queued and leave room for sends.
-        """
+        """Take a token if one is available now and the chat has `leave` more (at most half of its
+        bucket). For edits, which are skipped rather than queued and leave room for sends."""
         bucket = self._bucket(chat)
         if bucket.waiting or self._delay(chat) > 0.0:
             return False
@@ -74,7 +73,7 @@ class RateLimiter:
         return True
 
     async def acquire(self, chat: str) -> None:
-        """Take a token, waiting for it in turn."""
+        """Take a token, waiting in order for it."""
         bucket = self._bucket(chat)
         bucket.waiting += 1
         try:
@@ -86,11 +85,11 @@ class RateLimiter:
             bucket.waiting -= 1
 
     def pause(self, chat: str, seconds: float) -> None:
-        """The platform asked us to leave the chat alone for so long."""
+        """Make no calls to the chat for this time, as the platform requested."""
         self._bucket(chat).pause(self._clock.monotonic() + seconds)
 
     def pause_all(self, seconds: float) -> None:
-        """The platform asked us to leave it alone for so long."""
+        """Make no calls at all for this time, as the platform requested."""
         self._all.pause(self._clock.monotonic() + seconds)
 
     def _delay(self, chat: str) -> float:

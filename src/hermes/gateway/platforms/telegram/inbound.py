@@ -679,8 +679,8 @@ class Webhook:
             return HTTPStatus.BAD_REQUEST
         if not isinstance(update.get("update_id"), int):
             return HTTPStatus.BAD_REQUEST
-        deliver_once = await self._handle(update)
-        return HTTPStatus.OK if deliver_once else HTTPStatus.SERVICE_UNAVAILABLE
+        accepted = await self._handle(update)
+        return HTTPStatus.OK if accepted else HTTPStatus.SERVICE_UNAVAILABLE
 
 
 async def _body(receive: Any) -> bytes | None:
