@@ -362,7 +362,7 @@ class HonestyCases:
             "edit": able.edits,
             "typing": able.typing,
             "react": able.reactions,
-            "find_sent": able.checks_delivery,
+            "was_delivered": able.checks_delivery,
             "fetch": bool(able.media_in),
         }
         adapter = type(harness.adapter())

@@ -7,8 +7,8 @@ from typing import Any, Self
 from hermes.config.settings.platforms import TelegramPlatform, TelegramSettings
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.kit.contract import ChatType
-from hermes.gateway.platforms.telegram.adapter import TelegramAdapter, Waits
-from hermes.gateway.platforms.telegram.client import message_name, number_of
+from hermes.gateway.platforms.telegram.adapter import TelegramAdapter, TelegramWaits
+from hermes.gateway.platforms.telegram.client import format_message_id, message_number
 from hermes.gateway.platforms.telegram.manifest import MANIFEST
 from tests.contracts.adapters.harness import (
     TROUBLES,
@@ -50,7 +50,7 @@ class TelegramHarness(BaseHarness):
         return harness
 
     def adapter(self, clock: Clock | None = None, **waits: float) -> TelegramAdapter:
-        chosen = Waits(**{"settle": 0.0, "album": 0.1, "patience": 0.5, **waits})
+        chosen = TelegramWaits(**{"settle": 0.0, "album": 0.1, "patience": 0.5, **waits})
         return TelegramAdapter(self.context(), clock=clock or Hasty(), waits=chosen)
 
     def chat_id(self, chat: str = "", chat_type: ChatType = "dm") -> str:
@@ -79,7 +79,7 @@ class TelegramHarness(BaseHarness):
             text = f"@{BOT['username']} {text}"
         content: Json = self._thread(place, said.thread)
         if said.reply_to:
-            content["reply_to_message"] = place.messages[number_of(said.reply_to)]
+            content["reply_to_message"] = place.messages[message_number(said.reply_to)]
         album = {"media_group_id": self.fake.world.album()} if len(said.files) > 1 else {}
         bodies = [album | self._file(file) for file in said.files]
         bodies = bodies or [{"text": text, **entities(text)}]
@@ -90,17 +90,17 @@ class TelegramHarness(BaseHarness):
             message = self.fake.world.post(place, content | body, sender)
             kind = "channel_post" if said.chat_type == "channel" else "message"
             await self.fake.push(kind, message)
-            names.append(message_name(place.id, message["message_id"]))
+            names.append(format_message_id(place.id, message["message_id"]))
         return names[0]
 
     async def again(self, message_id: str) -> None:
         chat_id = int(message_id.partition(":")[0])
-        message = self.fake.world.chats[chat_id].messages[number_of(message_id)]
+        message = self.fake.world.chats[chat_id].messages[message_number(message_id)]
         await self.fake.push("message", message)
 
     async def presses(self, message_id: str, data: str, *, chat: str = "", user: str = "") -> None:
         chat_id = int(message_id.partition(":")[0])
-        message = self.fake.world.chats[chat_id].messages[number_of(message_id)]
+        message = self.fake.world.chats[chat_id].messages[message_number(message_id)]
         rows = message["reply_markup"]["inline_keyboard"]
         assert data in [key["callback_data"] for row in rows for key in row]
         presser = self.fake.world.person(int(self.user_id(user)), user or SOMEBODY)
@@ -129,7 +129,7 @@ class TelegramHarness(BaseHarness):
         return len(self.chat(chat).typing)
 
     async def reactions(self, message_id: str, chat: str = "") -> list[str]:
-        return self.chat(chat).reactions.get(number_of(message_id), [])
+        return self.chat(chat).reactions.get(message_number(message_id), [])
 
     async def close(self) -> None:
         await self.fake.stop()
@@ -158,11 +158,11 @@ def _shown(place: Chat, message: Json) -> Shown:
     files = [message[kind] for kind in kinds if kind in message]
     reply = message.get("reply_to_message")
     return Shown(
-        id=message_name(place.id, number),
+        id=format_message_id(place.id, number),
         text=message.get("text", message.get("caption", "")),
         raw=place.plain.get(number, ""),
         thread=str(message.get("message_thread_id", "")),
-        reply_to=message_name(place.id, reply["message_id"]) if reply else "",
+        reply_to=format_message_id(place.id, reply["message_id"]) if reply else "",
         media=tuple((f[0] if isinstance(f, list) else f)["file_name"] for f in files),
         buttons=tuple(key["callback_data"] for row in rows for key in row),
         edits=place.edits.get(number, 0),

@@ -71,7 +71,7 @@ async def test_a_question_about_a_message_that_fails_stops_no_sending(
     town: Town, echoing: ModelServer, fickle: Any
 ) -> None:
     runner = await town.open(echoing)
-    fickle(runner, "find_sent", ValueError("a fault of the library"))
+    fickle(runner, "was_delivered", ValueError("a fault of the library"))
     await in_doubt(runner, "x")
     await town.asks("hello", "hello")
 
@@ -118,7 +118,7 @@ async def test_a_message_in_doubt_in_a_chat_that_is_closed_to_us_holds_up_no_lat
     town: Town, echoing: ModelServer, fickle: Any
 ) -> None:
     runner = await town.open(echoing)
-    fickle(runner, "find_sent", *[SendRefused("we were removed from the chat")] * 9)
+    fickle(runner, "was_delivered", *[SendRefused("we were removed from the chat")] * 9)
     await in_doubt(runner, "x")
     await runner.post.send("local:x", "here again")
     await town.sees("here again", chat="x")
@@ -136,7 +136,7 @@ async def test_a_question_about_a_message_that_hangs_holds_up_no_other(
         await gate.wait()
         raise NotConnected("too late")
 
-    monkeypatch.setattr(runner._supervisors[0].adapter, "find_sent", hangs)
+    monkeypatch.setattr(runner._supervisors[0].adapter, "was_delivered", hangs)
     await in_doubt(runner, "x")
     await town.asks("hello", "hello")
     gate.set()
@@ -237,7 +237,7 @@ async def test_an_answer_whose_beginning_was_in_doubt_is_one_message(
             return found
 
         adapter.send = unsure
-        fickle(runner, "find_sent", NotConnected("not now"))
+        fickle(runner, "was_delivered", NotConnected("not now"))
         town.say("count")
         await town.until(lambda: lost, "the beginning")
         runner.pump.wake()
@@ -289,7 +289,7 @@ async def test_an_edit_that_may_have_been_lost_is_made_again(town: Town, fickle:
     with ModelServer([GROWS]) as server:
         runner = await town.open(server, **{**STREAMING, "streaming__edit_interval": 60})
         fickle(runner, "edit", SendUnsure("the connection broke"))
-        asked = fickle(runner, "find_sent")
+        asked = fickle(runner, "was_delivered")
         await town.asks("count", ANSWER)
         await town.settled()
     assert town.texts() == [ANSWER]
@@ -373,7 +373,7 @@ async def test_who_doubts_a_message_that_arrived_meanwhile_asks_nobody(
     town: Town, echoing: ModelServer, fickle: Any
 ) -> None:
     runner = await town.open(echoing)
-    asked = fickle(runner, "find_sent")
+    asked = fickle(runner, "was_delivered")
     await in_doubt(runner, "x", by="another:1:1")
     mail = runner.house.store
     (row,) = await mail.outbox.in_doubt(HERE)

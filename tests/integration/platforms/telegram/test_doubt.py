@@ -185,7 +185,7 @@ async def test_a_lost_journal_with_messages_of_ours_is_beyond_knowing(
 async def test_a_flood_of_messages_since_is_beyond_knowing(
     telegram: TelegramHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermes.gateway.platforms.telegram.outbound.MOST", 50)
+    monkeypatch.setattr("hermes.gateway.platforms.telegram.outbound.MAX_NUMBERS", 50)
     async with talking(telegram) as (adapter, inbox, event):
         target = target_of(event.source)
         await doubtful(telegram, adapter, target, "cut_before")

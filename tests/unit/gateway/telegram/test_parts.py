@@ -6,14 +6,19 @@ import pytest
 
 from hermes.gateway.platforms.kit.contract import Button, Media, OutgoingMessage, SendRefused
 from hermes.gateway.platforms.telegram.client import (
-    menu,
-    number_of,
-    real_command,
-    real_names,
+    build_menu,
+    command_name,
+    command_names,
+    message_number,
     send_thread,
     typing_thread,
 )
-from hermes.gateway.platforms.telegram.outbound import keyboard, method_of, parts_of, units
+from hermes.gateway.platforms.telegram.outbound import (
+    keyboard,
+    send_method,
+    split_parts,
+    utf16_length,
+)
 
 
 def file(folder: Path, name: str, kind: str, mime: str = "", size: int = 3) -> Media:
@@ -41,18 +46,18 @@ def test_each_file_goes_the_way_that_shows_it_best(
     tmp_path: Path, name: str, kind: str, size: int, method: str
 ) -> None:
     media = file(tmp_path, name, kind, size=size)
-    assert method_of(media, Path(media.path)) == method
+    assert send_method(media, Path(media.path)) == method
 
 
 def test_short_words_go_beside_the_first_file_and_long_ones_before_it(tmp_path: Path) -> None:
     files = tuple(file(tmp_path, f"{n}.png", "image") for n in range(2))
-    short = parts_of(OutgoingMessage("hi", media=files, silent=True), 1000)
+    short = split_parts(OutgoingMessage("hi", media=files, silent=True), 1000)
     assert [(p.text, p.method, p.silent) for p in short] == [
         ("hi", "photo", True),
         ("", "photo", True),
     ]
     words = "😀" * 513  # 1026 UTF-16 units
-    long = parts_of(OutgoingMessage(words, media=files, reply_to="5:9"), 1000)
+    long = split_parts(OutgoingMessage(words, media=files, reply_to="5:9"), 1000)
     assert [(p.method, p.reply_to) for p in long] == [
         ("message", "5:9"),
         ("photo", ""),
@@ -62,7 +67,7 @@ def test_short_words_go_beside_the_first_file_and_long_ones_before_it(tmp_path: 
 
 def test_the_length_that_counts_is_what_people_see(tmp_path: Path) -> None:
     text = "<b>x</b>" * 500
-    parts = parts_of(
+    parts = split_parts(
         OutgoingMessage(text, plain="x" * 500, media=(file(tmp_path, "a.png", "image"),)), 99
     )
     assert len(parts) == 1
@@ -71,7 +76,7 @@ def test_the_length_that_counts_is_what_people_see(tmp_path: Path) -> None:
 @pytest.mark.parametrize("data", ["", "x" * 65, "ü" * 33])
 def test_buttons_that_telegram_would_refuse_are_refused(data: str) -> None:
     with pytest.raises(SendRefused):
-        parts_of(OutgoingMessage("?", buttons=(Button("Yes", data),)), 99)
+        split_parts(OutgoingMessage("?", buttons=(Button("Yes", data),)), 99)
 
 
 def test_buttons_stand_two_by_two() -> None:
@@ -82,23 +87,23 @@ def test_buttons_stand_two_by_two() -> None:
 
 
 def test_emoji_count_twice() -> None:
-    assert (units("a"), units("😀"), units("ü")) == (1, 2, 1)
+    assert (utf16_length("a"), utf16_length("😀"), utf16_length("ü")) == (1, 2, 1)
 
 
 def test_the_menu_takes_only_what_telegram_takes() -> None:
     commands = [("reload-mcp", "x" * 300), ("/stop", "Stop"), ("ümlaut", "no"), ("a" * 33, "no")]
-    shown = {each.command: each.description for each in menu([*commands, ("stop", "again")])}
+    shown = {each.command: each.description for each in build_menu([*commands, ("stop", "again")])}
     assert list(shown) == ["reload_mcp", "stop"]
     assert (len(shown["reload_mcp"]), shown["stop"]) == (256, "Stop")
-    assert len(menu([(f"c{n}", "x") for n in range(150)])) == 100
-    assert menu([("quiet", "")])[0].description == "quiet"
+    assert len(build_menu([(f"c{n}", "x") for n in range(150)])) == 100
+    assert build_menu([("quiet", "")])[0].description == "quiet"
 
 
 def test_names_of_the_menu_are_turned_back() -> None:
-    names = real_names([("reload-mcp", ""), ("set_home", "")])
-    assert real_command("/reload_mcp", names) == "/reload-mcp"
-    assert real_command("/set_home", names) == "/set_home"
-    assert real_command("/unknown_one", names) == "/unknown_one"
+    names = command_names([("reload-mcp", ""), ("set_home", "")])
+    assert command_name("/reload_mcp", names) == "/reload-mcp"
+    assert command_name("/set_home", names) == "/set_home"
+    assert command_name("/unknown_one", names) == "/unknown_one"
 
 
 def test_the_general_topic_is_left_out_where_telegram_refuses_it() -> None:
@@ -110,4 +115,4 @@ def test_the_general_topic_is_left_out_where_telegram_refuses_it() -> None:
     ("name", "number"), [("-100:5", 5), ("5", 5), ("", 0), ("a:b", 0), ("5:²", 0), ("5:-5", 0)]
 )
 def test_names_of_messages_that_are_none_are_no_numbers(name: str, number: int) -> None:
-    assert number_of(name) == number
+    assert message_number(name) == number

@@ -7,7 +7,7 @@ import pytest
 from telegram import Update
 
 from hermes.gateway.platforms.kit.contract import MessageEvent
-from hermes.gateway.platforms.telegram.inbound import Me, Reader
+from hermes.gateway.platforms.telegram.inbound import BotIdentity, UpdateParser
 
 BOT = {"id": 7, "is_bot": True, "first_name": "Hermes", "username": "HermesBot"}
 ANN = {"id": 11, "is_bot": False, "first_name": "Ann", "last_name": "Lee", "username": "ann"}
@@ -40,7 +40,7 @@ def mention(text: str, offset: int, length: int, **more: Any) -> dict[str, Any]:
 def read(content: dict[str, Any], kind: str = "message") -> MessageEvent | None:
     topics = {(-1001, 17): "Garden"}
     update = Update.de_json({"update_id": 1, kind: content}, None)
-    return Reader(Me(7, "HermesBot"), COMMANDS, topics, {-1009: -9}).event(update)
+    return UpdateParser(BotIdentity(7, "HermesBot"), COMMANDS, topics, {-1009: -9}).parse_update(update)
 
 
 def taken(content: dict[str, Any], kind: str = "message") -> MessageEvent:

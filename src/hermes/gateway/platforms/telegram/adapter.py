@@ -1,8 +1,7 @@
-"""Telegram as the gateway sees it."""
+"""The Telegram adapter and its connection."""
 
 import logging
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Protocol
 
 import msgspec
@@ -24,31 +23,44 @@ from hermes.gateway.platforms.kit.contract import (
 )
 from hermes.gateway.platforms.kit.media import MediaCache, MediaTooLarge
 from hermes.gateway.platforms.telegram.client import (
-    bot_of,
-    chat_in,
-    number_of,
-    of_call,
-    of_connecting,
-    options_from,
-    real_names,
-    says,
+    chat_of_message,
+    command_names,
+    error_mentions,
+    make_bot,
+    map_connect_error,
+    map_error,
+    message_number,
+    read_options,
     set_menu,
-    told,
+    translate_connect_errors,
     typing_thread,
 )
-from hermes.gateway.platforms.telegram.inbound import Albums, Intake, Me, Poller, Reader
-from hermes.gateway.platforms.telegram.journal import Chats, Journal, known_topics, make_topics
-from hermes.gateway.platforms.telegram.outbound import Doubts, Sender
+from hermes.gateway.platforms.telegram.inbound import (
+    AlbumBuffer,
+    BotIdentity,
+    UpdateHandler,
+    UpdateParser,
+    UpdatePoller,
+    UpdateWebhook,
+)
+from hermes.gateway.platforms.telegram.journal import (
+    TelegramChats,
+    TelegramJournal,
+    create_topics,
+    known_topics,
+)
+from hermes.gateway.platforms.telegram.outbound import DeliveryCheck, TelegramSender
 from hermes.store.records import OutboxRow
 from hermes.util.clock import SystemClock
 
-# One connection to Telegram.
+logger = logging.getLogger(__name__)
+MAX_DOWNLOAD = 20_000_000
+EMOJI_SUBSTITUTES = {"✅": "👍", "❌": "👎", "⏳": "🤔"}
+"""Substitutes for reactions that Telegram does not have."""
 
-log = logging.getLogger(__name__)
 
-
-class Source(Protocol):
-    """Where updates come from."""
+class UpdateSource(Protocol):
+    """Delivers updates: long polling or a webhook."""
 
     async def start(self, connection: Connection) -> None: ...
 
@@ -57,31 +69,31 @@ class Source(Protocol):
     async def catch_up(self, patience: float) -> None: ...
 
 
-class Waits(msgspec.Struct, frozen=True):
-    """Seconds."""
+class TelegramWaits(msgspec.Struct, frozen=True):
+    """Waiting times in seconds."""
 
     settle: float = 3.0
-    """That a request may still be worked on after its connection broke."""
+    """How long Telegram may still process a request after its connection broke."""
     album: float = 0.8
-    """That the parts of an album are waited for."""
+    """How long to wait for further parts of an album."""
     patience: float = 10.0
-    """That a question about a sent message waits for older updates."""
+    """How long a delivery check waits for older updates."""
 
 
-class Live(Connection):
+class TelegramConnection(Connection):
     bot: Bot
-    chats: Chats
-    sender: Sender
-    doubts: Doubts
+    chats: TelegramChats
+    sender: TelegramSender
+    delivery_check: DeliveryCheck
 
     def __init__(
-        self, context: AdapterContext, receive: Receive, clock: Clock, waits: Waits
+        self, context: AdapterContext, receive: Receive, clock: Clock, waits: TelegramWaits
     ) -> None:
         super().__init__(context, receive)
         self._clock, self._waits = clock, waits
-        self.options = options_from(context)
+        self.options = read_options(context)
         self.identities = (self.options.token,)
-        self.journal = Journal(context.state / "telegram.jsonl")
+        self.journal = TelegramJournal(context.state / "telegram.jsonl")
 
     async def open(self) -> None:
         context, journal, clock = self.context, self.journal, self._clock
@@ -92,22 +104,22 @@ class Live(Connection):
             raise NotConnected(
                 f"the Telegram journal cannot be written: {error.strerror}"
             ) from error
-        self.bot = bot = bot_of(self.options)
+        self.bot = bot = make_bot(self.options)
         self.resources.push_async_callback(bot.shutdown)
-        with told():
+        with translate_connect_errors():
             await bot.initialize()
         await self._set_up()
         topics = known_topics(self.options, journal)
-        me, names = Me(bot.id, bot.username), real_names(context.commands)
-        reader = Reader(me, names, topics, journal.origins)
-        albums = Albums(context.state / "albums", journal, clock, self._waits.album)
-        self._intake = intake = Intake(bot, journal, reader, topics, albums, self.receive)
-        self.resources.push_async_callback(intake.stop)
-        self.chats = Chats(bot, journal)
+        me, names = BotIdentity(bot.id, bot.username), command_names(context.commands)
+        reader = UpdateParser(me, names, topics, journal.origins)
+        albums = AlbumBuffer(context.state / "albums", journal, clock, self._waits.album)
+        self._handler = handler = UpdateHandler(bot, journal, reader, topics, albums, self.receive)
+        self.resources.push_async_callback(handler.stop)
+        self.chats = TelegramChats(bot, journal)
         upload = context.manifest.capabilities.max_upload_bytes
-        self.sender = Sender(bot, journal, self.chats, clock, upload)
-        self._source = source = self._source_of(intake)
-        self.doubts = Doubts(
+        self.sender = TelegramSender(bot, journal, self.chats, clock, upload)
+        self._source = source = self._make_source(handler)
+        self.delivery_check = DeliveryCheck(
             bot,
             journal,
             self.chats,
@@ -122,8 +134,8 @@ class Live(Connection):
         await self._source.ping()
 
     def known_chats(self) -> tuple[ChatInfo, ...]:
-        """Those that wrote since the start, and topics that config.yaml names."""
-        chats = dict(self._intake.chats)
+        """Return the chats that wrote since the start, and the topics of config.yaml."""
+        chats = dict(self._handler.chats)
         for group in self.options.group_topics:
             for topic in group.topics:
                 key = str(group.chat_id), str(topic.thread_id or "")
@@ -131,36 +143,32 @@ class Live(Connection):
         return (*chats.values(), *self.chats.found.values())
 
     async def _set_up(self) -> None:
-        """What is nice to have: the menu and the topics of private chats."""
+        """Set the command menu and create topics of private chats. Failures are only logged."""
         try:
             await set_menu(self.bot, self.context.commands)
         except TelegramError as error:
-            log.warning("Telegram's command menu was not set: %s", of_connecting(error))
-        await make_topics(self.bot, self.journal, self.options.dm_topics)
+            logger.warning("Telegram's command menu was not set: %s", map_connect_error(error))
+        await create_topics(self.bot, self.journal, self.options.dm_topics)
 
-    def _source_of(self, intake: Intake) -> Source:
+    def _make_source(self, handler: UpdateHandler) -> UpdateSource:
         if not self.options.webhook_url:
-            return Poller(self.bot, self._clock, intake.look, intake.take)
-        # Its HTTP server is loaded only where it is used.
-        webhook = import_module("hermes.gateway.platforms.telegram.inbound")
-        source: Source = webhook.Webhook(self.bot, self.options, self._clock, intake.take)
-        return source
+            return UpdatePoller(self.bot, self._clock, handler.note_number, handler.handle)
+        return UpdateWebhook(self.bot, self.options, self._clock, handler.handle)
 
 
-MAX_DOWNLOAD = 20_000_000
-EMOJI = {"✅": "👍", "❌": "👎", "⏳": "🤔"}
-"""Reactions that Telegram does not have, and the nearest it has."""
-
-
-class TelegramAdapter(ConnectedAdapter[Live]):
+class TelegramAdapter(ConnectedAdapter[TelegramConnection]):
     def __init__(
-        self, context: AdapterContext, *, clock: Clock | None = None, waits: Waits | None = None
+        self,
+        context: AdapterContext,
+        *,
+        clock: Clock | None = None,
+        waits: TelegramWaits | None = None,
     ) -> None:
         super().__init__(context)
-        self._clock, self._waits = clock or SystemClock(), waits or Waits()
+        self._clock, self._waits = clock or SystemClock(), waits or TelegramWaits()
 
-    def make_connection(self, receive: Receive) -> Live:
-        return Live(self.context, receive, self._clock, self._waits)
+    def make_connection(self, receive: Receive) -> TelegramConnection:
+        return TelegramConnection(self.context, receive, self._clock, self._waits)
 
     async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         return await self.connection.sender.send(target, message, key)
@@ -171,56 +179,59 @@ class TelegramAdapter(ConnectedAdapter[Live]):
     async def was_delivered(
         self, row: OutboxRow, target: ChatTarget, message: OutgoingMessage
     ) -> str | None:
-        """See `doubt`. Errors other than `Unknowable` mean: ask again later."""
-        return await self.connection.doubts.find(row, target, message)
+        """See `DeliveryCheck`. Errors other than `DeliveryUnknown` mean: try again later."""
+        return await self.connection.delivery_check.was_delivered(row, target, message)
 
     def newest(self, target: ChatTarget) -> str:
-        """The newest message number known in the chat, for `OutboxRow.after_id`; "" for none."""
+        """Return the newest message number known in the chat, for `OutboxRow.after_id`; "" for
+        none."""
         if not self.is_connected:
             return ""
-        chat_id = self.connection.chats.known(target)
-        number = self.connection.journal.after(chat_id) if chat_id is not None else 0
+        chat_id = self.connection.chats.lookup(target)
+        number = self.connection.journal.newest_number(chat_id) if chat_id is not None else 0
         return str(number) if number else ""
 
     async def typing(self, target: ChatTarget) -> None:
-        live = self.connection
-        chat_id, thread = await live.chats.find(target), typing_thread(target.thread_id)
+        connection = self.connection
+        chat_id, thread = await connection.chats.resolve(target), typing_thread(target.thread_id)
         try:
-            await live.bot.send_chat_action(chat_id, ChatAction.TYPING, message_thread_id=thread)
+            await connection.bot.send_chat_action(
+                chat_id, ChatAction.TYPING, message_thread_id=thread
+            )
         except TelegramError as error:
-            raise of_call(error) from None
+            raise map_error(error) from None
 
     async def react(
         self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
     ) -> None:
-        live = self.connection
-        if not live.options.reactions:
+        connection = self.connection
+        if not connection.options.reactions:
             return
-        chat_id = chat_in(message_id) or await live.chats.find(target)
-        # Its kind is named, since the library takes emoji it does not know for ids of its own.
-        reaction = [ReactionTypeEmoji(EMOJI.get(emoji, emoji))] if on else []
+        chat_id = chat_of_message(message_id) or await connection.chats.resolve(target)
+        # The type is explicit, because the library treats unknown emoji as custom emoji ids.
+        reaction = [ReactionTypeEmoji(EMOJI_SUBSTITUTES.get(emoji, emoji))] if on else []
         try:
-            await live.bot.set_message_reaction(chat_id, number_of(message_id), reaction)
+            await connection.bot.set_message_reaction(chat_id, message_number(message_id), reaction)
         except TelegramError as error:
-            if not says(error, "reaction_invalid"):
-                raise of_call(error) from None
-            log.info("Telegram has no reaction %s", emoji)
+            if not error_mentions(error, "reaction_invalid"):
+                raise map_error(error) from None
+            logger.info("Telegram has no reaction %s", emoji)
 
     async def fetch(self, media: Media, limit: int) -> Media:
-        live = self.connection
+        connection = self.connection
         if media.size > limit:
             raise MediaTooLarge(media.name, limit)
         try:
-            file = await live.bot.get_file(media.ref)
+            file = await connection.bot.get_file(media.ref)
             if (file.file_size or 0) > limit:
                 raise MediaTooLarge(media.name, limit)
             data = bytes(await file.download_as_bytearray())
         except BadRequest as error:
-            if says(error, "file is too big"):
+            if error_mentions(error, "file is too big"):
                 raise MediaTooLarge(media.name, MAX_DOWNLOAD) from None
             raise AdapterError(f"{media.name} cannot be fetched: {error.message}") from None
         except TelegramError as error:
-            raise NotConnected(f"{media.name} cannot be fetched: {of_call(error)}") from None
+            raise NotConnected(f"{media.name} cannot be fetched: {map_error(error)}") from None
         return await MediaCache(self.context.cache).save(data, media, limit)
 
     async def chats(self) -> Sequence[ChatInfo]:

@@ -1,4 +1,8 @@
-"""What the adapter is told by config.yaml and by variables."""
+"""Access to the Bot API: options, ids, errors, the HTTP client and the command menu.
+
+A message number is unique only in its chat, so a message id is `chat:number`. Private chats and
+basic groups of a bot share one sequence of numbers; each supergroup and channel has its own.
+"""
 
 import logging
 import re
@@ -38,10 +42,35 @@ from hermes.util.late_tls import LateTls
 
 API = "https://api.telegram.org"
 TOKEN_HINT = "Write /newbot or /token to @BotFather and set TELEGRAM_BOT_TOKEN."
-_SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}")
+_SECRET_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,256}")
+SHARED_SEQUENCE = "private"
+"""The number sequence of private chats and basic groups."""
+GENERAL_TOPIC = 1
+"""The forum topic of every message without a topic."""
+_FIRST_SUPERGROUP = -1_000_000_000_000
+NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+"""The request did not leave this machine."""
+REFUSED_TOKEN_SECONDS = 30.0
+"""A message waits this long for a new token instead of being given up."""
+POOL_SIZE = 32
+CONNECT_SECONDS, READ_SECONDS, WRITE_SECONDS, UPLOAD_SECONDS = 10.0, 30.0, 30.0, 120.0
+"""Time limits in seconds."""
+MAX_COMMANDS = 100
+MAX_DESCRIPTION = 256
+MAX_MENU_BYTES = 7_000
+"""Limit of the whole menu as JSON. Undocumented; Telegram rejects slightly more than this."""
+DESCRIPTION_LIMITS = (MAX_DESCRIPTION, 100, 60, 40, 24)
+"""Descriptions are truncated to these lengths in turn until the menu fits."""
+_COMMAND_NAME = re.compile(r"[a-z0-9_]{1,32}")
+CHAT_TYPES: Mapping[str, ChatType] = {
+    TelegramChatType.PRIVATE: "dm",
+    TelegramChatType.GROUP: "group",
+    TelegramChatType.SUPERGROUP: "group",
+    TelegramChatType.CHANNEL: "channel",
+}
 
 
-class Topic(msgspec.Struct, frozen=True):
+class TopicConfig(msgspec.Struct, frozen=True):
     name: str
     thread_id: int | None = None
     icon_color: int | None = None
@@ -49,17 +78,17 @@ class Topic(msgspec.Struct, frozen=True):
 
 class ChatTopics(msgspec.Struct, frozen=True):
     chat_id: int
-    topics: tuple[Topic, ...] = ()
+    topics: tuple[TopicConfig, ...] = ()
 
 
-class Options(msgspec.Struct, frozen=True):
+class TelegramOptions(msgspec.Struct, frozen=True):
     token: str
     base_url: str = API
-    """Where the Bot API is; TELEGRAM_API_BASE_URL names one's own server."""
+    """Address of the Bot API; TELEGRAM_API_BASE_URL sets a server of your own."""
     proxy: str = ""
     fallback_ips: tuple[str, ...] = ()
     webhook_url: str = ""
-    """Empty is long polling."""
+    """Empty means long polling."""
     webhook_port: int = 8443
     webhook_secret: str = ""
     reactions: bool = False
@@ -67,14 +96,14 @@ class Options(msgspec.Struct, frozen=True):
     group_topics: tuple[ChatTopics, ...] = ()
 
 
-def options_from(context: AdapterContext) -> Options:
-    """Raises `CredentialsRefused` without a token, or for values that cannot be."""
+def read_options(context: AdapterContext) -> TelegramOptions:
+    """Read the options. Raises `CredentialsRefused` for a missing token or an invalid value."""
     extra = getattr(context.connection, "extra", None)
     token = getattr(context.connection, "token", "") or context.variable("TELEGRAM_BOT_TOKEN")
     if not token:
         raise CredentialsRefused("Telegram has no bot token", hint=TOKEN_HINT)
     base = context.extra.get("base_url") or context.variable("TELEGRAM_API_BASE_URL") or API
-    return Options(
+    return TelegramOptions(
         token=token.strip(),
         base_url=str(base).rstrip("/"),
         proxy=getattr(context.settings, "proxy_url", "")
@@ -82,124 +111,78 @@ def options_from(context: AdapterContext) -> Options:
         or "",
         fallback_ips=tuple(getattr(extra, "fallback_ips", ())),
         webhook_url=context.variable("TELEGRAM_WEBHOOK_URL") or "",
-        webhook_port=_port(context.variable("TELEGRAM_WEBHOOK_PORT")),
-        webhook_secret=_secret(context.variable("TELEGRAM_WEBHOOK_SECRET") or ""),
+        webhook_port=_read_port(context.variable("TELEGRAM_WEBHOOK_PORT")),
+        webhook_secret=_read_secret(context.variable("TELEGRAM_WEBHOOK_SECRET") or ""),
         reactions=bool(getattr(context.settings, "reactions", False)),
-        dm_topics=_topics("dm_topics", getattr(extra, "dm_topics", ())),
-        group_topics=_topics("group_topics", getattr(extra, "group_topics", ())),
+        dm_topics=_read_topics("dm_topics", getattr(extra, "dm_topics", ())),
+        group_topics=_read_topics("group_topics", getattr(extra, "group_topics", ())),
     )
 
 
-def _port(value: str | None) -> int:
-    if not value:
-        return Options.webhook_port
-    if not value.isascii() or not value.isdecimal() or int(value) > 65535:
-        raise CredentialsRefused(f"TELEGRAM_WEBHOOK_PORT is no port: {value}", hint="8443 is usual")
-    return int(value)
-
-
-def _secret(value: str) -> str:
-    if value and not _SECRET.fullmatch(value):
-        raise CredentialsRefused(
-            "TELEGRAM_WEBHOOK_SECRET has characters that Telegram does not take",
-            hint="use up to 256 letters, digits, _ and -",
-        )
-    return value
-
-
-def _topics(name: str, value: Any) -> tuple[ChatTopics, ...]:
-    try:
-        return msgspec.convert(value, tuple[ChatTopics, ...], strict=False)
-    except msgspec.ValidationError as error:
-        raise CredentialsRefused(
-            f"platforms.telegram.extra.{name}: {error}",
-            hint="each entry has a chat_id and topics, each of which has a name",
-        ) from None
-
-
-# Names of messages, chats and threads.
-#
-# A message's number is unique in its chat only, so its name is `chat:number`. Private chats and
-# basic
-# groups of a bot share one row of numbers; each supergroup and channel has its own.
-
-PRIVATE = "private"
-"""The row of numbers that private chats and basic groups share."""
-GENERAL = 1
-"""The topic of a forum that every message without a topic is in."""
-_FIRST_SUPERGROUP = -1_000_000_000_000
-
-
-def message_name(chat_id: int, number: int) -> str:
+def format_message_id(chat_id: int, number: int) -> str:
     return f"{chat_id}:{number}"
 
 
-def number_of(name: str) -> int:
-    """The number of a message name, or of a bare number; 0 when it is neither."""
+def message_number(name: str) -> int:
+    """Return the number of a message id or a bare number; 0 for anything else."""
     digits = name.rpartition(":")[2]
     return int(digits) if digits.isascii() and digits.isdecimal() else 0
 
 
-def chat_in(name: str) -> int | None:
-    """The chat of a message name; None for a bare number."""
+def chat_of_message(name: str) -> int | None:
+    """Return the chat of a message id; None for a bare number."""
     chat = name.rpartition(":")[0]
     return int(chat) if chat.removeprefix("-").isdecimal() and chat.isascii() else None
 
 
-def row_of(chat_id: int) -> str:
-    """Which row of numbers the messages of a chat are in."""
-    return str(chat_id) if chat_id < _FIRST_SUPERGROUP else PRIVATE
+def number_sequence(chat_id: int) -> str:
+    """Return the sequence that numbers the messages of a chat."""
+    return str(chat_id) if chat_id < _FIRST_SUPERGROUP else SHARED_SEQUENCE
 
 
 def send_thread(thread_id: str) -> int | None:
-    """The topic as sending needs it: Telegram refuses the number of the general one."""
-    number = number_of(thread_id)
-    return number if number > GENERAL else None
+    """Return the topic for sending: Telegram rejects the number of the general topic."""
+    number = message_number(thread_id)
+    return number if number > GENERAL_TOPIC else None
 
 
 def typing_thread(thread_id: str) -> int | None:
-    """The topic as `sendChatAction` needs it: the general one only with its number."""
-    return number_of(thread_id) or None
+    """Return the topic for `sendChatAction`, which needs the number of the general topic."""
+    return message_number(thread_id) or None
 
 
-# What Telegram's answers and broken connections mean to the gateway.
-
-NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
-"""The request did not leave this machine."""
-REFUSED_TOKEN_PAUSE = 30.0
-"""Seconds; a message waits for a new token and is not given up."""
-
-
-class TooOften(TelegramError):
-    """429. Stands for the library's `RetryAfter`, which warns about itself each time."""
+class RateLimited(TelegramError):
+    """HTTP 429. Replaces the library's `RetryAfter`, which logs a warning each time."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__("Too Many Requests")
         self.seconds = seconds
 
 
-def of_call(error: TelegramError) -> AdapterError:
-    """Errors of `send` and `edit`."""
-    if _is_page(error):
+def map_error(error: TelegramError) -> AdapterError:
+    """Map errors of `send` and `edit`."""
+    if _is_foreign_answer(error):
         return SendUnsure(f"a server before Telegram answered: {type(error).__name__}")
     match error:
-        case TooOften():
+        case RateLimited():
             return SendLater("Telegram wants us to wait", seconds=error.seconds)
         case Forbidden() | ChatMigrated():
             return SendRefused(f"Telegram does not let us write there: {error.message}")
         case InvalidToken():
-            return SendLater("Telegram does not accept the bot token", seconds=REFUSED_TOKEN_PAUSE)
+            return SendLater(
+                "Telegram does not accept the bot token", seconds=REFUSED_TOKEN_SECONDS
+            )
         case BadRequest():
             return SendRefused(f"Telegram refused the message: {error.message}")
         case NetworkError():
-            return _of_network(error)
+            return _map_network_error(error)
         case _:
             return SendUnsure(f"Telegram's answer cannot be read: {type(error).__name__}")
 
 
-def of_connecting(error: TelegramError) -> AdapterError:
-    """Errors of `connect`, `probe` and the long poll."""
-    if _is_page(error):
+def map_connect_error(error: TelegramError) -> AdapterError:
+    """Map errors of `connect`, `probe` and the long poll."""
+    if _is_foreign_answer(error):
         return NotConnected("a server before Telegram answers in its place")
     match error:
         case InvalidToken() | EndPointNotFound():
@@ -213,64 +196,32 @@ def of_connecting(error: TelegramError) -> AdapterError:
             return NotConnected(f"Telegram cannot be reached: {_reason(error)}")
 
 
-told = partial(translate_errors, of_connecting, (TelegramError,))
-"""Errors of calls that are neither sends nor edits."""
+translate_connect_errors = partial(translate_errors, map_connect_error, (TelegramError,))
+"""Context manager for calls that are neither sends nor edits."""
 
 
-def says(error: TelegramError, *phrases: str) -> bool:
-    """Whether Telegram's words have one of these phrases."""
+def error_mentions(error: TelegramError, *phrases: str) -> bool:
+    """True if Telegram's error text contains one of the phrases."""
     message = error.message.lower()
     return any(phrase in message for phrase in phrases)
 
 
-def _is_page(error: TelegramError) -> bool:
-    """An answer that is not Telegram's, such as the page of a proxy, refuses nothing for good."""
-    return type(error.__cause__) is TelegramError
-
-
-def _of_network(error: NetworkError) -> AdapterError:
-    """Without a cause it is an answer of the Bot API itself, which did not take the message. A page
-    of a server in front of it (502) says nothing about that."""
-    if error.__cause__ is None:
-        if says(error, "entity too large"):
-            return SendRefused("the file is too large for Telegram")
-        return SendLater(f"Telegram has a fault: {error.message}")
-    if isinstance(error.__cause__, NEVER_SENT):
-        return SendLater(f"Telegram cannot be reached: {_reason(error)}")
-    return SendUnsure(f"the connection to Telegram broke: {_reason(error)}")
-
-
-def _reason(error: TelegramError) -> str:
-    """In a word, without addresses: they have the token in them."""
-    cause = error.__cause__
-    if isinstance(cause, httpx.HTTPError):
-        return type(cause).__name__
-    return type(error).__name__ if cause else error.message
-
-
-# The library's client: addresses, proxy, time limits, and other ways to Telegram.
-
-CONNECTIONS = 32
-CONNECT, READ, WRITE, UPLOAD = 10.0, 30.0, 30.0, 120.0
-"""Seconds."""
-
-
-def bot_of(options: Options) -> Bot:
-    """Raises `NotConnected` for a proxy that cannot be used."""
-    # Both tell the log addresses, and the token is in them.
+def make_bot(options: TelegramOptions) -> Bot:
+    """Create the client. Raises `NotConnected` for a proxy that cannot be used."""
+    # Both libraries log addresses, which contain the token.
     for library in ("httpx", "telegram"):
         logging.getLogger(library).setLevel(logging.WARNING)
     more: dict[str, Any] = {"verify": LateTls()}
     if options.fallback_ips and not options.proxy:
         more["transport"] = FallbackTransport(options.fallback_ips)
     try:
-        request = Request(
-            connection_pool_size=CONNECTIONS,
-            connect_timeout=CONNECT,
-            read_timeout=READ,
-            write_timeout=WRITE,
-            media_write_timeout=UPLOAD,
-            pool_timeout=CONNECT,
+        request = BotRequest(
+            connection_pool_size=POOL_SIZE,
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            write_timeout=WRITE_SECONDS,
+            media_write_timeout=UPLOAD_SECONDS,
+            pool_timeout=CONNECT_SECONDS,
             proxy=options.proxy or None,
             httpx_kwargs=more,
         )
@@ -288,18 +239,18 @@ def bot_of(options: Options) -> Bot:
     )
 
 
-class Request(HTTPXRequest):
+class BotRequest(HTTPXRequest):
     async def do_request(self, *args: Any, **options: Any) -> tuple[int, bytes]:
-        """Raises `TooOften` for 429."""
+        """Send a request. Raises `RateLimited` for 429."""
         status, body = await super().do_request(*args, **options)
         if status == HTTPStatus.TOO_MANY_REQUESTS:
-            raise TooOften(_retry_after(body))
+            raise RateLimited(_retry_after(body))
         return status, body
 
 
 class FallbackTransport(httpx.AsyncBaseTransport):
-    """Other addresses of the same host, for when its name cannot be looked up or its first address
-    not be reached. The name stays what certificates are checked against."""
+    """Tries further addresses of the same host when its name cannot be resolved or its first
+    address is unreachable. Certificates are still checked against the name."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._inner = httpx.AsyncHTTPTransport(verify=LateTls())
@@ -309,11 +260,11 @@ class FallbackTransport(httpx.AsyncBaseTransport):
         failure: httpx.TransportError = httpx.ConnectError("no address")
         for address in tuple(self._addresses):
             try:
-                response = await self._inner.handle_async_request(_to(request, address))
+                response = await self._inner.handle_async_request(_redirect(request, address))
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 failure = error
             else:
-                # What works comes first from now on.
+                # Try the working address first from now on.
                 self._addresses.remove(address)
                 self._addresses.insert(0, address)
                 return response
@@ -321,13 +272,6 @@ class FallbackTransport(httpx.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-def _retry_after(body: bytes) -> float:
-    try:
-        return msgspec.json.decode(body, type=_Refusal).parameters.retry_after
-    except msgspec.MsgspecError:
-        return _Parameters().retry_after
 
 
 class _Parameters(msgspec.Struct, frozen=True):
@@ -338,8 +282,112 @@ class _Refusal(msgspec.Struct, frozen=True):
     parameters: _Parameters = _Parameters()
 
 
-def _to(request: httpx.Request, address: str | None) -> httpx.Request:
-    """The same request to another address. Nothing of it was sent, so its body is still whole."""
+def build_menu(commands: Sequence[tuple[str, str]]) -> list[BotCommand]:
+    """Return as many commands as Telegram accepts. Names that it would reject are omitted."""
+    shown: dict[str, str] = {}
+    for name, description in commands:
+        telegram_name = _telegram_name(name)
+        if _COMMAND_NAME.fullmatch(telegram_name):
+            shown.setdefault(telegram_name, description.strip() or name)
+    named = list(shown.items())[:MAX_COMMANDS]
+    made: list[BotCommand] = []
+    for most in DESCRIPTION_LIMITS:
+        made = [BotCommand(name, _truncate(description, most)) for name, description in named]
+        if _menu_bytes(made) <= MAX_MENU_BYTES:
+            break
+    return made
+
+
+async def set_menu(bot: Bot, commands: Sequence[tuple[str, str]]) -> None:
+    """Set the command menu, shortening it while Telegram rejects it as too large: otherwise it
+    would keep showing the old menu. Raises `TelegramError`."""
+    shown = build_menu(commands)
+    while shown:
+        try:
+            await bot.set_my_commands(shown)
+        except BadRequest as error:
+            if not error_mentions(error, "bot_commands_too_much") or len(shown) == 1:
+                raise
+            shown = shown[: len(shown) * 3 // 4]
+        else:
+            return
+
+
+def command_names(commands: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Map the names in Telegram's menu, which have no hyphens, to our command names."""
+    names: dict[str, str] = {}
+    for name, _ in commands:
+        names.setdefault(_telegram_name(name), name.removeprefix("/"))
+    return names
+
+
+def command_name(word: str, names: Mapping[str, str]) -> str:
+    """Return `/reload-mcp` for `/reload_mcp`; other commands stay unchanged."""
+    return f"/{names.get(word[1:].lower(), word[1:])}"
+
+
+def _read_port(value: str | None) -> int:
+    if not value:
+        return TelegramOptions.webhook_port
+    if not value.isascii() or not value.isdecimal() or int(value) > 65535:
+        raise CredentialsRefused(f"TELEGRAM_WEBHOOK_PORT is no port: {value}", hint="8443 is usual")
+    return int(value)
+
+
+def _read_secret(value: str) -> str:
+    if value and not _SECRET_PATTERN.fullmatch(value):
+        raise CredentialsRefused(
+            "TELEGRAM_WEBHOOK_SECRET has characters that Telegram does not take",
+            hint="use up to 256 letters, digits, _ and -",
+        )
+    return value
+
+
+def _read_topics(name: str, value: Any) -> tuple[ChatTopics, ...]:
+    try:
+        return msgspec.convert(value, tuple[ChatTopics, ...], strict=False)
+    except msgspec.ValidationError as error:
+        raise CredentialsRefused(
+            f"platforms.telegram.extra.{name}: {error}",
+            hint="each entry has a chat_id and topics, each of which has a name",
+        ) from None
+
+
+def _is_foreign_answer(error: TelegramError) -> bool:
+    """True for an answer that is not Telegram's, such as the page of a proxy. It is not a final
+    refusal."""
+    return type(error.__cause__) is TelegramError
+
+
+def _map_network_error(error: NetworkError) -> AdapterError:
+    """Without a cause the Bot API itself answered and did not accept the message. A page of a
+    server in front of it (502) does not tell."""
+    if error.__cause__ is None:
+        if error_mentions(error, "entity too large"):
+            return SendRefused("the file is too large for Telegram")
+        return SendLater(f"Telegram has a fault: {error.message}")
+    if isinstance(error.__cause__, NEVER_SENT):
+        return SendLater(f"Telegram cannot be reached: {_reason(error)}")
+    return SendUnsure(f"the connection to Telegram broke: {_reason(error)}")
+
+
+def _reason(error: TelegramError) -> str:
+    """Return a short reason without addresses, because they contain the token."""
+    cause = error.__cause__
+    if isinstance(cause, httpx.HTTPError):
+        return type(cause).__name__
+    return type(error).__name__ if cause else error.message
+
+
+def _retry_after(body: bytes) -> float:
+    try:
+        return msgspec.json.decode(body, type=_Refusal).parameters.retry_after
+    except msgspec.MsgspecError:
+        return _Parameters().retry_after
+
+
+def _redirect(request: httpx.Request, address: str | None) -> httpx.Request:
+    """Return the request for another address. Nothing was sent yet, so its body is complete."""
     if address is None:
         return request
     return httpx.Request(
@@ -351,76 +399,13 @@ def _to(request: httpx.Request, address: str | None) -> httpx.Request:
     )
 
 
-# Our slash commands in Telegram's own menu, whose names have no hyphens.
-
-MOST = 100
-MAX_DESCRIPTION = 256
-MAX_BYTES = 7_000
-"""Of the whole menu as JSON. Telegram names no such limit, and refuses a little more than this."""
-DESCRIPTIONS = (MAX_DESCRIPTION, 100, 60, 40, 24)
-"""Characters that descriptions are cut to, until all of the menu fits."""
-_NAME = re.compile(r"[a-z0-9_]{1,32}")
-
-
-def menu(commands: Sequence[tuple[str, str]]) -> list[BotCommand]:
-    """As many as Telegram takes; those whose names it would refuse are left out."""
-    shown: dict[str, str] = {}
-    for name, description in commands:
-        telegram_name = _telegram_name(name)
-        if _NAME.fullmatch(telegram_name):
-            shown.setdefault(telegram_name, description.strip() or name)
-    named = list(shown.items())[:MOST]
-    made: list[BotCommand] = []
-    for most in DESCRIPTIONS:
-        made = [BotCommand(name, _cut(description, most)) for name, description in named]
-        if _size(made) <= MAX_BYTES:
-            break
-    return made
-
-
-async def set_menu(bot: Bot, commands: Sequence[tuple[str, str]]) -> None:
-    """Raises `TelegramError`. A menu that is too large after all is made shorter: without one
-    Telegram would go on showing an old one."""
-    shown = menu(commands)
-    while shown:
-        try:
-            await bot.set_my_commands(shown)
-        except BadRequest as error:
-            if not says(error, "bot_commands_too_much") or len(shown) == 1:
-                raise
-            shown = shown[: len(shown) * 3 // 4]
-        else:
-            return
-
-
-def real_names(commands: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Our names by those of Telegram's menu."""
-    names: dict[str, str] = {}
-    for name, _ in commands:
-        names.setdefault(_telegram_name(name), name.removeprefix("/"))
-    return names
-
-
-def real_command(word: str, names: Mapping[str, str]) -> str:
-    """`/reload-mcp` of `/reload_mcp`; a command that is not ours stays as it is."""
-    return f"/{names.get(word[1:].lower(), word[1:])}"
-
-
-def _cut(text: str, most: int) -> str:
+def _truncate(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
-def _size(commands: Sequence[BotCommand]) -> int:
+def _menu_bytes(commands: Sequence[BotCommand]) -> int:
     return len(msgspec.json.encode([each.to_dict() for each in commands]))
 
 
 def _telegram_name(name: str) -> str:
     return name.removeprefix("/").lower().replace("-", "_")
-
-
-CHAT_TYPES: Mapping[str, ChatType] = {
-    TelegramChatType.PRIVATE: "dm",
-    TelegramChatType.GROUP: "group",
-    TelegramChatType.SUPERGROUP: "group",
-    TelegramChatType.CHANNEL: "channel",
-}

@@ -1,4 +1,4 @@
-"""Updates on their way to the gateway: albums put together, presses answered, chats remembered."""
+"""Inbound updates: long polling and webhook, albums, and parsing updates to message events."""
 
 import asyncio
 import contextlib
@@ -31,28 +31,45 @@ from hermes.gateway.platforms.kit.contract import (
     Receive,
     SessionSource,
 )
-from hermes.gateway.platforms.kit.http_server import serve_http
 from hermes.gateway.platforms.kit.inbound import deliver_once, strip_mention
 from hermes.gateway.platforms.telegram.client import (
     CHAT_TYPES,
-    GENERAL,
-    Options,
-    TooOften,
-    message_name,
-    of_connecting,
-    real_command,
-    told,
+    GENERAL_TOPIC,
+    RateLimited,
+    TelegramOptions,
+    command_name,
+    format_message_id,
+    map_connect_error,
+    translate_connect_errors,
 )
-from hermes.gateway.platforms.telegram.journal import Journal, Names, note_topic
+from hermes.gateway.platforms.telegram.journal import TelegramJournal, TopicNames, learn_topic_name
 from hermes.util import atomic
 
-# What is in a message of Telegram: its files, and words for what is no text and no file.
+logger = logging.getLogger(__name__)
+IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
+_COMMAND = re.compile(r"(/[\w-]{1,64})(?:@(\w{3,64}))?(?=\s|\Z)", re.ASCII)
+RawUpdate = dict[str, Any]
+DeliverAlbum = Callable[[Sequence[RawUpdate]], Awaitable[bool]]
+"""Delivers an album to the gateway; True if it was accepted."""
+RETRY_SECONDS = 1.0
+_PARSE_ERRORS = (KeyError, TypeError, ValueError, AttributeError)
+"""Exceptions of the library for an unreadable update."""
+UPDATE_KINDS = ("message", "channel_post", "callback_query")
+"""Kinds of updates requested; edits are not."""
+MAX_UPDATES = 100
+POLL_SECONDS = 25
+"""Seconds that Telegram holds a poll open."""
+REQUEST_SECONDS = 15.0
+MAX_CONFLICTS = 3
+"""The poll of a gateway that was just killed may still be open."""
+MAX_PAUSE = 30.0
+MAX_BODY = 1_000_000
+SECRET_HEADER = b"x-telegram-bot-api-secret-token"
+HandleUpdate = Callable[[dict[str, Any]], Awaitable[bool]]
 
-PICTURES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
 
-
-def media_of(message: Message) -> tuple[Media, ...]:
-    """The file of a message; Telegram has at most one in each."""
+def message_media(message: Message) -> tuple[Media, ...]:
+    """Return the file of a message; a Telegram message has at most one."""
     if message.photo:
         photo = message.photo[-1]  # the largest
         return (Media("image", "photo.jpg", "image/jpeg", photo.file_size or 0, photo.file_id),)
@@ -63,153 +80,89 @@ def media_of(message: Message) -> tuple[Media, ...]:
     if audio := message.audio:
         name, mime = audio.file_name or "audio.mp3", audio.mime_type or ""
         return (Media("audio", name, mime, audio.file_size or 0, audio.file_id),)
-    return _film(message) or _document(message)
+    return _video(message) or _document(message)
 
 
-def _film(message: Message) -> tuple[Media, ...]:
-    if film := message.video or message.animation:
-        name, mime = film.file_name or "video.mp4", film.mime_type or "video/mp4"
-        return (Media("video", name, mime, film.file_size or 0, film.file_id),)
-    if note := message.video_note:
-        return (Media("video", "video.mp4", "video/mp4", note.file_size or 0, note.file_id),)
-    return ()
+def message_text(message: Message) -> str:
+    """Return the text or caption, or a description of other content; "" for service messages."""
+    return _text_with_links(message) or _location_text(message) or _other_text(message)
 
 
-def _document(message: Message) -> tuple[Media, ...]:
-    document = message.document
-    if document is None:
-        return ()
-    mime = document.mime_type or ""
-    kind = "image" if mime in PICTURES else "document"
-    name, size = document.file_name or "document", document.file_size or 0
-    return (Media(kind, name, mime, size, document.file_id),)  # type: ignore[arg-type]  # the kind is one of ours
-
-
-def words_of(message: Message) -> str:
-    """Its text or caption, or a few words for what it is; "" for what only Telegram cares about."""
-    return _written(message) or _place(message) or _other(message)
-
-
-def _written(message: Message) -> str:
-    """With the addresses that links hide behind words."""
-    text = message.text or message.caption or ""
-    entities = message.entities if message.text else message.caption_entities
-    links = [each for each in entities if each.type == MessageEntityType.TEXT_LINK and each.url]
-    # From the end, so that places before stay where they are. They count UTF-16 units.
-    data = text.encode("utf-16-le", "surrogatepass")
-    for link in sorted(links, key=lambda each: each.offset, reverse=True):
-        data = _linked(data, link)
-    return data.decode("utf-16-le", "surrogatepass")
-
-
-def _linked(data: bytes, link: MessageEntity) -> bytes:
-    start, end = 2 * link.offset, 2 * (link.offset + link.length)
-    label = data[start:end].decode("utf-16-le", "surrogatepass")
-    if label.rstrip("/") == (link.url or "").rstrip("/"):
-        return data
-    return data[:start] + f"[{label}]({link.url})".encode("utf-16-le", "surrogatepass") + data[end:]
-
-
-def _place(message: Message) -> str:
-    if venue := message.venue:
-        at = venue.location
-        return f"[place: {venue.title}, {venue.address} ({at.latitude}, {at.longitude})]"
-    if place := message.location:
-        return f"[location: {place.latitude}, {place.longitude}]"
-    return ""
-
-
-def _other(message: Message) -> str:
-    if message.sticker:
-        return f"[sticker {message.sticker.emoji or ''}".strip() + "]"
-    if contact := message.contact:
-        name = " ".join(filter(None, (contact.first_name, contact.last_name)))
-        return f"[contact: {name}, {contact.phone_number}]"
-    if poll := message.poll:
-        return f"[poll: {poll.question} – {' / '.join(option.text for option in poll.options)}]"
-    if dice := message.dice:
-        return f"[{dice.emoji} {dice.value}]"
-    return ""
-
-
-# From an update of Telegram to a message of the gateway. Pure: it asks nobody.
-
-_COMMAND = re.compile(r"(/[\w-]{1,64})(?:@(\w{3,64}))?(?=\s|\Z)", re.ASCII)
-
-
-class Me(msgspec.Struct, frozen=True):
+class BotIdentity(msgspec.Struct, frozen=True):
     id: int
     username: str
 
 
-class Reader:
+class UpdateParser:
+    """Turns updates into message events without any request."""
+
     def __init__(
         self,
-        me: Me,
+        me: BotIdentity,
         commands: Mapping[str, str],
         topics: Mapping[tuple[int, int], str],
         origins: Mapping[int, int],
     ) -> None:
-        """`commands` are our names by those of the menu; `topics` names of threads, by chat;
-        `origins` what supergroups were before, under which their conversations go on."""
+        """`commands` maps menu names to our names and `topics` (chat, thread) to topic names.
+        `origins` maps supergroups to the groups they were, whose conversations they continue."""
         self._me, self._commands, self._topics, self._origins = me, commands, topics, origins
 
-    def event(self, update: TelegramUpdate) -> MessageEvent | None:
-        """None for what is nothing to the gateway."""
+    def parse_update(self, update: TelegramUpdate) -> MessageEvent | None:
+        """Return the event of an update; None if it is not for the gateway."""
         if update.callback_query:
-            return self._press(update.callback_query)
+            return self._parse_button(update.callback_query)
         message = update.message or update.channel_post
-        return self.message([message]) if message else None
+        return self.parse_messages([message]) if message else None
 
-    def message(self, messages: Sequence[Message]) -> MessageEvent | None:
-        """One message, or all of an album, which is one message with several files."""
+    def parse_messages(self, messages: Sequence[Message]) -> MessageEvent | None:
+        """Return one event for a message, or for all messages of an album."""
         messages = sorted(messages, key=lambda each: each.message_id)
         first = messages[0]
         if first.from_user and first.from_user.id == self._me.id:
             return None
-        media = tuple(file for each in messages for file in media_of(each))
-        spoken = next((each for each in messages if words_of(each)), first)
-        text = self._for_us(spoken)
+        media = tuple(file for each in messages for file in message_media(each))
+        spoken = next((each for each in messages if message_text(each)), first)
+        text = self._own_text(spoken)
         if text is None or not (text or media):
             return None
-        source = self._source(first)
-        reply = _answered(first)
+        source = self._source_of(first)
+        reply = _replied_message(first)
         return MessageEvent(
             source=source,
-            message_id=message_name(first.chat.id, first.message_id),
+            message_id=format_message_id(first.chat.id, first.message_id),
             text=text,
             media=media,
-            reply_to_id=message_name(first.chat.id, reply.message_id) if reply else "",
-            reply_to_text=_quoted(first, reply),
-            addressed=source.chat_type == "dm" or self._addressed(spoken, reply),
+            reply_to_id=format_message_id(first.chat.id, reply.message_id) if reply else "",
+            reply_to_text=_quoted_text(first, reply),
+            addressed=source.chat_type == "dm" or self._is_addressed(spoken, reply),
             sent_at=first.date.timestamp(),
         )
 
-    def _press(self, press: CallbackQuery) -> MessageEvent | None:
-        """A button. Who pressed it is not who the message was for."""
+    def _parse_button(self, press: CallbackQuery) -> MessageEvent | None:
+        """Return the event of a pressed button. The user is the one who pressed it."""
         message = press.message
         if message is None or press.data is None:
             return None
         chat = message.chat
-        thread = _thread(message) if isinstance(message, Message) else ""
+        thread = _topic_of(message) if isinstance(message, Message) else ""
         user = press.from_user
         return MessageEvent(
-            source=self._in(
+            source=self._make_source(
                 chat, thread, user_id=user.id, user_name=user.full_name, is_bot=user.is_bot
             ),
             message_id=f"press:{press.id}",
-            reply_to_id=message_name(chat.id, message.message_id),
+            reply_to_id=format_message_id(chat.id, message.message_id),
             addressed=True,
             button=press.data,
         )
 
-    def _source(self, message: Message) -> SessionSource:
-        """A message in the name of a chat (an anonymous admin, a channel) is that chat's: the user
-        Telegram puts there stands for everybody who writes like that."""
+    def _source_of(self, message: Message) -> SessionSource:
+        """A message in the name of a chat (an anonymous admin, a channel) belongs to that chat: the
+        user in such a message is a placeholder."""
         user, sender, chat = message.from_user, message.sender_chat, message.chat
-        thread = _thread(message)
+        thread = _topic_of(message)
         name = (sender.title or "") if sender else user.full_name if user else ""
-        return self._in(
+        return self._make_source(
             chat,
             thread,
             user_id=sender.id if sender else user.id if user else "",
@@ -217,7 +170,7 @@ class Reader:
             is_bot=bool(message.is_automatic_forward or (user and user.is_bot and not sender)),
         )
 
-    def _in(
+    def _make_source(
         self, chat: Chat, thread: str, *, user_id: int | str, user_name: str, is_bot: bool
     ) -> SessionSource:
         origin = self._origins.get(chat.id)
@@ -238,22 +191,22 @@ class Reader:
         topic = self._topics.get((chat.id, int(thread))) if thread else None
         return f"{name} / {topic}" if topic else name
 
-    def _for_us(self, message: Message) -> str | None:
-        """Its words without our address; None for a command of another bot."""
-        text = words_of(message)
+    def _own_text(self, message: Message) -> str | None:
+        """Return the text without our address; None for a command of another bot."""
+        text = message_text(message)
         if command := _COMMAND.match(text):
             name, bot = command.groups()
             if bot and bot.lower() != self._me.username.lower():
                 return None
-            return real_command(name, self._commands) + text[command.end() :]
+            return command_name(name, self._commands) + text[command.end() :]
         if message.chat.type == TelegramChatType.PRIVATE:
             return text
         return strip_mention(text, (self._me.username,))
 
-    def _addressed(self, message: Message, reply: Message | None) -> bool:
+    def _is_addressed(self, message: Message, reply: Message | None) -> bool:
         if reply and reply.from_user and reply.from_user.id == self._me.id:
             return True
-        if command := _COMMAND.match(words_of(message)):
+        if command := _COMMAND.match(message_text(message)):
             name, bot = command.groups()
             return bool(bot) or name[1:].lower().replace("-", "_") in self._commands
         mention, named = MessageEntityType.MENTION, MessageEntityType.TEXT_MENTION
@@ -266,193 +219,164 @@ class Reader:
         )
 
 
-def _thread(message: Message) -> str:
-    """The topic. Elsewhere Telegram numbers threads of answers too, which are no topics."""
-    if message.is_topic_message and message.message_thread_id:
-        return str(message.message_thread_id)
-    return str(GENERAL) if message.chat.is_forum else ""
-
-
-def _answered(message: Message) -> Message | None:
-    """The message it answers; the first message of a topic does not count."""
-    reply = message.reply_to_message
-    return None if reply is None or reply.forum_topic_created else reply
-
-
-def _quoted(message: Message, reply: Message | None) -> str:
-    if message.quote:
-        return message.quote.text
-    return words_of(reply) if reply else ""
-
-
-# Albums: several updates that are one message.
-#
-# Telegram wants each update acknowledged before it sends the next, so the first ones cannot wait
-# unacknowledged for the last. They are kept here on disk until the album is whole, and are there
-# after a crash.
-
-log = logging.getLogger(__name__)
-
-Update = dict[str, Any]
-Deliver = Callable[[Sequence[Update]], Awaitable[bool]]
-"""Gives an album to the gateway; whether it was kept."""
-RETRY = 1.0
-
-
-class Album(msgspec.Struct, eq=False):
+class _PendingAlbum(msgspec.Struct, eq=False):
     chat_id: int
     due: float
-    updates: dict[int, Update] = {}
+    updates: dict[int, RawUpdate] = {}
 
 
-class Albums:
-    def __init__(self, folder: Path, journal: Journal, clock: Clock, wait: float) -> None:
-        """`wait` is how many seconds after the last part an album is taken for whole."""
+class AlbumBuffer:
+    """Joins the updates of an album to one message.
+
+    Telegram sends the next update only after the previous one was acknowledged, so the parts are
+    stored on disk until the album is complete. They survive a crash.
+    """
+
+    def __init__(self, folder: Path, journal: TelegramJournal, clock: Clock, wait: float) -> None:
+        """An album is complete `wait` seconds after its last part."""
         self._folder, self._journal, self._clock, self._wait = folder, journal, clock, wait
-        self._albums: dict[str, Album] = {}
+        self._albums: dict[str, _PendingAlbum] = {}
         self._tasks = TaskSet()
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
-    def start(self, deliver: Deliver) -> None:
-        """Go on with what an earlier process held."""
+    def start(self, deliver: DeliverAlbum) -> None:
+        """Resume the albums that an earlier process stored."""
         self._deliver = deliver
         for path in sorted(self._folder.glob("*.json")):
             try:
-                update = msgspec.json.decode(path.read_bytes(), type=Update)
+                update = msgspec.json.decode(path.read_bytes(), type=RawUpdate)
                 if update["update_id"] in self._journal.merged:
-                    path.unlink()  # taken just before a crash
+                    path.unlink()  # delivered just before a crash
                 else:
                     self._add(update)
             except (msgspec.MsgspecError, KeyError, OSError):
-                log.warning("a held part of an album cannot be read: %s", path.name)
+                logger.warning("a held part of an album cannot be read: %s", path.name)
 
     async def stop(self) -> None:
-        """What is held stays on disk."""
+        """Stop; stored parts stay on disk."""
         await self._tasks.close()
         self._albums.clear()
 
-    async def hold(self, update: Update) -> bool:
-        """Keep a part; True once it is on disk."""
+    async def add(self, update: RawUpdate) -> bool:
+        """Store a part; return True once it is on disk."""
         number = update["update_id"]
         if number in self._journal.merged:
-            return True  # delivered again after it was taken
+            return True  # redelivered after it was accepted
         try:
             await asyncio.to_thread(self._write, number, msgspec.json.encode(update))
         except OSError as error:
-            log.error("a part of an album cannot be kept: %s", error.strerror)
+            logger.error("a part of an album cannot be kept: %s", error.strerror)
             return False
         self._add(update)
         return True
 
     async def flush(self, chat_id: int) -> bool:
-        """Give albums of a chat to the gateway before something else of it; whether they were
-        kept."""
+        """Deliver the albums of a chat before its next message; return True if all were
+        accepted."""
         groups = [name for name, album in self._albums.items() if album.chat_id == chat_id]
-        return all([await self._give(group) for group in groups])
+        return all([await self._deliver_album(group) for group in groups])
 
     def _write(self, number: int, data: bytes) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         atomic.write_bytes(self._folder / f"{number}.json", data)
 
-    def _add(self, update: Update) -> None:
+    def _add(self, update: RawUpdate) -> None:
         message = update.get("message") or update["channel_post"]
         group = message["media_group_id"]
         due = self._clock.monotonic() + self._wait
         if group not in self._albums:
-            self._albums[group] = Album(message["chat"]["id"], due)
-            self._tasks.start(self._later(group))
+            self._albums[group] = _PendingAlbum(message["chat"]["id"], due)
+            self._tasks.start(self._deliver_when_due(group))
         self._albums[group].updates[update["update_id"]] = update
         self._albums[group].due = due
 
-    async def _later(self, group: str) -> None:
+    async def _deliver_when_due(self, group: str) -> None:
         while album := self._albums.get(group):
             left = album.due - self._clock.monotonic()
             if left > 0:
                 await self._clock.sleep(left)
-            elif not await self._give(group):
-                await self._clock.sleep(RETRY)
+            elif not await self._deliver_album(group):
+                await self._clock.sleep(RETRY_SECONDS)
 
-    async def _give(self, group: str) -> bool:
-        async with self._turn:
+    async def _deliver_album(self, group: str) -> bool:
+        async with self._lock:
             album = self._albums.get(group)
             if album is None:
                 return True
             updates = dict(album.updates)
             if not await self._deliver([updates[number] for number in sorted(updates)]):
                 return False
-            self._journal.merge(tuple(updates))
+            self._journal.record_album(tuple(updates))
             for number in updates:
                 album.updates.pop(number)
-                with contextlib.suppress(OSError):  # it would be offered again and known
+                with contextlib.suppress(OSError):  # it would be read again and recognized
                     (self._folder / f"{number}.json").unlink()
             if not album.updates:
                 self._albums.pop(group)
             return True
 
 
-UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
-"""What the library raises for an update it cannot read."""
+class UpdateHandler:
+    """Handles each update: learns topics and moved groups, buffers albums, delivers events."""
 
-
-class Intake:
     def __init__(
         self,
         bot: Bot,
-        journal: Journal,
-        reader: Reader,
-        topics: Names,
-        albums: Albums,
+        journal: TelegramJournal,
+        reader: UpdateParser,
+        topics: TopicNames,
+        albums: AlbumBuffer,
         receive: Receive,
     ) -> None:
         self._bot, self._journal, self._reader = bot, journal, reader
         self._topics, self._albums, self._receive = topics, albums, receive
         self._answers = TaskSet()
         self.chats: dict[tuple[str, str], ChatInfo] = {}
-        """Those that wrote, by chat and thread."""
-        albums.start(self._album)
+        """Chats that wrote, by chat and thread."""
+        albums.start(self._deliver_album)
 
     async def stop(self) -> None:
         await self._albums.stop()
         await self._answers.close()
 
-    def look(self, update: dict[str, Any]) -> None:
-        """Note the number of a message, before anything is done with it."""
+    def note_number(self, update: dict[str, Any]) -> None:
+        """Record the message number before the update is handled."""
         message = update.get("message") or update.get("channel_post") or {}
         try:
-            self._journal.see(message["chat"]["id"], message["message_id"])
-        except UNREADABLE:
-            return  # no message, or none that can be read
+            self._journal.note_number(message["chat"]["id"], message["message_id"])
+        except _PARSE_ERRORS:
+            return  # not a message, or an unreadable one
 
-    async def take(self, raw: dict[str, Any]) -> bool:
-        """Whether an update is kept, so that Telegram may forget it."""
-        self.look(raw)
-        update = self._update(raw)
+    async def handle(self, raw: dict[str, Any]) -> bool:
+        """Handle an update; return True if Telegram may forget it."""
+        self.note_number(raw)
+        update = self._parse(raw)
         if update is None:
-            return True  # it would be as unreadable the next time
+            return True  # it would be unreadable the next time too
         message = update.message or update.channel_post
         if message is not None:
-            note_topic(message, self._topics)
-            self._note_move(message)
+            learn_topic_name(message, self._topics)
+            self._record_move(message)
             if message.media_group_id:
-                return await self._albums.hold(raw)
+                return await self._albums.add(raw)
         if update.callback_query is not None:
-            # At once, else the button looks as if it did nothing.
+            # Answer at once, or the button appears to do nothing.
             self._answers.start(self._answer(update.callback_query))
         chat = update.effective_chat
         if chat and not await self._albums.flush(chat.id):
             return False
-        return await self._give(self._reader.event(update))
+        return await self._deliver(self._reader.parse_update(update))
 
-    async def _album(self, updates: Sequence[dict[str, Any]]) -> bool:
+    async def _deliver_album(self, updates: Sequence[dict[str, Any]]) -> bool:
         messages = []
         for raw in updates:
-            update = self._update(raw)
+            update = self._parse(raw)
             message = (update.message or update.channel_post) if update else None
             if message is not None:
                 messages.append(message)
-        return await self._give(self._reader.message(messages)) if messages else True
+        return await self._deliver(self._reader.parse_messages(messages)) if messages else True
 
-    async def _give(self, event: MessageEvent | None) -> bool:
+    async def _deliver(self, event: MessageEvent | None) -> bool:
         if event is None:
             return True
         source = event.source
@@ -462,143 +386,135 @@ class Intake:
         )
         return await deliver_once(self._receive, event)
 
-    def _update(self, raw: dict[str, Any]) -> TelegramUpdate | None:
+    def _parse(self, raw: dict[str, Any]) -> TelegramUpdate | None:
         try:
             return TelegramUpdate.de_json(raw, self._bot)
-        except UNREADABLE as error:
-            log.error("an update of Telegram cannot be read: %s", type(error).__name__)
+        except _PARSE_ERRORS as error:
+            logger.error("an update of Telegram cannot be read: %s", type(error).__name__)
             return None
 
-    def _note_move(self, message: Message) -> None:
-        """A group has become a supergroup: what is on its way to it goes there, and its
-        conversation goes on."""
+    def _record_move(self, message: Message) -> None:
+        """Record that a group became a supergroup: messages go there, and its conversation
+        continues."""
         if message.migrate_to_chat_id:
-            self._journal.move(message.chat.id, message.migrate_to_chat_id)
+            self._journal.record_move(message.chat.id, message.migrate_to_chat_id)
         elif message.migrate_from_chat_id:
-            self._journal.move(message.migrate_from_chat_id, message.chat.id)
+            self._journal.record_move(message.migrate_from_chat_id, message.chat.id)
 
     async def _answer(self, press: CallbackQuery) -> None:
         try:
             await self._bot.answer_callback_query(press.id)
         except TelegramError as error:
-            log.info("a press was not answered: %s", type(error).__name__)
+            logger.info("a press was not answered: %s", type(error).__name__)
 
 
-# Long polling. Telegram forgets an update when a later one is asked for, so that happens only once
-# the gateway has kept it.
+class UpdatePoller:
+    """Long polling. Telegram forgets updates below the requested offset, so the offset is raised
+    only after the gateway has stored an update."""
 
-UPDATES = ("message", "channel_post", "callback_query")
-"""Kinds of updates that are asked for; edits are not."""
-LIMIT = 100
-HOLD = 25
-"""Seconds that Telegram waits for an update before it answers."""
-SLACK = 15.0
-MOST_CONFLICTS = 3
-"""A gateway that was just killed may still be waiting for its answer."""
-LONGEST_PAUSE = 30.0
-
-
-class Poller:
     def __init__(
         self,
         bot: Bot,
         clock: Clock,
-        look: Callable[[Update], None],
-        handle: Callable[[Update], Awaitable[bool]],
+        look: Callable[[RawUpdate], None],
+        handle: Callable[[RawUpdate], Awaitable[bool]],
     ) -> None:
-        """`look` sees each update as it comes; `handle` says whether it was kept."""
-        self._bot, self._clock, self._look, self._handle = bot, clock, look, handle
+        """`note_number` is called for each update as it arrives; `handle` returns whether it was
+        accepted."""
+        self._bot, self._clock, self._note_number, self._handle = bot, clock, look, handle
         self._offset = 0
         self._up_to_date = asyncio.Event()
 
     async def start(self, connection: Connection) -> None:
-        """Raises when Telegram does not give us the updates."""
-        with told():
+        """Start polling. Raises `AdapterError` when Telegram refuses."""
+        with translate_connect_errors():
             await self._bot.delete_webhook(drop_pending_updates=False)
-            await self._first()
-        connection.resources.push_async_callback(self._tell_kept)
+            await self._first_poll()
+        connection.resources.push_async_callback(self._confirm_offset)
         connection.run_until_closed(self._run())
 
     async def ping(self) -> None:
-        with told():
+        with translate_connect_errors():
             await self._bot.get_me()
 
     async def catch_up(self, patience: float) -> None:
-        """Until every update that was waiting at Telegram has been seen."""
+        """Wait until every update that was pending at Telegram has been seen."""
         try:
             async with asyncio.timeout(patience):
                 await self._up_to_date.wait()
         except TimeoutError:
             raise NotConnected("Telegram still has older messages for us") from None
 
-    async def _tell_kept(self) -> None:
-        """So that it does not come again."""
+    async def _confirm_offset(self) -> None:
+        """Confirm handled updates, so that they are not delivered again."""
         if not self._offset:
             return
         try:
             await self._fetch(hold=0, limit=1, patience=2.0)
         except TelegramError as error:
-            log.info("Telegram was not told what was kept: %s", of_connecting(error))
+            logger.info("Telegram was not told what was kept: %s", map_connect_error(error))
 
-    async def _first(self) -> None:
-        """One poll that does not wait. The one of a gateway just killed may be in the way."""
-        for attempt in range(MOST_CONFLICTS):
+    async def _first_poll(self) -> None:
+        """Poll once without waiting. The poll of a gateway that was just killed may conflict."""
+        for attempt in range(MAX_CONFLICTS):
             try:
-                self._seen(await self._fetch(hold=0, limit=LIMIT))
+                self._note_all(await self._fetch(hold=0, limit=MAX_UPDATES))
             except Conflict as error:
-                if attempt == MOST_CONFLICTS - 1:
-                    raise of_connecting(error) from None
+                if attempt == MAX_CONFLICTS - 1:
+                    raise map_connect_error(error) from None
                 await self._clock.sleep(1.0)
             else:
                 return
 
     async def _run(self) -> None:
-        """Ends when we are not accepted, or somebody else gets the updates."""
+        """Poll until the token is rejected or another program receives the updates."""
         pause, conflicts = 0.0, 0
         while True:
             try:
-                # After trouble the first answer is wanted at once: it says what we missed.
-                hold = HOLD if self._up_to_date.is_set() else 0
-                updates = await self._fetch(hold=hold, limit=LIMIT)
+                # After an error request an immediate answer: it shows what was missed.
+                hold = POLL_SECONDS if self._up_to_date.is_set() else 0
+                updates = await self._fetch(hold=hold, limit=MAX_UPDATES)
             except (Conflict, InvalidToken) as error:
                 conflicts += 1
-                self._up_to_date.clear()  # another one may have got some
-                failure = of_connecting(error)
-                if isinstance(failure, CredentialsRefused) or conflicts >= MOST_CONFLICTS:
+                self._up_to_date.clear()  # the other program may have received some
+                failure = map_connect_error(error)
+                if isinstance(failure, CredentialsRefused) or conflicts >= MAX_CONFLICTS:
                     raise failure from None
                 pause = 1.0
             except TelegramError as error:
-                log.info("%s", of_connecting(error))
+                logger.info("%s", map_connect_error(error))
                 self._up_to_date.clear()
-                wished = error.seconds if isinstance(error, TooOften) else 0.0
-                pause = max(min(pause * 2 or 0.1, LONGEST_PAUSE), wished)
+                wished = error.seconds if isinstance(error, RateLimited) else 0.0
+                pause = max(min(pause * 2 or 0.1, MAX_PAUSE), wished)
             else:
                 conflicts = 0
-                self._seen(updates)
-                pause = 0.0 if await self._all_kept(updates) else min(pause * 2 or 0.2, 5.0)
+                self._note_all(updates)
+                pause = 0.0 if await self._handle_all(updates) else min(pause * 2 or 0.2, 5.0)
             if pause:
                 await self._clock.sleep(pause)
 
-    def _seen(self, updates: list[Update]) -> None:
+    def _note_all(self, updates: list[RawUpdate]) -> None:
         for update in updates:
-            self._look(update)
-        if len(updates) < LIMIT:
+            self._note_number(update)
+        if len(updates) < MAX_UPDATES:
             self._up_to_date.set()
 
-    async def _all_kept(self, updates: list[Update]) -> bool:
-        """One after the other; after one that is not kept the rest waits too."""
+    async def _handle_all(self, updates: list[RawUpdate]) -> bool:
+        """Handle updates in order; stop at the first that is not accepted."""
         for update in updates:
             if not await self._handle(update):
                 return False
             self._offset = max(self._offset, update["update_id"] + 1)
         return True
 
-    async def _fetch(self, *, hold: int, limit: int, patience: float = SLACK) -> list[Update]:
-        """Not `Bot.get_updates`: one update that the library cannot read would fail them all."""
+    async def _fetch(
+        self, *, hold: int, limit: int, patience: float = REQUEST_SECONDS
+    ) -> list[RawUpdate]:
+        """`Bot.get_updates` is not used, because one unreadable update would fail all of them."""
         query: dict[str, Any] = {
             "timeout": hold,
             "limit": limit,
-            "allowed_updates": msgspec.json.encode(UPDATES).decode(),
+            "allowed_updates": msgspec.json.encode(UPDATE_KINDS).decode(),
         }
         if self._offset:
             query["offset"] = self._offset
@@ -610,46 +526,47 @@ class Poller:
         return found if isinstance(found, list) else []
 
 
-# Telegram calls us. An update is answered with 200 only when it was kept; else it comes again.
+class UpdateWebhook:
+    """Receives updates over HTTP. An update that is not accepted gets 503 and is delivered again.
 
-MAX_BODY = 1_000_000
-SECRET_HEADER = b"x-telegram-bot-api-secret-token"
-Handle = Callable[[dict[str, Any]], Awaitable[bool]]
+    Every path is served, because a proxy may change it; the secret authenticates the caller.
+    """
 
-
-class Webhook:
-    """Takes calls on every path: a proxy in front may change it, and the secret is what counts."""
-
-    def __init__(self, bot: Bot, options: Options, clock: Clock, handle: Handle) -> None:
+    def __init__(
+        self, bot: Bot, options: TelegramOptions, clock: Clock, handle: HandleUpdate
+    ) -> None:
         self._bot, self._url, self._port = bot, options.webhook_url, options.webhook_port
         self._clock, self._handle = clock, handle
         self._secret = options.webhook_secret or secrets.token_urlsafe(32)
-        self._told_at: datetime | None = None
+        self._logged_error_at: datetime | None = None
 
     async def start(self, connection: Connection) -> None:
-        """Telegram keeps what comes until we are there again."""
+        """Start the server and register it. Telegram keeps updates while we are away."""
+        # Imported here: long polling needs no HTTP server.
+        from hermes.gateway.platforms.kit.http_server import serve_http
+
         hint = "set TELEGRAM_WEBHOOK_PORT to a free one"
         await serve_http(connection, self._answer, "0.0.0.0", self._port, hint=hint)
-        with told():
+        with translate_connect_errors():
             await self._bot.set_webhook(
-                self._url, secret_token=self._secret, allowed_updates=UPDATES
+                self._url, secret_token=self._secret, allowed_updates=UPDATE_KINDS
             )
 
     async def ping(self) -> None:
-        with told():
+        with translate_connect_errors():
             info = await self._bot.get_webhook_info()
         if info.url != self._url:
             raise NotConnected("Telegram's webhook was changed by another program")
         told_at = info.last_error_date
-        if info.pending_update_count and told_at and told_at != self._told_at:
-            self._told_at = told_at
-            log.warning("Telegram cannot call us: %s", info.last_error_message)
+        if info.pending_update_count and told_at and told_at != self._logged_error_at:
+            self._logged_error_at = told_at
+            logger.warning("Telegram cannot call us: %s", info.last_error_message)
 
     async def catch_up(self, patience: float) -> None:
-        """Until no update waits at Telegram."""
+        """Wait until no update is pending at Telegram."""
         end = self._clock.monotonic() + patience
         while True:
-            with told():
+            with translate_connect_errors():
                 info = await self._bot.get_webhook_info()
             if not info.pending_update_count:
                 return
@@ -658,19 +575,19 @@ class Webhook:
             await self._clock.sleep(0.2)
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
-        status = await self._status(scope, receive) if scope["type"] == "http" else None
+        status = await self._handle_request(scope, receive) if scope["type"] == "http" else None
         if status is not None:
             headers = [(b"content-length", b"0")]
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
 
-    async def _status(self, scope: Any, receive: Any) -> HTTPStatus:
+    async def _handle_request(self, scope: Any, receive: Any) -> HTTPStatus:
         if scope["method"] != "POST":
             return HTTPStatus.METHOD_NOT_ALLOWED
         given = dict(scope["headers"]).get(SECRET_HEADER, b"")
         if not hmac.compare_digest(given, self._secret.encode()):
             return HTTPStatus.FORBIDDEN
-        body = await _body(receive)
+        body = await _read_body(receive)
         if body is None:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         try:
@@ -683,8 +600,88 @@ class Webhook:
         return HTTPStatus.OK if accepted else HTTPStatus.SERVICE_UNAVAILABLE
 
 
-async def _body(receive: Any) -> bytes | None:
-    """None when it is too large, or the caller went away."""
+def _video(message: Message) -> tuple[Media, ...]:
+    if film := message.video or message.animation:
+        name, mime = film.file_name or "video.mp4", film.mime_type or "video/mp4"
+        return (Media("video", name, mime, film.file_size or 0, film.file_id),)
+    if note := message.video_note:
+        return (Media("video", "video.mp4", "video/mp4", note.file_size or 0, note.file_id),)
+    return ()
+
+
+def _document(message: Message) -> tuple[Media, ...]:
+    document = message.document
+    if document is None:
+        return ()
+    mime = document.mime_type or ""
+    kind = "image" if mime in IMAGE_TYPES else "document"
+    name, size = document.file_name or "document", document.file_size or 0
+    return (Media(kind, name, mime, size, document.file_id),)  # type: ignore[arg-type]  # the kind is one of ours
+
+
+def _text_with_links(message: Message) -> str:
+    """Return the text with the addresses of links."""
+    text = message.text or message.caption or ""
+    entities = message.entities if message.text else message.caption_entities
+    links = [each for each in entities if each.type == MessageEntityType.TEXT_LINK and each.url]
+    # From the end, so that earlier offsets stay valid. Offsets count UTF-16 units.
+    data = text.encode("utf-16-le", "surrogatepass")
+    for link in sorted(links, key=lambda each: each.offset, reverse=True):
+        data = _insert_link(data, link)
+    return data.decode("utf-16-le", "surrogatepass")
+
+
+def _insert_link(data: bytes, link: MessageEntity) -> bytes:
+    start, end = 2 * link.offset, 2 * (link.offset + link.length)
+    label = data[start:end].decode("utf-16-le", "surrogatepass")
+    if label.rstrip("/") == (link.url or "").rstrip("/"):
+        return data
+    return data[:start] + f"[{label}]({link.url})".encode("utf-16-le", "surrogatepass") + data[end:]
+
+
+def _location_text(message: Message) -> str:
+    if venue := message.venue:
+        at = venue.location
+        return f"[place: {venue.title}, {venue.address} ({at.latitude}, {at.longitude})]"
+    if place := message.location:
+        return f"[location: {place.latitude}, {place.longitude}]"
+    return ""
+
+
+def _other_text(message: Message) -> str:
+    if message.sticker:
+        return f"[sticker {message.sticker.emoji or ''}".strip() + "]"
+    if contact := message.contact:
+        name = " ".join(filter(None, (contact.first_name, contact.last_name)))
+        return f"[contact: {name}, {contact.phone_number}]"
+    if poll := message.poll:
+        return f"[poll: {poll.question} – {' / '.join(option.text for option in poll.options)}]"
+    if dice := message.dice:
+        return f"[{dice.emoji} {dice.value}]"
+    return ""
+
+
+def _topic_of(message: Message) -> str:
+    """Return the topic. Outside forums Telegram numbers reply threads too, which are not topics."""
+    if message.is_topic_message and message.message_thread_id:
+        return str(message.message_thread_id)
+    return str(GENERAL_TOPIC) if message.chat.is_forum else ""
+
+
+def _replied_message(message: Message) -> Message | None:
+    """Return the message it replies to, ignoring the first message of a topic."""
+    reply = message.reply_to_message
+    return None if reply is None or reply.forum_topic_created else reply
+
+
+def _quoted_text(message: Message, reply: Message | None) -> str:
+    if message.quote:
+        return message.quote.text
+    return message_text(reply) if reply else ""
+
+
+async def _read_body(receive: Any) -> bytes | None:
+    """Return the body; None if it is too large or the client disconnected."""
     body: bytes = b""
     while True:
         message = await receive()

@@ -1,9 +1,9 @@
-"""What must be known after a crash and Telegram does not tell: which messages we were about to
-send, which of them are there, and the newest number seen in each chat.
+"""The send journal, which survives a crash: messages about to be sent, messages delivered, and the
+newest message number of each chat.
 
-Lines are only added to the file, each with one write, so a killed process loses none. After a power
-cut the last ones may be missing: numbers are then lower than they could be, which costs a few more
-questions and never a wrong answer.
+Each entry is appended with one write, so a killed process loses none. After a power cut the last
+entries may be missing. Numbers are then lower than they could be, which costs more requests but
+never gives a wrong result.
 """
 
 import logging
@@ -26,113 +26,116 @@ from hermes.gateway.platforms.kit.contract import (
 from hermes.gateway.platforms.telegram.client import (
     CHAT_TYPES,
     ChatTopics,
-    Options,
-    Topic,
-    of_call,
-    row_of,
+    TelegramOptions,
+    TopicConfig,
+    map_error,
+    number_sequence,
 )
 from hermes.util import atomic
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
+MAX_LINES = 20_000
+"""After this many new lines the file is rewritten with the entries still needed."""
+MAX_SENDS = 1_000
+MAX_ALBUM_PARTS = 200
+TopicNames = dict[tuple[int, int], str]
+"""Topic names by chat and thread."""
 
-MOST_LINES = 20_000
-"""After so many new lines the file is written anew with what still matters."""
-MOST_SENDS = 1_000
-MOST_ALBUM_PARTS = 200
 
-
-class Seen(msgspec.Struct, frozen=True, tag="seen"):
-    """The newest number of a row."""
+class SeenEntry(msgspec.Struct, frozen=True, tag="seen"):
+    """The newest message number of a sequence."""
 
     row: str
     number: int
 
 
-class Begun(msgspec.Struct, frozen=True, tag="begun"):
+class BegunEntry(msgspec.Struct, frozen=True, tag="begun"):
     """A message is about to be sent."""
 
     key: str
     chat_id: int
     after: int
-    """The newest number known before; 0 when none is."""
+    """The newest number known before; 0 for none."""
     at: float
     parts: int = 1
     markup: str = ""
-    """Its buttons."""
+    """Signature of its buttons."""
 
 
-class Arrived(msgspec.Struct, frozen=True, tag="arrived"):
-    """A part of a message is there."""
+class ArrivedEntry(msgspec.Struct, frozen=True, tag="arrived"):
+    """A part of a message was delivered."""
 
     key: str
     number: int
 
 
-class Absent(msgspec.Struct, frozen=True, tag="absent"):
-    """The part that was on its way is surely not there."""
+class AbsentEntry(msgspec.Struct, frozen=True, tag="absent"):
+    """The part in progress was certainly not delivered."""
 
     key: str
 
 
-class Moved(msgspec.Struct, frozen=True, tag="moved"):
-    """A group has become a supergroup."""
+class MovedEntry(msgspec.Struct, frozen=True, tag="moved"):
+    """A group became a supergroup."""
 
     chat_id: int
     to: int
 
 
-class Merged(msgspec.Struct, frozen=True, tag="merged"):
-    """Updates of an album that were given to the gateway as one message."""
+class MergedEntry(msgspec.Struct, frozen=True, tag="merged"):
+    """Updates of an album that were delivered as one message."""
 
     updates: tuple[int, ...]
 
 
-class MadeTopic(msgspec.Struct, frozen=True, tag="topic"):
+class TopicEntry(msgspec.Struct, frozen=True, tag="topic"):
     chat_id: int
     name: str
     thread_id: int
 
 
-Entry = Seen | Begun | Arrived | Absent | Moved | Merged | MadeTopic
-_decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
+JournalEntry = (
+    SeenEntry | BegunEntry | ArrivedEntry | AbsentEntry | MovedEntry | MergedEntry | TopicEntry
+)
+_decoder: msgspec.json.Decoder[JournalEntry] = msgspec.json.Decoder(JournalEntry)
 
 
-class Sending(msgspec.Struct):
-    begun: Begun
+class JournaledSend(msgspec.Struct):
+    begun: BegunEntry
     numbers: list[int] = []
-    """Of the parts that are there."""
+    """Numbers of the delivered parts."""
     open: bool = True
-    """A part may be there or not."""
+    """It is uncertain whether the current part was delivered."""
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         return len(self.numbers) >= self.begun.parts
 
 
-class Journal:
+class TelegramJournal:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None
         self._lines = 0
         self.newest: dict[str, int] = {}
-        self.sends: dict[str, Sending] = {}
+        self.sends: dict[str, JournaledSend] = {}
         """By key, the latest last."""
         self.moved: dict[int, int] = {}
-        """Where groups are now."""
+        """Supergroup of each moved group."""
         self.origins: dict[int, int] = {}
-        """What supergroups were before."""
-        self.merged: deque[int] = deque(maxlen=MOST_ALBUM_PARTS)
+        """Original group of each supergroup."""
+        self.merged: deque[int] = deque(maxlen=MAX_ALBUM_PARTS)
         self.topics: dict[tuple[int, str], int] = {}
 
     def open(self) -> None:
-        """Read what is there. Lines that cannot be read are left out."""
+        """Read the file. Unreadable lines are skipped."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if self._path.exists():
             for line in self._path.read_bytes().splitlines():
                 try:
                     self._apply(_decoder.decode(line))
                 except msgspec.MsgspecError:
-                    log.warning("a line of %s cannot be read and is left out", self._path.name)
+                    logger.warning("a line of %s cannot be read and is left out", self._path.name)
         self._rewrite()
 
     def close(self) -> None:
@@ -140,139 +143,141 @@ class Journal:
             os.close(self._file)
             self._file = None
 
-    def see(self, chat_id: int, number: int) -> None:
-        row = row_of(chat_id)
+    def note_number(self, chat_id: int, number: int) -> None:
+        row = number_sequence(chat_id)
         if number > self.newest.get(row, 0):
-            self._note(Seen(row, number))
+            self._append_or_log(SeenEntry(row, number))
 
-    def after(self, chat_id: int) -> int:
-        """The newest number known in the chat's row; 0 for none."""
-        return self.newest.get(row_of(self.home(chat_id)), 0)
+    def newest_number(self, chat_id: int) -> int:
+        """Return the newest number known in the chat's sequence; 0 for none."""
+        return self.newest.get(number_sequence(self.current_chat(chat_id)), 0)
 
-    def home(self, chat_id: int) -> int:
-        """Where a chat is now."""
+    def current_chat(self, chat_id: int) -> int:
+        """Return the current id of a chat."""
         return self.moved.get(chat_id, chat_id)
 
-    def begin(self, entry: Begun) -> Sending:
-        """A part of it goes out now; one that was begun before goes on where it was. Raises
-        `SendLater` when that cannot be written: nothing is sent that would be forgotten."""
+    def record_start(self, entry: BegunEntry) -> JournaledSend:
+        """Record that a part is sent now; earlier parts of the same message are kept. Raises
+        `SendLater` when the file cannot be written: nothing is sent without a record."""
         try:
-            self._add(entry)
+            self._append(entry)
         except OSError as error:
             raise SendLater(f"the Telegram journal cannot be written: {error.strerror}") from error
         return self.sends[entry.key]
 
-    def arrive(self, key: str, number: int) -> None:
-        self._note(Arrived(key, number))
-        self.see(self.sends[key].begun.chat_id, number)
+    def record_delivered(self, key: str, number: int) -> None:
+        self._append_or_log(ArrivedEntry(key, number))
+        self.note_number(self.sends[key].begun.chat_id, number)
 
-    def absent(self, key: str) -> None:
+    def record_absent(self, key: str) -> None:
         if key in self.sends:
-            self._note(Absent(key))
+            self._append_or_log(AbsentEntry(key))
 
-    def move(self, chat_id: int, to: int) -> None:
+    def record_move(self, chat_id: int, to: int) -> None:
         if self.moved.get(chat_id) != to:
-            log.info("the Telegram group %d is %d now; its name here stays", chat_id, to)
-            self._note(Moved(chat_id, to))
+            logger.info("the Telegram group %d is %d now; its name here stays", chat_id, to)
+            self._append_or_log(MovedEntry(chat_id, to))
 
-    def merge(self, updates: tuple[int, ...]) -> None:
-        self._note(Merged(updates))
+    def record_album(self, updates: tuple[int, ...]) -> None:
+        self._append_or_log(MergedEntry(updates))
 
-    def topic(self, chat_id: int, name: str, thread_id: int) -> None:
-        self._note(MadeTopic(chat_id, name, thread_id))
+    def record_topic(self, chat_id: int, name: str, thread_id: int) -> None:
+        self._append_or_log(TopicEntry(chat_id, name, thread_id))
 
-    def ours(self, chat_id: int) -> set[int]:
-        """Numbers of our messages in a chat, as far as remembered."""
+    def own_numbers(self, chat_id: int) -> set[int]:
+        """Return the numbers of our recorded messages in a chat."""
         sends = (each for each in self.sends.values() if each.begun.chat_id == chat_id)
         return {number for each in sends for number in each.numbers}
 
-    def doubts(self, chat_id: int) -> list[Sending]:
-        """Messages of a chat that may be there or not, the oldest first."""
+    def uncertain(self, chat_id: int) -> list[JournaledSend]:
+        """Return the uncertain messages of a chat, oldest first."""
         return [s for s in self.sends.values() if s.open and s.begun.chat_id == chat_id]
 
-    def _note(self, entry: Entry) -> None:
-        """What has happened has happened: a full disk is no reason to stop."""
+    def _append_or_log(self, entry: JournalEntry) -> None:
+        """Append an entry about something that already happened: a full disk must not stop us."""
         try:
-            self._add(entry)
+            self._append(entry)
         except OSError as error:
-            log.error("the Telegram journal cannot be written: %s", error.strerror)
+            logger.error("the Telegram journal cannot be written: %s", error.strerror)
 
-    def _add(self, entry: Entry) -> None:
+    def _append(self, entry: JournalEntry) -> None:
         self._apply(entry)
         if self._file is None:
             return
         os.write(self._file, msgspec.json.encode(entry) + b"\n")
         self._lines += 1
-        if self._lines > MOST_LINES:
+        if self._lines > MAX_LINES:
             self._rewrite()
 
-    def _apply(self, entry: Entry) -> None:
+    def _apply(self, entry: JournalEntry) -> None:
         match entry:
-            case Seen(row, number):
+            case SeenEntry(row, number):
                 self.newest[row] = max(number, self.newest.get(row, 0))
-            case Begun():
+            case BegunEntry():
                 known = self.sends.pop(entry.key, None)
-                kept = known.numbers if known is not None and not known.complete else []
-                self.sends[entry.key] = Sending(entry, list(kept))
-            case Arrived(key, number):
+                kept = known.numbers if known is not None and not known.is_complete else []
+                self.sends[entry.key] = JournaledSend(entry, list(kept))
+            case ArrivedEntry(key, number):
                 if sending := self.sends.get(key):
                     sending.numbers.append(number)
                     sending.open = False
-            case Absent(key):
+            case AbsentEntry(key):
                 if sending := self.sends.get(key):
                     sending.open = False
-            case Moved(chat_id, to):
+            case MovedEntry(chat_id, to):
                 self.moved[chat_id], self.origins[to] = to, chat_id
-            case Merged(updates):
+            case MergedEntry(updates):
                 self.merged.extend(updates)
-            case MadeTopic(chat_id, name, thread_id):
+            case TopicEntry(chat_id, name, thread_id):
                 self.topics[chat_id, name] = thread_id
 
     def _rewrite(self) -> None:
-        self.sends = dict(list(self.sends.items())[-MOST_SENDS:])
+        self.sends = dict(list(self.sends.items())[-MAX_SENDS:])
         lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in self._entries())
         self.close()
         atomic.write_bytes(self._path, lines, mode=0o600)
         self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
         self._lines = 0
 
-    def _entries(self) -> list[Entry]:
-        """The shortest journal that says the same."""
-        entries: list[Entry] = [Seen(row, number) for row, number in self.newest.items()]
-        entries += [Moved(chat_id, to) for chat_id, to in self.moved.items()]
-        entries += [MadeTopic(c, name, thread) for (c, name), thread in self.topics.items()]
+    def _entries(self) -> list[JournalEntry]:
+        """Return the shortest list of entries with the same state."""
+        entries: list[JournalEntry] = [
+            SeenEntry(row, number) for row, number in self.newest.items()
+        ]
+        entries += [MovedEntry(chat_id, to) for chat_id, to in self.moved.items()]
+        entries += [TopicEntry(c, name, thread) for (c, name), thread in self.topics.items()]
         if self.merged:
-            entries.append(Merged(tuple(self.merged)))
+            entries.append(MergedEntry(tuple(self.merged)))
         for key, sending in self.sends.items():
             entries.append(sending.begun)
-            entries += [Arrived(key, number) for number in sending.numbers]
+            entries += [ArrivedEntry(key, number) for number in sending.numbers]
             if not sending.open and not sending.numbers:
-                entries.append(Absent(key))
+                entries.append(AbsentEntry(key))
             if sending.open and sending.numbers:
-                # The last part is in doubt: begun again, with what is there kept.
+                # The last part is uncertain: repeat the start entry, which keeps the delivered
+                # parts.
                 entries.append(sending.begun)
         return entries
 
 
-# Which chat is meant: by its number, or by the public name of a channel or group.
+class TelegramChats:
+    """Resolves targets to chat ids: a number, or the public name of a channel or group."""
 
-
-class Chats:
-    def __init__(self, bot: Bot, journal: Journal) -> None:
+    def __init__(self, bot: Bot, journal: TelegramJournal) -> None:
         self._bot, self._journal = bot, journal
-        self._named: dict[str, int] = {}
+        self._ids_by_name: dict[str, int] = {}
         self.found: dict[str, ChatInfo] = {}
-        """Those that were asked for by name."""
+        """Chats that were resolved by name."""
 
-    def known(self, target: ChatTarget) -> int | None:
-        """Where the chat is now; None for a name that was not asked for yet, or for no chat."""
-        number = _number(target.chat_id) or self._named.get(target.chat_id.lower())
-        return self._journal.home(number) if number else None
+    def lookup(self, target: ChatTarget) -> int | None:
+        """Return the current chat id; None for a name not yet resolved or an invalid target."""
+        number = _parse_number(target.chat_id) or self._ids_by_name.get(target.chat_id.lower())
+        return self._journal.current_chat(number) if number else None
 
-    async def find(self, target: ChatTarget) -> int:
-        """Where the chat is now. Raises `SendRefused` for what is none, `SendLater` when Telegram
-        cannot be asked."""
-        if (known := self.known(target)) is not None:
+    async def resolve(self, target: ChatTarget) -> int:
+        """Return the current chat id. Raises `SendRefused` for an invalid target, and `SendLater`
+        when Telegram cannot be reached."""
+        if (known := self.lookup(target)) is not None:
             return known
         name = target.chat_id.lower()
         if not name.startswith("@"):
@@ -280,31 +285,18 @@ class Chats:
         try:
             chat = await self._bot.get_chat(name)
         except TelegramError as error:
-            failure = of_call(error)
-            if isinstance(failure, SendUnsure):  # a question can be asked again
+            failure = map_error(error)
+            if isinstance(failure, SendUnsure):  # a lookup can be repeated
                 raise SendLater(str(failure)) from None
             raise failure from None
-        self._named[name] = chat.id
+        self._ids_by_name[name] = chat.id
         kind = CHAT_TYPES.get(chat.type, "group")
         self.found[name] = ChatInfo(str(chat.id), name, kind)
-        return self._journal.home(chat.id)
+        return self._journal.current_chat(chat.id)
 
 
-def _number(chat_id: str) -> int | None:
-    try:
-        return int(chat_id)
-    except ValueError:
-        return None
-
-
-# Topics of forums and of private chats: their names, and those that config.yaml asks for.
-
-Names = dict[tuple[int, int], str]
-"""Names of threads, by chat and thread."""
-
-
-def known_topics(options: Options, journal: Journal) -> Names:
-    """Those of config.yaml and those we made."""
+def known_topics(options: TelegramOptions, journal: TelegramJournal) -> TopicNames:
+    """Return the topics of config.yaml and those we created."""
     names = {(chat_id, thread): name for (chat_id, name), thread in journal.topics.items()}
     for chat in (*options.group_topics, *options.dm_topics):
         for topic in chat.topics:
@@ -313,26 +305,17 @@ def known_topics(options: Options, journal: Journal) -> Names:
     return names
 
 
-async def make_topics(bot: Bot, journal: Journal, wanted: Sequence[ChatTopics]) -> None:
-    """Make the topics of private chats that are not there yet. One that Telegram refuses is told in
-    the log and asked for again at the next start."""
+async def create_topics(bot: Bot, journal: TelegramJournal, wanted: Sequence[ChatTopics]) -> None:
+    """Create missing topics of private chats. A topic that Telegram rejects is logged and tried
+    again at the next start."""
     for chat in wanted:
         for topic in chat.topics:
             if topic.thread_id is None and (chat.chat_id, topic.name) not in journal.topics:
-                await _make(bot, journal, chat.chat_id, topic)
+                await _create_topic(bot, journal, chat.chat_id, topic)
 
 
-async def _make(bot: Bot, journal: Journal, chat_id: int, topic: Topic) -> None:
-    try:
-        made = await bot.create_forum_topic(chat_id, topic.name, icon_color=topic.icon_color)
-    except TelegramError as error:
-        log.warning("the topic %r cannot be made: %s", topic.name, of_call(error))
-        return
-    journal.topic(chat_id, topic.name, made.message_thread_id)
-
-
-def note_topic(message: Message, names: Names) -> None:
-    """Remember a name that a message tells: a topic's first message, or one that answers it."""
+def learn_topic_name(message: Message, names: TopicNames) -> None:
+    """Learn a topic name from the topic's first message or a reply to it."""
     thread = message.message_thread_id
     if thread is None:
         return
@@ -341,3 +324,21 @@ def note_topic(message: Message, names: Names) -> None:
         names.setdefault((message.chat.id, thread), first.forum_topic_created.name)
     if message.forum_topic_edited and message.forum_topic_edited.name:
         names[message.chat.id, thread] = message.forum_topic_edited.name
+
+
+def _parse_number(chat_id: str) -> int | None:
+    try:
+        return int(chat_id)
+    except ValueError:
+        return None
+
+
+async def _create_topic(
+    bot: Bot, journal: TelegramJournal, chat_id: int, topic: TopicConfig
+) -> None:
+    try:
+        made = await bot.create_forum_topic(chat_id, topic.name, icon_color=topic.icon_color)
+    except TelegramError as error:
+        logger.warning("the topic %r cannot be made: %s", topic.name, map_error(error))
+        return
+    journal.record_topic(chat_id, topic.name, made.message_thread_id)

@@ -1,4 +1,4 @@
-"""What Telegram is to the gateway."""
+"""The manifest of the Telegram platform."""
 
 from hermes.gateway.platforms.kit.contract import (
     ALL_MEDIA,
