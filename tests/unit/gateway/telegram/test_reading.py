@@ -40,7 +40,9 @@ def mention(text: str, offset: int, length: int, **more: Any) -> dict[str, Any]:
 def read(content: dict[str, Any], kind: str = "message") -> MessageEvent | None:
     topics = {(-1001, 17): "Garden"}
     update = Update.de_json({"update_id": 1, kind: content}, None)
-    return UpdateParser(BotIdentity(7, "HermesBot"), COMMANDS, topics, {-1009: -9}).parse_update(update)
+    return UpdateParser(BotIdentity(7, "HermesBot"), COMMANDS, topics, {-1009: -9}).parse_update(
+        update
+    )
 
 
 def taken(content: dict[str, Any], kind: str = "message") -> MessageEvent:
