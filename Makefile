@@ -11,8 +11,9 @@ PYTEST := $(PY) -m pytest -q $(PYTEST_ARGS)
 PARALLEL := -n $(WORKERS) --dist worksteal
 LINT_IMPORTS := $(PY) -c "from importlinter.cli import lint_imports_command as main; main()"
 CODE := src tests bench scripts skills optional-skills plugins examples
-BESIDE := tests/compaction tests/bundled_skills tests/examples
-ALL := tests/unit tests/integration $(BESIDE) tests/docs
+# The tests of a ring are chosen by tests/rings.toml. The embedded model needs the cores for itself.
+RING_A := --ring a tests
+RING_B := --ring b tests --ignore=tests/model
 PAGES := $(wildcard scripts/*_reference.py)
 COMPILE := $(PY) -m uv pip compile -q --universal --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate --python-version 3.11 $(LOCK_ARGS) pyproject.toml
@@ -21,7 +22,8 @@ BASE := --extra web --extra server --extra email --extra metrics
 TESTED := --extra local --extra telegram --extra discord --extra slack --extra matrix
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check unit integration doctest tests test-model approvals-report bench docs lock fmt clean
+.PHONY: help setup test test-all ring-a ring-b check unit integration doctest test-model \
+	approvals-report bench docs lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -29,12 +31,15 @@ help: ## list the targets
 setup: ## make or update the development environment
 	@sh scripts/setup.sh requirements-dev.lock
 
-test: ## everything .ci/run runs: check, all tests, the embedded model
+test: ## check and the tests of ring A; needs only Python, git and make
 	@start=$$(date +%s); \
 	$(MAKE) --no-print-directory setup && \
-	$(MAKE) --no-print-directory -j2 check tests && \
-	$(MAKE) --no-print-directory test-model && \
-	echo "== everything passed in $$(($$(date +%s) - start)) s"
+	$(MAKE) --no-print-directory -j2 check ring-a && \
+	echo "== make test passed in $$(($$(date +%s) - start)) s"
+
+test-all: ## make test, then ring B and the embedded model
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory ring-b test-model
 
 check: setup ## linters, types, layers, sizes, locks, links, generated pages
 	@echo "== check: style"
@@ -52,23 +57,27 @@ check: setup ## linters, types, layers, sizes, locks, links, generated pages
 	@$(PY) scripts/links.py
 	@set -e; for page in $(PAGES); do $(PY) $$page --check; done
 
+ring-a: setup ## unit tests, contracts and representative integration tests
+	@echo "== tests: ring A"
+	@# In a fresh checkout each worker would compile all tests for itself.
+	@[ -d tests/__pycache__ ] || $(PYTEST) --collect-only $(RING_A) >/dev/null 2>&1 || true
+	@$(PYTEST) $(PARALLEL) $(RING_A)
+
+ring-b: setup ## storms, twins, containers, other platforms, skills, docs, examples
+	@echo "== tests: ring B"
+	@$(PYTEST) $(PARALLEL) $(RING_B)
+
 unit: setup ## fast tests, loopback only
-	@echo "== unit tests"
+	@echo "== tests: unit"
 	@$(PYTEST) $(PARALLEL) tests/unit
 
-integration: setup ## tests with real processes, terminals and servers
-	@echo "== integration tests"
-	@$(PYTEST) $(PARALLEL) tests/integration $(BESIDE)
+integration: setup ## tests with real processes, terminals and servers, of both rings
+	@echo "== tests: integration"
+	@$(PYTEST) $(PARALLEL) tests/integration
 
 doctest: setup ## the examples of README.md and docs/
-	@echo "== documentation examples"
+	@echo "== tests: documentation examples"
 	@$(PYTEST) tests/docs
-
-tests: setup ## unit, integration and doctest in one run
-	@echo "== tests: unit, integration, documentation examples"
-	@# In a fresh checkout each worker would compile all tests for itself.
-	@[ -d tests/__pycache__ ] || $(PYTEST) --collect-only $(ALL) >/dev/null 2>&1 || true
-	@$(PYTEST) $(PARALLEL) $(ALL)
 
 test-model: setup ## tasks done by the embedded model (downloads it once)
 	@echo "== tests: embedded model"

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ("tests.workspace",)
+pytest_plugins = ("tests.rings", "tests.workspace")
 
 KEPT = frozenset({"PATH", "LANG", "TERM", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL"})
 """Variables that pass into every test."""

@@ -140,7 +140,7 @@ def shared_server() -> PostgresServer:
 def new_server(**settings: str) -> PostgresServer:
     """A server of one's own, started; it is removed when the process ends."""
     if programs() is None:
-        pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
+        pytest.skip("needs postgresql")
     server = PostgresServer(settings)
     atexit.register(server.remove)
     server.start()

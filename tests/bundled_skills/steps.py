@@ -76,7 +76,7 @@ def _environment(page: Page, folder: Path, before: str) -> dict[str, str]:
     needs = [name for line in NEEDS.findall(before) for name in line.split()]
     missing = [name for name in needs if name != ENGINE and not shutil.which(name, path=search)]
     if missing:
-        pytest.skip(f"not installed: {', '.join(missing)}")
+        pytest.skip(f"needs {', '.join(missing)}")
     extra = docker_engine().environment if ENGINE in needs else {}
     return {
         **os.environ,

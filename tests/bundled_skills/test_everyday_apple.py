@@ -41,7 +41,7 @@ def osascript(tmp_path: Path):
     """`osascript("apple-notes/notes.js", NOTES, "folders")` gives the process that has ended."""
     node = shutil.which("node")
     if not node:
-        pytest.skip("not installed: node")
+        pytest.skip("needs node")
 
     def osascript(path: str, app: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         call = f"\nconsole.log(run({json.dumps(arguments)}));\n"

@@ -28,7 +28,7 @@ from hermes.terminal.local.search import (
 def files(request: pytest.FixtureRequest, tmp_path: Path) -> LocalFiles:
     program = "" if request.param == "walk" else shutil.which("rg")
     if program is None:
-        pytest.skip("ripgrep is not installed")
+        pytest.skip("needs rg")
     return LocalFiles(lambda: str(tmp_path), tmp_path, ripgrep=program)
 
 
@@ -252,7 +252,7 @@ def grow(folder: Path, choose: random.Random, depth: int = 0) -> None:
 async def test_both_ways_leave_out_the_same(tmp_path: Path, seed: int) -> None:
     program = shutil.which("rg")
     if program is None:
-        pytest.skip("ripgrep is not installed")
+        pytest.skip("needs rg")
     choose = random.Random(seed)
     grow(tmp_path, choose)
     folders = [path for path in tmp_path.rglob("*") if path.is_dir() and ".git" not in path.parts]
@@ -286,7 +286,7 @@ async def test_a_line_too_long_for_memory_is_left_out(
 ) -> None:
     program = shutil.which("rg")
     if program is None:
-        pytest.skip("ripgrep is not installed")
+        pytest.skip("needs rg")
     monkeypatch.setattr(search, "MAX_JSON_LINE", 100_000)
     (tmp_path / "a.txt").write_text("needle\n")
     (tmp_path / "b.txt").write_text("needle" + "x" * 500_000 + "\n")

@@ -87,6 +87,6 @@ def programs(kind: str, folder: Path, usual: str) -> str:
         return str(folder)
     busybox = shutil.which("busybox", path=usual)
     if busybox is None:
-        pytest.skip("busybox is not installed")
+        pytest.skip("needs busybox")
     subprocess.run([busybox, "--install", "-s", str(folder)], check=True)
     return str(folder)

@@ -74,7 +74,7 @@ def place(tmp_path: Path, hermes_home: Path) -> Path:
 def needs(program: str) -> str:
     found = shutil.which(program)
     if found is None:
-        pytest.skip(f"{program} is not installed")
+        pytest.skip(f"needs {program}")
     return found
 
 

@@ -46,7 +46,7 @@ def python_server(name: str, *arguments: str, **fields: Any) -> McpServer:
 def _need_node() -> None:
     for program in ("node", "npm"):
         if shutil.which(program) is None:
-            pytest.skip(f"{program} is not installed (Debian: nodejs npm)")
+            pytest.skip(f"needs {program}")
     if node_version() < OLDEST_NODE:
         pytest.skip(f"node {node_version()} is too old, {OLDEST_NODE} is needed")
 

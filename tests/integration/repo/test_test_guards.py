@@ -84,6 +84,20 @@ def test_is_expected_to_fail():
     assert False
 """
 
+MISSING = """
+import pytest
+{library}
+
+@pytest.mark.requires("sh")
+def test_runs():
+    pass
+
+
+@pytest.mark.requires("sh", "no-such-program")
+def test_is_skipped():
+    raise AssertionError
+"""
+
 
 def run_pytest(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Runs planted tests under this repository's conftest and configuration."""
@@ -149,3 +163,20 @@ def test_no_skips_fails_the_run_and_lists_them(tmp_path: Path, workers: str) -> 
 
 def test_skips_pass_without_the_option(tmp_path: Path) -> None:
     assert run_pytest(tmp_path, SKIPS).returncode == 0
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n1"])
+def test_missing_program_skips_the_test_and_is_listed(tmp_path: Path, workers: str) -> None:
+    result = run_pytest(tmp_path, MISSING.format(library=""), workers)
+    assert result.returncode == 0
+    assert "skipped 1 test: needs no-such-program" in result.stdout
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n1"])
+def test_missing_library_skips_every_test_of_the_file(tmp_path: Path, workers: str) -> None:
+    text = MISSING.format(library="import no_such_library")
+    result = run_pytest(tmp_path, text, workers)
+    assert result.returncode == 0, result.stdout
+    assert "skipped 2 tests: needs the Python package no_such_library" in result.stdout
+    result = run_pytest(tmp_path, text, workers, "--no-skips")
+    assert result.returncode == pytest.ExitCode.TESTS_FAILED

@@ -29,7 +29,7 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         tried = on_a_small_disk(folder, "1m", "true")
     except FileNotFoundError:
-        pytest.skip("needs the `unshare` program")
+        pytest.skip("needs unshare")
     if tried.returncode != 0:
         pytest.skip(f"no right to mount a tmpfs here: {tried.stderr.strip()}")
     return folder

@@ -153,9 +153,9 @@ def root_files() -> Path:
 def _need(*programs: str) -> None:
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
-        pytest.skip(f"not installed: {', '.join(missing)} (Debian: docker.io podman mmdebstrap)")
+        pytest.skip(f"needs {', '.join(missing)}")
     if os.geteuid() != 0:
-        pytest.skip("a container engine of our own needs root")
+        pytest.skip("needs root")
 
 
 def _stop(daemon: subprocess.Popen[bytes], folder: Path) -> None:

@@ -21,7 +21,7 @@ def program(name: str) -> str:
     """Where it is installed; a test that needs it is skipped when it is not."""
     found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if found is None:
-        pytest.skip(f"{name} is not installed")
+        pytest.skip(f"needs {name}")
     return found
 
 

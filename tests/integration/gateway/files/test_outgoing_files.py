@@ -230,7 +230,7 @@ async def test_send_message_follows_the_same_rule(scene: Scene) -> None:
 @pytest.mark.parametrize("harness", ["local"], indirect=True)
 async def test_a_sandbox_sends_from_its_own_folder(scene: Scene) -> None:
     if shutil.which("bwrap") is None:
-        pytest.skip("bwrap is not installed")
+        pytest.skip("needs bwrap")
     folder = scene.folder("bob")
     answer = scene.treasure.answer(folder, folder / "report.txt")
     command = json.dumps({"command": f"printf made > {folder}/made.txt"})

@@ -198,7 +198,7 @@ def test_without_platforms_it_runs_for_the_sake_of_scheduled_jobs(home: Home) ->
     assert hermes("stop").code == 0
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 @pytest.mark.parametrize("system", [True, False], ids=["machine", "user"])
 def test_systemd_takes_the_service(tmp_path: Path, system: bool) -> None:
     program = tmp_path / "a b $c %d"
@@ -220,7 +220,7 @@ def test_systemd_takes_the_service(tmp_path: Path, system: bool) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 def test_what_systemd_does_not_take_is_told(tmp_path: Path) -> None:
     job = Job((str(tmp_path / "gone"),), {}, tmp_path, tmp_path, 45)
     with pytest.raises(ServiceFailed, match=r"systemd does not take the service: .*gone"):

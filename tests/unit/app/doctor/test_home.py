@@ -43,7 +43,7 @@ async def test_keys_that_others_can_read_are_closed_by_fix(home):
     assert home.env_file.read_text() == "X_KEY=abc\n"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 async def test_files_of_another_owner_are_named(home):
     home.env_file.touch()
     os.chown(home.env_file, 12345, 12345)
