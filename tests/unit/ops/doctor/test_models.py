@@ -13,7 +13,7 @@ from hermes.config.assignment import assign
 from hermes.ops.doctor import check
 from hermes.providers.local.weights import WEIGHTS
 from hermes.util.loopback_http import LoopbackServer, Outgoing
-from tests.unit.app.doctor.visiting import only, texts, visited
+from tests.unit.ops.doctor.run_checks import only, texts, visited
 
 KEY = "sk-my-own-secret-0123456789"
 

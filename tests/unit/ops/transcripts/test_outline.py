@@ -1,5 +1,5 @@
 from hermes.ops.transcripts import outline
-from tests.unit.app.transcripts.samples import PICTURE, call, message, record, with_tools
+from tests.unit.ops.transcripts.samples import PICTURE, call, message, record, with_tools
 
 
 def entries(exported):

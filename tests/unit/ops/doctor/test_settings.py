@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.ops.doctor.setup_checks import doubt_of
-from tests.unit.app.doctor.visiting import only, texts, visited
+from tests.unit.ops.doctor.run_checks import only, texts, visited
 
 
 async def test_a_config_that_cannot_be_parsed_is_one_problem_with_its_line(home, config):

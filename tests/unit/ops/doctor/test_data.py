@@ -16,7 +16,7 @@ import pytest
 from hermes.core.messages import User
 from hermes.ops.doctor.machine_checks import SERVER
 from hermes.store.session_store import open_store
-from tests.unit.app.doctor.visiting import only, texts
+from tests.unit.ops.doctor.run_checks import only, texts
 
 
 @pytest.fixture

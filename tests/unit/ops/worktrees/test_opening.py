@@ -10,7 +10,7 @@ import pytest
 from hermes.app.git import GitFailed
 from hermes.core.errors import UsageError
 from hermes.ops.worktrees import open_worktree, slug
-from tests.unit.app.worktrees.conftest import make_repository
+from tests.unit.ops.worktrees.conftest import make_repository
 
 
 async def test_the_session_has_a_tree_and_a_branch_of_its_own(opened, repo: Path, git) -> None:

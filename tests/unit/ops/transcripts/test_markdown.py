@@ -1,5 +1,5 @@
 from hermes.ops.transcripts import outline, to_markdown
-from tests.unit.app.transcripts.samples import call, message, record, with_tools
+from tests.unit.ops.transcripts.samples import call, message, record, with_tools
 
 
 def markdown(*messages, **columns):

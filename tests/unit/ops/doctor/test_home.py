@@ -6,7 +6,7 @@ import pytest
 
 from hermes.config.home import Home
 from hermes.ops.doctor import machine_checks
-from tests.unit.app.doctor.visiting import only, texts
+from tests.unit.ops.doctor.run_checks import only, texts
 
 
 async def test_a_home_that_is_not_there_is_made_by_fix(hermes_home):

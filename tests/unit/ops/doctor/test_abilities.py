@@ -6,7 +6,7 @@ import pytest
 
 from hermes.ops.doctor.check import Screen
 from hermes.ops.doctor.machine_checks import Requirement, parse_requirement, requirements
-from tests.unit.app.doctor.visiting import only, texts, visited
+from tests.unit.ops.doctor.run_checks import only, texts, visited
 
 
 def plugin(home, name, code, manifest=""):
