@@ -9,8 +9,8 @@ import msgspec
 
 from bench.tools_worker import Call
 from hermes.agent import IterationBudget, ToolDispatcher, Turn
-from hermes.app.tools import Workbench, build_approvals, build_toolbox, find_toolsets
-from hermes.app.workspace import make_place
+from hermes.app.tools import SessionTools, build_approvals, build_toolbox, find_toolsets
+from hermes.app.workspace import make_workspace
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import load
 from hermes.core.events import ToolFinished
@@ -34,11 +34,11 @@ async def caller() -> AsyncIterator[Call]:
     home = Home.resolve(None)
     ensure_hermes_home(home)
     loaded = load(home)
-    place = make_place(loaded, home, Path.cwd(), print)
-    workbench = Workbench(loaded, home, place)
+    place = make_workspace(loaded, home, Path.cwd(), print)
+    session_tools = SessionTools(loaded, home, place)
     toolsets = find_toolsets(loaded)
-    assembled = toolsets.make(toolsets.names("cli"), workbench.bench)
-    toolbox = build_toolbox(assembled, workbench.bench, home, Redactor().redact)
+    assembled = toolsets.make(toolsets.names("cli"), session_tools.bench)
+    toolbox = build_toolbox(assembled, session_tools.bench, home, Redactor().redact)
     policy = build_approvals(loaded, home, None, None, NoHooks())
     dispatcher = ToolDispatcher(toolbox, policy, NoLog(), NoHooks(), SystemClock())  # type: ignore[arg-type] # only append is called
 
@@ -55,4 +55,4 @@ async def caller() -> AsyncIterator[Call]:
     try:
         yield call
     finally:
-        await workbench.close()
+        await session_tools.close()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from generated_page import row, write_or_check
 
-from hermes.app.commands import COMMAND_REGISTRY, CommandDef, Group, Where
+from hermes.app.commands import COMMAND_REGISTRY, CommandDef, CommandGroup, Surface
 
 HEAD = """\
 # Slash commands
@@ -43,7 +43,7 @@ quick_commands:
 def reference() -> str:
     """The whole page."""
     parts = [HEAD.rstrip()]
-    for group in Group:
+    for group in CommandGroup:
         parts += ["", f"## {group}", ""]
         parts += table(command for command in COMMAND_REGISTRY if command.group is group)
     return "\n".join(parts) + "\n" + QUICK
@@ -59,7 +59,7 @@ def table(commands: Iterator[CommandDef]) -> Iterator[str]:
 
 
 def remarks(command: CommandDef) -> str:
-    place = "" if command.where is Where.EVERYWHERE else str(command.where)
+    place = "" if command.where is Surface.EVERYWHERE else str(command.where)
     if gate := command.gateway_config_gate:
         place += f"; in chats with `{gate}: true`"
     return ", ".join(filter(None, ("at once" if command.at_once else "", place)))

@@ -14,19 +14,19 @@ from typing import Self
 import msgspec
 
 from hermes.agent import Agent
-from hermes.app.build import AppParts, Making, Start, Subagents
+from hermes.app.build import AgentBuilder, AgentSpec, AppContext, SubagentFactory
 from hermes.app.extensions import Extensions
 from hermes.app.log_files import start_logging
 from hermes.app.mcp import McpServers, SessionSampler
-from hermes.app.model_choice import fallback_choices, requested
-from hermes.app.providers import AuxiliaryRouter, Providers, Purses, stored_secrets
+from hermes.app.model_choice import choice_of_request, fallback_choices
+from hermes.app.providers import AuxiliaryModels, Budgets, Providers, stored_secrets
 from hermes.app.request import REMOTE_PROMPT, Services, SessionRequest
-from hermes.app.reviews import flush
+from hermes.app.reviews import flush_memory
 from hermes.app.session_store import prune_when_due
-from hermes.app.skills import SkillShelf
+from hermes.app.skills import SkillCatalog
 from hermes.app.telemetry import telemetry_of
 from hermes.app.tools import find_toolsets
-from hermes.app.turn_hooks import start_remembering
+from hermes.app.turn_hooks import open_session_memory
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, SessionNotFound
@@ -47,7 +47,7 @@ Show = Callable[[str], None]
 LONGEST_GOAL = 60
 
 
-class Task(msgspec.Struct, frozen=True, eq=False):
+class BackgroundTask(msgspec.Struct, frozen=True, eq=False):
     id: str
     goal: str
     owner: Agent
@@ -67,13 +67,13 @@ class BackgroundTasks:
     ) -> None:
         """`start` makes the agent of a task and `end` closes it."""
         self._start, self._end, self._now = start, end, now
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, BackgroundTask] = {}
 
     def start(self, owner: Agent, request: SessionRequest, goal: str, show: Show) -> str:
         """Begin; `show` gets the answer. The result is the name of the task."""
         name = f"bg_{self._now():%H%M%S}_{secrets.token_hex(3)}"
         work = asyncio.ensure_future(self._run(name, request, goal, show))
-        self._tasks[name] = Task(name, goal, owner, time.monotonic(), work)
+        self._tasks[name] = BackgroundTask(name, goal, owner, time.monotonic(), work)
         work.add_done_callback(lambda _done: self._tasks.pop(name, None))
         return name
 
@@ -96,13 +96,14 @@ class BackgroundTasks:
             finally:
                 await self._end(agent)
         except HermesError as error:
-            show(f"`{name}` ({brief(goal)}) failed: {error}")
+            show(f"`{name}` ({shorten_goal(goal)}) failed: {error}")
 
     def lines(self, owner: Agent) -> list[str]:
         """What runs, a line each."""
         now = time.monotonic()
         return [
-            f"`{task.id}` {brief(task.goal)} ({now - task.began:.0f} s)" for task in self._of(owner)
+            f"`{task.id}` {shorten_goal(task.goal)} ({now - task.began:.0f} s)"
+            for task in self._of(owner)
         ]
 
     async def stop(self, owner: Agent) -> int:
@@ -120,7 +121,7 @@ class BackgroundTasks:
             if task.owner is old:
                 self._tasks[name] = msgspec.structs.replace(task, owner=new)
 
-    def _of(self, owner: Agent) -> list[Task]:
+    def _of(self, owner: Agent) -> list[BackgroundTask]:
         return [task for task in self._tasks.values() if task.owner is owner]
 
 
@@ -140,11 +141,11 @@ async def _answer(agent: Agent, goal: str) -> TurnFinished:
 
 
 def _report(name: str, goal: str, agent: Agent, end: TurnFinished) -> str:
-    head = f"**`{name}`** {brief(goal)} (session `{agent.session_id}`)"
+    head = f"**`{name}`** {shorten_goal(goal)} (session `{agent.session_id}`)"
     return f"{head}\n\n{end.text or end.error or f'no answer: {end.exit_reason}'}"
 
 
-def brief(text: str) -> str:
+def shorten_goal(text: str) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= LONGEST_GOAL else f"{flat[: LONGEST_GOAL - 1]}…"
 
@@ -181,25 +182,25 @@ class App:
         self._tell = tell
         self.extensions = extensions or Extensions(home, loaded, tell)
         self.mcp = McpServers(home, loaded, tell)
-        self._open: dict[Agent, Making] = {}
+        self._open: dict[Agent, AgentBuilder] = {}
         self.providers = Providers(home, loaded, self.clock, progress)
         self._telemetry = telemetry_of(loaded.settings.telemetry, self._redactor.redact)
         self.services = Services()
-        self._parts = AppParts(
+        self._parts = AppContext(
             home,
             loaded,
             self.store,
             self.providers,
             self._redactor,
             self.extensions,
-            SkillShelf(loaded, home, self.extensions.skills, tell),
+            SkillCatalog(loaded, home, self.extensions.skills, tell),
             self.clock,
             tell,
             self.services,
             self._telemetry,
         )
         self.background = BackgroundTasks(self.agent, self.leave, self.clock.now)
-        self._purses = Purses(loaded.settings, self.store, self.clock)
+        self._budgets = Budgets(loaded.settings, self.store, self.clock)
 
     async def __aenter__(self) -> Self:
         return self
@@ -214,8 +215,8 @@ class App:
             stack.push_async_callback(self.providers.close)
             stack.push_async_callback(self.extensions.close)
             stack.push_async_callback(self.mcp.close)
-            for making in self._open.values():
-                stack.push_async_callback(making.close)
+            for builder in self._open.values():
+                stack.push_async_callback(builder.close)
             stack.push_async_callback(self.background.close)
             await prune_when_due(self.store, self.loaded.settings.sessions, self.home, time.time)
 
@@ -242,31 +243,31 @@ class App:
         else:
             session_id, system = past.id, System(past.system_prompt)
             history = repair_history(await self.store.messages(past.id))
-        remembering = await start_remembering(
+        session_memory = await open_session_memory(
             self.loaded, self.home, request, self.extensions, session_id, self._tell
         )
-        making = Making(
+        builder = AgentBuilder(
             self._parts,
-            Start(
+            AgentSpec(
                 request=request,
                 session_id=session_id,
                 system=system,
                 history=tuple(history),
-                broken_off=past is not None and past.ended_at is None,
+                was_interrupted=past is not None and past.ended_at is None,
                 target=target,
                 fallbacks=() if request.remote else tuple(fallback_choices(settings)),
                 tools=tools,
-                purse=self._purses.of(await self._purses.root(session_id, past), request),
+                budget=self._budgets.of(await self._budgets.root(session_id, past), request),
                 max_iterations=settings.agent.max_turns,
-                remembering=remembering,
+                session_memory=session_memory,
                 brought=tuple(brought),
                 toolsets=found,
             ),
-            Subagents(self._parts).start,
+            SubagentFactory(self._parts).start,
         )
-        sampler.auxiliary = making.auxiliary
-        agent = await making.make()
-        self._open[agent] = making
+        sampler.auxiliary = builder.auxiliary
+        agent = await builder.make()
+        self._open[agent] = builder
         return agent
 
     async def opened(self, agent: Agent, text: str) -> User:
@@ -274,12 +275,12 @@ class App:
         asked for, or with the one it calls. Raises `SkillNotFound` and `SkillInvalid`."""
         if text.startswith("/") and (called := await self.skill_message(agent, text)) is not None:
             return called
-        making = self._open[agent]
-        names = making.start.request.skills
+        builder = self._open[agent]
+        names = builder.spec.request.skills
         if not names:
             return User.say(text)
         commands = import_module("hermes.skills.loader")
-        _loaded, before = await commands.preload_skills(making.skills.loader, names)
+        _loaded, before = await commands.preload_skills(builder.skills.loader, names)
         return User.say(f"{self._redactor.redact(before)}\n\n{text}")
 
     async def skill_message(self, agent: Agent, text: str) -> User | None:
@@ -307,7 +308,7 @@ class App:
         """False once it was left, also when another took over its session."""
         return agent in self._open
 
-    def session(self, agent: Agent) -> Making:
+    def session(self, agent: Agent) -> AgentBuilder:
         """Everything around an agent that is open."""
         return self._open[agent]
 
@@ -320,7 +321,7 @@ class App:
         await self.extensions.hooks.fire(
             HookName.ON_SESSION_RESET,
             session_id=new.session_id,
-            platform=self.session(new).start.request.source,
+            platform=self.session(new).spec.request.source,
         )
         return new
 
@@ -328,7 +329,7 @@ class App:
         """An agent for the conversation `session`, an id or a title, in the place of `agent`;
         "" is a new one. `adopt` gets it while both are open, so that who talks is never closed."""
         request = msgspec.structs.replace(
-            self._open[agent].start.request,
+            self._open[agent].spec.request,
             resume=session,
             latest=False,
             session_id="",
@@ -344,13 +345,13 @@ class App:
 
     async def leave(self, agent: Agent) -> None:
         """Close what an agent worked with. Its conversation is kept."""
-        if making := self._open.pop(agent, None):
-            await making.close()
+        if builder := self._open.pop(agent, None):
+            await builder.close()
 
     async def flush(self, agent: Agent) -> int:
         """Save what matters of a conversation that is left; how many notes were written."""
         least = self.loaded.settings.memory.flush_min_turns
-        return await flush(agent, self._open[agent].looking_back, least=least)
+        return await flush_memory(agent, self._open[agent].reviewer, least=least)
 
     async def _leave(self, session_id: str, but: Agent) -> None:
         """Close what other agents of the session worked with, if there are any."""
@@ -366,13 +367,13 @@ class App:
         service = self.providers.resolver.endpoint(target.provider).label
         return f"💾 Prompt caching: ENABLED (Claude via {service}, {target.cache_ttl} TTL)"
 
-    async def auxiliary(self, session_id: str) -> AuxiliaryRouter:
-        """Models for the work beside a session's conversation, paid from the session's purse."""
-        return AuxiliaryRouter(
+    async def auxiliary(self, session_id: str) -> AuxiliaryModels:
+        """Models for the work beside a session's conversation, paid from the session's budget."""
+        return AuxiliaryModels(
             self.loaded.settings,
             self.providers,
             await self.providers.main(),
-            self._purses.of(session_id),
+            self._budgets.of(session_id),
             self.store,
             session_id,
         )
@@ -383,7 +384,7 @@ class App:
             return request.remote
         if not (request.model or request.provider or request.base_url):
             return await self.providers.main()
-        return await self.providers.ready(requested(request, self.loaded))
+        return await self.providers.ready(choice_of_request(request, self.loaded))
 
     async def _past(self, request: SessionRequest) -> SessionInfo | None:
         """The session to go on with; None for a new one."""

@@ -13,32 +13,32 @@ from hermes.agent import (
     Compactor,
     IterationBudget,
     PendingMessages,
+    Subagent,
+    Subagents,
     ToolDispatcher,
 )
-from hermes.agent import Subagent as AgentSubagent
-from hermes.agent import Subagents as AgentSubagents
-from hermes.app.context_engine import EngineRoom, engine_tools, make_engine
+from hermes.app.context_engine import ContextEngineRunner, engine_tools, make_engine
 from hermes.app.extensions import Extensions
 from hermes.app.model_choice import fallback_choices
 from hermes.app.outgoing_files import outgoing_files
 from hermes.app.prompting import Opening, aside_of, build_prompt, prefill_messages
-from hermes.app.providers import AuxiliaryRouter, Providers, SessionModels
+from hermes.app.providers import AuxiliaryModels, Providers, SessionModels
 from hermes.app.request import REMOTE_PROMPT, SecretKeeper, Services, SessionRequest
-from hermes.app.reviews import LookingBack, Reviews
-from hermes.app.skills import SkillShelf, visibility_context
+from hermes.app.reviews import ReviewRunner, SkillReviews
+from hermes.app.skills import SkillCatalog, visibility_context
 from hermes.app.telemetry import Telemetry
 from hermes.app.tools import (
-    Toolsets,
-    Workbench,
+    SessionTools,
+    ToolSelection,
+    approval_timeout,
     build_approvals,
     build_toolbox,
-    consent_seconds,
     find_toolsets,
     memory_of,
     session_services,
 )
-from hermes.app.turn_hooks import HookedSession, Remembering, SavedTurns, Titles
-from hermes.app.workspace import make_place
+from hermes.app.turn_hooks import HookedSession, SessionMemory, SessionTitles, TrajectorySaver
+from hermes.app.workspace import make_workspace
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings.agent import DelegationSettings
@@ -63,14 +63,14 @@ from hermes.util.threads import in_thread
 # What every agent of a process shares.
 
 
-class AppParts(msgspec.Struct, frozen=True):
+class AppContext(msgspec.Struct, frozen=True):
     home: Home
     loaded: Loaded
     store: SessionStore
     providers: Providers
     redactor: Redactor
     extensions: Extensions
-    skills: SkillShelf
+    skills: SkillCatalog
     clock: Clock
     tell: Callable[[str], None]
     """Gets what the user must know beside the conversation."""
@@ -86,44 +86,44 @@ class AppParts(msgspec.Struct, frozen=True):
 # What happens at the beginning and the end of a session's turns.
 
 
-class AroundTurns:
+class TurnHooks:
     """Of one session; `own` is False for that of a subagent."""
 
     def __init__(
         self,
-        parts: AppParts,
+        parts: AppContext,
         request: SessionRequest,
         told: HookedSession,
-        remembering: Remembering | None,
+        session_memory: SessionMemory | None,
         *,
         own: bool,
     ) -> None:
         self._parts, self._settings = parts, parts.loaded.settings
-        self._request, self._told, self._own = request, told, own
-        self._remembering = remembering
+        self._request, self._session_hooks, self._own = request, told, own
+        self._session_memory = session_memory
 
     def openings(self) -> tuple[Opening, ...]:
         """What is said beside the user's message."""
-        recall = (self._remembering.recall,) if self._remembering else ()
-        return (self._told.opening, *recall)
+        recall = (self._session_memory.recall,) if self._session_memory else ()
+        return (self._session_hooks.opening, *recall)
 
     def at_end(self) -> tuple[AfterTurn, ...]:
         """Done before a turn is over."""
         wanted = self._settings.agent.save_trajectories and self._own
-        saved = (SavedTurns(self._request.working_folder),) if wanted else ()
-        remembered = (self._remembering.ended,) if self._remembering else ()
-        return (*saved, *remembered, self._told.ended)
+        saved = (TrajectorySaver(self._request.working_folder),) if wanted else ()
+        remembered = (self._session_memory.ended,) if self._session_memory else ()
+        return (*saved, *remembered, self._session_hooks.ended)
 
-    def beside(self, auxiliary: AuxiliaryRouter, looking: LookingBack) -> tuple[AfterTurn, ...]:
+    def beside(self, auxiliary: AuxiliaryModels, looking: ReviewRunner) -> tuple[AfterTurn, ...]:
         """Done after a turn, while the user thinks; nothing of it is for a small model."""
         if auxiliary.main.profile.small:
             return ()
         titled = self._settings.sessions.auto_title
-        titles = (Titles(self._parts.store, auxiliary),) if titled else ()
+        titles = (SessionTitles(self._parts.store, auxiliary),) if titled else ()
         return (*titles, *self._reviews(looking, lambda: auxiliary.session_id))
 
     def _reviews(
-        self, looking: LookingBack, session_id: Callable[[], str]
+        self, looking: ReviewRunner, session_id: Callable[[], str]
     ) -> tuple[AfterTurn, ...]:
         skills = self._settings.skills
         wanted = skills.review != "off" and skills.creation_nudge_interval
@@ -132,13 +132,13 @@ class AroundTurns:
         manage = self._parts.skills.writing_tool(session_id, review=True)
         tools = {"skills_list": None, "skill_view": None, "skill_manage": manage}
         interval = skills.creation_nudge_interval
-        return (Reviews(looking, tools, interval, self._parts.tell),)
+        return (SkillReviews(looking, tools, interval, self._parts.tell),)
 
 
 DEFAULT_EFFORT = "medium"
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
+class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What is decided before an agent is made."""
 
     request: SessionRequest
@@ -146,40 +146,40 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     system: System | None = None
     """That of a session that exists; None for a new one."""
     history: tuple[Message, ...] = ()
-    broken_off: bool = False
+    was_interrupted: bool = False
     """That session was left without an end."""
     target: Target
     fallbacks: tuple[ModelChoice, ...] = ()
     tools: Sequence[str]
     """Names of those it may have."""
-    purse: Budget
+    budget: Budget
     max_iterations: int
     depth: int = 0
     """0 for an agent that talks to people, 1 for those it starts, and so on."""
-    parent: "Making | None" = None
-    remembering: Remembering | None = None
+    parent: "AgentBuilder | None" = None
+    session_memory: SessionMemory | None = None
     """The external memory provider."""
     brought: tuple[Tool, ...] = ()
     """Tools of MCP servers."""
-    toolsets: Toolsets
+    toolsets: ToolSelection
     """What `tools` were chosen from, those of `brought` included."""
 
 
-StartChild = Callable[["Making", ChildTask], Awaitable[AgentSubagent]]
+StartChild = Callable[["AgentBuilder", ChildTask], Awaitable[Subagent]]
 
 
-class Making:
+class AgentBuilder:
     """One agent, put together part by part, and closed with all of them."""
 
-    def __init__(self, parts: AppParts, start: Start, start_child: StartChild) -> None:
-        self.start, self._parts = start, parts
+    def __init__(self, parts: AppContext, spec: AgentSpec, start_child: StartChild) -> None:
+        self.spec, self._parts = spec, parts
         self._settings = settings = parts.loaded.settings
-        request = start.request
+        request = spec.request
         self.pending = PendingMessages()
-        self.auxiliary = AuxiliaryRouter(
-            settings, parts.providers, start.target, start.purse, parts.store, start.session_id
+        self.auxiliary = AuxiliaryModels(
+            settings, parts.providers, spec.target, spec.budget, parts.store, spec.session_id
         )
-        self.place = make_place(
+        self.place = make_workspace(
             parts.loaded,
             parts.home,
             request.working_folder,
@@ -189,35 +189,35 @@ class Making:
         )
         self.attachments = outgoing_files(request, self.place, parts.redactor, parts.home)
         """Files that its messages may carry."""
-        self._told = HookedSession(
+        self._session_hooks = HookedSession(
             parts.hooks,
             lambda: self.auxiliary.session_id,
             lambda: self.target.model,
             request.source,
-            new=start.system is None,
+            new=spec.system is None,
         )
-        self._around = AroundTurns(
-            parts, request, self._told, start.remembering, own=start.parent is None
+        self._turn_hooks = TurnHooks(
+            parts, request, self._session_hooks, spec.session_memory, own=spec.parent is None
         )
         engines = parts.extensions.context_engines
-        self._engine = make_engine(settings, parts.home, start.target, engines)
-        self._room = EngineRoom(self.auxiliary, parts.store)
+        self._engine = make_engine(settings, parts.home, spec.target, engines)
+        self._engine_runner = ContextEngineRunner(self.auxiliary, parts.store)
         self._hints = SubfolderHints(LocalFileTree(), self.place.folder, parts.redactor.redact)
         self.skills = parts.skills.session(
             self.place, request.source, lambda: self.auxiliary.session_id, self._asker()
         )
         self._memory = memory_of(parts.loaded, parts.home, self.place, request)
-        self.children = AgentSubagents(
+        self.children = Subagents(
             lambda task, _place: start_child(self, task),
             max_concurrent=settings.delegation.max_concurrent_children,
             timeout=settings.delegation.timeout,
             hooks=parts.hooks,
             clock=parts.clock,
         )
-        self.workbench = self._make_workbench()
+        self.session_tools = self._make_session_tools()
         self.approvals = self._make_approvals()
         self.toolbox = self._make_toolbox()
-        turns = start.parent.workbench.turns if start.parent else self.workbench.turns
+        turns = spec.parent.session_tools.turns if spec.parent else self.session_tools.turns
         look = self.place.here and not request.skip_context_files
         self.dispatcher = ToolDispatcher(
             self.toolbox,
@@ -228,24 +228,24 @@ class Making:
             turns,
             hints=self._hint if look else None,
         )
-        above = start.parent.observer if start.parent else None
+        above = spec.parent.observer if spec.parent else None
         self.observer: Observer | None = (
             parts.telemetry.observer(above) if parts.telemetry else None
         )
         self._models = SessionModels(
             parts.providers.maker,
-            start.target,
-            start.fallbacks,
-            start.purse,
-            within=start.parent is not None,
+            spec.target,
+            spec.fallbacks,
+            spec.budget,
+            within=spec.parent is not None,
         )
-        self.looking_back = LookingBack(self.toolbox, self.auxiliary)
+        self.reviewer = ReviewRunner(self.toolbox, self.auxiliary)
         self.agent: Agent | None = None
         self.compaction_policy: CompactionPolicy | None = None
 
     @property
     def target(self) -> Target:
-        """What answers at present; `start.target` did at the start."""
+        """What answers at present; `spec.target` did at the start."""
         return self.auxiliary.main
 
     async def switch(self, target: Target) -> None:
@@ -255,7 +255,7 @@ class Making:
         await in_thread(self._engine.update_model, target.model, context_length=length)
 
     def _asker(self) -> SecretKeeper | None:
-        parts, read = self._parts, self.start.request.read_secret
+        parts, read = self._parts, self.spec.request.read_secret
         return SecretKeeper(parts.home, parts.loaded, parts.redactor, read) if read else None
 
     def _hint(self, arguments: dict[str, Any]) -> str:
@@ -264,21 +264,21 @@ class Making:
             paths_in_arguments(arguments), str(self.place.workplace.shell.cwd)
         )
 
-    def _make_workbench(self) -> Workbench:
-        parts, request = self._parts, self.start.request
-        remembering = self.start.remembering
+    def _make_session_tools(self) -> SessionTools:
+        parts, request = self._parts, self.spec.request
+        session_memory = self.spec.session_memory
         services = session_services(
             self._memory,
             parts.store,
             lambda: self.auxiliary.session_id,
-            remembering.spawner(self.children) if remembering else self.children,
+            session_memory.spawner(self.children) if session_memory else self.children,
             request,
             parts.services,
-            remembering.on_write if remembering else None,
+            session_memory.on_write if session_memory else None,
             self.skills,
             self.attachments,
         )
-        return Workbench(
+        return SessionTools(
             parts.loaded,
             parts.home,
             self.place,
@@ -286,37 +286,37 @@ class Making:
             clarifier=request.clarifier,
             patience=request.patience,
             auxiliary=self.auxiliary,
-            history=self.start.history,
+            history=self.spec.history,
             on_news=self.pending.add,
             services=services,
         )
 
     def _make_approvals(self) -> Approvals:
         """Those of a subagent are its parent's: what was allowed there is allowed here."""
-        if self.start.parent is not None:
-            return self.start.parent.approvals
-        parts, request = self._parts, self.start.request
+        if self.spec.parent is not None:
+            return self.spec.parent.approvals
+        parts, request = self._parts, self.spec.request
         return build_approvals(
             parts.loaded,
             parts.home,
             request.approver,
             self.auxiliary,
             parts.hooks,
-            seconds=consent_seconds(self._settings.approvals, request),
+            seconds=approval_timeout(self._settings.approvals, request),
         )
 
     def _make_toolbox(self) -> Toolbox:
-        parts, bench = self._parts, self.workbench.bench
-        assembled = self.start.toolsets.make(self.start.tools, bench)
-        remembering = self.start.remembering
-        more = (*(remembering.tools if remembering else ()), *engine_tools(self._engine))
+        parts, bench = self._parts, self.session_tools.bench
+        assembled = self.spec.toolsets.make(self.spec.tools, bench)
+        session_memory = self.spec.session_memory
+        more = (*(session_memory.tools if session_memory else ()), *engine_tools(self._engine))
         if more:
             others = (*assembled.tools, *assembled.rare)
             tools = (*assembled.tools, *self._unclaimed(more, others))
             assembled = msgspec.structs.replace(assembled, tools=tools)
         self._toolsets = {tool.toolset for tool in (*assembled.tools, *assembled.rare)}
         box = build_toolbox(assembled, bench, parts.home, parts.redactor.redact)
-        platform = self.start.request.source
+        platform = self.spec.request.source
         self.skills.context = visibility_context(parts.loaded, platform, box.names, self._toolsets)
         return box
 
@@ -340,22 +340,24 @@ class Making:
         return agent
 
     async def _make(self) -> Agent:
-        start, parts, settings = self.start, self._parts, self._settings
-        system = start.system or await self._new_session()
-        await self._room.begin(self._engine, start.session_id, parts.home, start.request.source)
+        spec, parts, settings = self.spec, self._parts, self._settings
+        system = spec.system or await self._new_session()
+        await self._engine_runner.begin(
+            self._engine, spec.session_id, parts.home, spec.request.source
+        )
         self.compaction_policy = CompactionPolicy(
             self._engine,
             TokenCounter([system], self.toolbox.specs),
             system,
             # What a small model is sent is cut to fit on its way.
             enabled=settings.compression.enabled and not self.target.profile.small,
-            run=self._room.run,
+            run=self._engine_runner.run,
         )
         self.agent = Agent(
-            start.session_id,
+            spec.session_id,
             system,
-            start.history,
-            self._told.models(self._models),
+            spec.history,
+            self._session_hooks.models(self._models),
             self.dispatcher,
             parts.store,
             Compactor(
@@ -363,7 +365,7 @@ class Making:
                 parts.store,
                 parts.clock,
                 self._moved,
-                start.remembering.shortened if start.remembering else None,
+                spec.session_memory.shortened if spec.session_memory else None,
             ),
             base_request=ModelRequest(
                 (),
@@ -371,27 +373,27 @@ class Making:
                 max_tokens=settings.model.max_tokens,
                 reasoning_effort=settings.agent.reasoning_effort or DEFAULT_EFFORT,
             ),
-            max_iterations=start.max_iterations,
+            max_iterations=spec.max_iterations,
             pending=self.pending,
             options=self._options(),
         )
         return self.agent
 
     def _prompt(self) -> str:
-        start, parts = self.start, self._parts
-        if start.request.remote is not None:
+        spec, parts = self.spec, self._parts
+        if spec.request.remote is not None:
             return REMOTE_PROMPT
         prompt = build_prompt(
             parts.loaded,
             parts.home,
-            start.request,
+            spec.request,
             self.place,
-            session_id=start.session_id,
+            session_id=spec.session_id,
             now=parts.clock.now(),
-            model=(start.target.model, start.target.provider),
+            model=(spec.target.model, spec.target.provider),
             tools=self.toolbox.names,
             memory=self._memory,
-            memory_block=start.remembering.block if start.remembering else "",
+            memory_block=spec.session_memory.block if spec.session_memory else "",
             skills=parts.skills,
             toolsets=self._toolsets,
             redact=parts.redactor.redact,
@@ -403,76 +405,76 @@ class Making:
         return text
 
     async def _new_session(self) -> System:
-        start, parts = self.start, self._parts
-        request, system = start.request, System(self._prompt())
-        parent = start.parent.agent.session_id if start.parent and start.parent.agent else ""
+        spec, parts = self.spec, self._parts
+        request, system = spec.request, System(self._prompt())
+        parent = spec.parent.agent.session_id if spec.parent and spec.parent.agent else ""
         await parts.store.create(
-            start.session_id,
+            spec.session_id,
             source=request.source,
-            model=start.target.model,
+            model=spec.target.model,
             system_prompt=system.text,
             parent_id=parent,
             user_id=request.user_id,
         )
-        for message in start.history:
-            await parts.store.append(start.session_id, message)
+        for message in spec.history:
+            await parts.store.append(spec.session_id, message)
         return system
 
     async def _moved(self, old: str, new: str) -> None:
         """After a compaction: what the model saw of files is gone from its context."""
         self.auxiliary.session_id = new
-        self.workbench.bench.reads.forget_pages()
+        self.session_tools.bench.reads.forget_pages()
         self._hints.reset()
-        source = self.start.request.source
-        await self._room.begin(self._engine, new, self._parts.home, source, parent=old)
+        source = self.spec.request.source
+        await self._engine_runner.begin(self._engine, new, self._parts.home, source, parent=old)
 
     def _options(self) -> AgentOptions:
-        start, parts, settings = self.start, self._parts, self._settings
-        request, names = start.request, self.toolbox.names
+        spec, parts, settings = self.spec, self._parts, self._settings
+        request, names = spec.request, self.toolbox.names
         more = filter(
             None, (settings.agent.ephemeral_system_prompt, request.ephemeral_system_prompt)
         )
-        own = start.parent is None
+        own = spec.parent is None
         return AgentOptions(
             prefill=(*prefill_messages(settings, parts.home), *request.prefill) if own else (),
             ephemeral_system="\n\n".join(more) if own else "",
-            add_context=aside_of(settings, names, *self._around.openings()),
-            workspace=self.workbench.turns if own else None,
+            add_context=aside_of(settings, names, *self._turn_hooks.openings()),
+            workspace=self.session_tools.turns if own else None,
             redact=parts.redactor.redact_known,
             observers=(self.observer,) if self.observer else (),
-            on_turn_end=self._around.at_end(),
-            background=self._around.beside(self.auxiliary, self.looking_back),
+            on_turn_end=self._turn_hooks.at_end(),
+            background=self._turn_hooks.beside(self.auxiliary, self.reviewer),
             has_next_turn=request.goes_on,
             budget=self._shared_budget(),
-            abandoned=start.broken_off,
+            abandoned=spec.was_interrupted,
         )
 
     def _shared_budget(self) -> IterationBudget | None:
-        parent = self.start.parent
+        parent = self.spec.parent
         return parent.agent.budget if parent and parent.agent else None
 
     async def close(self) -> None:
         async with AsyncExitStack() as stack:  # one that fails keeps none of the others open
-            stack.push_async_callback(self.workbench.close)
+            stack.push_async_callback(self.session_tools.close)
             stack.push_async_callback(self.dispatcher.close)
             stack.push_async_callback(self.children.close)
-            stack.push_async_callback(self._end_remembering)
+            stack.push_async_callback(self._end_session_memory)
             if self.agent is not None:
-                stack.push_async_callback(self._told.left)
+                stack.push_async_callback(self._session_hooks.left)
                 stack.push_async_callback(self._end_engine, self.agent)
                 await self.agent.close()
 
-    async def _end_remembering(self) -> None:
-        if self.start.remembering is not None:
-            await self.start.remembering.close(self.agent.history if self.agent else ())
+    async def _end_session_memory(self) -> None:
+        if self.spec.session_memory is not None:
+            await self.spec.session_memory.close(self.agent.history if self.agent else ())
 
     async def reset(self) -> None:
         """The conversation was left for a new one."""
-        await self._room.reset(self._engine)
+        await self._engine_runner.reset(self._engine)
 
     async def _end_engine(self, agent: Agent) -> None:
         said = (agent.system, *agent.history)
-        await self._room.end(self._engine, agent.session_id, said)
+        await self._engine_runner.end(self._engine, agent.session_id, said)
 
 
 # The agents that `delegate_task` starts.
@@ -480,11 +482,11 @@ class Making:
 SOURCE = "subagent"
 
 
-class Subagent:
+class AppSubagent:
     """An agent for one task (`agent.subagents.Subagent`)."""
 
-    def __init__(self, making: Making, agent: Agent) -> None:
-        self._making, self._agent = making, agent
+    def __init__(self, builder: AgentBuilder, agent: Agent) -> None:
+        self._builder, self._agent = builder, agent
 
     @property
     def session_id(self) -> str:
@@ -497,26 +499,26 @@ class Subagent:
         return self._agent.interrupt(reason)
 
     async def close(self) -> None:
-        await self._making.close()
+        await self._builder.close()
 
 
-class Subagents:
+class SubagentFactory:
     """Starts them: with the parent's money, consent, fallbacks and budget of calls, and fewer
     tools."""
 
-    def __init__(self, parts: AppParts) -> None:
+    def __init__(self, parts: AppContext) -> None:
         self._parts = parts
 
-    async def start(self, parent: Making, task: ChildTask) -> Subagent:
+    async def start(self, parent: AgentBuilder, task: ChildTask) -> AppSubagent:
         settings = self._parts.loaded.settings
-        delegation, above = settings.delegation, parent.start
+        delegation, above = settings.delegation, parent.spec
         depth = above.depth + 1
         asked = task.max_iterations or delegation.max_iterations
         target = self._target(delegation, parent.target)
         toolsets = find_toolsets(self._parts.loaded, above.brought)
-        making = Making(
+        builder = AgentBuilder(
             self._parts,
-            Start(
+            AgentSpec(
                 request=msgspec.structs.replace(
                     above.request,
                     resume="",
@@ -534,7 +536,7 @@ class Subagents:
                 target=target,
                 fallbacks=above.fallbacks or tuple(fallback_choices(settings)),
                 tools=self._tools(task, above, toolsets, depth),
-                purse=above.purse,
+                budget=above.budget,
                 max_iterations=min(asked, delegation.max_iterations),
                 depth=depth,
                 parent=parent,
@@ -543,9 +545,11 @@ class Subagents:
             ),
             self.start,
         )
-        return Subagent(making, await making.make())
+        return AppSubagent(builder, await builder.make())
 
-    def _tools(self, task: ChildTask, above: Start, toolsets: Toolsets, depth: int) -> list[str]:
+    def _tools(
+        self, task: ChildTask, above: AgentSpec, toolsets: ToolSelection, depth: int
+    ) -> list[str]:
         """Those the task asks for, as far as the parent has them and a subagent may."""
         jobless = above.request.source == "cron"  # a job makes no jobs, nor does who works for it
         names = [name for name in above.tools if not (jobless and name == "cronjob")]
@@ -579,7 +583,7 @@ class Subagents:
 # How full a conversation is and what it used so far, for status lines.
 
 
-class Gauge(msgspec.Struct, frozen=True):
+class ContextUsage(msgspec.Struct, frozen=True):
     model: str
     provider: str
     tokens: int
@@ -595,10 +599,10 @@ class Gauge(msgspec.Struct, frozen=True):
         return self.tokens / self.window if self.window else 0.0
 
 
-def gauge_of(session: Making) -> Gauge:
+def context_usage(session: AgentBuilder) -> ContextUsage:
     agent, policy, profile = session.agent, session.compaction_policy, session.target.profile
     history = agent.history if agent else ()
-    return Gauge(
+    return ContextUsage(
         session.target.model,
         session.target.provider,
         policy.tokens(history) if policy else 0,

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from hermes.app import prompting
-from hermes.app.app import brief
-from hermes.app.build import Gauge, gauge_of
-from hermes.app.commands import Call, CommandDef, Group, commands_in, resolve_command
-from hermes.app.model_choice import asked_for, save_choice
+from hermes.app.app import shorten_goal
+from hermes.app.build import ContextUsage, context_usage
+from hermes.app.commands import CommandCall, CommandDef, CommandGroup, commands_in, resolve_command
+from hermes.app.model_choice import parse_choice, save_choice
 from hermes.app.tools import find_toolsets
 from hermes.core.errors import UsageError
 from hermes.core.events import Compacted
@@ -23,30 +23,30 @@ from hermes.util.session_ids import new_session_id
 from hermes.util.text import many
 
 
-async def new(call: Call) -> str:
-    agent = await call.app.renew(call.agent, call.talk.go_on_with)
+async def new(call: CommandCall) -> str:
+    agent = await call.app.renew(call.agent, call.talk.continue_with)
     return f"A new conversation: session `{agent.session_id}`"
 
 
-async def retry(call: Call) -> str:
-    asked = _last_question(call)
+async def retry(call: CommandCall) -> str:
+    asked = _last_user_message(call)
     await _take_back(call, 1)
     await call.talk.ask(User(asked.said))
     return ""
 
 
-async def undo(call: Call) -> str:
+async def undo(call: CommandCall) -> str:
     turns = _number(call, 1)
-    _last_question(call)
-    return taken_back(call, await _take_back(call, turns))
+    _last_user_message(call)
+    return undo_message(call, await _take_back(call, turns))
 
 
-def taken_back(call: Call, text: str) -> str:
+def undo_message(call: CommandCall, text: str) -> str:
     left = sum(isinstance(message, User) for message in call.agent.history)
-    return f"Taken back from: {brief(text)}\n{many(left, 'question')} left."
+    return f"Taken back from: {shorten_goal(text)}\n{many(left, 'question')} left."
 
 
-async def title(call: Call) -> str:
+async def title(call: CommandCall) -> str:
     store, session = call.app.store, call.agent.session_id
     if call.arguments:
         await store.set_title(session, call.arguments)
@@ -54,7 +54,7 @@ async def title(call: Call) -> str:
     return f"Title: {found}" if found else "This session has no title yet: `/title TITLE`"
 
 
-async def compress(call: Call) -> str:
+async def compress(call: CommandCall) -> str:
     event = await call.agent.compress(call.arguments)
     if not isinstance(event, Compacted):
         return getattr(event, "text", "")
@@ -62,40 +62,43 @@ async def compress(call: Call) -> str:
     return f"Compacted: {saved}, now session `{event.session_id}`"
 
 
-async def rollback(call: Call) -> str:
-    workbench = call.app.session(call.agent).workbench
-    if not workbench.has_checkpoints:
+async def rollback(call: CommandCall) -> str:
+    session_tools = call.app.session(call.agent).session_tools
+    if not session_tools.has_checkpoints:
         raise UsageError(
             "there are no checkpoints here",
             hint="they need checkpoints.enabled and files on this machine",
         )
-    return await checkpoints.rollback(workbench.checkpoints, call.arguments)
+    return await checkpoints.rollback(session_tools.checkpoints, call.arguments)
 
 
-async def stop(call: Call, beside: int = 0) -> str:
-    """`beside` is how many tasks somebody else stopped already."""
+async def stop(call: CommandCall, already_stopped: int = 0) -> str:
+    """Stop the turn, or else all background work.
+
+    `already_stopped` is the number of tasks that the caller stopped before.
+    """
     if call.agent.interrupt():
         return ""
-    count = beside + await call.app.background.stop(call.agent)
-    processes = call.app.session(call.agent).workbench.processes
+    count = already_stopped + await call.app.background.stop(call.agent)
+    processes = call.app.session(call.agent).session_tools.processes
     for process in _running(call):
         await processes.kill(process.id)
         count += 1
-    return stopped(count)
+    return stopped_message(count)
 
 
-def stopped(count: int) -> str:
+def stopped_message(count: int) -> str:
     return f"Stopped {many(count, 'background task')}." if count else "Nothing is running."
 
 
-async def queue(call: Call) -> str:
+async def queue(call: CommandCall) -> str:
     if not call.arguments:
         raise UsageError("nothing to keep", hint="/queue MESSAGE")
     call.talk.later(call.arguments)
     return "Kept for after this turn." if call.talk.busy else ""
 
 
-async def steer(call: Call) -> str:
+async def steer(call: CommandCall) -> str:
     if not call.arguments:
         raise UsageError("nothing to say", hint="/steer MESSAGE")
     if call.agent.steer(call.arguments):
@@ -104,17 +107,17 @@ async def steer(call: Call) -> str:
     return ""
 
 
-async def resume(call: Call) -> str:
+async def resume(call: CommandCall) -> str:
     if not call.arguments:
         raise UsageError("which conversation?", hint="/resume ID or TITLE; /sessions lists them")
     found = await call.app.store.resolve(call.arguments)
     if found.id == call.agent.session_id:
         return "You are in this conversation."
-    await call.app.move(call.agent, found.id, call.talk.go_on_with)
+    await call.app.move(call.agent, found.id, call.talk.continue_with)
     return f"Back in {found.title or found.id}."
 
 
-async def branch(call: Call) -> str:
+async def branch(call: CommandCall) -> str:
     store, old = call.app.store, call.agent.session_id
     if not call.agent.history:
         raise UsageError("there is nothing to branch from yet")
@@ -123,45 +126,45 @@ async def branch(call: Call) -> str:
     return await into_branch(call, old, session)
 
 
-async def into_branch(call: Call, old: str, session: str) -> str:
+async def into_branch(call: CommandCall, old: str, session: str) -> str:
     """Go on in a copy that is made."""
     if call.arguments:
         await call.app.store.set_title(session, call.arguments)
     if call.agent.session_id != session:
-        await call.app.move(call.agent, session, call.talk.go_on_with)
+        await call.app.move(call.agent, session, call.talk.continue_with)
     return f"This is a copy now: session `{session}`. `/resume {old}` goes back."
 
 
-async def background(call: Call) -> str:
+async def background(call: CommandCall) -> str:
     if not call.arguments:
         raise UsageError("what is to be done?", hint="/background TASK")
     task = call.app.background.start(
-        call.agent, call.app.session(call.agent).start.request, call.arguments, call.talk.show
+        call.agent, call.app.session(call.agent).spec.request, call.arguments, call.talk.show
     )
     return f"Started `{task}`; its answer comes here. `/agents` shows what runs."
 
 
-async def agents(call: Call) -> str:
-    return running(beside(call))
+async def agents(call: CommandCall) -> str:
+    return format_background(list_background(call))
 
 
-def beside(call: Call) -> list[str]:
+def list_background(call: CommandCall) -> list[str]:
     """What runs beside the conversation, a line each."""
     tasks = call.app.background.lines(call.agent)
-    return [*tasks, *(f"`{each.id}` {brief(each.command)}" for each in _running(call))]
+    return [*tasks, *(f"`{each.id}` {shorten_goal(each.command)}" for each in _running(call))]
 
 
-def running(lines: list[str]) -> str:
+def format_background(lines: list[str]) -> str:
     return "\n".join(f"- {line}" for line in lines) or "Nothing runs in the background."
 
 
-async def btw(call: Call) -> str:
+async def btw(call: CommandCall) -> str:
     if not call.arguments:
         raise UsageError("what do you want to know?", hint="/btw QUESTION")
-    return await call.app.session(call.agent).looking_back.aside(call.agent, call.arguments)
+    return await call.app.session(call.agent).reviewer.aside(call.agent, call.arguments)
 
 
-def _number(call: Call, default: int) -> int:
+def _number(call: CommandCall, default: int) -> int:
     if not call.arguments:
         return default
     if not call.arguments.isdecimal() or not int(call.arguments):
@@ -169,7 +172,7 @@ def _number(call: Call, default: int) -> int:
     return int(call.arguments)
 
 
-def _last_question(call: Call) -> User:
+def _last_user_message(call: CommandCall) -> User:
     asked = [message for message in call.agent.history if isinstance(message, User)]
     if not asked:
         raise UsageError("nothing was asked yet")
@@ -178,15 +181,17 @@ def _last_question(call: Call) -> User:
     return asked[-1]
 
 
-async def _take_back(call: Call, turns: int) -> str:
+async def _take_back(call: CommandCall, turns: int) -> str:
     """The text of the first question taken back."""
     agent, store = call.agent, call.app.store
     text = await store.undo(agent.session_id, turns)
-    agent.rewrite(_kept(agent.history, await store.messages(agent.session_id)))
+    agent.rewrite(_remaining_history(agent.history, await store.messages(agent.session_id)))
     return text
 
 
-def _kept(history: tuple[Message, ...], stored: tuple[Message, ...]) -> tuple[Message, ...]:
+def _remaining_history(
+    history: tuple[Message, ...], stored: tuple[Message, ...]
+) -> tuple[Message, ...]:
     """What is left of `history`. Its own messages are taken rather than the stored ones: they are
     what the model was sent, asides and all, and what its cache knows."""
     left = history[: len(stored)]
@@ -194,8 +199,8 @@ def _kept(history: tuple[Message, ...], stored: tuple[Message, ...]) -> tuple[Me
     return left if same and len(left) == len(stored) else repair_history(stored)
 
 
-def _running(call: Call) -> list[ProcessState]:
-    processes = call.app.session(call.agent).workbench.processes
+def _running(call: CommandCall) -> list[ProcessState]:
+    processes = call.app.session(call.agent).session_tools.processes
     return [each for each in processes.list() if each.state == "running"]
 
 
@@ -210,17 +215,17 @@ FAST: dict[str, dict[str, object]] = {
 """What asks a provider for faster answers, at a higher price."""
 
 
-async def model(call: Call) -> str:
+async def model(call: CommandCall) -> str:
     session, words = call.app.session(call.agent), call.words
     lasting = GLOBAL in words
     wanted = " ".join(word for word in words if word != GLOBAL)
-    if session.start.request.remote is not None:
+    if session.spec.request.remote is not None:
         return f"Here answers {session.target.provider}, which chooses its model itself."
     if not wanted:
         how = f"`/model [PROVIDER:]MODEL` changes it for this conversation, `{GLOBAL}` for good."
         return f"{_named(session.target)}\n\n{how}"
     providers = call.app.providers
-    choice = asked_for(wanted, call.app.loaded, session.target)
+    choice = parse_choice(wanted, call.app.loaded, session.target)
     target = await providers.ready(choice)
     await session.switch(target)
     if lasting:
@@ -235,7 +240,7 @@ def _named(target: Target) -> str:
     return f"**{target.model}** on {target.provider}, {window:,} tokens of context"
 
 
-async def reasoning(call: Call) -> str:
+async def reasoning(call: CommandCall) -> str:
     wanted = call.arguments.lower()
     effort = call.agent.base_request.reasoning_effort
     if not wanted:
@@ -248,7 +253,7 @@ async def reasoning(call: Call) -> str:
     return f"Reasoning effort from now on: {wanted}"
 
 
-async def fast(call: Call) -> str:
+async def fast(call: CommandCall) -> str:
     session, wanted = call.app.session(call.agent), call.arguments.lower()
     body = session.target.profile.extra_body
     more = FAST.get(session.target.provider)
@@ -268,18 +273,18 @@ async def fast(call: Call) -> str:
     return f"Answers from now on: {wanted}"
 
 
-async def personality(call: Call) -> str:
+async def personality(call: CommandCall) -> str:
     settings = call.app.loaded.settings
     if not call.arguments:
-        known = ", ".join(prompting.names(settings))
+        known = ", ".join(prompting.personality_names(settings))
         return f"Personalities: {known}, {prompting.NONE}. `/personality NAME` chooses one."
-    call.agent.extra_system_prompt = prompting.manner(call.arguments, settings)
+    call.agent.extra_system_prompt = prompting.personality_text(call.arguments, settings)
     if not call.agent.extra_system_prompt:
         return "No personality from now on."
     return f"From now on: {call.arguments.lower()}."
 
 
-async def yolo(call: Call) -> str:
+async def yolo(call: CommandCall) -> str:
     approvals = call.app.session(call.agent).approvals
     approvals.allow_all = not approvals.allow_all
     if approvals.allow_all:
@@ -287,7 +292,7 @@ async def yolo(call: Call) -> str:
     return "Dangerous calls are asked about again."
 
 
-async def reload_mcp(call: Call) -> str:
+async def reload_mcp(call: CommandCall) -> str:
     lines = await call.app.mcp.reload(call.app.reread_variables)
     if not lines:
         return "There are no MCP servers: `hermes mcp add` adds one."
@@ -295,7 +300,7 @@ async def reload_mcp(call: Call) -> str:
     return "\n".join(f"- {line}" for line in lines) + f"\n\n{kept}"
 
 
-async def reload(call: Call) -> str:
+async def reload(call: CommandCall) -> str:
     names = await asyncio.to_thread(call.app.reread_variables)
     if not names:
         return "The keys in .env are as they were. Settings are read when `hermes` starts."
@@ -309,7 +314,7 @@ def _everything(_command: str) -> bool:
     return True
 
 
-async def help_(call: Call, may: Callable[[str], bool] = _everything) -> str:
+async def help_(call: CommandCall, may: Callable[[str], bool] = _everything) -> str:
     """The list has what the user `may` use."""
     place, settings = call.talk.place, call.app.loaded.settings
     if call.arguments:
@@ -320,7 +325,7 @@ async def help_(call: Call, may: Callable[[str], bool] = _everything) -> str:
         return f"`{_written(found)}`{also}\n\n{found.summary.capitalize()}."
     known = [each for each in commands_in(place, settings) if may(each.name)]
     parts: list[str] = []
-    for group in Group:
+    for group in CommandGroup:
         lines = [_line(each) for each in known if each.group is group]
         if lines:
             parts.append(f"**{group}**\n\n" + "\n".join(lines))
@@ -336,7 +341,7 @@ def _written(command: CommandDef) -> str:
     return f"/{command.name} {command.usage}".strip()
 
 
-def _more(call: Call, may: Callable[[str], bool]) -> Iterator[str]:
+def _more(call: CommandCall, may: Callable[[str], bool]) -> Iterator[str]:
     """Commands of plugins and of the settings; skills have a list of their own."""
     named = {name: each.description for name, each in sorted(call.app.extensions.commands.items())}
     named |= dict.fromkeys(sorted(call.app.loaded.settings.quick_commands), "(your own)")
@@ -349,12 +354,12 @@ def _more(call: Call, may: Callable[[str], bool]) -> Iterator[str]:
         yield f"Each skill is a command too: `/SKILL-NAME …`{skills}"
 
 
-async def status(call: Call, waits: str = "") -> str:
+async def status(call: CommandCall, waits: str = "") -> str:
     """`waits` says what the agent waits for in the middle of its work."""
     app, agent = call.app, call.agent
     info = await app.store.info(agent.session_id)
     session = app.session(agent)
-    gauge = gauge_of(session)
+    gauge = context_usage(session)
     asked = gauge.questions
     facts = {
         "Session": f"`{agent.session_id}`" + (f" “{info.title}”" if info.title else ""),
@@ -369,7 +374,7 @@ async def status(call: Call, waits: str = "") -> str:
     return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 
 
-def context_text(gauge: Gauge) -> str:
+def context_text(gauge: ContextUsage) -> str:
     if gauge.elsewhere:
         return f"{gauge.tokens:,} tokens; how many there may be is not known here"
     if not gauge.window:
@@ -377,7 +382,7 @@ def context_text(gauge: Gauge) -> str:
     return f"{gauge.tokens:,} of {gauge.window:,} tokens ({gauge.share:.0%})"
 
 
-async def usage(call: Call) -> str:
+async def usage(call: CommandCall) -> str:
     lines = await call.app.store.usage(call.agent.session_id)
     if not lines:
         return "No model was called yet."
@@ -391,12 +396,12 @@ async def usage(call: Call) -> str:
     head = "| task | model | calls | input | cached | output |\n|---|---|--:|--:|--:|--:|"
     return (
         f"{head}\n" + "\n".join(rows) + f"\n\n{many(calls, 'call')}, cache hits {used.hits:.0%}, "
-        f"cost {money}. Context: {context_text(gauge_of(call.app.session(call.agent)))}"
+        f"cost {money}. Context: {context_text(context_usage(call.app.session(call.agent)))}"
     )
 
 
-async def toolsets(call: Call) -> str:
-    found = find_toolsets(call.app.loaded, call.app.session(call.agent).start.brought)
+async def toolsets(call: CommandCall) -> str:
+    found = find_toolsets(call.app.loaded, call.app.session(call.agent).spec.brought)
     lines = [
         f"- `{name}` {each.description}".rstrip()
         for name, each in sorted(found.known.items())
@@ -405,6 +410,6 @@ async def toolsets(call: Call) -> str:
     return "\n".join(lines) + "\n\n`/tools` shows which tools are on."
 
 
-async def profile(call: Call) -> str:
+async def profile(call: CommandCall) -> str:
     home = call.app.home
     return f"Profile **{home.profile}** in `{home.display()}`"

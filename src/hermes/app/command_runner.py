@@ -9,12 +9,12 @@ from importlib import import_module
 from hermes.app import command_handlers
 from hermes.app.commands import (
     COMMAND_REGISTRY,
-    Call,
+    CommandCall,
+    CommandContext,
     CommandDef,
-    Handler,
-    Talk,
-    Where,
-    beginning_command,
+    CommandHandler,
+    Surface,
+    command_by_prefix,
     commands_in,
     exact_command,
 )
@@ -29,10 +29,10 @@ from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)
 
-QUICK_SECONDS = 30.0
-MOST_OUTPUT = 20_000
+QUICK_TIMEOUT = 30.0
+MAX_OUTPUT = 20_000
 
-SHARED: dict[str, Handler] = {
+SHARED: dict[str, CommandHandler] = {
     "new": command_handlers.new,
     "retry": command_handlers.retry,
     "undo": command_handlers.undo,
@@ -62,7 +62,7 @@ SHARED: dict[str, Handler] = {
 }
 """Handlers of the commands that every surface has. A surface adds its own and `OPS_HANDLERS`."""
 
-Found = CommandDef | SlashCommand | QuickCommand | str | User
+FoundCommand = CommandDef | SlashCommand | QuickCommand | str | User
 """A command of ours, of a plugin, or of the settings (to run, or words to say); or what a skill
 that was called says to the agent."""
 
@@ -70,12 +70,14 @@ that was called says to the agent."""
 class Commands:
     """Finds and does what was asked for in one conversation."""
 
-    def __init__(self, talk: Talk, own: Mapping[str, Handler] | None = None) -> None:
+    def __init__(
+        self, talk: CommandContext, own: Mapping[str, CommandHandler] | None = None
+    ) -> None:
         """`own` are those of the surface; they stand before the shared ones."""
         self._talk = talk
         self._handlers = {**SHARED, **(own or {})}
 
-    async def find(self, text: str) -> Found | None:
+    async def find(self, text: str) -> FoundCommand | None:
         """What a line that begins with `/` means. Names win over beginnings of names."""
         name = text.split(None, 1)[0].lower()
         place, settings = self._talk.place, self._talk.app.loaded.settings
@@ -84,7 +86,7 @@ class Commands:
             or self._talk.app.extensions.commands.get(name.removeprefix("/"))
             or settings.quick_commands.get(name.removeprefix("/"))
             or await self._talk.app.skill_message(self._talk.agent, text)
-            or beginning_command(name, place, settings)
+            or command_by_prefix(name, place, settings)
         )
 
     async def run(self, text: str) -> bool:
@@ -120,18 +122,18 @@ class Commands:
         meant = f" Did you mean `{close[0]}`?" if close else ""
         return f"There is no command `{word}`.{meant} `/help` lists them."
 
-    async def do(self, found: Found, arguments: str) -> str:
+    async def do(self, found: FoundCommand, arguments: str) -> str:
         """What to show of it."""
         match found:
             case CommandDef():
                 handler = self._handlers.get(found.name)
                 if handler is None:
                     raise UsageError(f"/{found.name} does nothing here")
-                return await handler(Call(found, arguments, self._talk))
+                return await handler(CommandCall(found, arguments, self._talk))
             case SlashCommand():
                 return str(await found.handler(arguments) or "")
             case QuickCommand():
-                return await quick(found.command)
+                return await run_quick_command(found.command)
             case str():
                 await self._talk.ask(User.say(f"{found} {arguments}".strip()))
             case User():
@@ -145,7 +147,7 @@ def _is_path(text: str) -> bool:
     return "/" in word[1:] or not word[1:2].isalpha()
 
 
-async def quick(command: str) -> str:
+async def run_quick_command(command: str) -> str:
     """The output of a command of the user's settings."""
     process = await start_program(
         "/bin/sh",
@@ -157,21 +159,21 @@ async def quick(command: str) -> str:
         env=child_environment(),
     )
     try:
-        async with asyncio.timeout(QUICK_SECONDS):
+        async with asyncio.timeout(QUICK_TIMEOUT):
             output, _ = await process.communicate()
     except TimeoutError:
-        raise UsageError(f"the command took more than {QUICK_SECONDS:.0f} seconds") from None
+        raise UsageError(f"the command took more than {QUICK_TIMEOUT:.0f} seconds") from None
     finally:
         if process.returncode is None:
             end_group(process)
             await process.wait()
     text = clean(output.decode(errors="replace")).strip()
-    shown = text if len(text) <= MOST_OUTPUT else f"{text[:MOST_OUTPUT]}\n…"
+    shown = text if len(text) <= MAX_OUTPUT else f"{text[:MAX_OUTPUT]}\n…"
     ended = f"\n\nexit code {process.returncode}" if process.returncode else ""
     return f"```\n{shown}\n```{ended}" if shown else f"no output{ended}"
 
 
-def unhandled(own: Mapping[str, Handler], place: Where) -> list[str]:
+def unhandled(own: Mapping[str, CommandHandler], place: Surface) -> list[str]:
     """Commands of a place that nothing does; for a test."""
     return [
         each.name

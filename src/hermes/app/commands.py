@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the registry is read before an app is needed
     from hermes.app.app import App
 
 
-class Group(StrEnum):
+class CommandGroup(StrEnum):
     SESSION = "Session"
     CONFIG = "Settings"
     TOOLS = "Tools"
@@ -23,7 +23,7 @@ class Group(StrEnum):
     EXIT = "Leaving"
 
 
-class Where(StrEnum):
+class Surface(StrEnum):
     EVERYWHERE = "everywhere"
     TERMINAL = "terminal"
     CHATS = "chats"
@@ -32,12 +32,12 @@ class Where(StrEnum):
 
 class CommandDef(msgspec.Struct, frozen=True):
     name: str
-    group: Group
+    group: CommandGroup
     summary: str
     usage: str = ""
     """What may stand behind it."""
     aliases: tuple[str, ...] = ()
-    where: Where = Where.EVERYWHERE
+    where: Surface = Surface.EVERYWHERE
     at_once: bool = False
     """Done also while a turn runs; the others wait for its end."""
     words: tuple[str, ...] = ()
@@ -49,19 +49,19 @@ class CommandDef(msgspec.Struct, frozen=True):
     def names(self) -> tuple[str, ...]:
         return (self.name, *self.aliases)
 
-    def is_in(self, place: Where) -> bool:
-        gated = place is Where.CHATS and bool(self.gateway_config_gate)
-        return gated or self.where in (Where.EVERYWHERE, place)
+    def is_in(self, place: Surface) -> bool:
+        gated = place is Surface.CHATS and bool(self.gateway_config_gate)
+        return gated or self.where in (Surface.EVERYWHERE, place)
 
-    def is_open(self, place: Where, settings: Settings) -> bool:
+    def is_open(self, place: Surface, settings: Settings) -> bool:
         """Whether the settings let a command be used that is there."""
-        if place is not Where.CHATS or not self.gateway_config_gate:
+        if place is not Surface.CHATS or not self.gateway_config_gate:
             return True
         return bool(find(settings, split_key(self.gateway_config_gate)))
 
 
-_S, _C, _T, _I = Group.SESSION, Group.CONFIG, Group.TOOLS, Group.INFO
-_HERE, _THERE = Where.TERMINAL, Where.CHATS
+_S, _C, _T, _I = CommandGroup.SESSION, CommandGroup.CONFIG, CommandGroup.TOOLS, CommandGroup.INFO
+_HERE, _THERE = Surface.TERMINAL, Surface.CHATS
 
 COMMAND_REGISTRY: tuple[CommandDef, ...] = (
     CommandDef("new", _S, "begin a new conversation; this one is kept", aliases=("reset",)),
@@ -164,34 +164,35 @@ COMMAND_REGISTRY: tuple[CommandDef, ...] = (
     CommandDef("terminal-setup", _I, "what this terminal can do, and keys for it", where=_HERE),
     CommandDef("debug", _I, "what to send with a report of a problem"),
     CommandDef("profile", _I, "show the profile and its folder", at_once=True),
-    CommandDef("quit", Group.EXIT, "leave", aliases=("exit", "q"), where=_HERE, at_once=True),
+    CommandDef("quit", CommandGroup.EXIT, "leave", aliases=("exit", "q"),
+               where=_HERE, at_once=True),
 )  # fmt: skip
 """In the order of the help text, which also decides between beginnings of names."""
 
 
 GATEWAY_KNOWN_COMMANDS = frozenset(
-    name for each in COMMAND_REGISTRY if each.is_in(Where.CHATS) for name in each.names
+    name for each in COMMAND_REGISTRY if each.is_in(Surface.CHATS) for name in each.names
 )
 """What chats know, with the aliases."""
 
 
 def resolve_command(
-    word: str, place: Where = Where.TERMINAL, settings: Settings | None = None
+    word: str, place: Surface = Surface.TERMINAL, settings: Settings | None = None
 ) -> CommandDef | None:
     """The command that a word such as `/Mod` means. Names and aliases come first, then the first
     command of which it is the beginning."""
-    return exact_command(word, place, settings) or beginning_command(word, place, settings)
+    return exact_command(word, place, settings) or command_by_prefix(word, place, settings)
 
 
 def exact_command(
-    word: str, place: Where = Where.TERMINAL, settings: Settings | None = None
+    word: str, place: Surface = Surface.TERMINAL, settings: Settings | None = None
 ) -> CommandDef | None:
     name = _name(word)
     return next((each for each in commands_in(place, settings) if name in each.names), None)
 
 
-def beginning_command(
-    word: str, place: Where = Where.TERMINAL, settings: Settings | None = None
+def command_by_prefix(
+    word: str, place: Surface = Surface.TERMINAL, settings: Settings | None = None
 ) -> CommandDef | None:
     name = _name(word)
     if not name:
@@ -200,7 +201,7 @@ def beginning_command(
     return next((each for each in known if each.name.startswith(name)), None)
 
 
-def commands_in(place: Where, settings: Settings | None = None) -> Iterable[CommandDef]:
+def commands_in(place: Surface, settings: Settings | None = None) -> Iterable[CommandDef]:
     """Those of a place. With `settings`, without those that they keep shut."""
     return (
         each
@@ -216,11 +217,11 @@ def _name(word: str) -> str:
 # What a command works with.
 
 
-class Talk(Protocol):
+class CommandContext(Protocol):
     """The conversation a command was given in, on whatever surface."""
 
     app: "App"
-    place: Where
+    place: Surface
 
     @property
     def agent(self) -> "Agent":
@@ -232,7 +233,7 @@ class Talk(Protocol):
         """Whether a turn runs."""
         ...
 
-    async def go_on_with(self, agent: "Agent") -> None:
+    async def continue_with(self, agent: "Agent") -> None:
         """Another conversation takes the place of this one."""
         ...
 
@@ -249,12 +250,12 @@ class Talk(Protocol):
         ...
 
 
-class Call(msgspec.Struct, frozen=True):
+class CommandCall(msgspec.Struct, frozen=True):
     """A command that was given."""
 
     command: CommandDef
     arguments: str
-    talk: Talk
+    talk: CommandContext
 
     @property
     def words(self) -> list[str]:
@@ -269,6 +270,6 @@ class Call(msgspec.Struct, frozen=True):
         return self.talk.app
 
 
-Handler = Callable[[Call], Awaitable[str]]
+CommandHandler = Callable[[CommandCall], Awaitable[str]]
 """Does what was asked for; the result, markdown, is shown to the user unless it is empty. Raises a
 `HermesError`, whose text is shown."""

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hermes.app.providers import AuxiliaryRouter
+from hermes.app.providers import AuxiliaryModels
 from hermes.config.home import Home
 from hermes.config.settings import Settings
 from hermes.context.discovery import find_engine
@@ -89,7 +89,7 @@ def engine_folder(home: Home) -> Path:
     return home.root / "plugins" / "context_engine"
 
 
-class Later(Sequence[SummaryModel]):
+class LazySummaryModels(Sequence[SummaryModel]):
     """Found out with the first look: few conversations are ever shortened."""
 
     def __init__(self, find: Callable[[], list[SummaryModel]]) -> None:
@@ -106,7 +106,7 @@ class Later(Sequence[SummaryModel]):
         return len(self._found)
 
 
-class Errand:
+class EngineTask:
     """What a piece of an engine's work asks for, while somebody waits for what it makes."""
 
     def __init__(self) -> None:
@@ -137,17 +137,17 @@ class Errand:
             self._asking.discard(task)
 
 
-_errand: ContextVar[Errand] = ContextVar("errand")
+_engine_task: ContextVar[EngineTask] = ContextVar("errand")
 """Of the thread an engine works in."""
 
 
-class EngineRoom:
+class ContextEngineRunner:
     """What an engine, in its thread, may use of the event loop: models and the log."""
 
-    def __init__(self, auxiliary: AuxiliaryRouter, store: SessionStore) -> None:
+    def __init__(self, auxiliary: AuxiliaryModels, store: SessionStore) -> None:
         self._auxiliary, self._store = auxiliary, store
         self._loop = asyncio.get_running_loop()
-        self._stray = Errand()
+        self._stray = EngineTask()
         """Of threads that are the engine's own."""
 
     async def begin(
@@ -193,7 +193,7 @@ class EngineRoom:
     def summarisers(self) -> Sequence[SummaryModel]:
         """The models of the task, and last the one of the conversation. What the settings name is
         looked at now, since it may be wrong; the rest when it is needed."""
-        found = Later(self._summarisers)
+        found = LazySummaryModels(self._summarisers)
         return found if self._auxiliary.is_auto(TASK) else list(found)
 
     def _summarisers(self) -> list[SummaryModel]:
@@ -232,10 +232,10 @@ class EngineRoom:
     async def run(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """What `work` of an engine makes, in a thread. When nobody waits for it any more, whatever
         it asks for ends."""
-        errand = Errand()
+        errand = EngineTask()
 
         def begin() -> T:
-            _errand.set(errand)
+            _engine_task.set(errand)
             return work(*args, **kwargs)
 
         try:
@@ -247,7 +247,7 @@ class EngineRoom:
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`, for a thread beside the event loop."""
-        errand = _errand.get(self._stray)
+        errand = _engine_task.get(self._stray)
         return asyncio.run_coroutine_threadsafe(errand.ask(work), self._loop).result()
 
 

@@ -34,7 +34,7 @@ class CliCommand(msgspec.Struct, frozen=True):
     act: Callable[..., int]
 
 
-class Taken(msgspec.Struct, frozen=True):
+class ReservedNames(msgspec.Struct, frozen=True):
     """Names that plugins cannot have."""
 
     commands: Iterable[str] = ()
@@ -60,7 +60,7 @@ class Extensions:
         tell: Callable[[str], None],
         *,
         ask: Any = None,
-        taken: Taken = Taken(),  # noqa: B008 - frozen
+        taken: ReservedNames = ReservedNames(),  # noqa: B008 - frozen
     ) -> None:
         """`ask(event, command)` asks for the consent to a shell hook; None: nobody is there."""
         self._home, self._loaded, self._ask = home, loaded, ask
@@ -82,7 +82,7 @@ class Extensions:
         if settings.plugins.enabled or settings.hooks:
             self._load(tell, taken)
 
-    def _load(self, tell: Callable[[str], None], taken: Taken) -> None:
+    def _load(self, tell: Callable[[str], None], taken: ReservedNames) -> None:
         settings = self._loaded.settings
         if not is_logging():  # what is wrong with a plugin belongs into the log
             secrets = self._loaded.secrets() | stored_secrets(self._home)
@@ -181,7 +181,7 @@ class Extensions:
         return self.inject is not None and self.inject(content, role)
 
 
-def injecting(loop: asyncio.AbstractEventLoop, agent: Callable[[], Any]) -> Inject:
+def message_injector(loop: asyncio.AbstractEventLoop, agent: Callable[[], Any]) -> Inject:
     """Into the running turn, or as the next message; called from any thread."""
 
     def put(content: str) -> None:

@@ -13,10 +13,10 @@ from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import HermesError
 from hermes.util.programs import end_group, feed, pipe, start_program
 
-SECONDS = 20.0
+GIT_TIMEOUT = 20.0
 """Longest run of one command, unless it is said otherwise."""
-PIECE = 65_536
-CAUTION = (
+CHUNK = 65_536
+SAFE_OPTIONS = (
     "--no-pager",
     "-c", "core.hooksPath=/dev/null",
     "-c", "core.fsmonitor=false",
@@ -24,7 +24,7 @@ CAUTION = (
     "-c", "log.showSignature=false",
     "-c", "protocol.ext.allow=never",
 )  # fmt: skip
-KEPT = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+KEPT_OUTPUT = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
 """Variables of git that pass. Others may point at another repository, as inside a hook."""
 
 
@@ -32,7 +32,7 @@ class GitFailed(HermesError):
     """git is missing, took too long or said no."""
 
 
-class Said(msgspec.Struct, frozen=True):
+class GitOutput(msgspec.Struct, frozen=True):
     output: bytes
     cut: bool = False
     """There was more than was asked for."""
@@ -53,7 +53,9 @@ def git_environment() -> dict[str, str]:
     """The user's, without secrets."""
     given = child_environment()
     kept = {
-        name: value for name, value in given.items() if name in KEPT or not name.startswith("GIT_")
+        name: value
+        for name, value in given.items()
+        if name in KEPT_OUTPUT or not name.startswith("GIT_")
     }
     return {
         **kept,
@@ -76,8 +78,8 @@ class UserGit:
         data: bytes = b"",
         most: int = 0,
         good: Sequence[int] = (0,),
-        seconds: float = SECONDS,
-    ) -> Said:
+        seconds: float = GIT_TIMEOUT,
+    ) -> GitOutput:
         """What git wrote, of which at most `most` bytes are wanted (0: all). Raises `GitFailed`."""
         process = await self._start(arguments)
         try:
@@ -102,7 +104,7 @@ class UserGit:
         try:
             return await start_program(
                 self._program,
-                *CAUTION,
+                *SAFE_OPTIONS,
                 *arguments,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -116,19 +118,19 @@ class UserGit:
 
 async def _answer(
     process: asyncio.subprocess.Process, what: str, data: bytes, most: int, good: Sequence[int]
-) -> Said:
+) -> GitOutput:
     feeding = asyncio.ensure_future(feed(process, data))
     errors = asyncio.ensure_future(pipe(process.stderr).read())
     try:
         output = bytearray()
-        while piece := await pipe(process.stdout).read(PIECE):
+        while piece := await pipe(process.stdout).read(CHUNK):
             output += piece
             if most and len(output) > most:
-                return Said(bytes(output[:most]), cut=True)
+                return GitOutput(bytes(output[:most]), cut=True)
         said = (await errors).decode("utf-8", "replace")
         if await process.wait() not in good:
             raise GitFailed(f"git {what}: {_complaint(said) or f'exit code {process.returncode}'}")
-        return Said(bytes(output))
+        return GitOutput(bytes(output))
     finally:
         feeding.cancel()
         errors.cancel()

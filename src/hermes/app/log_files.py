@@ -171,7 +171,7 @@ class LogFile(logging.Handler):
         """Not `handleError`: that would print the record with its secrets."""
         if not self._complained:
             self._complained = True
-            complain(self.path, error)
+            report_write_error(self.path, error)
 
 
 def rotated(path: Path, number: int) -> Path:
@@ -179,7 +179,7 @@ def rotated(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}") if number else path
 
 
-def complain(path: Path, error: Exception) -> None:
+def report_write_error(path: Path, error: Exception) -> None:
     reason = error.strerror if isinstance(error, OSError) else type(error).__name__
     sys.stderr.write(f"hermes: cannot write the log {path}: {reason}\n")
 
@@ -202,7 +202,7 @@ FILES = (AGENT, ERRORS, GATEWAY)
 OURS = "hermes"
 
 
-class Silent(logging.NullHandler):
+class SilentHandler(logging.NullHandler):
     """In place of files that cannot be written, so that records do not end up on stderr."""
 
 
@@ -238,7 +238,7 @@ def stop_logging() -> None:
 
 
 def _own_handlers() -> list[logging.Handler]:
-    return [h for h in logging.getLogger().handlers if isinstance(h, LogFile | Silent)]
+    return [h for h in logging.getLogger().handlers if isinstance(h, LogFile | SilentHandler)]
 
 
 def _handlers(home: Home, settings: LoggingSettings) -> list[logging.Handler]:
@@ -250,8 +250,8 @@ def _handlers(home: Home, settings: LoggingSettings) -> list[logging.Handler]:
         home.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         everything.open()
     except OSError as error:
-        complain(everything.path, error)
-        return [Silent()]
+        report_write_error(everything.path, error)
+        return [SilentHandler()]
     errors.setLevel(logging.WARNING)
     gateway.addFilter(logging.Filter(f"{OURS}.gateway"))
     return [everything, errors, gateway]
@@ -262,7 +262,7 @@ def _handlers(home: Home, settings: LoggingSettings) -> list[logging.Handler]:
 logger = logging.getLogger(__name__)
 
 
-def record(error: BaseException) -> str:
+def record_crash(error: BaseException) -> str:
     """Write the traceback to the error log; the result is the path of that file."""
     home = current_home()
     if not is_logging():

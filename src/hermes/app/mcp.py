@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hermes.app.providers import AuxiliaryRouter
+from hermes.app.providers import AuxiliaryModels
 from hermes.config.document import read_document
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
@@ -30,7 +30,7 @@ class SessionSampler:
     """Asks a model for a server (`mcp.caller.Sampler`), once the session has models."""
 
     def __init__(self) -> None:
-        self.auxiliary: AuxiliaryRouter | None = None
+        self.auxiliary: AuxiliaryModels | None = None
 
     async def ask(self, request: ModelRequest, wishes: tuple[str, ...]) -> Reply:
         if self.auxiliary is None:
@@ -46,7 +46,7 @@ class McpServers:
         self._home, self._loaded, self._tell = home, loaded, tell
         self._hub: McpHub | None = None
         self._reloading = asyncio.Lock()
-        self._alone = _is_left_aside(home, loaded)
+        self._alone = _is_disabled(home, loaded)
 
     async def tools(self, clarifier: Clarifier | None, sampler: SessionSampler) -> list[Tool]:
         """Those of a new session."""
@@ -82,7 +82,7 @@ class McpServers:
             await self._hub.close()
 
 
-def _is_left_aside(home: Home, loaded: Loaded) -> bool:
+def _is_disabled(home: Home, loaded: Loaded) -> bool:
     """Whether the user wanted config.yaml not to be read."""
     if loaded.raw:
         return False

@@ -65,7 +65,7 @@ def main_choice(loaded: Loaded) -> ModelChoice:
         base_url=settings.base_url,
         api_key=settings.api_key,
         context_length=settings.context_length or 0,
-        base_url_source=_said(address),
+        base_url_source=_explicit_choice(address),
         base_url_saved=address.kind != "env",
     )
 
@@ -132,7 +132,7 @@ def _outweighs(one: Origin, other: Origin) -> bool:
     return _STRENGTH[one.kind] > _STRENGTH[other.kind]
 
 
-def _said(address: Origin) -> str:
+def _explicit_choice(address: Origin) -> str:
     """What to call the place an address came from."""
     from_variable = address.kind in ("env", "dotenv")
     return address.where.partition(" in ")[0] if from_variable else "model.base_url"
@@ -141,7 +141,7 @@ def _said(address: Origin) -> str:
 # The one way to change the model for good: `hermes model` and `/model` both go through it.
 
 
-def asked_for(text: str, loaded: Loaded, current: Target | None) -> ModelChoice:
+def parse_choice(text: str, loaded: Loaded, current: Target | None) -> ModelChoice:
     """The choice behind what a person typed: a model, an alias, or `provider:model`.
 
     The name of a provider alone stands for its usual model. Without a provider the one in use is
@@ -160,7 +160,7 @@ def asked_for(text: str, loaded: Loaded, current: Target | None) -> ModelChoice:
     return at_own_endpoint(choice, loaded.settings.model)
 
 
-def requested(request: SessionRequest, loaded: Loaded) -> ModelChoice:
+def choice_of_request(request: SessionRequest, loaded: Loaded) -> ModelChoice:
     """The choice of a session that names a model, a provider or an address of its own."""
     choice = ModelChoice()
     if request.model:
@@ -195,7 +195,7 @@ def save_choice(home: Home, choice: ModelChoice, target: Target) -> None:
 # Which models there are: for `hermes models` and for choosing one.
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ModelFilter(msgspec.Struct, frozen=True):
     """Which models are asked for. What is not known of a model is not taken for granted."""
 
     words: tuple[str, ...] = ()
@@ -225,7 +225,7 @@ class Wanted(msgspec.Struct, frozen=True):
         return limit is None or (price is not None and max(price.input, price.output) <= limit)
 
 
-class Listed(msgspec.Struct, frozen=True):
+class ListedModel(msgspec.Struct, frozen=True):
     facts: ModelFacts
     sources: dict[str, str]
     """Where each fact comes from, in words."""
@@ -236,7 +236,7 @@ class ProviderModels(msgspec.Struct, frozen=True, kw_only=True):
     provider: str
     label: str
     base_url: str
-    models: tuple[Listed, ...] = ()
+    models: tuple[ListedModel, ...] = ()
     fetched_at: float | None = None
     """Seconds since the epoch; None when the endpoint never listed its models."""
     note: str = ""
@@ -271,7 +271,7 @@ class ModelLister:
         return tuple(e.id for e in usable if self._keyring.credentials(e))
 
     async def models(
-        self, target: Target, wanted: Wanted, *, in_use: str = "", refresh: bool = False
+        self, target: Target, wanted: ModelFilter, *, in_use: str = "", refresh: bool = False
     ) -> ProviderModels:
         """The models of one provider that fit; never raises for an endpoint that fails."""
         endpoint = self._resolver.endpoint(target.provider)
@@ -313,16 +313,16 @@ class ModelLister:
             return None
         return await self._keyring.pool(endpoint, target.credentials).take()
 
-    def _listed(self, endpoint: Endpoint, base_url: str, model: str, in_use: str) -> Listed:
+    def _listed(self, endpoint: Endpoint, base_url: str, model: str, in_use: str) -> ListedModel:
         explained = self._known.explain(endpoint, base_url, model)
         facts = ModelFacts(id=model, **{one.field: one.value for one in explained})
         listed = self._known.cached_list(base_url)
         own = listed.find(model) if listed else None
         used = bool(in_use) and (in_use == model or (own is not None and own.matches(in_use)))
-        return Listed(facts, {one.field: one.source for one in explained}, used)
+        return ListedModel(facts, {one.field: one.source for one in explained}, used)
 
 
-def _chosen(found: Iterable[Listed], wanted: Wanted) -> tuple[Listed, ...]:
+def _chosen(found: Iterable[ListedModel], wanted: ModelFilter) -> tuple[ListedModel, ...]:
     """Those for conversations that fit, in the order of their names."""
     fit = [
         one

@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.app.request import SessionRequest
-from hermes.app.workspace import Place
+from hermes.app.workspace import SessionWorkspace
 from hermes.config.home import Home
 from hermes.core.errors import AttachmentRefused, HermesError
 from hermes.core.ports import AttachedFile, Attachments
@@ -52,7 +52,7 @@ class OutgoingFiles:
     """The `Attachments` of one conversation."""
 
     def __init__(
-        self, place: Place, redactor: Redactor, home: Path, shared: tuple[Path, ...] = ()
+        self, place: SessionWorkspace, redactor: Redactor, home: Path, shared: tuple[Path, ...] = ()
     ) -> None:
         """`shared` are further folders of this machine, such as the chat's media cache."""
         self._place, self._redactor, self._outbox = place, redactor, home / OUTBOX
@@ -144,7 +144,7 @@ class NoFiles(msgspec.Struct, frozen=True):
 
 
 def outgoing_files(
-    request: SessionRequest, place: Place, redactor: Redactor, home: Home
+    request: SessionRequest, place: SessionWorkspace, redactor: Redactor, home: Home
 ) -> Attachments:
     """Return what the messages of a new conversation may carry."""
     if not request.sends_files:

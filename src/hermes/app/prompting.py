@@ -8,9 +8,9 @@ import msgspec
 
 from hermes.app.providers import stored_secrets
 from hermes.app.request import SessionRequest
-from hermes.app.skills import SkillShelf, visibility_context
-from hermes.app.tools import find_toolsets, idle_bench, idle_services, memory_of
-from hermes.app.workspace import Place, make_place
+from hermes.app.skills import SkillCatalog, visibility_context
+from hermes.app.tools import find_toolsets, memory_of, unbound_services, unbound_tool_deps
+from hermes.app.workspace import SessionWorkspace, make_workspace
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
@@ -38,7 +38,7 @@ UNDECIDED = "found when a session starts"
 """Stands for the model that `auto` will take."""
 
 
-class Preview(msgspec.Struct, frozen=True):
+class PromptPreview(msgspec.Struct, frozen=True):
     """What the requests of a session begin with."""
 
     prompt: Prompt
@@ -50,7 +50,7 @@ def build_prompt(
     loaded: Loaded,
     home: Home,
     request: SessionRequest,
-    place: Place,
+    place: SessionWorkspace,
     *,
     session_id: str,
     now: datetime,
@@ -58,19 +58,19 @@ def build_prompt(
     tools: Iterable[str],
     memory: BuiltinMemory | None,
     memory_block: str = "",
-    skills: SkillShelf | None = None,
+    skills: SkillCatalog | None = None,
     toolsets: Iterable[str] = (),
     redact: Callable[[str], str] = str,
 ) -> Prompt:
     """`model` is its name and its provider."""
     settings = loaded.settings
-    names = frozenset(tools)
+    tool_names = frozenset(tools)
     notes = None if memory is None else memory.snapshot()
     said = filter(None, (settings.agent.system_prompt, request.system_message))
     return assemble(
         PromptInputs(
             home=home.root,
-            tools=names,
+            tools=tool_names,
             model=model[0],
             provider=model[1],
             platform=request.source,
@@ -85,7 +85,7 @@ def build_prompt(
             memory_block=memory_block,
             memory=notes.memory if notes else "",
             user_profile=notes.user if notes else "",
-            skills_index=_index(loaded, request, place, skills, names, toolsets),
+            skills_index=_index(loaded, request, place, skills, tool_names, toolsets),
             environment=host_environment(),
             redact=redact,
         )
@@ -95,8 +95,8 @@ def build_prompt(
 def _index(
     loaded: Loaded,
     request: SessionRequest,
-    place: Place,
-    skills: SkillShelf | None,
+    place: SessionWorkspace,
+    skills: SkillCatalog | None,
     tools: frozenset[str],
     toolsets: Iterable[str],
 ) -> str:
@@ -106,12 +106,12 @@ def _index(
     return skills.index(context, Path(place.folder) if place.here else None)
 
 
-def preview(loaded: Loaded, home: Home, folder: Path, platform: str) -> Preview:
+def preview_prompt(loaded: Loaded, home: Home, folder: Path, platform: str) -> PromptPreview:
     """The prompt of a session that would start in `folder` now."""
     request = SessionRequest(folder, source=platform)
-    place = make_place(loaded, home, folder, lambda _text: None)
+    place = make_workspace(loaded, home, folder, lambda _text: None)
     found = find_toolsets(loaded)
-    bench = idle_bench(loaded, home, folder, idle_services(loaded, home, place, request))
+    bench = unbound_tool_deps(loaded, home, folder, unbound_services(loaded, home, place, request))
     made = found.make(found.names(platform), bench)
     model = loaded.settings.model
     prompt = build_prompt(
@@ -124,11 +124,11 @@ def preview(loaded: Loaded, home: Home, folder: Path, platform: str) -> Preview:
         model=(model.default or UNDECIDED, model.provider),
         tools=[tool.name for tool in (*made.tools, *made.rare)],
         toolsets=[tool.toolset for tool in (*made.tools, *made.rare)],
-        skills=SkillShelf(loaded, home, (), lambda _text: None),
+        skills=SkillCatalog(loaded, home, (), lambda _text: None),
         memory=memory_of(loaded, home, place, request),
         redact=Redactor(loaded.secrets() | stored_secrets(home)).redact,
     )
-    return Preview(prompt, sum(schema_chars(tool.spec) for tool in made.tools))
+    return PromptPreview(prompt, sum(schema_chars(tool.spec) for tool in made.tools))
 
 
 Opening = Callable[[Sequence[Message], User], Awaitable[str]]
@@ -137,14 +137,14 @@ Opening = Callable[[Sequence[Message], User], Awaitable[str]]
 def aside_of(settings: Settings, tools: Iterable[str], *openings: Opening) -> Opening:
     """What is said beside the user's message: what `openings` have to say, and reminders to save
     what matters, for the moments they are due."""
-    names = frozenset(tools)
+    tool_names = frozenset(tools)
     # What was learnt is looked for after the work, unless the settings say otherwise.
     skills = settings.skills.creation_nudge_interval if settings.skills.review == "off" else 0
     options = NudgeOptions(settings.memory.nudge_interval, skills)
 
     async def aside(history: Sequence[Message], question: User) -> str:
         said = [await opening(history, question) for opening in openings]
-        return "\n\n".join(filter(None, (*said, nudge(history, names, options))))
+        return "\n\n".join(filter(None, (*said, nudge(history, tool_names, options))))
 
     return aside
 
@@ -191,11 +191,11 @@ BUILTIN: dict[str, str] = {
 FRAME = "How to talk: {} Facts, code, commands and file contents stay exact and free of it."
 
 
-def names(settings: Settings) -> list[str]:
+def personality_names(settings: Settings) -> list[str]:
     return sorted({*BUILTIN, *settings.agent.personalities})
 
 
-def manner(name: str, settings: Settings) -> str:
+def personality_text(name: str, settings: Settings) -> str:
     """What the model is told; "" for none. Raises `UsageError` for an unknown one."""
     wanted = name.strip().lower()
     if wanted in ("", NONE, "default", "off"):
@@ -203,7 +203,7 @@ def manner(name: str, settings: Settings) -> str:
     own = {key.lower(): value for key, value in settings.agent.personalities.items()}
     found = own.get(wanted) or BUILTIN.get(wanted)
     if not found:
-        known = ", ".join(names(settings))
+        known = ", ".join(personality_names(settings))
         raise UsageError(f"there is no personality {name!r}", hint=f"known: {known}, {NONE}")
     return FRAME.format(found if isinstance(found, str) else _described(found))
 

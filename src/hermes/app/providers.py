@@ -15,7 +15,7 @@ import httpx2
 import msgspec
 
 from hermes.app.local_model import EmbeddedModel, LocalModel
-from hermes.app.model_choice import ModelLister, Wanted, custom_names, main_choice
+from hermes.app.model_choice import ModelFilter, ModelLister, custom_names, main_choice
 from hermes.app.request import SessionRequest
 from hermes.app.session_store import opened_store
 from hermes.config.home import Home
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 # From a resolved target to a model that answers, in the policies around it.
 
 
-class ModelMaker:
+class ModelChainBuilder:
     """Makes models for one process; what it holds is shared by all of them."""
 
     def __init__(
@@ -85,7 +85,7 @@ class ModelMaker:
         """Models that were found to refuse options."""
         self._agents: AgentPool | None = None
 
-    def chain(self, links: Sequence[Target | ModelChoice], purse: Budget) -> Model:
+    def chain(self, links: Sequence[Target | ModelChoice], budget: Budget) -> Model:
         """The first of `links` that works; for one turn or one piece of work.
 
         A choice is resolved when its turn comes; one that cannot be is passed over.
@@ -93,37 +93,37 @@ class ModelMaker:
         alone = len(links) == 1
 
         def entry(link: Target | ModelChoice) -> ModelFactory:
-            return lambda: self.model(self._resolved(link), purse, patient=alone)
+            return lambda: self.model(self._resolved(link), budget, patient=alone)
 
         return FallbackModel([entry(link) for link in links])
 
     def _resolved(self, link: Target | ModelChoice) -> Target:
         return link if isinstance(link, Target) else self._resolver.resolve(link)
 
-    def model(self, target: Target, purse: Budget, *, patient: bool = True) -> Model:
+    def model(self, target: Target, budget: Budget, *, patient: bool = True) -> Model:
         """One target with its keys. Not `patient`: there is another one to turn to."""
         if target.credentials:
-            inner: Model = self._rotating(target, purse)
+            inner: Model = self._rotating(target, budget)
         else:
-            inner = self._watched(target, None, purse)
+            inner = self._watched(target, None, budget)
         # What may have reached an agent is not asked for again: it would act twice.
         again = (Unreachable,) if target.profile.is_agent else RETRYABLE_ERRORS
         return RetryModel(inner, self._clock, patient=patient, retry_on=again)
 
-    def _rotating(self, target: Target, purse: Budget) -> Model:
+    def _rotating(self, target: Target, budget: Budget) -> Model:
         endpoint = self._resolver.endpoint(target.key_owner or target.provider)
         return KeyRotationModel(
             self._keyring.pool(endpoint, target.credentials),
-            lambda credential: self._watched(target, credential, purse),
+            lambda credential: self._watched(target, credential, budget),
             self._clock,
             name=target.model,
             provider=target.provider,
             circuits={c.id: self._circuit(target, c) for c in target.credentials},
         )
 
-    def _watched(self, target: Target, credential: Credential | None, purse: Budget) -> Model:
+    def _watched(self, target: Target, credential: Credential | None, budget: Budget) -> Model:
         wire = self._wire(target, credential)
-        metered = MeteredModel(RequestRepairModel(wire, self._plain), purse, target.profile)
+        metered = MeteredModel(RequestRepairModel(wire, self._plain), budget, target.profile)
         return CircuitBreakerModel(metered, self._circuit(target, credential))
 
     def _wire(self, target: Target, credential: Credential | None) -> Model:
@@ -157,41 +157,41 @@ class ModelMaker:
         return self._health.circuit(target.provider, target.base_url, name)
 
 
-# The caps of `budget` as the purses of this process keep them.
+# The caps of `budget` as the budgets of this process keep them.
 
 logger = logging.getLogger(__name__)
 
 
-def limits_of(budget: BudgetSettings) -> BudgetLimits:
+def spending_limits(budget: BudgetSettings) -> BudgetLimits:
     return BudgetLimits(budget.turn_usd, budget.session_usd, budget.job_usd, budget.day_usd)
 
 
-def day_tally(settings: Settings, ledger: Ledger, clock: Clock) -> DailySpend | None:
+def spend_counter(settings: Settings, ledger: Ledger, clock: Clock) -> DailySpend | None:
     """What is spent today, shared by all sessions of the process; None without a cap."""
     if settings.budget.day_usd is None:
         return None
     return DailySpend(settings.budget.day_usd, ledger, clock, user_zone(settings))
 
 
-class Purses:
+class Budgets:
     """One for each session: its turns and the work beside them share the caps."""
 
     def __init__(self, settings: Settings, store: SessionStore, clock: Clock) -> None:
         self._settings, self._store, self._clock = settings, store, clock
         # Kept as long as somebody works with it; what a session spent is in the ledger.
-        self._purses: WeakValueDictionary[str, Budget] = WeakValueDictionary()
+        self._budgets: WeakValueDictionary[str, Budget] = WeakValueDictionary()
         self._users: dict[str, DailySpend] = {}
-        self._day = day_tally(settings, store, clock)
+        self._day = spend_counter(settings, store, clock)
 
     def of(self, session_id: str, request: SessionRequest | None = None) -> Budget:
         """That of the session; `request` says who it is for and what it may cost."""
-        purse = self._purses.get(session_id)
-        if purse is None:
-            purse = self._purses[session_id] = self._made(session_id, request)
-        return purse
+        budget = self._budgets.get(session_id)
+        if budget is None:
+            budget = self._budgets[session_id] = self._made(session_id, request)
+        return budget
 
     def _made(self, session_id: str, request: SessionRequest | None) -> Budget:
-        limits, job = limits_of(self._settings.budget), False
+        limits, job = spending_limits(self._settings.budget), False
         if request is not None:
             job = request.source == "cron"
             if job and request.budget_usd is not None:
@@ -226,24 +226,24 @@ class Purses:
         return session_id
 
 
-def today_began(settings: Settings, clock: Clock) -> float:
+def start_of_today(settings: Settings, clock: Clock) -> float:
     """Midnight of the user's day, in seconds since the epoch."""
     return start_of_day(clock.now(), user_zone(settings)).timestamp()
 
 
 @asynccontextmanager
-async def trial_purse(home: Home, loaded: Loaded, clock: Clock) -> AsyncIterator[Budget]:
+async def trial_budget(home: Home, loaded: Loaded, clock: Clock) -> AsyncIterator[Budget]:
     """For trying a model out: calls of no session, under the cap of the day all the same."""
     settings = loaded.settings
     if settings.budget.day_usd is None:
-        yield Budget(BudgetLimits(), NothingSpent(), "", clock)
+        yield Budget(BudgetLimits(), NoSpending(), "", clock)
         return
     limits = BudgetLimits(day=settings.budget.day_usd)
     async with opened_store(home, settings.store.url, logger.warning) as store:
         yield Budget(limits, store, "", clock, zone=user_zone(settings))
 
 
-class NothingSpent:
+class NoSpending:
     """A `Ledger` for those who have no cap to keep."""
 
     async def spent_usd(
@@ -331,7 +331,7 @@ class Providers:
         self.resolver = Resolver(loaded.settings, self.keyring, self.known)
         self.local = LocalModel(home, loaded.settings.local, self.client, progress)
         self.lister = ModelLister(self.resolver, self.known, self.keyring, self.client)
-        self.maker = ModelMaker(self.resolver, self.keyring, self.client, clock, self.local)
+        self.maker = ModelChainBuilder(self.resolver, self.keyring, self.client, clock, self.local)
 
     async def __aenter__(self) -> Self:
         return self
@@ -376,7 +376,7 @@ class Providers:
         Only knowledge is at stake: an endpoint that does not list its models is passed over.
         """
         if target.base_url and not self.known.is_fresh(target.base_url):
-            found = await self.lister.models(target, Wanted())
+            found = await self.lister.models(target, ModelFilter())
             if found.note:
                 logger.info("the models of %s are not known: %s", target.provider, found.note)
 
@@ -423,15 +423,15 @@ class SessionModels:
 
     def __init__(
         self,
-        maker: ModelMaker,
+        maker: ModelChainBuilder,
         main: Target,
         fallbacks: Sequence[ModelChoice],
-        purse: Budget,
+        budget: Budget,
         *,
         within: bool = False,
     ) -> None:
         self._maker, self.main = maker, main
-        self._fallbacks, self._purse, self._within = fallbacks, purse, within
+        self._fallbacks, self._budget, self._within = fallbacks, budget, within
 
     @property
     def name(self) -> str:
@@ -443,24 +443,24 @@ class SessionModels:
 
     def for_turn(self) -> Model:
         if not self._within:
-            self._purse.begin_turn()
-        return self._maker.chain([self.main, *self._fallbacks], self._purse)
+            self._budget.begin_turn()
+        return self._maker.chain([self.main, *self._fallbacks], self._budget)
 
 
-class AuxiliaryRouter:
-    """Finds the model for a task, pays from the session's purse and records each call."""
+class AuxiliaryModels:
+    """Finds the model for a task, pays from the session's budget and records each call."""
 
     def __init__(
         self,
         settings: Settings,
         providers: Providers,
         main: Target,
-        purse: Budget,
+        budget: Budget,
         log: SessionLog,
         session_id: str,
     ) -> None:
         self._settings, self._providers, self.main = settings, providers, main
-        self._purse, self._log = purse, log
+        self._budget, self._log = budget, log
         self.session_id = session_id
         """The session that the calls are recorded with; a compaction moves on to another."""
 
@@ -496,7 +496,7 @@ class AuxiliaryRouter:
     ) -> Reply:
         """The reply of the first of `targets` that works."""
         began = self._providers.clock.monotonic()
-        model = self._providers.maker.chain(targets, self._purse)
+        model = self._providers.maker.chain(targets, self._budget)
         reply: Reply | None = None
         async with aclosing(model.stream(request)) as events:
             async for event in events:

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Callable, Mapping
 
 from hermes.agent import Agent
-from hermes.app.providers import AuxiliaryRouter
-from hermes.app.turn_hooks import calls_of
+from hermes.app.providers import AuxiliaryModels
+from hermes.app.turn_hooks import last_tool_results
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import HermesError, ToolError
 from hermes.core.events import TurnFinished
@@ -18,11 +18,11 @@ from hermes.tools import Toolbox
 ASIDE = "[Beside the work, which goes on afterwards. Answer from what you know, use no tool.]"
 
 
-class LookingBack:
+class ReviewRunner:
     """Over one session. Requests begin as those of the conversation did, with the same tools in
     them, so that the prompt cache holds."""
 
-    def __init__(self, toolbox: Toolbox, auxiliary: AuxiliaryRouter) -> None:
+    def __init__(self, toolbox: Toolbox, auxiliary: AuxiliaryModels) -> None:
         self._toolbox, self._auxiliary = toolbox, auxiliary
 
     def has(self, tool: str) -> bool:
@@ -66,20 +66,20 @@ class LookingBack:
         try:
             text = await tool.handler(context, self._toolbox.decode(tool, call.arguments))
         except ToolError as error:
-            return ToolResult(call.id, call.name, _told(error), True)
+            return ToolResult(call.id, call.name, _summarize_results(error), True)
         return ToolResult(call.id, call.name, await self._toolbox.fit(call.name, call.id, text))
 
 
-def _told(error: ToolError) -> str:
+def _summarize_results(error: ToolError) -> str:
     return f"{error} ({error.hint})" if error.hint else str(error)
 
 
 # After a longer piece of work: what could be learnt from it.
 
-TASK = "skill_review"
-TOOL = "skill_manage"
-MOST_ROUNDS = 6
-ASKED = User.say(
+REVIEW_TASK = "skill_review"
+REVIEW_TOOL = "skill_manage"
+MAX_REVIEW_ROUNDS = 6
+REVIEW_PROMPT = User.say(
     "[The work is done; the user does not read this.] Did it teach a method that will be needed "
     "again, or did a skill turn out wrong or incomplete? Then mend or write one with "
     "skill_manage: look at what there is with skills_list and skill_view, rather patch than "
@@ -87,13 +87,13 @@ ASKED = User.say(
 )
 
 
-class Reviews:
+class SkillReviews:
     """Counts tool calls over the turns of a session. After `interval` of them without a change of a
     skill, the model looks back while the user thinks of the next question."""
 
     def __init__(
         self,
-        looking: LookingBack,
+        looking: ReviewRunner,
         tools: Mapping[str, Tool | None],
         interval: int,
         tell: Callable[[str], None],
@@ -104,15 +104,17 @@ class Reviews:
         self._calls = 0
 
     async def __call__(self, agent: Agent, end: TurnFinished) -> None:
-        done = calls_of(agent.history)
-        learnt = any(call.name == TOOL and not call.failed for call in done)
+        done = last_tool_results(agent.history)
+        learnt = any(call.name == REVIEW_TOOL and not call.failed for call in done)
         self._calls = 0 if learnt else self._calls + len(done)
-        if not end.completed or self._calls < self._interval or not self._looking.has(TOOL):
+        if not end.completed or self._calls < self._interval or not self._looking.has(REVIEW_TOOL):
             return
         self._calls = 0
-        results = await self._looking.ask(agent, ASKED, TASK, self._tools, MOST_ROUNDS)
+        results = await self._looking.ask(
+            agent, REVIEW_PROMPT, REVIEW_TASK, self._tools, MAX_REVIEW_ROUNDS
+        )
         for result in results:
-            if result.name == TOOL and not result.failed:
+            if result.name == REVIEW_TOOL and not result.failed:
                 self._tell(f"Learnt: {result.text}. `hermes skills log` shows what changed.")
 
 
@@ -122,25 +124,25 @@ log = logging.getLogger(__name__)
 
 FLUSH_TASK = "memory_flush"
 FLUSH_TOOL = "memory"
-FLUSH_MOST_ROUNDS = 3
-SECONDS = 60.0
+MAX_FLUSH_ROUNDS = 3
+FLUSH_TIMEOUT = 60.0
 """Longest time somebody waits for it."""
-FLUSH_ASKED = User.say(
+FLUSH_PROMPT = User.say(
     "[The conversation ends here.] Save with memory what later ones need to know: lasting facts, "
     "preferences, corrections. Use no other tool. If there is nothing, say so."
 )
 
 
-async def flush(agent: Agent, looking: LookingBack, *, least: int) -> int:
+async def flush_memory(agent: Agent, looking: ReviewRunner, *, least: int) -> int:
     """How many notes were written. Nothing is asked when the user said less than `least` things;
     0 never asks. What fails is logged: the conversation is over either way."""
     said = sum(isinstance(message, User) for message in agent.history)
     if not least or said < least or not looking.has(FLUSH_TOOL):
         return 0
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(FLUSH_TIMEOUT):
             results = await looking.ask(
-                agent, FLUSH_ASKED, FLUSH_TASK, {FLUSH_TOOL: None}, FLUSH_MOST_ROUNDS
+                agent, FLUSH_PROMPT, FLUSH_TASK, {FLUSH_TOOL: None}, MAX_FLUSH_ROUNDS
             )
     except (HermesError, TimeoutError) as error:
         log.warning("nothing was saved at the end of the conversation: %r", error)

@@ -8,7 +8,7 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 
-from hermes.app.workspace import Place
+from hermes.app.workspace import SessionWorkspace
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
@@ -76,7 +76,7 @@ def visibility_context(
     )
 
 
-class SkillShelf:
+class SkillCatalog:
     """Shared by all sessions of a process."""
 
     def __init__(
@@ -107,7 +107,7 @@ class SkillShelf:
 
     def session(
         self,
-        place: Place,
+        place: SessionWorkspace,
         platform: str,
         session_id: Callable[[], str],
         asker: SecretAsker | None,
@@ -128,7 +128,7 @@ class SkillShelf:
             variables=self._loaded.variable,
             session_id=session_id,
             asker=asker,
-            environment=Carrying(self._loaded, self._home, place, self._tell),
+            environment=SkillUploader(self._loaded, self._home, place, self._tell),
             usage=self.usage,
         )
         return SessionSkills(self, loader, session_id)
@@ -157,7 +157,7 @@ class SessionSkills:
     """The skills of one session. Which it sees depends on its tools, so that is said last."""
 
     def __init__(
-        self, shelf: SkillShelf, loader: SkillLoader, session_id: Callable[[], str]
+        self, shelf: SkillCatalog, loader: SkillLoader, session_id: Callable[[], str]
     ) -> None:
         self.shelf, self.loader, self._session_id = shelf, loader, session_id
         self.context = loader.options.context
@@ -170,11 +170,11 @@ class SessionSkills:
         }
 
 
-class Carrying:
+class SkillUploader:
     """Takes what a loaded skill needs to where the session works."""
 
     def __init__(
-        self, loaded: Loaded, home: Home, place: Place, tell: Callable[[str], None]
+        self, loaded: Loaded, home: Home, place: SessionWorkspace, tell: Callable[[str], None]
     ) -> None:
         self._loaded, self._home, self._place, self._tell = loaded, home, place, tell
         self._refused: set[str] = set()

@@ -148,7 +148,7 @@ Handlers = dict[type, Callable[[Any], None]]
 """What is done with an event, by its type."""
 
 
-class Content(msgspec.Struct, frozen=True):
+class SpanContent(msgspec.Struct, frozen=True):
     """What may be told of what was said."""
 
     redact: Callable[[str], str]
@@ -172,10 +172,10 @@ class Content(msgspec.Struct, frozen=True):
         return {OUTPUT_MESSAGES: json.dumps([message], ensure_ascii=False)}
 
 
-class Scene:
+class SpanFactory:
     """Where a span belongs. The parts of an observer share it."""
 
-    def __init__(self, tracer: Tracer, content: Content) -> None:
+    def __init__(self, tracer: Tracer, content: SpanContent) -> None:
         self.tracer, self.content = tracer, content
         self.turn: Span | None = None
         self.session = self.model = self.provider = ""
@@ -228,7 +228,7 @@ def end(span: Span | None, error: str = "", text: str = "") -> None:
 class CallSpans:
     """One at a time."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: SpanFactory) -> None:
         self._scene = scene
         self._span: Span | None = None
         self._text = ""
@@ -303,7 +303,7 @@ class CallSpans:
 class CompactionSpans:
     """One at a time."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: SpanFactory) -> None:
         self._scene = scene
         self._span: Span | None = None
         self.handlers: Handlers = {CompactionStarted: self._started, Compacted: self._done}
@@ -347,7 +347,7 @@ DELEGATE = "delegate_task"
 class ToolSpans:
     """By the id of the call, which repeats within a session but not within a reply."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: SpanFactory) -> None:
         self._scene = scene
         self._open: dict[str, Span] = {}
         self._delegations: set[str] = set()
@@ -433,9 +433,9 @@ class ToolSpans:
 class SpanObserver:
     """The `Observer` of one agent; that of a subagent has the one of its parent."""
 
-    def __init__(self, tracer: Tracer, content: Content, parent: Self | None = None) -> None:
+    def __init__(self, tracer: Tracer, content: SpanContent, parent: Self | None = None) -> None:
         self._parent = parent
-        scene = self._scene = Scene(tracer, content)
+        scene = self._scene = SpanFactory(tracer, content)
         self._calls, self._tools = CallSpans(scene), ToolSpans(scene)
         self._compactions = CompactionSpans(scene)
         self._handlers: Handlers = {
@@ -553,7 +553,7 @@ class OtlpTelemetry:
         self._provider = TracerProvider(resource=Resource.create(about), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer(SCOPE, __version__)
-        self._content = Content(redact, options.capture_content)
+        self._content = SpanContent(redact, options.capture_content)
         self._observers: weakref.WeakSet[SpanObserver] = weakref.WeakSet()
 
     def observer(self, parent: Observer | None = None) -> Observer:

@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 
 from hermes.app.mcp import known_tools
-from hermes.app.prompting import preview
+from hermes.app.prompting import preview_prompt
 from hermes.app.request import SessionRequest
-from hermes.app.tools import find_toolsets, idle_bench, idle_services
-from hermes.app.workspace import make_place
+from hermes.app.tools import find_toolsets, unbound_services, unbound_tool_deps
+from hermes.app.workspace import make_workspace
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.model import ToolSpec
@@ -73,7 +73,7 @@ def tool_rows(loaded: Loaded, home: Home, platform: str) -> list[ToolRow]:
     return sorted(map(row, found.registry.entries), key=lambda row: (row.toolset, row.name))
 
 
-def untold_toolsets(loaded: Loaded, home: Home, platform: str) -> dict[str, bool]:
+def undescribed_toolsets(loaded: Loaded, home: Home, platform: str) -> dict[str, bool]:
     """Toolsets of MCP servers whose tools are not known yet, and whether they are on."""
     found = find_toolsets(loaded, known_tools(home, loaded))
     usual = found.usual(platform)
@@ -91,13 +91,13 @@ def request_size(loaded: Loaded, home: Home, platform: str) -> RequestSize:
         Paid(tool.name, schema_chars(tool.spec), tool.spec)
         for tool in found.make(found.names(platform), bench).tools
     )
-    prompt = len(preview(loaded, home, Path.cwd(), platform).prompt.text)
+    prompt = len(preview_prompt(loaded, home, Path.cwd(), platform).prompt.text)
     total = sum(tool.chars for tool in tools) + prompt
     return RequestSize(tools, prompt, total, total // CHARS_PER_TOKEN)
 
 
 def _bench(loaded: Loaded, home: Home, platform: str) -> ToolDeps:
     folder = Path.cwd()
-    place = make_place(loaded, home, folder, lambda _text: None)
-    services = idle_services(loaded, home, place, SessionRequest(folder, source=platform))
-    return idle_bench(loaded, home, folder, services)
+    place = make_workspace(loaded, home, folder, lambda _text: None)
+    services = unbound_services(loaded, home, place, SessionRequest(folder, source=platform))
+    return unbound_tool_deps(loaded, home, folder, services)

@@ -12,8 +12,8 @@ import msgspec
 
 from hermes.app.mcp import known_tools
 from hermes.app.request import Services, SessionRequest
-from hermes.app.skills import SessionSkills, SkillShelf
-from hermes.app.workspace import Place, make_place
+from hermes.app.skills import SessionSkills, SkillCatalog
+from hermes.app.workspace import SessionWorkspace, make_workspace
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
@@ -59,7 +59,7 @@ from hermes.tools.registry import registry
 from hermes.util.paths import inside, upwards
 
 
-class Toolsets(msgspec.Struct, frozen=True):
+class ToolSelection(msgspec.Struct, frozen=True):
     """Every tool and every toolset that can be chosen from."""
 
     settings: Settings
@@ -83,7 +83,7 @@ class Toolsets(msgspec.Struct, frozen=True):
         return assemble(names, deps, self.registry, self.known)
 
 
-def find_toolsets(loaded: Loaded, brought: Sequence[Tool] = ()) -> Toolsets:
+def find_toolsets(loaded: Loaded, brought: Sequence[Tool] = ()) -> ToolSelection:
     """`brought` are tools of MCP servers."""
     discover_builtin(registry)
     found, settings = registry.with_tools(brought) if brought else registry, loaded.settings
@@ -94,7 +94,7 @@ def find_toolsets(loaded: Loaded, brought: Sequence[Tool] = ()) -> Toolsets:
     }
     more = {**servers, **found.added_toolsets()}
     known = all_toolsets(custom_toolsets(settings), {**found.extended_toolsets(), **more})
-    return Toolsets(settings, found, known, more)
+    return ToolSelection(settings, found, known, more)
 
 
 def build_toolbox(
@@ -109,7 +109,7 @@ def build_toolbox(
     return Toolbox(assembled.tools, store.save, rare=assembled.rare, redact=redact)
 
 
-def consent_seconds(settings: ApprovalSettings, request: SessionRequest) -> float:
+def approval_timeout(settings: ApprovalSettings, request: SessionRequest) -> float:
     """How long a question for consent waits for its answer."""
     said = settings.platform_timeouts.get(request.source)
     return max(settings.timeout, request.patience) if said is None else said
@@ -150,14 +150,14 @@ def build_approvals(
 log = logging.getLogger(__name__)
 
 
-class Workbench:
+class SessionTools:
     """Everything of one session that its tools share, and that is closed with it."""
 
     def __init__(
         self,
         loaded: Loaded,
         home: Home,
-        place: Place,
+        place: SessionWorkspace,
         *,
         hooks: Hooks | None = None,
         clarifier: Clarifier | None = None,
@@ -172,7 +172,7 @@ class Workbench:
         self._hooks = hooks or NoHooks()
         self.place = place
         self.processes = BackgroundProcesses(
-            self.place.workplace.shell, lambda event: on_news(process_news(event))
+            self.place.workplace.shell, lambda event: on_news(process_notice(event))
         )
         self.turns = TurnCheckpoints(lambda: self.checkpoints) if self.has_checkpoints else None
         todos = TodoList()
@@ -216,15 +216,15 @@ class Workbench:
         await self.place.workplace.shell.close()
 
 
-def idle_bench(
+def unbound_tool_deps(
     loaded: Loaded, home: Home, working_folder: Path, services: SessionServices | None = None
 ) -> ToolDeps:
     """For looking at tools without using them: nothing is started."""
-    place = make_place(loaded, home, working_folder, log.info)
-    return Workbench(loaded, home, place, services=services).bench
+    place = make_workspace(loaded, home, working_folder, log.info)
+    return SessionTools(loaded, home, place, services=services).bench
 
 
-def process_news(event: ProcessEvent) -> str:
+def process_notice(event: ProcessEvent) -> str:
     """What the agent hears of a background process."""
     head = f"{PROCESS_NEWS}{event.id} ({event.command[:200]}): {event.kind}"
     code = f", exit code {event.exit_code}" if event.exit_code is not None else ""
@@ -235,7 +235,7 @@ def process_news(event: ProcessEvent) -> str:
 
 
 def memory_of(
-    loaded: Loaded, home: Home, place: Place, request: SessionRequest
+    loaded: Loaded, home: Home, place: SessionWorkspace, request: SessionRequest
 ) -> BuiltinMemory | None:
     """The notes and the profile of a session; None when the settings or the request say so."""
     settings = loaded.settings.memory
@@ -308,13 +308,13 @@ def _limits(request: SessionRequest) -> dict[str, Any]:
     return {name: value for name, value in limits.items() if value}
 
 
-def idle_services(
-    loaded: Loaded, home: Home, place: Place, request: SessionRequest
+def unbound_services(
+    loaded: Loaded, home: Home, place: SessionWorkspace, request: SessionRequest
 ) -> SessionServices:
     """Return services for tools that are only listed: they have schemas and are never called."""
     memory = memory_of(loaded, home, place, request)
     unused: Any = object()
-    shelf = SkillShelf(loaded, home, (), lambda _text: None)
+    shelf = SkillCatalog(loaded, home, (), lambda _text: None)
     skills = shelf.session(place, request.source, str, None)
     return session_services(
         memory, unused, str, unused, request, Services(unused, unused), skills=skills
@@ -324,7 +324,7 @@ def idle_services(
 # Switching tools on and off, for good.
 
 
-def switch(
+def set_tool_enabled(
     loaded: Loaded, home: Home, platform: str, names: Sequence[str], *, on: bool
 ) -> list[str]:
     """Writes `platform_toolsets` of config.yaml; the result is what the platform has then."""

@@ -26,7 +26,7 @@ from hermes.terminal import (
 )
 
 
-class Place(msgspec.Struct, frozen=True):
+class SessionWorkspace(msgspec.Struct, frozen=True):
     workplace: Workspace
     guard: PathGuard
     folder: str
@@ -35,14 +35,14 @@ class Place(msgspec.Struct, frozen=True):
     """Its files are files of this machine."""
 
 
-def make_place(
+def make_workspace(
     loaded: Loaded,
     home: Home,
     working_folder: Path,
     tell: Notify,
     backend: str = "",
     shared: Sequence[Path] = (),
-) -> Place:
+) -> SessionWorkspace:
     """The place of `backend`, else of `terminal.backend`. Nothing is started yet. A sandbox can
     read the `shared` folders, although they are in our home."""
     settings = loaded.settings.terminal
@@ -53,7 +53,7 @@ def make_place(
     return MAKERS[name](loaded, home, folder, tell)
 
 
-def _local(loaded: Loaded, home: Home, folder: Path, _tell: Notify) -> Place:
+def _local(loaded: Loaded, home: Home, folder: Path, _tell: Notify) -> SessionWorkspace:
     settings = loaded.settings.terminal
     if not folder.is_dir():
         raise ConfigError(
@@ -75,10 +75,10 @@ def _local(loaded: Loaded, home: Home, folder: Path, _tell: Notify) -> Place:
     workplace = Workspace(
         "local", env_shell, files, export=env_shell.export, exported_names=env_shell.exported_names
     )
-    return Place(workplace, _guard_here(home, folder), str(folder))
+    return SessionWorkspace(workplace, _guard_here(home, folder), str(folder))
 
 
-def _sandbox(loaded: Loaded, home: Home, folder: Path, shared: Sequence[Path]) -> Place:
+def _sandbox(loaded: Loaded, home: Home, folder: Path, shared: Sequence[Path]) -> SessionWorkspace:
     settings, guard = loaded.settings.terminal, _guard_here(home, folder)
 
     def make() -> Host:
@@ -122,7 +122,7 @@ class _UnmadeHost:
             await self._host.close()
 
 
-def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Notify) -> Place:
+def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Notify) -> SessionWorkspace:
     settings = loaded.settings.terminal
     if not settings.ssh_host:
         raise ConfigError(
@@ -154,7 +154,7 @@ def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Notify) -> Place:
     )
 
 
-def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> Place:
+def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> SessionWorkspace:
     settings = loaded.settings.terminal
     options = _container(
         loaded,
@@ -175,7 +175,7 @@ def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> Place:
     return _hosted(loaded, host, INSIDE, "/workspace" if mounted else "/root")
 
 
-def _singularity(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> Place:
+def _singularity(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> SessionWorkspace:
     options = _container(
         loaded,
         home,
@@ -189,7 +189,7 @@ def _singularity(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> Pla
     return _hosted(loaded, host, INSIDE, "/root")
 
 
-def _modal(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> Place:
+def _modal(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> SessionWorkspace:
     settings = loaded.settings.terminal
     options = _container(
         loaded,
@@ -205,7 +205,7 @@ def _modal(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> Place:
     return _hosted(loaded, host, INSIDE, "/root", credentials=_credentials(loaded, home))
 
 
-def _daytona(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> Place:
+def _daytona(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> SessionWorkspace:
     options = _container(
         loaded,
         home,
@@ -219,7 +219,7 @@ def _daytona(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> Place:
     return _hosted(loaded, host, INSIDE, "/root", credentials=_credentials(loaded, home))
 
 
-MAKERS: dict[str, Callable[[Loaded, Home, Path, Notify], Place]] = {
+MAKERS: dict[str, Callable[[Loaded, Home, Path, Notify], SessionWorkspace]] = {
     "local": _local,
     "ssh": _ssh,
     "docker": _docker,
@@ -272,7 +272,7 @@ def _hosted(
     here: bool = False,
     isolated: bool = True,
     credentials: Any = (),
-) -> Place:
+) -> SessionWorkspace:
     """`credentials` are files to bring, where nothing can be mounted."""
     # Who works on this machine does not pay for the rest.
     shells = import_module("hermes.terminal.host.shell")
@@ -299,7 +299,7 @@ def _hosted(
         exported_names=env_shell.exported_names,
         upload=upload,
     )
-    return Place(workplace, guard, folder, here)
+    return SessionWorkspace(workplace, guard, folder, here)
 
 
 @cache

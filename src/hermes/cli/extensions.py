@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 from typing import TypeVar
 
 from hermes.app.commands import COMMAND_REGISTRY
-from hermes.app.extensions import Extensions, Taken
+from hermes.app.extensions import Extensions, ReservedNames
 from hermes.cli.context import Cli, Command
 from hermes.cli.registry import COMMANDS
 from hermes.config.loader import Loaded
@@ -22,7 +22,7 @@ Consent = Callable[[str, str], Awaitable[bool]]
 def extended(loaded: Loaded, cli: Cli, consent: Consent | None = None) -> Extensions:
     """What plugins bring. Without `consent` nobody is asked about hooks."""
     slash = [name for each in COMMAND_REGISTRY for name in each.names]
-    taken = Taken(slash, [command.name for command in COMMANDS])
+    taken = ReservedNames(slash, [command.name for command in COMMANDS])
     return Extensions(cli.home, loaded, cli.note, ask=consent, taken=taken)
 
 

@@ -32,7 +32,7 @@ from hermes.util.threads import in_thread
 if TYPE_CHECKING:
     from hermes.agent import Agent
     from hermes.app.command_runner import Commands
-    from hermes.app.commands import Talk
+    from hermes.app.commands import CommandContext
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class HermesCLI:
     def __init__(self, *, profile: str | None = None, **options: Any) -> None:
         self._profile, self._options = profile, options
         self._room: TerminalUI | None = None
-        self._talk: Talk | None = None
+        self._talk: CommandContext | None = None
         self._commands: Commands | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 

@@ -79,9 +79,9 @@ def main(argv: list[str]) -> int:
         sys.stdout = sys.stderr = None
         return PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - the last boundary: a bug shows no traceback
-        from hermes.app.log_files import record  # only after a failure
+        from hermes.app.log_files import record_crash  # only after a failure
 
-        where = record(error)
+        where = record_crash(error)
         problem = f"internal error: {type(error).__name__}: {error}"
         _complain(HermesError(problem, hint=f"this is a bug; the details are in {where}"))
         return BUG

@@ -15,7 +15,7 @@ import msgspec
 
 from hermes.agent import Agent
 from hermes.app.app import App
-from hermes.app.commands import Call, Handler
+from hermes.app.commands import CommandCall, CommandHandler
 from hermes.app.request import SessionRequest
 from hermes.cli import registry
 from hermes.cli.context import Cli
@@ -177,15 +177,15 @@ SINGLE = {"config": "explain", "sessions": "search", "skills": "search", "insigh
 """What stands before a first word that is no action of the subcommand."""
 
 
-def mirrored(home: Home) -> dict[str, Handler]:
+def mirrored(home: Home) -> dict[str, CommandHandler]:
     """Handlers by the name of their slash command."""
     return {name: _handler(name, home) for name in MIRRORED}
 
 
-def _handler(name: str, home: Home) -> Handler:
+def _handler(name: str, home: Home) -> CommandHandler:
     command, usual = MIRRORED[name]
 
-    async def run(call: Call) -> str:
+    async def run(call: CommandCall) -> str:
         words = call.words or list(usual)
         text = await asyncio.to_thread(_printed, home, command, words, SINGLE.get(name, ""))
         if name == "tools" and words[0] in ("enable", "disable"):

@@ -12,7 +12,7 @@ import msgspec
 
 from hermes.agent import Agent
 from hermes.app.app import App
-from hermes.app.commands import Handler
+from hermes.app.commands import CommandHandler
 from hermes.cli.context import Cli, ProgressLine, Style
 from hermes.cli.extensions import asked_in_lines
 from hermes.config.settings.display import DisplaySettings
@@ -327,7 +327,7 @@ class Lines:
         return self._talk
 
     @property
-    def handlers(self) -> dict[str, Handler]:
+    def handlers(self) -> dict[str, CommandHandler]:
         commands = TerminalCommands(Without(self), self._cli.home.root / "skins").handlers
         return {name: commands[name] for name in COMMANDS}
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from hermes.app.commands import Where, resolve_command
+from hermes.app.commands import Surface, resolve_command
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import GatewaySettings, Role
 from hermes.core.errors import HermesError
@@ -265,7 +265,7 @@ def _taken_apart(line: str) -> tuple[str, list[str]]:
     if not words:
         return "", []
     typed = words[0].lstrip("/").partition("@")[0]
-    known = resolve_command(typed, Where.CHATS)
+    known = resolve_command(typed, Surface.CHATS)
     return (known.name if known else _normal(typed)), words[1:]
 
 

@@ -352,7 +352,7 @@ class ChatSessions:
         agent = self.get(key)
         if agent is None:
             return False
-        processes = self._app.session(agent).workbench.processes
+        processes = self._app.session(agent).session_tools.processes
         return any(each.state == "running" for each in processes.list())
 
 

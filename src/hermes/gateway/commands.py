@@ -10,8 +10,15 @@ import msgspec
 from hermes.agent import Agent
 from hermes.app import command_handlers
 from hermes.app.app import App
-from hermes.app.command_runner import Commands, Found
-from hermes.app.commands import Call, CommandDef, Handler, Where, commands_in, exact_command
+from hermes.app.command_runner import Commands, FoundCommand
+from hermes.app.commands import (
+    CommandCall,
+    CommandDef,
+    CommandHandler,
+    Surface,
+    commands_in,
+    exact_command,
+)
 from hermes.app.extensions import SlashCommand
 from hermes.config.settings.abilities import QuickCommand
 from hermes.config.settings.platforms import Role
@@ -40,24 +47,26 @@ if TYPE_CHECKING:
 
 UNKNOWN = "I was cut off while I did this. It may have taken effect; I do not do it again."
 
-Became = Callable[[Call, InboxRow], Awaitable[str | None]]
+Became = Callable[[CommandCall, InboxRow], Awaitable[str | None]]
 """What a command did before it was cut off, as its answer; None when it did nothing."""
 
 
 class IdempotentCommands(Commands):
     """`Commands` of one message of a chat."""
 
-    def __init__(self, talk: "ChatCommandContext", own: "Mapping[str, Handler]") -> None:
+    def __init__(self, talk: "ChatCommandContext", own: "Mapping[str, CommandHandler]") -> None:
         super().__init__(talk, own)
         self._chat = talk
 
-    async def do(self, found: Found, arguments: str) -> str:
+    async def do(self, found: FoundCommand, arguments: str) -> str:
         became = _became(found)
         if became is None:
             return await super().do(found, arguments)
         row = self._chat.row
         if row.state != "new":
-            call = Call(found, arguments, self._chat) if isinstance(found, CommandDef) else None
+            call = (
+                CommandCall(found, arguments, self._chat) if isinstance(found, CommandDef) else None
+            )
             told = await became(call, row) if call else UNKNOWN
             if told is not None:
                 return told
@@ -66,31 +75,31 @@ class IdempotentCommands(Commands):
         return await super().do(found, arguments)
 
 
-def _became(found: Found) -> Became | None:
+def _became(found: FoundCommand) -> Became | None:
     """None for what may be done again: it shows something, or ends where it ended before."""
     if isinstance(found, CommandDef):
         return KNOWN.get(found.name)
     return _nobody_knows if isinstance(found, SlashCommand | QuickCommand) else None
 
 
-async def _nobody_knows(_call: Call, _row: InboxRow) -> str | None:
+async def _nobody_knows(_call: CommandCall, _row: InboxRow) -> str | None:
     return UNKNOWN
 
 
-async def _made(call: Call, row: InboxRow, reason: str) -> str:
+async def _made(call: CommandCall, row: InboxRow, reason: str) -> str:
     """The session that came of the conversation by a change; "" when there was none."""
     changes = await call.app.store.changes(row.session_id, row.log_after)
     return next((each.session_id for each in changes if each.reason == reason), "")
 
 
-async def _undo(call: Call, row: InboxRow) -> str | None:
+async def _undo(call: CommandCall, row: InboxRow) -> str | None:
     if not await _made(call, row, "undo"):
         return None
     asked = [each for each in await call.app.store.undone(row.session_id) if isinstance(each, User)]
-    return command_handlers.taken_back(call, asked[0].text if asked else "")
+    return command_handlers.undo_message(call, asked[0].text if asked else "")
 
 
-async def _retry(call: Call, row: InboxRow) -> str | None:
+async def _retry(call: CommandCall, row: InboxRow) -> str | None:
     """The question was taken back; what is left is to ask it. One that is `working` was marked anew
     when its turn began, which is after that."""
     if row.state != "working" and not await _made(call, row, "undo"):
@@ -102,23 +111,23 @@ async def _retry(call: Call, row: InboxRow) -> str | None:
     return ""
 
 
-async def _branch(call: Call, row: InboxRow) -> str | None:
+async def _branch(call: CommandCall, row: InboxRow) -> str | None:
     made = await _made(call, row, "branch")
     return await command_handlers.into_branch(call, row.session_id, made) if made else None
 
 
-async def _compress(call: Call, row: InboxRow) -> str | None:
+async def _compress(call: CommandCall, row: InboxRow) -> str | None:
     made = await _made(call, row, "compression")
     return f"Compacted: now session `{made}`" if made else None
 
 
-async def _new(call: Call, row: InboxRow) -> str | None:
+async def _new(call: CommandCall, row: InboxRow) -> str | None:
     if call.agent.session_id == row.session_id:
         return None
     return f"A new conversation: session `{call.agent.session_id}`"
 
 
-async def _resume(call: Call, row: InboxRow) -> str | None:
+async def _resume(call: CommandCall, row: InboxRow) -> str | None:
     if not call.arguments:
         return None
     try:
@@ -159,7 +168,7 @@ WITHOUT_AGENT = frozenset({
 class ChatCommandContext:
     """`app.commands.talk.Talk` for one message."""
 
-    place = Where.CHATS
+    place = Surface.CHATS
 
     def __init__(
         self,
@@ -204,7 +213,7 @@ class ChatCommandContext:
             self.show(refused)
             return True
         name = line.split(None, 1)[0].removeprefix("/").lower()
-        command = exact_command(name, Where.CHATS)
+        command = exact_command(name, Surface.CHATS)
         if command is not None and command.name in WITH_THE_AGENT and self._of_another:
             self.show(f"The agent works for somebody else here; `/{name}` can be had after that.")
             return True
@@ -220,7 +229,7 @@ class ChatCommandContext:
         """Whether the agent has the rights of somebody whose role is another."""
         return self.house.conversations.role(self.worker.key) not in (None, self.role)
 
-    async def go_on_with(self, agent: Agent) -> None:
+    async def continue_with(self, agent: Agent) -> None:
         try:
             await self.house.conversations.adopt(self.worker.key, agent)
         except StoreError:  # another chat works on it: nobody talks to this one
@@ -290,7 +299,7 @@ async def open_talk(
     """The chat for a command, with an agent if it needs one."""
     conversations = house.conversations
     word = _without_bot(event.text).split(None, 1)[0]
-    command = exact_command(word, Where.CHATS, house.app.loaded.settings)
+    command = exact_command(word, Surface.CHATS, house.app.loaded.settings)
     agent = conversations.get(worker.key)
     bare = command is not None and command.name in WITHOUT_AGENT
     if not bare and not (worker.busy and agent is not None):
@@ -307,13 +316,13 @@ def _without_bot(text: str) -> str:
     return f"{word.partition('@')[0]}{space}{rest}"
 
 
-def _chat(call: Call) -> ChatCommandContext:
+def _chat(call: CommandCall) -> ChatCommandContext:
     if not isinstance(call.talk, ChatCommandContext):
         raise UsageError(f"/{call.command.name} is for chats")
     return call.talk
 
 
-async def status(call: Call) -> str:
+async def status(call: CommandCall) -> str:
     """Answered at once, also while the agent is still being opened."""
     talk = _chat(call)
     if talk.ready is not None:
@@ -328,7 +337,7 @@ async def status(call: Call) -> str:
     return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 
 
-async def new(call: Call) -> str:
+async def new(call: CommandCall) -> str:
     talk, old = _chat(call), call.agent.session_id
     told = await command_handlers.new(call)
     await talk.tell("session:end", session_id=old)
@@ -337,37 +346,39 @@ async def new(call: Call) -> str:
     return told
 
 
-async def stop(call: Call) -> str:
+async def stop(call: CommandCall) -> str:
     """What runs beside the conversation; a turn was stopped before it came to this."""
     talk = _chat(call)
     errands = talk.house.errands(talk.worker.key)
     for errand in errands:
         errand.stop()
     if talk.ready is None:
-        return command_handlers.stopped(len(errands))
-    return await command_handlers.stop(call, beside=len(errands))
+        return command_handlers.stopped_message(len(errands))
+    return await command_handlers.stop(call, already_stopped=len(errands))
 
 
-async def background(call: Call) -> str:
+async def background(call: CommandCall) -> str:
     if not call.arguments:
         raise UsageError("what is to be done?", hint="/background TASK")
     name = await _chat(call).send_off(call.arguments)
     return f"Started `{name}`; its answer comes here. `/agents` shows what runs."
 
 
-async def agents(call: Call) -> str:
+async def agents(call: CommandCall) -> str:
     talk = _chat(call)
     lines = [errand.line for errand in talk.house.errands(talk.worker.key)]
-    return command_handlers.running(lines + (command_handlers.beside(call) if talk.ready else []))
+    return command_handlers.format_background(
+        lines + (command_handlers.list_background(call) if talk.ready else [])
+    )
 
 
-async def approve(call: Call) -> str:
+async def approve(call: CommandCall) -> str:
     talk = _chat(call)
     word = call.words[0].lower() if call.words else "once"
     return _asker(talk).decide(talk.event.source, talk.role, word)
 
 
-async def steer(call: Call) -> str:
+async def steer(call: CommandCall) -> str:
     talk = _chat(call)
     if not call.arguments:
         raise UsageError("nothing to say", hint="/steer MESSAGE")
@@ -378,7 +389,7 @@ async def steer(call: Call) -> str:
     return "Kept for after this turn." if talk.busy else ""
 
 
-async def deny(call: Call) -> str:
+async def deny(call: CommandCall) -> str:
     talk = _chat(call)
     return _asker(talk).decide(talk.event.source, talk.role, "deny")
 
@@ -391,17 +402,17 @@ def _asker(talk: ChatCommandContext) -> ChatQuestions:
     return talk.house.asker_in(talk.event.source) or own
 
 
-async def help_(call: Call) -> str:
+async def help_(call: CommandCall) -> str:
     role, settings = _chat(call).role, call.app.loaded.settings.gateway
     return await command_handlers.help_(call, lambda name: not may(role, name, settings))
 
 
-async def commands(call: Call) -> str:
+async def commands(call: CommandCall) -> str:
     talk = _chat(call)
     settings = call.app.loaded.settings.gateway
     known = [
         each
-        for each in commands_in(Where.CHATS, call.app.loaded.settings)
+        for each in commands_in(Surface.CHATS, call.app.loaded.settings)
         if not may(talk.role, each.name, settings)
     ]
     pages = (len(known) + PAGE - 1) // PAGE
@@ -416,7 +427,7 @@ async def commands(call: Call) -> str:
     return "\n".join(lines) + more
 
 
-async def sethome(call: Call) -> str:
+async def sethome(call: CommandCall) -> str:
     talk = _chat(call)
     source = talk.event.source
     manifest = talk.house.manifests[source.platform]
@@ -428,10 +439,10 @@ async def sethome(call: Call) -> str:
     return f"This chat is the home channel of {manifest.label} now."
 
 
-async def resume(call: Call) -> str:
+async def resume(call: CommandCall) -> str:
     """Only conversations of the same person: an id is no key to those of others."""
     talk = _chat(call)
-    request = call.app.session(call.agent).start.request
+    request = call.app.session(call.agent).spec.request
     if not call.arguments:
         return await _own_sessions(call, request.user_id)
     try:
@@ -444,30 +455,30 @@ async def resume(call: Call) -> str:
         raise _not_yours(call)
     if found.id == call.agent.session_id:
         return "You are in this conversation."
-    await call.app.move(call.agent, found.id, talk.go_on_with)
+    await call.app.move(call.agent, found.id, talk.continue_with)
     return f"Back in {found.title or found.id}."
 
 
-def _not_yours(call: Call) -> SessionNotFound:
+def _not_yours(call: CommandCall) -> SessionNotFound:
     return SessionNotFound(
         f"there is no conversation {call.arguments!r} of yours", hint="`/resume` alone lists them"
     )
 
 
-async def _own_sessions(call: Call, user_id: str) -> str:
-    source = call.app.session(call.agent).start.request.source
+async def _own_sessions(call: CommandCall, user_id: str) -> str:
+    source = call.app.session(call.agent).spec.request.source
     found = await call.app.store.sessions(SessionFilter(sources=(source,), limit=200))
     mine = [each for each in found if each.user_id == user_id and not each.parent_id]
     lines = [f"- `{each.id}` {each.title or each.preview}" for each in mine[:MOST_SESSIONS]]
     return "\n".join((*lines, "`/resume ID or TITLE` goes on with one.")) if lines else "None yet."
 
 
-async def restart(call: Call) -> str:
+async def restart(call: CommandCall) -> str:
     _chat(call).house.restart()
     return "Restarting. What is not finished goes on after that."
 
 
-async def update(call: Call) -> str:
+async def update(call: CommandCall) -> str:
     talk = _chat(call)
     source = talk.event.source
     return talk.house.updates.begin(
@@ -475,7 +486,7 @@ async def update(call: Call) -> str:
     )
 
 
-async def verbose(call: Call) -> str:
+async def verbose(call: CommandCall) -> str:
     talk = _chat(call)
     manifest = talk.house.manifests[talk.event.source.platform]
     if not manifest.capabilities.edits:
@@ -485,16 +496,16 @@ async def verbose(call: Call) -> str:
     return f"Tool calls in this chat: {wanted}"
 
 
-async def platforms(call: Call) -> str:
+async def platforms(call: CommandCall) -> str:
     return _chat(call).house.health_lines()
 
 
-async def pair(call: Call) -> str:
+async def pair(call: CommandCall) -> str:
     talk = _chat(call)
     return await asyncio.to_thread(talk.house.pair, talk.event.source, call.arguments)
 
 
-OWN: Mapping[str, Handler] = {
+OWN: Mapping[str, CommandHandler] = {
     "new": new,
     "help": help_,
     "status": status,

@@ -7,8 +7,8 @@ from contextlib import aclosing
 from typing import Literal
 
 from hermes.agent import Agent
-from hermes.app.app import brief
-from hermes.app.commands import CommandDef, Where, exact_command
+from hermes.app.app import shorten_goal
+from hermes.app.commands import CommandDef, Surface, exact_command
 from hermes.config.settings.platforms import Role
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import HermesError, Interrupted, LeaseLost, SessionNotFound, StoreError
@@ -470,7 +470,7 @@ class ChatWorker:
 def command_of(text: str) -> CommandDef | None:
     """The command a message begins with, by its whole name."""
     word = text.split(None, 1)[0].partition("@")[0] if text.startswith("/") else ""
-    return exact_command(word, Where.CHATS) if word else None
+    return exact_command(word, Surface.CHATS) if word else None
 
 
 async def _heed_stops(house: GatewayContext, turning: ChatTurn, rows: Sequence[InboxRow]) -> None:
@@ -538,7 +538,7 @@ class BackgroundTask(ChatWorker):
     def line(self) -> str:
         """For a list of what runs."""
         seconds = self._house.clock.monotonic() - self._began
-        return f"`{self.name}` {brief(self._goal)} ({seconds:.0f} s)"
+        return f"`{self.name}` {shorten_goal(self._goal)} ({seconds:.0f} s)"
 
     def stop(self) -> None:
         if not self.turning.stop("stop"):
@@ -564,7 +564,7 @@ class BackgroundTask(ChatWorker):
     ) -> tuple[OutboxItem, ...]:
         event, agent = event_of(row), self._house.conversations.get(self.key)
         session = f" (session `{agent.session_id}`)" if agent else ""
-        report = f"**`{self.name}`** {brief(event.text)}{session}\n\n{text}"
+        report = f"**`{self.name}`** {shorten_goal(event.text)}{session}\n\n{text}"
         report, files = await view.attach(report)
         return (
             *self._house.at_once(row, event, report, "background", files),

@@ -56,7 +56,7 @@ State = Literal["ready", "resting", "expired", "gone"]
 FLOWS = {"device": device_code_login, "codex": codex_login}
 
 
-class Row(msgspec.Struct, frozen=True):
+class CredentialRow(msgspec.Struct, frozen=True):
     """A credential as it is shown."""
 
     index: int
@@ -75,7 +75,7 @@ class Row(msgspec.Struct, frozen=True):
     last_used: float | None
 
 
-class Desk:
+class CredentialService:
     """What `hermes auth` does."""
 
     def __init__(self, home: Home, loaded: Loaded, clock: Clock) -> None:
@@ -113,7 +113,7 @@ class Desk:
     def strategy(self, endpoint: Endpoint) -> PoolStrategy:
         return self._loaded.settings.credential_pool_strategies.get(endpoint.id, "fill_first")
 
-    def rows(self, endpoint: Endpoint) -> list[Row]:
+    def rows(self, endpoint: Endpoint) -> list[CredentialRow]:
         """Everything there is for a provider, in the order of use; logins that are gone last."""
         state = PoolState(self._store, endpoint.id, lambda _: True, self._clock)
         standings = state.statuses(self._sources.credentials(endpoint))
@@ -147,7 +147,7 @@ class Desk:
             put_entry(data, endpoint.id, KeyEntry(name, label=label, source=MANUAL, secret=key))
         return name, True
 
-    def pick(self, endpoint: Endpoint, which: str) -> Row:
+    def pick(self, endpoint: Endpoint, which: str) -> CredentialRow:
         """The row of an index, id or label. Raises `UsageError`."""
         rows = self.rows(endpoint)
         for row in rows:
@@ -159,7 +159,7 @@ class Desk:
             hint=f"`hermes auth list {endpoint.id}` shows them with their numbers",
         )
 
-    def check_removable(self, endpoint: Endpoint, row: Row) -> None:
+    def check_removable(self, endpoint: Endpoint, row: CredentialRow) -> None:
         """Raises `UsageError` for what is kept elsewhere."""
         if name := variable_name(row.id):
             how = f"`hermes config unset {name}`" if name in self._loaded.saved else f"unset {name}"
@@ -167,7 +167,7 @@ class Desk:
         if self._sources.is_foreign_login(endpoint, row.id):
             raise UsageError(f"this is the {row.source}", hint="log out in that program")
 
-    def remove(self, endpoint: Endpoint, row: Row) -> None:
+    def remove(self, endpoint: Endpoint, row: CredentialRow) -> None:
         if row.id == OAUTH:
             StoredLogin(self._store, endpoint.id).forget()
         with self._store.change() as data:
@@ -225,14 +225,14 @@ class Desk:
         tokens = read_codex_cli_tokens(folder, endpoint.login)
         return (tilde(folder / "auth.json"), tokens) if tokens else None
 
-    def _row(self, index: int, endpoint: Endpoint, one: CredentialStatus) -> Row:
+    def _row(self, index: int, endpoint: Endpoint, one: CredentialStatus) -> CredentialRow:
         credential, now = one.credential, self._clock.now().timestamp()
         place = self._sources.token_store_of(endpoint, credential)
         tokens = place.read() if place else None
         renewable = tokens is not None and bool(tokens.refresh_token)
         over = credential.expires_at is not None and credential.expires_at <= now
         state: State = "resting" if one.resting_until else "ready"
-        return Row(
+        return CredentialRow(
             index=index,
             id=credential.id,
             kind=credential.kind,
@@ -257,8 +257,8 @@ class Desk:
         return f"known: {', '.join(name for name in names if name not in aliases)}"
 
 
-def _gone_row(index: int, name: str, source: str, tokens: Tokens) -> Row:
-    return Row(
+def _gone_row(index: int, name: str, source: str, tokens: Tokens) -> CredentialRow:
+    return CredentialRow(
         index=index,
         id=name,
         kind="oauth",

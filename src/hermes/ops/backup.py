@@ -39,7 +39,7 @@ QUICK_NAMES = frozenset(
 )  # fmt: skip
 """Settings, keys, memories and skills. Settings of memory providers are further `*.json` files."""
 
-LEFT_OUT = frozenset(
+EXCLUDED = frozenset(
     {
         "cache", "audio_cache", "image_cache", "logs", "models", "snapshots", "sandboxes",
         "checkpoints", ".import", ".import.lock", ".config.lock",
@@ -47,7 +47,7 @@ LEFT_OUT = frozenset(
 )  # fmt: skip
 """Of the first level of a home: what can be made again, is large, or belongs to this machine."""
 
-LEFT_OUT_ANYWHERE = frozenset({"__pycache__", ".venv", "node_modules", ".DS_Store"})
+EXCLUDED_ANYWHERE = frozenset({"__pycache__", ".venv", "node_modules", ".DS_Store"})
 _TRACES = re.compile(
     r"\..+\.tmp|.+\.(?:sock|pid)|.+\.(?:db|sqlite3?)-(?:wal|shm|journal)"
     r"|state\.db\..+|hermes-backup-.+\.zip"
@@ -98,7 +98,7 @@ def belongs(name: str) -> bool:
     parts = name.split("/")
     if parts[0] == PROFILES:
         parts = parts[2:]
-    if not parts or parts[0] in LEFT_OUT or parts[0] == PROFILES:
+    if not parts or parts[0] in EXCLUDED or parts[0] == PROFILES:
         return False
     return not any(_is_left_out(part) for part in parts)
 
@@ -131,7 +131,7 @@ def _is_profile_entry(parts: list[str]) -> bool:
 
 
 def _is_left_out(name: str) -> bool:
-    return name in LEFT_OUT_ANYWHERE or _TRACES.fullmatch(name) is not None
+    return name in EXCLUDED_ANYWHERE or _TRACES.fullmatch(name) is not None
 
 
 class _Walk:
@@ -145,7 +145,7 @@ class _Walk:
             return
         for entry in sorted(os.scandir(home.root), key=lambda entry: entry.name):
             name = entry.name
-            if name in LEFT_OUT or (name == PROFILES and not self._prefix and home.is_default):
+            if name in EXCLUDED or (name == PROFILES and not self._prefix and home.is_default):
                 continue
             if kind == QUICK and not _is_quick(entry):
                 continue
@@ -203,7 +203,7 @@ class FileRecord(msgspec.Struct, frozen=True):
     mode: Mode
 
 
-class Heading(msgspec.Struct, frozen=True):
+class ArchiveHeader(msgspec.Struct, frozen=True):
     """The part that every version can read."""
 
     format: int
@@ -224,12 +224,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 # Reads an archive that anybody may have made: nothing in it is believed before it was checked.
 
-PIECE = 2**20
-MOST_FILES = 500_000
-LARGEST_MANIFEST = 128 * 2**20
+CHUNK = 2**20
+MAX_FILES = 500_000
+MAX_MANIFEST = 128 * 2**20
 HARMLESS = 2**30
 """Bytes that may come out of any archive, however small it is."""
-MOST_GROWTH = 400
+MAX_GROWTH = 400
 """How many times its own size an archive may hold beyond that. Text shrinks to a tenth."""
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 ENCRYPTED = 0x1
@@ -265,7 +265,7 @@ class Archive:
         record, digest, size = self.manifest.files[name], hashlib.sha256(), 0
         try:
             with self._zip.open(name) as source:
-                while piece := source.read(PIECE):
+                while piece := source.read(CHUNK):
                     size += len(piece)
                     digest.update(piece)
                     if target is not None:
@@ -282,7 +282,7 @@ class Archive:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Archive]:
+def open_archive(path: Path) -> Iterator[Archive]:
     """Raises `UsageError` when there is no such file, `ArchiveRefused` when it is no good."""
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
@@ -294,7 +294,7 @@ def opened(path: Path) -> Iterator[Archive]:
         raise ArchiveRefused(f"cannot read {path}: {error.strerror}") from error
     with zipped:
         entries = zipped.infolist()
-        if len(entries) > MOST_FILES:
+        if len(entries) > MAX_FILES:
             raise ArchiveRefused(f"{path} has too many files: {len(entries):,}")
         facts = _manifest(zipped, path)
         _check_entries(entries, facts, path)
@@ -309,11 +309,11 @@ def _manifest(zipped: zipfile.ZipFile, path: Path) -> Manifest:
             f"{path} is not a backup of Hermes: it has no {NAME}",
             hint="`hermes backup` makes one",
         ) from None
-    if entry.file_size > LARGEST_MANIFEST:
+    if entry.file_size > MAX_MANIFEST:
         raise ArchiveRefused(f"{path}: its manifest is too large")
     try:
         data = zipped.read(entry)
-        heading = msgspec.json.decode(data, type=Heading)
+        heading = msgspec.json.decode(data, type=ArchiveHeader)
         if heading.format > FORMAT:
             raise ArchiveRefused(
                 f"{path} was made by a later version (Hermes {heading.hermes}, format"
@@ -363,7 +363,7 @@ def _check_growth(entries: list[zipfile.ZipInfo], path: Path) -> None:
     """Entries that share their packed bytes, or grow beyond measure, are a bomb."""
     packed, whole = path.stat().st_size, sum(entry.file_size for entry in entries)
     shared = sum(entry.compress_size for entry in entries) > packed
-    if shared or whole > max(HARMLESS, MOST_GROWTH * packed):
+    if shared or whole > max(HARMLESS, MAX_GROWTH * packed):
         raise ArchiveRefused(f"{path} is refused: {whole:,} bytes would come out of {packed:,}")
 
 
@@ -393,7 +393,7 @@ def write_archive(
                 written = _fill(file, list(items), facts, room, progress)
                 file.flush()
                 os.fsync(file.fileno())
-            with opened(draft) as read_back:
+            with open_archive(draft) as read_back:
                 read_back.check_content()
             draft.replace(target)
     except OSError as error:
@@ -460,7 +460,7 @@ def _copy(
 ) -> FileRecord:
     digest, size = hashlib.sha256(), 0
     with archive.open(entry, "w", force_zip64=True) as target:
-        while piece := source.read(PIECE):
+        while piece := source.read(CHUNK):
             target.write(piece)
             digest.update(piece)
             size += len(piece)
@@ -514,7 +514,7 @@ def copy_database(source: Path, target: Path) -> None:
 # A copy of a whole home, taken while it is in use.
 
 
-class Copied(msgspec.Struct, frozen=True):
+class BackupResult(msgspec.Struct, frozen=True):
     path: Path
     bytes: int
     manifest: Manifest
@@ -530,7 +530,7 @@ async def copy_home(
     label: str = "",
     profiles: bool = True,
     progress: Progress | None = None,
-) -> Copied:
+) -> BackupResult:
     """Write an archive of `home` to `target`, which must not exist."""
     found = contents(home, kind, profiles=profiles)
     if not found.items:
@@ -544,9 +544,7 @@ async def copy_home(
     except OSError as error:
         raise unwritable(target, error) from error
     try:
-        items = [
-            await _copying_still(item, room, number) for number, item in enumerate(found.items)
-        ]
+        items = [await _fact_error(item, room, number) for number, item in enumerate(found.items)]
         facts = facts_of(home, kind, label, now)
         written = await asyncio.to_thread(write_archive, target, items, facts, progress)
     finally:
@@ -564,7 +562,7 @@ def facts_of(home: Home, kind: Kind, label: str, now: datetime) -> Manifest:
     )
 
 
-async def _copying_still(item: Item, room: Path, number: int) -> Item:
+async def _fact_error(item: Item, room: Path, number: int) -> Item:
     """A session store is copied by the store, which knows how to while others write."""
     if not item.is_store:
         return item
@@ -577,5 +575,5 @@ async def _copying_still(item: Item, room: Path, number: int) -> Item:
     return Item(item.name, copy, is_database=False)
 
 
-def _outcome(target: Path, written: Manifest, found: Contents) -> Copied:
-    return Copied(target, target.stat().st_size, written, found.passed_over)
+def _outcome(target: Path, written: Manifest, found: Contents) -> BackupResult:
+    return BackupResult(target, target.stat().st_size, written, found.passed_over)

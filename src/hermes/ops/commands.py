@@ -2,14 +2,14 @@
 
 import asyncio
 
-from hermes.app.commands import Call, Handler
+from hermes.app.commands import CommandCall, CommandHandler
 from hermes.app.providers import user_zone
 from hermes.core.errors import UsageError
-from hermes.ops.restore import KEPT, Snapshot, Snapshots
+from hermes.ops.restore import KEPT_SNAPSHOTS, Snapshot, Snapshots
 from hermes.util.text import human_size, many
 
 
-async def snapshot(call: Call) -> str:
+async def snapshot(call: CommandCall) -> str:
     action, _, rest = call.arguments.partition(" ")
     snapshots, now, rest = Snapshots(call.app.home), call.app.clock.now(), rest.strip()
     match action.lower():
@@ -25,7 +25,7 @@ async def snapshot(call: Call) -> str:
             kept = f" What was there is `{before.id}`." if before else ""
             return f"Brought back `{wanted.id}`.{kept} A new `hermes` has the settings."
         case "prune":
-            keep = int(rest) if rest.isdecimal() else KEPT
+            keep = int(rest) if rest.isdecimal() else KEPT_SNAPSHOTS
             gone = await asyncio.to_thread(snapshots.prune, keep)
             return f"Deleted {many(len(gone), 'snapshot')}."
     raise UsageError("what shall be done?", hint=f"/snapshot {call.command.usage}")
@@ -38,7 +38,7 @@ def _line(one: Snapshot) -> str:
     return f"`{one.id}`{label}, {many(one.files, 'file')}, {human_size(one.bytes)}"
 
 
-async def insights(call: Call) -> str:
+async def insights(call: CommandCall) -> str:
     from hermes.ops.insights import insights_markdown  # seldom needed
 
     if call.arguments and not call.arguments.isdecimal():
@@ -47,10 +47,14 @@ async def insights(call: Call) -> str:
     return await insights_markdown(call.app.store, int(call.arguments or 30), zone)
 
 
-async def debug(call: Call) -> str:
+async def debug(call: CommandCall) -> str:
     from hermes.ops.debug_report import debug_text  # seldom needed
 
     return await debug_text(call.app.home, call.app.loaded)
 
 
-OPS_HANDLERS: dict[str, Handler] = {"snapshot": snapshot, "insights": insights, "debug": debug}
+OPS_HANDLERS: dict[str, CommandHandler] = {
+    "snapshot": snapshot,
+    "insights": insights,
+    "debug": debug,
+}

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from hermes import __version__
-from hermes.app.log_files import FILES as LOG_FILES_FILES
+from hermes.app.log_files import FILES as LOG_FILES
 from hermes.app.providers import Providers
 from hermes.config import dotenv, environment
 from hermes.config.home import Home, ensure_hermes_home, unusable
@@ -32,7 +32,7 @@ from hermes.config.variables import key_of
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.ops.doctor.check import Outcome
 from hermes.ops.doctor.machine_checks import requirements
-from hermes.ops.doctor.run import Unseen, visit
+from hermes.ops.doctor.run import SilentProgress, run_doctor
 from hermes.ops.logs import files_of
 from hermes.ops.status import Resolved, whole_resolution
 from hermes.providers import own_key_variables
@@ -116,7 +116,7 @@ def _is_telling(name: str) -> bool:
 
 # Every secret that can be found in a home, so that it can be taken out of a report.
 
-FILES = ("auth.json", "mcp-tokens/*.json", "pairing/*.json", "*.json")
+SECRET_FILES = ("auth.json", "mcp-tokens/*.json", "pairing/*.json", "*.json")
 """Where secrets are, beside config.yaml and .env."""
 _NAMED = re.compile(r"(?i)token|secret|key|passw|credential|code|verifier|cookie|auth")
 _NOT_SECRET = re.compile(r"(?:https?://\S*|true|false|[\w-]{0,5}|env:\w+|api_key|oauth|manual)")
@@ -148,7 +148,7 @@ def _of_variables(home: Home) -> Iterator[str]:
 
 
 def _of_files(home: Home) -> Iterator[str]:
-    for path in dict.fromkeys(path for pattern in FILES for path in home.root.glob(pattern)):
+    for path in dict.fromkeys(path for pattern in SECRET_FILES for path in home.root.glob(pattern)):
         yield from _in_json(_json(path), named=False)
 
 
@@ -318,7 +318,7 @@ def _home(home: Home) -> Iterator[Fact]:
 
 
 async def _models(home: Home, loaded: Loaded) -> list[Fact]:
-    async with Providers(home, loaded, SystemClock(), Unseen()) as providers:
+    async with Providers(home, loaded, SystemClock(), SilentProgress()) as providers:
         try:
             found = whole_resolution(loaded, providers)
         except HermesError as error:
@@ -379,21 +379,21 @@ several lines is seen whole."""
 ARCHIVES = (".tar.gz", ".tgz")
 
 
-class Part(msgspec.Struct, frozen=True):
+class ReportPart(msgspec.Struct, frozen=True):
     name: str
     text: str
 
 
-async def parts(home: Home, loaded: Loaded | None, lines: int) -> list[Part]:
+async def parts(home: Home, loaded: Loaded | None, lines: int) -> list[ReportPart]:
     """What goes into the bundle, cleaned. Raises `HermesError` rather than letting one of the
     secrets we know through."""
     secrets = known_secrets(home, loaded)
     cleaner = Cleaner(home, secrets)
-    outcomes = await visit(home, SystemClock(), offline=True)
+    outcomes = await run_doctor(home, SystemClock(), offline=True)
     found = [
-        Part("summary.txt", await summary(home, loaded)),
-        Part("doctor.txt", cleaner.clean("\n".join(_findings(outcomes)))),
-        *(Part(name, _tail(home.logs / name, lines, cleaner)) for name in LOG_FILES_FILES),
+        ReportPart("summary.txt", await summary(home, loaded)),
+        ReportPart("doctor.txt", cleaner.clean("\n".join(_findings(outcomes)))),
+        *(ReportPart(name, _tail(home.logs / name, lines, cleaner)) for name in LOG_FILES),
     ]
     _refuse_leaks(found, secrets)
     return [part for part in found if part.text]
@@ -431,7 +431,7 @@ def _end_of(file: Path) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _refuse_leaks(found: Sequence[Part], secrets: frozenset[str]) -> None:
+def _refuse_leaks(found: Sequence[ReportPart], secrets: frozenset[str]) -> None:
     """The last look. What is short may be an ordinary word."""
     for part in found:
         if any(len(secret) >= 8 and secret in part.text for secret in secrets):
@@ -452,7 +452,7 @@ def bundle_path(home: Home) -> Path:
     return folder / f"hermes-debug-{stamp}.txt"
 
 
-def write(path: Path, found: Sequence[Part]) -> None:
+def write(path: Path, found: Sequence[ReportPart]) -> None:
     """One text, or an archive when the name ends in .tar.gz; only its owner may read it."""
     if path.exists():
         raise UsageError(f"{path} exists already", hint="choose another name with -o")
@@ -467,11 +467,11 @@ def write(path: Path, found: Sequence[Part]) -> None:
         ) from error
 
 
-def _text(found: Sequence[Part]) -> bytes:
+def _text(found: Sequence[ReportPart]) -> bytes:
     return "".join(f"===== {part.name} =====\n{part.text}\n\n" for part in found).encode()
 
 
-def _archive(found: Sequence[Part]) -> bytes:
+def _archive(found: Sequence[ReportPart]) -> bytes:
     """Nothing in it tells of the user: neither names nor numbers of an owner."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:

@@ -22,7 +22,7 @@ _INDENT = "    "
 _json_entry = msgspec.json.Decoder(LogEntry)
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class LogFilter(msgspec.Struct, frozen=True):
     """Which entries to show; an empty field wants all."""
 
     level: str = ""
@@ -50,7 +50,9 @@ def files_of(path: Path) -> list[Path]:
     return found
 
 
-def last_entries(path: Path, count: int, wanted: Wanted, end: int | None = None) -> list[LogEntry]:
+def last_entries(
+    path: Path, count: int, wanted: LogFilter, end: int | None = None
+) -> list[LogEntry]:
     """The last `count` wanted entries, oldest first. No file is read that is not needed.
 
     Of the newest file only the first `end` bytes count.
@@ -65,7 +67,7 @@ def last_entries(path: Path, count: int, wanted: Wanted, end: int | None = None)
     return entries[max(0, len(entries) - count) :]
 
 
-def follow(path: Path, wanted: Wanted, start: int, pause: float = 0.25) -> Iterator[LogEntry]:
+def follow(path: Path, wanted: LogFilter, start: int, pause: float = 0.25) -> Iterator[LogEntry]:
     """Wanted entries from byte `start` on, over rotations, until the caller stops."""
     for lines in _arriving_lines(path, start, pause):
         yield from (entry for entry in parse(lines) if wanted.has(entry))

@@ -28,7 +28,7 @@ from hermes.providers import ModelProfile
 
 Verdict = Literal["works", "does not", "not tried", "failed"]
 
-ROOM = 2048
+MAX_TOKENS = 2048
 """Tokens for an answer: a model that thinks needs some before its first word."""
 PREFIX_WORDS = 2000
 """About 2,500 tokens, which most endpoints find worth caching."""
@@ -55,7 +55,7 @@ _TOOL = ToolSpec(
 )
 
 
-class Finding(msgspec.Struct, frozen=True):
+class ProbeFinding(msgspec.Struct, frozen=True):
     name: str
     verdict: Verdict
     detail: str = ""
@@ -63,7 +63,7 @@ class Finding(msgspec.Struct, frozen=True):
     """US dollars; None when the price is not known, or nothing was spent."""
 
 
-class Call(msgspec.Struct, frozen=True):
+class ProbeCall(msgspec.Struct, frozen=True):
     """One call and how it went."""
 
     reply: Reply
@@ -77,7 +77,7 @@ class Probe:
     def __init__(self, model: Model, profile: ModelProfile, monotonic: Callable[[], float]) -> None:
         self._model, self._profile, self._monotonic = model, profile, monotonic
 
-    async def call(self, request: ModelRequest) -> Call:
+    async def call(self, request: ModelRequest) -> ProbeCall:
         start, first, deltas = self._monotonic(), None, 0
         reply: Reply | None = None
         async with aclosing(self._model.stream(request)) as events:
@@ -89,9 +89,9 @@ class Probe:
                     reply = event
         if reply is None:
             raise RequestRefused("the call ended without a reply", provider=self._model.provider)
-        return Call(reply, deltas, first, self._monotonic() - start)
+        return ProbeCall(reply, deltas, first, self._monotonic() - start)
 
-    async def answer(self) -> list[Finding]:
+    async def answer(self) -> list[ProbeFinding]:
         """Three things one call shows."""
         call = await self.call(_say("Reply with the single word: ready"))
         said = " ".join(call.reply.message.text.split())[:60]
@@ -102,80 +102,80 @@ class Probe:
             took = f"first word after {call.first:.1f}s, all after {took}"
         counts = f"{usage.prompt} tokens read, {usage.output} written"
         return [
-            Finding(
+            ProbeFinding(
                 "answer",
                 "works" if said else "does not",
                 f"{said!r}, {took}" if said else f"it said nothing ({took})",
                 self._cost(call),
             ),
-            Finding(
+            ProbeFinding(
                 "streaming",
                 "works" if streamed else "does not",
                 f"the answer came in {call.deltas} pieces" if streamed else "it came in one piece",
             ),
-            Finding(
+            ProbeFinding(
                 "usage",
                 "works" if usage.total else "does not",
                 counts if usage.total else "no tokens are reported, so costs cannot be counted",
             ),
         ]
 
-    async def tools(self) -> Finding:
+    async def tools(self) -> ProbeFinding:
         if not self._profile.tools:
-            return Finding("tools", "not tried", "the model is known to have none")
+            return ProbeFinding("tools", "not tried", "the model is known to have none")
         request = _say("Call the tool report_colour with the colour blue. Say nothing else.")
         call = await self.call(msgspec.structs.replace(request, tools=(_TOOL,)))
         calls = call.reply.message.calls
         if not calls:
-            return Finding("tools", "does not", "it answered in words", self._cost(call))
+            return ProbeFinding("tools", "does not", "it answered in words", self._cost(call))
         made = f"{calls[0].name}({calls[0].arguments})"[:80]
         right = calls[0].name == _TOOL.name and _is_colour(calls[0].arguments)
         detail = f"it called {made}" if right else f"it called {made}, which is no valid call"
-        return Finding("tools", "works" if right else "does not", detail, self._cost(call))
+        return ProbeFinding("tools", "works" if right else "does not", detail, self._cost(call))
 
-    async def images(self) -> Finding:
+    async def images(self) -> ProbeFinding:
         if self._profile.images is False:
-            return Finding("images", "not tried", "the model is known to see none")
+            return ProbeFinding("images", "not tried", "the model is known to see none")
         picture = Image(f"data:image/png;base64,{base64.b64encode(one_colour_png()).decode()}")
         question = Text("What colour is this picture? Answer with one word.")
-        call = await self.call(ModelRequest((User((question, picture)),), max_tokens=ROOM))
+        call = await self.call(ModelRequest((User((question, picture)),), max_tokens=MAX_TOKENS))
         said = " ".join(call.reply.message.text.split())[:60]
         saw = "red" in said.lower()
         detail = f"it saw a red picture as {said!r}"
-        return Finding("images", "works" if saw else "does not", detail, self._cost(call))
+        return ProbeFinding("images", "works" if saw else "does not", detail, self._cost(call))
 
-    async def reasoning(self) -> Finding:
+    async def reasoning(self) -> ProbeFinding:
         """Thinking may come unasked, so it is tried also where no way to ask is known."""
         request = _say("A bat and a ball cost 1.10 together, the bat 1.00 more. What is the ball?")
         effort = "low" if self._profile.reasoning else ""
-        asked = msgspec.structs.replace(request, reasoning_effort=effort, max_tokens=4 * ROOM)
+        asked = msgspec.structs.replace(request, reasoning_effort=effort, max_tokens=4 * MAX_TOKENS)
         call = await self.call(asked)
         thought, tokens = call.reply.message.thinking, call.reply.usage.reasoning
         if thought or tokens:
             seen = f"{tokens} tokens of thinking" if tokens else "its thoughts came along"
-            return Finding("reasoning", "works", seen, self._cost(call))
+            return ProbeFinding("reasoning", "works", seen, self._cost(call))
         detail = "no thinking came back" + ("" if effort else "; no way to ask for it is known")
-        return Finding("reasoning", "does not", detail, self._cost(call))
+        return ProbeFinding("reasoning", "does not", detail, self._cost(call))
 
-    async def caching(self) -> Finding:
+    async def caching(self) -> ProbeFinding:
         """The same long prompt twice; what differs stands at its end."""
         system = System(" ".join(f"line {number}" for number in range(PREFIX_WORDS // 2)))
         costs: list[float | None] = []
-        call: Call | None = None
+        call: ProbeCall | None = None
         for word in ("one", "two"):
             messages = (system, User.say(f"Reply with the single word: {word}"))
-            call = await self.call(ModelRequest(messages, max_tokens=ROOM))
+            call = await self.call(ModelRequest(messages, max_tokens=MAX_TOKENS))
             costs.append(self._cost(call))
         usage = call.reply.usage if call else None
         cost = sum(one for one in costs if one is not None) if None not in costs else None
         if usage and usage.cache_read:
             detail = f"{usage.cache_read} of {usage.prompt} tokens came from the cache"
-            return Finding("caching", "works", detail, cost)
+            return ProbeFinding("caching", "works", detail, cost)
         read = usage.prompt if usage else 0
         detail = f"nothing of {read} tokens came from the cache; longer prompts may be cached"
-        return Finding("caching", "does not", detail, cost)
+        return ProbeFinding("caching", "does not", detail, cost)
 
-    def _cost(self, call: Call) -> float | None:
+    def _cost(self, call: ProbeCall) -> float | None:
         if call.reply.cost_usd is not None:
             return call.reply.cost_usd
         price = self._profile.price
@@ -184,7 +184,7 @@ class Probe:
 
 async def probe(
     model: Model, profile: ModelProfile, *, monotonic: Callable[[], float] = time.monotonic
-) -> AsyncIterator[Finding]:
+) -> AsyncIterator[ProbeFinding]:
     """What works, one finding after the other. Each check stands for itself: a refusal is its
     finding. Only when the first shows that no call can succeed are the others not tried."""
     trial = Probe(model, profile, monotonic)
@@ -193,16 +193,16 @@ async def probe(
             yield finding
         hopeless = ""
     except ProviderError as error:
-        yield Finding("answer", "failed", str(error))
+        yield ProbeFinding("answer", "failed", str(error))
         hopeless = "no call succeeds" if isinstance(error, _HOPELESS) else ""
-    checks: dict[str, Callable[[], Awaitable[Finding]]] = {
+    checks: dict[str, Callable[[], Awaitable[ProbeFinding]]] = {
         "tools": trial.tools,
         "images": trial.images,
         "reasoning": trial.reasoning,
         "caching": trial.caching,
     }
     for name, check in checks.items():
-        yield Finding(name, "not tried", hopeless) if hopeless else await _checked(name, check)
+        yield ProbeFinding(name, "not tried", hopeless) if hopeless else await _checked(name, check)
 
 
 def one_colour_png(size: int = 64, colour: bytes = b"\xff\x00\x00") -> bytes:
@@ -218,17 +218,17 @@ def one_colour_png(size: int = 64, colour: bytes = b"\xff\x00\x00") -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
-async def _checked(name: str, check: Callable[[], Awaitable[Finding]]) -> Finding:
+async def _checked(name: str, check: Callable[[], Awaitable[ProbeFinding]]) -> ProbeFinding:
     try:
         return await check()
     except (RequestRefused, ContentRefused) as error:
-        return Finding(name, "does not", f"refused: {error}")
+        return ProbeFinding(name, "does not", f"refused: {error}")
     except ProviderError as error:
-        return Finding(name, "failed", str(error))
+        return ProbeFinding(name, "failed", str(error))
 
 
 def _say(text: str) -> ModelRequest:
-    return ModelRequest((User.say(text),), max_tokens=ROOM)
+    return ModelRequest((User.say(text),), max_tokens=MAX_TOKENS)
 
 
 def _is_colour(arguments: str) -> bool:

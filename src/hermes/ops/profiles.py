@@ -13,8 +13,8 @@ from hermes.config import environment
 from hermes.config.home import DEFAULT_PROFILE, Home, default_root, tilde
 from hermes.config.profiles import create_profile
 from hermes.core.errors import HermesError, UsageError
-from hermes.ops.backup import opened
-from hermes.ops.restore import bring_back, check_fits
+from hermes.ops.backup import open_archive
+from hermes.ops.restore import check_fits, restore_archive
 from hermes.util import atomic
 
 MARK = "# Starts Hermes with the profile "
@@ -128,7 +128,7 @@ def _profile_of(path: Path) -> str:
 def import_profile(path: Path, name: str = "") -> tuple[Home, int]:
     """The new profile and how many files it has. Called as in the archive unless `name` says
     otherwise. Raises `HermesError`, and then there is no new profile."""
-    with opened(path) as archive:
+    with open_archive(path) as archive:
         name = name or archive.manifest.profile
         if name == DEFAULT_PROFILE:
             raise UsageError(
@@ -139,7 +139,7 @@ def import_profile(path: Path, name: str = "") -> tuple[Home, int]:
         archive.check_content()
     home = create_profile(name)
     try:
-        done = bring_back(home, path)
+        done = restore_archive(home, path)
     except (HermesError, KeyboardInterrupt):
         shutil.rmtree(home.root, ignore_errors=True)
         raise

@@ -36,7 +36,7 @@ from hermes.ops.backup import (
     facts_of,
     is_database,
     is_store,
-    opened,
+    open_archive,
     write_archive,
 )
 from hermes.ops.output_files import check_output, unwritable
@@ -46,7 +46,7 @@ from hermes.store.sqlite.errors import as_store_error
 from hermes.store.sqlite.health import check
 from hermes.store.sqlite.repair import remove as remove_store
 from hermes.store.sqlite.repair import repair, restore
-from hermes.store.sqlite.repair import restore as repair_restore_store
+from hermes.store.sqlite.repair import restore as restore_sqlite_store
 from hermes.store.sqlite.schema import refuse_newer
 from hermes.util import atomic
 from hermes.util.text import human_size
@@ -78,15 +78,15 @@ def check_fits(home: Home, archive: Archive) -> None:
         )
 
 
-def bring_back(home: Home, path: Path) -> Archive:
+def restore_archive(home: Home, path: Path) -> Archive:
     """Put the archive in the place of what the home has of the same names.
 
     Raises `HermesError`, and then the home is as it was. The caller has copied what is replaced.
     """
     ensure_hermes_home(home)
-    with _alone(home), opened(path) as archive:
+    with _alone(home), open_archive(path) as archive:
         check_fits(home, archive)
-        exchange = Exchange(home)
+        exchange = RestoreTransaction(home)
         exchange.recover()
         try:
             exchange.stage(archive)
@@ -96,22 +96,22 @@ def bring_back(home: Home, path: Path) -> Archive:
         return archive
 
 
-def is_unfinished(home: Home) -> bool:
+def has_unfinished_restore(home: Home) -> bool:
     """Whether an import was cut short. Costs one look at the disk."""
     return (home.root / STAGE).exists()
 
 
-def finish(home: Home) -> bool:
+def finish_restore(home: Home) -> bool:
     """End an import that was cut short; True when one had begun to show. Raises `HermesError` while
     another process is at it."""
     with _alone(home):
         try:
-            return Exchange(home).recover()
+            return RestoreTransaction(home).recover()
         except OSError as error:
             raise unusable(Path(error.filename or home.root), error) from error
 
 
-class Exchange:
+class RestoreTransaction:
     """New entries in the place of old ones, in one home."""
 
     def __init__(self, home: Home) -> None:
@@ -235,7 +235,7 @@ class Exchange:
 
     def _put_store(self, source: Path, live: Path) -> None:
         """The store keeps what it replaces beside it; here that is at hand already."""
-        kept = repair_restore_store(live, source)
+        kept = restore_sqlite_store(live, source)
         if kept is not None:
             remove_store(kept)
 
@@ -309,7 +309,7 @@ def _is_there(path: Path) -> bool:
 # Small copies of a home inside it: settings, keys, memories and skills, at a moment.
 
 FOLDER = "snapshots"
-KEPT = 20
+KEPT_SNAPSHOTS = 20
 LONGEST_LABEL = 60
 
 
@@ -334,13 +334,13 @@ class Snapshots:
         self.folder = home.root / FOLDER
 
     def create(self, label: str, now: datetime, spared: Path | None = None) -> Snapshot:
-        """Take one; all but the newest `KEPT` are deleted, and never `spared`."""
+        """Take one; all but the newest `KEPT_SNAPSHOTS` are deleted, and never `spared`."""
         found = contents(self._home, QUICK)
         if not found.items:
             raise UsageError(f"there is nothing in {self._home.display()} to take a snapshot of")
         target = self.new_file(label, now)
         write_archive(target, found.items, facts_of(self._home, QUICK, label, now))
-        self.prune(KEPT, spared)
+        self.prune(KEPT_SNAPSHOTS, spared)
         return self._read(target)
 
     def new_file(self, label: str, now: datetime) -> Path:
@@ -390,7 +390,7 @@ class Snapshots:
         before = None
         if contents(self._home, QUICK).items:
             before = self.create("before restore", now, wanted.path)
-        bring_back(self._home, wanted.path)
+        restore_archive(self._home, wanted.path)
         return wanted, before
 
     def prune(self, keep: int, spared: Path | None = None) -> list[Snapshot]:
@@ -412,7 +412,7 @@ class Snapshots:
     def _read(self, path: Path) -> Snapshot:
         size = path.stat().st_size
         try:
-            with opened(path) as archive:
+            with open_archive(path) as archive:
                 facts = archive.manifest
         except ArchiveRefused as error:
             return Snapshot(path.stem, "", "", QUICK, 0, size, path, str(error))
@@ -428,7 +428,7 @@ def _age(path: Path) -> tuple[str, float, str]:
 # A copy of the session store, and its rescue.
 
 
-async def back_up(
+async def back_up_store(
     store: SessionStore,
     url: str,
     target: Path,
@@ -458,7 +458,7 @@ def restore_store(home: Home, url: str, backup: Path) -> Path | None:
     return restore(home.state_db, backup)
 
 
-class Repaired(msgspec.Struct, frozen=True):
+class RepairResult(msgspec.Struct, frozen=True):
     """What a repair did."""
 
     outcome: str
@@ -471,12 +471,12 @@ class Repaired(msgspec.Struct, frozen=True):
     messages: int = 0
 
 
-def repair_store(home: Home, url: str, progress: Progress = ignore_progress) -> Repaired:
+def repair_store(home: Home, url: str, progress: Progress = ignore_progress) -> RepairResult:
     """Look at the whole store and put a sound one in the place of a damaged one."""
     _only_for_sqlite("repair", url)
     report = repair(home.state_db, progress)
     found = report.salvaged
-    return Repaired(
+    return RepairResult(
         outcome=report.outcome,
         summary=report.summary(),
         kept=str(report.kept or ""),

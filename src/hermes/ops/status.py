@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 from hermes import __version__
-from hermes.app.model_choice import Wanted, fallback_choices, main_choice
-from hermes.app.providers import Providers, today_began
+from hermes.app.model_choice import ModelFilter, fallback_choices, main_choice
+from hermes.app.providers import Providers, start_of_today
 from hermes.app.session_store import opened_store, store_exists
 from hermes.config.home import Home, ensure_hermes_home, unusable
 from hermes.config.loader import Loaded
@@ -24,7 +24,7 @@ from hermes.util.text import many
 # What `hermes setup` remembers between runs, and beginning anew.
 
 
-class Progress(msgspec.Struct, frozen=True):
+class SetupProgress(msgspec.Struct, frozen=True):
     done: tuple[str, ...] = ()
     """Sections that were gone through."""
 
@@ -38,7 +38,7 @@ class SetupRecord:
 
     def done(self) -> tuple[str, ...]:
         try:
-            return msgspec.json.decode(self._file.read_bytes(), type=Progress).done
+            return msgspec.json.decode(self._file.read_bytes(), type=SetupProgress).done
         except (FileNotFoundError, msgspec.DecodeError):
             return ()  # only a convenience: without it one is asked again
         except OSError as error:
@@ -48,7 +48,7 @@ class SetupRecord:
         ensure_hermes_home(self._home)
         done = tuple(dict.fromkeys((*self.done(), section)))
         try:
-            atomic.write_bytes(self._file, msgspec.json.encode(Progress(done)), mode=0o600)
+            atomic.write_bytes(self._file, msgspec.json.encode(SetupProgress(done)), mode=0o600)
         except OSError as error:
             raise unusable(self._file, error) from error
 
@@ -119,7 +119,7 @@ class Resolution(msgspec.Struct, frozen=True):
 def main_resolution(loaded: Loaded, providers: Providers) -> Resolution:
     """The model of conversations alone."""
     choice = main_choice(loaded)
-    main = resolved(choice, providers)
+    main = resolve_target(choice, providers)
     also = [
         Considered(candidate.endpoint.id, candidate.reason)
         for candidate in providers.resolver.candidates(choice)
@@ -131,7 +131,7 @@ def main_resolution(loaded: Loaded, providers: Providers) -> Resolution:
 def whole_resolution(loaded: Loaded, providers: Providers) -> Resolution:
     """With the fallbacks and every auxiliary task."""
     settings = loaded.settings
-    fallbacks = tuple(resolved(choice, providers) for choice in fallback_choices(settings))
+    fallbacks = tuple(resolve_target(choice, providers) for choice in fallback_choices(settings))
     tasks = msgspec.structs.asdict(settings.auxiliary)
     auxiliary = {name: _auxiliary(name, task, loaded, providers) for name, task in tasks.items()}
     return msgspec.structs.replace(
@@ -139,14 +139,14 @@ def whole_resolution(loaded: Loaded, providers: Providers) -> Resolution:
     )
 
 
-def resolved(choice: ModelChoice, providers: Providers) -> Resolved:
+def resolve_target(choice: ModelChoice, providers: Providers) -> Resolved:
     try:
-        return shown(providers.known_target(choice))
+        return describe_key(providers.known_target(choice))
     except HermesError as error:
         return Resolved(choice.provider, choice.model, problem=str(error), hint=error.hint)
 
 
-def shown(target: Target) -> Resolved:
+def describe_key(target: Target) -> Resolved:
     keys = [KeyShown(c.source, mask(c.secret), c.kind) for c in target.credentials]
     return Resolved(
         provider=target.provider,
@@ -163,7 +163,7 @@ def shown(target: Target) -> Resolved:
 def _auxiliary(name: str, task: AuxiliaryTask, loaded: Loaded, providers: Providers) -> Resolved:
     try:
         main = providers.known_target(main_choice(loaded))
-        return shown(auxiliary_targets(name, task, main, providers.resolver)[0])
+        return describe_key(auxiliary_targets(name, task, main, providers.resolver)[0])
     except HermesError as error:
         return Resolved(task.provider, task.model, problem=str(error), hint=error.hint)
 
@@ -226,7 +226,7 @@ async def _store(home: Home, loaded: Loaded, clock: Clock) -> StoreStatus:
     try:
         async with opened_store(home, url, told.append) as store:
             stats = await store.stats()
-            spent = await store.spent_usd(since=today_began(loaded.settings, clock))
+            spent = await store.spent_usd(since=start_of_today(loaded.settings, clock))
     except HermesError as error:
         return StoreStatus(home.display(), problem=str(error))
     return StoreStatus(stats.where, stats.sessions, spent, "; ".join(told))
@@ -251,7 +251,7 @@ async def _reached(loaded: Loaded, providers: Providers) -> Reached:
         return Reached(ok=False, detail=str(error))
     if target.provider == LOCAL:
         return Reached(ok=True, detail="it runs on this machine and is started when it is needed")
-    found = await providers.lister.models(target, Wanted(), refresh=True)
+    found = await providers.lister.models(target, ModelFilter(), refresh=True)
     if found.note:
         return Reached(ok=False, detail=found.note)
     return Reached(ok=True, detail=f"{found.base_url} lists {many(len(found.models), 'model')}")

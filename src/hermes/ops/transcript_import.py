@@ -26,7 +26,7 @@ Objects = list[dict[str, Any]] | str | None
 """Also as JSON text, which is how the documented database holds it."""
 
 
-class Said(msgspec.Struct):
+class ImportedMessage(msgspec.Struct):
     """A message: by the columns of the store, or in OpenAI's format."""
 
     role: Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
@@ -45,7 +45,7 @@ class Said(msgspec.Struct):
     codex_reasoning_items: Objects = None
 
 
-class Called(msgspec.Struct):
+class ImportedCall(msgspec.Struct):
     """A call of a model."""
 
     timestamp: Seconds
@@ -62,15 +62,15 @@ class Called(msgspec.Struct):
     cost_usd: float | None = None
 
 
-class Projected(msgspec.Struct):
+class ImportedProjection(msgspec.Struct):
     """Which messages make up the conversation."""
 
     after_id: Count
     basis: list[tuple[str, Count, Count | None] | dict[str, Any]]
 
 
-class Session(msgspec.Struct):
-    messages: list[Said]
+class ImportedSession(msgspec.Struct):
+    messages: list[ImportedMessage]
     id: Name | None = None
     source: Name | None = None
     user_id: str | None = None
@@ -96,8 +96,8 @@ class Session(msgspec.Struct):
     pricing_version: str | None = None
     title: str | None = None
     archived_at: Seconds | None = None
-    model_calls: list[Called] | None = None
-    projection: Projected | None = None
+    model_calls: list[ImportedCall] | None = None
+    projection: ImportedProjection | None = None
 
 
 # Lines of JSON Lines read back and checked.
@@ -136,9 +136,9 @@ def read_line(line: bytes, now: datetime) -> Record:
     return _with_prompt(record)
 
 
-def _checked(data: Record) -> Session:
+def _checked(data: Record) -> ImportedSession:
     try:
-        shape = msgspec.convert(data, Session)
+        shape = msgspec.convert(data, ImportedSession)
     except msgspec.ValidationError as error:
         raise UsageError(_worded(error)) from None
     if shape.id is not None and shape.id != plain_line(shape.id):
@@ -151,7 +151,7 @@ def _checked(data: Record) -> Session:
     return shape
 
 
-def _check_numbers(messages: Sequence[Said]) -> None:
+def _check_numbers(messages: Sequence[ImportedMessage]) -> None:
     """A projection names messages by their ids."""
     ids = [said.id for said in messages]
     if None in ids or len(set(ids)) != len(ids):
@@ -215,7 +215,7 @@ EVERYTHING = 2**31 - 1
 SHOWN_PROBLEMS = 5
 
 
-class Place(msgspec.Struct, frozen=True):
+class SessionPlace(msgspec.Struct, frozen=True):
     """Where in the file a session is, and what must be known of it beforehand."""
 
     id: str
@@ -224,7 +224,7 @@ class Place(msgspec.Struct, frozen=True):
     offset: int
 
 
-class Imported(msgspec.Struct, frozen=True):
+class ImportResult(msgspec.Struct, frozen=True):
     """What an import did."""
 
     stored: tuple[str, ...]
@@ -240,7 +240,7 @@ async def import_file(
     *,
     skip_existing: bool,
     progress: Progress = ignore_progress,
-) -> Imported:
+) -> ImportResult:
     """Every line is checked before the first session is stored. Raises `UsageError`."""
     try:
         with path.open("rb") as file:
@@ -257,7 +257,7 @@ async def _import(
     now: datetime,
     skip_existing: bool,
     progress: Progress,
-) -> Imported:
+) -> ImportResult:
     if not file.seekable():
         raise UsageError(f"cannot read {path}: it must be a file, since it is read twice")
     places = check_lines(file, path, now)
@@ -282,12 +282,12 @@ async def _import(
             retitled[place.id] = title
         progress(done, len(wanted))
     stored = tuple(place.id for place in wanted)
-    return Imported(stored, tuple(place.id for place in taken), retitled)
+    return ImportResult(stored, tuple(place.id for place in taken), retitled)
 
 
-def check_lines(file: BinaryIO, path: Path, now: datetime) -> list[Place]:
+def check_lines(file: BinaryIO, path: Path, now: datetime) -> list[SessionPlace]:
     """Where each session is. Raises `UsageError` that names the lines that are wrong."""
-    places: list[Place] = []
+    places: list[SessionPlace] = []
     problems: list[str] = []
     lines: dict[str, int] = {}
     for number, offset, line in _lines(file):
@@ -299,7 +299,9 @@ def check_lines(file: BinaryIO, path: Path, now: datetime) -> list[Place]:
         except UsageError as error:
             problems.append(f"{path}:{number}: {error}")
             continue
-        places.append(Place(record["id"], record.get("parent_session_id", ""), number, offset))
+        places.append(
+            SessionPlace(record["id"], record.get("parent_session_id", ""), number, offset)
+        )
     if problems:
         shown = problems[:SHOWN_PROBLEMS]
         more = [f"and {len(problems) - len(shown)} more lines"] if problems[SHOWN_PROBLEMS:] else []
@@ -319,13 +321,13 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
         offset += len(line)
 
 
-def _parents_first(places: list[Place]) -> list[Place]:
+def _parents_first(places: list[SessionPlace]) -> list[SessionPlace]:
     """A session goes on from its parent, which must be there by then. A ring stays as it is."""
     by_id = {place.id: place for place in places}
-    ordered: dict[str, Place] = {}
+    ordered: dict[str, SessionPlace] = {}
     for place in places:
-        line: list[Place] = []
-        current: Place | None = place
+        line: list[SessionPlace] = []
+        current: SessionPlace | None = place
         while current is not None and current.id not in ordered and current not in line:
             line.append(current)
             current = by_id.get(current.parent)

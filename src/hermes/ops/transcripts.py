@@ -29,7 +29,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}+|~{3,}+)[^`]*+")
 _CODE = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
 
 
-class Block(msgspec.Struct, frozen=True):
+class TextBlock(msgspec.Struct, frozen=True):
     """A block of code, or some lines of prose."""
 
     lines: tuple[str, ...]
@@ -39,20 +39,20 @@ class Block(msgspec.Struct, frozen=True):
     """What stands behind the fence."""
 
 
-def blocks(text: str) -> Iterator[Block]:
+def blocks(text: str) -> Iterator[TextBlock]:
     """A block of code that was never closed goes on to the end."""
     said: list[str] = []
     rest = iter(text.strip("\n").split("\n"))
     for line in rest:
         opened = _FENCE.fullmatch(line) if len(line) <= LINE_LIMIT else None
         if opened:
-            yield Block(tuple(said))
+            yield TextBlock(tuple(said))
             said = []
             language = line.strip().removeprefix(opened[1]).strip()
-            yield Block(tuple(_inside(rest, opened[1])), opened[1], language)
+            yield TextBlock(tuple(_inside(rest, opened[1])), opened[1], language)
         else:
             said.append(line)
-    yield Block(tuple(said))
+    yield TextBlock(tuple(said))
 
 
 def _inside(rest: Iterator[str], fence: str) -> Iterator[str]:
@@ -82,7 +82,7 @@ def inline(line: str, code: Callable[[str, str], str], other: Callable[[str], st
 Row = dict[str, Any]
 
 
-class Call(msgspec.Struct, frozen=True):
+class TranscriptCall(msgspec.Struct, frozen=True):
     """A tool call and what came of it."""
 
     id: str
@@ -93,7 +93,7 @@ class Call(msgspec.Struct, frozen=True):
     failed: bool = False
 
 
-class Entry(msgspec.Struct, frozen=True):
+class TranscriptEntry(msgspec.Struct, frozen=True):
     """One message. The results of a reply's calls are with the reply."""
 
     role: str
@@ -102,15 +102,15 @@ class Entry(msgspec.Struct, frozen=True):
     text: str = ""
     reasoning: str = ""
     images: tuple[str, ...] = ()
-    calls: tuple[Call, ...] = ()
+    calls: tuple[TranscriptCall, ...] = ()
 
 
-class Turn(msgspec.Struct, frozen=True):
+class TranscriptTurn(msgspec.Struct, frozen=True):
     """What a user said and everything up to the next time; number 0 is what came before."""
 
     number: int
     time: float
-    entries: tuple[Entry, ...]
+    entries: tuple[TranscriptEntry, ...]
 
 
 class Transcript(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ class Transcript(msgspec.Struct, frozen=True):
     tokens: int
     cost_usd: float | None
     message_count: int
-    turns: tuple[Turn, ...]
+    turns: tuple[TranscriptTurn, ...]
 
 
 def outline(record: Record) -> Transcript:
@@ -166,7 +166,7 @@ def conversation_rows(record: Record) -> list[Row]:
     return kept + [row for row in rows if row["id"] > projection["after_id"]]
 
 
-def _name(record: Record, turns: Iterable[Turn]) -> str:
+def _name(record: Record, turns: Iterable[TranscriptTurn]) -> str:
     if title := plain_line(record.get("title") or ""):
         return title
     said = (e.text for turn in turns for e in turn.entries if e.role == "user" and e.text)
@@ -178,21 +178,21 @@ def _first_known(*costs: float | None) -> float | None:
     return next((cost for cost in costs if cost is not None), None)
 
 
-def _turns(entries: Iterable[Entry]) -> Iterator[Turn]:
-    number, current = 0, list[Entry]()
+def _turns(entries: Iterable[TranscriptEntry]) -> Iterator[TranscriptTurn]:
+    number, current = 0, list[TranscriptEntry]()
     for entry in entries:
         if entry.role == "user":
             if current:
-                yield Turn(number, current[0].time, tuple(current))
+                yield TranscriptTurn(number, current[0].time, tuple(current))
             number, current = number + 1, []
         current.append(entry)
     if current:
-        yield Turn(number, current[0].time, tuple(current))
+        yield TranscriptTurn(number, current[0].time, tuple(current))
 
 
-def _entries(rows: Iterable[Row]) -> Iterator[Entry]:
+def _entries(rows: Iterable[Row]) -> Iterator[TranscriptEntry]:
     """Messages with results moved to their calls. A result nobody asked for stands alone."""
-    reply: Entry | None = None
+    reply: TranscriptEntry | None = None
     for row in rows:
         message = from_row(row_of(row))
         time = float(row.get("timestamp") or 0.0)
@@ -201,7 +201,7 @@ def _entries(rows: Iterable[Row]) -> Iterator[Entry]:
             if answered:
                 reply = answered
             else:
-                yield Entry("tool", time, calls=(_finished(message, ""),))
+                yield TranscriptEntry("tool", time, calls=(_finished(message, ""),))
             continue
         if reply:
             yield reply
@@ -209,22 +209,22 @@ def _entries(rows: Iterable[Row]) -> Iterator[Entry]:
         match message:
             case Assistant():
                 calls = tuple(
-                    Call(call.id, plain_line(call.name), plain(call.arguments))
+                    TranscriptCall(call.id, plain_line(call.name), plain(call.arguments))
                     for call in message.calls
                 )
-                reply = Entry(
+                reply = TranscriptEntry(
                     "assistant", time, plain(message.text), plain(message.thinking), calls=calls
                 )
             case User():
                 images = tuple(part.url for part in message.parts if isinstance(part, Image))
-                yield Entry("user", time, plain(message.text), images=images)
+                yield TranscriptEntry("user", time, plain(message.text), images=images)
             case System():
-                yield Entry("system", time, plain(message.text))
+                yield TranscriptEntry("system", time, plain(message.text))
     if reply:
         yield reply
 
 
-def _answered(reply: Entry, result: ToolResult) -> Entry | None:
+def _answered(reply: TranscriptEntry, result: ToolResult) -> TranscriptEntry | None:
     """The reply with the result at its first open call of that id; None when there is none.
 
     Ids repeat within a session (some models count from zero in each reply), never within a reply.
@@ -237,8 +237,8 @@ def _answered(reply: Entry, result: ToolResult) -> Entry | None:
     return None
 
 
-def _finished(result: ToolResult, arguments: str) -> Call:
-    return Call(
+def _finished(result: ToolResult, arguments: str) -> TranscriptCall:
+    return TranscriptCall(
         result.call_id, plain_line(result.name), arguments, plain(result.text), result.failed
     )
 
@@ -327,7 +327,7 @@ def prose(text: str) -> str:
     return "".join(_block(block) for block in blocks(text))
 
 
-def _block(block: Block) -> str:
+def _block(block: TextBlock) -> str:
     if block.fence:
         caption = f'<p class="note">{escape(block.language)}</p>' if block.language else ""
         return caption + preformatted("\n".join(block.lines))
@@ -426,19 +426,19 @@ def _blocks(transcript: Transcript) -> Iterator[str]:
             yield from _entry(entry)
 
 
-def _entry(entry: Entry) -> Iterator[str]:
+def _entry(entry: TranscriptEntry) -> Iterator[str]:
     if entry.reasoning:
-        thought = _said(entry.reasoning)
+        thought = _message_text(entry.reasoning)
         yield f"<details>\n<summary>Reasoning</summary>\n\n{thought}\n\n</details>"
     if entry.text:
-        yield _said(entry.text)
+        yield _message_text(entry.text)
     for image in entry.images:
         yield f"[image] {_code(plain_line(image[:80]))}" + ("…" if len(image) > 80 else "")
     for call in entry.calls:
         yield from _call(call)
 
 
-def _call(call: Call) -> Iterator[str]:
+def _call(call: TranscriptCall) -> Iterator[str]:
     arguments = " ".join(call.arguments.split())
     if len(arguments) > ARGUMENTS_LIMIT:
         arguments = arguments[:ARGUMENTS_LIMIT] + "…"
@@ -472,13 +472,13 @@ def _escaped(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", text)
 
 
-def _said(text: str) -> str:
+def _message_text(text: str) -> str:
     """`text` as a guest of the page: its headings below those of the page, its tags as text, and
     its code blocks closed."""
     return "\n".join(line for block in blocks(text) for line in _lines(block))
 
 
-def _lines(block: Block) -> Iterator[str]:
+def _lines(block: TextBlock) -> Iterator[str]:
     if block.fence:
         yield from (block.fence + block.language, *block.lines, block.fence)
         return
@@ -486,10 +486,10 @@ def _lines(block: Block) -> Iterator[str]:
         heading = HEADING.match(line[:LINE_LIMIT])
         level = "#" * min(len(heading[1]) + 2, 6) if heading else ""
         content = line.lstrip(" ").lstrip("#") if heading else line
-        yield level + inline(content, _kept, _without_tags)
+        yield level + inline(content, _limit, _without_tags)
 
 
-def _kept(ticks: str, text: str) -> str:
+def _limit(ticks: str, text: str) -> str:
     return f"{ticks}{text}{ticks}"
 
 
@@ -574,7 +574,7 @@ def _stamp(time: float) -> str:
     return f' · <time datetime="{exact}">{moment(time)}</time>'
 
 
-def _page_entry(entry: Entry) -> str:
+def _page_entry(entry: TranscriptEntry) -> str:
     parts = [f'<p class="who">{escape(entry.role.capitalize())}</p>']
     if entry.reasoning:
         parts.append(
@@ -593,7 +593,7 @@ def _image(url: str) -> str:
     return f'<p class="note">image: <code>{escape(plain_line(url[:300]))}</code></p>'
 
 
-def _page_call(call: Call) -> str:
+def _page_call(call: TranscriptCall) -> str:
     brief = " ".join(call.arguments.split())
     shown = brief if len(brief) <= BRIEF_LIMIT else brief[:BRIEF_LIMIT] + "…"
     state = ' class="bad"' if call.failed else ""
@@ -611,7 +611,7 @@ def _page_call(call: Call) -> str:
     )
 
 
-class Form(StrEnum):
+class ExportFormat(StrEnum):
     """What an export can be. Only JSON Lines hold everything and can be imported."""
 
     JSONL = "jsonl"
@@ -620,19 +620,19 @@ class Form(StrEnum):
 
 
 SUFFIXES = {
-    ".jsonl": Form.JSONL,
-    ".ndjson": Form.JSONL,
-    ".json": Form.JSONL,
-    ".md": Form.MARKDOWN,
-    ".markdown": Form.MARKDOWN,
-    ".html": Form.HTML,
-    ".htm": Form.HTML,
+    ".jsonl": ExportFormat.JSONL,
+    ".ndjson": ExportFormat.JSONL,
+    ".json": ExportFormat.JSONL,
+    ".md": ExportFormat.MARKDOWN,
+    ".markdown": ExportFormat.MARKDOWN,
+    ".html": ExportFormat.HTML,
+    ".htm": ExportFormat.HTML,
 }
 
 
-def form_of(path: Path) -> Form:
+def format_of(path: Path) -> ExportFormat:
     """The form the name of a file asks for; JSON Lines, which lose nothing, for any other name."""
-    return SUFFIXES.get(path.suffix.lower(), Form.JSONL)
+    return SUFFIXES.get(path.suffix.lower(), ExportFormat.JSONL)
 
 
 def to_line(record: Record) -> str:
@@ -640,25 +640,25 @@ def to_line(record: Record) -> str:
     return escaped_json(msgspec.json.encode(record).decode()) + "\n"
 
 
-async def exported(
+async def export_sessions(
     store: SessionStore,
     sessions: Sequence[SessionInfo],
-    form: Form,
+    form: ExportFormat,
     progress: Progress = ignore_progress,
 ) -> AsyncIterator[str]:
     """The pieces of the file."""
     several = len(sessions) != 1
-    if form is Form.HTML:
+    if form is ExportFormat.HTML:
         yield page_start(sessions)
     for number, info in enumerate(sessions, start=1):
         record = await store.export(info.id)
         match form:
-            case Form.JSONL:
+            case ExportFormat.JSONL:
                 yield to_line(record)
-            case Form.MARKDOWN:
+            case ExportFormat.MARKDOWN:
                 yield ("\n---\n\n" if number > 1 else "") + to_markdown(outline(record))
-            case Form.HTML:
+            case ExportFormat.HTML:
                 yield session_section(outline(record), number, several=several)
         progress(number, len(sessions))
-    if form is Form.HTML:
+    if form is ExportFormat.HTML:
         yield PAGE_END

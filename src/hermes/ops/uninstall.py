@@ -44,7 +44,7 @@ OURS = (
 """What is deleted from a home that has another name than the usual one: it may be shared."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class RemovablePart(msgspec.Struct, frozen=True):
     """One thing that goes."""
 
     what: str
@@ -52,13 +52,13 @@ class Part(msgspec.Struct, frozen=True):
     remove: Callable[[], None]
 
 
-class Outcome(msgspec.Struct, frozen=True):
-    part: Part
+class RemovalOutcome(msgspec.Struct, frozen=True):
+    part: RemovablePart
     problem: str = ""
     """Why it is still there; empty when it is gone."""
 
 
-def parts(found: Checkout | Package, *, full: bool) -> list[Part]:
+def parts(found: Checkout | Package, *, full: bool) -> list[RemovablePart]:
     """What goes, in order. The program's own environment is last: it is what runs this."""
     gone = [*_alias_parts(), *_completion_parts()]
     if full:
@@ -68,54 +68,60 @@ def parts(found: Checkout | Package, *, full: bool) -> list[Part]:
     return gone
 
 
-def remove_all(gone: list[Part]) -> Iterator[Outcome]:
+def remove_all(gone: list[RemovablePart]) -> Iterator[RemovalOutcome]:
     """Each part by itself: one that cannot be removed does not keep the others."""
     for part in gone:
         try:
             part.remove()
         except OSError as error:
-            yield Outcome(part, error.strerror or str(error))
+            yield RemovalOutcome(part, error.strerror or str(error))
         else:
-            yield Outcome(part)
+            yield RemovalOutcome(part)
 
 
-def _alias_parts() -> Iterator[Part]:
+def _alias_parts() -> Iterator[RemovablePart]:
     for alias in aliases():
-        yield Part(f"command of the profile {alias.profile}", alias.path, alias.path.unlink)
+        yield RemovablePart(
+            f"command of the profile {alias.profile}", alias.path, alias.path.unlink
+        )
 
 
-def _completion_parts() -> Iterator[Part]:
+def _completion_parts() -> Iterator[RemovablePart]:
     user = Path.home()
     for name in COMPLETION_FILES:
         path = user / name
         if COMPLETION_MARK in _beginning(path):
-            yield Part("shell completion", path, path.unlink)
+            yield RemovablePart("shell completion", path, path.unlink)
     for name in SHELL_FILES:
         path = user / name
         if COMPLETION_LINES.search(_text(path)):
-            yield Part("completion line in it", path, partial(_take_lines_out, path))
+            yield RemovablePart("completion line in it", path, partial(_take_lines_out, path))
 
 
-def _program_parts(checkout: Checkout) -> Iterator[Part]:
+def _program_parts(checkout: Checkout) -> Iterator[RemovablePart]:
     link = alias_folder() / LAUNCHER
     if link.is_symlink() and link.resolve() == checkout.launcher.resolve():
-        yield Part("link to the program", link, link.unlink)
+        yield RemovablePart("link to the program", link, link.unlink)
     for what, folder in (
         ("update and set-up records", checkout.cache),
         ("program environment", checkout.environment),
     ):
         if folder.is_dir() and not folder.is_symlink():
-            yield Part(what, folder, partial(_remove_tree, folder))
+            yield RemovablePart(what, folder, partial(_remove_tree, folder))
 
 
-def _home_parts(root: Path, found: Checkout | Package) -> Iterator[Part]:
+def _home_parts(root: Path, found: Checkout | Package) -> Iterator[RemovablePart]:
     if not root.exists():
         return
     _check_home(root, found)
     if root.name == USUAL_NAME:
-        yield Part("settings, keys, sessions, everything", root, partial(_remove_tree, root))
+        yield RemovablePart(
+            "settings, keys, sessions, everything", root, partial(_remove_tree, root)
+        )
         return
-    yield Part("settings, keys, sessions, everything of Hermes in", root, partial(_clear, root))
+    yield RemovablePart(
+        "settings, keys, sessions, everything of Hermes in", root, partial(_clear, root)
+    )
 
 
 def _check_home(root: Path, found: Checkout | Package) -> None:

@@ -45,7 +45,7 @@ class UpdateFailed(HermesError):
     """The program stays as it is."""
 
 
-class News(msgspec.Struct, frozen=True):
+class AvailableUpdate(msgspec.Struct, frozen=True):
     """What an update would bring."""
 
     current: str
@@ -95,7 +95,7 @@ class Repository:
             raise _not_fetched(remote, error) from error
         return upstream
 
-    async def news(self, upstream: str) -> News | None:
+    async def news(self, upstream: str) -> AvailableUpdate | None:
         """What `upstream` has that is not here. Raises `UpdateFailed` when both went apart."""
         counted = await self._git.run("rev-list", "--left-right", "--count", f"HEAD...{upstream}")
         ahead, behind = (int(number) for number in counted.text.split())
@@ -110,7 +110,7 @@ class Repository:
         subjects = await self._git.run(
             "log", "--format=%s", f"--max-count={SHOWN_COMMITS}", f"{current}..{target}"
         )
-        return News(
+        return AvailableUpdate(
             current,
             target,
             upstream,
@@ -222,7 +222,7 @@ class Updater:
     def alone(self) -> Iterator[None]:
         """Nobody else updates this checkout meanwhile. What another one left is tidied."""
         try:
-            with update_undo.held(self._records.lock, wait=False):
+            with update_undo.hold_lock(self._records.lock, wait=False):
                 if update_undo.undo(self._checkout.root):
                     self._tell("an update was cut short; the version before is back")
                 yield
@@ -233,10 +233,10 @@ class Updater:
         except (OSError, subprocess.CalledProcessError) as error:
             raise UpdateFailed(f"the update failed: {error}") from error
 
-    async def news(self) -> News | None:
+    async def news(self) -> AvailableUpdate | None:
         return await self._repository.news(await self._repository.fetch())
 
-    async def update(self, news: News) -> None:
+    async def update(self, news: AvailableUpdate) -> None:
         """Within `alone`. Raises `UpdateFailed`, and then everything is as before."""
         await self._repository.check_clean(news.target)
         version = await self._repository.version_of(news.current)

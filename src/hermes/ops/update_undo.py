@@ -42,7 +42,7 @@ class Records:
 
 
 @contextmanager
-def held(lock: Path, *, wait: bool) -> Iterator[None]:
+def hold_lock(lock: Path, *, wait: bool) -> Iterator[None]:
     """One at a time; the system lets go when the holder ends. Raises `BlockingIOError`."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
@@ -131,7 +131,7 @@ def _git(root: Path, *arguments: str) -> str:
 def main(root: Path) -> int:
     records = Records(root)
     try:
-        with held(records.lock, wait=True):
+        with hold_lock(records.lock, wait=True):
             if undo(root):
                 sys.stderr.write("hermes: an update was cut short; the version before is back\n")
     except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:

@@ -31,7 +31,7 @@ RECORD_NAME = "hermes.json"
 LARGEST = 100_000
 
 
-class Record(msgspec.Struct, frozen=True):
+class WorktreeRecord(msgspec.Struct, frozen=True):
     path: str
     branch: str
     pid: int
@@ -59,26 +59,26 @@ class Record(msgspec.Struct, frozen=True):
         return time.time() - self.made
 
 
-def record_of(path: Path, branch: str) -> Record:
+def record_of(path: Path, branch: str) -> WorktreeRecord:
     """For a worktree of this process."""
     process = import_module("psutil").Process()
-    return Record(
+    return WorktreeRecord(
         str(path), branch, process.pid, process.create_time(), platform.node(), time.time()
     )
 
 
-def save(record: Record, own: Path) -> None:
+def save(record: WorktreeRecord, own: Path) -> None:
     """`own` is the administrative folder of the worktree."""
     write_bytes(own / RECORD_NAME, msgspec.json.encode(record))
 
 
-def records(common: Path) -> list[Record]:
+def records(common: Path) -> list[WorktreeRecord]:
     """Of all worktrees of a repository that were made here; what cannot be read is not ours."""
     found = []
     for path in sorted((common / "worktrees").glob(f"*/{RECORD_NAME}")):
         try:
             if path.stat().st_size <= LARGEST:
-                found.append(msgspec.json.decode(path.read_bytes(), type=Record))
+                found.append(msgspec.json.decode(path.read_bytes(), type=WorktreeRecord))
         except (OSError, msgspec.MsgspecError):
             continue
     return found
@@ -90,7 +90,7 @@ FOLDER = ".worktrees"
 WITHOUT = "leave out --worktree"
 
 
-class Repository(msgspec.Struct, frozen=True):
+class WorktreeRepository(msgspec.Struct, frozen=True):
     git: UserGit
     """At the top of the user's working tree."""
     common: Path
@@ -128,7 +128,7 @@ class Repository(msgspec.Struct, frozen=True):
         write_bytes(exclude, rules + end + f"/{FOLDER}/\n".encode())
 
 
-async def repository_at(folder: Path) -> Repository:
+async def repository_at(folder: Path) -> WorktreeRepository:
     """Raises `UsageError` where no worktree can be made."""
     try:
         git = UserGit(folder)
@@ -170,7 +170,7 @@ async def repository_at(folder: Path) -> Repository:
             hint=f"commit something first, or {WITHOUT}",
         )
     inside = Path(os.path.relpath(os.path.realpath(folder), os.path.realpath(root)))
-    return Repository(UserGit(root), real_common, inside)
+    return WorktreeRepository(UserGit(root), real_common, inside)
 
 
 def _unusable(folder: Path, error: GitFailed) -> UsageError:
@@ -192,14 +192,14 @@ def _unusable(folder: Path, error: GitFailed) -> UsageError:
 # of
 # the repository; only what git ignores is copied, so a copy never looks like work in the worktree.
 
-NAME = ".worktreeinclude"
-MOST_FILES = 100_000
-MOST_BYTES = 2_000_000_000
-MOST_TOLD = 5
+INCLUDE_FILE = ".worktreeinclude"
+MAX_FILES = 100_000
+MAX_BYTES = 2_000_000_000
+MAX_LISTED = 5
 LIST_SECONDS = 60.0
 
 
-class Copied(msgspec.Struct, frozen=True):
+class CopiedFiles(msgspec.Struct, frozen=True):
     files: int
     bytes: int
     left_out: dict[str, str]
@@ -207,10 +207,10 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 async def copy_included(
-    repository: Repository, worktree: Path, tell: Callable[[str], None]
+    repository: WorktreeRepository, worktree: Path, tell: Callable[[str], None]
 ) -> None:
     """What cannot be copied is told, and the rest goes on."""
-    rules = repository.root / NAME
+    rules = repository.root / INCLUDE_FILE
     if not rules.is_file() or rules.is_symlink():
         return
     try:
@@ -218,7 +218,7 @@ async def copy_included(
         direct = _not_behind_links(worktree, names)
         ignored = await _ignored(worktree, direct)
     except GitFailed as error:
-        tell(f"{NAME}: nothing was copied: {error}")
+        tell(f"{INCLUDE_FILE}: nothing was copied: {error}")
         return
     left_out = dict.fromkeys(names, "its folder is a link in the worktree")
     left_out |= dict.fromkeys(direct, "git does not ignore it")
@@ -229,18 +229,23 @@ async def copy_included(
     finally:
         stop.set()
     left_out = {name: why for name, why in left_out.items() if name not in ignored} | done.left_out
-    for name, why in list(left_out.items())[:MOST_TOLD]:
-        tell(f"{NAME}: {one_line(name)} was not copied: {why}")
-    if len(left_out) > MOST_TOLD:
-        tell(f"{NAME}: {len(left_out) - MOST_TOLD:,} more were not copied")
+    for name, why in list(left_out.items())[:MAX_LISTED]:
+        tell(f"{INCLUDE_FILE}: {one_line(name)} was not copied: {why}")
+    if len(left_out) > MAX_LISTED:
+        tell(f"{INCLUDE_FILE}: {len(left_out) - MAX_LISTED:,} more were not copied")
     if done.files:
-        tell(f"{NAME}: copied {many(done.files, 'file')}, {human_size(done.bytes)}")
+        tell(f"{INCLUDE_FILE}: copied {many(done.files, 'file')}, {human_size(done.bytes)}")
 
 
 async def _listed(git: UserGit) -> list[str]:
     """Files that match and are not tracked; a repository inside ends with a slash."""
     said = await git.run(
-        "ls-files", "-z", "--others", "--ignored", f"--exclude-from={NAME}", seconds=LIST_SECONDS
+        "ls-files",
+        "-z",
+        "--others",
+        "--ignored",
+        f"--exclude-from={INCLUDE_FILE}",
+        seconds=LIST_SECONDS,
     )
     names = os.fsdecode(said.output).split("\0")
     return [name for name in names if name and not name.startswith(f"{FOLDER}/")]
@@ -268,7 +273,7 @@ async def _ignored(worktree: Path, names: list[str]) -> set[str]:
     return {name.removeprefix("./") for name in os.fsdecode(said.output).split("\0")}
 
 
-def _copy(root: Path, worktree: Path, names: Iterable[str], stop: threading.Event) -> Copied:
+def _copy(root: Path, worktree: Path, names: Iterable[str], stop: threading.Event) -> CopiedFiles:
     files = size = 0
     left_out: dict[str, str] = {}
     for name in names:
@@ -276,15 +281,15 @@ def _copy(root: Path, worktree: Path, names: Iterable[str], stop: threading.Even
             break
         try:
             length = (root / name).lstat().st_size
-            if files >= MOST_FILES or size + length > MOST_BYTES:
-                left_out[name] = f"more than {human_size(MOST_BYTES)} or {MOST_FILES:,} files"
+            if files >= MAX_FILES or size + length > MAX_BYTES:
+                left_out[name] = f"more than {human_size(MAX_BYTES)} or {MAX_FILES:,} files"
                 continue
             _copy_one(root, worktree, name)
         except (OSError, ValueError) as error:
             left_out[name] = (getattr(error, "strerror", None) or str(error)).lower()
         else:
             files, size = files + 1, size + length
-    return Copied(files, size, left_out)
+    return CopiedFiles(files, size, left_out)
 
 
 def _copy_one(root: Path, worktree: Path, name: str) -> None:
@@ -305,16 +310,16 @@ def _copy_one(root: Path, worktree: Path, name: str) -> None:
 
 # One Hermes at a time changes which worktrees a repository has: git does not see to that.
 
-LOCKING_NAME = "hermes-worktrees.lock"
+LOCK_NAME = "hermes-worktrees.lock"
 LOCK_SECONDS = 60.0
 _PAUSE = 0.02
 
 
 @contextlib.asynccontextmanager
-async def locked(repository: Repository) -> AsyncIterator[None]:
+async def locked(repository: WorktreeRepository) -> AsyncIterator[None]:
     """The lock goes with the process that holds it. Raises `GitFailed`."""
     filelock = import_module("filelock")  # slow to load
-    lock = filelock.FileLock(repository.common / LOCKING_NAME, mode=0o600, fallback_to_soft=False)
+    lock = filelock.FileLock(repository.common / LOCK_NAME, mode=0o600, fallback_to_soft=False)
     end = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -338,7 +343,9 @@ async def locked(repository: Repository) -> AsyncIterator[None]:
 REMOVE_SECONDS = 120.0
 
 
-async def remove(record: Record, repository: Repository, *, force: bool = False) -> None:
+async def remove(
+    record: WorktreeRecord, repository: WorktreeRepository, *, force: bool = False
+) -> None:
     """Without `force` git looks once more whether it is clean and locked. Raises `GitFailed`."""
     git = repository.git
     if Path(record.path).exists():
@@ -360,7 +367,7 @@ UNFINISHED = (
 STATUS_SECONDS = 120.0
 
 
-class State(msgspec.Struct, frozen=True):
+class WorktreeState(msgspec.Struct, frozen=True):
     changed: int = 0
     """Files that are not committed, new ones too; ignored ones do not count."""
     commits: int = 0
@@ -370,7 +377,7 @@ class State(msgspec.Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        return self == State()
+        return self == WorktreeState()
 
     @property
     def words(self) -> str:
@@ -383,18 +390,18 @@ class State(msgspec.Struct, frozen=True):
         )
 
 
-async def state_of(record: Record, repository: Repository) -> State:
+async def state_of(record: WorktreeRecord, repository: WorktreeRepository) -> WorktreeState:
     """Of a worktree, or only of its branch when its folder is gone. Raises `GitFailed`."""
     path = Path(record.path)
     if not (path / ".git").exists():
-        return State(commits=await _commits(repository.git, record.branch, ()))
+        return WorktreeState(commits=await _commits(repository.git, record.branch, ()))
     git = UserGit(path)
     said = await git.run(
         "status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=none",
         "--no-renames", seconds=STATUS_SECONDS,
     )  # fmt: skip
     own = path / await git.line("rev-parse", "--git-dir")
-    return State(
+    return WorktreeState(
         changed=said.output.count(b"\0"),
         commits=await _commits(git, record.branch, ("HEAD",)),
         unfinished=any((own / name).exists() for name in UNFINISHED),
@@ -418,13 +425,13 @@ async def _commits(git: UserGit, branch: str, others: tuple[str, ...]) -> int:
 # Worktrees that a run left behind when it crashed.
 
 OLD_SECONDS = 24 * 3600.0
-MOST = 20
+MAX_STALE = 20
 """Looked at in one go."""
 
 
-async def prune_stale(repository: Repository, tell: Callable[[str], None]) -> None:
+async def prune_stale(repository: WorktreeRepository, tell: Callable[[str], None]) -> None:
     """Removes those that are old, have nothing in them, and are used by nobody."""
-    for record in records(repository.common)[:MOST]:
+    for record in records(repository.common)[:MAX_STALE]:
         # A repository that was moved, or a note that somebody changed: hands off.
         ours = Path(record.path).parent == repository.folder and record.branch.startswith("hermes")
         if not ours or record.age < OLD_SECONDS or record.in_use:
@@ -432,7 +439,7 @@ async def prune_stale(repository: Repository, tell: Callable[[str], None]) -> No
         try:
             if not (await state_of(record, repository)).clean:
                 continue
-            if await in_thread(somebody_is_in, Path(record.path)):
+            if await in_thread(is_in_use, Path(record.path)):
                 continue
             await remove(record, repository)
         except GitFailed as error:
@@ -441,7 +448,7 @@ async def prune_stale(repository: Repository, tell: Callable[[str], None]) -> No
             tell(f"removed the worktree {record.path} of an earlier run; nothing was in it")
 
 
-def somebody_is_in(folder: Path) -> bool:
+def is_in_use(folder: Path) -> bool:
     """Whether a process works in the folder, such as a shell of the user."""
     psutil = import_module("psutil")
     real = os.path.realpath(folder)
@@ -457,14 +464,14 @@ def somebody_is_in(folder: Path) -> bool:
 Tell = Callable[[str], None]
 PREFIX = "hermes/"
 LONGEST_NAME = 60
-MOST_TRIES = 50
+MAX_TRIES = 50
 FILL_SECONDS = 600.0
 
 
 class Worktree:
     """`folder` is where the session works: where the user is, in the new tree."""
 
-    def __init__(self, repository: Repository, record: Record) -> None:
+    def __init__(self, repository: WorktreeRepository, record: WorktreeRecord) -> None:
         self._repository, self._record = repository, record
         self.root, self.branch = Path(record.path), record.branch
         inside = self.root / repository.inside
@@ -483,10 +490,10 @@ class Worktree:
             async with locked(self._repository):
                 await remove(self._record, self._repository)
         except GitFailed as error:
-            return self._kept(State(), str(error))
+            return self._kept(WorktreeState(), str(error))
         return f"removed the worktree {self.root}: nothing was changed in it"
 
-    def _kept(self, state: State, problem: str = "") -> str:
+    def _kept(self, state: WorktreeState, problem: str = "") -> str:
         place, branch = shlex.quote(str(self.root)), shlex.quote(self.branch)
         there = self.root.exists()
         what = (
@@ -522,14 +529,14 @@ async def open_worktree(folder: Path, name: str, tell: Tell) -> Worktree:
     return Worktree(repository, record)
 
 
-async def _claimed(repository: Repository, name: str) -> Record:
+async def _claimed(repository: WorktreeRepository, name: str) -> WorktreeRecord:
     """A name that nobody has; its empty folder keeps others from taking it."""
     git = repository.git
     # A branch `hermes` leaves no room for `hermes/…`.
     taken = await git.line("rev-parse", "--verify", "--quiet", f"refs/heads/{PREFIX[:-1]}")
     prefix = PREFIX.replace("/", "-") if taken else PREFIX
     wanted = slug(name) or f"{datetime.now().astimezone():%Y%m%d-%H%M%S}"
-    for number in range(1, MOST_TRIES + 1):
+    for number in range(1, MAX_TRIES + 1):
         each = wanted if number == 1 else f"{wanted}-{number}"
         path, branch = repository.folder / each, prefix + each
         if await git.line("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}"):
@@ -544,7 +551,7 @@ async def _claimed(repository: Repository, name: str) -> Record:
     )
 
 
-async def _make(repository: Repository, record: Record) -> None:
+async def _make(repository: WorktreeRepository, record: WorktreeRecord) -> None:
     """Without its files, which may take their time."""
     await repository.git.run(
         "worktree", "add", "--quiet", "--no-checkout", "--no-track", "-b", record.branch, "--",
@@ -554,14 +561,14 @@ async def _make(repository: Repository, record: Record) -> None:
     save(record, Path(own))
 
 
-async def _fill(repository: Repository, record: Record, tell: Tell) -> None:
+async def _fill(repository: WorktreeRepository, record: WorktreeRecord, tell: Tell) -> None:
     git = UserGit(Path(record.path))
     await git.run("reset", "--hard", "--quiet", seconds=FILL_SECONDS)
     await copy_included(repository, git.folder, tell)
 
 
 async def _undone_unless_done(
-    step: Awaitable[None], repository: Repository, record: Record
+    step: Awaitable[None], repository: WorktreeRepository, record: WorktreeRecord
 ) -> None:
     try:
         await step
@@ -570,7 +577,7 @@ async def _undone_unless_done(
         raise
 
 
-async def _unmake(repository: Repository, record: Record) -> None:
+async def _unmake(repository: WorktreeRepository, record: WorktreeRecord) -> None:
     """What was made before it failed; the failure itself is what is told."""
     with contextlib.suppress(GitFailed):
         await remove(record, repository, force=True)

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Protocol
 
 from hermes.app import command_handlers
-from hermes.app.commands import Call, Handler
+from hermes.app.commands import CommandCall, CommandHandler
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
 from hermes.core.messages import Assistant
 from hermes.ops.output_files import replaced
-from hermes.ops.transcripts import exported, form_of
+from hermes.ops.transcripts import export_sessions, format_of
 from hermes.tui.clipboard import Images, copy_text
 from hermes.tui.display import DisplayState
 from hermes.tui.skins import find_skin, skin_names
@@ -42,7 +42,7 @@ class TerminalCommands:
 
     def __init__(self, terminal: Terminal, skins: Path) -> None:
         self._terminal, self._skins = terminal, skins
-        self.handlers: dict[str, Handler] = {
+        self.handlers: dict[str, CommandHandler] = {
             "clear": self._clear,
             "history": self._history,
             "resume": self._resume,
@@ -64,50 +64,50 @@ class TerminalCommands:
     def _looks(self) -> DisplayState:
         return self._terminal.looks
 
-    async def _clear(self, call: Call) -> str:
-        agent = await call.app.renew(call.agent, call.talk.go_on_with)
+    async def _clear(self, call: CommandCall) -> str:
+        agent = await call.app.renew(call.agent, call.talk.continue_with)
         self._terminal.raw(CLEAR)
         return f"A new conversation: session `{agent.session_id}`"
 
-    async def _history(self, call: Call) -> str:
+    async def _history(self, call: CommandCall) -> str:
         lines = self._recap(call, _number(call, EXCHANGES))
         self._terminal.out(lines)
         return "" if lines else "Nothing was said yet."
 
-    async def _resume(self, call: Call) -> str:
+    async def _resume(self, call: CommandCall) -> str:
         before = call.agent.session_id
         told = await command_handlers.resume(call)
         if call.agent.session_id != before:
             self._terminal.out(self._recap(call, EXCHANGES))
         return told
 
-    def _recap(self, call: Call, most: int) -> list[str]:
+    def _recap(self, call: CommandCall, most: int) -> list[str]:
         looks = self._looks
         symbol = looks.skin.branding.prompt_symbol
         return recap(call.agent.history, looks.paint, self._terminal.columns(), symbol, most)
 
-    async def _save(self, call: Call) -> str:
+    async def _save(self, call: CommandCall) -> str:
         session = call.agent.session_id
         path = Path(call.arguments or f"hermes-{session}.md").expanduser()
         info = await call.app.store.info(session)
         with replaced(path, overwrite=False) as file:
-            async for piece in exported(call.app.store, [info], form_of(path)):
+            async for piece in export_sessions(call.app.store, [info], format_of(path)):
                 file.write(piece)
         return f"Saved as `{tilde(path.resolve())}`"
 
-    async def _verbose(self, call: Call) -> str:
+    async def _verbose(self, call: CommandCall) -> str:
         modes = call.command.words
         wanted = call.arguments.lower() or _next(modes, self._looks.tool_progress)
         self._looks.tool_progress = _one_of(wanted, modes)  # type: ignore[assignment]  # checked
         return f"Tool calls: {wanted}"
 
-    async def _details(self, call: Call) -> str:
+    async def _details(self, call: CommandCall) -> str:
         modes = call.command.words
         wanted = call.arguments.lower() or _next(modes, self._looks.results)
         self._looks.detail(_one_of(wanted, modes))  # type: ignore[arg-type]  # checked
         return f"Thinking and results: {wanted}"
 
-    async def _busy(self, call: Call) -> str:
+    async def _busy(self, call: CommandCall) -> str:
         wanted = call.arguments.lower()
         if wanted not in ("", "status"):
             modes = [word for word in call.command.words if word != "status"]
@@ -119,43 +119,43 @@ class TerminalCommands:
         }
         return f"While the agent works, a message {does[self._looks.busy]} ({self._looks.busy})."
 
-    async def _reasoning(self, call: Call) -> str:
+    async def _reasoning(self, call: CommandCall) -> str:
         if call.arguments in ("show", "hide"):
             self._looks.reasoning = call.arguments == "show"
             return f"Thinking is {'shown' if self._looks.reasoning else 'folded'}."
         return await command_handlers.reasoning(call)
 
-    async def _skin(self, call: Call) -> str:
+    async def _skin(self, call: CommandCall) -> str:
         if not call.arguments:
             names = ", ".join(skin_names(self._skins))
             return f"Skin: **{self._looks.skin.name}**. There are {names}."
         self._looks.wear(find_skin(call.arguments, self._skins))
         return f"Skin: **{self._looks.skin.name}**"
 
-    async def _status_bar(self, call: Call) -> str:
+    async def _status_bar(self, call: CommandCall) -> str:
         wanted = {"on": True, "off": False, "": not self._looks.status_bar}
         self._looks.status_bar = wanted[_one_of(call.arguments.lower(), wanted)]
         return ""
 
-    async def _paste(self, _call: Call) -> str:
+    async def _paste(self, _call: CommandCall) -> str:
         return f"Attached {await self._terminal.images.paste()}"
 
-    async def _image(self, call: Call) -> str:
+    async def _image(self, call: CommandCall) -> str:
         if not call.arguments:
             raise UsageError("which picture?", hint="/image FILE")
         return f"Attached {self._terminal.images.add_file(call.arguments)}"
 
-    async def _copy(self, call: Call) -> str:
+    async def _copy(self, call: CommandCall) -> str:
         said = [m for m in call.agent.history if isinstance(m, Assistant) and m.text.strip()]
         number = _number(call, 1)
         if number > len(said):
             raise UsageError("there is no such answer", hint="/copy 1 is the last one")
         return await copy_text(said[-number].text, self._terminal.raw)
 
-    async def _setup(self, _call: Call) -> str:
+    async def _setup(self, _call: CommandCall) -> str:
         return terminal_facts(terminal_depth(), self._terminal.columns())
 
-    async def _quit(self, _call: Call) -> str:
+    async def _quit(self, _call: CommandCall) -> str:
         self._terminal.leave()
         return ""
 
@@ -173,7 +173,7 @@ def terminal_facts(depth: Depth, columns: int) -> str:
     )
 
 
-def _number(call: Call, default: int) -> int:
+def _number(call: CommandCall, default: int) -> int:
     if not call.arguments:
         return default
     if not call.arguments.isdecimal() or not int(call.arguments):

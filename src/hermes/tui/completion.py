@@ -14,7 +14,7 @@ import msgspec
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from hermes.app.commands import Where, commands_in, resolve_command
+from hermes.app.commands import Surface, commands_in, resolve_command
 from hermes.app.references.completion import Suggestion, fragment_at_end
 from hermes.tui.text import one_line
 from hermes.util.threads import in_thread
@@ -241,7 +241,7 @@ class EntryCompleter(Completer):
                 takes_more=bool(each.usage),
                 words=each.words,
             )
-            for each in commands_in(Where.TERMINAL)
+            for each in commands_in(Surface.TERMINAL)
         ]
         self._commands = Shelf(self._builtin)
         self._added: Shelf | None = None

@@ -12,8 +12,8 @@ from typing import Any
 from hermes.agent import Agent, PendingMessages
 from hermes.app import prompting
 from hermes.app.app import App
-from hermes.app.build import gauge_of
-from hermes.app.commands import Where
+from hermes.app.build import context_usage
+from hermes.app.commands import Surface
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Notice, TurnFinished
 from hermes.core.messages import Image, Text, User
@@ -222,7 +222,7 @@ class Bars:
         if not self._looks.status_bar:
             return []
         view, spent = self._view, self._view.spent
-        gauge = gauge_of(self._app.session(self._agent()))
+        gauge = context_usage(self._app.session(self._agent()))
         standing = Standing(
             model=gauge.model,
             share=gauge.share if gauge.window and gauge.questions else None,
@@ -256,7 +256,7 @@ class Conversation:
     """Implements `app.commands.talk.Talk`. Everything happens in one event loop: the area takes
     keys at any time, and turns run beside it."""
 
-    place = Where.TERMINAL
+    place = Surface.TERMINAL
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ class Conversation:
     def busy(self) -> bool:
         return self.turns.busy
 
-    async def go_on_with(self, agent: Agent) -> None:
+    async def continue_with(self, agent: Agent) -> None:
         self._agent = agent
         self.turns.listen()
 
@@ -440,7 +440,9 @@ class Offering:
             case "model":
                 return self._models()
             case "personality":
-                return [Offer(name) for name in prompting.names(self._app.loaded.settings)]
+                return [
+                    Offer(name) for name in prompting.personality_names(self._app.loaded.settings)
+                ]
             case "skin":
                 return [Offer(name) for name in skin_names(self._skins)]
             case _:
@@ -491,7 +493,7 @@ class Referring:
             folder=self._folder,
             context_length=session.target.profile.context_length,
             redact=self._app.redact,
-            fetch=desks.page_fetch(session.workbench.bench),
+            fetch=desks.page_fetch(session.session_tools.bench),
             images=session.target.profile.images is not False,
         )
         done = await import_module("hermes.app.references.expansion").expand(message.text, desk)

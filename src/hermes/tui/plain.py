@@ -11,7 +11,7 @@ from typing import Protocol, TextIO
 
 from hermes.agent import Agent
 from hermes.app.app import App
-from hermes.app.commands import Where
+from hermes.app.commands import Surface
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Notice
 from hermes.core.messages import Text, User
@@ -33,7 +33,7 @@ class Renderer(Protocol):
 class PlainTalk:
     """Implements `app.commands.talk.Talk`: one thing after another."""
 
-    place = Where.TERMINAL
+    place = Surface.TERMINAL
 
     def __init__(
         self, app: App, agent: Agent, renderer: Renderer, stdout: TextIO, read_line: ReadLine
@@ -57,7 +57,7 @@ class PlainTalk:
     def busy(self) -> bool:
         return self._running
 
-    async def go_on_with(self, agent: Agent) -> None:
+    async def continue_with(self, agent: Agent) -> None:
         self._agent = agent
 
     def later(self, text: str) -> None:

@@ -17,7 +17,7 @@ import apsw
 
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
-from hermes.ops.restore import bring_back, finish, is_unfinished
+from hermes.ops.restore import finish_restore, has_unfinished_restore, restore_archive
 
 WATCHED = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree")
 MOST_STEPS = 400
@@ -56,13 +56,13 @@ def one_try(mode: str, archive: Path, root: Path, step: int) -> str:
     if child == 0:
         seen = stopping_at(step, root, mode)
         try:
-            bring_back(Home(root), archive)
+            restore_archive(Home(root), archive)
         except HermesError:
             os._exit(1)
         os._exit(UNHARMED if seen[0] >= step else 0)
     _, status = os.waitpid(child, 0)
-    if is_unfinished(Home(root)):
-        finish(Home(root))
+    if has_unfinished_restore(Home(root)):
+        finish_restore(Home(root))
     return f"{os.waitstatus_to_exitcode(status)} {state(root)}"
 
 

@@ -12,7 +12,7 @@ from hermes.cli.main import main
 from hermes.config.home import Home
 from hermes.core.testing import ModelServer
 from hermes.ops import restore
-from hermes.ops.backup import copy_home, opened
+from hermes.ops.backup import copy_home, open_archive
 from tests.screens.emulated import Emulated
 
 RUN = [sys.executable, str(Path(__file__).with_name("run_command.py"))]
@@ -95,8 +95,8 @@ def test_a_cut_short_import_is_finished_by_the_next_start(
         (root / "config.yaml").write_text(f"agent:\n  system_prompt: {text}\n")
     archive = tmp_path / "a.zip"
     asyncio.run(copy_home(Home(other), archive, datetime.now(UTC)))
-    exchange = restore.Exchange(Home(hermes_home))
-    with opened(archive) as found:
+    exchange = restore.RestoreTransaction(Home(hermes_home))
+    with open_archive(archive) as found:
         exchange.stage(found)
     exchange._write(restore.Journal(("SOUL.md", "config.yaml"), ("SOUL.md", "config.yaml")))
     exchange._forward("SOUL.md")

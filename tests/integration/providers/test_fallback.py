@@ -7,7 +7,7 @@ from hermes.core.events import TurnFinished, TurnStarted
 from hermes.core.messages import ToolCall
 from hermes.core.model import FellBack
 from hermes.core.testing import ModelServer, Refuse, Step
-from hermes.ops.auth import Desk
+from hermes.ops.auth import CredentialService
 from hermes.util.clock import SystemClock
 from tests.integration.providers.conftest import at, started
 
@@ -83,7 +83,7 @@ async def test_a_used_up_key_makes_room_for_the_next_one_and_rests_over_restarts
     with ModelServer([Refuse("payment_required"), "with the other key", "still"]) as server:
         lab = {"name": "lab", "base_url": f"{server.url}/v1"}
         config = home(custom_providers=[lab], model={"provider": "lab", "default": "m"})
-        desk = Desk(config, load(config), SystemClock())
+        desk = CredentialService(config, load(config), SystemClock())
         for key in ("key-one", "key-two"):
             desk.add(desk.endpoint("lab"), key, "")
         assert end_of(await ask(config)).text == "with the other key"

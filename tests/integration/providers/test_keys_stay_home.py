@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.app.app import App
-from hermes.app.model_choice import Wanted
+from hermes.app.model_choice import ModelFilter
 from hermes.app.providers import Providers
 from hermes.app.request import SessionRequest
 from hermes.cli.context import ProgressLine
@@ -97,7 +97,7 @@ async def test_the_list_of_models_is_not_asked_for_with_a_strangers_key(
     loaded = load(home)
     async with Providers(home, loaded, SystemClock(), ProgressLine(StringIO())) as providers:
         target = providers.known_target(providers.main_choice())
-        await providers.lister.models(target, Wanted(), refresh=True)
+        await providers.lister.models(target, ModelFilter(), refresh=True)
     assert leaked(hostile) == set()
 
 

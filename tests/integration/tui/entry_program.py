@@ -12,7 +12,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent, merge_key_bin
 from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.menus import CompletionsMenu
 
-from hermes.app.references.completion import complete
+from hermes.app.references.completion import complete_reference
 from hermes.config.settings.display import DisplaySettings
 from hermes.security import Redactor
 from hermes.tui.area import Area, FrameOutput
@@ -35,7 +35,7 @@ async def main() -> None:
     looks, images = DisplayState(DisplaySettings(), PLAIN_SKIN, Depth.NONE), Images()
     completer = EntryCompleter(
         folder=Path.cwd(),
-        references=lambda fragment: complete(fragment, Path.cwd()),
+        references=lambda fragment: complete_reference(fragment, Path.cwd()),
         more=lambda: [Offer("release-notes", "write the notes of a release", takes_more=True)],
         arguments={"model": models},
     )

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hermes.app.context_engine import EngineRoom
+from hermes.app.context_engine import ContextEngineRunner
 from hermes.core.errors import Interrupted
 from hermes.core.messages import Assistant, Text
 
@@ -43,7 +43,7 @@ class Models:
 class Engine:
     """Asks a model for each permission it gets, and tells how that ended."""
 
-    def __init__(self, room: EngineRoom) -> None:
+    def __init__(self, room: ContextEngineRunner) -> None:
         self._summariser = room.summarisers()[0]
         self.may = threading.Semaphore(0)
         self.ended: asyncio.Queue[str] = asyncio.Queue()
@@ -71,7 +71,7 @@ async def models():
 
 @pytest.fixture
 async def room(models):
-    return EngineRoom(models, None)
+    return ContextEngineRunner(models, None)
 
 
 async def until(true) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hermes.app.log_files import LogFile, component_of, start_logging, stop_logging
 from hermes.config.home import Home
 from hermes.config.settings.agent import LoggingSettings
-from hermes.ops.logs import Wanted, files_of, last_entries, parse
+from hermes.ops.logs import LogFilter, files_of, last_entries, parse
 from hermes.security import REDACTION_MARK, Redactor
 from hermes.util.log_context import in_session
 
@@ -146,7 +146,7 @@ def test_old_files_are_kept_and_no_more_than_asked(home):
     log = home.logs / "agent.log"
     assert [file.name for file in files_of(log)] == ["agent.log", "agent.log.1", "agent.log.2"]
     assert all(file.stat().st_size <= 500 for file in files_of(log))
-    assert [e.message for e in last_entries(log, 3, Wanted())] == [
+    assert [e.message for e in last_entries(log, 3, LogFilter())] == [
         "entry 37",
         "entry 38",
         "entry 39",
@@ -181,7 +181,7 @@ def test_two_processes_rotate_one_log_without_losing_a_line(home):
     assert [process.wait() for process in processes] == [0, 0]
     log = home.logs / "agent.log"
     assert 5 < len(files_of(log)) < 60
-    seen = [entry.message for entry in last_entries(log, 10_000, Wanted())]
+    seen = [entry.message for entry in last_entries(log, 10_000, LogFilter())]
     for name in ("a", "b"):
         numbers = [m.split()[1] for m in seen if m.startswith(name)]
         assert sorted(numbers, key=int) == [str(n) for n in range(400)]

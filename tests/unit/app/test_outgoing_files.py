@@ -20,7 +20,7 @@ from hermes.app.outgoing_files import (
     remove_old_copies,
 )
 from hermes.app.request import SessionRequest
-from hermes.app.workspace import Place, make_place
+from hermes.app.workspace import SessionWorkspace, make_workspace
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import AttachmentRefused
@@ -43,8 +43,8 @@ def work(tmp_path: Path) -> Path:
     return folder
 
 
-def place_at(home: Home, folder: Path) -> Place:
-    return make_place(load(home), home, folder, lambda _text: None, "local")
+def place_at(home: Home, folder: Path) -> SessionWorkspace:
+    return make_workspace(load(home), home, folder, lambda _text: None, "local")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.skills import SkillShelf, skill_roots, visibility_context
+from hermes.app.skills import SkillCatalog, skill_roots, visibility_context
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
 from hermes.skills.index import SkillIndex
@@ -44,7 +44,7 @@ def test_an_empty_entry_is_left_out_and_told(
     monkeypatch.chdir(tmp_path / "work")
     settings = loaded(hermes_home, "skills: {external_dirs: ['', ' ']}")
     told: list[str] = []
-    shelf = SkillShelf(settings, Home(hermes_home), (), told.append)
+    shelf = SkillCatalog(settings, Home(hermes_home), (), told.append)
     assert "stranger" not in shelf.skills.table().names
     assert told == ["skills.external_dirs has an empty entry, which is left out"]
 
@@ -54,7 +54,7 @@ def test_a_damaged_note_of_the_hub_stops_nobody(hermes_home: Path):
     (hermes_home / "skills/.hub").mkdir()
     (hermes_home / "skills/.hub/pending.json").write_bytes(b"\xff")
     told: list[str] = []
-    shelf = SkillShelf(loaded(hermes_home, ""), Home(hermes_home), (), told.append)
+    shelf = SkillCatalog(loaded(hermes_home, ""), Home(hermes_home), (), told.append)
     assert "mine" in shelf.skills.table().names
     assert "the record of an interrupted change is damaged" in told[0]
 

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from hermes.app.turn_hooks import HookedSession, Remembering, calls_of, question_of
+from hermes.app.turn_hooks import HookedSession, SessionMemory, last_question, last_tool_results
 from hermes.core.events import TurnFinished
 from hermes.core.hooks import HookName
 from hermes.core.messages import Assistant, Text, ToolResult, User
@@ -42,9 +42,9 @@ class Heard:
 
 
 def test_the_last_question_and_its_calls_are_found() -> None:
-    assert question_of(HISTORY) == "second"
-    assert [call.text for call in calls_of(HISTORY)] == ["page", "next page"]
-    assert (question_of(()), calls_of(())) == ("", [])
+    assert last_question(HISTORY) == "second"
+    assert [call.text for call in last_tool_results(HISTORY)] == ["page", "next page"]
+    assert (last_question(()), last_tool_results(())) == ("", [])
 
 
 async def test_a_turn_taken_up_again_is_told_with_its_question() -> None:
@@ -53,5 +53,5 @@ async def test_a_turn_taken_up_again_is_told_with_its_question() -> None:
     session = HookedSession(hooks, lambda: "s1", lambda: "lab", "cli", new=False)
     await session.ended(agent, END)
     assert hooks.told[0] == (HookName.POST_LLM_CALL, "second")
-    await Remembering(manager, (), "").ended(agent, END)
+    await SessionMemory(manager, (), "").ended(agent, END)
     assert manager.told == [("second", "two", "s1"), ("second", "s1")]

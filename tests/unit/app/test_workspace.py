@@ -7,7 +7,7 @@ import psutil
 import pytest
 import yaml
 
-from hermes.app.workspace import Place, make_place
+from hermes.app.workspace import SessionWorkspace, make_workspace
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken
@@ -16,11 +16,11 @@ from hermes.core.errors import BackendUnavailable, ConfigError
 
 @pytest.fixture
 def place(hermes_home: Path, tmp_path: Path):
-    def make(**terminal: Any) -> Place:
+    def make(**terminal: Any) -> SessionWorkspace:
         hermes_home.mkdir(exist_ok=True)
         (hermes_home / "config.yaml").write_text(yaml.safe_dump({"terminal": terminal}))
         home = Home(hermes_home)
-        return make_place(load(home), home, tmp_path, print)
+        return make_workspace(load(home), home, tmp_path, print)
 
     return make
 

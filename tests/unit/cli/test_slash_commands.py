@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermes.app.command_runner import unhandled
-from hermes.app.commands import Call, Where, resolve_command
+from hermes.app.commands import CommandCall, Surface, resolve_command
 from hermes.app.tools import find_toolsets
 from hermes.cli.session import mirrored
 from hermes.config.home import Home
@@ -22,7 +22,7 @@ NOWHERE: Any = None
 def test_every_command_of_the_registry_is_carried_out(hermes_home: Path) -> None:
     terminal = TerminalCommands(NOWHERE, hermes_home).handlers
     own = {**OPS_HANDLERS, **mirrored(Home(hermes_home)), **terminal}
-    assert unhandled(own, Where.TERMINAL) == []
+    assert unhandled(own, Surface.TERMINAL) == []
     names = {each for each in own if resolve_command(each) is None}
     assert names == set()
 
@@ -45,7 +45,7 @@ async def test_what_a_subcommand_prints_is_shown(hermes_home: Path, line: str, s
     word, _, arguments = line.partition(" ")
     command = resolve_command(word)
     assert command is not None
-    text = await mirrored(Home(hermes_home))[command.name](Call(command, arguments, NOWHERE))
+    text = await mirrored(Home(hermes_home))[command.name](CommandCall(command, arguments, NOWHERE))
     assert shown in text
 
 
@@ -54,10 +54,10 @@ async def test_tools_are_switched_for_new_conversations(hermes_home: Path) -> No
     assert command is not None
     loaded = load(home, {"model.default": "x"})
     talk: Any = SimpleNamespace(app=SimpleNamespace(loaded=loaded))
-    await mirrored(home)["tools"](Call(command, "disable web", talk))
+    await mirrored(home)["tools"](CommandCall(command, "disable web", talk))
     assert "web_search" not in find_toolsets(loaded).names("cli")
     assert loaded.settings.model.default == "x"
-    await mirrored(home)["tools"](Call(command, "enable web", talk))
+    await mirrored(home)["tools"](CommandCall(command, "enable web", talk))
     assert "web_search" in find_toolsets(loaded).names("cli")
 
 
@@ -65,4 +65,4 @@ async def test_a_wrong_word_is_told(hermes_home: Path) -> None:
     command = resolve_command("/tools")
     assert command is not None
     with pytest.raises(UsageError, match="invalid choice"):
-        await mirrored(Home(hermes_home))["tools"](Call(command, "wrong", NOWHERE))
+        await mirrored(Home(hermes_home))["tools"](CommandCall(command, "wrong", NOWHERE))

@@ -11,7 +11,15 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.ops import backup
-from hermes.ops.backup import NAME, ArchiveRefused, belongs, is_plain, is_store, opened, unit_of
+from hermes.ops.backup import (
+    NAME,
+    ArchiveRefused,
+    belongs,
+    is_plain,
+    is_store,
+    open_archive,
+    unit_of,
+)
 
 FACTS = {
     "format": 1,
@@ -36,14 +44,14 @@ def archive(path: Path, content: dict[str, bytes], **facts: Any) -> Path:
 
 
 def refusal(path: Path) -> str:
-    with pytest.raises(ArchiveRefused) as caught, opened(path) as found:
+    with pytest.raises(ArchiveRefused) as caught, open_archive(path) as found:
         found.check_content()
     return str(caught.value)
 
 
 def test_a_good_one_says_what_it_has(tmp_path: Path) -> None:
     files = {"config.yaml": b"a: 1\n", "skills/x/SKILL.md": b"x", "profiles/work/.env": b"K=1"}
-    with opened(archive(tmp_path / "a.zip", files)) as found:
+    with open_archive(archive(tmp_path / "a.zip", files)) as found:
         found.check_content()
         assert found.units == ["config.yaml", "profiles/work/.env", "skills"]
         assert found.size == 9
@@ -80,7 +88,7 @@ def test_a_link_is_refused(tmp_path: Path) -> None:
 
 def test_a_later_format_is_refused_before_anything_else_is_read(tmp_path: Path) -> None:
     path = archive(tmp_path / "a.zip", {}, format=2, files=["another", "form"], kind="new")
-    with pytest.raises(ArchiveRefused) as caught, opened(path):
+    with pytest.raises(ArchiveRefused) as caught, open_archive(path):
         pass
     assert "later version (Hermes 9.9.9, format 2" in str(caught.value)
     assert "hermes update" in caught.value.hint
@@ -124,7 +132,7 @@ def test_a_foreign_archive_is_told_apart(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w") as zipped:
         zipped.writestr("config.yaml", "a: 1")
     assert "no hermes-backup.json" in refusal(path)
-    with pytest.raises(UsageError, match="there is no file"), opened(tmp_path / "none.zip"):
+    with pytest.raises(UsageError, match="there is no file"), open_archive(tmp_path / "none.zip"):
         pass
 
 

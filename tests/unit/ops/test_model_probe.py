@@ -10,7 +10,7 @@ from hermes.core.messages import Image, Thinking, ToolCall
 from hermes.core.testing import ScriptedModel, Step
 from hermes.core.testing.steps import as_step
 from hermes.core.usage import Price, Usage
-from hermes.ops.model_probe import Finding, one_colour_png, probe
+from hermes.ops.model_probe import ProbeFinding, one_colour_png, probe
 from hermes.providers.endpoints import ModelProfile
 
 BLUE = ToolCall("c1", "report_colour", '{"colour": "blue"}')
@@ -32,7 +32,11 @@ GOOD = (
 )
 
 
-async def findings(steps, profile: ModelProfile = ModelProfile(), **options) -> dict[str, Finding]:  # noqa: B008
+async def findings(
+    steps,
+    profile: ModelProfile = ModelProfile(),  # noqa: B008 - frozen
+    **options,
+) -> dict[str, ProbeFinding]:
     with ScriptedModel(steps) as model:
         return {finding.name: finding async for finding in probe(model, profile, **options)}
 
@@ -110,7 +114,7 @@ async def test_after_a_passing_failure_the_rest_is_tried_all_the_same():
 
 async def test_with_a_wrong_key_nothing_more_is_tried():
     found = await findings([CredentialRefused("wrong key")])
-    assert found["answer"] == Finding("answer", "failed", "wrong key")
+    assert found["answer"] == ProbeFinding("answer", "failed", "wrong key")
     others = [finding for name, finding in found.items() if name != "answer"]
     assert {finding.verdict for finding in others} == {"not tried"}
 

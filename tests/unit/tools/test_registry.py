@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.app.tools import idle_bench
+from hermes.app.tools import unbound_tool_deps
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken
@@ -32,7 +32,7 @@ SCHEMA = {
 @pytest.fixture
 def deps(hermes_home: Path, tmp_path: Path) -> ToolDeps:
     home = Home(hermes_home)
-    return idle_bench(load(home), home, tmp_path)
+    return unbound_tool_deps(load(home), home, tmp_path)
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_rare_toolsets_stay_out_of_the_request_unless_listed(registry, hermes_ho
         hermes_home.mkdir(exist_ok=True)
         (hermes_home / "config.yaml").write_text(settings)
         home = Home(hermes_home)
-        deps = idle_bench(load(home), home, tmp_path)
+        deps = unbound_tool_deps(load(home), home, tmp_path)
         return [tool.name for tool in assemble(names, deps, registry, known(registry)).tools]
 
     registry.register("image_generate", "image_gen", SCHEMA, str)

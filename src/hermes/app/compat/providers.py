@@ -10,8 +10,8 @@ import httpx2
 import msgspec
 
 from hermes.app.compat.runtime import SharedProcess, shared_process
-from hermes.app.model_choice import asked_for, named_model, save_choice
-from hermes.app.providers import trial_purse
+from hermes.app.model_choice import named_model, parse_choice, save_choice
+from hermes.app.providers import trial_budget
 from hermes.config.loader import load
 from hermes.config.settings.model import AuxiliaryTask
 from hermes.core import errors
@@ -130,8 +130,8 @@ async def _ask(
     shared: SharedProcess, task: str, asked: AuxiliaryTask, request: ModelRequest
 ) -> Reply:
     providers = shared.providers
-    async with trial_purse(shared.home, shared.loaded, providers.clock) as purse:
-        model = providers.maker.chain(_targets(shared, task, asked), purse)
+    async with trial_budget(shared.home, shared.loaded, providers.clock) as budget:
+        model = providers.maker.chain(_targets(shared, task, asked), budget)
         async with aclosing(model.stream(request)) as events:
             async for event in events:
                 if isinstance(event, Reply):
@@ -362,7 +362,7 @@ def switch_model(model: str, *, base_url: str = "", save: bool = True) -> Dict:
     `provider`, `model`, `base_url`, `context_length` and `warning` (or "")."""
     shared = shared_process()
     providers, loaded = shared.providers, load(shared.home)
-    choice = asked_for(model, loaded, _current(shared))
+    choice = parse_choice(model, loaded, _current(shared))
     if base_url:
         choice = msgspec.structs.replace(choice, base_url=base_url)
     target = providers.known_target(choice)

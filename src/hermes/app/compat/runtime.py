@@ -10,7 +10,7 @@ import msgspec
 
 from hermes.app.extensions import Extensions
 from hermes.app.providers import Providers
-from hermes.app.skills import SkillShelf, visibility_context
+from hermes.app.skills import SkillCatalog, visibility_context
 from hermes.config.edit import set_value, unset_value
 from hermes.config.home import Home, current_home
 from hermes.config.keys import MISSING, Parts, find, merge
@@ -175,7 +175,7 @@ def build_skills_system_prompt(
     """The list of skills as it stands in the prompt of a conversation in this folder; "" when there
     is none. What tools there are decides which skills are shown; without them all are."""
     shared = shared_process()
-    shelf = SkillShelf(shared.loaded, shared.home, shared.extensions.skills, tell)
+    shelf = SkillCatalog(shared.loaded, shared.home, shared.extensions.skills, tell)
     context = visibility_context(
         shared.loaded, "cli", available_tools or (), available_toolsets or ()
     )

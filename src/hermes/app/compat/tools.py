@@ -16,14 +16,14 @@ from hermes.app.mcp import make_hub
 from hermes.app.providers import stored_secrets
 from hermes.app.request import SessionRequest
 from hermes.app.tools import (
-    Toolsets,
-    Workbench,
+    SessionTools,
+    ToolSelection,
     build_approvals,
     build_toolbox,
     find_toolsets,
-    idle_services,
+    unbound_services,
 )
-from hermes.app.workspace import make_place
+from hermes.app.workspace import make_workspace
 from hermes.config.home import current_home
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken
@@ -54,7 +54,7 @@ from hermes.tools import (
     expand,
 )
 from hermes.tools import TOOLSETS as SHIPPED
-from hermes.tools import ToolRegistry as ToolsToolRegistry
+from hermes.tools import ToolRegistry as BuiltinRegistry
 from hermes.tools import registry as ours
 from hermes.util.threads import in_thread
 
@@ -74,7 +74,7 @@ class StandaloneTools:
 
     def __init__(self, shared: SharedProcess) -> None:
         self._shared = shared
-        self._tasks: dict[str, Workbench] = {}
+        self._tasks: dict[str, SessionTools] = {}
         self.mcp_tools: tuple[Tool, ...] = ()
         loaded, home = shared.loaded, shared.home
         self._redact = Redactor(loaded.secrets() | stored_secrets(home)).redact
@@ -82,11 +82,11 @@ class StandaloneTools:
         shared.at_end.append(self._close)
 
     @property
-    def toolsets(self) -> Toolsets:
+    def toolsets(self) -> ToolSelection:
         """Every tool there is now, those of plugins among them."""
         return find_toolsets(self._shared.loaded, self.mcp_tools)
 
-    def make(self, names: Iterable[str], registry: ToolsToolRegistry | None = None) -> Assembled:
+    def make(self, names: Iterable[str], registry: BuiltinRegistry | None = None) -> Assembled:
         """Only to be looked at. `registry` is that of a script, instead of the common one."""
         found = self.toolsets
         return assemble(names, self._bench("").bench, registry or found.registry, found.known)
@@ -122,13 +122,13 @@ class StandaloneTools:
         bench = self._bench(task_id).bench
         return build_toolbox(Assembled((tool,), (), {}), bench, self._shared.home, self._redact)
 
-    def _bench(self, task_id: str) -> Workbench:
+    def _bench(self, task_id: str) -> SessionTools:
         if task_id not in self._tasks:
             loaded, home, folder = self._shared.loaded, self._shared.home, Path.cwd()
-            place = make_place(loaded, home, folder, log.info)
-            services = idle_services(loaded, home, place, SessionRequest(folder))
+            place = make_workspace(loaded, home, folder, log.info)
+            services = unbound_services(loaded, home, place, SessionRequest(folder))
             hooks = self._shared.extensions.hooks
-            self._tasks[task_id] = Workbench(loaded, home, place, hooks=hooks, services=services)
+            self._tasks[task_id] = SessionTools(loaded, home, place, hooks=hooks, services=services)
         return self._tasks[task_id]
 
     async def _close(self) -> None:
@@ -206,7 +206,7 @@ def error_json(message: str) -> str:
     return msgspec.json.encode({"error": message}).decode()
 
 
-def workshop() -> StandaloneTools:
+def standalone_tools() -> StandaloneTools:
     """That of the home in force."""
     return _of(shared_process())
 
@@ -253,12 +253,12 @@ class ToolRegistry:
             return shared_process().run(_result(self._handlers[name], args, kwargs))
         if self._inner is not ours.registry:
             return error_json(f"there is no tool {name!r}")
-        return workshop().call(name, args, str(kwargs.get("task_id") or ""), hooked=False)
+        return standalone_tools().call(name, args, str(kwargs.get("task_id") or ""), hooked=False)
 
     def get_definitions(self, tool_names: Iterable[str], quiet: bool = False) -> list[Dict]:  # noqa: ARG002 - documented
         """The schemas of those among `tool_names` that can be used, as OpenAI's API takes them."""
         wanted = sorted(set(tool_names))
-        made = workshop().make(wanted, self._inner)
+        made = standalone_tools().make(wanted, self._inner)
         specs = {tool.name: tool.spec for tool in (*made.tools, *made.rare)}
         return [
             {"type": "function", "function": msgspec.to_builtins(specs[name])}
@@ -309,7 +309,7 @@ def get_tool_definitions(
     """The tools that can be used, in the form of OpenAI's API: those of the enabled toolsets, or
     all, without those of the disabled ones. Unless quiet, standard error tells which they are, and
     what is missing. Raises `UsageError` for a toolset that does not exist."""
-    shop = workshop()
+    shop = standalone_tools()
     wanted = [*(enabled_toolsets or ("all",)), *(f"-{name}" for name in disabled_toolsets or ())]
     made = shop.make(expand(wanted, shop.toolsets.known))
     given = {tool.name: tool.spec for tool in (*made.tools, *made.rare)}
@@ -332,19 +332,19 @@ def handle_function_call(
     """The result of a call as a JSON string; a failure is `{"error": …}`. Calls with one `task_id`
     share a working folder, exported variables and background processes. Hooks of plugins hear of
     it, and what needs consent is refused unless the settings allow it: nobody is asked."""
-    return workshop().call(name, dict(args or {}), task_id or "", hooked=True)
+    return standalone_tools().call(name, dict(args or {}), task_id or "", hooked=True)
 
 
 def coerce_tool_args(tool_name: str, args: Mapping[str, Any]) -> Dict:
     """`args` with the types that the tool's schema wants ("42" as 42), where that is clear."""
-    return coerce_arguments(dict(args), workshop().find(tool_name).spec.parameters)
+    return coerce_arguments(dict(args), standalone_tools().find(tool_name).spec.parameters)
 
 
 class _ToolsetOfTool(Mapping[str, str]):
     """Always up to date, also with what plugins register later."""
 
     def _now(self) -> dict[str, str]:
-        return {entry.name: entry.toolset for entry in workshop().toolsets.registry.entries}
+        return {entry.name: entry.toolset for entry in standalone_tools().toolsets.registry.entries}
 
     def __getitem__(self, name: str) -> str:
         return self._now()[name]
@@ -438,7 +438,7 @@ def resolve_toolset(name: str) -> list[str]:
 
 
 def _known() -> ToolsetMap:
-    return workshop().toolsets.known
+    return standalone_tools().toolsets.known
 
 
 # `tools.mcp_tool`: the tools of MCP servers.
@@ -447,7 +447,7 @@ def _known() -> ToolsetMap:
 def discover_mcp_tools() -> list[str]:
     """Asks the servers of `mcp_servers` for their tools; from then on `model_tools` has them too.
     The names of these tools. A server that does not answer is told on standard error."""
-    shop = workshop()
+    shop = standalone_tools()
     if not shop.mcp_tools:
         shop.mcp_tools = tuple(shared_process().run(_tools(shared_process())))
     return [tool.name for tool in shop.mcp_tools]
@@ -572,7 +572,7 @@ class Environment:
             given["terminal.cwd"] = str(cwd)
         self._process = shared_process()
         home = self._process.home
-        self._shell = make_place(load(home, given), home, Path.cwd(), tell).workplace.shell
+        self._shell = make_workspace(load(home, given), home, Path.cwd(), tell).workplace.shell
         self._process.at_end.append(self._shell.close)
 
     @property

@@ -14,20 +14,20 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from hermes.app.git import CAUTION, git_environment, git_program
-from hermes.app.references.reference import BEFORE, Ignoring, holds_secrets
+from hermes.app.git import SAFE_OPTIONS, git_environment, git_program
+from hermes.app.references.reference import BEFORE, IgnoreRules, holds_secrets
 from hermes.core.errors import HermesError
 
 # Names for the completion menu, found without holding up a keystroke.
 
 AT_ONCE = 6_000
 """Entries of a folder that are read while somebody waits: some milliseconds."""
-NAMES_MOST = 300_000
+MAX_NAMES = 300_000
 """Names that are kept of one folder or repository."""
-MOST_KEPT = 16
+MAX_CACHED_FOLDERS = 16
 """Folders whose names are kept."""
 FRESH_SECONDS = 5.0
-GIT_SECONDS = 10.0
+GIT_TIMEOUT = 10.0
 
 T = TypeVar("T")
 Entry = tuple[str, str, bool]
@@ -43,7 +43,7 @@ class Listing(NamedTuple):
     folders: list[Entry]
 
 
-class Later(Generic[T]):
+class BackgroundValue(Generic[T]):
     """A value that is made in a thread, again when it is old; the last one serves meanwhile."""
 
     def __init__(self, make: Callable[[], T], value: T) -> None:
@@ -64,10 +64,10 @@ class Later(Generic[T]):
             self._making.release()
 
 
-class Names:
+class FileNames:
     def __init__(self) -> None:
-        self._large: dict[str, Later[Listing]] = {}
-        self._repositories: dict[str, Later[list[LowerPath]]] = {}
+        self._large: dict[str, BackgroundValue[Listing]] = {}
+        self._repositories: dict[str, BackgroundValue[list[LowerPath]]] = {}
 
     def in_folder(self, folder: str) -> Listing:
         """Of a very large folder the first ones now, and all of them a moment later."""
@@ -76,20 +76,24 @@ class Names:
         listing, more = _listing(folder, AT_ONCE)
         if not more:
             return listing
-        later = Later(lambda: _listing(folder, NAMES_MOST)[0], listing)
-        return _kept(self._large, folder, later).get()
+        later = BackgroundValue(lambda: _listing(folder, MAX_NAMES)[0], listing)
+        return _remember(self._large, folder, later).get()
 
     def in_repository(self, folder: str) -> list[LowerPath]:
         """Paths below `folder` that git knows or does not ignore; none until it has answered."""
         later = self._repositories.get(folder)
         if later is None:
             nothing: list[LowerPath] = []
-            later = _kept(self._repositories, folder, Later(lambda: _files_of(folder), nothing))
+            later = _remember(
+                self._repositories, folder, BackgroundValue(lambda: _files_of(folder), nothing)
+            )
         return later.get()
 
 
-def _kept(shelf: dict[str, Later[T]], folder: str, later: Later[T]) -> Later[T]:
-    if len(shelf) >= MOST_KEPT:
+def _remember(
+    shelf: dict[str, BackgroundValue[T]], folder: str, later: BackgroundValue[T]
+) -> BackgroundValue[T]:
+    if len(shelf) >= MAX_CACHED_FOLDERS:
         shelf.clear()
     shelf[folder] = later
     return later
@@ -120,26 +124,26 @@ def _files_of(folder: str) -> list[LowerPath]:
     command = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
     try:
         done = subprocess.run(
-            [git_program(), *CAUTION, *command],
+            [git_program(), *SAFE_OPTIONS, *command],
             cwd=folder,
             env=git_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=GIT_SECONDS,
+            timeout=GIT_TIMEOUT,
             check=False,
         )
     except (HermesError, OSError, subprocess.TimeoutExpired):
         return []
-    names = (os.fsdecode(name) for name in done.stdout.split(b"\0")[:NAMES_MOST] if name)
+    names = (os.fsdecode(name) for name in done.stdout.split(b"\0")[:MAX_NAMES] if name)
     return [(name.lower(), name) for name in names]
 
 
-MOST = 200
-MOST_FUZZY = 50
-MOST_NEAR = 2_000
+MAX_SUGGESTIONS = 200
+MAX_FUZZY = 50
+MAX_NEAR = 2_000
 """Paths that are put in order."""
-MOST_SCATTERED = 10_000
+MAX_SCATTERED = 10_000
 """Names in which letters are looked for that do not stand together."""
 SHORTEST_FUZZY = 2
 WORDS = {
@@ -170,7 +174,7 @@ class Suggestion(msgspec.Struct, frozen=True):
     """What it is, in a few words."""
 
 
-class Typed(msgspec.Struct, frozen=True):
+class TypedReference(msgspec.Struct, frozen=True):
     """A path that is being typed."""
 
     start: str
@@ -191,8 +195,8 @@ class Typed(msgspec.Struct, frozen=True):
 
 
 @cache
-def _names() -> Names:
-    return Names()
+def _names() -> FileNames:
+    return FileNames()
 
 
 def fragment_at_end(text: str) -> str:
@@ -201,7 +205,9 @@ def fragment_at_end(text: str) -> str:
     return found[0] if found else ""
 
 
-def complete(fragment: str, folder: Path, names: Names | None = None) -> list[Suggestion]:
+def complete_reference(
+    fragment: str, folder: Path, names: FileNames | None = None
+) -> list[Suggestion]:
     """At most 200. `names` remembers what was found; without it, one for the process does."""
     found = _FRAGMENT.fullmatch(fragment)
     if found is None:
@@ -212,11 +218,11 @@ def complete(fragment: str, folder: Path, names: Names | None = None) -> list[Su
         return [Suggestion(f"@git:{each}", each, "commits") for each in numbers]
     if kind == "url:":
         return []
-    typed = Typed(f"@{kind}", found["quote"], path.replace("\\ ", " "))
+    typed = TypedReference(f"@{kind}", found["quote"], path.replace("\\ ", " "))
     words = [] if kind or typed.quote else list(_words(fragment))
     suggestions = _suggestions(typed, folder, names or _names())
-    unique = {each.text: each for each in [*words, *islice(suggestions, MOST)]}
-    return list(unique.values())[:MOST]
+    unique = {each.text: each for each in [*words, *islice(suggestions, MAX_SUGGESTIONS)]}
+    return list(unique.values())[:MAX_SUGGESTIONS]
 
 
 def _words(fragment: str) -> Iterator[Suggestion]:
@@ -225,16 +231,16 @@ def _words(fragment: str) -> Iterator[Suggestion]:
             yield Suggestion(word, word, about)
 
 
-def _suggestions(typed: Typed, folder: Path, names: Names) -> Iterator[Suggestion]:
+def _suggestions(typed: TypedReference, folder: Path, names: FileNames) -> Iterator[Suggestion]:
     only_folders = typed.start == "@folder:"
     yield from _beginning_with(typed, folder, names, only_folders=only_folders)
     if not only_folders and len(typed.path) >= SHORTEST_FUZZY:
-        for path in islice(_containing(typed.path, names.in_repository(str(folder))), MOST_FUZZY):
+        for path in islice(_containing(typed.path, names.in_repository(str(folder))), MAX_FUZZY):
             yield msgspec.structs.replace(typed.suggestion(path, folder=False), shown=path)
 
 
 def _beginning_with(
-    typed: Typed, folder: Path, names: Names, *, only_folders: bool
+    typed: TypedReference, folder: Path, names: FileNames, *, only_folders: bool
 ) -> Iterator[Suggestion]:
     """What is in the folder that was typed so far."""
     head, slash, tail = typed.path.rpartition("/")
@@ -246,7 +252,7 @@ def _beginning_with(
         return
     listing, start = names.in_folder(str(place)), tail.lower()
     entries = listing.folders if only_folders else listing.all
-    ignoring = Ignoring(str(place))
+    ignoring = IgnoreRules(str(place))
     for position in range(bisect_left(entries, (start,)), len(entries)):
         lowered, name, is_folder = entries[position]
         if not lowered.startswith(start):
@@ -272,10 +278,10 @@ def _typeable(path: str) -> bool:
 def _containing(wanted: str, paths: list[LowerPath]) -> Iterator[str]:
     """Paths of the repository with `wanted` in the name, in the path, or its letters in order."""
     wanted = wanted.lower()
-    near = list(islice((each for each in paths if wanted in each[0]), MOST_NEAR))
+    near = list(islice((each for each in paths if wanted in each[0]), MAX_NEAR))
     near.sort(key=lambda each: (wanted not in each[0].rpartition("/")[2], len(each[0])))
     letters = re.compile("".join(f"[^{re.escape(char)}]*{re.escape(char)}" for char in wanted))
-    scattered = (each for each in paths[:MOST_SCATTERED] if letters.match(each[0], _name_at(each)))
+    scattered = (each for each in paths[:MAX_SCATTERED] if letters.match(each[0], _name_at(each)))
     hidden = wanted.startswith(".")
     for lowered, path in chain(near, scattered if "/" not in wanted else ()):
         parts = tuple(lowered.split("/"))

@@ -18,16 +18,16 @@ from hermes.app.git import UserGit
 from hermes.app.references.reference import (
     HEADING,
     WARN_SHARE,
-    Attached,
-    Desk,
-    Expanded,
-    Ignoring,
-    Lines,
-    NotAttached,
+    Attachment,
+    ExpandedMessage,
+    IgnoreRules,
+    LineRange,
     Reference,
+    ReferenceContext,
+    ReferenceRefused,
     address,
-    allowed,
     at_home,
+    check_allowed,
     fenced_text,
     holds_secrets,
     one_line,
@@ -48,7 +48,7 @@ from hermes.util.threads import in_thread
 
 # Attaching a file: its text, some of its lines, or the image it is.
 
-MOST_IMAGE = 5_000_000
+MAX_IMAGE_BYTES = 5_000_000
 """Bytes. Endpoints refuse larger ones."""
 SNIFF = 8_192
 BLOCK = 1_048_576
@@ -70,28 +70,34 @@ WIDE_BOMS = {
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
 
 
-class Content(msgspec.Struct, frozen=True):
+class FileContent(msgspec.Struct, frozen=True):
     data: bytes
     size: int
     """Bytes of the whole, or of the lines that were asked for."""
-    lines: Lines | None = None
+    lines: LineRange | None = None
     """Those that are there."""
 
 
-async def attach_file(reference: Reference, real: str, lines: Lines | None, desk: Desk) -> Attached:
-    """Raises `NotAttached` and `OSError`."""
+async def attach_file(
+    reference: Reference, real: str, lines: LineRange | None, desk: ReferenceContext
+) -> Attachment:
+    """Raises `ReferenceRefused` and `OSError`."""
     if lines is not None and (lines.first < 1 or lines.last < lines.first):
-        raise NotAttached("lines are written as :10 or :10-20, from 1")
+        raise ReferenceRefused("lines are written as :10 or :10-20, from 1")
     stop = threading.Event()
     try:
-        return await in_thread(_files_attached, reference, real, lines, desk, stop)
+        return await in_thread(_attach_content, reference, real, lines, desk, stop)
     finally:
         stop.set()
 
 
-def _files_attached(
-    reference: Reference, real: str, lines: Lines | None, desk: Desk, stop: threading.Event
-) -> Attached:
+def _attach_content(
+    reference: Reference,
+    real: str,
+    lines: LineRange | None,
+    desk: ReferenceContext,
+    stop: threading.Event,
+) -> Attachment:
     with open_file(real) as file:
         start = file.read(SNIFF)
         file.seek(0)
@@ -99,20 +105,20 @@ def _files_attached(
             return _image(reference, real, kind, file, desk)
         encoding = next((name for mark, name in WIDE_BOMS.items() if start.startswith(mark)), "")
         if not encoding and is_binary(start):
-            raise NotAttached("it is a binary file")
+            raise ReferenceRefused("it is a binary file")
         if lines is not None and not encoding:
             content = _some_lines(file, lines, desk.most_bytes, stop)
         else:
             content = _whole(file, desk.most_bytes)
     if not encoding and b"\0" in content.data:
-        raise NotAttached("it is a binary file")
+        raise ReferenceRefused("it is a binary file")
     text, remark = _decoded(content.data, encoding)
     if lines is not None and encoding:
         chosen = text.splitlines(keepends=True)[lines.first - 1 : lines.last]
         _require_lines(len(chosen), lines, text.count("\n") + 1)
-        content = Content(b"", 0, Lines(lines.first, lines.first + len(chosen) - 1))
+        content = FileContent(b"", 0, LineRange(lines.first, lines.first + len(chosen) - 1))
         text = "".join(chosen)
-    return Attached(
+    return Attachment(
         key=f"file {real} {lines}",
         written=reference.written,
         detail=_detail(text, content),
@@ -122,7 +128,7 @@ def _files_attached(
     )
 
 
-def _detail(text: str, content: Content) -> str:
+def _detail(text: str, content: FileContent) -> str:
     if content.lines is None:
         count = text.count("\n") + (not text.endswith("\n") and bool(text))
         return many(count, "line")
@@ -144,14 +150,16 @@ def is_binary(start: bytes) -> bool:
     return len(start) - len(start.translate(None, _CONTROL)) > len(start) // 10
 
 
-def _image(reference: Reference, real: str, kind: str, file: BinaryIO, desk: Desk) -> Attached:
+def _image(
+    reference: Reference, real: str, kind: str, file: BinaryIO, desk: ReferenceContext
+) -> Attachment:
     if not desk.images:
-        raise NotAttached("the model does not see images")
-    data = file.read(MOST_IMAGE + 1)
-    if len(data) > MOST_IMAGE:
-        raise NotAttached(f"the image has more than {human_size(MOST_IMAGE)}")
+        raise ReferenceRefused("the model does not see images")
+    data = file.read(MAX_IMAGE_BYTES + 1)
+    if len(data) > MAX_IMAGE_BYTES:
+        raise ReferenceRefused(f"the image has more than {human_size(MAX_IMAGE_BYTES)}")
     encoded = base64.b64encode(data).decode("ascii")
-    return Attached(
+    return Attachment(
         key=f"file {real} None",
         written=reference.written,
         detail=f"{kind}, {human_size(len(data))}",
@@ -160,19 +168,19 @@ def _image(reference: Reference, real: str, kind: str, file: BinaryIO, desk: Des
     )
 
 
-def _whole(file: BinaryIO, most: int) -> Content:
+def _whole(file: BinaryIO, most: int) -> FileContent:
     data = file.read(most + 1)
     size = file.seek(0, 2) if len(data) > most else len(data)
-    return Content(data[:most], size)
+    return FileContent(data[:most], size)
 
 
-def _some_lines(file: BinaryIO, wanted: Lines, most: int, stop: threading.Event) -> Content:
+def _some_lines(file: BinaryIO, wanted: LineRange, most: int, stop: threading.Event) -> FileContent:
     """Reads on until the last line that is wanted, and keeps no more than `most` bytes."""
     kept = bytearray()
     size, number, begun = 0, 1, False
     while number <= wanted.last and (piece := file.readline(BLOCK)):
         if stop.is_set():
-            raise NotAttached("stopped")
+            raise ReferenceRefused("stopped")
         if number >= wanted.first:
             size += len(piece)
             kept += piece[: most - len(kept)]
@@ -182,12 +190,12 @@ def _some_lines(file: BinaryIO, wanted: Lines, most: int, stop: threading.Event)
         number += not begun
     last = number if begun else number - 1
     _require_lines(size, wanted, last)
-    return Content(bytes(kept), size, Lines(wanted.first, last))
+    return FileContent(bytes(kept), size, LineRange(wanted.first, last))
 
 
-def _require_lines(found: int, wanted: Lines, last: int) -> None:
+def _require_lines(found: int, wanted: LineRange, last: int) -> None:
     if not found:
-        raise NotAttached(f"there is no line {wanted.first}: it has {many(last, 'line')}")
+        raise ReferenceRefused(f"there is no line {wanted.first}: it has {many(last, 'line')}")
 
 
 def _decoded(data: bytes, encoding: str) -> tuple[str, str]:
@@ -209,13 +217,13 @@ def _decoded(data: bytes, encoding: str) -> tuple[str, str]:
 
 # Attaching a folder: a list of what is in it.
 
-MOST_ENTRIES = 200
-MOST_LOOKED_AT = 20_000
+MAX_ENTRIES = 200
+MAX_SCANNED_ENTRIES = 20_000
 """Entries of one folder."""
 
 
-async def attach_folder(reference: Reference, real: str, desk: Desk) -> Attached:
-    """Raises `NotAttached` and `OSError`."""
+async def attach_folder(reference: Reference, real: str, desk: ReferenceContext) -> Attachment:
+    """Raises `ReferenceRefused` and `OSError`."""
     stop = threading.Event()
     try:
         entries, more = await in_thread(listing, real, stop)
@@ -223,7 +231,7 @@ async def attach_folder(reference: Reference, real: str, desk: Desk) -> Attached
         stop.set()
     detail = f"the first {len(entries)} entries" if more else _count(len(entries))
     text = desk.redact("\n".join(entries))
-    return Attached(
+    return Attachment(
         key=f"folder {real}",
         written=reference.written,
         detail=detail,
@@ -235,19 +243,19 @@ def _count(entries: int) -> str:
     return "1 entry" if entries == 1 else f"{entries} entries"
 
 
-def listing(root: str, stop: threading.Event, most: int = MOST_ENTRIES) -> tuple[list[str], bool]:
+def listing(root: str, stop: threading.Event, most: int = MAX_ENTRIES) -> tuple[list[str], bool]:
     """What is below `root` in the order of the paths, and whether there is more.
 
     Level by level, so that what is left out is deep down. Without what git ignores, the insides of
     .git and what must not be shown; links are named, not followed. Raises `OSError` when `root`
     cannot be read.
     """
-    ignoring = Ignoring(root)
+    ignoring = IgnoreRules(root)
     found: list[tuple[str, str]] = []
     waiting = deque([""])
     while waiting:
         if stop.is_set():
-            raise NotAttached("stopped")
+            raise ReferenceRefused("stopped")
         inside = waiting.popleft()
         try:
             entries = _entries(os.path.join(root, inside))  # noqa: PTH118 - thousands of them
@@ -274,7 +282,7 @@ def sorted_lines(found: list[tuple[str, str]]) -> list[str]:
 
 def _entries(folder: str) -> list["os.DirEntry[str]"]:
     with os.scandir(folder) as found:
-        return sorted(islice(found, MOST_LOOKED_AT), key=lambda entry: entry.name)
+        return sorted(islice(found, MAX_SCANNED_ENTRIES), key=lambda entry: entry.name)
 
 
 def _hidden(name: str) -> bool:
@@ -295,18 +303,18 @@ def _line(path: str, entry: "os.DirEntry[str]", folder: bool) -> str:
 
 # Attaching what git knows: changes, staged changes, the latest commits.
 
-MOST_COMMITS = 10
+MAX_COMMITS = 10
 _PATCH = (
     "--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--submodule=short",
     "--src-prefix=a/", "--dst-prefix=b/",
 )  # fmt: skip
 _HEADER = re.compile(r"^(?=diff --)", re.MULTILINE)
 _BETWEEN = re.compile(r'[\s/"]+')
-LEFT_OUT = "[left out: keys, passwords and shell settings are not attached]\n"
+OMITTED = "[left out: keys, passwords and shell settings are not attached]\n"
 
 
-async def attach_changes(reference: Reference, desk: Desk) -> Attached:
-    """Raises `NotAttached` and `GitFailed`."""
+async def attach_changes(reference: Reference, desk: ReferenceContext) -> Attachment:
+    """Raises `ReferenceRefused` and `GitFailed`."""
     match reference.kind:
         case "diff":
             what, nothing = ["diff", *_PATCH], "there are no changes that are not staged"
@@ -318,14 +326,14 @@ async def attach_changes(reference: Reference, desk: Desk) -> Attached:
             nothing = "there are no commits"
     git = UserGit(desk.folder)
     if not await git.line("rev-parse", "--git-dir"):
-        raise NotAttached("this folder is not in a git repository")
+        raise ReferenceRefused("this folder is not in a git repository")
     if what[0] == "log" and not await git.line("rev-parse", "--verify", "--quiet", "HEAD"):
-        raise NotAttached(nothing)
+        raise ReferenceRefused(nothing)
     said = await git.run(*what, most=desk.most_bytes)
     if not said.output:
-        raise NotAttached(nothing)
+        raise ReferenceRefused(nothing)
     text = await in_thread(lambda: desk.redact(clean(without_secrets(said.text))))
-    return Attached(
+    return Attachment(
         key=" ".join(what),
         written=reference.written,
         detail=many(text.count("\n"), "line"),
@@ -336,9 +344,9 @@ async def attach_changes(reference: Reference, desk: Desk) -> Attached:
 
 def _commits(reference: Reference) -> int:
     for value in spellings(reference):
-        if value.isdecimal() and 1 <= int(value) <= MOST_COMMITS:
+        if value.isdecimal() and 1 <= int(value) <= MAX_COMMITS:
             return int(value)
-    raise NotAttached(f"a number of commits from 1 to {MOST_COMMITS} is needed, as in @git:3")
+    raise ReferenceRefused(f"a number of commits from 1 to {MAX_COMMITS} is needed, as in @git:3")
 
 
 def without_secrets(patch: str) -> str:
@@ -355,15 +363,15 @@ def _checked(section: str) -> str:
         return section
     # What follows the patch in a log is the next commit, which is to be seen.
     after = re.search(r"^commit [0-9a-f]{40,64}\b", section, re.MULTILINE)
-    return f"{header}\n{LEFT_OUT}{section[after.start() :] if after else ''}"
+    return f"{header}\n{OMITTED}{section[after.start() :] if after else ''}"
 
 
-MOST_REFERENCES = 50
+MAX_REFERENCES = 50
 AT_ONCE = 8
 PAGE_SECONDS = 60.0
 
 
-async def expand(text: str, desk: Desk) -> Expanded:
+async def expand_references(text: str, desk: ReferenceContext) -> ExpandedMessage:
     """The message for the model. What cannot be attached is a warning, and the rest goes on.
 
     Raises `UsageError` when what is attached takes more than half of the context length.
@@ -371,24 +379,24 @@ async def expand(text: str, desk: Desk) -> Expanded:
     # Most of what looks like a path in a long text names nothing.
     found = [each for each in references(text) if each.kind != "bare" or _is_path(each, desk)]
     if not found:
-        return Expanded(text)
+        return ExpandedMessage(text)
     seats = asyncio.Semaphore(AT_ONCE)
 
-    async def seated(reference: Reference) -> Attached | str:
+    async def seated(reference: Reference) -> Attachment | str:
         async with seats:
-            return await _attached(reference, desk)
+            return await _attach(reference, desk)
 
-    results = await asyncio.gather(*(seated(each) for each in found[:MOST_REFERENCES]))
-    attached = list({each.key: each for each in results if isinstance(each, Attached)}.values())
+    results = await asyncio.gather(*(seated(each) for each in found[:MAX_REFERENCES]))
+    attached = list({each.key: each for each in results if isinstance(each, Attachment)}.values())
     warnings = [each for each in results if isinstance(each, str)]
     warnings += [warning for each in attached for warning in each.warnings]
-    if len(found) > MOST_REFERENCES:
-        warnings.append(f"only the first {MOST_REFERENCES} references were looked at")
+    if len(found) > MAX_REFERENCES:
+        warnings.append(f"only the first {MAX_REFERENCES} references were looked at")
     if not attached:
-        return Expanded(text, warnings=tuple(warnings))
+        return ExpandedMessage(text, warnings=tuple(warnings))
     tokens = _weighed(attached, desk, warnings)
     blocks = [_block(each) for each in attached]
-    return Expanded(
+    return ExpandedMessage(
         "\n\n".join([text, HEADING, *blocks]),
         tuple(each.image for each in attached if each.image),
         tuple(warnings),
@@ -396,7 +404,7 @@ async def expand(text: str, desk: Desk) -> Expanded:
     )
 
 
-def _weighed(attached: Sequence[Attached], desk: Desk, warnings: list[str]) -> int:
+def _weighed(attached: Sequence[Attachment], desk: ReferenceContext, warnings: list[str]) -> int:
     """How many tokens are attached. Raises `UsageError` when they are too many."""
     weights = [_tokens(each) for each in attached]
     tokens = sum(weights)
@@ -417,18 +425,18 @@ def _weighed(attached: Sequence[Attached], desk: Desk, warnings: list[str]) -> i
     return tokens
 
 
-def _block(attached: Attached) -> str:
+def _block(attached: Attachment) -> str:
     """The reference as it was typed, what it brought, and that."""
     return f"{one_line(attached.written)} ({attached.detail})\n{attached.text}"
 
 
-def _tokens(attached: Attached) -> int:
+def _tokens(attached: Attachment) -> int:
     known = text_tokens(_block(attached))
     unread = -(-attached.size // BYTES_PER_TOKEN)
     return max(known, unread) + (IMAGE_TOKENS if attached.image else 0)
 
 
-async def _attached(reference: Reference, desk: Desk) -> Attached | str:
+async def _attach(reference: Reference, desk: ReferenceContext) -> Attachment | str:
     """What it brings, or why it brings nothing."""
     try:
         match reference.kind:
@@ -438,7 +446,7 @@ async def _attached(reference: Reference, desk: Desk) -> Attached | str:
                 return await _page(reference, desk)
             case "diff" | "staged" | "git":
                 return await attach_changes(reference, desk)
-    except NotAttached as error:
+    except ReferenceRefused as error:
         hint = f" ({error.hint})" if error.hint else ""
         return f"{one_line(reference.written)}: {error}{hint}"
     except HermesError as error:  # its hint is meant for a model
@@ -447,26 +455,28 @@ async def _attached(reference: Reference, desk: Desk) -> Attached | str:
         return f"{one_line(reference.written)}: {(error.strerror or str(error)).lower()}"
 
 
-async def _path(reference: Reference, desk: Desk) -> Attached:
+async def _path(reference: Reference, desk: ReferenceContext) -> Attachment:
     reference, path, lines = _named(reference, desk) or (reference, reference.value, None)
-    real = allowed(path, desk.folder, desk.guard)
+    real = check_allowed(path, desk.folder, desk.guard)
     if not os.path.lexists(real):
         near = await in_thread(similar_name, path, desk.folder, desk.guard)
         hint = f"did you mean {near}?" if near else ""
-        raise NotAttached("there is no such file or folder", hint=hint)
+        raise ReferenceRefused("there is no such file or folder", hint=hint)
     if os.path.isdir(real):  # noqa: PTH112 - answers False where Path raises
         return await attach_folder(reference, real, desk)
     if reference.kind == "folder":
-        raise NotAttached("it is not a folder")
+        raise ReferenceRefused("it is not a folder")
     return await attach_file(reference, real, lines, desk)
 
 
-def _is_path(reference: Reference, desk: Desk) -> bool:
+def _is_path(reference: Reference, desk: ReferenceContext) -> bool:
     """Whether a bare word is one: dots alone belong to the sentence."""
     return bool(re.search(r"\w", reference.value)) and _named(reference, desk) is not None
 
 
-def _named(reference: Reference, desk: Desk) -> tuple[Reference, str, Lines | None] | None:
+def _named(
+    reference: Reference, desk: ReferenceContext
+) -> tuple[Reference, str, LineRange | None] | None:
     """The first spelling that exists, its path, and the lines that are wanted of it."""
     for value in spellings(reference):
         for path, lines in ((value, None), with_lines(value)):
@@ -475,9 +485,9 @@ def _named(reference: Reference, desk: Desk) -> tuple[Reference, str, Lines | No
     return None
 
 
-async def _page(reference: Reference, desk: Desk) -> Attached:
+async def _page(reference: Reference, desk: ReferenceContext) -> Attachment:
     if desk.fetch is None:
-        raise NotAttached("pages cannot be fetched here")
+        raise ReferenceRefused("pages cannot be fetched here")
     if not reference.quoted:
         reference = reference.shorter(address(reference.value))
     url = reference.value
@@ -487,9 +497,9 @@ async def _page(reference: Reference, desk: Desk) -> Attached:
         async with asyncio.timeout(PAGE_SECONDS):
             page = await desk.fetch(url)
     except TimeoutError as error:
-        raise NotAttached(f"it was not there after {PAGE_SECONDS:g} seconds") from error
+        raise ReferenceRefused(f"it was not there after {PAGE_SECONDS:g} seconds") from error
     text = await in_thread(desk.redact, clean(page))
-    return Attached(
+    return Attachment(
         f"url {url}", reference.written, "web page", fence_untrusted(text, one_line(url))
     )
 
@@ -497,7 +507,7 @@ async def _page(reference: Reference, desk: Desk) -> Attached:
 # Web pages as text. Loaded with the first page: an HTTP client is slow to import.
 
 
-async def page(url: str, deps: ToolDeps) -> str:
+async def fetch_page(url: str, deps: ToolDeps) -> str:
     """Only public addresses, also behind redirects. Raises `ToolError`."""
     reading = await read_page(await PageFetcher(url_guard(deps)).fetch(url))
     if not reading.text:

@@ -5,7 +5,6 @@ import difflib
 import os
 import re
 from collections.abc import Awaitable, Callable
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Literal, cast
@@ -19,7 +18,6 @@ from hermes.security import CREDENTIAL_STORES, OWN_FILES, PathGuard, is_below
 from hermes.terminal.local.search import IgnoreRule, find_repository, is_ignored, parse_gitignore
 from hermes.tools import ToolDeps
 from hermes.util.paths import real_path
-from hermes.util.threads import in_thread
 
 Kind = Literal["file", "folder", "url", "git", "diff", "staged", "bare"]
 
@@ -48,7 +46,7 @@ _WIDE = re.compile("[，。、；：！？（）【】「」『』《》]")
 """Marks of scripts that put no blanks around a path."""
 
 
-MOST_MARKS = 4
+MAX_MARKS = 4
 """Behind a path that are tried as a part of it."""
 
 
@@ -66,7 +64,7 @@ class Reference(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, written=self.written[:end], value=value)
 
 
-class Lines(msgspec.Struct, frozen=True):
+class LineRange(msgspec.Struct, frozen=True):
     """Of a file, from 1, both included."""
 
     first: int
@@ -97,17 +95,17 @@ def spellings(reference: Reference) -> list[str]:
     if reference.quoted:
         return [value]
     bare = value.rstrip(_TRAILING)
-    ends = range(len(value), max(len(bare), len(value) - MOST_MARKS) - 1, -1)
+    ends = range(len(value), max(len(bare), len(value) - MAX_MARKS) - 1, -1)
     before_wide = _WIDE.split(value, maxsplit=1)[0]
     found = dict.fromkeys([*(value[:end] for end in ends), bare, before_wide])
     return [each for each in found if each]
 
 
-def with_lines(value: str) -> tuple[str, Lines | None]:
+def with_lines(value: str) -> tuple[str, LineRange | None]:
     """`path:10-20` as path and lines; None without lines."""
     if found := _RANGE.fullmatch(value):
         first = int(found["first"])
-        return found["path"], Lines(first, int(found["last"] or first))
+        return found["path"], LineRange(first, int(found["last"] or first))
     return value, None
 
 
@@ -127,10 +125,10 @@ Fetch = Callable[[str], Awaitable[str]]
 """The text of a web page. Raises `HermesError`."""
 
 WARN_SHARE = 0.25
-MOST_SHARE = 0.5
+MAX_SHARE = 0.5
 
 
-class Desk(msgspec.Struct, frozen=True):
+class ReferenceContext(msgspec.Struct, frozen=True):
     guard: PathGuard
     """Judges paths of this machine. `~` is its home; its workspace does not matter."""
     folder: Path
@@ -146,7 +144,7 @@ class Desk(msgspec.Struct, frozen=True):
 
     @property
     def most_tokens(self) -> int:
-        return int(self.context_length * MOST_SHARE)
+        return int(self.context_length * MAX_SHARE)
 
     @property
     def most_bytes(self) -> int:
@@ -154,7 +152,7 @@ class Desk(msgspec.Struct, frozen=True):
         return self.most_tokens * BYTES_PER_TOKEN
 
 
-class Attached(msgspec.Struct, frozen=True):
+class Attachment(msgspec.Struct, frozen=True):
     """What one reference brought."""
 
     key: str
@@ -170,11 +168,11 @@ class Attached(msgspec.Struct, frozen=True):
     """Bytes of the whole, where they were too many to read all."""
 
 
-class NotAttached(HermesError):
+class ReferenceRefused(HermesError):
     """Why a reference brings nothing. The message stands behind the reference."""
 
 
-class Expanded(msgspec.Struct, frozen=True):
+class ExpandedMessage(msgspec.Struct, frozen=True):
     text: str
     """What the user typed, and below it what is attached."""
     images: tuple[Image, ...] = ()
@@ -193,9 +191,9 @@ def page_fetch(deps: ToolDeps) -> Fetch:
     the first page."""
 
     async def fetch(url: str) -> str:
-        pages = await in_thread(import_module, "hermes.app.references.expansion")
-        text: str = await pages.page(url, deps)
-        return text
+        from hermes.app.references.expansion import fetch_page  # it imports this module
+
+        return await fetch_page(url, deps)
 
     return fetch
 
@@ -220,12 +218,12 @@ _OWN = frozenset(name for name in OWN_FILES if name != "config.yaml")
 """The settings may be shown: keys in them are taken out like everywhere."""
 
 
-def allowed(path: str, folder: Path, guard: PathGuard) -> str:
-    """The real path that `path` means. Raises `NotAttached` for what is blocked."""
+def check_allowed(path: str, folder: Path, guard: PathGuard) -> str:
+    """The real path that `path` means. Raises `ReferenceRefused` for what is blocked."""
     real = real_path(path, str(folder), str(guard.home))
     for each in (os.path.normpath(folder / at_home(path, guard)), real):
         if reason := why_blocked(each, guard):
-            raise NotAttached(f"it is blocked: {reason}", hint=HINT)
+            raise ReferenceRefused(f"it is blocked: {reason}", hint=HINT)
     return real
 
 
@@ -300,7 +298,7 @@ def one_line(text: str) -> str:
 
 # What somebody may have meant by a path that is not there.
 
-MOST_NAMES = 5_000
+MAX_SIMILAR_NAMES = 5_000
 
 
 def similar_name(path: str, folder: Path, guard: PathGuard) -> str:
@@ -309,7 +307,7 @@ def similar_name(path: str, folder: Path, guard: PathGuard) -> str:
     start = Path(folder, at_home(f"{head}/" if head or path.startswith("/") else "", guard))
     try:
         with os.scandir(start) as entries:
-            names = [entry.name for entry in islice(entries, MOST_NAMES)]
+            names = [entry.name for entry in islice(entries, MAX_SIMILAR_NAMES)]
     except OSError:
         return ""
     by_lower = {each.lower(): each for each in names if not holds_secrets((each.casefold(),))}
@@ -323,7 +321,7 @@ LONGEST = 200_000
 """Characters of one file of rules."""
 
 
-class Ignoring:
+class IgnoreRules:
     """The rules for what is below `folder`, a real path. None apply when it is ignored itself:
     whoever looks into it wants to see what is there."""
 

@@ -12,7 +12,7 @@ import msgspec
 
 from hermes.cli.context import Actions, Cli, Command
 from hermes.core.errors import Interrupted, UsageError
-from hermes.ops.auth import Desk, Row
+from hermes.ops.auth import CredentialRow, CredentialService
 from hermes.providers import LOCAL, Endpoint
 from hermes.providers.login import LoginPrompt, ReadPaste
 from hermes.util.clock import SystemClock
@@ -147,7 +147,7 @@ def _checked_label(text: str) -> str:
     return label
 
 
-def _log_in(args: argparse.Namespace, cli: Cli, desk: Desk, endpoint: Endpoint) -> int:
+def _log_in(args: argparse.Namespace, cli: Cli, desk: CredentialService, endpoint: Endpoint) -> int:
     desk.login_of(endpoint)
     found = desk.importable(endpoint)
     if args.copy and found is None:
@@ -241,7 +241,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _document(desk: Desk, endpoint: Endpoint) -> dict[str, Any]:
+def _document(desk: CredentialService, endpoint: Endpoint) -> dict[str, Any]:
     return {
         "provider": endpoint.id,
         "strategy": desk.strategy(endpoint),
@@ -249,13 +249,13 @@ def _document(desk: Desk, endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: CredentialRow) -> tuple[str, ...]:
     kind = "login" if row.kind == "oauth" else "key"
     source = f"{row.label}, {row.source}" if row.label else row.source
     return str(row.index), row.key, kind, _state(row), source, f"[{row.id}]"
 
 
-def _state(row: Row) -> str:
+def _state(row: CredentialRow) -> str:
     if row.state == "resting" and row.resting_until is not None:
         until = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.resting_until))
         wait = human_duration(row.resting_until - time.time())
@@ -300,12 +300,12 @@ def _reset(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _count(desk: Desk, endpoint: Endpoint) -> int:
+def _count(desk: CredentialService, endpoint: Endpoint) -> int:
     return len(desk.rows(endpoint))
 
 
-def _desk(cli: Cli) -> Desk:
-    return Desk(cli.home, cli.load(), SystemClock())
+def _desk(cli: Cli) -> CredentialService:
+    return CredentialService(cli.home, cli.load(), SystemClock())
 
 
 COMMAND = Command(configure)

@@ -9,15 +9,15 @@ from hermes.cli.context import Cli, Command
 from hermes.cli.output import shown_progress
 from hermes.config.home import Home, tilde
 from hermes.core.errors import UsageError
-from hermes.ops.backup import FULL, QUICK, Archive, Copied, contents, copy_home, opened
+from hermes.ops.backup import FULL, QUICK, Archive, BackupResult, contents, copy_home, open_archive
 from hermes.ops.restore import (
-    KEPT,
+    KEPT_SNAPSHOTS,
     Snapshots,
-    bring_back,
     check_fits,
     conflicts,
-    finish,
-    is_unfinished,
+    finish_restore,
+    has_unfinished_restore,
+    restore_archive,
 )
 from hermes.tui.text import safe
 from hermes.util.text import human_size, many
@@ -72,7 +72,7 @@ def run_backup(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-async def _copy(args: argparse.Namespace, cli: Cli, now: datetime) -> Copied:
+async def _copy(args: argparse.Namespace, cli: Cli, now: datetime) -> BackupResult:
     kind = QUICK if args.quick else FULL
     target = output_file(args.output, cli.home, now)
     progress = shown_progress(cli, "packing")
@@ -129,9 +129,9 @@ def configure_import(parser: argparse.ArgumentParser) -> None:
 
 def run_import(args: argparse.Namespace, cli: Cli) -> int:
     path = args.zip.expanduser()
-    if cli.home.root.is_dir() and is_unfinished(cli.home):
-        finish(cli.home)
-    with opened(path) as archive:
+    if cli.home.root.is_dir() and has_unfinished_restore(cli.home):
+        finish_restore(cli.home)
+    with open_archive(path) as archive:
         check_fits(cli.home, archive)
         in_the_way = conflicts(cli.home, archive)
         if in_the_way and not args.force:
@@ -142,7 +142,7 @@ def run_import(args: argparse.Namespace, cli: Cli) -> int:
         archive.check_content()
         if in_the_way:
             cli.note(f"what is here now is kept as {_kept(cli, archive)}")
-    done = bring_back(cli.home, path)
+    done = restore_archive(cli.home, path)
     facts = done.manifest
     cli.say(
         f"{many(len(facts.files), 'file')} ({human_size(done.size)}) are back in"
@@ -171,7 +171,7 @@ def _kept(cli: Cli, archive: Archive) -> str:
         progress=shown_progress(cli, "keeping"),
     )
     asyncio.run(copying)
-    shelf.prune(KEPT, spared=archive.where)
+    shelf.prune(KEPT_SNAPSHOTS, spared=archive.where)
     return tilde(target)
 
 

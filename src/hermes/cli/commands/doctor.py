@@ -17,8 +17,8 @@ from hermes.config.environment import variable
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
 from hermes.ops.debug_report import bundle_path, parts, summary, write
-from hermes.ops.doctor.check import LEVELS, Finding, Level, Outcome, Screen, best_settings
-from hermes.ops.doctor.run import visit
+from hermes.ops.doctor import run as doctor
+from hermes.ops.doctor.check import LEVELS, Finding, Level, Outcome, TerminalInfo, best_settings
 from hermes.security import Redactor
 from hermes.tui.text import safe, terminal_depth, wrapped
 from hermes.util.clock import SystemClock
@@ -52,7 +52,9 @@ def run_doctor(args: argparse.Namespace, cli: Cli) -> int:
     redact = _redactor(cli).redact
     try:
         seen = asyncio.run(
-            visit(cli.home, SystemClock(), fix=args.fix, offline=args.offline, screen=_screen(cli))
+            doctor.run_doctor(
+                cli.home, SystemClock(), fix=args.fix, offline=args.offline, screen=_screen(cli)
+            )
         )
     finally:
         stop_logging()
@@ -163,8 +165,8 @@ def _document(outcomes: list[Outcome]) -> dict[str, Any]:
     }
 
 
-def _screen(cli: Cli) -> Screen:
-    return Screen(
+def _screen(cli: Cli) -> TerminalInfo:
+    return TerminalInfo(
         is_terminal=cli.stdout.isatty(),
         columns=shutil.get_terminal_size().columns,
         encoding=getattr(cli.stdout, "encoding", None) or "utf-8",

@@ -7,7 +7,7 @@ from pathlib import Path
 from hermes.app.log_files import COMPONENTS, FILES, LogEntry, as_json, as_text
 from hermes.cli.context import Cli, Command
 from hermes.core.errors import UsageError
-from hermes.ops.logs import LEVELS, Wanted, files_of, follow, last_entries
+from hermes.ops.logs import LEVELS, LogFilter, files_of, follow, last_entries
 from hermes.util.text import human_size, parse_duration
 
 NAMES = tuple(name.removesuffix(".log") for name in FILES)
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, cli: Cli) -> int:
     if args.lines < 0:
         raise UsageError("--lines cannot be negative")
     path = cli.home.logs / f"{args.log}.log"
-    wanted = Wanted(args.level, args.session, args.component, _since(args.since))
+    wanted = LogFilter(args.level, args.session, args.component, _since(args.since))
     if not files_of(path):
         cli.note(f"there is no log {args.log} yet ({path})")
         return 1

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from hermes.app.model_choice import Wanted, asked_for, save_choice
-from hermes.app.providers import Providers, trial_purse
+from hermes.app.model_choice import ModelFilter, parse_choice, save_choice
+from hermes.app.providers import Providers, trial_budget
 from hermes.cli.context import Actions, Cli, Command, ProgressLine, Style
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.usage import Price
 from hermes.ops.fallback_chain import add_fallback, clear_fallbacks, remove_fallback
-from hermes.ops.model_probe import Finding, probe
+from hermes.ops.model_probe import ProbeFinding, probe
 from hermes.ops.status import Resolution, Resolved, main_resolution, whole_resolution
 from hermes.providers import CUSTOM, ENDPOINTS, ModelChoice, Target
 from hermes.util.clock import SystemClock
@@ -46,7 +46,7 @@ class Wizard:
 
     async def model_at(self, target: Target) -> str:
         """One of those at an address, or empty when none was chosen."""
-        found = await self._providers.lister.models(target, Wanted())
+        found = await self._providers.lister.models(target, ModelFilter())
         if found.note:
             self._cli.note(found.note)
         return self._pick_model([one.facts.id for one in found.models])
@@ -198,7 +198,7 @@ def _set(args: argparse.Namespace, cli: Cli) -> int:
 
 def _use(text: str, base_url: str, cli: Cli, providers: Providers) -> int:
     """Save what `text` names, after it was resolved: what cannot be used is not saved."""
-    choice = asked_for(text, cli.load(), _current(providers))
+    choice = parse_choice(text, cli.load(), _current(providers))
     if base_url:
         choice = msgspec.structs.replace(choice, base_url=base_url, base_url_source="--base-url")
     target = providers.known_target(choice)
@@ -226,13 +226,13 @@ async def _try_out(args: argparse.Namespace, cli: Cli) -> int:
     async with _providers(cli) as providers:
         choice = providers.main_choice()
         if args.model:
-            choice = asked_for(args.model, cli.load(), _current(providers))
+            choice = parse_choice(args.model, cli.load(), _current(providers))
         target = providers.known_target(choice)
         if not args.json:
             cli.say(f"{target.model} on {target.provider} ({target.base_url or 'this machine'})")
-        findings: list[Finding] = []
-        async with trial_purse(cli.home, cli.load(), providers.clock) as purse:
-            async for finding in probe(providers.maker.model(target, purse), target.profile):
+        findings: list[ProbeFinding] = []
+        async with trial_budget(cli.home, cli.load(), providers.clock) as budget:
+            async for finding in probe(providers.maker.model(target, budget), target.profile):
                 findings.append(finding)
                 if not args.json:
                     cli.say(_line(finding, style))
@@ -242,7 +242,7 @@ async def _try_out(args: argparse.Namespace, cli: Cli) -> int:
     return 0 if findings and findings[0].verdict == "works" else 1
 
 
-def _line(finding: Finding, style: Style) -> str:
+def _line(finding: ProbeFinding, style: Style) -> str:
     dress = {"works": style.plain, "failed": style.bad}.get(finding.verdict, style.dim)
     return f"  {finding.name:<10} {dress(f'{finding.verdict:<9}')} {finding.detail}".rstrip()
 
@@ -324,7 +324,7 @@ def _add(args: argparse.Namespace, cli: Cli) -> int:
 async def _add_checked(args: argparse.Namespace, cli: Cli) -> int:
     """What cannot be used now is not saved."""
     async with _providers(cli) as providers:
-        choice = asked_for(args.model, cli.load(), None)
+        choice = parse_choice(args.model, cli.load(), None)
         if choice.is_auto:
             raise UsageError(
                 f"{args.model!r} does not say which provider", hint="write it as PROVIDER:MODEL"

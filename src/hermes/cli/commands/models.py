@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.app.model_choice import Listed, ModelLister, ProviderModels, Wanted
+from hermes.app.model_choice import ListedModel, ModelFilter, ModelLister, ProviderModels
 from hermes.app.providers import Providers
 from hermes.cli.context import Actions, Cli, Command, ProgressLine, Style
 from hermes.core.errors import HermesError, UsageError
@@ -82,7 +82,7 @@ async def _run(args: argparse.Namespace, cli: Cli) -> int:
     provider, words = _split(args.words, names)
     if args.all and provider:
         raise UsageError(f"either {provider} or --all", hint="leave one of them out")
-    wanted = Wanted(
+    wanted = ModelFilter(
         tuple(words),
         args.images,
         args.tools,
@@ -190,7 +190,7 @@ def _heading(one: ProviderModels) -> str:
     return f"{one.label} ({one.base_url}): {many(len(one.models), 'model')}{age}"
 
 
-def _lines(models: Sequence[Listed]) -> Iterator[str]:
+def _lines(models: Sequence[ListedModel]) -> Iterator[str]:
     width = max((len(one.facts.id) for one in models), default=0)
     for one in models:
         facts = one.facts
@@ -208,7 +208,7 @@ def _short(tokens: int | None) -> str:
     return f"{tokens / 1000:.0f}k"
 
 
-def _priced(one: Listed) -> str:
+def _priced(one: ListedModel) -> str:
     price = one.facts.price
     if price is None:
         return "?"

@@ -24,9 +24,9 @@ from hermes.cli.terminal import one_line
 from hermes.core.errors import SessionNotFound
 from hermes.core.ports import SessionInfo
 from hermes.ops.output_files import replaced
-from hermes.ops.restore import back_up, repair_store, restore_store
+from hermes.ops.restore import back_up_store, repair_store, restore_store
 from hermes.ops.transcript_import import EVERYTHING, import_file
-from hermes.ops.transcripts import Form, cost, exported, form_of, moment
+from hermes.ops.transcripts import ExportFormat, cost, export_sessions, format_of, moment
 from hermes.store.records import SessionFilter, StoreStats
 from hermes.store.session_store import SessionStore
 from hermes.util.clock import SystemClock
@@ -120,7 +120,9 @@ def add_transfer_actions(actions: Actions) -> None:
     )
     export.add_argument("--source", default="", help="only those of cli, telegram, …")
     export.add_argument(
-        "--format", choices=[form.value for form in Form], help="by the name of OUT, or jsonl"
+        "--format",
+        choices=[form.value for form in ExportFormat],
+        help="by the name of OUT, or jsonl",
     )
     export.add_argument("--force", action="store_true", help="replace OUT when it exists")
     load = actions.add(
@@ -140,9 +142,9 @@ def add_transfer_actions(actions: Actions) -> None:
 
 async def _export(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
     out = Path(args.out)
-    form = Form(args.format) if args.format else form_of(out)
+    form = ExportFormat(args.format) if args.format else format_of(out)
     infos = await _chosen(args, store)
-    pieces = exported(store, infos, form, shown_progress(cli, "exporting"))
+    pieces = export_sessions(store, infos, form, shown_progress(cli, "exporting"))
     if args.out == STDOUT:
         async for piece in pieces:
             cli.stdout.write(piece)
@@ -293,7 +295,7 @@ async def _vacuum(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
 async def _backup(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
     progress = shown_progress(cli, "copying")
     url = cli.load().settings.store.url
-    await back_up(store, url, args.out, overwrite=args.force, progress=progress)
+    await back_up_store(store, url, args.out, overwrite=args.force, progress=progress)
     cli.say(f"copied the store to {args.out} ({human_size(args.out.stat().st_size)})")
     return 0
 

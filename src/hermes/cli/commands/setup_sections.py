@@ -10,7 +10,7 @@ import msgspec
 
 from hermes.app.providers import Providers
 from hermes.app.tool_listing import ToolRow, tool_rows
-from hermes.app.tools import find_toolsets, switch
+from hermes.app.tools import find_toolsets, set_tool_enabled
 from hermes.cli import registry
 from hermes.cli.commands.auth import checked_key
 from hermes.cli.commands.model import Wizard, brief, resolution
@@ -20,7 +20,7 @@ from hermes.config import edit
 from hermes.config.assignment import assign
 from hermes.config.environment import search_path
 from hermes.core.errors import HermesError, UsageError
-from hermes.ops.auth import Desk
+from hermes.ops.auth import CredentialService
 from hermes.providers import CUSTOM, LOCAL, Endpoint, endpoints
 from hermes.tools import switch_toolsets
 from hermes.util.clock import SystemClock
@@ -246,8 +246,8 @@ def _refuse_keyless(endpoint: Endpoint) -> None:
         raise UsageError(f"{endpoint.label} takes no key")
 
 
-def _auth_desk(cli: Cli) -> Desk:
-    return Desk(cli.home, fresh(cli).load(), SystemClock())
+def _auth_desk(cli: Cli) -> CredentialService:
+    return CredentialService(cli.home, fresh(cli).load(), SystemClock())
 
 
 # `hermes setup terminal`: where commands run.
@@ -380,7 +380,7 @@ def _toolset_named(said: str, names: list[str]) -> str:
 def _switch(names: list[str], sets: dict[str, list[ToolRow]], cli: Cli) -> None:
     for name in names:
         on = not _is_on(sets.get(name, []))
-        switch(fresh(cli).load(), cli.home, PLATFORM, [name], on=on)
+        set_tool_enabled(fresh(cli).load(), cli.home, PLATFORM, [name], on=on)
 
 
 # `hermes setup agent`: how the agent works.

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from hermes.app.extensions import Extensions
-from hermes.app.prompting import Preview, preview
-from hermes.app.tool_listing import ToolRow, request_size, tool_rows, untold_toolsets
-from hermes.app.tools import switch
+from hermes.app.prompting import PromptPreview, preview_prompt
+from hermes.app.tool_listing import ToolRow, request_size, tool_rows, undescribed_toolsets
+from hermes.app.tools import set_tool_enabled
 from hermes.cli.context import Actions, Cli, Command, run_action
 from hermes.cli.extensions import extended
 from hermes.cli.terminal import one_line
@@ -90,7 +90,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
             toolset = row.toolset
             cli.say(f"{toolset}: {row.purpose}" if row.purpose else toolset)
         cli.say(f"  {_mark(row)} {row.name:<{width}}  {_state(row)}".rstrip())
-    for name, on in untold_toolsets(cli.load(), cli.home, args.platform).items():
+    for name, on in undescribed_toolsets(cli.load(), cli.home, args.platform).items():
         server, off = name.removeprefix(MCP_TOOLSET_PREFIX), "" if on else "off; "
         cli.say(f"{name}: {off}its tools are not known yet (`hermes mcp test {server}` looks)")
     return 0
@@ -117,7 +117,7 @@ def _disable(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _switch(args: argparse.Namespace, cli: Cli, *, on: bool) -> int:
-    now = switch(cli.load(), cli.home, args.platform, args.names, on=on)
+    now = set_tool_enabled(cli.load(), cli.home, args.platform, args.names, on=on)
     state = "on" if on else "off"
     cli.say(f"{', '.join(args.names)}: {state} for {args.platform} ({', '.join(now) or 'nothing'})")
     return 0
@@ -175,7 +175,7 @@ def configure_prompt(parser: argparse.ArgumentParser) -> None:
 
 
 def _show(args: argparse.Namespace, cli: Cli) -> int:
-    shown = preview(cli.load(), cli.home, Path.cwd(), args.platform)
+    shown = preview_prompt(cli.load(), cli.home, Path.cwd(), args.platform)
     if args.layer:
         return _show_layer(cli, shown, args.layer, as_document=args.json)
     if args.json:
@@ -188,7 +188,7 @@ def _show(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _show_layer(cli: Cli, shown: Preview, name: str, *, as_document: bool) -> int:
+def _show_layer(cli: Cli, shown: PromptPreview, name: str, *, as_document: bool) -> int:
     text = next((layer.text for layer in shown.prompt.layers if layer.name == name), "")
     if as_document:
         cli.json(_layer(name, text))
@@ -199,7 +199,7 @@ def _show_layer(cli: Cli, shown: Preview, name: str, *, as_document: bool) -> in
     return 0
 
 
-def _document(shown: Preview) -> dict[str, Any]:
+def _document(shown: PromptPreview) -> dict[str, Any]:
     *_, tools, total = _sizes(shown)
     return {
         "text": shown.prompt.text,
@@ -213,7 +213,7 @@ def _layer(name: str, text: str) -> dict[str, Any]:
     return {"name": name, "chars": len(text), "tokens": text_tokens(text), "text": text}
 
 
-def _sizes(shown: Preview) -> list[tuple[str, int, int]]:
+def _sizes(shown: PromptPreview) -> list[tuple[str, int, int]]:
     """Name, characters and tokens of each layer, of the tools and of all; tokens are estimates."""
     whole, tool_chars = shown.prompt.text, shown.tool_chars
     tool_tokens = -(-tool_chars // BYTES_PER_TOKEN)

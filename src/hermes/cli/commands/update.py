@@ -12,8 +12,8 @@ from hermes.cli.context import Cli, Command
 from hermes.config.home import default_root, tilde
 from hermes.core.errors import UsageError
 from hermes.ops.restore import Snapshots
-from hermes.ops.uninstall import Part, parts, remove_all
-from hermes.ops.update import News, UpdateFailed, Updater
+from hermes.ops.uninstall import RemovablePart, parts, remove_all
+from hermes.ops.update import AvailableUpdate, UpdateFailed, Updater
 from hermes.tui.text import safe
 from hermes.util.text import many
 
@@ -103,7 +103,7 @@ async def _run(checkout: Checkout, args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _show_update(news: News, cli: Cli) -> None:
+def _show_update(news: AvailableUpdate, cli: Cli) -> None:
     cli.say(f"{__version__} → {news.version}: {many(news.total, 'commit')} from {news.upstream}")
     for line in news.changes:
         cli.say(f"  {safe(line)}")
@@ -170,7 +170,9 @@ def run_uninstall_for(found: Checkout | Package, args: argparse.Namespace, cli: 
     return 1 if failed else 0
 
 
-def _show_removal(gone: list[Part], found: Checkout | Package, *, full: bool, cli: Cli) -> None:
+def _show_removal(
+    gone: list[RemovablePart], found: Checkout | Package, *, full: bool, cli: Cli
+) -> None:
     cli.say("What goes:" if gone else "There is nothing here to remove.")
     for part in gone:
         cli.say(f"  {tilde(part.path)}  ({part.what})")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.app.app import App
-from hermes.app.commands import Where, commands_in
+from hermes.app.commands import Surface, commands_in
 from hermes.app.installation import InstallFailed, install_extra
 from hermes.config.expand import told, unset_names
 from hermes.config.loader import Loaded
@@ -227,7 +227,7 @@ def _made(manifest: PlatformManifest, app: App, extra: dict[str, Any]) -> Adapte
         cache=media_folder(home.root),
         state=state,
         locks=home.default_root / "locks",
-        commands=[(each.name, each.summary) for each in commands_in(Where.CHATS, settings)],
+        commands=[(each.name, each.summary) for each in commands_in(Surface.CHATS, settings)],
         extra=extra,
         unset=app.loaded.unset,
     )

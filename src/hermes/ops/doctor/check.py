@@ -28,7 +28,7 @@ from hermes.providers import Credential, Endpoint, Target
 Level = Literal["ok", "warning", "problem"]
 LEVELS: tuple[Level, ...] = ("ok", "warning", "problem")
 
-Mend = Callable[[], str]
+Fix = Callable[[], str]
 """Mends it without losing anything, and says what it did."""
 
 
@@ -38,7 +38,7 @@ class Finding(msgspec.Struct, frozen=True):
     """What is so, in one line."""
     advice: str = ""
     """What to do about it, in one line."""
-    mend: Mend | None = None
+    mend: Fix | None = None
     """What `--fix` does."""
 
 
@@ -46,11 +46,11 @@ def fine(text: str) -> Finding:
     return Finding("ok", text)
 
 
-def warning(text: str, advice: str, mend: Mend | None = None) -> Finding:
+def warning(text: str, advice: str, mend: Fix | None = None) -> Finding:
     return Finding("warning", text, advice, mend)
 
 
-def problem(text: str, advice: str, mend: Mend | None = None) -> Finding:
+def problem(text: str, advice: str, mend: Fix | None = None) -> Finding:
     return Finding("problem", text, advice, mend)
 
 
@@ -62,7 +62,7 @@ class Check(NamedTuple):
 
     group: str
     name: str
-    look: "Callable[[Scene], Found] | Callable[[Scene], Awaitable[Found]]"
+    look: "Callable[[DoctorContext], Found] | Callable[[DoctorContext], Awaitable[Found]]"
     """A plain function runs in a thread of its own."""
     online: bool = False
     """It asks other machines: left out with `--offline`."""
@@ -88,7 +88,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 # Asking an endpoint for its models, once for all checks that want to know.
 
-SECONDS = 6.0
+PROBE_TIMEOUT = 6.0
 """Longest wait for one endpoint."""
 
 KEY_PATHS = {"openrouter": "/key"}
@@ -96,7 +96,7 @@ KEY_PATHS = {"openrouter": "/key"}
 REFUSED = (401, 403)
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ProbeAnswer(msgspec.Struct, frozen=True):
     """What an endpoint said."""
 
     host: str
@@ -106,36 +106,38 @@ class Answer(msgspec.Struct, frozen=True):
     """False: it has no list of models, so it was not asked."""
 
 
-class Asking:
+class ProviderProbe:
     """Every address is asked once with the same keys, however many checks want its answer."""
 
     def __init__(self, providers: Providers, clock: Clock) -> None:
         self._providers, self._clock = providers, clock
-        self._tasks: dict[tuple[str, ...], asyncio.Task[Answer]] = {}
+        self._tasks: dict[tuple[str, ...], asyncio.Task[ProbeAnswer]] = {}
         self.skews: dict[str, float] = {}
         """How many seconds our clock is ahead of that of a host that answered."""
         providers.client.event_hooks["response"].append(self._heard)
 
-    async def answer(self, target: Target) -> Answer:
+    async def answer(self, target: Target) -> ProbeAnswer:
         asked = (target.base_url, *(each.id for each in target.credentials))
         if asked not in self._tasks:
             self._tasks[asked] = asyncio.create_task(self._ask(target))
         return await asyncio.shield(self._tasks[asked])
 
-    async def _ask(self, target: Target) -> Answer:
+    async def _ask(self, target: Target) -> ProbeAnswer:
         host = urlsplit(target.base_url).netloc.rpartition("@")[2] or target.provider
         endpoint = self._providers.resolver.endpoint(target.provider)
         if not endpoint.models_path:
-            return Answer(host, has_list=False)
+            return ProbeAnswer(host, has_list=False)
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(PROBE_TIMEOUT):
                 models = await self._models(endpoint, target)
         except TimeoutError:
-            late = Unreachable(f"{host} did not answer in {SECONDS:g} s", provider=endpoint.id)
-            return Answer(host, error=late)
+            late = Unreachable(
+                f"{host} did not answer in {PROBE_TIMEOUT:g} s", provider=endpoint.id
+            )
+            return ProbeAnswer(host, error=late)
         except HermesError as error:
-            return Answer(host, error=error)
-        return Answer(host, models)
+            return ProbeAnswer(host, error=error)
+        return ProbeAnswer(host, models)
 
     async def _models(self, endpoint: Endpoint, target: Target) -> tuple[str, ...]:
         providers, credential = self._providers, None
@@ -153,7 +155,7 @@ class Asking:
         url = f"{base.rstrip('/')}{KEY_PATHS[endpoint.id]}"
         headers = {"authorization": f"Bearer {credential.secret}"}
         try:
-            response = await self._providers.client.get(url, headers=headers, timeout=SECONDS)
+            response = await self._providers.client.get(url, headers=headers, timeout=PROBE_TIMEOUT)
         except httpx2.HTTPError as error:
             raise ProviderError(f"{endpoint.id} did not say whether the key is good") from error
         if response.status_code in REFUSED:
@@ -180,7 +182,7 @@ class Asking:
 T = TypeVar("T")
 
 
-class Screen(msgspec.Struct, frozen=True):
+class TerminalInfo(msgspec.Struct, frozen=True):
     """The terminal the doctor was called in."""
 
     is_terminal: bool = False
@@ -190,7 +192,7 @@ class Screen(msgspec.Struct, frozen=True):
     colours: int = 0
 
 
-class Scene:
+class DoctorContext:
     """`loaded` and `providers` are None where not even defaults could be read."""
 
     def __init__(
@@ -199,7 +201,7 @@ class Scene:
         loaded: Loaded | None,
         providers: Providers | None,
         clock: Clock,
-        screen: Screen,
+        screen: TerminalInfo,
         *,
         offline: bool = False,
     ) -> None:
@@ -207,7 +209,7 @@ class Scene:
         self.environment = dict(variables())
         """As it was at first: a memory provider is given what is in .env."""
         self._loaded, self._providers = loaded, providers
-        self._asking = Asking(providers, clock) if providers else None
+        self._asking = ProviderProbe(providers, clock) if providers else None
 
     @property
     def has_settings(self) -> bool:
@@ -215,7 +217,7 @@ class Scene:
 
     @property
     def loaded(self) -> Loaded:
-        return _there(self._loaded)
+        return _require(self._loaded)
 
     @property
     def settings(self) -> Settings:
@@ -223,11 +225,11 @@ class Scene:
 
     @property
     def providers(self) -> Providers:
-        return _there(self._providers)
+        return _require(self._providers)
 
     @property
-    def asking(self) -> Asking:
-        return _there(self._asking)
+    def asking(self) -> ProviderProbe:
+        return _require(self._asking)
 
 
 def best_settings(home: Home) -> Loaded | None:
@@ -241,7 +243,7 @@ def best_settings(home: Home) -> Loaded | None:
     return None
 
 
-def _there(thing: T | None) -> T:
+def _require(thing: T | None) -> T:
     if thing is None:
         raise ConfigError("the settings cannot be read")
     return thing

@@ -25,8 +25,8 @@ from hermes.app.model_choice import main_choice
 from hermes.config.home import Home, ensure_hermes_home, tilde
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
-from hermes.ops.doctor.check import Finding, Found, Scene, fine, problem, warning
-from hermes.ops.logs import Wanted, files_of, last_entries
+from hermes.ops.doctor.check import DoctorContext, Finding, Found, fine, problem, warning
+from hermes.ops.logs import LogFilter, files_of, last_entries
 from hermes.providers import LOCAL
 from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
 from hermes.util.extras import BASE, install_hint
@@ -47,7 +47,7 @@ NETWORK = frozenset(
 )  # fmt: skip
 
 
-def folder(scene: Scene) -> Found:
+def folder(scene: DoctorContext) -> Found:
     home = scene.home
     if not home.root.exists():
         return [
@@ -73,7 +73,7 @@ def folder(scene: Scene) -> Found:
     return [fine(f"{home.display()} can be written to")]
 
 
-def owner(scene: Scene) -> Found:
+def owner(scene: DoctorContext) -> Found:
     root = scene.home.root
     if not root.is_dir():
         return []
@@ -91,7 +91,7 @@ def owner(scene: Scene) -> Found:
     ]
 
 
-def permissions(scene: Scene) -> Found:
+def permissions(scene: DoctorContext) -> Found:
     """Keys and conversations are for one pair of eyes."""
     if os.name != "posix" or not scene.home.root.is_dir():
         return []
@@ -116,7 +116,7 @@ def _too_open(path: Path, mode: int) -> Finding:
     return warning(text, f"chmod {mode:o} {shlex.quote(str(path))}", close)
 
 
-def room(scene: Scene) -> Found:
+def room(scene: DoctorContext) -> Found:
     place = _existing(scene.home.root)
     free = shutil.disk_usage(place).free
     files = os.statvfs(place)
@@ -131,7 +131,7 @@ def room(scene: Scene) -> Found:
     return [fine(f"{human_size(free)} free on its disk")]
 
 
-def file_system(scene: Scene) -> Found:
+def file_system(scene: DoctorContext) -> Found:
     place = _existing(scene.home.root).resolve()
     mounts = [m for m in psutil.disk_partitions(all=True) if place.is_relative_to(m.mountpoint)]
     mount = max(mounts, key=lambda each: len(each.mountpoint), default=None)
@@ -171,7 +171,7 @@ class Requirement(NamedTuple):
     """What `hermes setup` calls it."""
 
 
-def python(_: Scene) -> Found:
+def python(_: DoctorContext) -> Found:
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
@@ -181,7 +181,7 @@ def python(_: Scene) -> Found:
     return [fine(f"Hermes {__version__} on Python {version}")]
 
 
-def packages(scene: Scene) -> Found:
+def packages(scene: DoctorContext) -> Found:
     wanted = requirements()
     if wanted is None:
         return [warning("nothing says which packages are needed", "install Hermes again")]
@@ -277,7 +277,7 @@ INIT = 1
 ADOPTERS = ("systemd", "init", "launchd")
 
 
-def files(scene: Scene) -> Found:
+def files(scene: DoctorContext) -> Found:
     now = time.time()
     stale = [*_in_home(scene.home, now), *_in_temporary(now)]
     if not stale:
@@ -333,7 +333,7 @@ def _mentioned() -> Iterator[str]:
         yield process.info["cwd"] or ""
 
 
-def processes(_: Scene) -> Found:
+def processes(_: DoctorContext) -> Found:
     """A model that outlived the program that started it holds its memory for nothing."""
     left = [
         process
@@ -365,7 +365,7 @@ def _is_orphan(parent: int) -> bool:
         return False
 
 
-def caches(scene: Scene) -> Found:
+def caches(scene: DoctorContext) -> Found:
     """A damaged cache is only read again and again for nothing."""
     damaged = [
         path
@@ -395,7 +395,7 @@ def _is_json(path: Path) -> bool:
     return True
 
 
-def downloads(scene: Scene) -> Found:
+def downloads(scene: DoctorContext) -> Found:
     folder, now = scene.home.models, time.time()
     parts = sorted(folder.glob("*.part")) if folder.is_dir() else []
     return [
@@ -410,13 +410,13 @@ def downloads(scene: Scene) -> Found:
 
 # The log files: how large they are and what went wrong lately.
 
-LOGS_DAY = 24 * 3600
+LOG_DAY = 24 * 3600
 MOST = 10_000
 """Errors that are counted."""
 SHOWN = 100
 
 
-def logs(scene: Scene) -> Found:
+def logs(scene: DoctorContext) -> Found:
     folder = scene.home.logs
     files = [file for name in FILES for file in files_of(folder / name)]
     size = sum(file.stat().st_size for file in files)
@@ -426,7 +426,7 @@ def logs(scene: Scene) -> Found:
     if limits.max_bytes and size > max(allowed, limits.max_bytes):
         text = f"the log files take {human_size(size)}, more than the settings allow"
         found.append(warning(text, f"delete old files in {folder}"))
-    since = Wanted(level="ERROR", since=time.time() - LOGS_DAY)
+    since = LogFilter(level="ERROR", since=time.time() - LOG_DAY)
     errors = last_entries(folder / ERRORS, MOST, since)
     if errors:
         last = " ".join(errors[-1].message.split())[:SHOWN]
@@ -442,7 +442,7 @@ MOST_SKEW = 60.0
 NARROW = 40
 
 
-async def clock(scene: Scene) -> Found:
+async def clock(scene: DoctorContext) -> Found:
     """Against the endpoint that is asked anyway."""
     try:
         target = scene.providers.known_target(main_choice(scene.loaded))
@@ -462,7 +462,7 @@ def _skewed(host: str, skew: float) -> Found:
     return [problem(text, "set the clock (timedatectl set-ntp true): logins and signatures fail")]
 
 
-def time_zone(scene: Scene) -> Found:
+def time_zone(scene: DoctorContext) -> Found:
     name = scene.settings.timezone
     if not name:
         here = scene.clock.now().astimezone()
@@ -470,7 +470,7 @@ def time_zone(scene: Scene) -> Found:
     return [fine(name)]
 
 
-def terminal(scene: Scene) -> Found:
+def terminal(scene: DoctorContext) -> Found:
     screen = scene.screen
     if not screen.is_terminal:
         return [fine("not a terminal: plain text is written")]
@@ -520,7 +520,7 @@ CLOUD_KEYS = {
 }
 
 
-def useful(_: Scene) -> Found:
+def useful(_: DoctorContext) -> Found:
     missing = [each for each in USEFUL if not is_installed(each.name)]
     return [
         warning(f"{each.name} is not installed: {each.lost}", f"install {each.package}")
@@ -528,7 +528,7 @@ def useful(_: Scene) -> Found:
     ] or [fine(f"{', '.join(each.name for each in USEFUL)} are there")]
 
 
-def backend(scene: Scene) -> Found:
+def backend(scene: DoctorContext) -> Found:
     """What `terminal.backend` needs."""
     settings = scene.settings.terminal
     name = settings.backend
@@ -559,7 +559,7 @@ def _engine(name: str, there: list[str]) -> Found:
     return []
 
 
-def _ssh(scene: Scene) -> Found:
+def _ssh(scene: DoctorContext) -> Found:
     settings = scene.settings.terminal
     if settings.backend != "ssh":
         return []
@@ -577,7 +577,7 @@ def _ssh(scene: Scene) -> Found:
     return []
 
 
-def _cloud(scene: Scene) -> Found:
+def _cloud(scene: DoctorContext) -> Found:
     name = scene.settings.terminal.backend
     return [
         problem(f"terminal.backend is {name}, but {key} is not set", f"hermes config set {key} KEY")
@@ -586,7 +586,7 @@ def _cloud(scene: Scene) -> Found:
     ]
 
 
-def _folder(scene: Scene) -> Found:
+def _folder(scene: DoctorContext) -> Found:
     settings = scene.settings.terminal
     folder = Path(settings.cwd).expanduser()
     if settings.backend not in ("local", "sandbox") or folder.is_dir():

@@ -16,11 +16,11 @@ from hermes.core.ports import Clock
 from hermes.ops.doctor import machine_checks, setup_checks
 from hermes.ops.doctor.check import (
     Check,
+    DoctorContext,
     Finding,
     Found,
     Outcome,
-    Scene,
-    Screen,
+    TerminalInfo,
     best_settings,
     problem,
 )
@@ -29,13 +29,13 @@ from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)
 
-SECONDS = 10.0
+CHECK_TIMEOUT = 10.0
 """Longest time for one check."""
-MEND_SECONDS = 120.0
+FIX_TIMEOUT = 120.0
 
 
-async def examine(
-    scene: Scene, checks: Iterable[Check], *, seconds: float = SECONDS
+async def run_checks(
+    scene: DoctorContext, checks: Iterable[Check], *, seconds: float = CHECK_TIMEOUT
 ) -> list[Outcome]:
     """What each check found, in the order of the table."""
     chosen = [
@@ -46,14 +46,18 @@ async def examine(
     return list(await asyncio.gather(*(_run(check, scene, seconds) for check in chosen)))
 
 
-async def mend(
-    scene: Scene, checks: Sequence[Check], outcomes: Sequence[Outcome], *, seconds: float = SECONDS
+async def apply_fixes(
+    scene: DoctorContext,
+    checks: Sequence[Check],
+    outcomes: Sequence[Outcome],
+    *,
+    seconds: float = CHECK_TIMEOUT,
 ) -> list[Outcome]:
     """Mend what can be mended, one thing after the other, and look at it again."""
     by_name = {check.name: check for check in checks}
     mended: list[Outcome] = []
     for outcome in outcomes:
-        done = [await _mended(each) for each in outcome.found if each.mend is not None]
+        done = [await _apply_fix(each) for each in outcome.found if each.mend is not None]
         if done:
             again = await _run(by_name[outcome.name], scene, seconds)
             outcome = msgspec.structs.replace(again, mended=tuple(done))
@@ -61,11 +65,11 @@ async def mend(
     return mended
 
 
-async def _run(check: Check, scene: Scene, seconds: float) -> Outcome:
+async def _run(check: Check, scene: DoctorContext, seconds: float) -> Outcome:
     began = time.monotonic()
     try:
         async with asyncio.timeout(seconds):
-            found = await _look(check, scene)
+            found = await _run_check(check, scene)
     except TimeoutError:
         text = f"this check did not end within {seconds:g} s"
         found = [problem(text, "something it looks at hangs: a disk, a program or the network")]
@@ -82,21 +86,21 @@ async def _run(check: Check, scene: Scene, seconds: float) -> Outcome:
     return Outcome(check.group, check.name, tuple(found), seconds=round(took, 3))
 
 
-async def _look(check: Check, scene: Scene) -> Found:
+async def _run_check(check: Check, scene: DoctorContext) -> Found:
     if inspect.iscoroutinefunction(check.look):
         return list(await check.look(scene))
     found: Found = await in_thread(check.look, scene)  # type: ignore[arg-type]  # no coroutine
     return found
 
 
-async def _mended(found: Finding) -> str:
+async def _apply_fix(found: Finding) -> str:
     if found.mend is None:
         return ""
     try:
-        async with asyncio.timeout(MEND_SECONDS):
+        async with asyncio.timeout(FIX_TIMEOUT):
             return await in_thread(found.mend)
     except TimeoutError:
-        return f"not mended in {MEND_SECONDS:g} s: {found.text}"
+        return f"not mended in {FIX_TIMEOUT:g} s: {found.text}"
     except (HermesError, OSError) as error:
         return f"could not be mended: {error}"
 
@@ -144,7 +148,7 @@ CHECKS: tuple[Check, ...] = (
 # One visit at the doctor's, from beginning to end.
 
 
-class Unseen:
+class SilentProgress:
     """A `Progress` for nobody: no check starts or fetches a model."""
 
     def say(self, text: str) -> None:
@@ -154,21 +158,21 @@ class Unseen:
         pass
 
 
-async def visit(
+async def run_doctor(
     home: Home,
     clock: Clock,
     *,
     fix: bool = False,
     offline: bool = False,
-    screen: Screen = Screen(),  # noqa: B008 - frozen
+    screen: TerminalInfo = TerminalInfo(),  # noqa: B008 - frozen
 ) -> list[Outcome]:
     """What every check found; with `fix`, after what can be mended safely was mended."""
     loaded = best_settings(home)
     async with AsyncExitStack() as stack:
         providers = None
         if loaded is not None:
-            seen: DownloadProgress = Unseen()
+            seen: DownloadProgress = SilentProgress()
             providers = await stack.enter_async_context(Providers(home, loaded, clock, seen))
-        scene = Scene(home, loaded, providers, clock, screen, offline=offline)
-        outcomes = await examine(scene, CHECKS)
-        return await mend(scene, CHECKS, outcomes) if fix else outcomes
+        scene = DoctorContext(home, loaded, providers, clock, screen, offline=offline)
+        outcomes = await run_checks(scene, CHECKS)
+        return await apply_fixes(scene, CHECKS, outcomes) if fix else outcomes

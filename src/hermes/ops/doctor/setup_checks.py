@@ -38,7 +38,15 @@ from hermes.core.errors import (
 from hermes.mcp import McpLimits, ServerUnavailable, TransportFactory, program_environment
 from hermes.mcp.oauth import LoginStore
 from hermes.memory import BUNDLED_PROVIDERS, list_providers, load_provider
-from hermes.ops.doctor.check import Answer, Finding, Found, Scene, fine, problem, warning
+from hermes.ops.doctor.check import (
+    DoctorContext,
+    Finding,
+    Found,
+    ProbeAnswer,
+    fine,
+    problem,
+    warning,
+)
 from hermes.ops.restore import repair_store
 from hermes.ops.status import whole_resolution
 from hermes.plugins.discovery import (
@@ -79,7 +87,7 @@ _PLACEHOLDER = re.compile(
 _MASKED = re.compile(r"\*{3,}|…|\.\.\.")
 
 
-def config(scene: Scene) -> Found:
+def config(scene: DoctorContext) -> Found:
     home = scene.home
     if not home.config_file.exists():
         return [fine("there is no config.yaml: every setting has its default")]
@@ -108,7 +116,7 @@ def _migrate(home: Home) -> str:
     return f"{'; '.join(done)}; the old file is {tilde(backup)}"
 
 
-def variables(scene: Scene) -> Found:
+def variables(scene: DoctorContext) -> Found:
     path = scene.home.env_file
     if not path.exists():
         return [fine("there is no .env")]
@@ -173,7 +181,7 @@ def _differences(pieces: list[dotenv.Piece], environ: Mapping[str, str]) -> Iter
             yield warning(text, f"`unset {name}`, or `hermes config unset {name}`")
 
 
-def logins(scene: Scene) -> Found:
+def logins(scene: DoctorContext) -> Found:
     data = AuthFile(scene.home.auth_file).read()  # raises ConfigError with a hint
     if not scene.home.auth_file.exists():
         return [fine("there is no auth.json: no key was added with `hermes auth`")]
@@ -193,7 +201,7 @@ STUMP = 512
 REPAIR = "hermes sessions repair (it keeps the damaged file)"
 
 
-def store(scene: Scene) -> Found:
+def store(scene: DoctorContext) -> Found:
     """Looks only: a store that is opened for use would be migrated or rescued."""
     path = scene.home.state_db
     if scene.settings.store.url:
@@ -216,7 +224,7 @@ def store(scene: Scene) -> Found:
     return [*found, *_sizes(path, size), *_remains(path)]
 
 
-def _damage(scene: Scene, connection: apsw.Connection, path: Path, size: int) -> Found:
+def _damage(scene: DoctorContext, connection: apsw.Connection, path: Path, size: int) -> Found:
     wrong: list[str] = []
     try:
         health.check(connection, path)
@@ -264,7 +272,7 @@ def _remains(path: Path) -> Found:
     return [warning(text, "hermes sessions repair does it again")]
 
 
-async def store_server(scene: Scene) -> Found:
+async def store_server(scene: DoctorContext) -> Found:
     url = scene.settings.store.url
     if not url:
         return []
@@ -281,7 +289,7 @@ async def store_server(scene: Scene) -> Found:
 # The other profiles: can they be used?
 
 
-def profiles(scene: Scene) -> Found:
+def profiles(scene: DoctorContext) -> Found:
     known = list_profiles()
     found = [
         wrong
@@ -314,7 +322,7 @@ NO_LIST = (404, 405, 501)
 """A server of one's own may answer in conversations and have no list of models."""
 
 
-def chosen(scene: Scene) -> Found:
+def chosen(scene: DoctorContext) -> Found:
     try:
         target = scene.providers.known_target(main_choice(scene.loaded))
     except HermesError as error:
@@ -326,7 +334,7 @@ def chosen(scene: Scene) -> Found:
     return [fine(f"{named}: {target.source}")]
 
 
-async def endpoint(scene: Scene) -> Found:
+async def endpoint(scene: DoctorContext) -> Found:
     target = _main(scene)
     if target is None or target.provider == LOCAL:
         return []
@@ -340,7 +348,7 @@ async def endpoint(scene: Scene) -> Found:
     return [listed, warning(doubt, f"`hermes models {target.provider}` lists them")]
 
 
-async def context(scene: Scene) -> Found:
+async def context(scene: DoctorContext) -> Found:
     """A window that is guessed too small is wasted, one too large loses turns."""
     target = _main(scene)
     if target is None or target.provider == LOCAL:
@@ -358,7 +366,7 @@ async def context(scene: Scene) -> Found:
     return [warning(text, f"hermes config set '{key}' TOKENS")]
 
 
-def _unanswered(answer: Answer, target: Target) -> Finding:
+def _unanswered(answer: ProbeAnswer, target: Target) -> Finding:
     error = answer.error
     if error is None:
         return fine(f"{answer.host} has no list of models, so it was not asked")
@@ -378,12 +386,12 @@ def _unanswered(answer: Answer, target: Target) -> Finding:
     return problem(f"{answer.host}: {error}", error.hint or "`hermes status --deep` tries again")
 
 
-async def fallbacks(scene: Scene) -> Found:
+async def fallbacks(scene: DoctorContext) -> Found:
     choices = list(fallback_choices(scene.settings))[:MOST_FALLBACKS]
     return list(await asyncio.gather(*(_fallback(scene, choice) for choice in choices)))
 
 
-async def _fallback(scene: Scene, choice: ModelChoice) -> Finding:
+async def _fallback(scene: DoctorContext, choice: ModelChoice) -> Finding:
     named = f"{choice.reason}: {choice.model} on {choice.provider}"
     try:
         target = scene.providers.known_target(choice)
@@ -402,7 +410,7 @@ async def _fallback(scene: Scene, choice: ModelChoice) -> Finding:
     return fine(f"{named} answers")
 
 
-def auxiliary(scene: Scene) -> Found:
+def auxiliary(scene: DoctorContext) -> Found:
     if _main(scene) is None:
         return []  # without a model nothing else works: said already
     tasks = whole_resolution(scene.loaded, scene.providers).auxiliary
@@ -416,7 +424,7 @@ def auxiliary(scene: Scene) -> Found:
     ] or [fine(f"{many(len(tasks), 'auxiliary task')} have a model")]
 
 
-def _main(scene: Scene) -> Target | None:
+def _main(scene: DoctorContext) -> Target | None:
     try:
         return scene.providers.known_target(main_choice(scene.loaded))
     except HermesError:
@@ -429,7 +437,7 @@ WHILE_IT_RUNS = 1.3
 """Memory it takes, as a multiple of its file."""
 
 
-def weights(scene: Scene) -> Found:
+def weights(scene: DoctorContext) -> Found:
     if not _is_wanted(scene):
         return [fine("not in use")]
     try:
@@ -450,7 +458,7 @@ def weights(scene: Scene) -> Found:
     return [*found, fine(f"{wanted.label} is there and whole"), *_memory(size)]
 
 
-def _is_wanted(scene: Scene) -> bool:
+def _is_wanted(scene: DoctorContext) -> bool:
     """Whether it answers, or stands behind what does."""
     if any(choice.provider == LOCAL for choice in fallback_choices(scene.settings)):
         return True
@@ -467,7 +475,7 @@ def _runtime() -> Found:
     return [warning(text, f"now: {install_hint('local')}")]
 
 
-def _to_fetch(scene: Scene, wanted: Weights) -> Found:
+def _to_fetch(scene: DoctorContext, wanted: Weights) -> Found:
     need = wanted.size * (2 if wanted.wheels else 1)
     place = next(p for p in (scene.home.models, *scene.home.models.parents) if p.exists())
     free = shutil.disk_usage(place).free
@@ -491,7 +499,7 @@ def _memory(size: int) -> Found:
 # plugin, a hook or a server is run.
 
 
-def skills(scene: Scene) -> Found:
+def skills(scene: DoctorContext) -> Found:
     shelf = SkillIndex(skill_roots(scene.loaded, scene.home))
     broken = [
         warning(f"the skill {tilde(each.file)} does not load: {each.reason}", "correct the file")
@@ -508,7 +516,7 @@ def skills(scene: Scene) -> Found:
     ]
 
 
-def plugins(scene: Scene) -> Found:
+def plugins(scene: DoctorContext) -> Found:
     settings = scene.settings.plugins
     places = default_places(scene.home.plugins, Path.cwd() if settings.project else None)
     known = find_plugins(places)
@@ -529,7 +537,7 @@ def plugins(scene: Scene) -> Found:
     return found or [fine(f"{many(len(on), 'plugin')} enabled")]
 
 
-def _plugin(scene: Scene, plugin: Plugin) -> Iterator[Finding]:
+def _plugin(scene: DoctorContext, plugin: Plugin) -> Iterator[Finding]:
     off = f"hermes plugins disable {plugin.name}"
     fault = plugin.problem or _fault_in_code(plugin)
     if fault:
@@ -559,7 +567,7 @@ def _fault_in_code(plugin: Plugin) -> str:
     return "" if has_register else f"{CODE} has no register(ctx)"
 
 
-def hooks(scene: Scene) -> Found:
+def hooks(scene: DoctorContext) -> Found:
     found: Found = []
     settings = scene.settings
     reports = ProblemReporter(
@@ -579,7 +587,7 @@ def hooks(scene: Scene) -> Found:
     return found or [fine(f"{many(len(known), 'shell hook')}")]
 
 
-def mcp(scene: Scene) -> Found:
+def mcp(scene: DoctorContext) -> Found:
     servers = {name: each for name, each in scene.settings.mcp_servers.items() if each.enabled}
     found: Found = []
     for name, server in servers.items():
@@ -604,7 +612,7 @@ def _server_fault(name: str, server: McpServer) -> str:
     return f"there is no program {server.command!r}" if missing else ""
 
 
-def _login_fault(scene: Scene, name: str, server: McpServer) -> str:
+def _login_fault(scene: DoctorContext, name: str, server: McpServer) -> str:
     if server.auth != "oauth":
         return ""
     try:
@@ -615,7 +623,7 @@ def _login_fault(scene: Scene, name: str, server: McpServer) -> str:
     return "" if usable else f"you are not signed in (`hermes mcp login {name}`)"
 
 
-def memory(scene: Scene) -> Found:
+def memory(scene: DoctorContext) -> Found:
     name = scene.settings.memory.provider
     if not name:
         return [fine("no memory provider; the agent keeps its own notes")]

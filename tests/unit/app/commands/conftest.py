@@ -11,7 +11,7 @@ import pytest
 from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.command_runner import Commands
-from hermes.app.commands import Where
+from hermes.app.commands import Surface
 from hermes.app.request import SessionRequest
 from hermes.cli.context import ProgressLine
 from hermes.config.home import Home
@@ -25,7 +25,7 @@ from hermes.ops.commands import OPS_HANDLERS
 class Listening:
     """A surface that keeps what it would show."""
 
-    place = Where.TERMINAL
+    place = Surface.TERMINAL
 
     def __init__(self, app: App, agent: Agent) -> None:
         self.app, self.agent = app, agent
@@ -38,7 +38,7 @@ class Listening:
     def busy(self) -> bool:
         return self.agent.running
 
-    async def go_on_with(self, agent: Agent) -> None:
+    async def continue_with(self, agent: Agent) -> None:
         """A surface may look at who talks at any moment: neither is closed yet."""
         assert self.app.session(self.agent) is not self.app.session(agent)
         self.agent = agent

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.app.commands import COMMAND_REGISTRY, Where, resolve_command
+from hermes.app.commands import COMMAND_REGISTRY, Surface, resolve_command
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ def test_names_aliases_and_beginnings(typed: str, meant: str | None) -> None:
 
 
 def test_a_chat_has_no_commands_of_the_terminal() -> None:
-    assert resolve_command("/skin", Where.CHATS) is None
-    assert resolve_command("/model", Where.CHATS) is not None
+    assert resolve_command("/skin", Surface.CHATS) is None
+    assert resolve_command("/model", Surface.CHATS) is not None
 
 
 def test_no_name_is_used_twice() -> None:

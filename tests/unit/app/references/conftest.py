@@ -8,24 +8,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.app.references.expansion import expand
-from hermes.app.references.reference import Desk, Expanded
+from hermes.app.references.expansion import expand_references
+from hermes.app.references.reference import ExpandedMessage, ReferenceContext
 from hermes.security import PathGuard, Redactor
 
 Git = Callable[..., str]
 
 
 @pytest.fixture
-def desk(workspace: Path, guard: PathGuard) -> Desk:
-    return Desk(guard, workspace, context_length=30_000, redact=Redactor().redact)
+def desk(workspace: Path, guard: PathGuard) -> ReferenceContext:
+    return ReferenceContext(guard, workspace, context_length=30_000, redact=Redactor().redact)
 
 
 @pytest.fixture
-def attach(desk: Desk):
+def attach(desk: ReferenceContext):
     """Expands a text; `changes` are other fields of the desk."""
 
-    async def attach(text: str, **changes: object) -> Expanded:
-        return await expand(text, msgspec.structs.replace(desk, **changes))
+    async def attach(text: str, **changes: object) -> ExpandedMessage:
+        return await expand_references(text, msgspec.structs.replace(desk, **changes))
 
     return attach
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.references.completion import Names, complete, fragment_at_end
+from hermes.app.references.completion import FileNames, complete_reference, fragment_at_end
 
 
-def texts(fragment: str, folder: Path, names: Names | None = None) -> list[str]:
-    return [each.text for each in complete(fragment, folder, names or Names())]
+def texts(fragment: str, folder: Path, names: FileNames | None = None) -> list[str]:
+    return [each.text for each in complete_reference(fragment, folder, names or FileNames())]
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_files_of_the_repository_are_found_by_a_part_of_their_name(tree: Path, g
     (tree / "src/deep/er/user_profile.py").touch()
     (tree / "src/.hidden_profile").touch()
     git("add", "-A")
-    names = Names()
+    names = FileNames()
     while not names.in_repository(str(tree)):
         time.sleep(0.01)
     assert texts("@profile", tree, names) == ["@src/deep/er/user_profile.py"]
@@ -85,7 +85,7 @@ def test_files_of_the_repository_are_found_by_a_part_of_their_name(tree: Path, g
 def test_a_large_folder_is_never_waited_for(workspace: Path) -> None:
     for number in range(7_000):
         (workspace / f"f{number:05}").touch()
-    names = Names()
+    names = FileNames()
     assert len(texts("@file:f", workspace, names)) == 200
     while texts("@file:f0699", workspace, names) != [f"@file:f0699{n}" for n in range(10)]:
         time.sleep(0.01)  # all of them, a moment later

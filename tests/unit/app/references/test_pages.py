@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.app.references.reference import page_fetch
-from hermes.app.tools import idle_bench
+from hermes.app.tools import unbound_tool_deps
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import ToolError
@@ -29,7 +29,7 @@ def site() -> Iterator[LoopbackServer]:
 def fetch_for(hermes_home: Path, workspace: Path, *allowed: str):
     home = Home(hermes_home)
     loaded = load(home, {"security.allow_private_urls": list(allowed)})
-    return page_fetch(idle_bench(loaded, home, workspace))
+    return page_fetch(unbound_tool_deps(loaded, home, workspace))
 
 
 async def test_a_page_is_attached_as_data(attach, hermes_home, workspace, site) -> None:

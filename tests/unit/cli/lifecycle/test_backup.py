@@ -13,7 +13,7 @@ import pytest
 
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
-from hermes.ops.restore import KEPT, Snapshots, finish
+from hermes.ops.restore import KEPT_SNAPSHOTS, Snapshots, finish_restore
 from hermes.store.records import SessionFilter
 from hermes.store.session_store import open_store
 from tests.unit.cli.lifecycle.conftest import Run
@@ -341,10 +341,12 @@ def test_snapshots_are_found_by_number_id_and_label(full: Path) -> None:
 
 def test_only_the_newest_stay_and_the_one_in_use(full: Path) -> None:
     shelf = Snapshots(Home(full))
-    for number in range(KEPT + 3):
+    for number in range(KEPT_SNAPSHOTS + 3):
         shelf.create(f"n{number}", NOON + timedelta(minutes=number))
     kept = shelf.newest_first()
-    assert [one.label for one in kept] == [f"n{number}" for number in range(KEPT + 2, 2, -1)]
+    assert [one.label for one in kept] == [
+        f"n{number}" for number in range(KEPT_SNAPSHOTS + 2, 2, -1)
+    ]
     oldest = kept[-1]
     shelf.restore(oldest.id, NOON + timedelta(days=1))
     assert oldest.path.exists()
@@ -362,5 +364,5 @@ def test_a_spoilt_snapshot_is_listed_with_its_problem(full: Path) -> None:
 
 def test_a_finished_home_has_nothing_to_finish(full: Path) -> None:
     (full / ".import" / "new").mkdir(parents=True)
-    assert finish(Home(full)) is False
+    assert finish_restore(Home(full)) is False
     assert not (full / ".import").exists()

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hermes.agent.turn import REMEDIES
-from hermes.app.tools import process_news
+from hermes.app.tools import process_notice
 from hermes.context.facts import (
     add_facts,
     extract_facts,
@@ -24,7 +24,7 @@ from tests.unit.context.compressor.talking import asks, call, reads, says, user
 
 
 def test_with_news_and_remedies_nobody_asked_for_anything():
-    news = process_news(ProcessEvent("proc_1", "make", "finished", "ok", 0))
+    news = process_notice(ProcessEvent("proc_1", "make", "finished", "ok", 0))
     assert [user_text(user(text)) for text in (news, *(r.message.text for r in REMEDIES))] == [
         ""
     ] * 3

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermes.app.context_engine import EngineRoom
+from hermes.app.context_engine import ContextEngineRunner
 from hermes.context.lcm import LcmEngine
 from hermes.context.lcm.writer import message_as_text
 from hermes.core.messages import Message
@@ -30,7 +30,7 @@ class Stored(Conversation):
 
     def __init__(self, store: SessionStore) -> None:
         self.store, self.session = store, "s0"
-        self.room = EngineRoom(None, store)  # type: ignore[arg-type]
+        self.room = ContextEngineRunner(None, store)  # type: ignore[arg-type]
         super().__init__(LcmEngine(WINDOW, SMALL))
 
     def use(self, engine: LcmEngine, **kw: Any) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.app.commands import Where, commands_in
+from hermes.app.commands import Surface, commands_in
 from hermes.config.settings.platforms import GatewaySettings, Role
 from hermes.gateway.auth import OWNERS_ONLY, may, toolsets_for
 
@@ -46,7 +46,7 @@ def test_a_member_may_not_change_things_for_others(command: str, name: str) -> N
 def test_the_guide_names_what_only_owners_may() -> None:
     guide = Path(__file__).parents[4] / "docs" / "guide" / "gateway.md"
     row = next(line for line in guide.read_text().splitlines() if line.startswith("| member |"))
-    here = {command.name for command in commands_in(Where.CHATS)}
+    here = {command.name for command in commands_in(Surface.CHATS)}
     owners = {name for name in OWNERS_ONLY if name.partition(" ")[0] in here}
     assert {name.replace("… ", "") for name in re.findall(r"`/([^`]+)`", row)} == owners
 

@@ -2,26 +2,26 @@
 
 from hermes.app.providers import Providers
 from hermes.config.home import Home
-from hermes.ops.doctor.check import Outcome, Scene, Screen, best_settings
-from hermes.ops.doctor.run import CHECKS, Unseen, examine, mend
+from hermes.ops.doctor.check import DoctorContext, Outcome, TerminalInfo, best_settings
+from hermes.ops.doctor.run import CHECKS, SilentProgress, apply_fixes, run_checks
 from hermes.util.clock import SystemClock
 
-ANY = Screen()
+ANY = TerminalInfo()
 
 
-async def visited(home: Home, *names: str, fix: bool = False, screen: Screen = ANY):
+async def visited(home: Home, *names: str, fix: bool = False, screen: TerminalInfo = ANY):
     """The outcomes of the named checks, in the order of the names."""
     checks = [check for check in CHECKS if check.name in names]
     assert len(checks) == len(names)
     loaded, clock = best_settings(home), SystemClock()
     if loaded is None:
-        outcomes = await examine(Scene(home, None, None, clock, screen), checks)
+        outcomes = await run_checks(DoctorContext(home, None, None, clock, screen), checks)
         return sorted(outcomes, key=lambda each: names.index(each.name))
-    async with Providers(home, loaded, clock, Unseen()) as providers:
-        scene = Scene(home, loaded, providers, clock, screen)
-        outcomes = await examine(scene, checks)
+    async with Providers(home, loaded, clock, SilentProgress()) as providers:
+        scene = DoctorContext(home, loaded, providers, clock, screen)
+        outcomes = await run_checks(scene, checks)
         if fix:
-            outcomes = await mend(scene, checks, outcomes)
+            outcomes = await apply_fixes(scene, checks, outcomes)
     return sorted(outcomes, key=lambda each: names.index(each.name))
 
 

@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from hermes.ops.doctor.check import Screen
+from hermes.ops.doctor.check import TerminalInfo
 from hermes.ops.doctor.machine_checks import Requirement, parse_requirement, requirements
 from tests.unit.ops.doctor.run_checks import only, texts, visited
 
@@ -150,7 +150,7 @@ async def test_cloud_backends_need_their_keys(home, config):
 
 
 async def test_a_poor_terminal_is_told(home):
-    poor = Screen(is_terminal=True, columns=20, encoding="latin-1", term="dumb")
+    poor = TerminalInfo(is_terminal=True, columns=20, encoding="latin-1", term="dumb")
     found = texts(await only(home, "terminal", screen=poor))
     for words in ("20 columns", "not UTF-8", "TERM is dumb"):
         assert words in found

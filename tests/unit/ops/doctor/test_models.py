@@ -125,7 +125,7 @@ async def test_an_endpoint_nobody_listens_at_is_a_problem(home, config):
 
 
 async def test_an_endpoint_that_keeps_silent_is_given_up(home, config, monkeypatch):
-    monkeypatch.setattr(check, "SECONDS", 0.1)
+    monkeypatch.setattr(check, "PROBE_TIMEOUT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         config(f"model: {{provider: custom, base_url: 'http://127.0.0.1:{port}/v1', default: m}}\n")

@@ -3,13 +3,13 @@
 import threading
 
 from hermes.core.errors import ConfigError
-from hermes.ops.doctor.check import Check, Scene, Screen, fine, warning
-from hermes.ops.doctor.run import CHECKS, examine, mend
+from hermes.ops.doctor.check import Check, DoctorContext, TerminalInfo, fine, warning
+from hermes.ops.doctor.run import CHECKS, apply_fixes, run_checks
 from hermes.util.clock import SystemClock
 
 
 def scene(home, **options):
-    return Scene(home, None, None, SystemClock(), Screen(), **options)
+    return DoctorContext(home, None, None, SystemClock(), TerminalInfo(), **options)
 
 
 def check(name, look, **options):
@@ -23,7 +23,7 @@ async def test_a_check_that_raises_is_reported_and_the_others_still_answer(home)
     def refused(_):
         raise ConfigError("the file is odd", hint="look at it")
 
-    found = await examine(
+    found = await run_checks(
         scene(home), [check("a", broken), check("b", refused), check("c", lambda _: [fine("well")])]
     )
     assert [each.level for each in found] == ["problem", "problem", "ok"]
@@ -33,7 +33,7 @@ async def test_a_check_that_raises_is_reported_and_the_others_still_answer(home)
 
 async def test_a_check_that_hangs_is_reported_and_holds_up_nobody(home):
     never = threading.Event()
-    found = await examine(
+    found = await run_checks(
         scene(home), [check("hang", lambda _: never.wait()), check("b", lambda _: [])], seconds=0.05
     )
     assert "did not end" in found[0].found[0].text
@@ -49,7 +49,7 @@ async def test_what_can_be_mended_is_mended_and_looked_at_again(home):
         return [warning("it is gone", "make it", lambda: file.touch() or "made it")]
 
     checks = [check("thing", look), check("other", lambda _: [fine("well")])]
-    outcomes = await mend(scene(home), checks, await examine(scene(home), checks))
+    outcomes = await apply_fixes(scene(home), checks, await run_checks(scene(home), checks))
     assert (outcomes[0].mended, outcomes[0].level) == (("made it",), "ok")
     assert outcomes[1].mended == ()
 
@@ -59,7 +59,7 @@ async def test_what_cannot_be_mended_says_so(home):
         raise PermissionError(13, "Permission denied")
 
     checks = [check("thing", lambda _: [warning("bad", "do it", fails)])]
-    (outcome,) = await mend(scene(home), checks, await examine(scene(home), checks))
+    (outcome,) = await apply_fixes(scene(home), checks, await run_checks(scene(home), checks))
     assert "could not be mended" in outcome.mended[0]
     assert outcome.level == "warning"
 
@@ -67,12 +67,12 @@ async def test_what_cannot_be_mended_says_so(home):
 async def test_offline_leaves_out_what_asks_other_machines(home):
     asked = []
     checks = [check("net", lambda _: asked.append(1) or [], online=True)]
-    assert await examine(scene(home, offline=True), checks) == []
+    assert await run_checks(scene(home, offline=True), checks) == []
     assert asked == []
 
 
 async def test_without_any_settings_only_the_checks_that_need_none_are_made(home):
-    found = await examine(scene(home), CHECKS)
+    found = await run_checks(scene(home), CHECKS)
     names = {each.name for each in found}
     assert {"folder", "config.yaml", ".env"} <= names
     assert "model" not in names

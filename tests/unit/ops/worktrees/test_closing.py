@@ -12,7 +12,7 @@ import msgspec
 import psutil
 import pytest
 
-from hermes.ops.worktrees import RECORD_NAME, Record
+from hermes.ops.worktrees import RECORD_NAME, WorktreeRecord
 
 DAY = 24 * 3600.0
 
@@ -118,7 +118,7 @@ async def test_a_locked_worktree_is_kept_with_the_reason(opened, git) -> None:
 def age(repo: Path, name: str, **changes: object) -> None:
     """As if a process that is gone had made it two days ago."""
     path = repo / ".git/worktrees" / name / RECORD_NAME
-    record = msgspec.json.decode(path.read_bytes(), type=Record)
+    record = msgspec.json.decode(path.read_bytes(), type=WorktreeRecord)
     old = {"made": record.made - 2 * DAY, "process_began": 1.0, **changes}
     path.write_bytes(msgspec.json.encode(msgspec.structs.replace(record, **old)))
 

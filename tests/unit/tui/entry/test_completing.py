@@ -8,14 +8,17 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from hermes.app.references.completion import complete
+from hermes.app.references.completion import complete_reference
 from hermes.tui.completion import FRESH, Answers, EntryCompleter, Offer
 
 SKILL = Offer("release-notes", "write the notes of a release", takes_more=True)
 
 
 def completer(folder: Path, **more: object) -> EntryCompleter:
-    given = {"references": lambda fragment: complete(fragment, folder), "more": lambda: [SKILL]}
+    given = {
+        "references": lambda fragment: complete_reference(fragment, folder),
+        "more": lambda: [SKILL],
+    }
     it = EntryCompleter(folder=folder, **{**given, **more})  # type: ignore[arg-type] # each test knows what it gives
     it.answers.patience = 30  # what is tested is the menu, not whether this machine is quick
     return it
