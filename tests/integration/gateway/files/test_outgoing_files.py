@@ -105,9 +105,9 @@ class Scene:
 
     async def _answer(self, runner: GatewayRunner, user: str) -> list[Shown]:
         while True:
-            shown = await self.harness.shown(user)
             counts = await runner.house.store.queue_counts()
             busy = any(each.waiting_in or each.waiting_out for each in counts)
+            shown = await self.harness.shown(user)  # after the counts: by then all was sent
             if not busy and any("the end" in each.text for each in shown):
                 return shown
             await asyncio.sleep(0.02)
