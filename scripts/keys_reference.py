@@ -14,13 +14,13 @@ from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.keys import Keys
 
 from hermes.config.settings.display import DisplaySettings
-from hermes.tui.clipboard import Images
-from hermes.tui.completion import EntryCompleter
+from hermes.tui.clipboard import ImageAttachments
+from hermes.tui.completion import InputCompleter
 from hermes.tui.display import DisplayState
-from hermes.tui.input import input_keys, make_entry
+from hermes.tui.input import input_keys, make_input_field
 from hermes.tui.questions import Questions
 from hermes.tui.skins import find_skin
-from hermes.tui.terminal_ui import room_keys
+from hermes.tui.terminal_ui import ui_keys
 from hermes.tui.text import Depth
 
 HEAD = """\
@@ -100,20 +100,20 @@ UNNAMED = {str(Keys.Any.value), str(Keys.BracketedPaste.value)}
 def reference() -> str:
     """The whole page."""
     skins = Path("skins")  # there is none: the bundled one is worn
-    looks = DisplayState(DisplaySettings(), find_skin("default", skins), Depth.NONE)
-    entry = make_entry(
-        looks,
-        EntryCompleter(folder=skins, references=lambda _fragment: ()),
-        Images(),
+    display = DisplayState(DisplaySettings(), find_skin("default", skins), Depth.NONE)
+    entry = make_input_field(
+        display,
+        InputCompleter(folder=skins, references=lambda _fragment: ()),
+        ImageAttachments(),
         history=Path("history"),
         redact=str,
         send=str,
         tell=str,
         repaint=str,
     )
-    questions = Questions(looks)
+    questions = Questions(display)
     agree("typing", TYPING | SEARCHING, bound(input_keys(entry)))
-    agree("always", ALWAYS, bound(room_keys(cast("Any", None))))  # nobody presses them
+    agree("always", ALWAYS, bound(ui_keys(cast("Any", None))))  # nobody presses them
     agree("consent", CONSENT, bound(questions._approval_keys()))  # noqa: SLF001 - no other way
     agree("question", QUESTION, bound(questions._typed.control.key_bindings))  # noqa: SLF001 - as above
     agree("usual", USUAL, bound(load_key_bindings()), others=True)

@@ -26,7 +26,7 @@ from prompt_toolkit.widgets import TextArea
 from hermes.cli.context import Cli
 from hermes.config.home import current_home
 from hermes.config.loader import Loaded
-from hermes.tui.terminal_ui import Changes, TerminalUI, terminal_is_there
+from hermes.tui.terminal_ui import LayoutOverrides, TerminalUI, is_terminal_open
 from hermes.util.threads import in_thread
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class HermesCLI:
 
     def __init__(self, *, profile: str | None = None, **options: Any) -> None:
         self._profile, self._options = profile, options
-        self._room: TerminalUI | None = None
+        self._ui: TerminalUI | None = None
         self._talk: CommandContext | None = None
         self._commands: Commands | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -103,8 +103,8 @@ class HermesCLI:
 
     def _invalidate(self) -> None:
         """Draw the screen again."""
-        if self._room is not None:
-            self._room.area.invalidate()
+        if self._ui is not None:
+            self._ui.area.invalidate()
 
     # The conversation itself.
 
@@ -128,37 +128,37 @@ class HermesCLI:
         if plainly:
             return await self._in_lines(loaded, args, cli)
         redactor = import_module("hermes.security").Redactor(loaded.secrets())
-        changes = Changes(
+        changes = LayoutOverrides(
             self._register_extra_tui_keybindings,
             self._build_tui_layout_children,
             self._build_tui_style_dict,
         )
         display = loaded.settings.display
-        self._room = room = TerminalUI(
+        self._ui = ui = TerminalUI(
             display, cli.home, cli.stdout, Path.cwd(), changes, redactor.redact
         )
         if args.verbose:
-            room.looks.detail("full")
-        cli.above = room.note
-        shown = asyncio.ensure_future(room.show())
-        work = asyncio.ensure_future(self._in_room(room, shown, loaded, args, cli))
+            ui.display.set_detail("full")
+        cli.above = ui.note
+        shown = asyncio.ensure_future(ui.show())
+        work = asyncio.ensure_future(self._run_in_ui(ui, shown, loaded, args, cli))
         await asyncio.wait({shown, work}, return_when=asyncio.FIRST_COMPLETED)
         if not shown.done():  # it could not begin
-            room.leave()
-        elif room.talk is None:  # the user did not wait for it
+            ui.leave()
+        elif ui.conversation is None:  # the user did not wait for it
             work.cancel()
         await asyncio.wait({shown, work})
         for task in (shown, work):
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
-        goodbye = room.looks.skin.branding.goodbye
-        if goodbye and terminal_is_there(room.stdout):
-            cli.say(room.looks.paint("dim", goodbye))
-        return room.code
+        goodbye = ui.display.skin.branding.goodbye
+        if goodbye and is_terminal_open(ui.stdout):
+            cli.say(ui.display.paint("dim", goodbye))
+        return ui.code
 
-    async def _in_room(
+    async def _run_in_ui(
         self,
-        room: TerminalUI,
+        ui: TerminalUI,
         shown: "asyncio.Future[None]",
         loaded: Loaded,
         args: argparse.Namespace,
@@ -166,16 +166,16 @@ class HermesCLI:
     ) -> None:
         starting = await in_thread(import_module, "hermes.cli.session")
         async with starting.started(
-            loaded, args, cli, asker=room.questions, progress=room.progress, consent=room.consent
+            loaded, args, cli, asker=ui.questions, progress=ui.progress, consent=ui.consent
         ) as (app, agent, folder):
-            talk = room.attach(app, agent, folder)
+            talk = ui.attach(app, agent, folder)
             commands = import_module("hermes.tui.commands").TerminalCommands
-            self._begin(app, talk, cli, commands(room, room.skins).handlers)
+            self._begin(app, talk, cli, commands(ui, ui.skins).handlers)
             for file in args.image:
-                room.images.add_file(file)
+                ui.images.add_file(file)
             display = loaded.settings.display.resume_display
-            import_module("hermes.tui.terminal_ui").greet(talk, room.complaint, display)
-            await talk.run(shown, room.sent_early(), resume=agent.abandoned)
+            import_module("hermes.tui.terminal_ui").greet(talk, ui.complaint, display)
+            await talk.run(shown, ui.take_early_input(), resume=agent.abandoned)
 
     async def _in_lines(self, loaded: Loaded, args: argparse.Namespace, cli: Cli) -> int:
         starting = import_module("hermes.cli.session")

@@ -93,7 +93,7 @@ def with_images(message: User, files: Iterable[Path]) -> User:
     files = list(files)
     if not files:
         return message
-    images = import_module("hermes.tui.clipboard").Images()
+    images = import_module("hermes.tui.clipboard").ImageAttachments()
     for file in files:
         images.add_file(file)
     return User((*message.parts, *images.take()))

@@ -32,9 +32,9 @@ from hermes.core.events import (
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
 from hermes.core.ports import Consent
 from hermes.tui.commands import TerminalCommands
-from hermes.tui.conversation import Referring
+from hermes.tui.conversation import ReferenceExpander
 from hermes.tui.display import DisplayState
-from hermes.tui.plain import PlainTalk
+from hermes.tui.plain import PlainConversation
 from hermes.tui.skins import PLAIN_SKIN
 from hermes.tui.text import Depth, problem_lines, progress_lines, trouble_line
 
@@ -311,17 +311,17 @@ class Lines:
             question_shown=self.approver.shown,
         )
         self.progress, self.consent = ProgressLine(cli.stderr), asked_in_lines(cli)
-        self._talk: PlainTalk | None = None
+        self._talk: PlainConversation | None = None
 
-    def open(self, app: App, agent: Agent, folder: Path) -> PlainTalk:
-        self._talk = talk = PlainTalk(
+    def open(self, app: App, agent: Agent, folder: Path) -> PlainConversation:
+        self._talk = talk = PlainConversation(
             app, agent, self._renderer, self._cli.stdout, lambda: read_line(self._cli.stdin)
         )
-        talk.expand = Referring(app, lambda: talk.agent, folder, self._cli.note)
+        talk.expand = ReferenceExpander(app, lambda: talk.agent, folder, self._cli.note)
         return talk
 
     @property
-    def talk(self) -> PlainTalk:
+    def talk(self) -> PlainConversation:
         if self._talk is None:
             raise RuntimeError("there is no conversation yet")
         return self._talk
@@ -344,7 +344,7 @@ class Without:
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
-        self.looks = DisplayState(DisplaySettings(), PLAIN_SKIN, Depth.NONE)
+        self.display = DisplayState(DisplaySettings(), PLAIN_SKIN, Depth.NONE)
         self.images = lines.talk.images
 
     def out(self, lines: Sequence[str]) -> None:

@@ -27,9 +27,9 @@ from hermes.tui.text import Depth, terminal_depth
 
 # Terminal output in frames: what belongs together reaches the terminal in one piece.
 
-BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
+BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
 """Synchronised update: a terminal that knows it shows nothing until the end; others ignore it."""
-DEPTHS = {
+COLOR_DEPTHS = {
     Depth.NONE: ColorDepth.DEPTH_1_BIT,
     Depth.NAMED: ColorDepth.DEPTH_4_BIT,
     Depth.INDEXED: ColorDepth.DEPTH_8_BIT,
@@ -45,7 +45,7 @@ class FrameOutput(Vt100_Output):
 
     @classmethod
     def on(cls, stdout: TextIO) -> "FrameOutput":
-        output = cls.from_pty(stdout, default_color_depth=DEPTHS[terminal_depth()])
+        output = cls.from_pty(stdout, default_color_depth=COLOR_DEPTHS[terminal_depth()])
         # The position of the cursor is not asked for: the answer would come between keys, and
         # some terminals have none.
         output.enable_cpr = False
@@ -64,15 +64,15 @@ class FrameOutput(Vt100_Output):
     def flush(self) -> None:
         if self._held or not self._buffer:
             return
-        self._buffer.insert(0, BEGIN)
-        self._buffer.append(END)
+        self._buffer.insert(0, BEGIN_FRAME)
+        self._buffer.append(END_FRAME)
         try:
             super().flush()
         except OSError:  # the terminal was closed; whoever watches it ends the program
             self._buffer.clear()
 
 
-SETTLED = 0.05
+SETTLE_SECONDS = 0.05
 """Seconds after which what was written has surely been drawn at the size it was written for."""
 _REFLOWING = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WEZTERM_PANE", "ALACRITTY_WINDOW_ID",
     "KONSOLE_VERSION", "WT_SESSION", "ITERM_SESSION_ID", "GHOSTTY_RESOURCES_DIR")  # fmt: skip
@@ -179,14 +179,14 @@ class Area(Application[Any]):
         columns = self.output.get_size().columns
         # What was written just before may have been drawn at the new size, cut rather than broken.
         # To be careful then leaves a line behind; the other way loses one.
-        settled = time.monotonic() - self._drawn_at > SETTLED
+        settled = time.monotonic() - self._drawn_at > SETTLE_SECONDS
         if drawn is None or drawn.columns <= columns or not self._reflows or not settled:
             return cursor.y, screen.height
-        heights = [_broken(screen, row, columns) for row in range(screen.height)]
+        heights = [_rows_when_broken(screen, row, columns) for row in range(screen.height)]
         return sum(heights[: cursor.y]) + cursor.x // columns, sum(heights)
 
 
-def _broken(screen: Screen, row: int, columns: int) -> int:
+def _rows_when_broken(screen: Screen, row: int, columns: int) -> int:
     """How many rows a row takes when it is broken at `columns`."""
     cells = screen.data_buffer[row]
     used = max((at + cell.width for at, cell in cells.items() if cell.char != " "), default=0)
@@ -234,7 +234,7 @@ class LineBox(Container):
         right = write_position.xpos + write_position.width
         for row, line in enumerate(self._now()[: write_position.height]):
             cells, x = screen.data_buffer[write_position.ypos + row], write_position.xpos
-            for sign, style, columns in _cells(line):
+            for sign, style, columns in _line_cells(line):
                 if x + columns > right:
                     break
                 cells[x] = Char(sign, style)
@@ -247,7 +247,7 @@ class LineBox(Container):
 
 
 @lru_cache(maxsize=256)
-def _cells(line: str) -> tuple[Cell, ...]:
+def _line_cells(line: str) -> tuple[Cell, ...]:
     found: list[Cell] = []
     for style, text, *_ in to_formatted_text(ANSI(line)):
         for sign in text if text.isascii() else iter_graphemes(text):
@@ -259,7 +259,7 @@ def _cells(line: str) -> tuple[Cell, ...]:
 
 # Finished lines on their way to the terminal, a few frames a second at most.
 
-INTERVAL = 0.03
+FRAME_SECONDS = 0.03
 """Seconds between frames while lines pour in. The first line of a burst does not wait."""
 
 
@@ -296,7 +296,7 @@ class Printer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._next = asyncio.get_running_loop().time() + INTERVAL
+        self._next = asyncio.get_running_loop().time() + FRAME_SECONDS
         self._before()
         if self._lines:
             text = "".join(f"{line}\n" for line in self._lines)

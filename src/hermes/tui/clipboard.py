@@ -21,10 +21,10 @@ from hermes.core.messages import Image
 from hermes.tui.text import one_line
 from hermes.util.text import human_size
 
-SECONDS = 5.0
-MOST_ESCAPED = 100_000
+TIMEOUT_SECONDS = 5.0
+MAX_OSC52_BYTES = 100_000
 """Bytes of an OSC 52 sequence; terminals drop longer ones."""
-KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
+IMAGE_KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """In the order of preference."""
 _X = ("xclip", "-selection", "clipboard")
 _PNG_TO_BASE64 = (
@@ -36,7 +36,7 @@ _POWERSHELL = ("-NoProfile", "-NonInteractive", "-STA", "-Command")
 _APPLE_DATA = re.compile(rb"\xc2\xabdata PNGf([0-9A-Fa-f]+)")
 
 
-def _as_it_is(data: bytes) -> bytes:
+def _identity(data: bytes) -> bytes:
     return data
 
 
@@ -53,11 +53,11 @@ def _from_base64(data: bytes) -> bytes:
         return b""
 
 
-def _wide(text: str) -> bytes:
+def _to_utf16(text: str) -> bytes:
     return codecs.BOM_UTF16_LE + text.encode("utf-16-le", "replace")
 
 
-class Reader(msgspec.Struct, frozen=True):
+class ClipboardReader(msgspec.Struct, frozen=True):
     """A program that gives what is in the clipboard."""
 
     picture: tuple[str, ...]
@@ -67,68 +67,70 @@ class Reader(msgspec.Struct, frozen=True):
     """The command that lists what there is; without it a picture is PNG."""
     needs: str = ""
     """The variable without which it has nothing to talk to."""
-    decoded: Callable[[bytes], bytes] = _as_it_is
+    decode: Callable[[bytes], bytes] = _identity
 
 
-class Writer(msgspec.Struct, frozen=True):
+class ClipboardWriter(msgspec.Struct, frozen=True):
     """A program that puts a text into the clipboard."""
 
     command: tuple[str, ...]
     needs: str = ""
-    encoded: Callable[[str], bytes] = lambda text: text.encode("utf-8", "replace")
+    encode: Callable[[str], bytes] = lambda text: text.encode("utf-8", "replace")
     local: bool = True
     """It means the clipboard of this machine, which over SSH is not that of the user."""
 
 
 READERS = (
-    Reader(
+    ClipboardReader(
         ("wl-paste", "--no-newline", "--type", "{kind}"),
         ("wl-paste", "--no-newline", "--type", "text"),
         ("wl-paste", "--list-types"),
         "WAYLAND_DISPLAY",
     ),
-    Reader((*_X, "-t", "{kind}", "-o"), (*_X, "-o"), (*_X, "-t", "TARGETS", "-o"), "DISPLAY"),
-    Reader(("pngpaste", "-"), ("pbpaste",)),
-    Reader(
+    ClipboardReader(
+        (*_X, "-t", "{kind}", "-o"), (*_X, "-o"), (*_X, "-t", "TARGETS", "-o"), "DISPLAY"
+    ),
+    ClipboardReader(("pngpaste", "-"), ("pbpaste",)),
+    ClipboardReader(
         ("osascript", "-e", "get the clipboard as «class PNGf»"),
         ("pbpaste",),
-        decoded=_from_apple,
+        decode=_from_apple,
     ),
     *(
-        Reader(
+        ClipboardReader(
             (shell, *_POWERSHELL, _PNG_TO_BASE64),
             (shell, *_POWERSHELL, "Get-Clipboard -Raw"),
-            decoded=_from_base64,
+            decode=_from_base64,
         )
         for shell in ("powershell.exe", "powershell")
     ),
 )
 WRITERS = (
-    Writer(("wl-copy",), "WAYLAND_DISPLAY", local=False),
-    Writer((*_X, "-i"), "DISPLAY", local=False),
-    Writer(("pbcopy",)),
-    Writer(("clip.exe",), encoded=_wide),
-    Writer(("tmux", "load-buffer", "-w", "-"), "TMUX", local=False),
+    ClipboardWriter(("wl-copy",), "WAYLAND_DISPLAY", local=False),
+    ClipboardWriter((*_X, "-i"), "DISPLAY", local=False),
+    ClipboardWriter(("pbcopy",)),
+    ClipboardWriter(("clip.exe",), encode=_to_utf16),
+    ClipboardWriter(("tmux", "load-buffer", "-w", "-"), "TMUX", local=False),
 )
 
 
 async def clipboard_image() -> bytes:
     """The picture in the clipboard. Raises `UsageError`."""
-    readers = list(_present())
+    readers = list(_available_readers())
     for reader in readers:
-        if data := await _picture(reader):
+        if data := await _read_image(reader):
             return data
     if readers:
         raise UsageError("there is no picture in the clipboard")
-    raise UsageError("the clipboard cannot be reached", hint=_missing())
+    raise UsageError("the clipboard cannot be reached", hint=_install_hint())
 
 
 async def clipboard_text() -> str:
     """The text in the clipboard, "" when there is none or no way to it."""
-    for reader in _present():
-        if reader.kinds and not any(map(_is_text, await _kinds(reader))):
+    for reader in _available_readers():
+        if reader.kinds and not any(map(_is_text, await _list_kinds(reader))):
             continue
-        if data := await _output(reader.text):
+        if data := await _read_from(reader.text):
             return data.decode("utf-8", "replace")
     return ""
 
@@ -138,27 +140,27 @@ async def copy_text(text: str, terminal: Callable[[str], object]) -> str:
     for it the terminal is asked to: `terminal` writes to it as it is. Raises `HermesError`."""
     remote = variable("SSH_CONNECTION") is not None
     for writer in WRITERS:
-        there = _is_there(writer.command[0], writer.needs) and not (remote and writer.local)
-        if there and await _given(writer.command, writer.encoded(text)):
+        there = _is_available(writer.command[0], writer.needs) and not (remote and writer.local)
+        if there and await _write_to(writer.command, writer.encode(text)):
             return f"Copied with {writer.command[0]}."
     encoded = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
-    if len(encoded) > MOST_ESCAPED:
-        raise HermesError("the text is too long for the terminal to copy", hint=_missing())
+    if len(encoded) > MAX_OSC52_BYTES:
+        raise HermesError("the text is too long for the terminal to copy", hint=_install_hint())
     terminal(f"\x1b]52;c;{encoded}\x07")
     return "Copied through the terminal (OSC 52), if it allows that."
 
 
-def _present() -> Iterator[Reader]:
-    return (each for each in READERS if _is_there(each.picture[0], each.needs))
+def _available_readers() -> Iterator[ClipboardReader]:
+    return (each for each in READERS if _is_available(each.picture[0], each.needs))
 
 
-def _is_there(program: str, needs: str) -> bool:
+def _is_available(program: str, needs: str) -> bool:
     if needs and variable(needs) is None:
         return False
     return shutil.which(program, path=search_path()) is not None
 
 
-def _missing() -> str:
+def _install_hint() -> str:
     if variable("WAYLAND_DISPLAY"):
         return "install the package wl-clipboard"
     if variable("DISPLAY"):
@@ -166,36 +168,36 @@ def _missing() -> str:
     return "there is no desktop here: save it to a file instead"
 
 
-async def _picture(reader: Reader) -> bytes:
-    kind = KINDS[0]
+async def _read_image(reader: ClipboardReader) -> bytes:
+    kind = IMAGE_KINDS[0]
     if reader.kinds:
-        offered = await _kinds(reader)
-        kind = next((each for each in KINDS if each in offered), "")
+        offered = await _list_kinds(reader)
+        kind = next((each for each in IMAGE_KINDS if each in offered), "")
         if not kind:
             return b""
     command = [word.replace("{kind}", kind) for word in reader.picture]
-    return reader.decoded(await _output(command))
+    return reader.decode(await _read_from(command))
 
 
-async def _kinds(reader: Reader) -> list[str]:
-    return (await _output(reader.kinds)).decode("utf-8", "replace").split()
+async def _list_kinds(reader: ClipboardReader) -> list[str]:
+    return (await _read_from(reader.kinds)).decode("utf-8", "replace").split()
 
 
 def _is_text(kind: str) -> bool:
     return kind.startswith("text/") or kind in ("UTF8_STRING", "STRING", "TEXT")
 
 
-async def _output(command: tuple[str, ...] | list[str]) -> bytes:
+async def _read_from(command: tuple[str, ...] | list[str]) -> bytes:
     """What a program prints; nothing when it fails or takes too long."""
-    return await _ran(command, None, output=asyncio.subprocess.PIPE) or b""
+    return await _run(command, None, output=asyncio.subprocess.PIPE) or b""
 
 
-async def _given(command: tuple[str, ...], data: bytes) -> bool:
+async def _write_to(command: tuple[str, ...], data: bytes) -> bool:
     # These programs go on in the background, so nothing may wait for the end of their output.
-    return await _ran(command, data, output=asyncio.subprocess.DEVNULL) is not None
+    return await _run(command, data, output=asyncio.subprocess.DEVNULL) is not None
 
 
-async def _ran(
+async def _run(
     command: tuple[str, ...] | list[str], data: bytes | None, *, output: int
 ) -> bytes | None:
     """The output, None when it failed."""
@@ -211,7 +213,7 @@ async def _ran(
     except OSError:  # it went away, or cannot be run
         return None
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             printed, _ = await process.communicate(data)
     except TimeoutError:
         return None
@@ -224,25 +226,25 @@ async def _ran(
 
 # Pictures that go with a message.
 
-MOST_BYTES = 20_000_000
-SNIFF = 16
+MAX_IMAGE_BYTES = 20_000_000
+SNIFF_BYTES = 16
 """First bytes of a file that tell what it is."""
 NAME_COLUMNS = 24
-MOST_PATH = 4_096
+MAX_PATH_CHARS = 4_096
 FORMATS = "PNG, JPEG, GIF or WebP"
 
 
-class Picture(msgspec.Struct, frozen=True):
+class AttachedImage(msgspec.Struct, frozen=True):
     name: str
     size: int
     image: Image
 
 
-class Images:
+class ImageAttachments:
     """Those attached to the message that is being typed."""
 
     def __init__(self) -> None:
-        self._pictures: list[Picture] = []
+        self._pictures: list[AttachedImage] = []
 
     def __len__(self) -> int:
         return len(self._pictures)
@@ -257,19 +259,21 @@ class Images:
 
     def add(self, data: bytes, name: str) -> str:
         """Its label. Raises `UsageError` for what is no picture."""
-        kind = image_kind(data[:SNIFF])
+        kind = image_kind(data[:SNIFF_BYTES])
         if not kind:
             raise UsageError(f"{name} is no picture", hint=f"use {FORMATS}")
-        if len(data) > MOST_BYTES:
+        if len(data) > MAX_IMAGE_BYTES:
             raise _too_large(name, len(data))
         encoded = base64.b64encode(data).decode("ascii")
-        self._pictures.append(Picture(name, len(data), Image(f"data:{kind};base64,{encoded}")))
+        self._pictures.append(
+            AttachedImage(name, len(data), Image(f"data:{kind};base64,{encoded}"))
+        )
         return self.labels[-1]
 
     def add_file(self, written: str | Path) -> str:
         """Its label; `written` is a path in any of the ways of `path_of`. Raises `UsageError`."""
-        path = path_of(str(written), Path.cwd())
-        return self.add(_data(path), path.name)
+        path = parse_path(str(written), Path.cwd())
+        return self.add(_read_image_file(path), path.name)
 
     async def paste(self) -> str:
         """Add the picture in the clipboard; its label. Raises `UsageError`."""
@@ -291,39 +295,39 @@ class Images:
         return taken
 
 
-def path_of(written: str, folder: Path) -> Path:
+def parse_path(written: str, folder: Path) -> Path:
     """The file that a path means as it was typed, pasted or dropped: quoted, with escaped blanks,
     as a file: address, relative to `folder` or with `~`."""
     written = written.strip()
-    if not os.path.lexists(_path(written, folder)):
+    if not os.path.lexists(_resolve(written, folder)):
         try:
             words = shlex.split(written)
         except ValueError:  # a quote that is part of the name
             words = []
         if len(words) == 1:
-            return _path(words[0], folder)
-    return _path(written, folder)
+            return _resolve(words[0], folder)
+    return _resolve(written, folder)
 
 
 def dropped_images(pasted: str) -> list[Path]:
     """The pictures whose paths a paste consists of; none when there is anything else in it, or a
     path that is not absolute: that may be meant as a word."""
     text = pasted.strip()
-    if not text.startswith(("/", "~/", "file://", "'", '"')) or len(text) > MOST_PATH:
+    if not text.startswith(("/", "~/", "file://", "'", '"')) or len(text) > MAX_PATH_CHARS:
         return []
-    if _is_image(_path(text, Path("/"))):
-        return [_path(text, Path("/"))]
+    if _is_image(_resolve(text, Path("/"))):
+        return [_resolve(text, Path("/"))]
     try:
         words = shlex.split(text)
     except ValueError:
         return []
     if not all(word.startswith(("/", "~/", "file://")) for word in words):
         return []
-    paths = [_path(word, Path("/")) for word in words]
+    paths = [_resolve(word, Path("/")) for word in words]
     return paths if all(map(_is_image, paths)) else []
 
 
-def _path(written: str, folder: Path) -> Path:
+def _resolve(written: str, folder: Path) -> Path:
     if written.lower().startswith("file://"):
         written = unquote(urlsplit(written).path)
     try:
@@ -337,12 +341,12 @@ def _is_image(path: Path) -> bool:
         if not path.is_file():
             return False
         with path.open("rb") as file:
-            return bool(image_kind(file.read(SNIFF)))
+            return bool(image_kind(file.read(SNIFF_BYTES)))
     except OSError:
         return False
 
 
-def _data(path: Path) -> bytes:
+def _read_image_file(path: Path) -> bytes:
     try:
         if not path.exists():
             raise UsageError(f"there is no file {path}")
@@ -350,18 +354,18 @@ def _data(path: Path) -> bytes:
             raise UsageError(f"{path} is no file")
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if not image_kind(file.read(SNIFF)):
+            if not image_kind(file.read(SNIFF_BYTES)):
                 raise UsageError(f"{path.name} is no picture", hint=f"use {FORMATS}")
-            if size > MOST_BYTES:
+            if size > MAX_IMAGE_BYTES:
                 raise _too_large(path.name, size)
             file.seek(0)
-            return file.read(MOST_BYTES + 1)
+            return file.read(MAX_IMAGE_BYTES + 1)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _too_large(name: str, size: int) -> UsageError:
-    most = human_size(MOST_BYTES)
+    most = human_size(MAX_IMAGE_BYTES)
     return UsageError(
         f"{name} has {human_size(size)}, and a picture may have {most}", hint="make it smaller"
     )

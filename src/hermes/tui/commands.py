@@ -11,20 +11,20 @@ from hermes.core.errors import UsageError
 from hermes.core.messages import Assistant
 from hermes.ops.output_files import replaced
 from hermes.ops.transcripts import export_sessions, format_of
-from hermes.tui.clipboard import Images, copy_text
+from hermes.tui.clipboard import ImageAttachments, copy_text
 from hermes.tui.display import DisplayState
 from hermes.tui.skins import find_skin, skin_names
-from hermes.tui.terminal_ui import EXCHANGES, recap
+from hermes.tui.terminal_ui import MAX_EXCHANGES, recap
 from hermes.tui.text import Depth, terminal_depth
 
-CLEAR = "\x1b[2J\x1b[3J\x1b[H"
+CLEAR_SCREEN = "\x1b[2J\x1b[3J\x1b[H"
 
 
-class Terminal(Protocol):
+class CommandTerminal(Protocol):
     """What these commands need of the conversation, beside `Talk`."""
 
-    looks: DisplayState
-    images: Images
+    display: DisplayState
+    images: ImageAttachments
 
     def out(self, lines: Sequence[str]) -> None: ...
 
@@ -40,7 +40,7 @@ class Terminal(Protocol):
 class TerminalCommands:
     """`handlers` go to `Commands` beside the shared ones."""
 
-    def __init__(self, terminal: Terminal, skins: Path) -> None:
+    def __init__(self, terminal: CommandTerminal, skins: Path) -> None:
         self._terminal, self._skins = terminal, skins
         self.handlers: dict[str, CommandHandler] = {
             "clear": self._clear,
@@ -61,16 +61,16 @@ class TerminalCommands:
         }
 
     @property
-    def _looks(self) -> DisplayState:
-        return self._terminal.looks
+    def _display(self) -> DisplayState:
+        return self._terminal.display
 
     async def _clear(self, call: CommandCall) -> str:
         agent = await call.app.renew(call.agent, call.talk.continue_with)
-        self._terminal.raw(CLEAR)
+        self._terminal.raw(CLEAR_SCREEN)
         return f"A new conversation: session `{agent.session_id}`"
 
     async def _history(self, call: CommandCall) -> str:
-        lines = self._recap(call, _number(call, EXCHANGES))
+        lines = self._recap(call, _parse_number(call, MAX_EXCHANGES))
         self._terminal.out(lines)
         return "" if lines else "Nothing was said yet."
 
@@ -78,13 +78,13 @@ class TerminalCommands:
         before = call.agent.session_id
         told = await command_handlers.resume(call)
         if call.agent.session_id != before:
-            self._terminal.out(self._recap(call, EXCHANGES))
+            self._terminal.out(self._recap(call, MAX_EXCHANGES))
         return told
 
     def _recap(self, call: CommandCall, most: int) -> list[str]:
-        looks = self._looks
-        symbol = looks.skin.branding.prompt_symbol
-        return recap(call.agent.history, looks.paint, self._terminal.columns(), symbol, most)
+        display = self._display
+        symbol = display.skin.branding.prompt_symbol
+        return recap(call.agent.history, display.paint, self._terminal.columns(), symbol, most)
 
     async def _save(self, call: CommandCall) -> str:
         session = call.agent.session_id
@@ -97,44 +97,46 @@ class TerminalCommands:
 
     async def _verbose(self, call: CommandCall) -> str:
         modes = call.command.words
-        wanted = call.arguments.lower() or _next(modes, self._looks.tool_progress)
-        self._looks.tool_progress = _one_of(wanted, modes)  # type: ignore[assignment]  # checked
+        wanted = call.arguments.lower() or _next_word(modes, self._display.tool_progress)
+        self._display.tool_progress = _check_word(wanted, modes)  # type: ignore[assignment]  # checked
         return f"Tool calls: {wanted}"
 
     async def _details(self, call: CommandCall) -> str:
         modes = call.command.words
-        wanted = call.arguments.lower() or _next(modes, self._looks.results)
-        self._looks.detail(_one_of(wanted, modes))  # type: ignore[arg-type]  # checked
+        wanted = call.arguments.lower() or _next_word(modes, self._display.results)
+        self._display.set_detail(_check_word(wanted, modes))  # type: ignore[arg-type]  # checked
         return f"Thinking and results: {wanted}"
 
     async def _busy(self, call: CommandCall) -> str:
         wanted = call.arguments.lower()
         if wanted not in ("", "status"):
             modes = [word for word in call.command.words if word != "status"]
-            self._looks.busy = _one_of(wanted, modes)  # type: ignore[assignment]  # checked
+            self._display.busy = _check_word(wanted, modes)  # type: ignore[assignment]  # checked
         does = {
             "interrupt": "stops the agent and is answered then",
             "queue": "waits until the agent is done",
             "steer": "is heard by the agent after its next step",
         }
-        return f"While the agent works, a message {does[self._looks.busy]} ({self._looks.busy})."
+        return (
+            f"While the agent works, a message {does[self._display.busy]} ({self._display.busy})."
+        )
 
     async def _reasoning(self, call: CommandCall) -> str:
         if call.arguments in ("show", "hide"):
-            self._looks.reasoning = call.arguments == "show"
-            return f"Thinking is {'shown' if self._looks.reasoning else 'folded'}."
+            self._display.reasoning = call.arguments == "show"
+            return f"Thinking is {'shown' if self._display.reasoning else 'folded'}."
         return await command_handlers.reasoning(call)
 
     async def _skin(self, call: CommandCall) -> str:
         if not call.arguments:
             names = ", ".join(skin_names(self._skins))
-            return f"Skin: **{self._looks.skin.name}**. There are {names}."
-        self._looks.wear(find_skin(call.arguments, self._skins))
-        return f"Skin: **{self._looks.skin.name}**"
+            return f"Skin: **{self._display.skin.name}**. There are {names}."
+        self._display.set_skin(find_skin(call.arguments, self._skins))
+        return f"Skin: **{self._display.skin.name}**"
 
     async def _status_bar(self, call: CommandCall) -> str:
-        wanted = {"on": True, "off": False, "": not self._looks.status_bar}
-        self._looks.status_bar = wanted[_one_of(call.arguments.lower(), wanted)]
+        wanted = {"on": True, "off": False, "": not self._display.status_bar}
+        self._display.status_bar = wanted[_check_word(call.arguments.lower(), wanted)]
         return ""
 
     async def _paste(self, _call: CommandCall) -> str:
@@ -147,20 +149,20 @@ class TerminalCommands:
 
     async def _copy(self, call: CommandCall) -> str:
         said = [m for m in call.agent.history if isinstance(m, Assistant) and m.text.strip()]
-        number = _number(call, 1)
+        number = _parse_number(call, 1)
         if number > len(said):
             raise UsageError("there is no such answer", hint="/copy 1 is the last one")
         return await copy_text(said[-number].text, self._terminal.raw)
 
     async def _setup(self, _call: CommandCall) -> str:
-        return terminal_facts(terminal_depth(), self._terminal.columns())
+        return describe_terminal(terminal_depth(), self._terminal.columns())
 
     async def _quit(self, _call: CommandCall) -> str:
         self._terminal.leave()
         return ""
 
 
-def terminal_facts(depth: Depth, columns: int) -> str:
+def describe_terminal(depth: Depth, columns: int) -> str:
     colours = {Depth.NONE: "none", Depth.NAMED: "16", Depth.INDEXED: "256", Depth.TRUE: "all"}
     return "\n".join(
         (
@@ -173,7 +175,7 @@ def terminal_facts(depth: Depth, columns: int) -> str:
     )
 
 
-def _number(call: CommandCall, default: int) -> int:
+def _parse_number(call: CommandCall, default: int) -> int:
     if not call.arguments:
         return default
     if not call.arguments.isdecimal() or not int(call.arguments):
@@ -181,11 +183,11 @@ def _number(call: CommandCall, default: int) -> int:
     return int(call.arguments)
 
 
-def _one_of(word: str, words: Sequence[str] | dict[str, bool]) -> str:
+def _check_word(word: str, words: Sequence[str] | dict[str, bool]) -> str:
     if word not in words:
         raise UsageError(f"{word!r} is none of {', '.join(filter(None, words))}")
     return word
 
 
-def _next(words: Sequence[str], now: str) -> str:
+def _next_word(words: Sequence[str], now: str) -> str:
     return words[(words.index(now) + 1) % len(words)]

@@ -21,10 +21,10 @@ from hermes.util.threads import in_thread
 
 # Things to choose from by name, and which of them a few letters mean.
 
-MOST = 50
+MAX_OFFERS = 50
 _BETWEEN = re.compile(r"[\W_]+")
 _NAME = re.compile(r"[\w -]*")
-NEVER = "\0"
+NO_MATCH = "\0"
 """Stands in no name."""
 
 
@@ -39,7 +39,7 @@ class Offer(msgspec.Struct, frozen=True):
     """First words behind it."""
 
 
-class Match(msgspec.Struct, frozen=True):
+class OfferMatch(msgspec.Struct, frozen=True):
     name: str
     """Or the alias."""
     offer: Offer
@@ -54,7 +54,7 @@ class _Prepared(msgspec.Struct, frozen=True):
     """In small letters and as they are."""
 
 
-class Shelf:
+class OfferIndex:
     """Offers, prepared for looking into them at every key."""
 
     def __init__(self, offers: Sequence[Offer]) -> None:
@@ -63,23 +63,23 @@ class Shelf:
             _Prepared(
                 each,
                 each.name.lower(),
-                _words(each.name),
+                _word_starts(each.name),
                 tuple((a.lower(), a) for a in each.aliases),
             )
             for each in offers
         ]
 
-    def find(self, typed: str, most: int = MOST) -> list[Match]:
+    def find(self, typed: str, most: int = MAX_OFFERS) -> list[OfferMatch]:
         """Exact names first, then beginnings, beginnings of words inside, parts, and letters in
         order; inside of each in the order of the offers."""
         typed = typed.lower()
-        ranks: tuple[list[Match], ...] = ([], [], [], [], [], [])
-        words = _words(typed) if _NAME.fullmatch(typed) else NEVER
-        letters = _scattered(typed)
+        ranks: tuple[list[OfferMatch], ...] = ([], [], [], [], [], [])
+        words = _word_starts(typed) if _NAME.fullmatch(typed) else NO_MATCH
+        letters = _letters_in_order(typed)
         for each in self._prepared:
             rank, name = _rank(each, typed, words, letters)
             if rank is not None:
-                ranks[rank].append(Match(name, each.offer))
+                ranks[rank].append(OfferMatch(name, each.offer))
         ranks[-1].sort(key=lambda match: len(match.name))
         return [match for rank in ranks for match in rank][:most]
 
@@ -100,15 +100,15 @@ def _rank(
     return (5 if letters.match(offer.lowered) else None), name
 
 
-def _words(text: str) -> str:
+def _word_starts(text: str) -> str:
     return "-" + _BETWEEN.sub("-", text.lower())
 
 
-def _scattered(typed: str) -> re.Pattern[str]:
+def _letters_in_order(typed: str) -> re.Pattern[str]:
     return re.compile("".join(f"[^{re.escape(each)}]*{re.escape(each)}" for each in typed))
 
 
-def unique(offers: Sequence[Offer]) -> Iterator[Offer]:
+def unique_offers(offers: Sequence[Offer]) -> Iterator[Offer]:
     """The first of those that share a name."""
     seen: set[str] = set()
     for each in offers:
@@ -119,12 +119,12 @@ def unique(offers: Sequence[Offer]) -> Iterator[Offer]:
 
 # Lists that may take their time to be made, for a menu that may not.
 
-PATIENCE = 0.05
+WAIT_SECONDS = 0.05
 """Seconds that a list is waited for when there is no older one."""
-FRESH = 5.0
+FRESH_SECONDS = 5.0
 """Seconds after which it is asked for again."""
 
-MOST_KNOWN = 64
+MAX_CACHED = 64
 """Lists that are kept."""
 
 Source = Callable[[], Sequence[Offer]]
@@ -133,75 +133,77 @@ Source = Callable[[], Sequence[Offer]]
 _log = logging.getLogger(__name__)
 
 
-class _Known(msgspec.Struct, frozen=True):
-    shelf: Shelf
+class _CachedIndex(msgspec.Struct, frozen=True):
+    index: OfferIndex
     at: float
 
 
-class Answers:
+class OfferCache:
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self.patience = PATIENCE
-        self._known: dict[str, _Known] = {}
-        self._asked: dict[str, asyncio.Task[None]] = {}
-        self._given_up: set[str] = set()
-        self.news: Callable[[], None] = lambda: None
+        self.wait_seconds = WAIT_SECONDS
+        self._cached: dict[str, _CachedIndex] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._late: set[str] = set()
+        self.on_update: Callable[[], None] = lambda: None
         """Called when a list has come that nobody waits for any more."""
 
-    async def of(self, name: str, source: Source) -> Shelf:
-        """What is known, at once; while it is old a new list is on its way."""
-        known = self._known.get(name)
-        if known is not None and self._now() - known.at < FRESH:
-            return known.shelf
-        task = self._asked.get(name)
+    async def get(self, name: str, source: Source) -> OfferIndex:
+        """What is cached, at once; while it is old a new list is on its way."""
+        cached = self._cached.get(name)
+        if cached is not None and self._now() - cached.at < FRESH_SECONDS:
+            return cached.index
+        task = self._tasks.get(name)
         if task is None:
-            task = self._asked[name] = asyncio.create_task(self._ask(name, source))
-        if known is None:
-            await asyncio.wait((task,), timeout=self.patience)
-            known = self._known.get(name)
+            task = self._tasks[name] = asyncio.create_task(self._load(name, source))
+        if cached is None:
+            await asyncio.wait((task,), timeout=self.wait_seconds)
+            cached = self._cached.get(name)
         if not task.done():
-            self._given_up.add(name)
-        return known.shelf if known else Shelf(())
+            self._late.add(name)
+        return cached.index if cached else OfferIndex(())
 
-    async def _ask(self, name: str, source: Source) -> None:
-        before = self._known.get(name)
-        shelf = await in_thread(_shelf, name, source, before.shelf if before else Shelf(()))
-        self._known[name] = _Known(shelf, self._now())
-        if len(self._known) > MOST_KNOWN:
-            del self._known[next(iter(self._known))]
-        del self._asked[name]
-        if name in self._given_up:
-            self._given_up.discard(name)
-            if before is None or shelf is not before.shelf:
-                self.news()
+    async def _load(self, name: str, source: Source) -> None:
+        before = self._cached.get(name)
+        index = await in_thread(
+            _build_index, name, source, before.index if before else OfferIndex(())
+        )
+        self._cached[name] = _CachedIndex(index, self._now())
+        if len(self._cached) > MAX_CACHED:
+            del self._cached[next(iter(self._cached))]
+        del self._tasks[name]
+        if name in self._late:
+            self._late.discard(name)
+            if before is None or index is not before.index:
+                self.on_update()
 
 
-def _shelf(name: str, source: Source, before: Shelf) -> Shelf:
+def _build_index(name: str, source: Source, before: OfferIndex) -> OfferIndex:
     """The one of before when nothing has changed."""
     try:
         offers = tuple(source())
     except Exception as error:  # noqa: BLE001 - a list that fails costs its entries in the menu
         _log.warning("no completions for %s: %s", name or "commands", error)
         return before
-    return before if offers == before.offers else Shelf(offers)
+    return before if offers == before.offers else OfferIndex(offers)
 
 
 # Paths of pictures, while one is being typed.
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-MOST_ENTRIES = 5_000
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+MAX_FOLDER_ENTRIES = 5_000
 """Of a folder that are looked at."""
 
 
-def pictures_in(place: str, folder: Path) -> list[Offer]:
+def image_offers(place: str, folder: Path) -> list[Offer]:
     """Folders and pictures in `place`, which is relative to `folder`, ends with `/` unless it is
     empty, and stands before each of them. Hidden ones are left out."""
     try:
         with os.scandir(folder / Path(place).expanduser()) as entries:
             found = [
                 (not entry.is_dir(), entry.name)
-                for entry in islice(entries, MOST_ENTRIES)
-                if (entry.name.lower().endswith(SUFFIXES) or entry.is_dir())
+                for entry in islice(entries, MAX_FOLDER_ENTRIES)
+                if (entry.name.lower().endswith(IMAGE_SUFFIXES) or entry.is_dir())
                 and not entry.name.startswith(".")
                 and entry.name.isprintable()
             ]
@@ -213,11 +215,11 @@ def pictures_in(place: str, folder: Path) -> list[Offer]:
 References = Callable[[str], Sequence[Suggestion]]
 """What can take the place of a fragment such as `@src/ma`; quick, because it is asked at every
 key."""
-COLUMNS = 60
+MAX_COLUMNS = 60
 """Of a name or a remark in the menu."""
 
 
-class EntryCompleter(Completer):
+class InputCompleter(Completer):
     """`more` are commands beside the built-in ones: quick commands, plugins, skills. `arguments`
     are what may stand behind a command, by its name, or by its name and first word (`tools
     enable`). Both are asked in threads, and again when they are some seconds old."""
@@ -232,7 +234,7 @@ class EntryCompleter(Completer):
     ) -> None:
         self._folder, self._references, self._more = folder, references, more
         self._arguments: dict[str, Source] = {**(arguments or {})}
-        self.answers = Answers()
+        self.offers = OfferCache()
         self._builtin = [
             Offer(
                 each.name,
@@ -243,8 +245,8 @@ class EntryCompleter(Completer):
             )
             for each in commands_in(Surface.TERMINAL)
         ]
-        self._commands = Shelf(self._builtin)
-        self._added: Shelf | None = None
+        self._commands = OfferIndex(self._builtin)
+        self._added: OfferIndex | None = None
 
     def wants(self, document: Document) -> bool:
         """Whether there may be something to offer for what stands before the cursor."""
@@ -259,39 +261,41 @@ class EntryCompleter(Completer):
     ) -> AsyncGenerator[Completion, None]:
         line = document.current_line_before_cursor
         if fragment := fragment_at_end(line):
-            for each in self._referred(fragment):
+            for each in self._complete_reference(fragment):
                 yield each
         elif self._is_command(document):
-            for each in await self._of_command(line):
+            for each in await self._complete_command(line):
                 yield each
 
     def _is_command(self, document: Document) -> bool:
         return document.text_before_cursor.startswith("/") and document.on_first_line
 
-    def _referred(self, fragment: str) -> Iterator[Completion]:
-        for each in self._references(fragment)[:MOST]:
+    def _complete_reference(self, fragment: str) -> Iterator[Completion]:
+        for each in self._references(fragment)[:MAX_OFFERS]:
             yield Completion(
                 each.text,
                 -len(fragment),
-                display=one_line(each.shown, COLUMNS),
-                display_meta=one_line(each.about, COLUMNS),
+                display=one_line(each.shown, MAX_COLUMNS),
+                display_meta=one_line(each.about, MAX_COLUMNS),
             )
 
-    async def _of_command(self, line: str) -> list[Completion]:
+    async def _complete_command(self, line: str) -> list[Completion]:
         word, blank, rest = line[1:].partition(" ")
-        shelf = await self._all_commands()
+        index = await self._all_commands()
         if not blank:
-            return [_command(match, word) for match in shelf.find(word)]
-        return await self._behind(word, rest.lstrip(), shelf)
+            return [_command_completion(match, word) for match in index.find(word)]
+        return await self._complete_argument(word, rest.lstrip(), index)
 
-    async def _all_commands(self) -> Shelf:
-        added = await self.answers.of("", self._more)
+    async def _all_commands(self) -> OfferIndex:
+        added = await self.offers.get("", self._more)
         if added is not self._added:
             self._added = added
-            self._commands = Shelf(list(unique([*self._builtin, *added.offers])))
+            self._commands = OfferIndex(list(unique_offers([*self._builtin, *added.offers])))
         return self._commands
 
-    async def _behind(self, word: str, rest: str, commands: Shelf) -> list[Completion]:
+    async def _complete_argument(
+        self, word: str, rest: str, commands: OfferIndex
+    ) -> list[Completion]:
         """What may stand behind a command."""
         wanted = word.lower()
         offer = next((each for each in commands.offers if wanted in _names(each)), None)
@@ -300,34 +304,34 @@ class EntryCompleter(Completer):
         words = offer.words if offer else (found.words if found else ())
         if name == "image":
             place = rest.rpartition("/")[0] + "/" if "/" in rest else ""
-            source = partial(pictures_in, place, self._folder)
-            shelf = await self.answers.of(f"image {place}", source)
-            return [_argument(match, rest) for match in shelf.find(rest)]
+            source = partial(image_offers, place, self._folder)
+            index = await self.offers.get(f"image {place}", source)
+            return [_argument_completion(match, rest) for match in index.find(rest)]
         first, blank, further = rest.partition(" ")
         if blank and (further_source := self._arguments.get(f"{name} {first}")):
-            shelf = await self.answers.of(f"{name} {first}", further_source)
-            return [_argument(match, further) for match in shelf.find(further)]
-        matches = [] if blank else Shelf([Offer(each) for each in words]).find(rest)
+            index = await self.offers.get(f"{name} {first}", further_source)
+            return [_argument_completion(match, further) for match in index.find(further)]
+        matches = [] if blank else OfferIndex([Offer(each) for each in words]).find(rest)
         if more := self._arguments.get(name):
-            matches += (await self.answers.of(name, more)).find(rest)
+            matches += (await self.offers.get(name, more)).find(rest)
         elif name == "help" and not blank:
             matches += commands.find(rest)
-        return [_argument(match, rest) for match in matches[:MOST]]
+        return [_argument_completion(match, rest) for match in matches[:MAX_OFFERS]]
 
 
 def _names(offer: Offer) -> tuple[str, ...]:
     return tuple(each.lower() for each in (offer.name, *offer.aliases))
 
 
-def _command(match: Match, typed: str) -> Completion:
+def _command_completion(match: OfferMatch, typed: str) -> Completion:
     return _completion(match, f"/{match.name}", f"/{typed}")
 
 
-def _argument(match: Match, typed: str) -> Completion:
+def _argument_completion(match: OfferMatch, typed: str) -> Completion:
     return _completion(match, match.name, typed)
 
 
-def _completion(match: Match, text: str, typed: str) -> Completion:
+def _completion(match: OfferMatch, text: str, typed: str) -> Completion:
     offer, command = match.offer, text != match.name
     about = offer.about
     if match.name != offer.name:
@@ -335,6 +339,6 @@ def _completion(match: Match, text: str, typed: str) -> Completion:
     return Completion(
         f"{text} " if command and offer.takes_more else text,
         -len(typed),
-        display=one_line(text, COLUMNS),
-        display_meta=one_line(about, COLUMNS),
+        display=one_line(text, MAX_COLUMNS),
+        display_meta=one_line(about, MAX_COLUMNS),
     )

@@ -25,11 +25,11 @@ from hermes.tui.display import DisplayState, UserInput
 from hermes.tui.questions import Questions
 from hermes.tui.skins import skin_names
 from hermes.tui.text import one_line
-from hermes.tui.view import STOPS, Standing, View, status_line
+from hermes.tui.view import STOP_HINT, EventView, StatusInfo, status_line
 
 # One turn after another, and what waits for its own.
 
-PAUSE = 0.1
+PENDING_POLL_SECONDS = 0.1
 """Seconds between looks whether news can be told."""
 
 COMMAND_SECONDS = 1.0
@@ -39,12 +39,12 @@ Expand = Callable[[User], Awaitable[User]]
 """A message as it is sent: with what it refers to. Raises a `HermesError`."""
 
 
-class Turns:
+class TurnQueue:
     """Runs turns of the agent that `agent` gives, and shows them. All in the event loop."""
 
     def __init__(
         self,
-        view: View,
+        view: EventView,
         agent: Callable[[], Agent],
         command: Callable[[str], Awaitable[bool]],
         failed: Callable[[BaseException], None],
@@ -55,10 +55,10 @@ class Turns:
         self.waiting: deque[UserInput] = deque()
         self._work: asyncio.Task[None] | None = None
         self._in_turn = False
-        self._commanded: float | None = None
-        self._hearing: asyncio.Task[None] | None = None
-        self.expand: Expand = _as_it_is
-        self.seen: Callable[[Event], None] = lambda _event: None
+        self._command_started: float | None = None
+        self._listener: asyncio.Task[None] | None = None
+        self.expand: Expand = _unchanged
+        self.on_event: Callable[[Event], None] = lambda _event: None
         """Sees every event after it was shown."""
 
     @property
@@ -68,27 +68,27 @@ class Turns:
         return self._in_turn or self._agent().running
 
     @property
-    def command_lasts(self) -> float:
+    def command_seconds(self) -> float:
         """Seconds for which a command has been at work; 0 when none is."""
-        return 0.0 if self._commanded is None else time.monotonic() - self._commanded
+        return 0.0 if self._command_started is None else time.monotonic() - self._command_started
 
-    def drop_command(self) -> None:
+    def cancel_command(self) -> None:
         """End a command that is at work."""
-        if self._commanded is not None and self._work is not None:
+        if self._command_started is not None and self._work is not None:
             self._work.cancel()
 
-    def add(self, said: UserInput, *, first: bool = False) -> None:
+    def add(self, user_input: UserInput, *, first: bool = False) -> None:
         """Begin with it, or let it wait."""
         if first:
-            self.waiting.appendleft(said)
+            self.waiting.appendleft(user_input)
         else:
-            self.waiting.append(said)
+            self.waiting.append(user_input)
         if self._work is None:
-            self._begin(self._all())
+            self._begin(self._run_waiting())
 
     def begin(self, message: User | None) -> None:
         """A turn for `message`; without one, the turn that was broken off."""
-        self._begin(self._one(message))
+        self._begin(self._turn(message))
 
     async def ask(self, message: User) -> None:
         """A turn within what runs already, as a command does it."""
@@ -103,30 +103,27 @@ class Turns:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed(error)
         elif self.waiting:
-            self._begin(self._all())
+            self._begin(self._run_waiting())
 
-    async def _one(self, message: User | None) -> None:
-        await self._turn(message)
-
-    async def _all(self) -> None:
+    async def _run_waiting(self) -> None:
         while self.waiting:
-            said = self.waiting.popleft()
-            if not said.shown:
-                self._view.question(said.text or "(a picture)")
-            if said.is_command and await self._carried_out(said.text):
+            user_input = self.waiting.popleft()
+            if not user_input.shown:
+                self._view.user_message(user_input.text or "(a picture)")
+            if user_input.is_command and await self._run_command(user_input.text):
                 continue
-            await self._turn(said.message)
+            await self._turn(user_input.message)
 
-    async def _carried_out(self, text: str) -> bool:
-        self._commanded = time.monotonic()
+    async def _run_command(self, text: str) -> bool:
+        self._command_started = time.monotonic()
         try:
             return await self._command(text)
         finally:
-            self._commanded = None
+            self._command_started = None
             self._view.refresh()
 
     async def _turn(self, message: User | None) -> None:
-        self._in_turn, self._commanded = True, None
+        self._in_turn, self._command_started = True, None
         try:
             await self._answer(message)
         finally:
@@ -144,86 +141,86 @@ class Turns:
         async with aclosing(events) as stream:
             async for event in stream:
                 self._view.show(event)
-                self.seen(event)
+                self.on_event(event)
 
     def listen(self) -> None:
         """From now on news of this agent's background processes begin a turn when nothing else
         runs."""
-        if self._hearing is not None:
-            self._hearing.cancel()
-        self._hearing = asyncio.ensure_future(self._hear(self._agent().pending))
+        if self._listener is not None:
+            self._listener.cancel()
+        self._listener = asyncio.ensure_future(self._listen(self._agent().pending))
 
-    async def _hear(self, notices: PendingMessages) -> None:
+    async def _listen(self, notices: PendingMessages) -> None:
         while True:
             await notices.wait()
             news = None if self._work or self.waiting else notices.take()
             if news is None:
-                await asyncio.sleep(PAUSE)
+                await asyncio.sleep(PENDING_POLL_SECONDS)
             else:
                 self._view.show(Notice(news.text.partition("\n")[0]))
                 self.begin(news)
 
     async def stop(self) -> None:
         """End what runs, and forget what waits."""
-        await self._end_hearing()
+        await self._stop_listening()
         self.waiting.clear()
         self._agent().interrupt("the conversation was left")
         if (work := self._work) is not None:
             await asyncio.wait({work}, timeout=None if self.busy else COMMAND_SECONDS)
             work.cancel()
             await asyncio.wait({work})
-        await self._end_hearing()  # a command may have gone on with another agent meanwhile
+        await self._stop_listening()  # a command may have gone on with another agent meanwhile
 
-    async def _end_hearing(self) -> None:
-        if self._hearing is not None:
-            self._hearing.cancel()
-            await asyncio.wait({self._hearing})
+    async def _stop_listening(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+            await asyncio.wait({self._listener})
 
 
-async def _as_it_is(message: User) -> User:
+async def _unchanged(message: User) -> User:
     return message
 
 
 # What stands below the conversation: unfinished work, waiting messages and the status line.
 
-MOST_WAITING = 3
-WORKING = f"working… {STOPS}"
+MAX_WAITING_ROWS = 3
+WORKING = f"working… {STOP_HINT}"
 """While nothing is known yet of what the agent does."""
-SLOW = 0.3
-"""Seconds after which it is said that a command is at work."""
+SLOW_COMMAND_SECONDS = 0.3
+"""Seconds after which it is user_input that a command is at work."""
 
 
-class Bars:
+class StatusArea:
     def __init__(
         self,
         app: App,
         agent: Callable[[], Agent],
-        looks: DisplayState,
-        view: View,
-        turns: Turns,
+        display: DisplayState,
+        view: EventView,
+        turns: TurnQueue,
         columns: Callable[[], int],
     ) -> None:
-        self._app, self._agent, self._looks = app, agent, looks
+        self._app, self._agent, self._display = app, agent, display
         self._view, self._turns, self._columns = view, turns, columns
 
     def live(self) -> list[str]:
         """What is not finished, and below it what waits."""
-        paint, columns = self._looks.paint, self._columns()
+        paint, columns = self._display.paint, self._columns()
         waiting = self._turns.waiting
         lines = self._view.live()
-        if not lines and (self._turns.busy or self._turns.command_lasts > SLOW):
+        if not lines and (self._turns.busy or self._turns.command_seconds > SLOW_COMMAND_SECONDS):
             lines = [paint("dim", WORKING)]
-        for said in list(waiting)[:MOST_WAITING]:
-            lines.append(paint("dim", f"⧗ {one_line(said.text, columns - 3)}"))
-        more = len(waiting) - MOST_WAITING
+        for user_input in list(waiting)[:MAX_WAITING_ROWS]:
+            lines.append(paint("dim", f"⧗ {one_line(user_input.text, columns - 3)}"))
+        more = len(waiting) - MAX_WAITING_ROWS
         return [*lines, paint("dim", f"⧗ and {more} more")] if more > 0 else lines
 
     def status(self) -> list[str]:
-        if not self._looks.status_bar:
+        if not self._display.status_bar:
             return []
         view, spent = self._view, self._view.spent
         gauge = context_usage(self._app.session(self._agent()))
-        standing = Standing(
+        standing = StatusInfo(
             model=gauge.model,
             share=gauge.share if gauge.window and gauge.questions else None,
             cache=spent.used.hits if spent.used.prompt else None,
@@ -231,24 +228,24 @@ class Bars:
             seconds=view.took if view.phase == "idle" else time.monotonic() - view.began,
             notes=tuple(self._notes()),
         )
-        return [status_line(standing, self._columns() - 1, self._looks.paint)]
+        return [status_line(standing, self._columns() - 1, self._display.paint)]
 
     def _notes(self) -> list[str]:
         notes = []
         if self._app.session(self._agent()).approvals.allow_all:
             notes.append("nobody is asked")
-        if self._turns.busy and self._looks.busy != "interrupt":
-            notes.append(f"Enter: {self._looks.busy}")
+        if self._turns.busy and self._display.busy != "interrupt":
+            notes.append(f"Enter: {self._display.busy}")
         running = len(self._app.background.lines(self._agent()))
         return [*notes, f"{running} in background"] if running else notes
 
 
-TWICE = 2.0
+DOUBLE_PRESS_SECONDS = 2.0
 """Seconds within which a second Ctrl-C leaves."""
-TICK = 0.1
+TICK_SECONDS = 0.1
 """Seconds between frames of the spinner."""
 
-Take = Callable[[str], Awaitable[bool]]
+CommandRunner = Callable[[str], Awaitable[bool]]
 """Carries out what begins with `/`; False when it is a message."""
 
 
@@ -262,23 +259,25 @@ class Conversation:
         self,
         app: App,
         agent: Agent,
-        looks: DisplayState,
+        display: DisplayState,
         questions: Questions,
         area: Area,
         leave: Callable[[int], None],
     ) -> None:
         """`leave` ends the area, and with it the conversation."""
         self.app, self._agent = app, agent
-        self.looks, self.questions = looks, questions
+        self.display, self.questions = display, questions
         self.area, self.leave = area, leave
         self._printer = Printer(area)
-        self.view = View(looks, self, self.columns)
-        self.turns = Turns(self.view, lambda: self._agent, self._took, self._broke)
-        self.turns.seen = self._seen
-        self.bars = Bars(app, lambda: self._agent, looks, self.view, self.turns, self.columns)
-        self._pressed = -TWICE
+        self.view = EventView(display, self, self.columns)
+        self.turns = TurnQueue(self.view, lambda: self._agent, self._take_command, self._fail)
+        self.turns.on_event = self._on_event
+        self.status_area = StatusArea(
+            app, lambda: self._agent, display, self.view, self.turns, self.columns
+        )
+        self._last_press = -DOUBLE_PRESS_SECONDS
         self._commands: set[asyncio.Task[None]] = set()
-        self.take: Take = _no_command
+        self.take: CommandRunner = _no_command
 
     # What commands use
 
@@ -317,48 +316,48 @@ class Conversation:
 
     # What the user does
 
-    def entered(self, said: UserInput) -> None:
+    def submit(self, user_input: UserInput) -> None:
         """Something was sent."""
-        self._pressed = -TWICE  # a Ctrl-C before it was for something else
+        self._last_press = -DOUBLE_PRESS_SECONDS  # a Ctrl-C before it was for something else
         if not self.busy:
-            self.turns.add(said)
-        elif said.is_command:
-            self._beside(self._meanwhile(said))
-        elif self.looks.busy == "steer" and not said.images and self._steered(said):
-            self.view.note(f"↪ {one_line(said.text, self.columns() - 3)}", "accent")
+            self.turns.add(user_input)
+        elif user_input.is_command:
+            self._run_in_background(self._run_during_turn(user_input))
+        elif self.display.busy == "steer" and not user_input.images and self._steer(user_input):
+            self.view.note(f"↪ {one_line(user_input.text, self.columns() - 3)}", "accent")
         else:
-            self.turns.add(said)
-            if self.looks.busy == "interrupt":
+            self.turns.add(user_input)
+            if self.display.busy == "interrupt":
                 self._agent.interrupt("stopped by the next message")
         self.refresh()
 
-    def _steered(self, said: UserInput) -> bool:
-        return self._agent.steer(said.whole or said.text)
+    def _steer(self, user_input: UserInput) -> bool:
+        return self._agent.steer(user_input.expanded or user_input.text)
 
-    async def _meanwhile(self, said: UserInput) -> None:
+    async def _run_during_turn(self, user_input: UserInput) -> None:
         """A command while a turn runs."""
-        self.view.question(said.text)
-        if not await self._took(said.text):
-            self.turns.add(UserInput(said.text, shown=True))
+        self.view.user_message(user_input.text)
+        if not await self._take_command(user_input.text):
+            self.turns.add(UserInput(user_input.text, shown=True))
 
-    async def _took(self, text: str) -> bool:
+    async def _take_command(self, text: str) -> bool:
         return await self.take(text)
 
-    def _beside(self, work: Any) -> None:
+    def _run_in_background(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._commands.add(task)
 
         def done(ended: "asyncio.Task[None]") -> None:
             self._commands.discard(ended)
             if not ended.cancelled() and (error := ended.exception()) is not None:
-                self._broke(error)
+                self._fail(error)
 
         task.add_done_callback(done)
 
-    def interrupted(self) -> None:
+    def on_interrupt(self) -> None:
         """Ctrl-C: ends a question and the turn, else clears what was typed; twice it leaves."""
         now = time.monotonic()
-        again, self._pressed = now - self._pressed < TWICE, now
+        again, self._last_press = now - self._last_press < DOUBLE_PRESS_SECONDS, now
         if self.questions.kind:
             self.questions.decline()
         typed = self.area.current_buffer
@@ -366,15 +365,15 @@ class Conversation:
             self._agent.interrupt("stopped by Ctrl-C")
         elif again:
             self.leave(130 if self.busy else 0)
-        elif self.turns.command_lasts:
-            self.turns.drop_command()
+        elif self.turns.command_seconds:
+            self.turns.cancel_command()
             self.view.note("stopped by Ctrl-C", "dim")
         elif typed.text:
             typed.reset()
         else:
             self.view.note("Ctrl-C again leaves, and so does Ctrl-D.", "dim")
 
-    def _broke(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         if self.area.future and not self.area.future.done():
             self.area.exit(exception=error)
 
@@ -391,8 +390,8 @@ class Conversation:
         self.turns.listen()
         if resume:
             self.turns.begin(None)
-        for said in sent:
-            self.turns.add(said)
+        for user_input in sent:
+            self.turns.add(user_input)
         try:
             await asyncio.wait({shown})
         finally:
@@ -402,15 +401,15 @@ class Conversation:
             await asyncio.wait({ticking, *self._commands})
             self._printer.flush()
 
-    def _seen(self, event: Event) -> None:
-        if isinstance(event, TurnFinished) and self.looks.bell:
+    def _on_event(self, event: Event) -> None:
+        if isinstance(event, TurnFinished) and self.display.bell:
             self.area.output.write_raw("\a")
             self.area.output.flush()
 
     async def _tick(self) -> None:
         while True:
-            await asyncio.sleep(TICK)
-            if self.busy or self.turns.command_lasts:
+            await asyncio.sleep(TICK_SECONDS)
+            if self.busy or self.turns.command_seconds:
                 self.refresh()
 
 
@@ -420,13 +419,13 @@ async def _no_command(_text: str) -> bool:
 
 # What the menu of the input offers in a conversation.
 
-MOST_SESSIONS = 50
+MAX_SESSIONS = 50
 
 Wait = Callable[[Coroutine[Any, Any, Any]], Any]
 """The result of work in the event loop, for another thread."""
 
 
-class Offering:
+class MenuOffers:
     """Asked in threads."""
 
     def __init__(self, app: App, agent: Callable[[], Agent], skins: Path, wait: Wait) -> None:
@@ -449,7 +448,7 @@ class Offering:
                 return self._commands()
 
     def _sessions(self) -> list[Offer]:
-        found = self._wait(self._app.store.sessions(SessionFilter(limit=MOST_SESSIONS)))
+        found = self._wait(self._app.store.sessions(SessionFilter(limit=MAX_SESSIONS)))
         return [Offer(each.title or each.id, each.preview, (each.id,)) for each in found]
 
     def _models(self) -> list[Offer]:
@@ -472,14 +471,14 @@ class Offering:
 # Messages with what they refer to: `@file:…`, `@diff` and the like.
 
 
-class Referring:
+class ReferenceExpander:
     """Expands the references in a message of the user."""
 
     def __init__(
-        self, app: App, agent: Callable[[], Agent], folder: Path, tell: Callable[[str], object]
+        self, app: App, agent: Callable[[], Agent], folder: Path, warn: Callable[[str], object]
     ) -> None:
-        """`tell` gets what could not be attached, and what is large."""
-        self._app, self._agent, self._folder, self._tell = app, agent, folder, tell
+        """`warn` gets what could not be attached, and what is large."""
+        self._app, self._agent, self._folder, self._warn = app, agent, folder, warn
 
     async def __call__(self, message: User) -> User:
         """Raises `UsageError` when it would be too much."""
@@ -498,7 +497,7 @@ class Referring:
         )
         done = await import_module("hermes.app.references.expansion").expand(message.text, desk)
         for warning in done.warnings:
-            self._tell(warning)
+            self._warn(warning)
         pictures = [part for part in message.parts if isinstance(part, Image)]
         parts: tuple[Text | Image, ...] = (*done.message.parts, *pictures)
         return User(parts)

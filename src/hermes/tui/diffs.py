@@ -9,15 +9,15 @@ from typing import Literal
 
 import msgspec
 
-from hermes.tui.text import Paint, broken, codes, cut, safe
-from hermes.tui.tool_results import INDENT, Call, more
+from hermes.tui.text import Paint, break_ranges, cut, escape_codes, safe
+from hermes.tui.tool_results import INDENT, CallInfo, more_line
 
 Kind = Literal["same", "added", "removed", "gap", "title", "note", "more"]
-MOST = 2_000
+MAX_LINES = 2_000
 """Lines that are read of a diff."""
-LONGEST = 2_000
+MAX_LINE_CHARS = 2_000
 """Characters that are read of a line."""
-MOST_COMPARED = 40_000
+MAX_COMPARED_LINES = 40_000
 """Pairs of lines of an old and a new text that are worth comparing; beyond that, all of one became
 all of the other."""
 
@@ -30,7 +30,7 @@ _SECTION = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
 Step = tuple[str, int, int, int, int]
 
 
-class Line(msgspec.Struct, frozen=True):
+class DiffLine(msgspec.Struct, frozen=True):
     """Safe for a terminal, and one line."""
 
     kind: Kind
@@ -40,55 +40,55 @@ class Line(msgspec.Struct, frozen=True):
     many lines are missing."""
 
 
-def changes(call: Call, result: str) -> list[Line]:
+def file_changes(call: CallInfo, result: str) -> list[DiffLine]:
     """Empty when the call changed no file that is known of."""
     match call.name:
         case "patch":
-            return _patched(call, result)
+            return _patch_changes(call, result)
         case "write_file":
-            return _written(call, result)
+            return _write_changes(call, result)
         case "skill_manage" if call.text("action") == "patch":
-            return compared(call.text("old_string"), call.text("new_string"))
+            return diff_texts(call.text("old_string"), call.text("new_string"))
         case _:
             return []
 
 
-def _patched(call: Call, result: str) -> list[Line]:
-    reported = list(reported_lines(result))
+def _patch_changes(call: CallInfo, result: str) -> list[DiffLine]:
+    reported = list(parse_reported_diff(result))
     patch, known = call.text("patch"), [line for line in reported if line.kind != "title"]
-    if call.text("old_string") and not any(_changed(line) for line in known):
-        return [*known, *compared(call.text("old_string"), call.text("new_string"))]
+    if call.text("old_string") and not any(_is_change(line) for line in known):
+        return [*known, *diff_texts(call.text("old_string"), call.text("new_string"))]
     new = added_files(patch)
-    created = (_with_content(line, new) for line in reported)
+    created = (_add_content(line, new) for line in reported)
     lines = list(chain.from_iterable(created))
     if len([line for line in lines if line.kind == "title"]) == 1:
         lines = [line for line in lines if line.kind != "title"]  # the call names its only file
     return lines
 
 
-def _changed(line: Line) -> bool:
+def _is_change(line: DiffLine) -> bool:
     return line.kind in ("added", "removed")
 
 
-def _with_content(line: Line, new: dict[str, list[Line]]) -> list[Line]:
+def _add_content(line: DiffLine, new: dict[str, list[DiffLine]]) -> list[DiffLine]:
     path = line.text.removeprefix("created ")
     return [line, *new.get(path, [])] if line.kind == "title" and path != line.text else [line]
 
 
-def _written(call: Call, result: str) -> list[Line]:
+def _write_changes(call: CallInfo, result: str) -> list[DiffLine]:
     """The content of a new file is added; of a replaced one nobody knows what was there before."""
     kind: Kind = "added" if "created " in result.partition("\n")[0] else "same"
     notes = [_note(line) for line in result.split("\n") if _NOTE.match(line)]
-    return [*numbered(kind, call.text("content")), *notes]
+    return [*number_lines(kind, call.text("content")), *notes]
 
 
-def numbered(kind: Kind, content: str) -> list[Line]:
-    lines, missing = _lines_of(content)
+def number_lines(kind: Kind, content: str) -> list[DiffLine]:
+    lines, missing = _split_lines(content)
     shown = [_line(kind, text, at) for at, text in enumerate(lines, 1)]
-    return [*shown, Line("more", number=missing)] if missing else shown
+    return [*shown, DiffLine("more", number=missing)] if missing else shown
 
 
-def reported_lines(result: str) -> Iterator[Line]:
+def parse_reported_diff(result: str) -> Iterator[DiffLine]:
     """The diff in what `patch` answers. Hunks end where their head says, so what a file holds is
     never taken for a word of the tool."""
     old = new = lost = won = 0
@@ -105,19 +105,19 @@ def reported_lines(result: str) -> Iterator[Line]:
             old, new = int(hunk["old"]), int(hunk["new"])
             lost, won = int(hunk["lost"] or 1), int(hunk["won"] or 1)
             if not first:
-                yield Line("gap")
+                yield DiffLine("gap")
             first = False
         elif more := _MORE.fullmatch(text):
             lost = won = 0
-            yield Line("more", number=int(more[1]))
+            yield DiffLine("more", number=int(more[1]))
         elif _TITLE.match(text):
             first = True
-            yield Line("title", _safe(text))
+            yield DiffLine("title", _safe(text))
         elif _NOTE.match(text):
             yield _note(text)
 
 
-def added_files(patch: str) -> dict[str, list[Line]]:
+def added_files(patch: str) -> dict[str, list[DiffLine]]:
     """The content of the new files in a patch, by path."""
     files: dict[str, list[str]] = {}
     content: list[str] | None = None
@@ -127,27 +127,27 @@ def added_files(patch: str) -> dict[str, list[Line]]:
             content = files.setdefault(path, []) if section[1] == "Add" else None
         elif content is not None and text.startswith("+"):
             content.append(text[1:])
-    return {path: numbered("added", "\n".join(lines)) for path, lines in files.items()}
+    return {path: number_lines("added", "\n".join(lines)) for path, lines in files.items()}
 
 
-def compared(before: str, after: str) -> list[Line]:
+def diff_texts(before: str, after: str) -> list[DiffLine]:
     """The diff of two parts of a file; where in the file they stand is not known."""
-    (old, cut_old), (new, cut_new) = _lines_of(before), _lines_of(after)
-    lines: list[Line] = []
-    for kind, i, j, k, m in steps(old, new, MOST_COMPARED):
+    (old, cut_old), (new, cut_new) = _split_lines(before), _split_lines(after)
+    lines: list[DiffLine] = []
+    for kind, i, j, k, m in diff_steps(old, new, MAX_COMPARED_LINES):
         if kind == "equal":
             lines += [_line("same", text) for text in old[i:j]]
             continue
         lines += [_line("removed", text) for text in old[i:j]]
         lines += [_line("added", text) for text in new[k:m]]
     missing = cut_old + cut_new
-    return [*lines, Line("more", number=missing)] if missing else lines
+    return [*lines, DiffLine("more", number=missing)] if missing else lines
 
 
-def steps(old: Sequence[str], new: Sequence[str], most: int) -> list[Step]:
+def diff_steps(old: Sequence[str], new: Sequence[str], most: int) -> list[Step]:
     """How the one becomes the other, as `difflib` tells it."""
-    head = _same(old, new)
-    tail = _same(old[head:][::-1], new[head:][::-1])
+    head = _common_prefix(old, new)
+    tail = _common_prefix(old[head:][::-1], new[head:][::-1])
     left, right = old[head : len(old) - tail], new[head : len(new) - tail]
     if len(left) * len(right) > most:
         middle = [("replace", 0, len(left), 0, len(right))]
@@ -159,30 +159,30 @@ def steps(old: Sequence[str], new: Sequence[str], most: int) -> list[Step]:
     return [*ends, *moved, ("equal", *rest)]
 
 
-def _same(old: Sequence[str], new: Sequence[str]) -> int:
+def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
     """How many entries at the start are the same."""
     pairs = zip(old, new, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _lines_of(text: str) -> tuple[list[str], int]:
+def _split_lines(text: str) -> tuple[list[str], int]:
     """The lines of a text, and how many were left out."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
-    return lines[:MOST], max(0, len(lines) - MOST)
+    return lines[:MAX_LINES], max(0, len(lines) - MAX_LINES)
 
 
-def _note(text: str) -> Line:
-    return Line("note", _safe(text.strip("[]")))
+def _note(text: str) -> DiffLine:
+    return DiffLine("note", _safe(text.strip("[]")))
 
 
-def _line(kind: Kind, text: str, number: int = 0) -> Line:
-    return Line(kind, _safe(text), number)
+def _line(kind: Kind, text: str, number: int = 0) -> DiffLine:
+    return DiffLine(kind, _safe(text), number)
 
 
 def _safe(text: str) -> str:
-    return safe(text[:LONGEST].rstrip("\r")).replace("\n", " ")
+    return safe(text[:MAX_LINE_CHARS].rstrip("\r")).replace("\n", " ")
 
 
 # Which words of a changed line are others now.
@@ -190,7 +190,7 @@ def _safe(text: str) -> str:
 Range = tuple[int, int]
 MAX_COMPARED_WORDS = 2_500
 """Pairs of words worth comparing; more of them count as changed as a whole."""
-LEAST_ALIKE = 0.35
+MIN_SIMILARITY = 0.35
 """Share of the characters that two lines must have in common to be the same line, changed."""
 
 _MARKS = "[\u0300-\u036f\ufe0f\U0001f3fb-\U0001f3ff]*"
@@ -198,37 +198,37 @@ _WORD = re.compile(rf"[0-9A-Za-z_\u00c0-\u2e7f]+|\s+|(?:\S{_MARKS}\u200d)*\S{_MA
 """Words, spaces and single characters; what is seen as one emoji stays together."""
 
 
-def changed_words(lines: Sequence[Line]) -> dict[int, list[Range]]:
+def changed_words(lines: Sequence[DiffLine]) -> dict[int, list[Range]]:
     """Ranges of the texts by the index of their line, for lines that replace each other."""
     found: dict[int, list[Range]] = {}
     at = 0
     while at < len(lines):
-        removed = _run(lines, at, "removed")
-        added = _run(lines, at + removed, "added") if removed else 0
+        removed = _run_length(lines, at, "removed")
+        added = _run_length(lines, at + removed, "added") if removed else 0
         for old in range(at, at + min(removed, added)):
             new = old + removed
-            pair = changed(lines[old].text, lines[new].text)
+            pair = changed_ranges(lines[old].text, lines[new].text)
             if pair is not None:
                 found[old], found[new] = pair
         at += removed + added or 1
     return found
 
 
-def _run(lines: Sequence[Line], start: int, kind: str) -> int:
+def _run_length(lines: Sequence[DiffLine], start: int, kind: str) -> int:
     return sum(1 for _ in takewhile(lambda line: line.kind == kind, lines[start:]))
 
 
-def changed(before: str, after: str) -> tuple[list[Range], list[Range]] | None:
+def changed_ranges(before: str, after: str) -> tuple[list[Range], list[Range]] | None:
     """What differs; None when the lines have too little in common."""
     old, new = _WORD.findall(before), _WORD.findall(after)
-    differing = [step for step in steps(old, new, MAX_COMPARED_WORDS) if step[0] != "equal"]
+    differing = [step for step in diff_steps(old, new, MAX_COMPARED_WORDS) if step[0] != "equal"]
     ranges = (
         _ranges(old, [(i, j) for _, i, j, _, _ in differing]),
         _ranges(new, [(k, m) for _, _, _, k, m in differing]),
     )
     longest = max(len(before), len(after), 1)
     most = max(sum(end - start for start, end in each) for each in ranges)
-    return ranges if 1 - most / longest >= LEAST_ALIKE else None
+    return ranges if 1 - most / longest >= MIN_SIMILARITY else None
 
 
 def _ranges(words: Sequence[str], changed: Sequence[Range]) -> list[Range]:
@@ -251,38 +251,38 @@ _SIGNS: Mapping[Kind, str] = MappingProxyType({"added": "+", "removed": "-", "sa
 _ROLES: Mapping[Kind, str] = MappingProxyType(
     {"added": "added", "removed": "removed", "same": "dim", "title": "strong", "note": "warn"}
 )
-LEAST = 10
+MIN_TEXT_COLUMNS = 10
 """Columns of a text below which it is left out that lines have numbers."""
 
 
 def diff_rows(
-    lines: Sequence[Line], columns: int, paint: Paint, most: int, *, whole: bool
+    lines: Sequence[DiffLine], columns: int, paint: Paint, most: int, *, whole: bool
 ) -> list[str]:
     """At most so many rows, and one that tells how many lines follow. Long lines are cut, or broken
     when they are wanted `whole`."""
     missing = sum(line.number for line in lines if line.kind == "more")
     lines = [line for line in lines if line.kind != "more"]
     shown, words = lines[:most], changed_words(lines[:most])
-    gutter = _gutter(shown, columns)
+    gutter = _gutter_columns(shown, columns)
     rows: list[str] = []
     for at, line in enumerate(shown):
-        found = list(_rows(line, words.get(at, []), gutter, columns, paint, whole=whole))
+        found = list(_line_rows(line, words.get(at, []), gutter, columns, paint, whole=whole))
         if len(rows) + len(found) > most:
             shown = shown[:at]
             break
         rows += found
     missing += len(lines) - len(shown)
-    return [*rows, more(missing, columns, paint)] if missing else rows
+    return [*rows, more_line(missing, columns, paint)] if missing else rows
 
 
-def _gutter(lines: Sequence[Line], columns: int) -> int:
+def _gutter_columns(lines: Sequence[DiffLine], columns: int) -> int:
     """Columns of the line numbers; 0 when there are none, or no room for them."""
     digits = len(str(max((line.number for line in lines), default=0) or ""))
-    return digits if columns - len(INDENT) - digits - 3 >= LEAST else 0
+    return digits if columns - len(INDENT) - digits - 3 >= MIN_TEXT_COLUMNS else 0
 
 
-def _rows(
-    line: Line, words: Sequence[Range], digits: int, columns: int, paint: Paint, *, whole: bool
+def _line_rows(
+    line: DiffLine, words: Sequence[Range], digits: int, columns: int, paint: Paint, *, whole: bool
 ) -> Iterator[str]:
     sign = _SIGNS.get(line.kind)
     room = columns - len(INDENT)
@@ -293,8 +293,8 @@ def _rows(
     number = f"{line.number or '':>{digits}} " if digits else ""
     role, room = _ROLES[line.kind], room - len(number) - 2
     text = line.text if whole else cut(line.text, room)
-    strong = emphasised(paint, role)
-    for start, end in broken(text, room, room):
+    strong = reverse_paint(paint, role)
+    for start, end in break_ranges(text, room, room):
         dressed = "".join(
             (strong if changed else paint.role(role))(text[a:b])
             for a, b, changed in _pieces(start, end, words)
@@ -315,7 +315,7 @@ def _pieces(start: int, end: int, words: Sequence[Range]) -> Iterator[tuple[int,
     yield at, end, False
 
 
-def emphasised(paint: Paint, role: str) -> Callable[[str], str]:
+def reverse_paint(paint: Paint, role: str) -> Callable[[str], str]:
     """The colour of a role, turned round: changed words in a changed line."""
-    code = codes(f"{paint.colours.get(role, '')} reverse", paint.depth)
+    code = escape_codes(f"{paint.colours.get(role, '')} reverse", paint.depth)
     return lambda text: f"\x1b[{code}m{text}\x1b[0m" if code and text else text

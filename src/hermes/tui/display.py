@@ -14,28 +14,28 @@ BusyMode = Literal["interrupt", "queue", "steer"]
 
 
 class DisplayState:
-    def __init__(self, display: DisplaySettings, skin: Skin, depth: Depth) -> None:
+    def __init__(self, settings: DisplaySettings, skin: Skin, depth: Depth) -> None:
         self._depth = depth
-        self.wear(skin)
-        self.tool_progress: ToolProgress = display.tool_progress
-        self.preview = display.tool_preview_length
-        self.reasoning = display.show_reasoning
-        sections, usual = display.sections, display.details_mode
-        self.thinking = _level(sections.thinking or usual)
-        self.results = _level(sections.tools or usual)
-        self.activity = _level(sections.activity or usual)
-        self.streaming = display.streaming
-        self.cost = display.show_cost
-        self.compact = display.compact
-        self.bell = display.bell_on_complete
+        self.set_skin(skin)
+        self.tool_progress: ToolProgress = settings.tool_progress
+        self.preview = settings.tool_preview_length
+        self.reasoning = settings.show_reasoning
+        sections, default = settings.sections, settings.details_mode
+        self.thinking = _level(sections.thinking or default)
+        self.results = _level(sections.tools or default)
+        self.activity = _level(sections.activity or default)
+        self.streaming = settings.streaming
+        self.cost = settings.show_cost
+        self.compact = settings.compact
+        self.bell = settings.bell_on_complete
         self.status_bar = True
-        self.busy: BusyMode = display.busy_input_mode
+        self.busy: BusyMode = settings.busy_input_mode
 
-    def detail(self, level: Level) -> None:
+    def set_detail(self, level: Level) -> None:
         """Of everything."""
         self.thinking = self.results = self.activity = level
 
-    def wear(self, skin: Skin) -> None:
+    def set_skin(self, skin: Skin) -> None:
         """Raises `ValueError` for a colour that is none."""
         self.paint = Paint(skin.colors, self._depth)
         self.skin = skin
@@ -54,7 +54,7 @@ class UserInput(msgspec.Struct, frozen=True):
     text: str
     """As it is shown."""
     images: tuple[Image, ...] = ()
-    whole: str = ""
+    expanded: str = ""
     """With what was pasted, where that is shown as a placeholder."""
     shown: bool = False
     """It stands on the screen already."""
@@ -65,4 +65,4 @@ class UserInput(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> User:
-        return User((Text(self.whole or self.text), *self.images))
+        return User((Text(self.expanded or self.text), *self.images))

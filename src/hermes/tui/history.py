@@ -23,26 +23,26 @@ from hermes.util.atomic import write_bytes
 from hermes.util.text import clean
 from hermes.util.threads import in_thread
 
-MOST = 10_000
+MAX_ENTRIES = 10_000
 """Entries that are kept."""
-SLACK = 500
+TRIM_SLACK = 500
 """More of them that are put up with, so that not every start writes the file anew."""
-MOST_BYTES = 20_000_000
+MAX_READ_BYTES = 20_000_000
 """Of the file that are read, from its end."""
-AT_ONCE = 500
+BATCH = 500
 """Entries that are handed over before keys are looked at again."""
 
 _log = logging.getLogger(__name__)
 _ENTRY = re.compile(r"^(?:\+[^\n]*\n?)+", re.MULTILINE)
 
 
-class EntryHistory(History):
-    """`kept` makes of an entry what the file gets of it: secrets, say, are taken out. A file that
+class InputHistory(History):
+    """`redact` makes of an entry what the file gets of it: secrets, say, are taken out. A file that
     cannot be read or written is told to the log and costs the history, nothing else."""
 
-    def __init__(self, file: Path, kept: Callable[[str], str] = str) -> None:
+    def __init__(self, file: Path, redact: Callable[[str], str] = str) -> None:
         super().__init__()
-        self._file, self._kept = file, kept
+        self._file, self._redact = file, redact
         self._size: int | None = None
         """Of the file before this process wrote to it."""
 
@@ -54,7 +54,7 @@ class EntryHistory(History):
                 self._loaded_strings += entries  # those of this process are newer
                 self._loaded = True
         for number, entry in enumerate(tuple(self._loaded_strings), start=1):
-            if number % AT_ONCE == 0:
+            if number % BATCH == 0:
                 await asyncio.sleep(0)
             yield entry
 
@@ -72,7 +72,7 @@ class EntryHistory(History):
 
     def store_string(self, string: str) -> None:
         try:
-            self._append(_written(clean(self._kept(string))))
+            self._append(_format_entry(clean(self._redact(string))))
         except OSError as error:
             _log.warning("the input history %s cannot be written: %s", self._file, error)
 
@@ -87,7 +87,7 @@ class EntryHistory(History):
     def _append(self, data: bytes) -> None:
         """In one piece, so that entries of other processes stand before or behind it."""
         while True:
-            with _opened(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as descriptor:
+            with _open_private(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as descriptor:
                 fcntl.flock(descriptor, fcntl.LOCK_SH)
                 # Somebody may have put a shorter file in its place meanwhile.
                 if os.path.samestat(os.fstat(descriptor), self._file.stat()):
@@ -99,28 +99,28 @@ class EntryHistory(History):
         if not size:
             return []
         try:
-            entries = _entries(_tail(self._file, size))
-            if len(entries) > MOST + SLACK or size > MOST_BYTES:
+            entries = _parse_entries(_read_tail(self._file, size))
+            if len(entries) > MAX_ENTRIES + TRIM_SLACK or size > MAX_READ_BYTES:
                 self._trim()
         except OSError as error:
             _log.warning("the input history %s cannot be read: %s", self._file, error)
             return []
-        return entries[: -MOST - 1 : -1]
+        return entries[: -MAX_ENTRIES - 1 : -1]
 
     def _trim(self) -> None:
-        with _opened(self._file, os.O_RDONLY) as descriptor:
+        with _open_private(self._file, os.O_RDONLY) as descriptor:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:  # another process does it, or writes; there will be a next time
                 return
-            text = _tail(self._file, os.fstat(descriptor).st_size)
+            text = _read_tail(self._file, os.fstat(descriptor).st_size)
             starts = [found.start() for found in _ENTRY.finditer(text)]
-            oldest = text.rfind("\n#", 0, starts[-MOST]) if len(starts) > MOST else 0
+            oldest = text.rfind("\n#", 0, starts[-MAX_ENTRIES]) if len(starts) > MAX_ENTRIES else 0
             write_bytes(self._file, text[max(0, oldest) :].encode(), mode=0o600)
 
 
 @contextmanager
-def _opened(file: Path, flags: int) -> Iterator[int]:
+def _open_private(file: Path, flags: int) -> Iterator[int]:
     descriptor = os.open(file, flags | os.O_CLOEXEC, 0o600)
     try:
         if os.fstat(descriptor).st_mode & 0o077:
@@ -130,14 +130,14 @@ def _opened(file: Path, flags: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _tail(file: Path, size: int) -> str:
+def _read_tail(file: Path, size: int) -> str:
     with file.open("rb") as opened:
-        start = opened.seek(max(0, size - MOST_BYTES))
+        start = opened.seek(max(0, size - MAX_READ_BYTES))
         text = opened.read(size - start).decode("utf-8", "replace")
     return text if start == 0 else text.partition("\n# ")[2]
 
 
-def _entries(text: str) -> list[str]:
+def _parse_entries(text: str) -> list[str]:
     """The oldest first; what is no entry is passed over, and of equal ones in a row one is kept."""
     found: list[str] = []
     for written in _ENTRY.findall(clean(text)):
@@ -147,7 +147,7 @@ def _entries(text: str) -> list[str]:
     return found
 
 
-def _written(entry: str) -> bytes:
+def _format_entry(entry: str) -> bytes:
     lines = "".join(f"+{line}\n" for line in entry.split("\n"))
     return f"\n# {datetime.now().astimezone():%Y-%m-%d %H:%M:%S}\n{lines}".encode()
 
@@ -160,7 +160,7 @@ QUERY_COLUMNS = 20
 class HistorySearch:
     """The input shows the entry that is found; whatever changes it otherwise ends the search."""
 
-    def __init__(self, history: EntryHistory) -> None:
+    def __init__(self, history: InputHistory) -> None:
         self._history = history
         self._buffer: Buffer | None = None
         self._before = self._shown = Document()
@@ -238,19 +238,23 @@ class HistorySearch:
 
 # The rest of what was typed before, in grey behind the cursor.
 
-SHORTEST = 2
+MIN_SUGGEST_CHARS = 2
 """Characters from which something is suggested."""
 
 
-class FromHistory(AutoSuggest):
+class HistorySuggest(AutoSuggest):
     """The newest entry that begins like what is typed; of several lines, the first one."""
 
-    def __init__(self, history: EntryHistory) -> None:
+    def __init__(self, history: InputHistory) -> None:
         self._history = history
 
     def get_suggestion(self, _buffer: Buffer, document: Document) -> Suggestion | None:
         typed = document.text
-        if len(typed.strip()) < SHORTEST or "\n" in typed or not document.is_cursor_at_the_end:
+        if (
+            len(typed.strip()) < MIN_SUGGEST_CHARS
+            or "\n" in typed
+            or not document.is_cursor_at_the_end
+        ):
             return None
         for entry in self._history.newest_first():
             if entry.startswith(typed):

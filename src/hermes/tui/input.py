@@ -42,10 +42,10 @@ from wcwidth import grapheme_boundary_before, iter_graphemes
 
 from hermes.config.editor import editor_command
 from hermes.core.errors import HermesError, UsageError
-from hermes.tui.clipboard import Images, clipboard_text, dropped_images
-from hermes.tui.completion import EntryCompleter
+from hermes.tui.clipboard import ImageAttachments, clipboard_text, dropped_images
+from hermes.tui.completion import InputCompleter
 from hermes.tui.display import DisplayState
-from hermes.tui.history import EntryHistory, FromHistory, HistorySearch
+from hermes.tui.history import HistorySearch, HistorySuggest, InputHistory
 from hermes.tui.text import TAB, cut, width
 from hermes.util.plain import plain
 from hermes.util.text import human_size, many
@@ -68,7 +68,7 @@ _JOINER = "\u200d"
 _FIRST_EMOJI = "\u2190"
 
 
-class Plain(Processor):
+class GlyphProcessor(Processor):
     """Shows signs by their parts, and of a suggestion what fits into the row."""
 
     def __init__(self, margin: Callable[[], int]) -> None:
@@ -85,7 +85,7 @@ class Plain(Processor):
         lengths = [0]
         before = ""
         for style, sign, *_ in signs:
-            part = _shown(sign, before)
+            part = _visible_part(sign, before)
             shown.append((style, part))
             lengths.append(len(part))
             before = sign
@@ -95,7 +95,7 @@ class Plain(Processor):
         return Transformation(
             [each for each in shown if each[1]],
             lambda at: positions[min(at, len(positions) - 1)] + max(0, at - len(positions) + 1),
-            lambda at: _source(positions, at),
+            lambda at: _source_position(positions, at),
         )
 
     def _with_short_suggestion(
@@ -109,7 +109,7 @@ class Plain(Processor):
         return [*fragments[:-1], (style, cut(suggestion, row - used % row - 1))]
 
 
-def _shown(sign: str, before: str) -> str:
+def _visible_part(sign: str, before: str) -> str:
     if sign.isascii() or sign < "\u00ad":
         return sign
     if _FLAG <= ord(sign) < _FLAG + 26:
@@ -119,63 +119,63 @@ def _shown(sign: str, before: str) -> str:
     return "" if _HIDDEN.match(sign) else sign
 
 
-def _source(positions: list[int], at: int) -> int:
+def _source_position(positions: list[int], at: int) -> int:
     return next((number for number, each in enumerate(positions) if each >= at), at)
 
 
 # Long pastes: the input shows a short placeholder, the message has the text.
 
-MOST_LINES, MOST_CHARACTERS = 5, 1_000
+MAX_PASTE_LINES, MAX_PASTE_CHARS = 5, 1_000
 """What has more is collapsed."""
-MOST_BYTES = 10_000_000
-MOST_REMEMBERED = 20_000
+MAX_PASTE_BYTES = 10_000_000
+MAX_HISTORY_CHARS = 20_000
 """Characters of a paste that the history keeps in full."""
 
 _PLACEHOLDER = re.compile(r"\[pasted #\d+: ([\d,]+ (?:lines?|characters?))\]")
 
 
-class Pastes:
+class PasteStore:
     """Those of a conversation. Numbers are never used again: what was sent before can be sent once
     more from the history."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
-    def placed(self, text: str) -> str:
+    def collapse(self, text: str) -> str:
         """What to put into the input. Raises `UsageError` for a paste that is too large."""
-        if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
+        if len(text) > MAX_PASTE_BYTES or len(text.encode("utf-8", "replace")) > MAX_PASTE_BYTES:
             raise UsageError(
-                f"the paste has more than {human_size(MOST_BYTES)}",
+                f"the paste has more than {human_size(MAX_PASTE_BYTES)}",
                 hint="save it to a file and name the file",
             )
         text = plain(text)
         lines = text.count("\n") + (not text.endswith("\n"))
-        if lines <= MOST_LINES and len(text) <= MOST_CHARACTERS:
+        if lines <= MAX_PASTE_LINES and len(text) <= MAX_PASTE_CHARS:
             return text
         size = many(lines, "line") if lines > 1 else many(len(text), "character")
         placeholder = f"[pasted #{len(self._texts) + 1}: {size}]"
         self._texts[placeholder] = text
         return placeholder
 
-    def whole(self, text: str) -> str:
+    def expand(self, text: str) -> str:
         """`text` with what was pasted instead of the placeholders."""
         return _PLACEHOLDER.sub(lambda found: self._texts.get(found[0], found[0]), text)
 
-    def folded(self, text: str, before: str) -> str:
+    def restore_placeholders(self, text: str, before: str) -> str:
         """The placeholders of `before` put back where their texts stand in `text` unchanged."""
         for start, end in self.spans(before):
             pasted = self._texts[before[start:end]]
             text = text.replace(pasted, before[start:end], 1)
         return text
 
-    def remembered(self, text: str) -> str:
+    def for_history(self, text: str) -> str:
         """`text` for a history that outlives the pastes: they are kept unless they are long."""
 
         def kept(found: re.Match[str]) -> str:
             pasted = self._texts.get(found[0])
             if pasted is None:
                 return found[0]
-            return pasted if len(pasted) <= MOST_REMEMBERED else f"[pasted: {found[1]}]"
+            return pasted if len(pasted) <= MAX_HISTORY_CHARS else f"[pasted: {found[1]}]"
 
         return _PLACEHOLDER.sub(kept, text)
 
@@ -189,12 +189,12 @@ class Pastes:
 # What counts as one when the cursor moves or something is deleted: the placeholder of a paste, or
 # all the characters that make one sign on the screen.
 
-REACH = 64
+MAX_GRAPHEME_CHARS = 64
 """Characters in which a sign ends; longer ones are no text."""
 
 
-class Steps:
-    def __init__(self, pastes: Pastes) -> None:
+class CursorSteps:
+    def __init__(self, pastes: PasteStore) -> None:
         self._pastes = pastes
 
     def before(self, text: str, at: int) -> int:
@@ -204,7 +204,7 @@ class Steps:
         for start, end in self._pastes.spans(text):
             if start < at <= end:
                 return start
-        start = max(0, at - REACH)
+        start = max(0, at - MAX_GRAPHEME_CHARS)
         return start + int(grapheme_boundary_before(text[start:at], at - start))
 
     def after(self, text: str, at: int) -> int:
@@ -214,9 +214,9 @@ class Steps:
         for start, end in self._pastes.spans(text):
             if start <= at < end:
                 return end
-        return at + len(next(iter(iter_graphemes(text[at : at + REACH]))))
+        return at + len(next(iter(iter_graphemes(text[at : at + MAX_GRAPHEME_CHARS]))))
 
-    def outside(self, text: str, at: int, came_from: int) -> int:
+    def snap(self, text: str, at: int, came_from: int) -> int:
         """`at`, or where a cursor that would land inside of one goes on to."""
         back = came_from > at
         for start, end in self._pastes.spans(text):
@@ -225,13 +225,13 @@ class Steps:
         if at <= 0 or at >= len(text) or text[at].isascii():
             return at
         line = text.rfind("\n", 0, at) + 1
-        start = max(line, at - REACH)
+        start = max(line, at - MAX_GRAPHEME_CHARS)
         begun = start + int(grapheme_boundary_before(text[start : at + 1], at + 1 - start))
         if begun == at:
             return at
         return begun if back else self.after(text, begun)
 
-    def covered(self, text: str, start: int, end: int) -> tuple[int, int]:
+    def widen(self, text: str, start: int, end: int) -> tuple[int, int]:
         """The range, widened to whole placeholders."""
         for first, last in self._pastes.spans(text):
             if first < end and start < last:
@@ -241,48 +241,50 @@ class Steps:
 
 # The input: several lines, as high as they need up to a third of the screen.
 
-SHARE = 3
+MAX_SCREEN_SHARE = 3
 """The input takes at most one row of so many."""
 
 
-def make_input(
-    looks: DisplayState,
-    completer: EntryCompleter,
-    history: EntryHistory,
+def make_text_area(
+    display: DisplayState,
+    completer: InputCompleter,
+    history: InputHistory,
     search: HistorySearch,
-    steps: Steps,
+    steps: CursorSteps,
 ) -> TextArea:
     """The prompt follows the skin that is worn."""
 
     def margin() -> int:
-        return width(looks.skin.branding.prompt_symbol) + 1
+        return width(display.skin.branding.prompt_symbol) + 1
 
     def before_row(line: int, wrapped: int) -> AnyFormattedText:
         if line or wrapped:
             return " " * margin()
         if search.active:
             half = get_app().output.get_size().columns // 2
-            return ANSI(looks.paint("accent", f"{cut(search.prompt, half)} "))
-        return ANSI(looks.paint("prompt", f"{looks.skin.branding.prompt_symbol} "))
+            return ANSI(display.paint("accent", f"{cut(search.prompt, half)} "))
+        return ANSI(display.paint("prompt", f"{display.skin.branding.prompt_symbol} "))
 
     area = TextArea(
         multiline=True,
         wrap_lines=True,
         dont_extend_height=True,
-        height=lambda: Dimension(min=1, max=max(1, get_app().output.get_size().rows // SHARE)),
+        height=lambda: Dimension(
+            min=1, max=max(1, get_app().output.get_size().rows // MAX_SCREEN_SHARE)
+        ),
         get_line_prefix=before_row,
         completer=completer,
         complete_while_typing=Condition(lambda: completer.wants(area.document)),
-        auto_suggest=FromHistory(history),
+        auto_suggest=HistorySuggest(history),
         history=history,
-        input_processors=[Plain(margin), TabsProcessor(tabstop=TAB, char1=" ", char2=" ")],
+        input_processors=[GlyphProcessor(margin), TabsProcessor(tabstop=TAB, char1=" ", char2=" ")],
     )
-    completer.answers.news = lambda: _offer_again(area.buffer, completer)
-    _keep_outside(area.buffer, steps)
+    completer.offers.on_update = lambda: _refresh_menu(area.buffer, completer)
+    _snap_cursor(area.buffer, steps)
     return area
 
 
-def _offer_again(buffer: Buffer, completer: EntryCompleter) -> None:
+def _refresh_menu(buffer: Buffer, completer: InputCompleter) -> None:
     """A list came late: show it, unless the user has gone on."""
     state = buffer.complete_state
     chosen = state is not None and state.complete_index is not None
@@ -291,7 +293,7 @@ def _offer_again(buffer: Buffer, completer: EntryCompleter) -> None:
         buffer.start_completion()
 
 
-def _keep_outside(buffer: Buffer, steps: Steps) -> None:
+def _snap_cursor(buffer: Buffer, steps: CursorSteps) -> None:
     """A cursor that is moved, by whatever key, does not stay inside of a sign or a placeholder."""
     last = buffer.cursor_position
 
@@ -304,47 +306,47 @@ def _keep_outside(buffer: Buffer, steps: Steps) -> None:
         at, came_from = buffer.cursor_position, last
         last = at
         if at != came_from:
-            buffer.cursor_position = steps.outside(buffer.text, at, came_from)
+            buffer.cursor_position = steps.snap(buffer.text, at, came_from)
 
     buffer.on_text_changed += changed
     buffer.on_cursor_position_changed += moved
 
 
-class Entry(msgspec.Struct, frozen=True):
+class InputField(msgspec.Struct, frozen=True):
     area: TextArea
-    completer: EntryCompleter
+    completer: InputCompleter
     search: HistorySearch
-    steps: Steps
-    pastes: Pastes
-    images: Images
+    steps: CursorSteps
+    pastes: PasteStore
+    images: ImageAttachments
     send: Callable[[str], object]
-    """Gets what was typed, with placeholders for pastes (see `Pastes.whole`); the pictures that go
-    with it are in `images`."""
+    """Called with the typed text, in which pastes are placeholders (see `PasteStore.expand`). The
+    attached images are in `images`."""
     tell: Callable[[str], object]
     """Shows a line to the user."""
     repaint: Callable[[], object]
     """Paints the area anew, whatever is on the screen."""
 
 
-def make_entry(
-    looks: DisplayState,
-    completer: EntryCompleter,
-    images: Images,
+def make_input_field(
+    display: DisplayState,
+    completer: InputCompleter,
+    images: ImageAttachments,
     *,
     history: Path,
     redact: Callable[[str], str],
     send: Callable[[str], object],
     tell: Callable[[str], object],
     repaint: Callable[[], object],
-) -> Entry:
+) -> InputField:
     """`history` is the file of what was typed before, and `redact` takes secrets out of what it
     gets."""
-    pastes = Pastes()
-    steps = Steps(pastes)
-    entries = EntryHistory(history, lambda text: redact(pastes.remembered(text)))
+    pastes = PasteStore()
+    steps = CursorSteps(pastes)
+    entries = InputHistory(history, lambda text: redact(pastes.for_history(text)))
     search = HistorySearch(entries)
-    area = make_input(looks, completer, entries, search, steps)
-    return Entry(area, completer, search, steps, pastes, images, send, tell, repaint)
+    area = make_text_area(display, completer, entries, search, steps)
+    return InputField(area, completer, search, steps, pastes, images, send, tell, repaint)
 
 
 # Reading long pastes from the terminal.
@@ -352,7 +354,7 @@ def make_entry(
 # prompt_toolkit looks through all that has come so far with every piece that comes: ten megabytes
 # would take a minute.
 
-END = "\x1b[201~"
+PASTE_END = "\x1b[201~"
 
 
 def read_pastes_quickly(terminal: Input) -> None:
@@ -374,34 +376,34 @@ class PasteParser(Vt100Parser):
             return
         self._pieces.append(data)
         tail = self._tail + data
-        end = tail.find(END)
+        end = tail.find(PASTE_END)
         if end < 0:
-            self._tail = tail[1 - len(END) :]
+            self._tail = tail[1 - len(PASTE_END) :]
             return
         whole = "".join(self._pieces)
         end += len(whole) - len(tail)
         self._in_bracketed_paste = False
         self._pieces, self._tail = [], ""
         self.feed_key_callback(KeyPress(Keys.BracketedPaste, whole[:end]))
-        self.feed(whole[end + len(END) :])
+        self.feed(whole[end + len(PASTE_END) :])
 
 
 # The message in the user's own editor.
 
-NAME = "message.md"
+EDITOR_FILE = "message.md"
 
 
-async def edited(text: str) -> str:
+async def edit_in_editor(text: str) -> str:
     """What the user made of `text`. The area gives the terminal away for the time. Raises
     `HermesError`; then nothing was changed."""
     command = editor_command()
     # A folder of its own: what the editor puts beside the file goes with it.
     with tempfile.TemporaryDirectory(prefix="hermes-") as folder:
-        file = Path(folder, NAME)
+        file = Path(folder, EDITOR_FILE)
         file.touch(mode=0o600)
         file.write_bytes(text.encode("utf-8", "surrogatepass"))
         async with in_terminal():
-            code = await _ran([*command, str(file)])
+            code = await _run_editor([*command, str(file)])
         if code:
             raise HermesError(f"{command[0]} ended with code {code}, so the message is as it was")
         try:
@@ -410,8 +412,8 @@ async def edited(text: str) -> str:
             raise HermesError(f"the message cannot be read: {error.strerror}") from error
 
 
-async def _ran(command: list[str]) -> int:
-    with _ctrl_c_is_not_ours():
+async def _run_editor(command: list[str]) -> int:
+    with _ignore_ctrl_c():
         try:
             process = await asyncio.create_subprocess_exec(*command)
         except OSError as error:
@@ -426,7 +428,7 @@ async def _ran(command: list[str]) -> int:
 
 
 @contextlib.contextmanager
-def _ctrl_c_is_not_ours() -> Iterator[None]:
+def _ignore_ctrl_c() -> Iterator[None]:
     """The terminal sends it to every process in front; the editor knows what to do with it."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
@@ -438,81 +440,87 @@ def _ctrl_c_is_not_ours() -> Iterator[None]:
 # What comes into the input other than by typing: pastes, pictures, and a text from an editor.
 
 
-def paste(entry: Entry, text: str) -> None:
+def insert_paste(field: InputField, text: str) -> None:
     """Put a text into the input, or attach the pictures whose paths it consists of."""
     if paths := dropped_images(text):
-        _attach_files(entry, paths)
+        _attach_files(field, paths)
         return
     try:
-        placed = entry.pastes.placed(text)
+        placed = field.pastes.collapse(text)
     except UsageError as error:
-        _tell(entry, error)
+        _show_error(field, error)
     else:
-        entry.area.buffer.insert_text(placed, fire_event=False)
+        field.area.buffer.insert_text(placed, fire_event=False)
 
 
-async def attach_from_clipboard(entry: Entry) -> None:
-    await entry.images.paste()
+async def attach_from_clipboard(field: InputField) -> None:
+    await field.images.paste()
     get_app().invalidate()
 
 
-async def paste_from_clipboard(entry: Entry) -> None:
+async def paste_from_clipboard(field: InputField) -> None:
     """The text in the clipboard, else the picture."""
     if text := await clipboard_text():
-        paste(entry, text)
+        insert_paste(field, text)
     else:
-        await attach_from_clipboard(entry)
+        await attach_from_clipboard(field)
 
 
-async def edit(entry: Entry) -> None:
+async def edit_message(field: InputField) -> None:
     """In the user's editor, with what was pasted."""
-    before = entry.area.text
-    text = plain(await edited(entry.pastes.whole(before)))
-    text = entry.pastes.folded(text, before)
-    entry.area.buffer.document = Document(text, len(text))
+    before = field.area.text
+    text = plain(await edit_in_editor(field.pastes.expand(before)))
+    text = field.pastes.restore_placeholders(text, before)
+    field.area.buffer.document = Document(text, len(text))
 
 
-def beside(entry: Entry, work: Coroutine[Any, Any, None]) -> None:
+def run_in_background(field: InputField, work: Coroutine[Any, Any, None]) -> None:
     """Do something that takes its time; the user is told why it failed."""
 
     async def told() -> None:
         try:
             await work
         except HermesError as error:
-            _tell(entry, error)
+            _show_error(field, error)
 
     get_app().create_background_task(told())
 
 
-def _attach_files(entry: Entry, paths: list[Path]) -> None:
+def _attach_files(field: InputField, paths: list[Path]) -> None:
     for path in paths:
         try:
-            entry.images.add_file(path)
+            field.images.add_file(path)
         except UsageError as error:
-            _tell(entry, error)
-            entry.area.buffer.insert_text(f"{path} ", fire_event=False)
+            _show_error(field, error)
+            field.area.buffer.insert_text(f"{path} ", fire_event=False)
 
 
-def _tell(entry: Entry, error: HermesError) -> None:
-    entry.tell(f"{error}: {error.hint}" if error.hint else str(error))
+def _show_error(field: InputField, error: HermesError) -> None:
+    field.tell(f"{error}: {error.hint}" if error.hint else str(error))
 
 
 # The keys of the input. Those that stop, leave, suspend and speak belong to the conversation.
 
 
-def input_keys(entry: Entry) -> KeyBindingsBase:
+def input_keys(field: InputField) -> KeyBindingsBase:
     """They work while the input has the keyboard."""
     return merge_key_bindings(
-        [_sending(entry), _moving(entry), _deleting(entry), _attaching(entry), _searching(entry)]
+        [
+            _send_keys(field),
+            _move_keys(field),
+            _delete_keys(field),
+            _attach_keys(field),
+            _search_keys(field),
+        ]
     )
 
 
-def _sending(entry: Entry) -> KeyBindings:
-    keys, typing = KeyBindings(), has_focus(entry.area)
+def _send_keys(field: InputField) -> KeyBindings:
+    keys, typing = KeyBindings(), has_focus(field.area)
 
     @keys.add("enter", filter=typing)
     def _enter(event: KeyPressEvent) -> None:
-        _send_or_go_on(event.current_buffer, entry)
+        _on_enter(event.current_buffer, field)
 
     @keys.add("escape", "enter", filter=typing)
     @keys.add("c-j", filter=typing)
@@ -524,11 +532,11 @@ def _sending(entry: Entry) -> KeyBindings:
         buffer = event.current_buffer
         state = buffer.complete_state
         if state is None or not state.completions:
-            event.app.create_background_task(_offer(buffer, entry))
+            event.app.create_background_task(_open_menu(buffer, field))
             return
         if state.current_completion is None:
             buffer.go_to_completion(0)
-        _accept(buffer, entry)
+        _accept_completion(buffer, field)
 
     @keys.add("escape", filter=typing & has_completions)
     def _close(event: KeyPressEvent) -> None:
@@ -536,49 +544,49 @@ def _sending(entry: Entry) -> KeyBindings:
 
     @keys.add("c-l", filter=typing)
     def _repaint(_event: KeyPressEvent) -> None:
-        entry.repaint()
+        field.repaint()
 
     return keys
 
 
-def _send_or_go_on(buffer: Buffer, entry: Entry) -> None:
+def _on_enter(buffer: Buffer, field: InputField) -> None:
     if buffer.complete_state and buffer.complete_state.current_completion:
-        _accept(buffer, entry)
+        _accept_completion(buffer, field)
     elif buffer.text.endswith("\\") and buffer.document.is_cursor_at_the_end:
         buffer.delete_before_cursor()
         buffer.insert_text("\n", fire_event=False)
-    elif buffer.text.strip() or len(entry.images):
+    elif buffer.text.strip() or len(field.images):
         text = buffer.text
         buffer.append_to_history()
         buffer.reset()
-        entry.send(text)
+        field.send(text)
 
 
-async def _offer(buffer: Buffer, entry: Entry) -> None:
+async def _open_menu(buffer: Buffer, field: InputField) -> None:
     """Show the menu; what is alone in it is taken."""
     document = buffer.document
     asked = CompleteEvent(completion_requested=True)
-    found = [each async for each in entry.completer.get_completions_async(document, asked)]
+    found = [each async for each in field.completer.get_completions_async(document, asked)]
     if buffer.document != document:
         return
     if len(found) == 1:
         buffer.apply_completion(found[0])
-        _accept(buffer, entry)
+        _accept_completion(buffer, field)
     elif found:
         buffer.complete_state = CompletionState(document, found)
         buffer.on_completions_changed.fire()
 
 
-def _accept(buffer: Buffer, entry: Entry) -> None:
+def _accept_completion(buffer: Buffer, field: InputField) -> None:
     """Take the chosen completion; what follows a folder or a command is offered at once."""
     buffer.complete_state = None
     before = buffer.document.text_before_cursor
-    if before.endswith((" ", "/")) and entry.completer.wants(buffer.document):
+    if before.endswith((" ", "/")) and field.completer.wants(buffer.document):
         buffer.start_completion()
 
 
-def _moving(entry: Entry) -> KeyBindings:
-    keys, typing, steps = KeyBindings(), has_focus(entry.area), entry.steps
+def _move_keys(field: InputField) -> KeyBindings:
+    keys, typing, steps = KeyBindings(), has_focus(field.area), field.steps
 
     @keys.add("left", filter=typing & ~has_selection)
     def _left(event: KeyPressEvent) -> None:
@@ -597,18 +605,18 @@ def _moving(entry: Entry) -> KeyBindings:
     return keys
 
 
-def _deleting(entry: Entry) -> KeyBindings:
-    keys, steps = KeyBindings(), entry.steps
-    typing = has_focus(entry.area) & ~has_selection
+def _delete_keys(field: InputField) -> KeyBindings:
+    keys, steps = KeyBindings(), field.steps
+    typing = has_focus(field.area) & ~has_selection
 
     @keys.add("backspace", filter=typing)
     def _before(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if not buffer.text and len(entry.images):
-            entry.images.remove(len(entry.images))
+        if not buffer.text and len(field.images):
+            field.images.remove(len(field.images))
         start = steps.before(buffer.text, buffer.cursor_position)
         buffer.delete_before_cursor(buffer.cursor_position - start)
-        if entry.completer.wants(buffer.document):
+        if field.completer.wants(buffer.document):
             buffer.start_completion()
 
     @keys.add("delete", filter=typing)
@@ -628,7 +636,7 @@ def _deleting(entry: Entry) -> KeyBindings:
                 span = (start, at)
             else:
                 span = (at, at + (document.find_next_word_ending() or 0))
-            wide = steps.covered(buffer.text, *span)
+            wide = steps.widen(buffer.text, *span)
             if wide == span:
                 named.call(event)
                 return
@@ -651,31 +659,31 @@ _WORD_KEYS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 
 
-def _attaching(entry: Entry) -> KeyBindings:
-    keys, typing = KeyBindings(), has_focus(entry.area)
+def _attach_keys(field: InputField) -> KeyBindings:
+    keys, typing = KeyBindings(), has_focus(field.area)
 
     @keys.add(Keys.BracketedPaste, filter=typing)
     def _paste(event: KeyPressEvent) -> None:
-        paste(entry, event.data)
+        insert_paste(field, event.data)
 
     @keys.add("escape", "v", filter=typing)
     def _picture(_event: KeyPressEvent) -> None:
-        beside(entry, attach_from_clipboard(entry))
+        run_in_background(field, attach_from_clipboard(field))
 
     @keys.add("c-v", filter=typing)
     def _clipboard(_event: KeyPressEvent) -> None:
-        beside(entry, paste_from_clipboard(entry))
+        run_in_background(field, paste_from_clipboard(field))
 
     @keys.add("c-o", filter=typing)
     @keys.add("c-x", "c-e", filter=typing)
     def _edit(_event: KeyPressEvent) -> None:
-        beside(entry, edit(entry))
+        run_in_background(field, edit_message(field))
 
     return keys
 
 
-def _searching(entry: Entry) -> KeyBindings:
-    keys, search, typing = KeyBindings(), entry.search, has_focus(entry.area)
+def _search_keys(field: InputField) -> KeyBindings:
+    keys, search, typing = KeyBindings(), field.search, has_focus(field.area)
     searching = typing & Condition(lambda: search.active)
 
     @keys.add("c-r", filter=typing)

@@ -15,12 +15,12 @@ from hermes.app.commands import Surface
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Notice
 from hermes.core.messages import Text, User
-from hermes.tui.clipboard import Images
+from hermes.tui.clipboard import ImageAttachments
 from hermes.tui.markdown import MarkdownStream
 from hermes.tui.text import Paint, safe
 
 PROMPT = "> "
-ENDING = (signal.SIGTERM, signal.SIGHUP)
+EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 ReadLine = Callable[[], Awaitable[str]]
 """The next line with its line end; "" at the end of the input."""
@@ -30,7 +30,7 @@ class Renderer(Protocol):
     def show(self, event: Event) -> None: ...
 
 
-class PlainTalk:
+class PlainConversation:
     """Implements `app.commands.talk.Talk`: one thing after another."""
 
     place = Surface.TERMINAL
@@ -41,10 +41,10 @@ class PlainTalk:
         self.app, self._agent = app, agent
         self._renderer, self._stdout, self._read_line = renderer, stdout, read_line
         self._kept: deque[str] = deque()
-        self.images = Images()
+        self.images = ImageAttachments()
         self._running = False
         self.take: Callable[[str], Awaitable[bool]] = _no_command
-        self.expand: Callable[[User], Awaitable[User]] = _as_it_is
+        self.expand: Callable[[User], Awaitable[User]] = _unchanged
         self._left, self._code = False, 0
         self._stop: Callable[[], object] | None = None
         """What Ctrl-C does at the moment."""
@@ -117,14 +117,14 @@ class PlainTalk:
         outer, self._stop = self._stop, stop
         if outer is None:
             loop.add_signal_handler(signal.SIGINT, self._ctrl_c)
-            for number in ENDING:
+            for number in EXIT_SIGNALS:
                 loop.add_signal_handler(number, self._end, 128 + number)
         try:
             yield
         finally:
             self._stop = outer
             if outer is None:
-                for number in (signal.SIGINT, *ENDING):
+                for number in (signal.SIGINT, *EXIT_SIGNALS):
                     loop.remove_signal_handler(number)
 
     def _ctrl_c(self) -> None:
@@ -175,5 +175,5 @@ async def _no_command(_text: str) -> bool:
     return False
 
 
-async def _as_it_is(message: User) -> User:
+async def _unchanged(message: User) -> User:
     return message

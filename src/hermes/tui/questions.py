@@ -21,10 +21,10 @@ from hermes.tui.display import DisplayState
 from hermes.tui.text import safe
 
 Kind = Literal["", "approval", "clarify", "secret", "sudo"]
-SUDO = "SUDO_PASSWORD"
-MOST_LINES = 12
+SUDO_VARIABLE = "SUDO_PASSWORD"
+MAX_SUBJECT_LINES = 12
 """Of what would be done; all of it is printed on demand."""
-HANDS_OFF = 0.5
+GRACE_SECONDS = 0.5
 """Seconds after a question appeared, and after each letter, in which a letter is meant for the
 message that is being typed, and no answer."""
 ANSWERS = (
@@ -38,50 +38,50 @@ ANSWERS = (
 class Questions:
     """Implements `Approver`, `Clarifier` and what reads secrets for skills."""
 
-    def __init__(self, looks: DisplayState, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._looks, self._now = looks, now
+    def __init__(self, display: DisplayState, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._display, self._now = display, now
         self.kind: Kind = ""
         self._lines: list[str] = []
-        self._whole = ""
+        self._full_subject = ""
         self._choices: tuple[str, ...] = ()
         self._chosen = 0
-        self._since = 0.0
+        self._shown_at = 0.0
         self._answer: asyncio.Future[Any] | None = None
-        self._turn = asyncio.Lock()
-        self.show_whole: Callable[[str], None] = lambda _text: None
+        self._lock = asyncio.Lock()
+        self.show_full_text: Callable[[str], None] = lambda _text: None
         """Prints a text above the area."""
         self.focus: Callable[[Any], None] = lambda _control: None
         """Moves the keyboard to a control; None is the input."""
-        self.composing: Callable[[], bool] = lambda: False
+        self.is_composing: Callable[[], bool] = lambda: False
         """Whether a message is being typed."""
-        self.pass_on: Callable[[str], None] = lambda _text: None
+        self.type_into_message: Callable[[str], None] = lambda _text: None
         """Puts letters into that message."""
         self._control: Any = None
-        self.asleep = False
+        self.is_deferred = False
         """The question is shown, but the keyboard is with the message: Tab answers."""
         self._buttons = FormattedTextControl(
             lambda: ANSI(self._text()), focusable=True, key_bindings=self._approval_keys()
         )
         self._typed = self._field(password=False)
         self._hidden = self._field(password=True)
-        self.widgets = self._make_widgets()
+        self.widgets = self._build_widgets()
 
     # Asking
 
     async def ask(self, question: ApprovalAsked) -> Consent:
-        paint = self._looks.paint
+        paint = self._display.paint
         subject = safe(question.subject).split("\n")
-        more = len(subject) - MOST_LINES
+        more = len(subject) - MAX_SUBJECT_LINES
         lines = [paint("warn", f"⚠ {question.tool}: {safe(question.reason)}")]
-        lines += [f"  {paint('strong', line)}" for line in subject[:MOST_LINES]]
+        lines += [f"  {paint('strong', line)}" for line in subject[:MAX_SUBJECT_LINES]]
         lines += [paint("dim", f"  … {more} more lines; v shows all")] if more > 0 else []
-        self._whole, self._chosen = question.subject, len(ANSWERS) - 1
+        self._full_subject, self._chosen = question.subject, len(ANSWERS) - 1
         async with self._open("approval", lines, self._buttons) as answer:
             consent: Consent = await answer
             return consent
 
     async def clarify(self, question: QuestionAsked) -> str:
-        paint = self._looks.paint
+        paint = self._display.paint
         lines = [paint("accent", f"? {line}") for line in safe(question.question).split("\n")]
         self._choices, self._chosen = question.choices, 0
         self._typed.text = ""
@@ -90,11 +90,11 @@ class Questions:
 
     async def secret(self, name: str, prompt: str, how: str) -> str:
         """A value that is not shown; "" when the user skips it."""
-        paint = self._looks.paint
+        paint = self._display.paint
         lines = [paint("accent", f"🔑 {safe(prompt)} ({name})")]
         lines += [paint("dim", f"   {safe(how)}")] if how else []
         self._hidden.text = ""
-        kind: Kind = "sudo" if name == SUDO else "secret"
+        kind: Kind = "sudo" if name == SUDO_VARIABLE else "secret"
         async with self._open(kind, lines, self._hidden) as answer:
             try:
                 return str(await answer).strip()
@@ -105,38 +105,38 @@ class Questions:
     async def _open(
         self, kind: Kind, lines: list[str], control: Any
     ) -> AsyncIterator["asyncio.Future[Any]"]:
-        async with self._turn:
+        async with self._lock:
             self._answer = asyncio.get_running_loop().create_future()
-            self.kind, self._lines, self._since = kind, lines, self._now()
-            self._control, self.asleep = control, self.composing()
-            if not self.asleep:
+            self.kind, self._lines, self._shown_at = kind, lines, self._now()
+            self._control, self.is_deferred = control, self.is_composing()
+            if not self.is_deferred:
                 self.focus(control)
             try:
                 yield self._answer
             finally:
-                self.kind, self._answer, self.asleep = "", None, False
+                self.kind, self._answer, self.is_deferred = "", None, False
                 self.focus(None)
 
-    def wake(self) -> None:
+    def resume(self) -> None:
         """The user turns to the question."""
-        if self.asleep:
-            self.asleep, self._since = False, self._now() - HANDS_OFF
+        if self.is_deferred:
+            self.is_deferred, self._shown_at = False, self._now() - GRACE_SECONDS
             self.focus(self._control)
 
     def decline(self) -> None:
         """Whoever asks gets a no, or nothing; who wants a secret is stopped."""
         if self.kind not in ("secret", "sudo"):
-            self._give(Consent.DENY if self.kind == "approval" else "")
+            self._resolve(Consent.DENY if self.kind == "approval" else "")
         elif self._answer is not None and not self._answer.done():
             self._answer.set_exception(Interrupted())
 
-    def _give(self, answer: Any) -> None:
+    def _resolve(self, answer: Any) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(answer)
 
     # Showing
 
-    def _make_widgets(self) -> dict[str, ConditionalContainer]:
+    def _build_widgets(self) -> dict[str, ConditionalContainer]:
         """By their names in the layout."""
         head = Window(FormattedTextControl(lambda: ANSI(self._text())), wrap_lines=True)
         buttons = Window(self._buttons, wrap_lines=True, dont_extend_height=True)
@@ -147,17 +147,17 @@ class Questions:
             "sudo": HSplit([head, self._hidden]),
         }
         return {
-            f"{kind}_widget": ConditionalContainer(body, Condition(self._is(kind)))
+            f"{kind}_widget": ConditionalContainer(body, Condition(self._is_open(kind)))
             for kind, body in asked.items()
         }
 
-    def _is(self, kind: str) -> Callable[[], bool]:
+    def _is_open(self, kind: str) -> Callable[[], bool]:
         return lambda: self.kind == kind
 
     def _text(self) -> str:
-        paint = self._looks.paint
+        paint = self._display.paint
         lines = list(self._lines)
-        if self.asleep:
+        if self.is_deferred:
             lines.append(paint("accent", "  Tab answers; your message is kept."))
         elif self.kind == "approval":
             lines.append("  " + "  ".join(self._button(number) for number in range(len(ANSWERS))))
@@ -174,7 +174,7 @@ class Questions:
     def _button(self, number: int) -> str:
         key, _, words = ANSWERS[number]
         text = f"[{key}] {words}"
-        return self._looks.paint("strong", f"▸{text}") if number == self._chosen else f" {text}"
+        return self._display.paint("strong", f"▸{text}") if number == self._chosen else f" {text}"
 
     # Keys
 
@@ -190,11 +190,11 @@ class Questions:
 
         @keys.add("enter")
         def _send(_event: KeyPressEvent) -> None:
-            self._give(self._words(field.text))
+            self._resolve(self._answer_text(field.text))
 
         @keys.add("escape", eager=True)
         def _skip(_event: KeyPressEvent) -> None:
-            self._give("")
+            self._resolve("")
 
         @keys.add("up")
         @keys.add("down")
@@ -203,7 +203,7 @@ class Questions:
 
         return keys
 
-    def _words(self, typed: str) -> str:
+    def _answer_text(self, typed: str) -> str:
         """The answer to a question: own words, the number of a choice, or the chosen one."""
         if self.kind != "clarify" or not self._choices:
             return typed
@@ -218,12 +218,12 @@ class Questions:
             keys.add(key)(lambda event, consent=consent: self._decide(consent, event))
         keys.add("y")(lambda event: self._decide(Consent.ONCE, event))
         keys.add("n")(lambda event: self._decide(Consent.DENY, event))
-        keys.add("escape", eager=True)(lambda _event: self._give(Consent.DENY))
-        keys.add(Keys.Any)(self._typed_on)
+        keys.add("escape", eager=True)(lambda _event: self._resolve(Consent.DENY))
+        keys.add(Keys.Any)(self._defer)
         keys.add("enter")(lambda event: self._decide(ANSWERS[self._chosen][1], event))
         keys.add("left")(lambda _event: self._step(len(ANSWERS), -1))
         keys.add("right")(lambda _event: self._step(len(ANSWERS), 1))
-        keys.add("v")(lambda _event: self.show_whole(self._whole))
+        keys.add("v")(lambda _event: self.show_full_text(self._full_subject))
         return keys
 
     def _step(self, count: int, by: int) -> None:
@@ -231,14 +231,14 @@ class Questions:
             self._chosen = (self._chosen + by) % count
 
     def _decide(self, consent: Consent, event: KeyPressEvent) -> None:
-        if self._now() - self._since >= HANDS_OFF:
-            self._give(consent)
+        if self._now() - self._shown_at >= GRACE_SECONDS:
+            self._resolve(consent)
         else:
-            self._typed_on(event)
+            self._defer(event)
 
-    def _typed_on(self, event: KeyPressEvent) -> None:
+    def _defer(self, event: KeyPressEvent) -> None:
         """A key that is no answer belongs to a message: the keyboard goes back to it."""
         if event.data.isprintable():
-            self.asleep = True
+            self.is_deferred = True
             self.focus(None)
-            self.pass_on(event.data)
+            self.type_into_message(event.data)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import field
 
 from hermes.core.errors import ConfigError, UsageError
-from hermes.tui.text import DEFAULT_COLOURS, Depth, codes, one_line, safe, width
+from hermes.tui.text import DEFAULT_COLOURS, Depth, escape_codes, one_line, safe, width
 
 if TYPE_CHECKING:
     from hermes.config.document import Document
@@ -220,7 +220,7 @@ def _symbol(value: Any, keys: KeyPath) -> str:
 def _colour(value: Any, keys: KeyPath) -> str:
     text = _text(value, keys)
     try:
-        codes(text, Depth.TRUE)
+        escape_codes(text, Depth.TRUE)
     except ValueError as error:
         raise InvalidSkinValue(keys, str(error)) from None
     return text

@@ -34,10 +34,10 @@ from hermes.config.settings.display import DisplaySettings
 from hermes.core.events import QuestionAsked
 from hermes.core.messages import Assistant, Message, User
 from hermes.tui.area import Area, FrameOutput, LineBox
-from hermes.tui.clipboard import Images
-from hermes.tui.completion import EntryCompleter, Offer
+from hermes.tui.clipboard import ImageAttachments
+from hermes.tui.completion import InputCompleter, Offer
 from hermes.tui.display import DisplayState, UserInput
-from hermes.tui.input import input_keys, make_entry, read_pastes_quickly
+from hermes.tui.input import input_keys, make_input_field, read_pastes_quickly
 from hermes.tui.questions import Questions
 from hermes.tui.skins import skin_or_default
 from hermes.tui.text import Paint, one_line, safe, terminal_depth, width
@@ -69,7 +69,7 @@ KEY_SECONDS, ESCAPE_SECONDS = 0.2, 0.05
 """How long a key is waited for that may belong to the one before it."""
 
 
-class Changes(msgspec.Struct, frozen=True):
+class LayoutOverrides(msgspec.Struct, frozen=True):
     """What an extension makes of the screen."""
 
     keys: Callable[..., None]
@@ -95,20 +95,20 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 def make_area(
-    output: FrameOutput, parts: Parts, keys: KeyBindingsBase, own: Any, changes: Changes
+    output: FrameOutput, parts: Parts, keys: KeyBindingsBase, own: Any, changes: LayoutOverrides
 ) -> Area:
     """`own` are the key bindings that an extension may add to."""
     changes.keys(own, input_area=parts.input_area)
     widgets: dict[str, Any] = {
         **parts.questions,
         "spinner_widget": LineBox(parts.live, 30, parts.frame),
-        "spacer": _nothing(),
+        "spacer": _empty_widget(),
         "status_bar": LineBox(parts.status, 1, parts.frame),
-        "input_rule_top": _nothing(),
+        "input_rule_top": _empty_widget(),
         "image_bar": LineBox(parts.images, 2, parts.frame),
         "input_area": parts.input_area,
-        "input_rule_bot": _nothing(),
-        "voice_status_bar": _nothing(),
+        "input_rule_bot": _empty_widget(),
+        "voice_status_bar": _empty_widget(),
         "completions_menu": CompletionsMenu(max_height=MENU_ROWS, scroll_offset=1),
     }
     children = changes.children(**widgets)
@@ -124,7 +124,7 @@ def make_area(
     return area
 
 
-def _nothing() -> ConditionalContainer:
+def _empty_widget() -> ConditionalContainer:
     """Has its place in the layout, and nothing to show."""
     return ConditionalContainer(Window(), filter=Condition(lambda: False))
 
@@ -134,27 +134,27 @@ def _nothing() -> ConditionalContainer:
 log = logging.getLogger(__name__)
 
 
-class Mishaps:
+class LoopErrorHandler:
     """An exception handler of the event loop: the conversation goes on. Each is told once, since
     what paints may fail with every frame."""
 
     def __init__(self, note: Callable[[str], Any]) -> None:
         self._note = note
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def __call__(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         log.error("%s", context["message"], exc_info=error)
         text = repr(error) if error is not None else str(context["message"])
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._reported:
+            self._reported.add(text)
             self._note(f"hermes: something went wrong: {text}; `hermes logs errors` tells more")
 
 
 # What plugins and wrappers print, while the terminal is ours.
 
 
-class Prints(io.TextIOBase):
+class StdoutProxy(io.TextIOBase):
     """A standard output whose lines go above the area, or through while there is none."""
 
     def __init__(self, note: Callable[[str], bool], stdout: TextIO) -> None:
@@ -182,11 +182,11 @@ class Prints(io.TextIOBase):
         return self._stdout.encoding
 
 
-ENDING = (signal.SIGTERM, signal.SIGHUP)
+EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 WATCH_SECONDS = 0.5
-ANSWERS = {"y": True, "yes": True, "n": False, "no": False, "": False}
+YES_NO = {"y": True, "yes": True, "n": False, "no": False, "": False}
 """To whether a hook may run; Escape leaves it empty."""
-OFFERED = ("resume", "sessions", "model", "personality", "skin")
+COMMANDS_WITH_OFFERS = ("resume", "sessions", "model", "personality", "skin")
 """Commands behind which something is offered; see `offering`."""
 
 
@@ -195,30 +195,30 @@ class TerminalUI:
 
     def __init__(
         self,
-        display: DisplaySettings,
+        settings: DisplaySettings,
         home: Home,
         stdout: TextIO,
         folder: Path,
-        changes: Changes,
+        changes: LayoutOverrides,
         redact: Callable[[str], str],
     ) -> None:
         self.stdout, self.skins = stdout, home.root / "skins"
-        skin, self.complaint = skin_or_default(display.skin, self.skins)
-        self.looks = DisplayState(display, skin, terminal_depth())
-        self.questions = Questions(self.looks)
-        self.images = Images()
-        self.talk: Conversation | None = None
+        skin, self.complaint = skin_or_default(settings.skin, self.skins)
+        self.display = DisplayState(settings, skin, terminal_depth())
+        self.questions = Questions(self.display)
+        self.images = ImageAttachments()
+        self.conversation: Conversation | None = None
         self.code = 0
-        self._offering: Any = None
+        self._offers_source: Any = None
         self._early: list[UserInput] = []
         self.progress = StartProgress(self.note, lambda: self.area.invalidate())
-        self._entry = make_entry(
-            self.looks,
-            EntryCompleter(
+        self._input = make_input_field(
+            self.display,
+            InputCompleter(
                 folder=folder,
                 references=lambda fragment: _references(fragment, folder),
                 more=partial(self._offers, ""),
-                arguments={name: partial(self._offers, name) for name in OFFERED},
+                arguments={name: partial(self._offers, name) for name in COMMANDS_WITH_OFFERS},
             ),
             self.images,
             history=home.root / "history",
@@ -228,35 +228,35 @@ class TerminalUI:
             repaint=lambda: self.area.repaint(),
         )
         parts = Parts(
-            self._entry.area,
+            self._input.area,
             self.questions.widgets,
             self._live,
             self._status,
-            self._pictures,
+            self._image_bar,
             lambda: self.area.frames,
         )
-        keys = merge_key_bindings([input_keys(self._entry), room_keys(self)])
+        keys = merge_key_bindings([input_keys(self._input), ui_keys(self)])
         self.area = make_area(FrameOutput.on(stdout), parts, keys, KeyBindings(), changes)
         self.questions.focus = self._focus
-        self.questions.composing = lambda: bool(self._entry.area.text)
-        self.questions.pass_on = self._entry.area.buffer.insert_text
+        self.questions.is_composing = lambda: bool(self._input.area.text)
+        self.questions.type_into_message = self._input.area.buffer.insert_text
 
     async def show(self) -> None:
         """The area, until it is left."""
         loop = asyncio.get_running_loop()
-        for number in ENDING:
+        for number in EXIT_SIGNALS:
             loop.add_signal_handler(number, self.leave, 128 + number)
         watching = asyncio.ensure_future(self._watch_terminal())
         try:
-            with redirect_stdout(Prints(self.note, self.stdout)):
-                loop.set_exception_handler(Mishaps(self.note))
+            with redirect_stdout(StdoutProxy(self.note, self.stdout)):
+                loop.set_exception_handler(LoopErrorHandler(self.note))
                 await self.area.run_async(handle_sigint=False, set_exception_handler=False)
         except EOFError:  # the terminal was closed
             self.code = 128 + signal.SIGHUP
         finally:
             loop.set_exception_handler(None)
             watching.cancel()
-            for number in ENDING:
+            for number in EXIT_SIGNALS:
                 loop.remove_signal_handler(number)
 
     async def _watch_terminal(self) -> None:
@@ -264,29 +264,31 @@ class TerminalUI:
         would read from it for ever."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            if not terminal_is_there(self.stdout):
+            if not is_terminal_open(self.stdout):
                 self.leave(128 + signal.SIGHUP)
                 return
 
     def attach(self, app: "App", agent: "Agent", folder: Path) -> "Conversation":
         """The conversation begins; what was sent before is answered first."""
         # Loads the agent and the app: the prompt must appear before that.
-        from hermes.tui.conversation import Conversation, Offering, Referring
+        from hermes.tui.conversation import Conversation, MenuOffers, ReferenceExpander
 
         loop = asyncio.get_running_loop()
-        talk = Conversation(app, agent, self.looks, self.questions, self.area, self.leave)
-        self.talk = talk
-        talk.turns.expand = Referring(app, lambda: talk.agent, folder, self.note)
-        self._offering = Offering(
+        conversation = Conversation(app, agent, self.display, self.questions, self.area, self.leave)
+        self.conversation = conversation
+        conversation.turns.expand = ReferenceExpander(
+            app, lambda: conversation.agent, folder, self.note
+        )
+        self._offers_source = MenuOffers(
             app,
-            lambda: talk.agent,
+            lambda: conversation.agent,
             self.skins,
             lambda work: asyncio.run_coroutine_threadsafe(work, loop).result(),
         )
-        self.questions.show_whole = lambda text: talk.view.note(text, "text")
-        return talk
+        self.questions.show_full_text = lambda text: conversation.view.note(text, "text")
+        return conversation
 
-    def sent_early(self) -> "list[UserInput]":
+    def take_early_input(self) -> "list[UserInput]":
         """What was sent before the conversation began; it is forgotten here."""
         early, self._early = self._early, []
         return early
@@ -302,10 +304,10 @@ class TerminalUI:
         loop = self.area.loop
         if loop is None or not self.area.is_running:
             return False
-        if self.talk is not None:
-            loop.call_soon_threadsafe(self.talk.view.note, text)
+        if self.conversation is not None:
+            loop.call_soon_threadsafe(self.conversation.view.note, text)
         else:
-            painted = self.looks.paint("warn", one_line(text, 10_000))
+            painted = self.display.paint("warn", one_line(text, 10_000))
             loop.call_soon_threadsafe(self.area.print_above, f"{painted}\n")
         return True
 
@@ -315,68 +317,72 @@ class TerminalUI:
             f"A hook of your settings wants to run at {event}:\n{command}\nLet it, now and later?"
         )
         while True:
-            said = await self.questions.clarify(QuestionAsked("", asked, ("no", "yes")))
-            if (answer := ANSWERS.get(said.strip().lower())) is not None:
+            user_input = await self.questions.clarify(QuestionAsked("", asked, ("no", "yes")))
+            if (answer := YES_NO.get(user_input.strip().lower())) is not None:
                 return answer
             self.note("please answer yes or no")
 
     # What is shown
 
     def _live(self) -> list[str]:
-        if self.talk is not None:
-            return self.talk.bars.live()
-        paint, columns = self.looks.paint, self.area.output.get_size().columns
+        if self.conversation is not None:
+            return self.conversation.status_area.live()
+        paint, columns = self.display.paint, self.area.output.get_size().columns
         waiting = [paint("dim", f"⧗ {one_line(each.text, columns - 3)}") for each in self._early]
         progress = self.progress.text
         return [*([paint("dim", progress)] if progress else []), *waiting]
 
     def _status(self) -> list[str]:
-        return self.talk.bars.status() if self.talk else [self.looks.paint("dim", "starting …")]
+        return (
+            self.conversation.status_area.status()
+            if self.conversation
+            else [self.display.paint("dim", "starting …")]
+        )
 
-    def _pictures(self) -> list[str]:
+    def _image_bar(self) -> list[str]:
         labels = self.images.labels
-        return [self.looks.paint("accent", f"🖼 {'  '.join(labels)}")] if labels else []
+        return [self.display.paint("accent", f"🖼 {'  '.join(labels)}")] if labels else []
 
     def _offers(self, command: str) -> Sequence[Offer]:
-        found: Sequence[Offer] = self._offering.of(command) if self._offering else ()
+        found: Sequence[Offer] = self._offers_source.of(command) if self._offers_source else ()
         return found
 
     # What is typed
 
     def _send(self, text: str) -> None:
         text = text.strip()
-        said = UserInput(text, self.images.take(), self._entry.pastes.whole(text))
-        if self.talk is not None:
-            self.talk.entered(said)
+        user_input = UserInput(text, self.images.take(), self._input.pastes.expand(text))
+        if self.conversation is not None:
+            self.conversation.submit(user_input)
         else:
-            self._early.append(said)
+            self._early.append(user_input)
 
-    def interrupted(self) -> None:
+    def on_interrupt(self) -> None:
         """Ctrl-C."""
-        if self._entry.search.active:
-            self._entry.search.cancel()
-        elif self.talk is not None:
-            self.talk.interrupted()
+        if self._input.search.active:
+            self._input.search.cancel()
+        elif self.conversation is not None:
+            self.conversation.on_interrupt()
         else:
             self.leave(130)
 
-    def delete(self, buffer: Buffer) -> None:
+    def on_ctrl_d(self, buffer: Buffer) -> None:
         """Ctrl-D: the sign under the cursor, or the end."""
         if not buffer.text:
             self.leave()
         else:
             at = buffer.cursor_position
-            buffer.delete(self._entry.steps.after(buffer.text, at) - at)
+            buffer.delete(self._input.steps.after(buffer.text, at) - at)
 
     def _focus(self, control: Any) -> None:
-        self.area.layout.focus(control or self._entry.area)
+        self.area.layout.focus(control or self._input.area)
         self.area.invalidate()
 
     # What terminal commands use
 
     def out(self, lines: Sequence[str]) -> None:
-        if self.talk is not None:
-            self.talk.view.out(list(lines))
+        if self.conversation is not None:
+            self.conversation.view.out(list(lines))
 
     def columns(self) -> int:
         return self.area.output.get_size().columns
@@ -399,7 +405,7 @@ class StartProgress:
         self._changed()
 
 
-def terminal_is_there(stream: TextIO) -> bool:
+def is_terminal_open(stream: TextIO) -> bool:
     termios = import_module("termios")  # not on every system
     try:
         termios.tcgetattr(stream)
@@ -408,21 +414,21 @@ def terminal_is_there(stream: TextIO) -> bool:
     return True
 
 
-def room_keys(room: TerminalUI) -> KeyBindings:
+def ui_keys(ui: TerminalUI) -> KeyBindings:
     """Those beside typing."""
     keys = KeyBindings()
 
     @keys.add("c-c")
     def _stop(_event: KeyPressEvent) -> None:
-        room.interrupted()
+        ui.on_interrupt()
 
     @keys.add("c-d")
     def _end(event: KeyPressEvent) -> None:
-        room.delete(event.current_buffer)
+        ui.on_ctrl_d(event.current_buffer)
 
-    @keys.add("tab", filter=Condition(lambda: room.questions.asleep), eager=True)
+    @keys.add("tab", filter=Condition(lambda: ui.questions.is_deferred), eager=True)
     def _answer(_event: KeyPressEvent) -> None:
-        room.questions.wake()
+        ui.questions.resume()
 
     @keys.add("c-z")
     def _suspend(event: KeyPressEvent) -> None:
@@ -438,15 +444,15 @@ def _references(fragment: str, folder: Path) -> Sequence[Any]:
     return found
 
 
-# What was said so far, in short, when a conversation is taken up again.
+# What was user_input so far, in short, when a conversation is taken up again.
 
-EXCHANGES = 10
+MAX_EXCHANGES = 10
 USER_CHARS = 300
 ANSWER_CHARS, ANSWER_LINES = 200, 3
 
 
 def recap(
-    history: Sequence[Message], paint: Paint, columns: int, symbol: str, most: int = EXCHANGES
+    history: Sequence[Message], paint: Paint, columns: int, symbol: str, most: int = MAX_EXCHANGES
 ) -> list[str]:
     """The last exchanges: what was asked, and how the answers begin."""
     starts = [at for at, message in enumerate(history) if isinstance(message, User)]
@@ -457,23 +463,23 @@ def recap(
     if earlier := len(starts) - len(shown):
         lines.append(paint("dim", f"… {many(earlier, 'earlier question')}"))
     for start, end in zip(shown, [*shown[1:], len(history)], strict=True):
-        lines += _exchange(history[start:end], paint, columns, symbol)
+        lines += _exchange_lines(history[start:end], paint, columns, symbol)
     return lines
 
 
-def _exchange(part: Sequence[Message], paint: Paint, columns: int, symbol: str) -> list[str]:
+def _exchange_lines(part: Sequence[Message], paint: Paint, columns: int, symbol: str) -> list[str]:
     asked = part[0]
     text = User(asked.said).text if isinstance(asked, User) else ""
-    lines = [f"{paint('prompt', symbol)} {paint('user', _short(text, USER_CHARS, 1)[0])}"]
+    lines = [f"{paint('prompt', symbol)} {paint('user', _shorten(text, USER_CHARS, 1)[0])}"]
     replies = [message for message in part[1:] if isinstance(message, Assistant)]
     if calls := sum(len(reply.calls) for reply in replies):
         lines.append(paint("dim", f"  ● {many(calls, 'tool call')}"))
     answer = next((reply.text for reply in reversed(replies) if reply.text.strip()), "")
-    begun = _short(answer, ANSWER_CHARS, ANSWER_LINES) if answer else []
+    begun = _shorten(answer, ANSWER_CHARS, ANSWER_LINES) if answer else []
     return [*lines, *(paint("dim", f"  {one_line(line, columns - 3)}") for line in begun)]
 
 
-def _short(text: str, most: int, lines: int) -> list[str]:
+def _shorten(text: str, most: int, lines: int) -> list[str]:
     text = safe(text).strip()
     cut = text if len(text) <= most else f"{text[: most - 1]}…"
     found = [line for line in cut.split("\n") if line.strip()] or [""]
@@ -488,24 +494,24 @@ BROKEN_OFF = "The last turn was broken off and goes on now; what its tools did i
 HINT = "Alt-Enter begins a new line, Ctrl-C stops, /help lists the commands."
 
 
-def greet(talk: "Conversation", complaint: str, resume_display: str) -> None:
-    """Who answers, what was said so far, and what is wrong with the skin."""
-    view, agent, looks = talk.view, talk.agent, talk.looks
-    branding, paint = looks.skin.branding, looks.paint
+def greet(conversation: "Conversation", complaint: str, resume_display: str) -> None:
+    """Who answers, what was user_input so far, and what is wrong with the skin."""
+    view, agent, display = conversation.view, conversation.agent, conversation.display
+    branding, paint = display.skin.branding, display.paint
     where = f"{agent.models.name} on {agent.models.provider}, session {agent.session_id}"
     name = paint("banner", branding.agent_name)
-    if width(f"{branding.agent_name}  {where}") <= talk.columns():
+    if width(f"{branding.agent_name}  {where}") <= conversation.columns():
         view.out([f"{name}  {paint('dim', where)}"])
     else:
         view.out([name])
         view.note(where, "dim")
-    for line in filter(None, (branding.welcome or HINT, talk.app.caching_line(agent))):
+    for line in filter(None, (branding.welcome or HINT, conversation.app.caching_line(agent))):
         view.note(line, "dim")
     if complaint:
         view.note(complaint)
     if agent.history and resume_display != "none":
         view.gap()
-        view.out(recap(agent.history, paint, talk.columns(), branding.prompt_symbol))
+        view.out(recap(agent.history, paint, conversation.columns(), branding.prompt_symbol))
     if agent.abandoned:
         view.note(BROKEN_OFF)
     view.gap()

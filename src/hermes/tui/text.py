@@ -75,7 +75,7 @@ _NOT_FIRST = frozenset("、。，．：；？！）」』】〉》〕〗〙’�
 _NOT_LAST = frozenset("（「『【〈《〔〖〘‘“([{")
 
 
-def rows(text: str, columns: int) -> list[Range]:
+def wrap_ranges(text: str, columns: int) -> list[Range]:
     """The rows of a paragraph, broken between words. Spaces at both ends of a row are left out.
 
     A row depends only on where it begins, so all rows but the last two stay what they are when
@@ -83,35 +83,35 @@ def rows(text: str, columns: int) -> list[Range]:
     """
     found = []
     at = 0
-    while (row := _row(text, at, columns)) is not None:
+    while (row := _next_row(text, at, columns)) is not None:
         found.append(row)
         at = row[1]
     return found
 
 
-def wrapped(text: str, columns: int) -> list[str]:
+def wrap(text: str, columns: int) -> list[str]:
     """The rows of a paragraph as texts; at least one."""
-    return [text[start:end] for start, end in rows(text, columns)] or [""]
+    return [text[start:end] for start, end in wrap_ranges(text, columns)] or [""]
 
 
-def broken(text: str, first: int, rest: int) -> list[Range]:
+def break_ranges(text: str, first: int, rest: int) -> list[Range]:
     """The rows of a line of code: as many columns as fit in the first and the other rows."""
     found = []
     at, columns = 0, first
     while at < len(text):
-        end = _fit(text, at, len(text), columns)
+        end = _fitting_end(text, at, len(text), columns)
         found.append((at, end))
         at, columns = end, rest
     return found or [(0, 0)]
 
 
-def ideographic(character: str) -> bool:
+def is_ideographic(character: str) -> bool:
     """Whether the character belongs to a script that is written without spaces between words."""
-    return character >= "\u2e80" and _ideographic(character)
+    return character >= "\u2e80" and _is_ideographic(character)
 
 
 @lru_cache(4096)
-def _ideographic(character: str) -> bool:
+def _is_ideographic(character: str) -> bool:
     return unicodedata.name(character, "").startswith(_IDEOGRAPHIC)
 
 
@@ -120,7 +120,7 @@ def _columns(cluster: str) -> int:
     return max(0, wcswidth(cluster))
 
 
-def _row(text: str, at: int, columns: int) -> Range | None:
+def _next_row(text: str, at: int, columns: int) -> Range | None:
     """The row that begins at `at` or behind the spaces there."""
     start = end = -1
     used = 0
@@ -128,7 +128,7 @@ def _row(text: str, at: int, columns: int) -> Range | None:
         if start < 0:
             start, end, used = begin, stop, wide
             if wide > columns:
-                return start, _fit(text, begin, stop, columns)
+                return start, _fitting_end(text, begin, stop, columns)
         elif used + begin - end + wide <= columns:
             used += begin - end + wide
             end = stop
@@ -138,7 +138,7 @@ def _row(text: str, at: int, columns: int) -> Range | None:
         return None
     if not text.isascii() and width(text[start:end]) > columns:
         # Stray marks take columns that depend on what stands before them.
-        end = _fit(text, start, end, columns)
+        end = _fitting_end(text, start, end, columns)
     return start, end
 
 
@@ -178,13 +178,13 @@ def _mixed_words(text: str, at: int, columns: int) -> Iterator[tuple[int, int, i
 
 def _may_break(before: str, after: str) -> bool:
     return (
-        (ideographic(before) or ideographic(after))
+        (is_ideographic(before) or is_ideographic(after))
         and after not in _NOT_FIRST
         and before not in _NOT_LAST
     )
 
 
-def _fit(text: str, start: int, end: int, columns: int) -> int:
+def _fitting_end(text: str, start: int, end: int, columns: int) -> int:
     """Where a row from `start` must end: at least one character on."""
     if text.isascii():
         return min(end, start + columns)
@@ -196,10 +196,10 @@ def _fit(text: str, start: int, end: int, columns: int) -> int:
         at += len(cluster)
     while at > start and width(text[start:at]) > columns:
         at -= 1
-    return at if at > start else _forced(text, start, end, columns)
+    return at if at > start else _forced_end(text, start, end, columns)
 
 
-def _forced(text: str, start: int, end: int, columns: int) -> int:
+def _forced_end(text: str, start: int, end: int, columns: int) -> int:
     """A cluster that is wider than a row, which only nonsense is, is broken all the same."""
     at = start + 1
     while at < end and width(text[start : at + 1]) <= columns:
@@ -229,7 +229,7 @@ def terminal_depth() -> Depth:
     return Depth.INDEXED if "256" in term else Depth.NAMED
 
 
-NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+COLOUR_NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 ATTRIBUTES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7"}
 _LEVELS = (0, 95, 135, 175, 215, 255)
 """Of one channel in the 6×6×6 cube of the 256 colours."""
@@ -267,7 +267,7 @@ class Paint:
         """`colours` replace those of the default roles. Raises `ValueError` for a wrong one."""
         self.depth = depth
         self.colours = {**DEFAULT_COLOURS, **(colours or {})}
-        self._codes = {role: codes(look, depth) for role, look in self.colours.items()}
+        self._codes = {role: escape_codes(look, depth) for role, look in self.colours.items()}
 
     def __call__(self, role: str, text: str) -> str:
         code = self._codes.get(role, "")
@@ -279,7 +279,7 @@ class Paint:
         return lambda text: self(role, text)
 
 
-def codes(look: str, depth: Depth) -> str:
+def escape_codes(look: str, depth: Depth) -> str:
     """The parameters of the escape sequence for a look such as `bold #7aa2f7`."""
     if depth is Depth.NONE:
         look = ""
@@ -294,9 +294,9 @@ def _code(word: str, depth: Depth) -> str:
         return _rgb(word, depth)
     bright = word.startswith("bright_")
     name = word.removeprefix("bright_")
-    if name not in NAMES:
-        raise ValueError(f"{word!r} is no colour: use #rrggbb or one of {', '.join(NAMES)}")
-    return str((90 if bright else 30) + NAMES.index(name))
+    if name not in COLOUR_NAMES:
+        raise ValueError(f"{word!r} is no colour: use #rrggbb or one of {', '.join(COLOUR_NAMES)}")
+    return str((90 if bright else 30) + COLOUR_NAMES.index(name))
 
 
 def _rgb(word: str, depth: Depth) -> str:
@@ -310,20 +310,20 @@ def _rgb(word: str, depth: Depth) -> str:
     if depth is Depth.TRUE:
         return f"38;2;{red};{green};{blue}"
     if depth is Depth.INDEXED:
-        r, g, b = (_nearest(channel) for channel in (red, green, blue))
+        r, g, b = (_nearest_level(channel) for channel in (red, green, blue))
         return f"38;5;{16 + 36 * r + 6 * g + b}"
     half = max(red, green, blue) / 2 or 1
     number = sum(1 << bit for bit, channel in enumerate((red, green, blue)) if channel > half)
     return str((90 if max(red, green, blue) > 191 else 30) + number)
 
 
-def _nearest(channel: int) -> int:
+def _nearest_level(channel: int) -> int:
     return min(range(6), key=lambda level: abs(_LEVELS[level] - channel))
 
 
 # Events in words, the same on every kind of terminal.
 
-EARLY_ENDS = {
+EXIT_REASONS = {
     "max_iterations": "stopped: the step limit of this turn was reached; --max-turns raises it",
     "iteration_budget": "stopped: the turn and its subagents used up their steps; --max-turns "
     "raises them",
@@ -333,7 +333,7 @@ EARLY_ENDS = {
 }
 """What a turn that ended without an error, but early, is called."""
 
-CONSENTS = {
+APPROVAL_TEXTS = {
     Consent.ONCE: "allowed once",
     Consent.SESSION: "allowed in this session",
     Consent.ALWAYS: "allowed for good",
@@ -369,22 +369,22 @@ def trouble_line(event: Retrying | FellBack) -> str:
 
 def problem_lines(end: TurnFinished) -> list[str]:
     """What went wrong in a turn, if anything, and what to do about it."""
-    if end.exit_reason in EARLY_ENDS:
-        return [f"({EARLY_ENDS[end.exit_reason]})"]
+    if end.exit_reason in EXIT_REASONS:
+        return [f"({EXIT_REASONS[end.exit_reason]})"]
     if not end.error:
         return []
     return [f"hermes: {end.error}"] + ([f"  {end.hint}"] if end.hint else [])
 
 
-def consent_text(answer: str) -> str:
+def approval_text(answer: str) -> str:
     """How a question for consent was answered."""
     try:
-        return CONSENTS[Consent(answer)]
+        return APPROVAL_TEXTS[Consent(answer)]
     except ValueError:
         return answer
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     minutes, seconds = divmod(round(seconds), 60)

@@ -12,29 +12,29 @@ from hermes.core.events import ToolFinished
 from hermes.core.marks import TODO_LIST
 from hermes.core.messages import INTERRUPTED_RESULT, ToolCall
 from hermes.tui.display import DisplayState
-from hermes.tui.text import Paint, cut, duration, one_line, safe, width, wrapped
+from hermes.tui.text import Paint, cut, format_duration, one_line, safe, width, wrap
 from hermes.util.text import many
 
 _LINE = re.compile(r"(?P<mark>\[[x> -]\]) \S+: (?P<text>.*)")
 
 
-class Look(msgspec.Struct, frozen=True):
+class TaskStyle(msgspec.Struct, frozen=True):
     mark: str
     role: str
     open: bool = False
 
 
-LOOKS: Mapping[str, Look] = MappingProxyType(
+TASK_STYLES: Mapping[str, TaskStyle] = MappingProxyType(
     {
-        "[x]": Look("☑", "ok"),
-        "[>]": Look("◐", "accent", open=True),
-        "[ ]": Look("☐", "text", open=True),
-        "[-]": Look("☒", "dim"),
+        "[x]": TaskStyle("☑", "ok"),
+        "[>]": TaskStyle("◐", "accent", open=True),
+        "[ ]": TaskStyle("☐", "text", open=True),
+        "[-]": TaskStyle("☒", "dim"),
     }
 )
 
 
-def tasks(result: str) -> list[tuple[Look, str]]:
+def parse_tasks(result: str) -> list[tuple[TaskStyle, str]]:
     """The tasks in a result of the tool; none when it shows no list."""
     head, *lines = result.split("\n")
     if not head.startswith(TODO_LIST):
@@ -44,25 +44,25 @@ def tasks(result: str) -> list[tuple[Look, str]]:
         match = _LINE.fullmatch(line)
         if match is None:
             break
-        found.append((LOOKS[match["mark"]], match["text"]))
+        found.append((TASK_STYLES[match["mark"]], match["text"]))
     return found
 
 
-def counted(result: str) -> str:
+def count_tasks(result: str) -> str:
     """`2 done of 5`."""
-    found = tasks(result)
-    done = sum(look is LOOKS["[x]"] for look, _ in found)
+    found = parse_tasks(result)
+    done = sum(look is TASK_STYLES["[x]"] for look, _ in found)
     return f"{done} done of {len(found)}" if found else ""
 
 
 def todo_rows(result: str, columns: int, paint: Paint, most: int) -> list[str]:
     """A row for each task; of a long list, those around the first that is open."""
-    found = tasks(result)
+    found = parse_tasks(result)
     start = 0
     if len(found) > most:
         first = next((at for at, (look, _) in enumerate(found) if look.open), 0)
         start = max(0, min(first - 1, len(found) - most))
-    rows = [_row(look, text, columns, paint) for look, text in found[start : start + most]]
+    rows = [_task_row(look, text, columns, paint) for look, text in found[start : start + most]]
     before, after = start, len(found) - start - len(rows)
     return [
         *([paint("dim", one_line(f"… {many(before, 'task')} before", columns))] if before else []),
@@ -71,7 +71,7 @@ def todo_rows(result: str, columns: int, paint: Paint, most: int) -> list[str]:
     ]
 
 
-def _row(look: Look, text: str, columns: int, paint: Paint) -> str:
+def _task_row(look: TaskStyle, text: str, columns: int, paint: Paint) -> str:
     shown = one_line(text, columns - 2)
     return f"{paint(look.role, look.mark)} {shown if look.open else paint('dim', shown)}"
 
@@ -79,7 +79,7 @@ def _row(look: Look, text: str, columns: int, paint: Paint) -> str:
 # A tool call, taken apart for those who tell about it.
 
 
-class Call(msgspec.Struct, frozen=True):
+class CallInfo(msgspec.Struct, frozen=True):
     name: str
     arguments: dict[str, Any] = {}
     unread: str = ""
@@ -90,15 +90,15 @@ class Call(msgspec.Struct, frozen=True):
         return as_text(self.arguments.get(key))
 
 
-def call_of(call: ToolCall) -> Call:
+def parse_call(call: ToolCall) -> CallInfo:
     """A tool that is run by `tool_search` is shown as itself."""
-    arguments = decoded(call.arguments or "{}")
+    arguments = decode_json(call.arguments or "{}")
     if not isinstance(arguments, dict):
-        return Call(call.name, unread=call.arguments)
+        return CallInfo(call.name, unread=call.arguments)
     name, inner = arguments.get("name"), arguments.get("arguments")
     if call.name == "tool_search" and isinstance(name, str) and name:
-        return Call(name, inner if isinstance(inner, dict) else {})
-    return Call(call.name, arguments)
+        return CallInfo(name, inner if isinstance(inner, dict) else {})
+    return CallInfo(call.name, arguments)
 
 
 def as_text(value: Any) -> str:
@@ -111,7 +111,7 @@ def as_text(value: Any) -> str:
         return "…"  # nested too deeply, or a number that no tool takes
 
 
-def decoded(text: str) -> Any:
+def decode_json(text: str) -> Any:
     """The value of a JSON text; None when it is none."""
     try:
         return msgspec.json.decode(text)
@@ -121,7 +121,7 @@ def decoded(text: str) -> Any:
 
 # What a tool call is about, in a few words.
 
-MOST = 4_000
+MAX_CHARS = 4_000
 """Characters that are looked at: only a line of them is shown."""
 MAX_RESULT_LINES = 1_000_000_000
 """A file has fewer."""
@@ -132,18 +132,18 @@ _FILE = re.compile(
 )
 
 
-def about(call: Call) -> str:
+def describe_call(call: CallInfo) -> str:
     """As the model wrote it: of any length, and not safe for a terminal."""
     if call.unread:
-        return call.unread[:MOST]
-    words = _WORDS.get(call.name)
+        return call.unread[:MAX_CHARS]
+    words = _DESCRIPTIONS.get(call.name)
     if words is not None:
-        return words(call)[:MOST]
+        return words(call)[:MAX_CHARS]
     keys = _KEYS.get(call.name)
     if keys is None:
         values = [value for value in call.arguments.values() if isinstance(value, str | int)]
-        return "  ".join(as_text(value)[:MOST] for value in values[:3])
-    return "  ".join(filter(None, (call.text(key)[:MOST] for key in keys)))
+        return "  ".join(as_text(value)[:MAX_CHARS] for value in values[:3])
+    return "  ".join(filter(None, (call.text(key)[:MAX_CHARS] for key in keys)))
 
 
 def changed_files(patch: str) -> list[str]:
@@ -152,12 +152,12 @@ def changed_files(patch: str) -> list[str]:
     return [name.strip() for name in dict.fromkeys(names) if name != "/dev/null"]
 
 
-def _terminal(call: Call) -> str:
+def _describe_terminal(call: CallInfo) -> str:
     command = call.text("command").strip()
     return f"{command} &" if call.arguments.get("background") is True else command
 
 
-def _read_file(call: Call) -> str:
+def _describe_read_file(call: CallInfo) -> str:
     offset, limit = (_count(call.arguments.get(key)) for key in ("offset", "limit"))
     if not offset and not limit:
         return call.text("path")
@@ -169,20 +169,20 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and 0 < value < MAX_RESULT_LINES else 0
 
 
-def _patch(call: Call) -> str:
+def _describe_patch(call: CallInfo) -> str:
     if path := call.text("path"):
         return path
     names = changed_files(call.text("patch"))
     return names[0] if len(names) == 1 else f"{many(len(names), 'file')}: {', '.join(names)}"
 
 
-def _search_files(call: Call) -> str:
+def _describe_search_files(call: CallInfo) -> str:
     places = [call.text("path"), call.text("file_glob")]
     where = " ".join(place for place in places if place not in ("", "."))
     return f'"{call.text("pattern")}"{f" in {where}" if where else ""}'
 
 
-def _first_of(call: Call, key: str) -> str:
+def _describe_list(call: CallInfo, key: str) -> str:
     """The first of a list of texts, and how many more there are."""
     values = call.arguments.get(key)
     if not isinstance(values, list) or not values:
@@ -191,7 +191,7 @@ def _first_of(call: Call, key: str) -> str:
     return f"{as_text(values[0])}{more}"
 
 
-def _delegate_task(call: Call) -> str:
+def _describe_delegate_task(call: CallInfo) -> str:
     tasks = call.arguments.get("tasks")
     if not isinstance(tasks, list) or not tasks:
         return call.text("goal")
@@ -199,23 +199,23 @@ def _delegate_task(call: Call) -> str:
     return goals[0] if len(goals) == 1 else f"{many(len(tasks), 'task')}: {'; '.join(goals)}"
 
 
-def _execute_code(call: Call) -> str:
+def _describe_execute_code(call: CallInfo) -> str:
     """The first line that does something."""
-    lines = call.text("code")[:MOST].strip().splitlines()
+    lines = call.text("code")[:MAX_CHARS].strip().splitlines()
     quiet = ("import ", "from ", "#")
     telling = (line for line in lines if line.strip() and not line.startswith(quiet))
     return next(telling, lines[0] if lines else "")
 
 
-_WORDS: Mapping[str, Callable[[Call], str]] = MappingProxyType(
+_DESCRIPTIONS: Mapping[str, Callable[[CallInfo], str]] = MappingProxyType(
     {
-        "terminal": _terminal,
-        "read_file": _read_file,
-        "patch": _patch,
-        "search_files": _search_files,
-        "web_extract": lambda call: _first_of(call, "urls"),
-        "delegate_task": _delegate_task,
-        "execute_code": _execute_code,
+        "terminal": _describe_terminal,
+        "read_file": _describe_read_file,
+        "patch": _describe_patch,
+        "search_files": _describe_search_files,
+        "web_extract": lambda call: _describe_list(call, "urls"),
+        "delegate_task": _describe_delegate_task,
+        "execute_code": _describe_execute_code,
     }
 )
 _KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -249,31 +249,31 @@ _KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 INDENT = "   "
 """Before everything that stands below the line of a call."""
-LEAST = 8
+MIN_COLUMNS = 8
 """Columns that are worth giving to what a call is about."""
-NOTE = 40
+MAX_NOTE_COLUMNS = 40
 """Columns of a note."""
-LONGEST = 4_000
+MAX_LINE_CHARS = 4_000
 """Characters that are looked at of one line of a result."""
 
 
 def headline(
-    call: Call,
-    looks: DisplayState,
+    call: CallInfo,
+    display: DisplayState,
     columns: int,
     notes: Sequence[str] = (),
     mark: tuple[str, str] = ("", ""),
 ) -> str:
     """Symbol, tool, what it is about, notes, and a mark given as role and text. Notes are left out
     where there is no room."""
-    paint = looks.paint
-    symbol = _symbol(call.name, looks)
+    paint = display.paint
+    symbol = _symbol(call.name, display)
     end = f" {mark[1]}" if mark[1] else ""
     room = columns - width(symbol) - 1 - width(end)
-    name = one_line(call.name, min(room, max(LEAST, columns // 2))) or "?"
-    words = one_line(about(call), min(looks.preview or columns, columns))
+    name = one_line(call.name, min(room, max(MIN_COLUMNS, columns // 2))) or "?"
+    words = one_line(describe_call(call), min(display.preview or columns, columns))
     room -= width(name)
-    told = _fitting([note for note in notes if note], room - min(LEAST, width(words) + 1))
+    told = _fit_notes([note for note in notes if note], room - min(MIN_COLUMNS, width(words) + 1))
     words = cut(words, room - sum(3 + width(note) for note in told) - 1)
     line = f"{paint('tool', symbol)} {paint('tool', name)}"
     line += f" {words}" if words else ""
@@ -281,57 +281,57 @@ def headline(
     return line + (f" {paint(*mark)}" if end else "")
 
 
-def _fitting(notes: Sequence[str], room: int) -> Sequence[str]:
+def _fit_notes(notes: Sequence[str], room: int) -> Sequence[str]:
     """All of the notes, else the first, else the last, else none."""
-    notes = [one_line(note, NOTE) for note in notes]
+    notes = [one_line(note, MAX_NOTE_COLUMNS) for note in notes]
     choices = (notes, notes[:1], notes[-1:])
     fitting = (each for each in choices if sum(3 + width(note) for note in each) <= room)
     return next(fitting, ())
 
 
-def _symbol(name: str, looks: DisplayState) -> str:
+def _symbol(name: str, display: DisplayState) -> str:
     """As wide for all tools of a skin, so that their names stand below each other."""
-    emojis = looks.skin.tool_emojis
-    symbol = emojis.get(name, looks.skin.tool_prefix)
+    emojis = display.skin.tool_emojis
+    symbol = emojis.get(name, display.skin.tool_prefix)
     return symbol + " " * (max(map(width, emojis.values())) - width(symbol)) if emojis else symbol
 
 
-def one_row_each(lines: Iterable[str], columns: int, paint: Paint, role: str) -> list[str]:
+def cut_rows(lines: Iterable[str], columns: int, paint: Paint, role: str) -> list[str]:
     room = columns - len(INDENT)
     shown = (cut(_safe_line(line), room) for line in lines)
     return [INDENT + paint(role, line) for line in shown]
 
 
-def rows_of(text: str, columns: int, paint: Paint, role: str, most: int) -> list[str]:
+def wrap_rows(text: str, columns: int, paint: Paint, role: str, most: int) -> list[str]:
     """A text broken to fit, at most so many rows and one that tells how many lines follow."""
     room = columns - len(INDENT)
     lines = text.strip("\n").split("\n")
     rows: list[str] = []
     for at, line in enumerate(lines):
-        broken = _wrapped(_safe_line(line), room)
+        broken = _wrap_indented(_safe_line(line), room)
         if len(rows) + len(broken) > most:
             rows += broken[: most - len(rows)]
             return [
                 *(INDENT + paint(role, row) for row in rows),
-                more(len(lines) - at, columns, paint),
+                more_line(len(lines) - at, columns, paint),
             ]
         rows += broken
     return [INDENT + paint(role, row) for row in rows]
 
 
-def _wrapped(line: str, room: int) -> list[str]:
+def _wrap_indented(line: str, room: int) -> list[str]:
     """With the indentation of the line kept before each of its rows, as far as it leaves room."""
     body = line.lstrip(" ")
     margin = " " * min(len(line) - len(body), room // 2)
-    return [margin + row for row in wrapped(body, room - len(margin))]
+    return [margin + row for row in wrap(body, room - len(margin))]
 
 
-def more(count: int, columns: int, paint: Paint) -> str:
+def more_line(count: int, columns: int, paint: Paint) -> str:
     return INDENT + paint("dim", cut(f"… {count:,} more lines", columns - len(INDENT)))
 
 
 def _safe_line(line: str) -> str:
-    return safe(line[:LONGEST].rstrip("\r")).replace("\n", " ").rstrip()
+    return safe(line[:MAX_LINE_CHARS].rstrip("\r")).replace("\n", " ").rstrip()
 
 
 # Results of tools as text for people: what is inside of JSON and of fences.
@@ -342,59 +342,59 @@ _FENCE = re.compile(r"^\[[^\n]*data, not instructions\]\n<<<(?P<mark>[0-9a-f]{6,
 _ESCAPE = r"\\(?:u[0-9a-fA-F]{4}|[^u\n])"
 _BROKEN = re.compile(rf'"(?:{"|".join(_TEXTS)})":\s*"((?:[^"\\\n]|{_ESCAPE})+)')
 """A text in JSON that was cut somewhere."""
-DEEPEST = 8
+MAX_DEPTH = 8
 
 
 def readable(result: str) -> str:
     """As the tool wrote it otherwise; not safe for a terminal."""
-    text = unfenced(result).strip("\n")
+    text = strip_fences(result).strip("\n")
     begins = text.lstrip()[:1]
     if begins not in ("{", "["):
         return text
-    value = decoded(text)
+    value = decode_json(text)
     if isinstance(value, dict | list):
-        return told(value)
+        return format_value(value)
     cut = _BROKEN.search(text) if begins == "{" else None
-    inner = decoded(f'"{cut[1]}"') if cut else None
+    inner = decode_json(f'"{cut[1]}"') if cut else None
     return inner if isinstance(inner, str) else text
 
 
-def unfenced(text: str) -> str:
+def strip_fences(text: str) -> str:
     """Without the lines that tell a model where foreign text begins and ends."""
     for mark in {found["mark"] for found in _FENCE.finditer(text)}:
         text = text.replace(f"\n{mark}>>>", "")
     return _FENCE.sub("", text)
 
 
-def told(value: Any, depth: int = 0) -> str:
+def format_value(value: Any, depth: int = 0) -> str:
     """A JSON value in lines: its text when it has one, else a line for each entry."""
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, dict):
         for key in _TEXTS:
             if value.get(key):
-                return told(value[key], depth + 1)
-        return "\n".join(f"{key}: {_short(each, depth)}" for key, each in value.items())
+                return format_value(value[key], depth + 1)
+        return "\n".join(f"{key}: {_format_entry(each, depth)}" for key, each in value.items())
     if isinstance(value, list):
-        return "\n".join(_short(each, depth) for each in value)
-    return _scalar(value)
+        return "\n".join(_format_entry(each, depth) for each in value)
+    return _format_scalar(value)
 
 
-def _short(value: Any, depth: int) -> str:
+def _format_entry(value: Any, depth: int) -> str:
     """An entry, on one line if it is no text."""
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, dict):
         if any(value.get(key) for key in _TEXTS):
-            return told(value, depth + 1)
-        return ", ".join(f"{key}: {_short(each, depth + 1)}" for key, each in value.items())
+            return format_value(value, depth + 1)
+        return ", ".join(f"{key}: {_format_entry(each, depth + 1)}" for key, each in value.items())
     if isinstance(value, list):
-        few = [_short(each, depth + 1) for each in value[:5]]
+        few = [_format_entry(each, depth + 1) for each in value[:5]]
         return ", ".join(few) + (f" … ({len(value)})" if len(few) < len(value) else "")
-    return _scalar(value)
+    return _format_scalar(value)
 
 
-def _scalar(value: Any) -> str:
+def _format_scalar(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "none"}[value]
     return str(value)
@@ -403,7 +403,7 @@ def _scalar(value: Any) -> str:
 # What came of a tool call.
 
 Mark = Literal["ok", "failed", "stopped"]
-FEW = 2
+BRIEF_LINES = 2
 """Lines of a result that are shown where there is little room."""
 
 _EXIT = re.compile(r"^\[exit code (?P<code>-?\d+)(?:: (?P<meaning>.+))?\]$", re.MULTILINE)
@@ -414,7 +414,7 @@ _MATCHES = re.compile(r"\d+ (?:match(?:es)? in \d+ files?|files?)")
 _HIT = re.compile(r"^\d+\. ", re.MULTILINE)
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class ToolOutcome(msgspec.Struct, frozen=True):
     """None of the texts is safe for a terminal yet."""
 
     mark: Mark
@@ -428,119 +428,123 @@ class Outcome(msgspec.Struct, frozen=True):
     """The text says why the call failed."""
 
 
-def outcome_of(call: Call, event: ToolFinished) -> Outcome:
+def parse_outcome(call: CallInfo, event: ToolFinished) -> ToolOutcome:
     if event.result == INTERRUPTED_RESULT:
-        return Outcome("stopped", note="stopped")
+        return ToolOutcome("stopped", note="stopped")
     if event.failed:
         text = readable(event.result).strip().removesuffix(f" ({ToolDenied.NO_OTHER_WAY})")
-        return Outcome("failed", text, brief=_first(text, 3), error=True)
-    return _READERS.get(call.name, _any)(event.result)
+        return ToolOutcome("failed", text, brief=_first_lines(text, 3), error=True)
+    return _OUTCOMES.get(call.name, _default_outcome)(event.result)
 
 
-def _first(text: str, most: int = FEW) -> tuple[str, ...]:
+def _first_lines(text: str, most: int = BRIEF_LINES) -> tuple[str, ...]:
     return tuple([line for line in text[:20_000].split("\n") if line.strip()][:most])
 
 
-def _last(text: str, most: int) -> tuple[str, ...]:
+def _last_lines(text: str, most: int) -> tuple[str, ...]:
     return tuple([line for line in text[-20_000:].split("\n") if line.strip()][-most:])
 
 
-def _any(result: str) -> Outcome:
+def _default_outcome(result: str) -> ToolOutcome:
     text = readable(result).strip("\n")
-    return Outcome("ok", text, _size(text, FEW), _first(text))
+    return ToolOutcome("ok", text, _line_count(text, BRIEF_LINES), _first_lines(text))
 
 
-def _size(text: str, shown: int = 0) -> str:
+def _line_count(text: str, shown: int = 0) -> str:
     """How many lines a text has, when not all of them are shown."""
     lines = text.count("\n") + 1 if text else 0
     return many(lines, "line") if lines > shown else ""
 
 
-def _outcomes_terminal(result: str) -> Outcome:
+def _terminal_outcome(result: str) -> ToolOutcome:
     ends = list(_EXIT.finditer(result))
     if not ends:
-        return _output(result)
+        return _output_outcome(result)
     end = ends[-1]  # the tool's own; the others are what the command wrote
-    whole = _output(result[: end.start()] + result[end.end() + 1 :])
+    whole = _output_outcome(result[: end.start()] + result[end.end() + 1 :])
     note = f"exit code {end['code']}"
     if "not an error" in (end["meaning"] or ""):
-        return Outcome("ok", whole.text, note, whole.brief)
-    return Outcome("failed", whole.text, note, _last(whole.text, 3))
+        return ToolOutcome("ok", whole.text, note, whole.brief)
+    return ToolOutcome("failed", whole.text, note, _last_lines(whole.text, 3))
 
 
-def _output(text: str) -> Outcome:
+def _output_outcome(text: str) -> ToolOutcome:
     text = text.strip("\n")
     if text in ("", "[no output]"):
-        return Outcome("ok", note="no output")
-    return Outcome("ok", text, _size(text, FEW), _first(text))
+        return ToolOutcome("ok", note="no output")
+    return ToolOutcome("ok", text, _line_count(text, BRIEF_LINES), _first_lines(text))
 
 
-def _outcomes_read_file(result: str) -> Outcome:
+def _read_file_outcome(result: str) -> ToolOutcome:
     lines, page = len(_NUMBERED.findall(result)), _PAGE.search(result)
     if not lines:  # unchanged, empty or past its end
-        return Outcome("ok", result, result.partition("\n")[0].strip("[]").partition(" (")[0])
-    return Outcome("ok", result, f"lines {page[1]}" if page else many(lines, "line"))
+        return ToolOutcome("ok", result, result.partition("\n")[0].strip("[]").partition(" (")[0])
+    return ToolOutcome("ok", result, f"lines {page[1]}" if page else many(lines, "line"))
 
 
-def _write_file(result: str) -> Outcome:
+def _write_file_outcome(result: str) -> ToolOutcome:
     lines = _WRITTEN.search(result)
-    return Outcome("ok", result, lines[1] if lines else "", _first(result))
+    return ToolOutcome("ok", result, lines[1] if lines else "", _first_lines(result))
 
 
-def _outcomes_search_files(result: str) -> Outcome:
+def _search_files_outcome(result: str) -> ToolOutcome:
     found = _MATCHES.match(result)
-    return Outcome("ok", result.partition("\n")[2], found[0] if found else "")
+    return ToolOutcome("ok", result.partition("\n")[2], found[0] if found else "")
 
 
-def _web_search(result: str) -> Outcome:
-    text = unfenced(result)
+def _web_search_outcome(result: str) -> ToolOutcome:
+    text = strip_fences(result)
     found = len(_HIT.findall(text))
-    return Outcome("ok", text, many(found, "result") if found else "nothing found")
+    return ToolOutcome("ok", text, many(found, "result") if found else "nothing found")
 
 
-def _long(result: str) -> Outcome:
+def _long_text_outcome(result: str) -> ToolOutcome:
     """Of a long text, how long it is."""
     text = readable(result).strip("\n")
-    return Outcome("ok", text, _size(text))
+    return ToolOutcome("ok", text, _line_count(text))
 
 
-def _clarify(result: str) -> Outcome:
+def _clarify_outcome(result: str) -> ToolOutcome:
     """The question is shown with its answer when that comes."""
-    return Outcome("ok", result.removeprefix("The user answers: "))
+    return ToolOutcome("ok", result.removeprefix("The user answers: "))
 
 
-def _memory(result: str) -> Outcome:
+def _memory_outcome(result: str) -> ToolOutcome:
     done, _, rest = result.partition("\n")
-    return Outcome("ok", rest, done.rstrip(".").lower())
+    return ToolOutcome("ok", rest, done.rstrip(".").lower())
 
 
-def _todo(result: str) -> Outcome:
-    return Outcome("ok", result, counted(result), _first(result))
+def _todo_outcome(result: str) -> ToolOutcome:
+    return ToolOutcome("ok", result, count_tasks(result), _first_lines(result))
 
 
-def _outcomes_execute_code(result: str) -> Outcome:
-    value = decoded(result)
+def _execute_code_outcome(result: str) -> ToolOutcome:
+    value = decode_json(result)
     if not isinstance(value, dict):
-        return _any(result)
+        return _default_outcome(result)
     error, calls = as_text(value.get("error")), value.get("tool_calls_made")
-    whole = _output(as_text(value.get("output")))
+    whole = _output_outcome(as_text(value.get("output")))
     used = many(calls, "tool call") if isinstance(calls, int) and calls else ""
     if value.get("status") in ("success", None):
-        return Outcome("ok", whole.text, ", ".join(filter(None, (whole.note, used))), whole.brief)
+        return ToolOutcome(
+            "ok", whole.text, ", ".join(filter(None, (whole.note, used))), whole.brief
+        )
     text = "\n".join(filter(None, (whole.text, error)))
-    return Outcome("failed", text, as_text(value.get("status")), _last(error or text, 3))
+    return ToolOutcome("failed", text, as_text(value.get("status")), _last_lines(error or text, 3))
 
 
-def _outcomes_delegate_task(result: str) -> Outcome:
-    value = decoded(result)
+def _delegate_task_outcome(result: str) -> ToolOutcome:
+    value = decode_json(result)
     results = value.get("results") if isinstance(value, dict) else None
     if not isinstance(results, list):
-        return _any(result)
+        return _default_outcome(result)
     children = [each for each in results if isinstance(each, dict)]
     done = sum(each.get("status") == "completed" for each in children)
     note = f"{done} of {len(children)} completed" if len(children) > 1 else ""
-    told = [(_ending(number, each), _said(each)) for number, each in enumerate(children, 1)]
-    return Outcome(
+    told = [
+        (_child_status(number, each), _child_text(each)) for number, each in enumerate(children, 1)
+    ]
+    return ToolOutcome(
         "ok" if done else "failed",
         "\n".join(f"{ending}\n{said}" for ending, said in told),
         note,
@@ -548,35 +552,35 @@ def _outcomes_delegate_task(result: str) -> Outcome:
     )
 
 
-def _ending(number: int, child: Mapping[str, Any]) -> str:
+def _child_status(number: int, child: Mapping[str, Any]) -> str:
     seconds, calls = child.get("seconds"), child.get("api_calls")
     told = (
         as_text(child.get("status")) or "?",
         many(calls, "model call") if isinstance(calls, int) else "",
-        duration(seconds) if isinstance(seconds, int | float) else "",
+        format_duration(seconds) if isinstance(seconds, int | float) else "",
     )
     return f"[{number}] {', '.join(filter(None, told))}"
 
 
-def _said(child: Mapping[str, Any]) -> str:
+def _child_text(child: Mapping[str, Any]) -> str:
     return as_text(child.get("error") or child.get("summary")).strip() or "(nothing was said)"
 
 
-_READERS: Mapping[str, Callable[[str], Outcome]] = MappingProxyType(
+_OUTCOMES: Mapping[str, Callable[[str], ToolOutcome]] = MappingProxyType(
     {
-        "terminal": _outcomes_terminal,
-        "read_file": _outcomes_read_file,
-        "write_file": _write_file,
-        "search_files": _outcomes_search_files,
-        "web_search": _web_search,
-        "web_extract": _long,
-        "skill_view": _long,
-        "skills_list": _long,
-        "session_search": _long,
-        "clarify": _clarify,
-        "memory": _memory,
-        "todo": _todo,
-        "execute_code": _outcomes_execute_code,
-        "delegate_task": _outcomes_delegate_task,
+        "terminal": _terminal_outcome,
+        "read_file": _read_file_outcome,
+        "write_file": _write_file_outcome,
+        "search_files": _search_files_outcome,
+        "web_search": _web_search_outcome,
+        "web_extract": _long_text_outcome,
+        "skill_view": _long_text_outcome,
+        "skills_list": _long_text_outcome,
+        "session_search": _long_text_outcome,
+        "clarify": _clarify_outcome,
+        "memory": _memory_outcome,
+        "todo": _todo_outcome,
+        "execute_code": _execute_code_outcome,
+        "delegate_task": _delegate_task_outcome,
     }
 )

@@ -15,55 +15,55 @@ from hermes.core.events import (
     ToolStarted,
 )
 from hermes.core.messages import ToolCall
-from hermes.tui.diffs import Line, changes, diff_rows
+from hermes.tui.diffs import DiffLine, diff_rows, file_changes
 from hermes.tui.display import DisplayState, Level
-from hermes.tui.text import cut, duration, one_line, safe
+from hermes.tui.text import cut, format_duration, one_line, safe
 from hermes.tui.tool_results import (
     INDENT,
-    Call,
+    CallInfo,
     Mark,
-    Outcome,
+    ToolOutcome,
     as_text,
-    call_of,
+    cut_rows,
     headline,
-    one_row_each,
-    outcome_of,
-    rows_of,
-    tasks,
+    parse_call,
+    parse_outcome,
+    parse_tasks,
     todo_rows,
+    wrap_rows,
 )
 from hermes.util.text import many
 
 # Tool calls that run, for the area that is painted again and again.
 
-MOST_LINES = 8
+MAX_ROWS = 8
 """Lines of all running calls together."""
-MOST_OUTPUT = 3
+MAX_OUTPUT_ROWS = 3
 """Lines of the output of one of them."""
-KEPT = 4_000
+MAX_OUTPUT_CHARS = 4_000
 """Characters of output that are kept."""
 
 
-class Running:
+class RunningCall:
     """One call. Its time begins when it is first painted."""
 
     def __init__(self, call: ToolCall) -> None:
-        self.call = call_of(call)
+        self.call = parse_call(call)
         self._began: float | None = None
         self._output = ""
         self._children: dict[int, str] = {}
 
     def add_output(self, text: str) -> None:
-        self._output = (self._output + text[-KEPT:])[-KEPT:]
+        self._output = (self._output + text[-MAX_OUTPUT_CHARS:])[-MAX_OUTPUT_CHARS:]
 
     def subagent(self, event: SubagentStarted | SubagentProgress | SubagentFinished) -> None:
-        self._children[event.child] = _doing(event)[:KEPT]
+        self._children[event.child] = _subagent_text(event)[:MAX_OUTPUT_CHARS]
 
-    def head(self, looks: DisplayState, columns: int, now: float) -> str:
+    def head(self, display: DisplayState, columns: int, now: float) -> str:
         began = self._began = now if self._began is None else self._began
-        return headline(self.call, looks, columns, [f"{max(0, int(now - began))} s"])
+        return headline(self.call, display, columns, [f"{max(0, int(now - began))} s"])
 
-    def below(self, looks: DisplayState, columns: int, most: int) -> list[str]:
+    def below(self, display: DisplayState, columns: int, most: int) -> list[str]:
         """What its subagents do, or its last lines of output."""
         room = columns - len(INDENT)
         if self._children:
@@ -73,8 +73,8 @@ class Running:
             ]
             few = lines[:most]
         else:
-            few = [cut(line, room) for line in self._last_lines(min(most, MOST_OUTPUT))]
-        return [INDENT + looks.paint("dim", line) for line in few]
+            few = [cut(line, room) for line in self._last_lines(min(most, MAX_OUTPUT_ROWS))]
+        return [INDENT + display.paint("dim", line) for line in few]
 
     def _last_lines(self, most: int) -> list[str]:
         """What a program wrote over with a carriage return is gone, as it would be on a screen."""
@@ -83,32 +83,32 @@ class Running:
         return shown[-most:] if most > 0 else []
 
 
-def _doing(event: SubagentStarted | SubagentProgress | SubagentFinished) -> str:
+def _subagent_text(event: SubagentStarted | SubagentProgress | SubagentFinished) -> str:
     match event:
         case SubagentStarted():
             return event.goal
         case SubagentProgress():
             return event.text
         case SubagentFinished():
-            return f"{event.status}, {duration(event.seconds)}"
+            return f"{event.status}, {format_duration(event.seconds)}"
 
 
 def running_lines(
-    calls: Iterable[Running], looks: DisplayState, columns: int, now: float
+    calls: Iterable[RunningCall], display: DisplayState, columns: int, now: float
 ) -> list[str]:
     """A line for each call, and output below it as far as there is room."""
     every = list(calls)
-    few = every if len(every) <= MOST_LINES else every[: MOST_LINES - 1]
-    room = MOST_LINES - len(few) if looks.activity != "hidden" else 0
+    few = every if len(every) <= MAX_ROWS else every[: MAX_ROWS - 1]
+    room = MAX_ROWS - len(few) if display.activity != "hidden" else 0
     lines: list[str] = []
     for call in few:
-        below = call.below(looks, columns, room if len(few) == len(every) else 0)
-        lines += [call.head(looks, columns, now), *below]
+        below = call.below(display, columns, room if len(few) == len(every) else 0)
+        lines += [call.head(display, columns, now), *below]
         room -= len(below)
     if len(few) < len(every):
         lines.append(
             INDENT
-            + looks.paint("dim", cut(f"… +{len(every) - len(few)} more", columns - len(INDENT)))
+            + display.paint("dim", cut(f"… +{len(every) - len(few)} more", columns - len(INDENT)))
         )
     return lines
 
@@ -129,40 +129,40 @@ LIMITS: Mapping[Level, Limits] = MappingProxyType(
 _SHOWN_AS_DIFF = ("old_string", "new_string", "content", "patch")
 
 
-def body(
-    call: Call,
-    outcome: Outcome,
-    diff: Sequence[Line],
-    looks: DisplayState,
+def result_rows(
+    call: CallInfo,
+    outcome: ToolOutcome,
+    diff: Sequence[DiffLine],
+    display: DisplayState,
     columns: int,
     level: Level,
 ) -> list[str]:
-    limits, paint = LIMITS.get(level), looks.paint
+    limits, paint = LIMITS.get(level), display.paint
     if limits is None:
         return []
     if diff:
         return diff_rows(diff, columns, paint, limits.diff, whole=level == "full")
-    if call.name == "todo" and tasks(outcome.text):
+    if call.name == "todo" and parse_tasks(outcome.text):
         rows = todo_rows(outcome.text, columns - len(INDENT), paint, limits.todos)
         return [INDENT + row for row in rows]
     if outcome.error:
-        return rows_of(outcome.text, columns, paint, "error", limits.lines)
+        return wrap_rows(outcome.text, columns, paint, "error", limits.lines)
     if level == "collapsed":
-        return one_row_each(outcome.brief, columns, paint, "dim")
-    return rows_of(outcome.text, columns, paint, "dim", limits.lines) if outcome.text else []
+        return cut_rows(outcome.brief, columns, paint, "dim")
+    return wrap_rows(outcome.text, columns, paint, "dim", limits.lines) if outcome.text else []
 
 
-def argument_rows(call: Call, looks: DisplayState, columns: int, *, diff: bool) -> list[str]:
+def argument_rows(call: CallInfo, display: DisplayState, columns: int, *, diff: bool) -> list[str]:
     """Every argument by its name; without those that a diff shows."""
     left_out = _SHOWN_AS_DIFF if diff else ()
     given: Mapping[str, Any] = {"": call.unread} if call.unread else call.arguments
     text = "\n".join(
-        _argument(name, value) for name, value in given.items() if name not in left_out
+        _format_argument(name, value) for name, value in given.items() if name not in left_out
     )
-    return rows_of(text, columns, looks.paint, "text", LIMITS["full"].lines) if text else []
+    return wrap_rows(text, columns, display.paint, "text", LIMITS["full"].lines) if text else []
 
 
-def _argument(name: str, value: Any) -> str:
+def _format_argument(name: str, value: Any) -> str:
     text = as_text(value)
     label = one_line(name, 40)
     if "\n" not in text.strip("\n"):
@@ -174,24 +174,24 @@ MARKS: Mapping[Mark, tuple[str, str]] = MappingProxyType(
     {"ok": ("ok", "✓"), "failed": ("error", "✗"), "stopped": ("warn", "■")}
 )
 """Role and sign."""
-LEAST_SECONDS = 0.1
+MIN_SECONDS = 0.1
 """Shorter times are not told."""
-USUAL_COLUMNS = 80
+DEFAULT_COLUMNS = 80
 
 
 class ToolView:
     """Tool calls of a turn: those that run, for the area that is repainted, and finished ones as
     lines. How they look is read from `looks` at each call, as it may change."""
 
-    def __init__(self, looks: DisplayState) -> None:
-        self._looks = looks
-        self._running: dict[str, Running] = {}
-        self._columns = USUAL_COLUMNS
+    def __init__(self, display: DisplayState) -> None:
+        self._display = display
+        self._running: dict[str, RunningCall] = {}
+        self._columns = DEFAULT_COLUMNS
         self._last = ""
         self._repeats = 0
 
     def started(self, event: ToolStarted) -> None:
-        self._running[event.call.id] = Running(event.call)
+        self._running[event.call.id] = RunningCall(event.call)
 
     def output(self, event: ToolOutput) -> None:
         if (running := self._running.get(event.call_id)) is not None:
@@ -204,58 +204,64 @@ class ToolView:
     def running(self, columns: int, now: float) -> list[str]:
         """The calls that run; `now` may be of any clock that counts seconds."""
         self._columns = columns
-        if self._looks.tool_progress == "off":
+        if self._display.tool_progress == "off":
             return []
-        return running_lines(self._running.values(), self._looks, columns, now)
+        return running_lines(self._running.values(), self._display, columns, now)
 
     def finished(self, event: ToolFinished, columns: int) -> list[str]:
         self._columns = columns
         running = self._running.pop(event.call_id, None)
-        if self._looks.tool_progress == "off":
+        if self._display.tool_progress == "off":
             return []
-        call = running.call if running is not None else Call(event.name)
-        outcome = outcome_of(call, event)
-        if self._looks.tool_progress == "new" and outcome.mark == "ok" and call.name == self._last:
+        call = running.call if running is not None else CallInfo(event.name)
+        outcome = parse_outcome(call, event)
+        if (
+            self._display.tool_progress == "new"
+            and outcome.mark == "ok"
+            and call.name == self._last
+        ):
             self._repeats += 1
             return []
-        lines = [*self.settled(), *self._shown(call, outcome, event)]
+        lines = [*self.flush_repeats(), *self._finished_lines(call, outcome, event)]
         self._last = call.name
         return lines
 
-    def settled(self) -> list[str]:
+    def flush_repeats(self) -> list[str]:
         """With `tool_progress: new`, how often the last tool was used again since its line. For
         when something else is going to be printed, and for the end of a turn."""
         repeats, self._repeats = self._repeats, 0
         if not repeats:
             return []
         text = f"and {many(repeats, 'more call')} of {self._last}"
-        return [INDENT + self._looks.paint("dim", one_line(text, self._columns - len(INDENT)))]
+        return [INDENT + self._display.paint("dim", one_line(text, self._columns - len(INDENT)))]
 
-    def interrupted(self) -> list[str]:
+    def stop_all(self) -> list[str]:
         """Calls that never finished, as wide as the last lines were."""
         calls = [running.call for running in self._running.values()]
         self._running.clear()
-        if self._looks.tool_progress == "off":
+        if self._display.tool_progress == "off":
             return []
         stopped = [
-            headline(call, self._looks, self._columns, ["stopped"], MARKS["stopped"])
+            headline(call, self._display, self._columns, ["stopped"], MARKS["stopped"])
             for call in calls
         ]
-        return [*self.settled(), *stopped]
+        return [*self.flush_repeats(), *stopped]
 
-    def _shown(self, call: Call, outcome: Outcome, event: ToolFinished) -> list[str]:
-        looks, columns = self._looks, self._columns
-        diff = changes(call, event.result) if outcome.mark == "ok" else []
-        took = duration(event.seconds) if event.seconds >= LEAST_SECONDS else ""
-        notes = [_counts(diff) or outcome.note, took]
-        lines = [headline(call, looks, columns, notes, MARKS[outcome.mark])]
-        if looks.tool_progress == "verbose":
-            lines += argument_rows(call, looks, columns, diff=bool(diff))
-            return [*lines, *body(call, outcome, diff, looks, columns, "full")]
-        return [*lines, *body(call, outcome, diff, looks, columns, looks.results)]
+    def _finished_lines(
+        self, call: CallInfo, outcome: ToolOutcome, event: ToolFinished
+    ) -> list[str]:
+        display, columns = self._display, self._columns
+        diff = file_changes(call, event.result) if outcome.mark == "ok" else []
+        took = format_duration(event.seconds) if event.seconds >= MIN_SECONDS else ""
+        notes = [_change_counts(diff) or outcome.note, took]
+        lines = [headline(call, display, columns, notes, MARKS[outcome.mark])]
+        if display.tool_progress == "verbose":
+            lines += argument_rows(call, display, columns, diff=bool(diff))
+            return [*lines, *result_rows(call, outcome, diff, display, columns, "full")]
+        return [*lines, *result_rows(call, outcome, diff, display, columns, display.results)]
 
 
-def _counts(diff: list[Line]) -> str:
+def _change_counts(diff: list[DiffLine]) -> str:
     """`+3 -1`, when that is all of it."""
     kinds = [line.kind for line in diff]
     added, removed = kinds.count("added"), kinds.count("removed")

@@ -35,16 +35,16 @@ from hermes.tui.markdown.stream import MarkdownStream
 from hermes.tui.skins import Skin
 from hermes.tui.text import (
     Paint,
-    consent_text,
+    approval_text,
     cut,
-    duration,
+    format_duration,
     one_line,
     problem_lines,
     progress_lines,
     safe,
     trouble_line,
     width,
-    wrapped,
+    wrap,
 )
 from hermes.tui.tool_view import ToolView
 from hermes.util.text import many
@@ -53,13 +53,15 @@ from hermes.util.text import many
 
 SpinnerPhase = Literal["waiting", "thinking", "writing", "tools"]
 
-WORDS: Mapping[SpinnerPhase, str] = MappingProxyType({"writing": "writing", "tools": "working"})
+PHASE_WORDS: Mapping[SpinnerPhase, str] = MappingProxyType(
+    {"writing": "writing", "tools": "working"}
+)
 """What is done in a phase; in the others it is one of the skin's verbs."""
 FAST, SLOW = 0.1, 0.6
 """Seconds of a frame: of one or two columns, which turns, and of a face, which looks around."""
-FLAP = 0.6
+WING_SECONDS = 0.6
 """Seconds of a pair of wings."""
-STOPS = "ctrl-c stops"
+STOP_HINT = "ctrl-c stops"
 
 
 class SpinnerLine:
@@ -70,9 +72,9 @@ class SpinnerLine:
         self._paint, self._chance = paint, chance
         self._verbs = spinner.thinking_verbs or ("thinking",)
         waiting = len(spinner.waiting_faces)
-        faces = _even((*spinner.waiting_faces, *spinner.thinking_faces))
+        faces = _pad_frames((*spinner.waiting_faces, *spinner.thinking_faces))
         self._waiting, self._thinking = faces[:waiting], faces[waiting:] or faces
-        lefts, rights = (_even([wings[side] for wings in spinner.wings]) for side in (0, 1))
+        lefts, rights = (_pad_frames([wings[side] for wings in spinner.wings]) for side in (0, 1))
         self._wings = tuple(zip(lefts, rights, strict=True))
         self._turn: float | None = None
         self._verb = ""
@@ -83,39 +85,39 @@ class SpinnerLine:
         if began != self._turn:
             self._turn, self._verb = began, self._chance.choice(self._verbs)
         passed = max(0.0, now - began)
-        face = _frame(self._thinking if phase == "thinking" else self._waiting, passed)
-        word = f"{WORDS.get(phase, self._verb)}…"
+        face = _frame_at(self._thinking if phase == "thinking" else self._waiting, passed)
+        word = f"{PHASE_WORDS.get(phase, self._verb)}…"
         left, right = (
-            self._wings[int(passed / FLAP) % len(self._wings)] if self._wings else ("", "")
+            self._wings[int(passed / WING_SECONDS) % len(self._wings)] if self._wings else ("", "")
         )
         winged = " ".join(filter(None, (left, word, right)))
-        numbers = [duration(int(passed)) if passed >= 60 else f"{int(passed)} s"]
+        numbers = [format_duration(int(passed)) if passed >= 60 else f"{int(passed)} s"]
         count = [many(tokens, "token")] if tokens else []
         choices = (
-            (face, winged, [*numbers, *count, STOPS]),
-            (face, winged, [*numbers, STOPS]),
-            (face, word, [*numbers, STOPS]),
+            (face, winged, [*numbers, *count, STOP_HINT]),
+            (face, winged, [*numbers, STOP_HINT]),
+            (face, word, [*numbers, STOP_HINT]),
             (face, word, numbers),
             ("", word, numbers),
         )
         for parts in choices:
             if sum(map(width, parts[:2])) + width(" · ".join(parts[2])) + 2 <= columns:
-                return self._dressed(*parts)
+                return self._join_parts(*parts)
         return cut(word, columns)
 
-    def _dressed(self, face: str, word: str, more: Sequence[str]) -> str:
+    def _join_parts(self, face: str, word: str, more: Sequence[str]) -> str:
         paint = self._paint
         words = (paint("accent", face), paint("reasoning", word), paint("dim", " · ".join(more)))
         return " ".join(filter(None, words))
 
 
-def _even(frames: Sequence[str]) -> tuple[str, ...]:
+def _pad_frames(frames: Sequence[str]) -> tuple[str, ...]:
     """All as wide as the widest."""
     widest = max(map(width, frames), default=0)
     return tuple(frame + " " * (widest - width(frame)) for frame in frames)
 
 
-def _frame(frames: Sequence[str], passed: float) -> str:
+def _frame_at(frames: Sequence[str], passed: float) -> str:
     if not frames:
         return ""
     seconds = FAST if width(frames[0]) <= 2 else SLOW
@@ -124,14 +126,14 @@ def _frame(frames: Sequence[str], passed: float) -> str:
 
 # The line that tells how things stand.
 
-WIDE, MEDIUM = 76, 52
+WIDE_COLUMNS, MEDIUM_COLUMNS = 76, 52
 """Columns from which more is shown."""
-BAR = 8
+CONTEXT_BAR_COLUMNS = 8
 CONTEXT_ROLES = ((0.95, "error"), (0.80, "warn"), (0.50, "accent"))
 """From which share of the window on the context is shown in which role."""
 
 
-class Standing(msgspec.Struct, frozen=True):
+class StatusInfo(msgspec.Struct, frozen=True):
     model: str
     share: float | None = None
     """How full the context is; None when that is not known."""
@@ -145,35 +147,35 @@ class Standing(msgspec.Struct, frozen=True):
     """What else is to be known: queued messages, background tasks, that nobody is asked."""
 
 
-def status_line(standing: Standing, columns: int, paint: Paint) -> str:
+def status_line(status: StatusInfo, columns: int, paint: Paint) -> str:
     """At most `columns` wide; what matters least is left out first."""
-    model = standing.model.rpartition("/")[2]
+    model = status.model.rpartition("/")[2]
     parts = [paint("strong", cut(model, max(10, columns // 3)))]
-    if standing.share is not None:
-        parts.append(_context(standing.share, columns, paint))
-    if columns >= MEDIUM:
-        if standing.cache is not None:
-            parts.append(f"cache {standing.cache:.0%}")
-        if standing.cost is not None:
-            parts.append(money(standing.cost))
-    if columns >= WIDE and standing.seconds:
-        parts.append(duration(standing.seconds))
-    parts += [paint("warn", note) for note in standing.notes]
+    if status.share is not None:
+        parts.append(_context_bar(status.share, columns, paint))
+    if columns >= MEDIUM_COLUMNS:
+        if status.cache is not None:
+            parts.append(f"cache {status.cache:.0%}")
+        if status.cost is not None:
+            parts.append(format_cost(status.cost))
+    if columns >= WIDE_COLUMNS and status.seconds:
+        parts.append(format_duration(status.seconds))
+    parts += [paint("warn", note) for note in status.notes]
     gap = paint("dim", " │ ")
     while len(parts) > 1 and width(gap.join(parts)) > columns:
         parts.pop()
     return gap.join(parts)
 
 
-def _context(share: float, columns: int, paint: Paint) -> str:
+def _context_bar(share: float, columns: int, paint: Paint) -> str:
     role = next((role for least, role in CONTEXT_ROLES if share >= least), "ok")
-    if columns < WIDE:
+    if columns < WIDE_COLUMNS:
         return paint(role, f"{share:.0%}")
-    full = min(BAR, round(share * BAR))
-    return paint(role, f"{'█' * full}{'░' * (BAR - full)} {share:.0%}")
+    full = min(CONTEXT_BAR_COLUMNS, round(share * CONTEXT_BAR_COLUMNS))
+    return paint(role, f"{'█' * full}{'░' * (CONTEXT_BAR_COLUMNS - full)} {share:.0%}")
 
 
-def money(dollars: float) -> str:
+def format_cost(dollars: float) -> str:
     return f"${dollars:.2f}" if dollars >= 1 else f"${dollars:.4f}" if dollars else "$0"
 
 
@@ -182,7 +184,7 @@ LIVE_ROWS = 12
 """Most rows of unfinished text below what is finished."""
 
 
-class Sink(Protocol):
+class LineSink(Protocol):
     """Where finished lines go."""
 
     def lines(self, lines: list[str]) -> None: ...
@@ -192,30 +194,30 @@ class Sink(Protocol):
         ...
 
 
-class View:
+class EventView:
     """Renders one conversation. Everything is called in the event loop's thread."""
 
     def __init__(
         self,
-        looks: DisplayState,
-        sink: Sink,
+        display: DisplayState,
+        sink: LineSink,
         columns: Callable[[], int],
         *,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.looks = looks
+        self.display = display
         self._sink, self._columns, self._now = sink, columns, now
-        self._tools = ToolView(looks)
+        self._tools = ToolView(display)
         self._text: MarkdownStream | None = None
-        self._thought = Thought()
+        self._reasoning = ReasoningBuffer()
         self._questions: dict[str, str] = {}
         self._blank = True
         """Whether the last line that went out was empty."""
         self.phase: Phase = "idle"
         self.began = self.took = 0.0
-        self.spent = Spending()
+        self.spent = UsageTotal()
         self._tokens = 0
-        self._spinner = SpinnerLine(looks.skin, looks.paint, random.Random())
+        self._spinner = SpinnerLine(display.skin, display.paint, random.Random())
 
     # What is shown
 
@@ -223,30 +225,30 @@ class View:
         before = self.phase
         match event:
             case TurnStarted():
-                self._turn_begins()
+                self._begin_turn()
             case ModelCalled():
                 self.phase = "waiting"
             case ReasoningDelta():
-                self._thinks(event.text)
+                self._add_reasoning(event.text)
             case TextDelta():
-                self._writes(event.text)
+                self._add_text(event.text)
             case TextFinished():
-                self._text_ends(event.text)
+                self._end_text(event.text)
             case ToolStarted() | ToolOutput() | ToolFinished():
-                self._tool(event)
+                self._show_tool(event)
             case SubagentStarted() | SubagentProgress() | SubagentFinished():
                 self._tools.subagent(event)
             case TurnFinished():
-                self._turn_ends(event)
+                self._end_turn(event)
             case UsageReported():
                 self.spent.add(event)
             case _:
-                self._aside(event)
+                self._show_other(event)
         self._sink.refresh(at_once=self.phase != before)
 
-    def question(self, text: str) -> None:
+    def user_message(self, text: str) -> None:
         """What the user said, as it stays above."""
-        paint, symbol = self.looks.paint, self.looks.skin.branding.prompt_symbol
+        paint, symbol = self.display.paint, self.display.skin.branding.prompt_symbol
         first, *rest = safe(text).split("\n")
         self.gap()
         self.out([f"{paint('prompt', symbol)} {paint('user', first)}"])
@@ -255,16 +257,16 @@ class View:
 
     def markdown(self, text: str) -> None:
         """The answer of a command, or another text that is complete."""
-        stream = MarkdownStream(self.looks.paint, self._columns())
+        stream = MarkdownStream(self.display.paint, self._columns())
         self.gap()
         self.out([*stream.feed(safe(text)), *stream.finish()])
         self.gap()
 
     def note(self, text: str, role: str = "warn") -> None:
         """A line beside the conversation; where it is too long it is broken between words."""
-        columns, paint = self._columns(), self.looks.paint
+        columns, paint = self._columns(), self.display.paint
         for line in safe(text).split("\n"):
-            rows = [line] if width(line) <= columns else wrapped(line, columns)
+            rows = [line] if width(line) <= columns else wrap(line, columns)
             self.out([paint(role, row) for row in rows])
 
     def out(self, lines: list[str]) -> None:
@@ -274,7 +276,7 @@ class View:
 
     def gap(self) -> None:
         """An empty line, unless there is one."""
-        if not self._blank and not self.looks.compact:
+        if not self._blank and not self.display.compact:
             self.out([""])
 
     def refresh(self) -> None:
@@ -293,65 +295,65 @@ class View:
 
     # One kind of event each
 
-    def _turn_begins(self) -> None:
+    def _begin_turn(self) -> None:
         self.phase, self.began, self._tokens = "waiting", self._now(), 0
-        self._spinner = SpinnerLine(self.looks.skin, self.looks.paint, random.Random())
-        label = self.looks.skin.branding.response_label
+        self._spinner = SpinnerLine(self.display.skin, self.display.paint, random.Random())
+        label = self.display.skin.branding.response_label
         if label:
-            self.out([self.looks.paint("accent", safe(label))])
+            self.out([self.display.paint("accent", safe(label))])
 
-    def _thinks(self, text: str) -> None:
+    def _add_reasoning(self, text: str) -> None:
         self.phase = "thinking"
         self._tokens += 1
-        lines = self._thought.add(text, self._now())
+        lines = self._reasoning.add(text, self._now())
         for line in lines if self._shows_thinking else ():
             self.note(line, "reasoning")
 
     @property
     def _shows_thinking(self) -> bool:
-        return self.looks.reasoning or self.looks.thinking == "full"
+        return self.display.reasoning or self.display.thinking == "full"
 
-    def _thought_ends(self) -> None:
-        if not self._thought.began:
+    def _end_reasoning(self) -> None:
+        if not self._reasoning.began:
             return
-        rest, seconds = self._thought.end(self._now())
+        rest, seconds = self._reasoning.end(self._now())
         if self._shows_thinking:
             for line in rest:
                 self.note(line, "reasoning")
             self.gap()
-        elif self.looks.thinking != "hidden":
-            self.note(f"∴ thought for {duration(seconds)}", "dim")
+        elif self.display.thinking != "hidden":
+            self.note(f"∴ thought for {format_duration(seconds)}", "dim")
 
-    def _writes(self, text: str) -> None:
-        self._thought_ends()
+    def _add_text(self, text: str) -> None:
+        self._end_reasoning()
         self.phase = "writing"
         self._tokens += 1
-        if not self.looks.streaming:
+        if not self.display.streaming:
             return
         if self._text is None:
             self.gap()
-            self._text = MarkdownStream(self.looks.paint, self._columns())
+            self._text = MarkdownStream(self.display.paint, self._columns())
         self._text.width = self._columns()
         self.out(self._text.feed(text))
 
-    def _text_ends(self, text: str) -> None:
-        self._thought_ends()
+    def _end_text(self, text: str) -> None:
+        self._end_reasoning()
         if self._text is not None:
             self.out(self._text.finish())
             self._text = None
-        elif text and not self.looks.streaming:
+        elif text and not self.display.streaming:
             self.markdown(text)
         self.gap()
 
-    def _broken_off(self) -> None:
+    def _discard_reply(self) -> None:
         """What came of a reply is void; it is on the screen all the same."""
         if self._text is not None:
-            self.out([*self._text.finish(), self.looks.paint("warn", "— broken off —")])
+            self.out([*self._text.finish(), self.display.paint("warn", "— broken off —")])
             self._text = None
-        self._thought = Thought()
+        self._reasoning = ReasoningBuffer()
 
-    def _tool(self, event: ToolStarted | ToolOutput | ToolFinished) -> None:
-        self._thought_ends()
+    def _show_tool(self, event: ToolStarted | ToolOutput | ToolFinished) -> None:
+        self._end_reasoning()
         self.phase = "tools"
         match event:
             case ToolStarted():
@@ -361,11 +363,11 @@ class View:
             case ToolFinished():
                 self.out(self._tools.finished(event, self._columns()))
 
-    def _aside(self, event: Event) -> None:
-        paint, columns = self.looks.paint, self._columns()
+    def _show_other(self, event: Event) -> None:
+        paint, columns = self.display.paint, self._columns()
         match event:
             case Retrying() | FellBack():
-                self._broken_off()
+                self._discard_reply()
                 self.note(trouble_line(event))
             case Notice():
                 if not event.text.startswith(STEERED):  # it was shown when it was said
@@ -376,7 +378,7 @@ class View:
                 self._questions[event.call_id] = f"? {event.question}"
             case ApprovalAnswered():
                 asked = self._questions.pop(event.call_id, "⚠")
-                answer = paint("strong", consent_text(event.answer))
+                answer = paint("strong", approval_text(event.answer))
                 self.out([f"{paint('warn', one_line(asked, columns - 30))} → {answer}"])
             case QuestionAnswered():
                 asked = self._questions.pop(event.call_id, "?")
@@ -386,21 +388,21 @@ class View:
                 lines = progress_lines(event)
                 self.out([paint("dim", one_line(line, columns)) for line in lines])
 
-    def _turn_ends(self, end: TurnFinished) -> None:
-        self._thought_ends()
+    def _end_turn(self, end: TurnFinished) -> None:
+        self._end_reasoning()
         if self._text is not None:
             self.out(self._text.finish())
             self._text = None
-        self.out(self._tools.interrupted())
+        self.out(self._tools.stop_all())
         for line in problem_lines(end):
             self.note(line, "warn" if end.interrupted else "error")
         self.phase, self.took = "idle", self._now() - self.began
-        if self.looks.cost and end.cost_usd is not None:
-            self.note(f"{money(end.cost_usd)}, {duration(self.took)}", "dim")
+        if self.display.cost and end.cost_usd is not None:
+            self.note(f"{format_cost(end.cost_usd)}, {format_duration(self.took)}", "dim")
         self.gap()
 
 
-class Spending:
+class UsageTotal:
     """What the calls of a conversation took."""
 
     def __init__(self) -> None:
@@ -416,7 +418,7 @@ class Spending:
             self.money += event.cost_usd
 
 
-class Thought:
+class ReasoningBuffer:
     """Reasoning that arrives in pieces."""
 
     def __init__(self) -> None:

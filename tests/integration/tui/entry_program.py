@@ -16,10 +16,10 @@ from hermes.app.references.completion import complete_reference
 from hermes.config.settings.display import DisplaySettings
 from hermes.security import Redactor
 from hermes.tui.area import Area, FrameOutput
-from hermes.tui.clipboard import Images
-from hermes.tui.completion import EntryCompleter, Offer
+from hermes.tui.clipboard import ImageAttachments
+from hermes.tui.completion import InputCompleter, Offer
 from hermes.tui.display import DisplayState
-from hermes.tui.input import input_keys, make_entry, read_pastes_quickly
+from hermes.tui.input import input_keys, make_input_field, read_pastes_quickly
 from hermes.tui.skins import PLAIN_SKIN
 from hermes.tui.text import Depth
 
@@ -32,8 +32,8 @@ def models() -> list[Offer]:
 
 
 async def main() -> None:
-    looks, images = DisplayState(DisplaySettings(), PLAIN_SKIN, Depth.NONE), Images()
-    completer = EntryCompleter(
+    display, images = DisplayState(DisplaySettings(), PLAIN_SKIN, Depth.NONE), ImageAttachments()
+    completer = InputCompleter(
         folder=Path.cwd(),
         references=lambda fragment: complete_reference(fragment, Path.cwd()),
         more=lambda: [Offer("release-notes", "write the notes of a release", takes_more=True)],
@@ -45,13 +45,13 @@ async def main() -> None:
 
     def send(text: str) -> None:
         pictures = [image.url[:22] for image in images.take()]
-        whole = entry.pastes.whole(text)
+        whole = entry.pastes.expand(text)
         with HISTORY.with_suffix(".sent").open("a") as file:
             file.write(json.dumps([whole, *pictures]) + "\n")
         say(f"sent {len(whole)} characters")
 
-    entry = make_entry(
-        looks, completer, images,
+    entry = make_input_field(
+        display, completer, images,
         history=HISTORY,
         redact=Redactor().redact,
         send=send,

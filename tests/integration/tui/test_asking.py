@@ -253,5 +253,5 @@ def test_the_consent_to_a_hook(
         it.ready()
         it.ask("go", "Done.")
         assert ("by the guard" in said(server)) is forbids
-        shown = " ".join(it.text.split())
-        assert shown.count("is left out in this session") == (0 if forbids else 1)
+        shown = "".join(it.text.split())  # where the line breaks depends on the length of the path
+        assert shown.count("isleftoutinthissession") == (0 if forbids else 1)

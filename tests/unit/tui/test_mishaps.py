@@ -5,13 +5,13 @@ import logging
 
 import pytest
 
-from hermes.tui.terminal_ui import Mishaps
+from hermes.tui.terminal_ui import LoopErrorHandler
 
 
 async def test_each_is_told_once_and_logged_always(caplog: pytest.LogCaptureFixture) -> None:
     told: list[str] = []
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(Mishaps(told.append))
+    loop.set_exception_handler(LoopErrorHandler(told.append))
     for wrong in ("paint", "paint", "key"):
         loop.call_soon({}.__getitem__, wrong)
     loop.call_exception_handler({"message": "without an exception"})

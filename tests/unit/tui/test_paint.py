@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.tui.text import Depth, Paint, codes, terminal_depth
+from hermes.tui.text import Depth, Paint, escape_codes, terminal_depth
 
 
 @pytest.mark.parametrize(
@@ -27,17 +27,17 @@ def test_the_terminal_says_what_it_can(
 
 
 def test_a_look_becomes_what_the_terminal_understands() -> None:
-    assert codes("bold #ff8800", Depth.TRUE) == "1;38;2;255;136;0"
-    assert codes("#ff8800", Depth.INDEXED) == "38;5;208"
-    assert codes("#f80", Depth.NAMED) == "93"
-    assert codes("underline bright_blue", Depth.NAMED) == "4;94"
-    assert codes("bold red", Depth.NONE) == ""
+    assert escape_codes("bold #ff8800", Depth.TRUE) == "1;38;2;255;136;0"
+    assert escape_codes("#ff8800", Depth.INDEXED) == "38;5;208"
+    assert escape_codes("#f80", Depth.NAMED) == "93"
+    assert escape_codes("underline bright_blue", Depth.NAMED) == "4;94"
+    assert escape_codes("bold red", Depth.NONE) == ""
 
 
 @pytest.mark.parametrize("look", ["#12345", "#xyzxyz", "reddish", "bright_nothing"])
 def test_a_wrong_colour_is_told(look: str) -> None:
     with pytest.raises(ValueError, match="no colour"):
-        codes(look, Depth.TRUE)
+        escape_codes(look, Depth.TRUE)
 
 
 def test_without_colours_a_text_is_left_alone() -> None:

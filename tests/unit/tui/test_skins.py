@@ -10,7 +10,7 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.tui.skins import Branding, Skin, Spinner, find_skin, skin_names, skin_or_default
-from hermes.tui.text import DEFAULT_COLOURS, NAMES, Depth, Paint, codes, safe, width
+from hermes.tui.text import COLOUR_NAMES, DEFAULT_COLOURS, Depth, Paint, escape_codes, safe, width
 
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
 BEHIND = {"daylight": [WHITE], "warm-lightmode": [WHITE], "default": [WHITE, BLACK]}
@@ -52,7 +52,7 @@ def contrast(one: Colour, other: Colour) -> float:
 
 def shown(look: str, depth: Depth) -> Iterator[Colour]:
     """The colours a terminal really shows."""
-    code = codes(look, depth)
+    code = escape_codes(look, depth)
     for found in re.finditer(r"38;2;(\d+);(\d+);(\d+)", code):
         yield int(found[1]), int(found[2]), int(found[3])
     for found in re.finditer(r"38;5;(\d+)", code):
@@ -77,7 +77,7 @@ def test_every_colour_has_enough_contrast(skin: Skin, depth: Depth) -> None:
 def test_builtin_skins_use_no_named_colours(skin: Skin) -> None:
     """What a terminal calls blue may be unreadable on its background."""
     for role, look in Paint(skin.colors).colours.items():
-        assert not {word.removeprefix("bright_") for word in look.split()} & set(NAMES), role
+        assert not {word.removeprefix("bright_") for word in look.split()} & set(COLOUR_NAMES), role
     assert skin.colors.keys() <= DEFAULT_COLOURS.keys()
     assert skin.name != "mono" or not any("#" in look for look in skin.colors.values())
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import iter_graphemes
 
-from hermes.tui.text import broken, rows, safe, width, wrapped
+from hermes.tui.text import break_ranges, safe, width, wrap, wrap_ranges
 
 CHARACTERS = [
     "a", "b", " ", "-", ".", "世", "界", "。", "「", "é", "e\u0301", "👩\u200d💻", "👍🏽", "🇩🇪",
@@ -34,25 +34,25 @@ TEXTS = st.lists(st.sampled_from(CHARACTERS), max_size=60).map("".join).map(safe
     ],
 )
 def test_words_stay_whole_where_they_fit(text: str, columns: int, shown: list[str]) -> None:
-    assert wrapped(text, columns) == shown
+    assert wrap(text, columns) == shown
 
 
 def test_code_is_broken_at_the_column_and_keeps_its_spaces() -> None:
     text = "  x = 1  # 注释 here"
-    assert [text[a:b] for a, b in broken(text, 12, 6)] == ["  x = 1  # ", "注释 h", "ere"]
-    assert broken("", 12, 6) == [(0, 0)]
+    assert [text[a:b] for a, b in break_ranges(text, 12, 6)] == ["  x = 1  # ", "注释 h", "ere"]
+    assert break_ranges("", 12, 6) == [(0, 0)]
 
 
 @given(TEXTS, st.integers(5, 20))
 def test_rows_fit_and_hold_everything_but_spaces(text: str, columns: int) -> None:
-    shown = wrapped(text, columns)
+    shown = wrap(text, columns)
     assert all(width(row) <= columns for row in shown)
     assert "".join(shown).replace(" ", "") == text.replace(" ", "")
 
 
 @given(TEXTS, st.integers(5, 20))
 def test_code_rows_fit_and_hold_everything(text: str, columns: int) -> None:
-    shown = [text[a:b] for a, b in broken(text, columns, columns - 2)]
+    shown = [text[a:b] for a, b in break_ranges(text, columns, columns - 2)]
     assert all(width(row) <= columns for row in shown)
     assert "".join(shown) == text
 
@@ -65,7 +65,7 @@ def test_what_is_seen_as_one_character_stays_together(text: str, columns: int) -
         if width(cluster) > columns:  # nothing that anyone writes
             edges.update(range(at - len(cluster), at))
         edges.add(at)
-    for row in [*rows(text, columns), *broken(text, columns, columns)]:
+    for row in [*wrap_ranges(text, columns), *break_ranges(text, columns, columns)]:
         if width(text) == sum(width(cluster) for cluster in iter_graphemes(text)):
             assert set(row) <= edges
 
@@ -74,5 +74,5 @@ def test_what_is_seen_as_one_character_stays_together(text: str, columns: int) -
 def test_all_but_the_last_two_rows_stay_when_more_follows(
     text: str, more: str, columns: int
 ) -> None:
-    certain = rows(text, columns)[:-2]
-    assert rows(text + more, columns)[: len(certain)] == certain
+    certain = wrap_ranges(text, columns)[:-2]
+    assert wrap_ranges(text + more, columns)[: len(certain)] == certain

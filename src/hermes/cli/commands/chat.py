@@ -99,7 +99,7 @@ async def _answer(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str
     from hermes.cli.extensions import asked_in_lines
     from hermes.cli.session import one_turn, started, with_images
     from hermes.cli.terminal import Terminal, TerminalApprover, renderer_for
-    from hermes.tui.conversation import Referring
+    from hermes.tui.conversation import ReferenceExpander
 
     approver = TerminalApprover(cli.stdin, cli.stdout)
     renderer = renderer_for(args, cli, approver)
@@ -114,7 +114,7 @@ async def _answer(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str
             consent=asked_in_lines(cli) if interactive else None,
             goes_on=False,
         ) as (app, agent, folder):
-            referring = Referring(app, lambda: agent, folder, cli.note)
+            referring = ReferenceExpander(app, lambda: agent, folder, cli.note)
             message = await referring(await app.opened(agent, query))
             return await one_turn(agent, with_images(message, args.image), renderer)
 

@@ -20,7 +20,7 @@ from hermes.ops.debug_report import bundle_path, parts, summary, write
 from hermes.ops.doctor import run as doctor
 from hermes.ops.doctor.check import LEVELS, Finding, Level, Outcome, TerminalInfo, best_settings
 from hermes.security import Redactor
-from hermes.tui.text import safe, terminal_depth, wrapped
+from hermes.tui.text import safe, terminal_depth, wrap
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_size, many
 
@@ -106,7 +106,7 @@ def report(
             for found in outcome.found:
                 yield from _lines(outcome.name, found, style, width, marks)
     yield ""
-    yield from wrapped(_sum(outcomes), width)
+    yield from wrap(_sum(outcomes), width)
 
 
 def _lines(
@@ -120,7 +120,7 @@ def _lines(
 
 
 def _paragraph(head: str, text: str, width: int) -> Iterator[str]:
-    lines = wrapped(" ".join(safe(text).split()), width - len(head))
+    lines = wrap(" ".join(safe(text).split()), width - len(head))
     for number, line in enumerate(lines):
         yield f"{' ' * len(head) if number else head}{line}"
 

@@ -13,7 +13,7 @@ from hermes.app.session_store import opened_store, store_exists
 from hermes.cli.context import Cli, Command, Style
 from hermes.ops.insights import HOURS, Insights, insights_of, money
 from hermes.ops.transcripts import cost
-from hermes.tui.text import cut, one_line, width, wrapped
+from hermes.tui.text import cut, one_line, width, wrap
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_duration, many
 
@@ -134,7 +134,7 @@ def _facts(found: Insights, columns: int) -> Iterator[str]:
         "ended": ", ".join(f"{one_line(why, 24)} {n:,}" for why, n in found.end_reasons.items()),
     }
     for name, text in facts.items():
-        for number, line in enumerate(wrapped(text, columns - LABEL - 1) if text else ()):
+        for number, line in enumerate(wrap(text, columns - LABEL - 1) if text else ()):
             yield f"{'' if number else name:<{LABEL}} {line}"
 
 
@@ -155,7 +155,7 @@ def _daily(found: Insights, charts: Charts) -> list[str]:
     lines += [f"  {charts.spark(spent)}"] if any(spent) else []
     words = f"above: messages, {most:,} at most"
     words += f"; below: cost, {cost(max(spent))} at most" if any(spent) else ""
-    return [*lines, *(f"  {line}" for line in wrapped(words, charts.columns - 2))]
+    return [*lines, *(f"  {line}" for line in wrap(words, charts.columns - 2))]
 
 
 def _models(found: Insights, charts: Charts) -> list[str]:

@@ -3,12 +3,12 @@
 import re
 from typing import Literal, NamedTuple
 
-from hermes.tui.markdown.inline import Run, plain
+from hermes.tui.markdown.inline import Run, plain_text
 from hermes.tui.text import safe
 
 Kind = Literal["blank", "text", "heading", "rule", "fence", "code", "row"]
 
-SHORT = 240
+MAX_HEAD = 240
 """Characters that decide what a line is. Rules, fences and rows that do not begin with a bar are
 no longer than this."""
 TAB = 4
@@ -27,7 +27,7 @@ _ONLY_MARKUP = re.compile(
 )
 
 
-class Lead(NamedTuple):
+class LinePrefix(NamedTuple):
     """What stands before the text of a line: indent, bars of quotes, the mark of a list item."""
 
     first: tuple[Run, ...] = ()
@@ -35,22 +35,22 @@ class Lead(NamedTuple):
     """The same on the rows that follow, with as many columns."""
     quotes: int = 0
 
-    def fitted(self, width: int) -> tuple["Lead", str]:
+    def fitted(self, width: int) -> tuple["LinePrefix", str]:
         """It takes at most half of the width: first indent goes, then all of it becomes text."""
-        excess = len(plain(self.first)) - width // 2
+        excess = len(plain_text(self.first)) - width // 2
         if excess <= 0:
             return self, ""
         if self.first == self.rest and not self.quotes:
             room = (" " * (width // 2), ())
-            return Lead((room,), (room,)), ""
+            return LinePrefix((room,), (room,)), ""
         indent, *others = self.first
         if not indent[0].strip() and len(indent[0]) >= excess:
             kept = (indent[0][excess:], ())
-            return Lead((kept, *others), (kept, *self.rest[1:]), self.quotes), ""
-        return Lead(quotes=self.quotes), plain(self.first).lstrip()
+            return LinePrefix((kept, *others), (kept, *self.rest[1:]), self.quotes), ""
+        return LinePrefix(quotes=self.quotes), plain_text(self.first).lstrip()
 
 
-class Around(NamedTuple):
+class LineContext(NamedTuple):
     """What the lines before say about the next one."""
 
     items: tuple[int, ...] = ()
@@ -60,9 +60,9 @@ class Around(NamedTuple):
     """The line before was text, which this one may go on with."""
 
 
-class Line(NamedTuple):
+class MarkdownLine(NamedTuple):
     kind: Kind
-    lead: Lead
+    lead: LinePrefix
     text: str = ""
     items: tuple[int, ...] = ()
     level: int = 0
@@ -71,17 +71,17 @@ class Line(NamedTuple):
     """The characters that begin a fenced block; the text is its info string."""
 
 
-def only_markup(head: str) -> bool:
+def is_only_markup(head: str) -> bool:
     """Whether a line that goes on has shown nothing yet but what it may be."""
     return _ONLY_MARKUP.match(head) is not None
 
 
-def read(head: str, around: Around, *, long: bool = False) -> Line:
+def parse_line(head: str, around: LineContext, *, long: bool = False) -> MarkdownLine:
     """Say what a line is. `head` is all of it or, if it is long, its first `SHORT` characters."""
-    return _Reader(head, around, long).read()
+    return _LineParser(head, around, long).read()
 
 
-def unquoted(line: str, quotes: int) -> str | None:
+def strip_quotes(line: str, quotes: int) -> str | None:
     """The line behind so many marks of a quote; None if it has fewer."""
     for _ in range(quotes):
         inner = line.lstrip(" ")
@@ -91,10 +91,10 @@ def unquoted(line: str, quotes: int) -> str | None:
     return line
 
 
-class _Reader:
+class _LineParser:
     """Goes through the marks at the beginning of a line."""
 
-    def __init__(self, head: str, around: Around, long: bool) -> None:
+    def __init__(self, head: str, around: LineContext, long: bool) -> None:
         self.head, self.around, self.long = head, around, long
         self.at = 0
         self.quotes = 0
@@ -105,7 +105,7 @@ class _Reader:
         self.first: list[Run] = []
         self.rest: list[Run] = []
 
-    def read(self) -> Line:
+    def read(self) -> MarkdownLine:
         while True:
             here = self._here()
             marker = self._marker(here)
@@ -179,7 +179,7 @@ class _Reader:
             self._put(shown, " " * len(shown), "accent")
         self.marked = True
 
-    def _leaf(self, here: int) -> Line:
+    def _leaf(self, here: int) -> MarkdownLine:
         text = self.head[here:]
         if not text and not self.marked:
             return self._line("blank", "")
@@ -199,9 +199,9 @@ class _Reader:
             return self._line("row", text)
         return self._line("text", text)
 
-    def _line(self, kind: Kind, text: str) -> Line:
-        lead = Lead(tuple(self.first), tuple(self.rest), self.quotes)
-        return Line(kind, lead, text, tuple(self.items))
+    def _line(self, kind: Kind, text: str) -> MarkdownLine:
+        lead = LinePrefix(tuple(self.first), tuple(self.rest), self.quotes)
+        return MarkdownLine(kind, lead, text, tuple(self.items))
 
 
 # Text of a model made safe for the terminal, although it arrives in pieces.
@@ -213,7 +213,7 @@ _ESCAPE = re.compile("[\x1b\x90\x98\x9b\x9d-\x9f]")
 """What begins an escape sequence."""
 
 
-class Cleaner:
+class TextCleaner:
     """`safe` for a stream: what comes out does not depend on where the pieces were cut.
 
     Line ends become `\\n`. Tabs stay, because what they become depends on the whole line.

@@ -6,9 +6,17 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from hermes.tui.markdown.blocks import SHORT, TAB, Lead, unquoted
-from hermes.tui.markdown.inline import Roles, Run, add, dress, painted, parse, plain
-from hermes.tui.text import Depth, Paint, broken, rows
+from hermes.tui.markdown.blocks import MAX_HEAD, TAB, LinePrefix, strip_quotes
+from hermes.tui.markdown.inline import (
+    Roles,
+    Run,
+    append_run,
+    paint_ranges,
+    paint_run,
+    parse_inline,
+    plain_text,
+)
+from hermes.tui.text import Depth, Paint, break_ranges, wrap_ranges
 from hermes.tui.text import width as columns_of
 
 # The syntax of code in colours, line by line.
@@ -95,14 +103,14 @@ class Highlighter:
         if state.closer:
             end = text.find(state.closer)
             at = end + len(state.closer) if end >= 0 else len(text)
-            add(runs, text[:at], _roles(state.held))
+            append_run(runs, text[:at], _roles(state.held))
             if end < 0:
                 return runs, state
             state = _State(state.stack)
         tokens, state = self._tokens(text[at:], state)
         for kind, value in tokens:
-            add(runs, value.rstrip("\n"), _roles(kind))
-        if plain(runs) != text:
+            append_run(runs, value.rstrip("\n"), _roles(kind))
+        if plain_text(runs) != text:
             return [(text, ())], state  # a few lexers leave out what they do not know
         return runs, state
 
@@ -116,7 +124,7 @@ class Highlighter:
             if count and (opener != closer or count % 2):
                 found = self._open_token(text, state, opener, closer)
                 if found is not None:
-                    return closed if _waits_for_nothing(found[0][-1], closed[0][-1]) else found
+                    return closed if _needs_no_closer(found[0][-1], closed[0][-1]) else found
         return closed
 
     def _open_token(
@@ -155,7 +163,7 @@ class Highlighter:
                         tokens += [(kind, value) for _, kind, value in action(self._lexer, found)]
                 if found.end() > at:
                     at, idle = found.end(), 0
-                _change(stack, new_state)
+                _apply_transition(stack, new_state)
                 break
             else:
                 if text[at] == "\n" or idle > _IDLE:
@@ -165,14 +173,14 @@ class Highlighter:
         return tokens, _State(tuple(stack[-_DEEPEST:]))
 
 
-def _waits_for_nothing(closed: Token, unclosed: Token) -> bool:
+def _needs_no_closer(closed: Token, unclosed: Token) -> bool:
     """Whether a string looks the same if nothing closes it: then its state says that it is open.
     A comment may be read up to the end of the text."""
     kind, value = unclosed
     return closed == (kind, value.rstrip("\n")) and not str(kind).startswith("Token.Comment")
 
 
-def _change(stack: list[str], new_state: Any) -> None:
+def _apply_transition(stack: list[str], new_state: Any) -> None:
     if new_state is None:
         return
     for state in new_state if isinstance(new_state, tuple) else (new_state,):
@@ -184,7 +192,7 @@ def _change(stack: list[str], new_state: Any) -> None:
             stack.append(stack[-1] if state == "#push" else state)
 
 
-def highlighter(language: str) -> Highlighter | None:
+def find_highlighter(language: str) -> Highlighter | None:
     """That of a language, by any name it is known under; None for one that is not known."""
     if language.lower() in _PLAIN:
         return None
@@ -218,24 +226,24 @@ _LEAST = 8
 """Columns below which code is not indented."""
 
 
-class Code:
+class CodeBlock:
     """One block. Without a fence it is an indented one."""
 
-    def __init__(self, paint: Paint, lead: Lead, *, fence: str = "", info: str = "") -> None:
+    def __init__(self, paint: Paint, lead: LinePrefix, *, fence: str = "", info: str = "") -> None:
         self._fence, self._lead = fence, lead
-        self._column = len(plain(lead.rest)) - 2 * lead.quotes
+        self._column = len(plain_text(lead.rest)) - 2 * lead.quotes
         """The indent of the fence, which its lines have too."""
         self._indent = _INDENT.get(paint.depth, _INDENT_IN_COLOUR)
         language = found[1] if (found := _LANGUAGE.match(info)) else ""
         self._diff = language.lower() in _DIFFS
         self._highlighter: Highlighter | None = None
         if paint.depth is not Depth.NONE and not self._diff:
-            self._highlighter = highlighter(language)
+            self._highlighter = find_highlighter(language)
         self._paint = Paint({**SYNTAX, **paint.colours}, paint.depth)
 
     def inside(self, line: str) -> str | None:
         """The code of a line of a fenced block; None if the line is not inside its quote."""
-        text = unquoted(line.expandtabs(TAB), self._lead.quotes)
+        text = strip_quotes(line.expandtabs(TAB), self._lead.quotes)
         if text is None:
             return None
         indent = len(text) - len(text.lstrip(" "))
@@ -272,14 +280,14 @@ class Code:
 
     def _rows(self, runs: list[Run], width: int) -> list[str]:
         lead = self._lead.fitted(width)[0].rest
-        columns = width - len(plain(lead))
+        columns = width - len(plain_text(lead))
         indent = self._indent if columns - self._indent >= _LEAST else 0
         more = _CONTINUED if columns - indent >= _LEAST else 0
-        ranges = broken(plain(runs), columns - indent, columns - indent - more)
-        lines = painted(self._paint, runs, ranges)
-        before = "".join([dress(self._paint, *run) for run in lead])
+        ranges = break_ranges(plain_text(runs), columns - indent, columns - indent - more)
+        lines = paint_ranges(self._paint, runs, ranges)
+        before = "".join([paint_run(self._paint, *run) for run in lead])
         if lines == [""]:
-            return [dress(self._paint, plain(lead).rstrip(), ("quote",))]
+            return [paint_run(self._paint, plain_text(lead).rstrip(), ("quote",))]
         return [
             f"{before}{' ' * (indent + (more if at else 0))}{line}" for at, line in enumerate(lines)
         ]
@@ -299,20 +307,20 @@ Cell = list[list[Run]]
 """Its lines."""
 
 
-def delimits(header: str, line: str) -> bool:
+def is_delimiter_row(header: str, line: str) -> bool:
     """Whether the line makes a table of the line before it."""
-    if len(line) > SHORT or "|" not in line or not _DELIMITER.match(line):
+    if len(line) > MAX_HEAD or "|" not in line or not _DELIMITER.match(line):
         return False
     both_begin = header.startswith("|") and line.startswith("|")
-    return both_begin or len(_split(header)) == len(_split(line))
+    return both_begin or len(_split_row(header)) == len(_split_row(line))
 
 
-class Table:
-    def __init__(self, paint: Paint, lead: Lead, header: str, delimiter: str) -> None:
+class MarkdownTable:
+    def __init__(self, paint: Paint, lead: LinePrefix, header: str, delimiter: str) -> None:
         self.lead = lead
         self._paint = paint
         self._bare = paint.depth is Depth.NONE
-        self._align = [_alignment(cell) for cell in _split(delimiter)]
+        self._align = [_alignment(cell) for cell in _split_row(delimiter)]
         self._header = [self._dressed(cell) for cell in self._cells(header)]
         self._rows: list[list[Cell]] = []
         self._shown: tuple[tuple[int, int, int], list[str]] = ((0, 0, 0), [])
@@ -323,13 +331,13 @@ class Table:
     def lines(self, width: int, last: int | None = None) -> list[str]:
         """The table, or only the `last` of its rows."""
         lead = self.lead.fitted(width)[0].rest
-        room = width - len(plain(lead))
+        room = width - len(plain_text(lead))
         body = self._rows if last is None else self._rows[len(self._rows) - last :]
         count = max(map(len, [self._header, *body]))
         grid = [row + [[[]]] * (count - len(row)) for row in [self._header, *body]]
-        widths = _fitted([_natural(column) for column in zip(*grid, strict=True)], room)
+        widths = _fit_columns([_natural_width(column) for column in zip(*grid, strict=True)], room)
         lines = self._records(grid, room) if widths is None else self._boxed(grid, widths)
-        before = "".join([dress(self._paint, *run) for run in lead])
+        before = "".join([paint_run(self._paint, *run) for run in lead])
         return [before + line for line in lines]
 
     def preview(self, width: int, last: int) -> list[str]:
@@ -342,8 +350,8 @@ class Table:
 
     def _cells(self, row: str) -> list[Cell]:
         return [
-            [parse(line, bare=self._bare).runs for line in _BREAK.split(cell)]
-            for cell in _split(row)
+            [parse_inline(line, bare=self._bare).runs for line in _BREAK.split(cell)]
+            for cell in _split_row(row)
         ]
 
     def _dressed(self, cell: Cell) -> Cell:
@@ -383,9 +391,11 @@ class Table:
         """The rows of a cell, filled up to its columns."""
         lines = []
         for runs in cell:
-            text = plain(runs)
-            ranges = rows(text, columns) or [(0, 0)]
-            for (start, end), line in zip(ranges, painted(self._paint, runs, ranges), strict=True):
+            text = plain_text(runs)
+            ranges = wrap_ranges(text, columns) or [(0, 0)]
+            for (start, end), line in zip(
+                ranges, paint_ranges(self._paint, runs, ranges), strict=True
+            ):
                 free = max(0, columns - columns_of(text[start:end]))
                 left = {"<": 0, "^": free // 2, ">": free}[align]
                 lines.append(" " * left + line + " " * (free - left))
@@ -408,16 +418,16 @@ class Table:
         lines: list[str] = []
         for runs in [[*label, *cell[0]], *cell[1:]]:
             at = 0 if lines else room
-            text = plain(runs)
-            if not lines and (first := rows(text, room)[:1]):
-                lines += painted(self._paint, runs, first)
+            text = plain_text(runs)
+            if not lines and (first := wrap_ranges(text, room)[:1]):
+                lines += paint_ranges(self._paint, runs, first)
                 at = first[0][1]
-            rest = [(at + a, at + b) for a, b in rows(text[at:], room - len(_HANGING))]
-            lines += [_HANGING + line for line in painted(self._paint, runs, rest)]
+            rest = [(at + a, at + b) for a, b in wrap_ranges(text[at:], room - len(_HANGING))]
+            lines += [_HANGING + line for line in paint_ranges(self._paint, runs, rest)]
         return lines
 
 
-def _split(row: str) -> list[str]:
+def _split_row(row: str) -> list[str]:
     row = row.strip(" ").removeprefix("|")
     cells = _BAR.split(row)
     if len(cells) > 1 and not cells[-1].strip(" "):
@@ -429,11 +439,11 @@ def _alignment(cell: str) -> str:
     return {(True, True): "^", (False, True): ">"}.get((cell[:1] == ":", cell[-1:] == ":"), "<")
 
 
-def _natural(column: Sequence[Cell]) -> int:
-    return max(1, *(columns_of(plain(runs)) for cell in column for runs in cell))
+def _natural_width(column: Sequence[Cell]) -> int:
+    return max(1, *(columns_of(plain_text(runs)) for cell in column for runs in cell))
 
 
-def _fitted(natural: list[int], room: int) -> list[int] | None:
+def _fit_columns(natural: list[int], room: int) -> list[int] | None:
     """The widths of the columns, the widest ones made narrower; None if that makes no sense."""
     room -= 3 * len(natural) + 1
     if sum(natural) <= room:

@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from hermes.tui.text import Depth, Paint, Range, ideographic
+from hermes.tui.text import Depth, Paint, Range, is_ideographic
 
 # Which stars, underscores and tildes dress the text between them.
 
-REACH = 1000
+MAX_SPAN = 1000
 """Characters within which markup must be closed; else it is text. It bounds how long a row of a
 paragraph can be undecided."""
 STRONG, EMPHASIS = 2, 1
 
 
-class Mark:
+class EmphasisMark:
     """A run of one of `*_~` that may open or close emphasis."""
 
     __slots__ = ("at", "char", "closed", "closes", "left", "opened", "opens", "size")
@@ -25,10 +25,10 @@ class Mark:
         self.at = at
         self.char = run[0]
         self.size = self.left = len(run)
-        left, right = _flanking(before, after), _flanking(after, before)
+        left, right = _is_flanking(before, after), _is_flanking(after, before)
         if self.char == "_":
-            self.opens = left and (not right or _punctuation(before))
-            self.closes = right and (not left or _punctuation(after))
+            self.opens = left and (not right or _is_punctuation(before))
+            self.closes = right and (not left or _is_punctuation(after))
         else:
             usable = self.char == "*" or self.size == STRONG
             self.opens, self.closes = left and usable, right and usable
@@ -37,12 +37,12 @@ class Mark:
         """How many characters of the run opened or closed something, match by match."""
 
 
-def pair(marks: Iterable[Mark]) -> list[Mark]:
+def pair_marks(marks: Iterable[EmphasisMark]) -> list[EmphasisMark]:
     """Pair the marks; those that are still able to open something are returned.
 
     Which marks are paired does not change when more text follows.
     """
-    able: list[Mark] = []
+    able: list[EmphasisMark] = []
     count = Counter[str]()
     for mark in marks:
         while mark.closes and mark.left and count[mark.char]:
@@ -59,18 +59,18 @@ def pair(marks: Iterable[Mark]) -> list[Mark]:
     return able
 
 
-def _opener(closer: Mark, able: list[Mark]) -> int:
+def _opener(closer: EmphasisMark, able: list[EmphasisMark]) -> int:
     """The nearest mark that the closer closes; -1 if there is none."""
     for index in range(len(able) - 1, -1, -1):
         opener = able[index]
-        if closer.at - opener.at > REACH:
+        if closer.at - opener.at > MAX_SPAN:
             break
-        if opener.char == closer.char and _compatible(opener, closer):
+        if opener.char == closer.char and _is_compatible(opener, closer):
             return index
     return -1
 
 
-def _match(opener: Mark, closer: Mark) -> None:
+def _match(opener: EmphasisMark, closer: EmphasisMark) -> None:
     size = STRONG if opener.left >= STRONG and closer.left >= STRONG else EMPHASIS
     opener.left -= size
     closer.left -= size
@@ -78,26 +78,26 @@ def _match(opener: Mark, closer: Mark) -> None:
     closer.closed.append(size)
 
 
-def _compatible(opener: Mark, closer: Mark) -> bool:
+def _is_compatible(opener: EmphasisMark, closer: EmphasisMark) -> bool:
     """CommonMark's rule of three: `*a**b*` is not read as two emphases."""
     if not (opener.closes or closer.opens) or (opener.size + closer.size) % 3:
         return True
     return opener.size % 3 == 0 and closer.size % 3 == 0
 
 
-def _flanking(outside: str, inside: str) -> bool:
+def _is_flanking(outside: str, inside: str) -> bool:
     """Whether a mark clings to what is inside. Beside ideographs there are no spaces."""
     if inside.isspace():
         return False
     return (
-        not _punctuation(inside)
+        not _is_punctuation(inside)
         or outside.isspace()
-        or _punctuation(outside)
-        or ideographic(outside)
+        or _is_punctuation(outside)
+        or is_ideographic(outside)
     )
 
 
-def _punctuation(character: str) -> bool:
+def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
 
 
@@ -110,11 +110,11 @@ Run = tuple[str, Roles]
 STRIKE = "strike"
 
 
-def plain(runs: Iterable[Run]) -> str:
+def plain_text(runs: Iterable[Run]) -> str:
     return "".join([text for text, _ in runs])
 
 
-def add(runs: list[Run], text: str, roles: Roles) -> None:
+def append_run(runs: list[Run], text: str, roles: Roles) -> None:
     """Put `text` behind the runs, into the last one if it looks the same."""
     if not text:
         return
@@ -124,7 +124,7 @@ def add(runs: list[Run], text: str, roles: Roles) -> None:
         runs.append((text, roles))
 
 
-def dress(paint: Paint, text: str, roles: Roles) -> str:
+def paint_run(paint: Paint, text: str, roles: Roles) -> str:
     """Each line is dressed on its own, so that nothing of it reaches the next one."""
     if not text or paint.depth is Depth.NONE:
         return text
@@ -133,7 +133,7 @@ def dress(paint: Paint, text: str, roles: Roles) -> str:
     return text
 
 
-def painted(paint: Paint, runs: list[Run], ranges: list[Range]) -> list[str]:
+def paint_ranges(paint: Paint, runs: list[Run], ranges: list[Range]) -> list[str]:
     """The ranges of the text of `runs`, which follow each other, as painted lines."""
     lines = []
     index = at = 0  # the run that the line begins in, and where that run begins
@@ -141,7 +141,7 @@ def painted(paint: Paint, runs: list[Run], ranges: list[Range]) -> list[str]:
         line = []
         while at < end:
             text, roles = runs[index]
-            line.append(dress(paint, text[max(0, start - at) : end - at], roles))
+            line.append(paint_run(paint, text[max(0, start - at) : end - at], roles))
             if at + len(text) > end:
                 break
             at += len(text)
@@ -150,7 +150,7 @@ def painted(paint: Paint, runs: list[Run], ranges: list[Range]) -> list[str]:
     return lines
 
 
-def without(runs: list[Run], count: int) -> list[Run]:
+def drop_chars(runs: list[Run], count: int) -> list[Run]:
     """The runs without their first `count` characters."""
     for index, (text, roles) in enumerate(runs):
         if count < len(text):
@@ -179,7 +179,7 @@ _URL = re.compile(r"https?://[^\s<>\"'`*|\\\x7f-\U0010ffff]*")
 _NOT_OF_URL = ".,;:!?)]_~"
 
 
-class Parsed(NamedTuple):
+class ParsedInline(NamedTuple):
     runs: list[Run]
     taken: int
     """Characters of the source that the runs stand for; the others are not decided yet."""
@@ -192,40 +192,42 @@ class _Piece(NamedTuple):
     """It shows its source as it is and may be cut anywhere."""
 
 
-def parse(raw: str, before: str = " ", *, bare: bool = False, whole: bool = True) -> Parsed:
+def parse_inline(
+    raw: str, before: str = " ", *, bare: bool = False, whole: bool = True
+) -> ParsedInline:
     """The dressed text of a line. `before` is the character before it.
 
     Bare text is for a terminal without colours: code keeps its backticks. Text that is not whole
     may go on: then only what cannot change any more is taken.
     """
     if whole and not _TOKEN.search(raw):
-        return Parsed([(raw, ())] if raw else [], len(raw))
-    scan = _Scan(raw, before, bare=bare, whole=whole, guess=False)
+        return ParsedInline([(raw, ())] if raw else [], len(raw))
+    scan = _InlineScanner(raw, before, bare=bare, whole=whole, guess=False)
     limit = scan.limit
-    open_marks = pair(piece for piece in scan.pieces if isinstance(piece, Mark))
+    open_marks = pair_marks(piece for piece in scan.pieces if isinstance(piece, EmphasisMark))
     if not whole:
-        undecided = [mark.at for mark in open_marks if limit - mark.at <= REACH]
+        undecided = [mark.at for mark in open_marks if limit - mark.at <= MAX_SPAN]
         limit = min([limit, len(raw) - _LONGEST_START, *undecided])
-    return _shown(scan, limit)
+    return _to_runs(scan, limit)
 
 
-def guess(raw: str, before: str = " ", *, bare: bool = False) -> list[Run]:
+def guess_inline(raw: str, before: str = " ", *, bare: bool = False) -> list[Run]:
     """What unfinished text will probably look like: what is open will be closed."""
-    scan = _Scan(raw, before, bare=bare, whole=False, guess=True)
-    for mark in pair(piece for piece in scan.pieces if isinstance(piece, Mark)):
-        if len(raw) - mark.at <= REACH and mark.left <= STRONG + EMPHASIS:
+    scan = _InlineScanner(raw, before, bare=bare, whole=False, guess=True)
+    for mark in pair_marks(piece for piece in scan.pieces if isinstance(piece, EmphasisMark)):
+        if len(raw) - mark.at <= MAX_SPAN and mark.left <= STRONG + EMPHASIS:
             mark.opened += [STRONG, EMPHASIS] if mark.left > STRONG else [mark.left]
             mark.left = 0
-    return _shown(scan, len(raw)).runs
+    return _to_runs(scan, len(raw)).runs
 
 
-class _Scan:
+class _InlineScanner:
     """A line taken apart, from left to right."""
 
     def __init__(self, raw: str, before: str, *, bare: bool, whole: bool, guess: bool) -> None:
         self.raw, self.before = raw, before
         self.bare, self.whole, self.guess = bare, whole, guess
-        self.pieces: list[_Piece | Mark] = []
+        self.pieces: list[_Piece | EmphasisMark] = []
         self.limit = len(raw)
         """Where the first piece begins that is not decided."""
         at = 0
@@ -247,7 +249,7 @@ class _Scan:
 
     def _undecided(self, at: int) -> bool:
         """Whether text that is still to come may decide what stands at `at`."""
-        return not self.whole and not self.guess and len(self.raw) - at <= REACH
+        return not self.whole and not self.guess and len(self.raw) - at <= MAX_SPAN
 
     def escape(self, token: re.Match[str]) -> int | None:
         at = token.start()
@@ -266,7 +268,7 @@ class _Scan:
         if len(fence) == _RUN:
             self._put(at, fence)
             return start
-        end = self._closing(fence, start, at + REACH)
+        end = self._closing(fence, start, at + MAX_SPAN)
         if end < 0 and self._undecided(at):
             return None
         if end < 0 and not self.guess:
@@ -307,33 +309,33 @@ class _Scan:
             return end if self.guess else None
         before = self.raw[at - 1] if at else self.before
         after = self.raw[end] if end < len(self.raw) else " "
-        self.pieces.append(Mark(at, token[0], before, after))
+        self.pieces.append(EmphasisMark(at, token[0], before, after))
         return end
 
     def link(self, token: re.Match[str]) -> int | None:
         at = token.start()
-        link = _LINK.match(self.raw, at, at + REACH)
+        link = _LINK.match(self.raw, at, at + MAX_SPAN)
         if link is None:
             return self._no_link(token)
         to = link["to"]
         to = to[1:-1] if to.startswith("<") and to.endswith(">") else to
-        self.pieces.append(_Piece(at, _linked(link["text"], to, bare=self.bare)))
+        self.pieces.append(_Piece(at, _link_runs(link["text"], to, bare=self.bare)))
         return link.end()
 
     def _no_link(self, token: re.Match[str]) -> int | None:
         at = token.start()
-        unfinished = _UNFINISHED_LINK.match(self.raw, at, at + REACH)
+        unfinished = _UNFINISHED_LINK.match(self.raw, at, at + MAX_SPAN)
         if unfinished and self._undecided(at):
             return None
         if self.guess and unfinished and unfinished["rest"] is not None:
-            self.pieces.append(_Piece(at, _linked(unfinished["text"], "", bare=self.bare)))
+            self.pieces.append(_Piece(at, _link_runs(unfinished["text"], "", bare=self.bare)))
             return len(self.raw)
         self._put(at, token[0])
         return token.end()
 
     def angles(self, token: re.Match[str]) -> int | None:
         at = token.start()
-        if (link := _BETWEEN_ANGLES.match(self.raw, at, at + REACH)) is not None:
+        if (link := _BETWEEN_ANGLES.match(self.raw, at, at + MAX_SPAN)) is not None:
             self._put(at, link["to"], "link")
             return link.end()
         if self._undecided(at) and _UNFINISHED_ANGLES.match(self.raw, at):
@@ -343,7 +345,7 @@ class _Scan:
 
     def url(self, token: re.Match[str]) -> int | None:
         at = token.start()
-        found = _URL.match(self.raw, at, at + REACH)
+        found = _URL.match(self.raw, at, at + MAX_SPAN)
         assert found is not None
         if found.end() == len(self.raw) and self._undecided(at):
             return None
@@ -353,16 +355,24 @@ class _Scan:
 
 
 _READERS = {
-    "\\": _Scan.escape, "`": _Scan.code, "*": _Scan.mark, "_": _Scan.mark, "~": _Scan.mark,
-    "!": _Scan.link, "[": _Scan.link, "<": _Scan.angles, "h": _Scan.url,
-}  # fmt: skip
+    "\\": _InlineScanner.escape,
+    "`": _InlineScanner.code,
+    "*": _InlineScanner.mark,
+    "_": _InlineScanner.mark,
+    "~": _InlineScanner.mark,
+    "!": _InlineScanner.link,
+    "[": _InlineScanner.link,
+    "<": _InlineScanner.angles,
+    "h": _InlineScanner.url,
+}
+"""By the first character of a token."""
 
 
-def _linked(text: str, to: str, *, bare: bool) -> list[Run]:
+def _link_runs(text: str, to: str, *, bare: bool) -> list[Run]:
     """The text of a link, and behind it where it leads unless that says the same."""
-    inner = parse(text, bare=bare).runs
+    inner = parse_inline(text, bare=bare).runs
     runs = [(text, ("link", *roles)) for text, roles in inner]
-    shown = plain(runs)
+    shown = plain_text(runs)
     if not shown:
         return [(to, ("link",))]
     if to and to not in (shown, f"mailto:{shown}"):
@@ -370,7 +380,7 @@ def _linked(text: str, to: str, *, bare: bool) -> list[Run]:
     return runs
 
 
-def _shown(scan: _Scan, limit: int) -> Parsed:
+def _to_runs(scan: _InlineScanner, limit: int) -> ParsedInline:
     """The pieces up to `limit` as runs. Unfinished text is never cut inside an emphasis."""
     runs: list[Run] = []
     sizes = {"strong": 0, "emphasis": 0, STRIKE: 0}
@@ -381,8 +391,8 @@ def _shown(scan: _Scan, limit: int) -> Parsed:
             outside = (len(runs), piece.at)
         if piece.at >= limit:
             break
-        if isinstance(piece, Mark):
-            roles = _turn(piece, sizes, runs, bare=scan.bare)
+        if isinstance(piece, EmphasisMark):
+            roles = _apply_mark(piece, sizes, runs, bare=scan.bare)
         elif not piece.divisible:
             runs += [(text, roles + inner) for text, inner in piece.runs]
         else:
@@ -394,10 +404,10 @@ def _shown(scan: _Scan, limit: int) -> Parsed:
                 break
     else:
         outside = (len(runs), scan.limit)
-    return Parsed(_joined(runs[: outside[0]]), outside[1])
+    return ParsedInline(_merge_runs(runs[: outside[0]]), outside[1])
 
 
-def _turn(mark: Mark, sizes: dict[str, int], runs: list[Run], *, bare: bool) -> Roles:
+def _apply_mark(mark: EmphasisMark, sizes: dict[str, int], runs: list[Run], *, bare: bool) -> Roles:
     """Close and open what a mark does; what is left of it is text. Returns what is open then."""
 
     def change(matches: list[int], by: int) -> Roles:
@@ -414,8 +424,8 @@ def _turn(mark: Mark, sizes: dict[str, int], runs: list[Run], *, bare: bool) -> 
     return change(mark.opened, 1) if mark.opened else roles
 
 
-def _joined(runs: list[Run]) -> list[Run]:
+def _merge_runs(runs: list[Run]) -> list[Run]:
     joined: list[Run] = []
     for text, roles in runs:
-        add(joined, text, roles)
+        append_run(joined, text, roles)
     return joined

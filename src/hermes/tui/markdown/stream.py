@@ -1,13 +1,32 @@
 """Markdown that arrives in pieces, as lines of a terminal."""
 
-from hermes.tui.markdown.blocks import SHORT, TAB, Around, Cleaner, Lead, Line, only_markup, read
-from hermes.tui.markdown.code import Code, Table, delimits
-from hermes.tui.markdown.inline import Roles, Run, add, dress, guess, painted, parse, plain, without
-from hermes.tui.text import Depth, Paint, rows
+from hermes.tui.markdown.blocks import (
+    MAX_HEAD,
+    TAB,
+    LineContext,
+    LinePrefix,
+    MarkdownLine,
+    TextCleaner,
+    is_only_markup,
+    parse_line,
+)
+from hermes.tui.markdown.code import CodeBlock, MarkdownTable, is_delimiter_row
+from hermes.tui.markdown.inline import (
+    Roles,
+    Run,
+    append_run,
+    drop_chars,
+    guess_inline,
+    paint_ranges,
+    paint_run,
+    parse_inline,
+    plain_text,
+)
+from hermes.tui.text import Depth, Paint, wrap_ranges
 
 # Paragraphs, headings and list items: wrapped rows that come out as soon as they are certain.
 
-_MAY_CHANGE = 2
+_UNSTABLE_ROWS = 2
 """Rows at the end of unfinished text that may still become others."""
 
 _WIDEST = 1000
@@ -17,7 +36,7 @@ _WIDEST = 1000
 class Prose:
     """One line of the source, however long."""
 
-    def __init__(self, paint: Paint, lead: Lead, roles: Roles) -> None:
+    def __init__(self, paint: Paint, lead: LinePrefix, roles: Roles) -> None:
         self._paint, self._lead, self._roles = paint, lead, roles
         self._bare = paint.depth is Depth.NONE
         self._raw, self._before = "", " "
@@ -31,10 +50,10 @@ class Prose:
         self._raw += raw
         if len(self._raw) - self._tried < width:
             return []
-        parsed = parse(self._raw, self._before, bare=self._bare, whole=False)
+        parsed = parse_inline(self._raw, self._before, bare=self._bare, whole=False)
         self._take(parsed.runs, parsed.taken)
         self._tried = len(self._raw)
-        return self._rows(width, _MAY_CHANGE)
+        return self._rows(width, _UNSTABLE_ROWS)
 
     def whole(self, raw: str, width: int) -> list[str]:
         """All rows of a line that is complete."""
@@ -42,19 +61,19 @@ class Prose:
         return self.finish(width)
 
     def finish(self, width: int) -> list[str]:
-        parsed = parse(self._raw, self._before, bare=self._bare)
+        parsed = parse_inline(self._raw, self._before, bare=self._bare)
         self._take(parsed.runs, parsed.taken)
         return self._rows(width, 0)
 
     def pending(self, width: int, more: str = "") -> list[str]:
         """What is not out, with `more` behind it that is not fed."""
-        runs = [*self._runs, *guess(self._raw + more, self._before, bare=self._bare)]
+        runs = [*self._runs, *guess_inline(self._raw + more, self._before, bare=self._bare)]
         return self._laid_out(runs, width, 0)[0]
 
     def _take(self, runs: list[Run], taken: int) -> None:
         if taken:
             for run in runs:
-                add(self._runs, *run)
+                append_run(self._runs, *run)
             if self._runs:
                 text, roles = self._runs[-1]
                 spaces = len(text) - len(text.rstrip(" "))
@@ -75,22 +94,22 @@ class Prose:
     def _laid_out(self, runs: list[Run], width: int, kept: int) -> tuple[list[str], list[Run]]:
         """The lines but for the last `kept` ones, and the text that is in none."""
         lead, _ = self._lead.fitted(width)
-        columns = width - len(plain(lead.rest))
-        ranges = rows(plain(runs), columns)
+        columns = width - len(plain_text(lead.rest))
+        ranges = wrap_ranges(plain_text(runs), columns)
         if len(ranges) <= kept:
             if kept or self._started:
                 return [], runs if ranges else []
-            return [dress(self._paint, plain(lead.first).rstrip(), ("accent",))], []
+            return [paint_run(self._paint, plain_text(lead.first).rstrip(), ("accent",))], []
         out = ranges[: len(ranges) - kept]
         dressed = [(text, self._roles + roles) for text, roles in runs]
-        lines = painted(self._paint, dressed, out)
-        return self._led(lead, lines), without(runs, ranges[-kept][0]) if kept else []
+        lines = paint_ranges(self._paint, dressed, out)
+        return self._led(lead, lines), drop_chars(runs, ranges[-kept][0]) if kept else []
 
-    def _led(self, lead: Lead, lines: list[str]) -> list[str]:
+    def _led(self, lead: LinePrefix, lines: list[str]) -> list[str]:
         if not lead.first:
             return lines
-        rest = "".join([dress(self._paint, *run) for run in lead.rest])
-        first = "".join([dress(self._paint, *run) for run in lead.first])
+        rest = "".join([paint_run(self._paint, *run) for run in lead.rest])
+        first = "".join([paint_run(self._paint, *run) for run in lead.first])
         return [(rest if self._started or at else first) + line for at, line in enumerate(lines)]
 
 
@@ -112,7 +131,7 @@ class MarkdownStream:
         self._begin()
 
     def _begin(self) -> None:
-        self._cleaner = Cleaner()
+        self._cleaner = TextCleaner()
         self._parts: list[str] = []
         """The line that has no end yet,"""
         self._size = 0
@@ -121,12 +140,12 @@ class MarkdownStream:
         """It is long, but nothing of it can come out before its end."""
         self._prose: Prose | None = None
         """It is long, and comes out row by row."""
-        self._code: Code | None = None
+        self._code: CodeBlock | None = None
         self._fenced = False
-        self._table: Table | None = None
-        self._header: Line | None = None
+        self._table: MarkdownTable | None = None
+        self._header: MarkdownLine | None = None
         """A line that is the header of a table if the next one says so."""
-        self._around = Around()
+        self._around = LineContext()
         self._blank: list[int] = []
         """Blank lines before the next one, by the depth of their quotes."""
         self._empty = True
@@ -168,7 +187,7 @@ class MarkdownStream:
             return self._prose.feed(text.replace("\t", " "), self.width)
         self._parts.append(text)
         self._size += len(text)
-        if self._size <= SHORT or self._waits:
+        if self._size <= MAX_HEAD or self._waits:
             return []
         if self._fenced:
             self._waits = True
@@ -203,12 +222,12 @@ class MarkdownStream:
                 return []
         return self._whole_line(*self._read(text))
 
-    def _read(self, text: str) -> tuple[Line, str]:
+    def _read(self, text: str) -> tuple[MarkdownLine, str]:
         """What the line is, and what of it stands behind the part that decides that."""
-        head, rest = text[:SHORT].expandtabs(TAB), text[SHORT:].replace("\t", " ")
-        return read(head, self._around, long=len(text) > SHORT), rest
+        head, rest = text[:MAX_HEAD].expandtabs(TAB), text[MAX_HEAD:].replace("\t", " ")
+        return parse_line(head, self._around, long=len(text) > MAX_HEAD), rest
 
-    def _whole_line(self, line: Line, rest: str) -> list[str]:
+    def _whole_line(self, line: MarkdownLine, rest: str) -> list[str]:
         text = line.text + rest
         lines: list[str] = []
         if line.kind == "row":
@@ -216,7 +235,11 @@ class MarkdownStream:
                 self._table.add(text)
                 return []
             header = self._header
-            if header and header.lead.quotes == line.lead.quotes and delimits(header.text, text):
+            if (
+                header
+                and header.lead.quotes == line.lead.quotes
+                and is_delimiter_row(header.text, text)
+            ):
                 return self._begin_table(text)
         lines += self._end_header()
         lines += self._end_table()
@@ -230,37 +253,37 @@ class MarkdownStream:
         lines += self._space(line)
         return lines + self._show(line, rest)
 
-    def _show(self, line: Line, rest: str) -> list[str]:
+    def _show(self, line: MarkdownLine, rest: str) -> list[str]:
         """The lines of what is neither blank nor part of a table."""
         match line.kind:
             case "fence":
                 self._enter(line, in_text=False)
-                self._code = Code(self._paint, line.lead, fence=line.fence, info=line.text)
+                self._code = CodeBlock(self._paint, line.lead, fence=line.fence, info=line.text)
                 self._fenced = True
                 return []
             case "code":
                 self._enter(line, in_text=False)
-                code = self._code or Code(self._paint, line.lead)
+                code = self._code or CodeBlock(self._paint, line.lead)
                 self._code = code
                 return code.line((line.text + rest).rstrip(" "), self.width)
             case "rule":
                 self._enter(line, in_text=False)
-                return [_rule(self._paint, line.lead, self.width)]
+                return [_rule_line(self._paint, line.lead, self.width)]
             case _:
                 return self._begin_prose(line).whole(line.text + rest, self.width)
 
-    def _enter(self, line: Line, *, in_text: bool) -> None:
+    def _enter(self, line: MarkdownLine, *, in_text: bool) -> None:
         """The line is what the next one stands behind."""
         self._empty = False
-        self._around = Around(line.items, line.lead.quotes, in_text)
+        self._around = LineContext(line.items, line.lead.quotes, in_text)
         if line.kind != "code":
             self._code = None
 
-    def _begin_prose(self, line: Line) -> Prose:
+    def _begin_prose(self, line: MarkdownLine) -> Prose:
         self._enter(line, in_text=line.kind != "heading")
-        return Prose(self._paint, line.lead, _roles(line))
+        return Prose(self._paint, line.lead, _line_roles(line))
 
-    def _space(self, line: Line) -> list[str]:
+    def _space(self, line: MarkdownLine) -> list[str]:
         """The blank lines before a line: one, but as many as there are inside indented code."""
         blank, self._blank = self._blank, []
         if self._empty or not blank:
@@ -275,7 +298,7 @@ class MarkdownStream:
         assert header is not None
         lines = self._space(header)
         self._enter(header, in_text=False)
-        self._table = Table(self._paint, header.lead, header.text, delimiter)
+        self._table = MarkdownTable(self._paint, header.lead, header.text, delimiter)
         return lines
 
     def _end_header(self) -> list[str]:
@@ -294,37 +317,37 @@ class MarkdownStream:
             return self._prose.pending(self.width)
         if self._table is not None:
             return self._table.preview(self.width, rows)
-        text = _tail(self._parts, max(SHORT, (rows + 1) * self.width))
+        text = _tail(self._parts, max(MAX_HEAD, (rows + 1) * self.width))
         if self._fenced and self._code is not None:
             code = self._code.inside(text)
             if not self._size or code is None or self._code.may_close(code):
                 return []
             return self._code.peek(code, self.width)
         lines = self._pending_text(self._header) if self._header else []
-        if self._size and not only_markup(text):
+        if self._size and not is_only_markup(text):
             line, rest = self._read(text)
             lines += self._pending_text(line._replace(text=line.text + rest))
         return lines
 
-    def _pending_text(self, line: Line) -> list[str]:
+    def _pending_text(self, line: MarkdownLine) -> list[str]:
         if line.kind == "code":
-            return Code(self._paint, line.lead).peek(line.text, self.width)
+            return CodeBlock(self._paint, line.lead).peek(line.text, self.width)
         if line.kind in ("fence", "rule", "blank"):
             return []
-        prose = Prose(self._paint, line.lead, _roles(line))
+        prose = Prose(self._paint, line.lead, _line_roles(line))
         return prose.pending(self.width, line.text)
 
 
-def _roles(line: Line) -> Roles:
+def _line_roles(line: MarkdownLine) -> Roles:
     if line.kind == "heading":
         return ("heading",) if line.level <= _MAIN_HEADINGS else ("strong",)
     return ("quote",) if line.lead.quotes else ()
 
 
-def _rule(paint: Paint, lead: Lead, width: int) -> str:
+def _rule_line(paint: Paint, lead: LinePrefix, width: int) -> str:
     shown = lead.fitted(width)[0].first
-    before = "".join([dress(paint, *run) for run in shown])
-    return before + paint("rule", "─" * (width - len(plain(shown))))
+    before = "".join([paint_run(paint, *run) for run in shown])
+    return before + paint("rule", "─" * (width - len(plain_text(shown))))
 
 
 def _tail(parts: list[str], wanted: int) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from hermes.core.errors import HermesError, UsageError
 from hermes.tui import clipboard
-from hermes.tui.clipboard import Images, clipboard_image, clipboard_text, copy_text
+from hermes.tui.clipboard import ImageAttachments, clipboard_image, clipboard_text, copy_text
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 VARIABLES = ("WAYLAND_DISPLAY", "DISPLAY", "TMUX", "SSH_CONNECTION")
@@ -60,7 +60,7 @@ esac
 
 async def test_a_picture_on_wayland(desk: Desk) -> None:
     desk.has("wl-paste", WL_PASTE, WAYLAND_DISPLAY="wayland-0")
-    images = Images()
+    images = ImageAttachments()
     assert await images.paste() == "#1 clipboard 264 B"
     assert images.take()[0].url == "data:image/png;base64," + base64.b64encode(PNG).decode()
     assert await clipboard_text() == "a text"
@@ -107,7 +107,7 @@ async def test_no_picture_and_no_program_are_told_apart(
 async def test_a_program_that_hangs_is_given_up(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clipboard, "SECONDS", 0.2)
+    monkeypatch.setattr(clipboard, "TIMEOUT_SECONDS", 0.2)
     desk.has("xclip", "exec sleep 600", DISPLAY=":0")
     with pytest.raises(UsageError, match="no picture"):
         await clipboard_image()

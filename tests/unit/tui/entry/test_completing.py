@@ -9,29 +9,29 @@ from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
 from hermes.app.references.completion import complete_reference
-from hermes.tui.completion import FRESH, Answers, EntryCompleter, Offer
+from hermes.tui.completion import FRESH_SECONDS, InputCompleter, Offer, OfferCache
 
 SKILL = Offer("release-notes", "write the notes of a release", takes_more=True)
 
 
-def completer(folder: Path, **more: object) -> EntryCompleter:
+def completer(folder: Path, **more: object) -> InputCompleter:
     given = {
         "references": lambda fragment: complete_reference(fragment, folder),
         "more": lambda: [SKILL],
     }
-    it = EntryCompleter(folder=folder, **{**given, **more})  # type: ignore[arg-type] # each test knows what it gives
-    it.answers.patience = 30  # what is tested is the menu, not whether this machine is quick
+    it = InputCompleter(folder=folder, **{**given, **more})  # type: ignore[arg-type] # each test knows what it gives
+    it.offers.wait_seconds = 30  # what is tested is the menu, not whether this machine is quick
     return it
 
 
-async def menu(it: EntryCompleter, typed: str) -> list[Completion]:
+async def menu(it: InputCompleter, typed: str) -> list[Completion]:
     document = Document(typed, len(typed))
     if not it.wants(document):
         return []
     return [each async for each in it.get_completions_async(document, CompleteEvent())]
 
 
-async def results(it: EntryCompleter, typed: str) -> list[str]:
+async def results(it: InputCompleter, typed: str) -> list[str]:
     """What stands in the input after each of the completions."""
     return [typed[: len(typed) + each.start_position] + each.text for each in await menu(it, typed)]
 
@@ -137,8 +137,8 @@ async def test_a_slow_list_does_not_hold_up_typing_and_is_used_when_it_comes(
         return [Offer("late-model")]
 
     it = completer(tmp_path, arguments={"model": slow})
-    it.answers.patience = 0.05
-    it.answers.news = came.set
+    it.offers.wait_seconds = 0.05
+    it.offers.on_update = came.set
     assert await results(it, "/model ") == []
     ready.set()
     await asyncio.wait_for(came.wait(), 30)
@@ -164,17 +164,17 @@ async def test_an_old_list_serves_while_a_new_one_is_made() -> None:
         asked[0] += 1
         return [Offer(f"number-{asked[0]}")]
 
-    answers = Answers(now=lambda: now[0])
-    answers.news = came.set
+    answers = OfferCache(now=lambda: now[0])
+    answers.on_update = came.set
 
     async def names() -> list[str]:
-        return [each.name for each in (await answers.of("x", source)).offers]
+        return [each.name for each in (await answers.get("x", source)).offers]
 
     assert await names() == ["number-1"]
-    now[0] = FRESH - 1
+    now[0] = FRESH_SECONDS - 1
     assert await names() == ["number-1"]
     assert asked == [1]
-    now[0] = FRESH + 1
+    now[0] = FRESH_SECONDS + 1
     assert await names() == ["number-1"]
     await asyncio.wait_for(came.wait(), 30)
     assert await names() == ["number-2"]

@@ -9,12 +9,12 @@ import pytest
 from prompt_toolkit.history import FileHistory
 
 from hermes.tui import history as module
-from hermes.tui.history import MOST, SLACK, EntryHistory
+from hermes.tui.history import MAX_ENTRIES, TRIM_SLACK, InputHistory
 
 APPENDING = """
 import sys
 from pathlib import Path
-from hermes.tui.history import EntryHistory
+from hermes.tui.history import InputHistory as EntryHistory
 history = EntryHistory(Path(sys.argv[1]))
 for number in range(int(sys.argv[3])):
     history.append_string(f"{sys.argv[2]} {number}\\nsecond line of {sys.argv[2]} {number}")
@@ -23,12 +23,12 @@ for number in range(int(sys.argv[3])):
 
 async def loaded(file: Path) -> list[str]:
     """The oldest first."""
-    return [entry async for entry in EntryHistory(file).load()][::-1]
+    return [entry async for entry in InputHistory(file).load()][::-1]
 
 
 async def test_entries_survive_a_restart(tmp_path: Path) -> None:
     file = tmp_path / "history"
-    history = EntryHistory(file)
+    history = InputHistory(file)
     for text in (
         "first",
         "two\n\nlines\n",
@@ -48,23 +48,23 @@ async def test_entries_survive_a_restart(tmp_path: Path) -> None:
 async def test_the_file_is_that_of_prompt_toolkit(tmp_path: Path) -> None:
     file = tmp_path / "history"
     FileHistory(file).store_string("written\nbefore")
-    EntryHistory(file).append_string("written\nnow")
+    InputHistory(file).append_string("written\nnow")
     assert await loaded(file) == ["written\nbefore", "written\nnow"]
     assert list(FileHistory(file).load_history_strings()) == ["written\nnow", "written\nbefore"]
 
 
 async def test_the_file_is_private(tmp_path: Path) -> None:
     file = tmp_path / "history"
-    EntryHistory(file).append_string("x")
+    InputHistory(file).append_string("x")
     assert file.stat().st_mode & 0o777 == 0o600
     file.chmod(0o644)
-    EntryHistory(file).append_string("y")
+    InputHistory(file).append_string("y")
     assert file.stat().st_mode & 0o777 == 0o600
 
 
 async def test_the_same_twice_in_a_row_is_kept_once(tmp_path: Path) -> None:
     file = tmp_path / "history"
-    history = EntryHistory(file)
+    history = InputHistory(file)
     for text in ("a", "a", "b", "a"):
         history.append_string(text)
     FileHistory(file).store_string("a")
@@ -73,7 +73,7 @@ async def test_the_same_twice_in_a_row_is_kept_once(tmp_path: Path) -> None:
 
 async def test_secrets_do_not_reach_the_file(tmp_path: Path) -> None:
     file = tmp_path / "history"
-    history = EntryHistory(file, lambda text: text.replace("hunter2", "…"))
+    history = InputHistory(file, lambda text: text.replace("hunter2", "…"))
     history.append_string("my password is hunter2")
     assert history.newest_first() == ["my password is hunter2"]
     assert b"hunter2" not in file.read_bytes()
@@ -93,14 +93,14 @@ async def test_a_corrupt_file_gives_what_can_be_read(tmp_path: Path, content: by
     file = tmp_path / "history"
     file.write_bytes(content)
     assert (await loaded(file))[-1] == "ok"
-    EntryHistory(file).append_string("next")
+    InputHistory(file).append_string("next")
     assert (await loaded(file))[-1] == "next"
 
 
 async def test_a_file_that_cannot_be_used_costs_only_the_history(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    history = EntryHistory(tmp_path)  # a folder
+    history = InputHistory(tmp_path)  # a folder
     history.append_string("typed")
     assert history.newest_first() == ["typed"]
     assert await loaded(tmp_path) == []
@@ -110,19 +110,21 @@ async def test_a_file_that_cannot_be_used_costs_only_the_history(
 
 async def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "history"
-    file.write_text("".join(f"\n# time {n}\n+entry {n}\n" for n in range(MOST + SLACK + 1)))
-    assert len(await loaded(file)) == MOST
+    file.write_text(
+        "".join(f"\n# time {n}\n+entry {n}\n" for n in range(MAX_ENTRIES + TRIM_SLACK + 1))
+    )
+    assert len(await loaded(file)) == MAX_ENTRIES
     kept = file.read_text()
-    assert kept.startswith(f"\n# time {SLACK + 1}\n+entry {SLACK + 1}\n")
-    assert kept.endswith(f"+entry {MOST + SLACK}\n")
-    assert (await loaded(file))[-1] == f"entry {MOST + SLACK}"
+    assert kept.startswith(f"\n# time {TRIM_SLACK + 1}\n+entry {TRIM_SLACK + 1}\n")
+    assert kept.endswith(f"+entry {MAX_ENTRIES + TRIM_SLACK}\n")
+    assert (await loaded(file))[-1] == f"entry {MAX_ENTRIES + TRIM_SLACK}"
     assert file.stat().st_mode & 0o777 == 0o600
 
 
 async def test_of_a_huge_file_the_end_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_BYTES", 200)
+    monkeypatch.setattr(module, "MAX_READ_BYTES", 200)
     file = tmp_path / "history"
     file.write_text("".join(f"\n# time\n+entry {n}\n" for n in range(50)))
     entries = await loaded(file)
@@ -136,8 +138,8 @@ async def test_what_is_typed_while_the_file_is_read_is_neither_lost_nor_doubled(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "history"
-    EntryHistory(file).append_string("old")
-    history = EntryHistory(file)
+    InputHistory(file).append_string("old")
+    history = InputHistory(file)
     history.append_string("new")
     assert [entry async for entry in history.load()] == ["new", "old"]
     loading = history.load()
@@ -150,7 +152,7 @@ async def test_what_is_typed_while_the_file_is_read_is_neither_lost_nor_doubled(
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     """While the file is cut to its size again and again."""
     file = tmp_path / "history"
-    file.write_text("".join(f"\n# time\n+entry {n}\n" for n in range(MOST + SLACK + 1)))
+    file.write_text("".join(f"\n# time\n+entry {n}\n" for n in range(MAX_ENTRIES + TRIM_SLACK + 1)))
     names, count = ("a", "b", "c"), 150
     running = [
         subprocess.Popen([sys.executable, "-c", APPENDING, file, name, str(count)])
@@ -160,7 +162,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     while any(process.poll() is None for process in running):
         rounds += 1
         if rounds <= 8:  # enough that it is too long once more
-            more = "".join(f"\n# time\n+filler {rounds} {n}\n" for n in range(SLACK + 100))
+            more = "".join(f"\n# time\n+filler {rounds} {n}\n" for n in range(TRIM_SLACK + 100))
             with file.open("ab", buffering=0) as opened:
                 opened.write(more.encode())
         asyncio.run(loaded(file))

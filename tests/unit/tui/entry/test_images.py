@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import UsageError
-from hermes.tui.clipboard import MOST_BYTES, Images, dropped_images, path_of
+from hermes.tui.clipboard import MAX_IMAGE_BYTES, ImageAttachments, dropped_images, parse_path
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"p" * 20
 JPEG = b"\xff\xd8\xff\xe0" + b"j" * 20
@@ -20,7 +20,7 @@ WEBP = b"RIFF\x00\x00\x00\x00WEBPVP8 "
 )
 def test_the_content_decides_what_a_picture_is(tmp_path: Path, data: bytes, kind: str) -> None:
     (tmp_path / "misleading.txt").write_bytes(data)
-    images = Images()
+    images = ImageAttachments()
     images.add_file(tmp_path / "misleading.txt")
     (image,) = images.take()
     assert image.url == f"data:{kind};base64,{base64.b64encode(data).decode()}"
@@ -28,7 +28,7 @@ def test_the_content_decides_what_a_picture_is(tmp_path: Path, data: bytes, kind
 
 
 def test_labels_are_short_and_numbered(tmp_path: Path) -> None:
-    images = Images()
+    images = ImageAttachments()
     assert images.add(PNG, "a.png") == "#1 a.png 28 B"
     images.add(PNG, "a very long name of a picture \x1b[31m that goes on.png")
     images.add(GIF, "c.gif")
@@ -42,7 +42,7 @@ def test_labels_are_short_and_numbered(tmp_path: Path) -> None:
 
 
 def test_what_is_no_picture_is_refused_with_the_reason(tmp_path: Path) -> None:
-    images = Images()
+    images = ImageAttachments()
     (tmp_path / "text.png").write_text("no picture")
     with pytest.raises(UsageError, match=r"text\.png is no picture") as refused:
         images.add_file(tmp_path / "text.png")
@@ -56,7 +56,7 @@ def test_what_is_no_picture_is_refused_with_the_reason(tmp_path: Path) -> None:
     large = tmp_path / "large.png"
     with large.open("wb") as file:
         file.write(PNG)
-        file.truncate(MOST_BYTES + 1)
+        file.truncate(MAX_IMAGE_BYTES + 1)
     with pytest.raises(UsageError, match=r"large\.png has 20\.0 MB"):
         images.add_file(large)
     assert not images
@@ -76,9 +76,9 @@ def test_paths_are_understood_however_they_are_written(
         "~/my picture's.png",
         f"  {picture}  ",
     ):
-        assert path_of(written, Path("/")) == picture
+        assert parse_path(written, Path("/")) == picture
         assert dropped_images(written) == [picture], written
-    assert path_of("my picture's.png", tmp_path) == picture
+    assert parse_path("my picture's.png", tmp_path) == picture
 
 
 def test_several_pictures_dropped_at_once(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 """Which names a few letters mean."""
 
-from hermes.tui.completion import MOST, Offer, Shelf
+from hermes.tui.completion import MAX_OFFERS, Offer, OfferIndex
 
 
 def found(typed: str, *names: str) -> list[str]:
-    return [match.name for match in Shelf([Offer(name) for name in names]).find(typed)]
+    return [match.name for match in OfferIndex([Offer(name) for name in names]).find(typed)]
 
 
 def test_beginnings_come_before_words_before_parts_before_letters() -> None:
@@ -16,7 +16,7 @@ def test_beginnings_come_before_words_before_parts_before_letters() -> None:
 
 def test_nothing_typed_offers_everything_in_order() -> None:
     assert found("", "b", "a", "c") == ["b", "a", "c"]
-    assert len(found("", *(f"name-{number}" for number in range(80)))) == MOST
+    assert len(found("", *(f"name-{number}" for number in range(80)))) == MAX_OFFERS
 
 
 def test_scattered_letters_prefer_short_names() -> None:
@@ -26,7 +26,7 @@ def test_scattered_letters_prefer_short_names() -> None:
 
 
 def test_an_alias_is_offered_only_when_its_beginning_is_typed() -> None:
-    shelf = Shelf([Offer("new", aliases=("reset",)), Offer("retry"), Offer("breset")])
+    shelf = OfferIndex([Offer("new", aliases=("reset",)), Offer("retry"), Offer("breset")])
     assert [match.name for match in shelf.find("re")] == ["retry", "reset", "breset"]
     assert [match.name for match in shelf.find("reset")] == ["reset", "breset"]
     assert [match.name for match in shelf.find("n")] == ["new"]

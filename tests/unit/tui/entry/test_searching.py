@@ -6,7 +6,7 @@ import pytest
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from hermes.tui.history import EntryHistory, HistorySearch
+from hermes.tui.history import HistorySearch, InputHistory
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def buffer() -> Buffer:
 
 @pytest.fixture
 def search(tmp_path: Path, buffer: Buffer) -> HistorySearch:
-    history = EntryHistory(tmp_path / "history")
+    history = InputHistory(tmp_path / "history")
     for text in ("fix the parser", "write tests", "Fix the docs", "write tests"):
         history.append_string(text)
     search = HistorySearch(history)

@@ -7,14 +7,14 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.layout.processors import Transformation, TransformationInput
 
-from hermes.tui.input import Plain
+from hermes.tui.input import GlyphProcessor
 
 
 def shown(text: str, suggestion: str = "", width: int = 20) -> Transformation:
     fragments: StyleAndTextTuples = [("", text), ("class:auto-suggestion", suggestion)]
     control, document = BufferControl(Buffer()), Document(text)
     given = TransformationInput(control, document, 0, lambda at: at, fragments, width, 1)
-    return Plain(lambda: 2).apply_transformation(given)
+    return GlyphProcessor(lambda: 2).apply_transformation(given)
 
 
 def text_of(transformation: Transformation) -> str:

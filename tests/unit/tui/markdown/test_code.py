@@ -6,7 +6,7 @@ import pytest
 from pygments.lexers import get_lexer_by_name
 
 from hermes.tui.markdown import MarkdownStream
-from hermes.tui.markdown.code import _roles, highlighter
+from hermes.tui.markdown.code import _roles, find_highlighter
 from hermes.tui.markdown.inline import Run
 from hermes.tui.text import COLOUR, Depth, Paint
 
@@ -92,7 +92,7 @@ def test_a_comment_over_lines_stays_a_comment(language: str) -> None:
     ],
 )
 def test_line_by_line_looks_as_pygments_reads_it_whole(language: str, code: str) -> None:
-    by_line = highlighter(language)
+    by_line = find_highlighter(language)
     assert by_line is not None
     tokens = get_lexer_by_name(language).get_tokens_unprocessed(code + "\n")
     whole = [(text, _roles(kind)) for _, kind, text in tokens]

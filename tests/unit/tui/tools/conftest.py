@@ -16,13 +16,13 @@ from hermes.tui.tool_view import ToolView
 
 
 @pytest.fixture
-def looks() -> DisplayState:
+def display() -> DisplayState:
     return DisplayState(DisplaySettings(), Skin(), Depth.NONE)
 
 
 @pytest.fixture
-def view(looks: DisplayState) -> ToolView:
-    return ToolView(looks)
+def view(display: DisplayState) -> ToolView:
+    return ToolView(display)
 
 
 @pytest.fixture

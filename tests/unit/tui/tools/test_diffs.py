@@ -2,14 +2,22 @@
 
 import pytest
 
-from hermes.tui.diffs import Line, changed, changed_words, changes, compared, diff_rows, numbered
+from hermes.tui.diffs import (
+    DiffLine,
+    changed_ranges,
+    changed_words,
+    diff_rows,
+    diff_texts,
+    file_changes,
+    number_lines,
+)
 from hermes.tui.text import COLOUR, Depth, Paint, width
-from hermes.tui.tool_results import Call
+from hermes.tui.tool_results import CallInfo
 
 PLAIN = Paint()
 
 
-def signs(lines: list[Line]) -> str:
+def signs(lines: list[DiffLine]) -> str:
     return "".join(line.kind[0] for line in lines)
 
 
@@ -19,7 +27,7 @@ def test_a_hunk_ends_where_its_head_says() -> None:
         "changed a.md\n@@ -3,2 +3,2 @@\n-changed x\n+deleted y\n @@ -1,1 +1,1 @@\n"
         "[syntax error: line 1: no]\n\n- a list\n+ of the instructions in AGENTS.md"
     )
-    lines = changes(Call("patch", {"path": "a.md"}), result)
+    lines = file_changes(CallInfo("patch", {"path": "a.md"}), result)
     assert [(line.kind, line.text, line.number) for line in lines] == [
         ("removed", "changed x", 3),
         ("added", "deleted y", 3),
@@ -30,23 +38,27 @@ def test_a_hunk_ends_where_its_head_says() -> None:
 
 def test_lines_that_the_tool_left_out_are_counted() -> None:
     result = "changed a\n@@ -1,50 +1,50 @@\n-x\n+y\n[… 98 more lines of the diff]"
-    rows = diff_rows(changes(Call("patch", {"path": "a"}), result), 80, PLAIN, 16, whole=False)
+    rows = diff_rows(
+        file_changes(CallInfo("patch", {"path": "a"}), result), 80, PLAIN, 16, whole=False
+    )
     assert rows == ["   1 - x", "   1 + y", "   … 98 more lines"]
 
 
 def test_without_a_diff_the_arguments_are_compared() -> None:
     arguments = {"path": "a", "old_string": "a\r\nb\nc", "new_string": "a\r\nB\nc\nd"}
     for result in ("done", "changed a\n[90000 lines became 3]"):
-        rows = diff_rows(changes(Call("patch", arguments), result), 80, PLAIN, 16, whole=False)
+        rows = diff_rows(
+            file_changes(CallInfo("patch", arguments), result), 80, PLAIN, 16, whole=False
+        )
         assert rows[-5:] == ["     a", "   - b", "   + B", "     c", "   + d"]
     skill = {"action": "patch", "old_string": "x", "new_string": "y"}
-    assert signs(changes(Call("skill_manage", skill), "done")) == "ra"
-    assert changes(Call("skill_manage", {"action": "delete", "name": "x"}), "done") == []
+    assert signs(file_changes(CallInfo("skill_manage", skill), "done")) == "ra"
+    assert file_changes(CallInfo("skill_manage", {"action": "delete", "name": "x"}), "done") == []
 
 
 def test_long_texts_are_compared_at_bounded_cost() -> None:
     old, new = ("\n".join(f"{word} {n % 7}" for n in range(5_000)) for word in ("a", "b"))
-    lines = compared(old, new)
+    lines = diff_texts(old, new)
     assert lines[-1].kind == "more"
     rows = diff_rows(lines, 80, PLAIN, 60, whole=False)
     assert len(rows) == 61
@@ -56,14 +68,14 @@ def test_long_texts_are_compared_at_bounded_cost() -> None:
 @pytest.mark.parametrize(("most", "rows"), [(16, 17), (60, 61)])
 def test_a_long_diff_is_cut(most: int, rows: int) -> None:
     content = "".join(f"line {n}\n" for n in range(1, 101))
-    shown = diff_rows(numbered("added", content), 80, PLAIN, most, whole=False)
+    shown = diff_rows(number_lines("added", content), 80, PLAIN, most, whole=False)
     assert len(shown) == rows
     assert shown[0] == "    1 + line 1"
     assert shown[-1] == f"   … {100 - most} more lines"
 
 
 def test_long_lines_are_cut_or_broken() -> None:
-    lines = numbered("added", "日本語" * 20)
+    lines = number_lines("added", "日本語" * 20)
     (short,) = diff_rows(lines, 40, PLAIN, 16, whole=False)
     assert short.startswith("   1 + 日本語")
     assert short.endswith("…")
@@ -85,27 +97,27 @@ def test_long_lines_are_cut_or_broken() -> None:
     ],
 )
 def test_the_words_that_changed(before: str, after: str, old: list[str], new: list[str]) -> None:
-    found = changed(before, after)
+    found = changed_ranges(before, after)
     assert found is not None
     assert [before[a:b] for a, b in found[0]] == old
     assert [after[a:b] for a, b in found[1]] == new
 
 
 def test_lines_that_have_nothing_in_common_have_no_changed_words() -> None:
-    assert changed("import os", "def totally_different() -> None:") is None
-    lines = [Line("removed", "a b c"), Line("removed", "gone"), Line("added", "a b d")]
+    assert changed_ranges("import os", "def totally_different() -> None:") is None
+    lines = [DiffLine("removed", "a b c"), DiffLine("removed", "gone"), DiffLine("added", "a b d")]
     assert changed_words(lines) == {0: [(4, 5)], 2: [(4, 5)]}
 
 
 def test_even_lines_made_to_be_slow_are_compared_at_once() -> None:
     before, after = "a b " * 500, "b a " * 500 + "c"
-    assert changed(before, after) is None
+    assert changed_ranges(before, after) is None
     for n in range(100):
-        changed("a b " * 12 + str(n), "b a " * 12)
+        changed_ranges("a b " * 12 + str(n), "b a " * 12)
 
 
 def test_changed_words_are_painted_the_other_way_round() -> None:
-    lines = [Line("removed", "x = call(a)", 9), Line("added", "x = call(b)", 9)]
+    lines = [DiffLine("removed", "x = call(a)", 9), DiffLine("added", "x = call(b)", 9)]
     paint = Paint({"removed": "red", "added": "green", "dim": ""}, Depth.NAMED)
     old, new = diff_rows(lines, 80, paint, 16, whole=False)
     assert old == (

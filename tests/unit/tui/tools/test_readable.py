@@ -6,7 +6,7 @@ import pytest
 
 from hermes.core.messages import ToolCall
 from hermes.mcp.tools import fence_data
-from hermes.tui.tool_results import about, call_of, readable
+from hermes.tui.tool_results import describe_call, parse_call, readable
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_what_a_server_sent_is_shown_without_its_fence() -> None:
     ],
 )
 def test_what_a_call_is_about(name: str, arguments: dict[str, object], words: str) -> None:
-    assert about(call_of(ToolCall("1", name, json.dumps(arguments)))) == words
+    assert describe_call(parse_call(ToolCall("1", name, json.dumps(arguments)))) == words

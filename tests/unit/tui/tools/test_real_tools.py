@@ -150,7 +150,7 @@ async def test_a_written_file(
     ]  # fmt: skip
 
 
-async def test_a_list_of_tasks(run: Run, looks: DisplayState) -> None:
+async def test_a_list_of_tasks(run: Run, display: DisplayState) -> None:
     tool = todo_tool(TodoList())
     todos = [
         {"id": "1", "content": "read", "status": "completed"},
@@ -169,7 +169,7 @@ async def test_a_list_of_tasks(run: Run, looks: DisplayState) -> None:
     assert lines[1] == "   … 14 tasks before"
     assert "   ☐ task 20" in lines
     assert len(lines) == 18
-    looks.detail("hidden")
+    display.set_detail("hidden")
     assert await run(tool, todos=todos) == ["● todo · 1 done of 4 ✓"]
 
 
@@ -185,10 +185,10 @@ def test_a_script(show: Show) -> None:
     ]  # fmt: skip
 
 
-def test_text_from_the_web_is_shown_without_its_fence(show: Show, looks: DisplayState) -> None:
+def test_text_from_the_web_is_shown_without_its_fence(show: Show, display: DisplayState) -> None:
     text = fence_untrusted("1. One\n   https://one\n\n2. Two\n   https://two", "results of ddgs")
     assert show("web_search", {"query": "count"}, text) == ["● web_search count · 2 results ✓"]
-    looks.detail("full")
+    display.set_detail("full")
     assert show("web_search", {"query": "count"}, text)[1:] == [
         "   1. One", "      https://one", "   ", "   2. Two", "      https://two",
     ]  # fmt: skip

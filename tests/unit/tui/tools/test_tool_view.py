@@ -47,9 +47,9 @@ def test_a_running_call_shows_its_time_and_its_last_output(view: ToolView) -> No
 
 def test_what_runs_can_be_hidden_apart_from_results() -> None:
     sections = DetailSections(activity="hidden", thinking="expanded")
-    looks = DisplayState(DisplaySettings(sections=sections), Skin(), Depth.NONE)
-    assert (looks.thinking, looks.results, looks.activity) == ("full", "collapsed", "hidden")
-    view = ToolView(looks)
+    display = DisplayState(DisplaySettings(sections=sections), Skin(), Depth.NONE)
+    assert (display.thinking, display.results, display.activity) == ("full", "collapsed", "hidden")
+    view = ToolView(display)
     start(view, "1", command="make")
     view.output(ToolOutput("1", "line\n"))
     assert view.running(80, 100.0) == ["● terminal make · 0 s"]
@@ -92,24 +92,24 @@ def test_what_subagents_do(view: ToolView) -> None:
 def test_calls_that_never_finished_are_told_once(view: ToolView) -> None:
     start(view, "1", command="sleep 100")
     view.running(40, 0.0)
-    assert view.interrupted() == ["● terminal sleep 100 · stopped ■"]
-    assert view.interrupted() == []
+    assert view.stop_all() == ["● terminal sleep 100 · stopped ■"]
+    assert view.stop_all() == []
     start(view, "2", command="sleep 100")
     stopped = ToolFinished("2", "terminal", INTERRUPTED_RESULT, True, 1.0)
     assert view.finished(stopped, 60) == ["● terminal sleep 100 · stopped · 1.0 s ■"]
 
 
-def test_progress_off_shows_nothing(view: ToolView, looks: DisplayState, show: Show) -> None:
-    looks.tool_progress = "off"
+def test_progress_off_shows_nothing(view: ToolView, display: DisplayState, show: Show) -> None:
+    display.tool_progress = "off"
     start(view, "9", command="x")
-    assert view.running(80, 0.0) == view.interrupted() == []
+    assert view.running(80, 0.0) == view.stop_all() == []
     assert show("terminal", {"command": "ls"}, "a") == []
 
 
 def test_progress_new_counts_what_comes_again(
-    view: ToolView, looks: DisplayState, show: Show
+    view: ToolView, display: DisplayState, show: Show
 ) -> None:
-    looks.tool_progress, looks.results = "new", "hidden"
+    display.tool_progress, display.results = "new", "hidden"
     assert show("terminal", {"command": "1"}, "a") == ["● terminal 1 ✓"]
     assert show("terminal", {"command": "2"}, "a") == show("terminal", {"command": "3"}, "a") == []
     assert show("terminal", {"command": "4"}, "no", failed=True) == [
@@ -120,12 +120,12 @@ def test_progress_new_counts_what_comes_again(
         "   and 1 more call of terminal", "● web_search q · 1 result ✓",
     ]  # fmt: skip
     assert show("web_search", {"query": "r"}, "1. A") == []
-    assert view.interrupted() == ["   and 1 more call of web_search"]
-    assert view.settled() == []
+    assert view.stop_all() == ["   and 1 more call of web_search"]
+    assert view.flush_repeats() == []
 
 
-def test_progress_verbose_shows_arguments_and_result(looks: DisplayState, show: Show) -> None:
-    looks.tool_progress, looks.results = "verbose", "hidden"
+def test_progress_verbose_shows_arguments_and_result(display: DisplayState, show: Show) -> None:
+    display.tool_progress, display.results = "verbose", "hidden"
     lines = show("terminal", {"command": "seq 50", "timeout": 5}, "\n".join(map(str, range(1, 51))))
     assert lines[:4] == [
         "● terminal seq 50 · 50 lines ✓", "   command: seq 50", "   timeout: 5", "   1",
@@ -139,19 +139,19 @@ def test_progress_verbose_shows_arguments_and_result(looks: DisplayState, show: 
 
 @pytest.mark.parametrize(("level", "rows"), [("hidden", 0), ("collapsed", 2), ("full", 41)])
 def test_how_much_of_a_result_is_shown(
-    level: Level, rows: int, looks: DisplayState, show: Show
+    level: Level, rows: int, display: DisplayState, show: Show
 ) -> None:
-    looks.detail(level)
+    display.set_detail(level)
     lines = show("terminal", {"command": "x"}, "\n".join(["line"] * 100), seconds=0.05)
     assert lines[0] == "● terminal x · 100 lines ✓"
     assert len(lines) == 1 + rows
 
 
-def test_looks_may_change_in_between(view: ToolView, looks: DisplayState, show: Show) -> None:
-    looks.wear(Skin(tool_prefix="▸", tool_emojis={"terminal": "💻"}))
+def test_looks_may_change_in_between(view: ToolView, display: DisplayState, show: Show) -> None:
+    display.set_skin(Skin(tool_prefix="▸", tool_emojis={"terminal": "💻"}))
     assert show("terminal", {"command": "x"}, "")[0] == "💻 terminal x · no output ✓"
     assert show("mcp_x", {}, "")[0] == "▸  mcp_x ✓"
-    looks.preview = 6
+    display.preview = 6
     assert show("terminal", {"command": "a long command"}, "")[0].startswith("💻 terminal a lon… ·")
 
 
@@ -217,12 +217,12 @@ def test_a_result_for_a_call_that_was_never_started(view: ToolView) -> None:
     ],
 )
 def test_nothing_steers_the_terminal_or_breaks_the_view(
-    view: ToolView, looks: DisplayState, name: str, arguments: str, result: str
+    view: ToolView, display: DisplayState, name: str, arguments: str, result: str
 ) -> None:
-    looks.detail("full")
+    display.set_detail("full")
     every: tuple[ToolProgress, ...] = ("all", "verbose")
     for progress, columns in product(every, (10, 13, 24, 40, 80)):
-        looks.tool_progress = progress
+        display.tool_progress = progress
         view.started(ToolStarted(ToolCall("1", name, arguments)))
         view.output(ToolOutput("1", result))
         view.subagent(SubagentProgress("1", 0, result))
@@ -234,10 +234,10 @@ def test_nothing_steers_the_terminal_or_breaks_the_view(
             assert width(line) <= columns
 
 
-def test_colours_do_not_change_the_text(show: Show, looks: DisplayState) -> None:
+def test_colours_do_not_change_the_text(show: Show, display: DisplayState) -> None:
     arguments = {"path": "a.py", "old_string": "x = 1", "new_string": "x = 2"}
     plain = show("patch", arguments, "changed a.py")
-    looks.paint = Paint(depth=Depth.TRUE)
+    display.paint = Paint(depth=Depth.TRUE)
     painted = show("patch", arguments, "changed a.py")
     assert painted != plain
     assert [COLOUR.sub("", line) for line in painted] == plain
