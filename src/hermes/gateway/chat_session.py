@@ -1,4 +1,4 @@
-"""Which conversation a chat is in, and the agents that are kept ready for it."""
+"""The agent and stored session of each chat: open, reuse, evict, mirror, and reset by schedule."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ from hermes.config.settings.platforms import Role
 from hermes.core.errors import ConfigError, HermesError, SessionNotFound, StoreConflict
 from hermes.core.messages import Assistant, Text, User
 from hermes.gateway.auth import toolsets_for
-from hermes.gateway.messages import MIRRORED, OURS, surroundings
+from hermes.gateway.messages import INTERNAL_PREFIX, MIRROR_PREFIX, describe_chat
 from hermes.gateway.platforms.kit.contract import (
     ChatTarget,
     MessageEvent,
@@ -33,40 +33,41 @@ from hermes.gateway.platforms.registry import chat_media_folder
 from hermes.gateway.process import this_process
 from hermes.gateway.proxy import Proxy
 from hermes.gateway.questions import ChatQuestions
-from hermes.gateway.session_keys import errand_of, is_shared, memory_scope
+from hermes.gateway.session_keys import background_parent, is_shared, memory_scope
 from hermes.memory import safe_name
 from hermes.store.records import ChatLease, ChatRow, InboxItem, InboxRow
 from hermes.store.session_store import SessionStore, under_lease
 from hermes.util.text import clean
 
-# News of background processes: when one ends, the chat it was started in hears of it.
-
 log = logging.getLogger(__name__)
 
-Arrived = Callable[[str], None]
-"""Told of the chat for which something was kept that nobody said; it waits for its turn."""
+WakeChat = Callable[[str], None]
+"""Called with the key of a chat for which a message was stored that no user wrote."""
 
 
 class BackgroundNotices:
-    """Listens to the agents that are open. What they should hear is kept as a message of its own,
-    so that it is answered once like any other."""
+    """Listens to the pending notices of open agents, such as ended background processes.
+
+    Each notice is stored as a message of the chat, so that it is answered exactly once like any
+    other.
+    """
 
     def __init__(
         self,
         store: SessionStore,
         display: DisplaySettings,
         now: Callable[[], float],
-        busy: Callable[[str], bool],
+        is_busy: Callable[[str], bool],
     ) -> None:
-        self._store, self._wanted, self._now = store, display.background_process_notifications, now
-        self._busy = busy
+        self._store, self._mode, self._now = store, display.background_process_notifications, now
+        self._busy = is_busy
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self.arrived: Arrived = lambda _key: None
+        self.on_stored: WakeChat = lambda _key: None
 
     def listen(self, key: str, agent: Agent, source: SessionSource) -> None:
-        """In the place of whom we listened to before."""
+        """Listen to the agent of a chat, instead of the one before."""
         self.forget(key)
-        if self._wanted != "off":
+        if self._mode != "off":
             self._tasks[key] = asyncio.create_task(self._listen(key, agent, source))
 
     def forget(self, key: str) -> None:
@@ -76,37 +77,39 @@ class BackgroundNotices:
     async def _listen(self, key: str, agent: Agent, source: SessionSource) -> None:
         while True:
             await agent.pending.wait()
-            if agent.running or self._busy(key):  # the turn itself hears it
+            if agent.running or self._busy(key):  # the running turn reads it
                 await asyncio.sleep(0.1)
                 continue
-            news = agent.pending.take()
-            if news is not None and self._matters(news):
-                await self._keep(key, agent, source, news)
+            notice = agent.pending.take()
+            if notice is not None and self._is_wanted(notice):
+                await self._store_message(key, agent, source, notice)
 
-    def _matters(self, news: User) -> bool:
-        ended = "exited" in news.text or "exit code" in news.text
-        match self._wanted:
+    def _is_wanted(self, notice: User) -> bool:
+        ended = "exited" in notice.text or "exit code" in notice.text
+        match self._mode:
             case "result":
                 return ended
             case "error":
-                return ended and "exit code 0" not in news.text
+                return ended and "exit code 0" not in notice.text
             case _:
                 return True
 
-    async def _keep(self, key: str, agent: Agent, source: SessionSource, news: User) -> None:
+    async def _store_message(
+        self, key: str, agent: Agent, source: SessionSource, notice: User
+    ) -> None:
         now = self._now()
-        name = f"{OURS}news:{agent.session_id}:{now:.6f}"
-        event = MessageEvent(source, name, clean(news.text), sent_at=now)
-        kept = InboxItem(
+        name = f"{INTERNAL_PREFIX}news:{agent.session_id}:{now:.6f}"
+        event = MessageEvent(source, name, clean(notice.text), sent_at=now)
+        item = InboxItem(
             source.platform, source.account, event.message_id, key, msgspec.json.encode(event)
         )
         try:
-            row = await self._store.inbox.receive(kept, now)
+            row = await self._store.inbox.receive(item, now)
         except HermesError as error:
             log.error("news of a process are lost: %s", error)
             return
         if row is not None:
-            self.arrived(key)
+            self.on_stored(key)
 
     def close(self) -> None:
         for key in tuple(self._tasks):
@@ -114,24 +117,27 @@ class BackgroundNotices:
 
 
 NO_TOOLS = ("-all",)
-"""A request that names no toolset gets the usual ones."""
+"""Sentinel toolset for "no tools": a request without any toolset gets the default ones."""
 
 
 class OpenChatSession(msgspec.Struct, eq=False):
-    """An open conversation."""
+    """An open agent of a chat."""
 
     agent: Agent
     role: Role
     session_id: str
-    """As it was bound; a compaction changes that of the agent."""
+    """The session id when it was bound; a compaction changes that of the agent."""
     source: SessionSource
     fence: int
-    """Of the right to the chat under which it was last used, or read."""
+    """Fence of the lease under which the session was last used or read."""
 
 
 class ChatSessions:
-    """At most `gateway.live_agents` are open; the one used longest ago is closed for a new one.
-    Closing loses nothing: the next message opens it again."""
+    """The open agents of all chats.
+
+    At most `gateway.live_agents` are open; the least recently used one is closed for a new one.
+    Closing loses nothing: the next message opens the session again.
+    """
 
     def __init__(
         self,
@@ -141,110 +147,116 @@ class ChatSessions:
         manifests: Mapping[str, PlatformManifest],
         proxy: Proxy | None = None,
     ) -> None:
-        """`backend` is where commands run; `homes` names what is connected."""
+        """`backend` is where commands run; `homes` describes the connected platforms."""
         self._app, self._backend, self._homes = app, backend, homes
         self._manifests, self._proxy = manifests, proxy
-        self._live: OrderedDict[str, OpenChatSession] = OrderedDict()
+        self._sessions: OrderedDict[str, OpenChatSession] = OrderedDict()
         self._opening: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.news = BackgroundNotices(
+        self.notices = BackgroundNotices(
             app.store,
             app.loaded.settings.display,
             lambda: app.clock.now().timestamp(),
-            lambda key: self.busy(key),
+            lambda key: self.is_busy(key),
         )
-        self.busy: Callable[[str], bool] = lambda _key: False
-        """Whether somebody works on a chat, so that its agent is not closed."""
-        self.closed: Callable[[str], None] = lambda _key: None
-        """Told when a chat has no agent any more."""
-        self.began: Callable[[str, str, SessionSource], Awaitable[None]] | None = None
-        """Told of a new conversation: the chat, the session, and who began it."""
+        self.is_busy: Callable[[str], bool] = lambda _key: False
+        """Returns whether a chat is in work, so that its agent must stay open."""
+        self.on_closed: Callable[[str], None] = lambda _key: None
+        """Called when the agent of a chat was closed."""
+        self.on_new_session: Callable[[str, str, SessionSource], Awaitable[None]] | None = None
+        """Called with the chat, the session and the user when a new session starts."""
 
     def get(self, key: str) -> Agent | None:
-        """The agent of a chat, when it is open."""
-        live = self._live.get(key)
-        return live.agent if live and self._app.is_open(live.agent) else None
+        """Return the agent of a chat if it is open."""
+        session = self._sessions.get(key)
+        return session.agent if session and self._app.is_open(session.agent) else None
 
-    def alone(self, key: str) -> asyncio.Lock:
-        """Held by whoever opens or ends the conversation of a chat, or writes into it from beside:
-        meanwhile nobody reads it."""
+    def lock(self, key: str) -> asyncio.Lock:
+        """Return the lock for opening or ending the session of a chat, or writing to it from
+        outside a turn."""
         return self._opening.setdefault(key, asyncio.Lock())
 
     def keys(self) -> tuple[str, ...]:
-        return tuple(self._live)
+        return tuple(self._sessions)
 
     def role(self, key: str) -> Role | None:
-        """That of whom the open agent works for."""
-        live = self._live.get(key)
-        return live.role if live else None
+        """Return the role that the open agent works for."""
+        session = self._sessions.get(key)
+        return session.role if session else None
 
     async def open(
         self,
         key: str,
         source: SessionSource,
         role: Role,
-        asker: ChatQuestions,
+        questions: ChatQuestions,
         *,
         keep: Callable[[], bool] = lambda: False,
     ) -> Agent:
-        """The agent of a chat, with what its user may. Where `keep` says so, one that works for
-        somebody else is left to them. Raises a `HermesError`."""
-        async with self.alone(key):
-            return await self._opened(key, source, role, asker, keep)
+        """Return the agent of a chat with the rights of `role`, opening it if needed.
 
-    async def _opened(
+        If `keep` returns True, an open agent of another role is returned as it is. Raises
+        `HermesError`.
+        """
+        async with self.lock(key):
+            return await self._open_locked(key, source, role, questions, keep)
+
+    async def _open_locked(
         self,
         key: str,
         source: SessionSource,
         role: Role,
-        asker: ChatQuestions,
+        questions: ChatQuestions,
         keep: Callable[[], bool],
     ) -> Agent:
-        live, agent = self._live.get(key), self.get(key)
-        if live is not None and agent is not None and (live.role == role or keep()):
-            self._live.move_to_end(key)
+        session, agent = self._sessions.get(key), self.get(key)
+        if session is not None and agent is not None and (session.role == role or keep()):
+            self._sessions.move_to_end(key)
             return agent
-        if live is not None:
+        if session is not None:
             await self.close(key)
         row = await self._app.store.chats.get(key)
-        agent = await self._made(key, source, role, asker, row.session_id if row else "")
-        # Whoever works on the chat now may write more than what was read.
+        agent = await self._create_agent(
+            key, source, role, questions, row.session_id if row else ""
+        )
+        # If a process holds the lease, it may write more than what was read here.
         fence = row.fence - bool(row.owner) if row else 0
-        self._live[key] = OpenChatSession(agent, role, agent.session_id, source, fence)
-        self.news.listen(key, agent, source)
-        # A task is no chat: nothing is sent to it, and no silence ends it.
-        await self._bind(key, agent, None if errand_of(key) else source)
-        if self.began is not None and not agent.history:
-            await self.began(key, agent.session_id, source)
-        await self._make_room()
+        self._sessions[key] = OpenChatSession(agent, role, agent.session_id, source, fence)
+        self.notices.listen(key, agent, source)
+        # A background task is not a chat: it receives no messages and is never reset.
+        await self._bind(key, agent, None if background_parent(key) else source)
+        if self.on_new_session is not None and not agent.history:
+            await self.on_new_session(key, agent.session_id, source)
+        await self._evict_idle()
         return agent
 
-    async def taken(self, key: str, fence: int) -> None:
-        """We have the right to a chat. When others had it since, what we know of it is old."""
-        live = self._live.get(key)
-        if live is not None and fence > live.fence + 1:
+    async def refresh(self, key: str, fence: int) -> None:
+        """Close the agent if another process worked on the chat since this one did: its history is
+        outdated."""
+        session = self._sessions.get(key)
+        if session is not None and fence > session.fence + 1:
             log.info("%s was worked on elsewhere; its conversation is read again", key)
             await self.close(key)
 
-    def held(self, key: str, fence: int) -> None:
-        """We worked on a chat under this right."""
-        if live := self._live.get(key):
-            live.fence = fence
+    def note_fence(self, key: str, fence: int) -> None:
+        """Note that this process worked on the chat under this fence."""
+        if session := self._sessions.get(key):
+            session.fence = fence
 
-    async def _made(
-        self, key: str, source: SessionSource, role: Role, asker: ChatQuestions, session_id: str
+    async def _create_agent(
+        self, key: str, source: SessionSource, role: Role, questions: ChatQuestions, session_id: str
     ) -> Agent:
-        request = self.request(source, role, asker)
-        if errand_of(key):  # nobody is asked, and there is no next turn
+        request = self.request(source, role, questions)
+        if background_parent(key):  # a task asks no questions and has no next turn
             request = msgspec.structs.replace(
                 request, approver=None, clarifier=None, read_secret=None, goes_on=False
             )
         if not session_id:
             return await self._app.agent(request)
         try:
-            resume = await self.newest(session_id)
+            resume = await self.latest_session(session_id)
             if any(
                 each.agent.running
-                for each in self._live.values()
+                for each in self._sessions.values()
                 if each.agent.session_id == resume
             ):
                 raise StoreConflict("this conversation is being worked on in another chat")
@@ -253,8 +265,9 @@ class ChatSessions:
             log.info("the conversation of %s is gone; a new one begins", key)
             return await self._app.agent(request)
 
-    async def newest(self, session_id: str) -> str:
-        """Where a conversation goes on: a crash may have come between a compaction and its note."""
+    async def latest_session(self, session_id: str) -> str:
+        """Return the session that continues a compacted one. A crash may have come between a
+        compaction and the update of the chat."""
         store = self._app.store
         while (await store.info(session_id)).end_reason == "compression":
             children = await store.descendants(session_id)
@@ -264,7 +277,9 @@ class ChatSessions:
             session_id = after[-1]
         return session_id
 
-    def request(self, source: SessionSource, role: Role, asker: ChatQuestions) -> SessionRequest:
+    def request(
+        self, source: SessionSource, role: Role, questions: ChatQuestions
+    ) -> SessionRequest:
         settings = self._app.loaded.settings
         shared = is_shared(
             source,
@@ -274,15 +289,15 @@ class ChatSessions:
         owner, limited = role == "owner", toolsets_for(role, settings.gateway)
         scope = memory_scope(source, owner=owner, shared=shared)
         thread = f":{source.thread_id}" if source.thread_id else ""
-        asked = SessionRequest(
-            working_folder=_folder(self._app, scope.user),
+        session_request = SessionRequest(
+            working_folder=_working_folder(self._app, scope.user),
             source=source.platform,
             user_id=scope.user,
-            approver=asker,
-            clarifier=asker,
+            approver=questions,
+            clarifier=questions,
             toolsets=() if limited is None else limited or NO_TOOLS,
             scope=scope,
-            ephemeral_system_prompt=surroundings(
+            ephemeral_system_prompt=describe_chat(
                 source, settings, shared=shared, homes=self._homes()
             ),
             backend=self._backend,
@@ -292,27 +307,29 @@ class ChatSessions:
             shared_folders=(self._media_folder(source),),
             patience=self._manifests[source.platform].patience,
         )
-        return self._proxy.request(asked) if self._proxy else asked
+        return self._proxy.request(session_request) if self._proxy else session_request
 
     def _media_folder(self, source: SessionSource) -> Path:
-        """It exists from the beginning: a sandbox sees only folders that exist when it starts."""
+        """Create the folder before the session starts: a sandbox sees only folders that exist
+        then."""
         folder = chat_media_folder(self._app.home.root, source)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder
 
     async def adopt(self, key: str, agent: Agent) -> None:
-        """Another conversation takes the place of the chat's."""
-        live = self._live[key]
-        await self._bind(key, agent, None)  # first: it may be refused
-        live.agent, live.session_id = agent, agent.session_id
-        self.news.listen(key, agent, live.source)
+        """Bind the chat to another session and its agent. Raises `StoreError` if that is
+        refused."""
+        session = self._sessions[key]
+        await self._bind(key, agent, None)  # first, because it may be refused
+        session.agent, session.session_id = agent, agent.session_id
+        self.notices.listen(key, agent, session.source)
 
-    async def settle(self, key: str) -> None:
-        """After a turn: note where the conversation goes on."""
-        live = self._live.get(key)
-        if live is not None:
-            live.session_id = live.agent.session_id
-            await self._bind(key, live.agent, None)
+    async def rebind(self, key: str) -> None:
+        """Store the current session id after a turn, which may have compacted the session."""
+        session = self._sessions.get(key)
+        if session is not None:
+            session.session_id = session.agent.session_id
+            await self._bind(key, session.agent, None)
 
     async def _bind(self, key: str, agent: Agent, source: SessionSource | None) -> None:
         origin = msgspec.json.encode(source) if source else b""
@@ -320,14 +337,14 @@ class ChatSessions:
         await self._app.store.chats.bind(key, agent.session_id, origin, now)
 
     async def close(self, key: str) -> None:
-        self.news.forget(key)
-        if live := self._live.pop(key, None):
-            await self._app.leave(live.agent)
-            self.closed(key)
+        self.notices.forget(key)
+        if session := self._sessions.pop(key, None):
+            await self._app.leave(session.agent)
+            self.on_closed(key)
 
     async def end(self, key: str) -> str:
-        """The conversation of a chat is over: the next message begins a new one. Its session."""
-        async with self.alone(key):  # so that nobody opens it again before it is noted
+        """End the session of a chat, so that the next message starts a new one. Returns its id."""
+        async with self.lock(key):  # so that it is not opened again before its end is stored
             row = await self._app.store.chats.get(key)
             await self.close(key)
             if row is None or not row.session_id:
@@ -340,15 +357,16 @@ class ChatSessions:
         for key in self.keys():
             await self.close(key)
 
-    async def _make_room(self) -> None:
+    async def _evict_idle(self) -> None:
         most = self._app.loaded.settings.gateway.live_agents
-        spare = [key for key in self._live if not self.busy(key)]
-        for key in spare[: max(len(self._live) - most, 0)]:
-            if not self.has_work(key):
+        spare = [key for key in self._sessions if not self.is_busy(key)]
+        for key in spare[: max(len(self._sessions) - most, 0)]:
+            if not self.has_running_processes(key):
                 await self.close(key)
 
-    def has_work(self, key: str) -> bool:
-        """Whether something goes on beside the conversation: it is neither closed nor reset."""
+    def has_running_processes(self, key: str) -> bool:
+        """Return whether background processes of the agent run; then it is neither closed nor
+        reset."""
         agent = self.get(key)
         if agent is None:
             return False
@@ -356,8 +374,9 @@ class ChatSessions:
         return any(each.state == "running" for each in processes.list())
 
 
-def _folder(app: App, user: str) -> Path:
-    """Owners work where the settings say, everybody else in a folder of their own."""
+def _working_folder(app: App, user: str) -> Path:
+    """Return where commands run: for owners by the settings, for others in a folder of their
+    own."""
     if not user:
         return Path(app.loaded.settings.gateway.cwd).expanduser()
     folder = app.home.root / "workspaces" / safe_name(user)
@@ -365,171 +384,175 @@ def _folder(app: App, user: str) -> Path:
     return folder
 
 
-# What was sent to a chat from elsewhere is also in its conversation, so that the agent there knows
-# what the people talk about. It is kept as a message of the chat and put there in its turn:
-# nothing
-# is written into a conversation beside whoever works on it.
-
-SENT = "[sent to this chat from another conversation]"
-LONGEST = 10.0
-"""Seconds that a chat is held while something is put into its conversation."""
+MIRROR_NOTE = "[sent to this chat from another conversation]"
+MIRROR_LEASE_SECONDS = 10.0
+"""Duration of the lease in seconds for writing one mirrored message."""
 
 
 class MirrorToChat:
     def __init__(
         self,
         store: SessionStore,
-        arrived: Arrived | None = None,
+        on_stored: WakeChat | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`arrived` hears of what was kept for a chat; without it nobody here works on chats."""
-        self._store, self._arrived, self._now = store, arrived, now
+        """Without `on_stored`, this process runs no chat workers."""
+        self._store, self._on_stored, self._now = store, on_stored, now
 
     async def __call__(self, target: ChatTarget, text: str, name: str = "") -> bool:
-        """False when the chat is in no conversation. What has a `name` is kept once, however often
-        it is said. Raises `StoreError`."""
-        chat = await self._chat(target)
+        """Copy a text that was sent to a chat into its session. Returns False if the chat has no
+        session.
+
+        A text with a `name` is stored once, however often it is passed. Raises `StoreError`.
+        """
+        chat = await self._find_chat(target)
         if chat is None:
             return False
-        said = f"{SENT}\n{text}"
-        if self._arrived is not None or not await self._put_now(chat, said):
-            await self._keep(chat, said, name or secrets.token_hex(8))
+        message = f"{MIRROR_NOTE}\n{text}"
+        if self._on_stored is not None or not await self._append_now(chat, message):
+            await self._store_message(chat, message, name or secrets.token_hex(8))
         return True
 
-    async def _chat(self, target: ChatTarget) -> ChatRow | None:
-        """The conversation of the chat that was active last; a group may have several."""
+    async def _find_chat(self, target: ChatTarget) -> ChatRow | None:
+        """Return the most recently active session of the chat; a group may have several."""
         here = [
             chat
             for chat in await self._store.chats.select()
-            if chat.session_id and chat.origin and _is_in(chat.origin, target)
+            if chat.session_id and chat.origin and _matches(chat.origin, target)
         ]
         return max(here, key=lambda chat: chat.last_active, default=None)
 
-    async def _keep(self, chat: ChatRow, text: str, name: str) -> None:
+    async def _store_message(self, chat: ChatRow, text: str, name: str) -> None:
         source = msgspec.json.decode(chat.origin, type=SessionSource)
-        event = MessageEvent(source, f"{MIRRORED}{name}", text, sent_at=self._now())
-        kept = InboxItem(
+        event = MessageEvent(source, f"{MIRROR_PREFIX}{name}", text, sent_at=self._now())
+        item = InboxItem(
             source.platform,
             source.account,
             event.message_id,
             chat.session_key,
             msgspec.json.encode(event),
         )
-        row = await self._store.inbox.receive(kept, self._now())
-        if row is not None and self._arrived is not None:
-            self._arrived(chat.session_key)
+        row = await self._store.inbox.receive(item, self._now())
+        if row is not None and self._on_stored is not None:
+            self._on_stored(chat.session_key)
 
-    async def _put_now(self, chat: ChatRow, text: str) -> bool:
-        """False when somebody works on the chat."""
+    async def _append_now(self, chat: ChatRow, text: str) -> bool:
+        """Append the text to the session now. Returns False if a process works on the chat."""
         now, owner = self._now(), f"note:{this_process()}"
-        right = await self._store.chats.claim(chat.session_key, owner, now, now + LONGEST)
-        if right is None:
+        lease = await self._store.chats.claim(
+            chat.session_key, owner, now, now + MIRROR_LEASE_SECONDS
+        )
+        if lease is None:
             return False
         try:
-            with under_lease(right):
+            with under_lease(lease):
                 await self._store.append(chat.session_id, Assistant((Text(text),)))
         finally:
-            await self._store.chats.release(right)
+            await self._store.chats.release(lease)
         return True
 
 
-async def take_in(
-    conversations: ChatSessions,
+async def append_mirrored(
+    sessions: ChatSessions,
     store: SessionStore,
     row: InboxRow,
     event: MessageEvent,
-    right: ChatLease,
+    lease: ChatLease,
 ) -> None:
-    """Put what was kept into the conversation of its chat, once, if it is in one (any more)."""
-    async with conversations.alone(row.session_key):
+    """Append a mirrored message to the session of its chat, exactly once, if the chat still has
+    one."""
+    async with sessions.lock(row.session_key):
         chat = await store.chats.get(row.session_key)
         if chat is None or not chat.session_id:
             return
         if row.state == "working" and row.session_id == chat.session_id:
             logged = await store.log(chat.session_id)
             if logged and logged[-1].id > row.log_after:
-                return  # it is there since before a crash
-        await store.inbox.start((row.id,), chat.session_id, right)
+                return  # it was appended before a crash
+        await store.inbox.start((row.id,), chat.session_id, lease)
         message = Assistant((Text(event.text),))
         await store.append(chat.session_id, message)
-        if (agent := conversations.get(row.session_key)) is not None:
+        if (agent := sessions.get(row.session_key)) is not None:
             agent.rewrite((*agent.history, message))
 
 
-def _is_in(origin: bytes, target: ChatTarget) -> bool:
+def _matches(origin: bytes, target: ChatTarget) -> bool:
     try:
         source = msgspec.json.decode(origin, type=SessionSource)
-    except msgspec.DecodeError:  # one damaged row is no matter of other chats
+    except msgspec.DecodeError:  # a damaged row must not affect other chats
         return False
     place = (target.platform, target.chat_id, target.thread_id)
     here = (source.platform, source.chat_id, source.thread_id) == place
     return here and target.account in ("", source.account)
 
 
-# When the conversation of a chat is over by itself: after silence, or at an hour of the day.
-#
-# `session_reset` of config.yaml, and for single platforms `reset_by_platform` in gateway.json.
-
 FILE = "gateway.json"
 
 
-class Policy(msgspec.Struct, frozen=True):
+class ResetRule(msgspec.Struct, frozen=True):
     mode: Literal["both", "idle", "daily", "none"] = "both"
     idle_minutes: int = 1440
     at_hour: int = 4
 
 
-class _Own(msgspec.Struct, frozen=True):
-    """What a platform says of itself; the rest is as for all."""
+class _PlatformRule(msgspec.Struct, frozen=True):
+    """Overrides of one platform; other values come from `session_reset`."""
 
     mode: Literal["both", "idle", "daily", "none"] | None = None
     idle_minutes: int | None = None
     at_hour: int | None = None
 
 
-class _File(msgspec.Struct, frozen=True):
-    reset_by_platform: dict[str, _Own] = {}
+class _GatewayFile(msgspec.Struct, frozen=True):
+    reset_by_platform: dict[str, _PlatformRule] = {}
 
 
 class ResetPolicy:
     def __init__(
-        self, usual: SessionResetSettings, own: dict[str, _Own], zone: tzinfo | None
+        self,
+        default: SessionResetSettings,
+        by_platform: dict[str, _PlatformRule],
+        zone: tzinfo | None,
     ) -> None:
-        """`zone` None is that of the times asked about."""
-        self._usual = Policy(usual.mode, usual.idle_minutes, usual.at_hour)
-        self._own, self._zone = own, zone
+        """`zone` is the time zone of `at_hour`; None means that of the given times."""
+        self._default = ResetRule(default.mode, default.idle_minutes, default.at_hour)
+        self._by_platform, self._zone = by_platform, zone
 
     @classmethod
-    def read(cls, usual: SessionResetSettings, home: Path, zone: tzinfo | None) -> "ResetPolicy":
-        """Raises `ConfigError` for a gateway.json that cannot be understood."""
+    def read(cls, default: SessionResetSettings, home: Path, zone: tzinfo | None) -> "ResetPolicy":
+        """Read the overrides in gateway.json. Raises `ConfigError` if the file is invalid."""
         path = home / FILE
         try:
-            own = msgspec.json.decode(path.read_bytes(), type=_File).reset_by_platform
+            by_platform = msgspec.json.decode(
+                path.read_bytes(), type=_GatewayFile
+            ).reset_by_platform
         except FileNotFoundError:
-            own = {}
+            by_platform = {}
         except (OSError, msgspec.MsgspecError) as error:
             raise ConfigError(f"{FILE} cannot be read: {error}", where=str(path)) from error
-        return cls(usual, own, zone)
+        return cls(default, by_platform, zone)
 
-    def policy(self, platform: str) -> Policy:
-        own = self._own.get(platform)
-        if own is None:
-            return self._usual
-        said = {
-            key: value for key, value in msgspec.structs.asdict(own).items() if value is not None
+    def rule(self, platform: str) -> ResetRule:
+        by_platform = self._by_platform.get(platform)
+        if by_platform is None:
+            return self._default
+        message = {
+            key: value
+            for key, value in msgspec.structs.asdict(by_platform).items()
+            if value is not None
         }
-        return msgspec.structs.replace(self._usual, **said)
+        return msgspec.structs.replace(self._default, **message)
 
-    def why(self, platform: str, last: datetime, now: datetime) -> str:
-        """Why a conversation is over that was last active then; "" while it goes on."""
-        policy = self.policy(platform)
-        if policy.mode in ("idle", "both") and now - last >= timedelta(minutes=policy.idle_minutes):
-            return f"{policy.idle_minutes} minutes of silence"
-        if policy.mode in ("daily", "both") and last < self._newest_reset(policy, now) <= now:
-            return f"it is past {policy.at_hour:02d}:00"
+    def reset_reason(self, platform: str, last: datetime, now: datetime) -> str:
+        """Return why a session that was last active at `last` ends; "" while it continues."""
+        rule = self.rule(platform)
+        if rule.mode in ("idle", "both") and now - last >= timedelta(minutes=rule.idle_minutes):
+            return f"{rule.idle_minutes} minutes of silence"
+        if rule.mode in ("daily", "both") and last < self._newest_reset(rule, now) <= now:
+            return f"it is past {rule.at_hour:02d}:00"
         return ""
 
-    def _newest_reset(self, policy: Policy, now: datetime) -> datetime:
+    def _newest_reset(self, rule: ResetRule, now: datetime) -> datetime:
         local = now.astimezone(self._zone) if self._zone else now
-        today = local.replace(hour=policy.at_hour, minute=0, second=0, microsecond=0, fold=0)
+        today = local.replace(hour=rule.at_hour, minute=0, second=0, microsecond=0, fold=0)
         return today if today <= local else today - timedelta(days=1)

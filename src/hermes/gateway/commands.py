@@ -1,4 +1,5 @@
-"""A chat as slash commands see it, and the commands that only chats have."""
+"""Slash commands in chats: their context, the commands that only chats have, and effects that must
+not happen twice."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,12 +27,12 @@ from hermes.core.errors import HermesError, SessionNotFound, StoreError, UsageEr
 from hermes.core.messages import User
 from hermes.gateway.auth import may
 from hermes.gateway.hooks import about
-from hermes.gateway.messages import OURS
+from hermes.gateway.messages import INTERNAL_PREFIX
 from hermes.gateway.pairing import PairingStore
 from hermes.gateway.platforms.kit.contract import ChatTarget, MessageEvent, SessionSource
 from hermes.gateway.platforms.registry import home_variable
 from hermes.gateway.questions import ChatQuestions
-from hermes.gateway.session_keys import errand_key, errand_name
+from hermes.gateway.session_keys import background_key, background_name
 from hermes.ops.commands import OPS_HANDLERS
 from hermes.store.records import InboxItem, InboxRow, SessionFilter
 from hermes.util.plain import plain_line
@@ -42,83 +43,92 @@ if TYPE_CHECKING:
     from hermes.gateway.worker import ChatWorker
 
 
-# Commands that must not take effect twice. Such a command is marked as begun before it does
-# anything; whoever takes up a marked one after a crash asks the store what became of it.
+INTERRUPTED_MESSAGE = (
+    "I was cut off while I did this. It may have taken effect; I do not do it again."
+)
 
-UNKNOWN = "I was cut off while I did this. It may have taken effect; I do not do it again."
-
-Became = Callable[[CommandCall, InboxRow], Awaitable[str | None]]
-"""What a command did before it was cut off, as its answer; None when it did nothing."""
+OutcomeCheck = Callable[[CommandCall, InboxRow], Awaitable[str | None]]
+"""Returns the effect of an interrupted command as its reply; None if it had no effect yet."""
 
 
 class IdempotentCommands(Commands):
-    """`Commands` of one message of a chat."""
+    """Runs the command of one chat message, with effects at most once.
 
-    def __init__(self, talk: "ChatCommandContext", own: "Mapping[str, CommandHandler]") -> None:
-        super().__init__(talk, own)
-        self._chat = talk
+    A command with side effects is marked as started before it does anything. When a marked one is
+    found after a crash, the store is asked what it has already done.
+    """
+
+    def __init__(self, context: "ChatCommandContext", own: "Mapping[str, CommandHandler]") -> None:
+        super().__init__(context, own)
+        self._chat_context = context
 
     async def do(self, found: FoundCommand, arguments: str) -> str:
-        became = _became(found)
-        if became is None:
+        check = _outcome_check(found)
+        if check is None:
             return await super().do(found, arguments)
-        row = self._chat.row
+        row = self._chat_context.row
         if row.state != "new":
             call = (
-                CommandCall(found, arguments, self._chat) if isinstance(found, CommandDef) else None
+                CommandCall(found, arguments, self._chat_context)
+                if isinstance(found, CommandDef)
+                else None
             )
-            told = await became(call, row) if call else UNKNOWN
-            if told is not None:
-                return told
-        agent = self._chat.ready
-        await self._chat.house.store.inbox.start_command(row.id, agent.session_id if agent else "")
+            outcome = await check(call, row) if call else INTERRUPTED_MESSAGE
+            if outcome is not None:
+                return outcome
+        agent = self._chat_context.open_agent
+        await self._chat_context.gateway.store.inbox.start_command(
+            row.id, agent.session_id if agent else ""
+        )
         return await super().do(found, arguments)
 
 
-def _became(found: FoundCommand) -> Became | None:
-    """None for what may be done again: it shows something, or ends where it ended before."""
+def _outcome_check(found: FoundCommand) -> OutcomeCheck | None:
+    """Return the check for a command; None if repeating it is harmless."""
     if isinstance(found, CommandDef):
-        return KNOWN.get(found.name)
-    return _nobody_knows if isinstance(found, SlashCommand | QuickCommand) else None
+        return OUTCOME_CHECKS.get(found.name)
+    return _outcome_unknown if isinstance(found, SlashCommand | QuickCommand) else None
 
 
-async def _nobody_knows(_call: CommandCall, _row: InboxRow) -> str | None:
-    return UNKNOWN
+async def _outcome_unknown(_call: CommandCall, _row: InboxRow) -> str | None:
+    return INTERRUPTED_MESSAGE
 
 
-async def _made(call: CommandCall, row: InboxRow, reason: str) -> str:
-    """The session that came of the conversation by a change; "" when there was none."""
+async def _resulting_session(call: CommandCall, row: InboxRow, reason: str) -> str:
+    """Return the session that a change produced after the command started; "" if there was none."""
     changes = await call.app.store.changes(row.session_id, row.log_after)
     return next((each.session_id for each in changes if each.reason == reason), "")
 
 
 async def _undo(call: CommandCall, row: InboxRow) -> str | None:
-    if not await _made(call, row, "undo"):
+    if not await _resulting_session(call, row, "undo"):
         return None
     asked = [each for each in await call.app.store.undone(row.session_id) if isinstance(each, User)]
     return command_handlers.undo_message(call, asked[0].text if asked else "")
 
 
 async def _retry(call: CommandCall, row: InboxRow) -> str | None:
-    """The question was taken back; what is left is to ask it. One that is `working` was marked anew
-    when its turn began, which is after that."""
-    if row.state != "working" and not await _made(call, row, "undo"):
+    """The question was already taken back, so it only has to be asked again. A row in state
+    `working` was marked again when its turn started, which is after that."""
+    if row.state != "working" and not await _resulting_session(call, row, "undo"):
         return None
     asked = [each for each in await call.app.store.undone(row.session_id) if isinstance(each, User)]
     if not asked:
-        return UNKNOWN
+        return INTERRUPTED_MESSAGE
     await call.talk.ask(User(asked[-1].said))
     return ""
 
 
 async def _branch(call: CommandCall, row: InboxRow) -> str | None:
-    made = await _made(call, row, "branch")
-    return await command_handlers.into_branch(call, row.session_id, made) if made else None
+    session_id = await _resulting_session(call, row, "branch")
+    return (
+        await command_handlers.into_branch(call, row.session_id, session_id) if session_id else None
+    )
 
 
 async def _compress(call: CommandCall, row: InboxRow) -> str | None:
-    made = await _made(call, row, "compression")
-    return f"Compacted: now session `{made}`" if made else None
+    session_id = await _resulting_session(call, row, "compression")
+    return f"Compacted: now session `{session_id}`" if session_id else None
 
 
 async def _new(call: CommandCall, row: InboxRow) -> str | None:
@@ -139,100 +149,100 @@ async def _resume(call: CommandCall, row: InboxRow) -> str | None:
     return f"Back in {wanted.title or wanted.id}."
 
 
-KNOWN: Mapping[str, Became] = {
+OUTCOME_CHECKS: Mapping[str, OutcomeCheck] = {
     "undo": _undo,
     "retry": _retry,
     "branch": _branch,
     "compress": _compress,
     "new": _new,
     "resume": _resume,
-    "rollback": _nobody_knows,
-    "restart": _nobody_knows,
-    "update": _nobody_knows,
-    "pair": _nobody_knows,
+    "rollback": _outcome_unknown,
+    "restart": _outcome_unknown,
+    "update": _outcome_unknown,
+    "pair": _outcome_unknown,
 }
 
 
-PAGE = 12
-"""Commands on a page of /commands."""
-MOST_SESSIONS = 10
-WITH_THE_AGENT = frozenset({"btw"})
-"""Commands that do something with the rights of the agent, beside a turn."""
+PAGE_SIZE = 12
+"""Commands on one page of /commands."""
+MAX_SESSIONS = 10
+AGENT_COMMANDS = frozenset({"btw"})
+"""Commands that act with the rights of the open agent, outside a turn."""
 WITHOUT_AGENT = frozenset({
     "stop", "status", "approve", "deny", "queue", "agents", "background", "help", "commands",
     "platforms", "profile", "restart", "update", "verbose",
 })  # fmt: skip
-"""Commands that do not wait for an agent to be opened: they take the one that is there."""
+"""Commands that need no agent: they use the one that is open, if any."""
 
 
 class ChatCommandContext:
-    """`app.commands.talk.Talk` for one message."""
+    """Implements `app.commands.talk.Talk` for one message of a chat."""
 
     place = Surface.CHATS
 
     def __init__(
         self,
-        house: "GatewayContext",
+        gateway: "GatewayContext",
         worker: "ChatWorker",
         agent: Agent | None,
         row: InboxRow,
         event: MessageEvent,
         role: Role,
     ) -> None:
-        """`role` is that of who gave the command, which may be another person than whose turn
-        runs. Without an agent only commands of `WITHOUT_AGENT` can be done."""
-        self.house, self.worker, self.row, self.event = house, worker, row, event
-        self.app: App = house.app
+        """`role` is that of the person who gave the command, who need not be the one whose turn
+        runs. Without an agent only the commands in `WITHOUT_AGENT` can run."""
+        self.gateway, self.worker, self.row, self.event = gateway, worker, row, event
+        self.app: App = gateway.app
         self.role = role
         self._agent = agent
-        self._shown: list[str] = []
-        self._kept: list[str] = []
+        self._output: list[str] = []
+        self._deferred: list[str] = []
         self.question: User | None = None
-        """What the command asks the agent, as /retry does."""
+        """The message that the command asks the agent to answer, as /retry does."""
 
     @property
     def agent(self) -> Agent:
-        found = self.ready
+        found = self.open_agent
         if found is None:
             raise UsageError("there is no conversation yet")
         return found
 
     @property
-    def ready(self) -> Agent | None:
-        """The agent, if it is open."""
-        return self.house.conversations.get(self.worker.key) or self._agent
+    def open_agent(self) -> Agent | None:
+        """The agent of the chat, if it is open."""
+        return self.gateway.sessions.get(self.worker.key) or self._agent
 
     @property
     def busy(self) -> bool:
         return self.worker.busy
 
     async def run(self, text: str) -> bool:
-        """Do what a command says; False when it is no command but a message."""
-        line = _without_bot(text)
+        """Run a command. Returns False if the text is a message and not a command."""
+        line = _strip_bot_name(text)
         if refused := may(self.role, line, self.app.loaded.settings.gateway):
             self.show(refused)
             return True
         name = line.split(None, 1)[0].removeprefix("/").lower()
         command = exact_command(name, Surface.CHATS)
-        if command is not None and command.name in WITH_THE_AGENT and self._of_another:
+        if command is not None and command.name in AGENT_COMMANDS and self._agent_has_other_role:
             self.show(f"The agent works for somebody else here; `/{name}` can be had after that.")
             return True
-        await self.tell(f"command:{name}", command=name, args=line.partition(" ")[2])
-        return await IdempotentCommands(self, {**OPS_HANDLERS, **OWN}).run(line)
+        await self.fire_hook(f"command:{name}", command=name, args=line.partition(" ")[2])
+        return await IdempotentCommands(self, {**OPS_HANDLERS, **CHAT_HANDLERS}).run(line)
 
-    async def tell(self, event: str, **facts: object) -> None:
-        """Hooks hear of it."""
-        await self.house.hooks.fire(event, **about(self.event.source, self.worker.key), **facts)
+    async def fire_hook(self, event: str, **facts: object) -> None:
+        """Report an event of this chat to the gateway hooks."""
+        await self.gateway.hooks.fire(event, **about(self.event.source, self.worker.key), **facts)
 
     @property
-    def _of_another(self) -> bool:
-        """Whether the agent has the rights of somebody whose role is another."""
-        return self.house.conversations.role(self.worker.key) not in (None, self.role)
+    def _agent_has_other_role(self) -> bool:
+        """Whether the open agent works with the rights of another role."""
+        return self.gateway.sessions.role(self.worker.key) not in (None, self.role)
 
     async def continue_with(self, agent: Agent) -> None:
         try:
-            await self.house.conversations.adopt(self.worker.key, agent)
-        except StoreError:  # another chat works on it: nobody talks to this one
+            await self.gateway.sessions.adopt(self.worker.key, agent)
+        except StoreError:  # another chat uses this session, so its agent is not needed here
             await self.app.leave(agent)
             raise
 
@@ -240,186 +250,193 @@ class ChatCommandContext:
         self.question = message
 
     def later(self, text: str) -> None:
-        self._kept.append(text)
+        self._deferred.append(text)
 
     def show(self, markdown: str) -> None:
-        self._shown.append(markdown)
+        self._output.append(markdown)
 
-    def collected(self) -> str:
-        """What was shown."""
-        return "\n\n".join(self._shown)
+    def output(self) -> str:
+        """Return everything the command has shown."""
+        return "\n\n".join(self._output)
 
-    async def keep_rest(self) -> None:
-        """What is to be said after this turn, as messages of its own."""
-        for number, text in enumerate(self._kept):
+    async def store_deferred(self) -> None:
+        """Store the texts that the command deferred to after this turn, each as a message."""
+        for number, text in enumerate(self._deferred):
             event = msgspec.structs.replace(
                 self.event,
-                message_id=f"{OURS}later:{self.event.message_id}:{number}",
+                message_id=f"{INTERNAL_PREFIX}later:{self.event.message_id}:{number}",
                 text=text,
                 media=(),
             )
-            await self._keep(event, self.worker.key)
-        if self._kept:
+            await self._store_message(event, self.worker.key)
+        if self._deferred:
             self.worker.wake()
-        self._kept.clear()
+        self._deferred.clear()
 
     async def steer(self, text: str) -> bool:
-        """Keep a text as a message of its own, and say it into the running turn; False when it has
-        to wait for the next."""
-        named = f"{OURS}steer:{self.row.id}"
+        """Store a text as a message and pass it into the running turn. Returns False if it has to
+        wait for the next turn."""
+        named = f"{INTERNAL_PREFIX}steer:{self.row.id}"
         event = msgspec.structs.replace(self.event, message_id=named, text=text)
-        row_id = await self._keep(event, self.worker.key)
-        if row_id is not None and row_id not in self.worker.doing and not event.media:
-            said = self.worker.steering.say(row_id, text)
+        row_id = await self._store_message(event, self.worker.key)
+        if row_id is not None and row_id not in self.worker.current_rows and not event.media:
+            steered = self.worker.steering.steer(row_id, text)
         else:
-            said = False
+            steered = False
         self.worker.wake()
-        return said
+        return steered
 
-    async def _keep(self, event: MessageEvent, key: str) -> int | None:
+    async def _store_message(self, event: MessageEvent, key: str) -> int | None:
         source = event.source
-        kept = InboxItem(
+        item = InboxItem(
             source.platform, source.account, event.message_id, key, msgspec.json.encode(event)
         )
-        return await self.house.store.inbox.receive(kept, self.house.now())
+        return await self.gateway.store.inbox.receive(item, self.gateway.now())
 
-    async def send_off(self, goal: str) -> str:
-        """Keep a task as a message of its own, and begin it; its name. Done again, it is the same
-        task."""
-        key = errand_key(self.worker.key, self.row.id, self.row.received_at)
-        named = f"{OURS}background:{self.row.id}"
-        await self._keep(msgspec.structs.replace(self.event, message_id=named, text=goal), key)
-        self.house.take_up(key)
-        return errand_name(key)
-
-
-async def open_talk(
-    house: "GatewayContext", worker: "ChatWorker", row: InboxRow, event: MessageEvent, role: Role
-) -> ChatCommandContext:
-    """The chat for a command, with an agent if it needs one."""
-    conversations = house.conversations
-    word = _without_bot(event.text).split(None, 1)[0]
-    command = exact_command(word, Surface.CHATS, house.app.loaded.settings)
-    agent = conversations.get(worker.key)
-    bare = command is not None and command.name in WITHOUT_AGENT
-    if not bare and not (worker.busy and agent is not None):
-        beside = row.id in worker.aside
-        agent = await conversations.open(
-            worker.key, event.source, role, worker.asker, keep=lambda: beside and worker.working
+    async def start_background_task(self, goal: str) -> str:
+        """Store a background task as a message and start it. Returns its name; repeating the call
+        yields the same task."""
+        key = background_key(self.worker.key, self.row.id, self.row.received_at)
+        named = f"{INTERNAL_PREFIX}background:{self.row.id}"
+        await self._store_message(
+            msgspec.structs.replace(self.event, message_id=named, text=goal), key
         )
-    return ChatCommandContext(house, worker, agent, row, event, role)
+        self.gateway.wake_chat(key)
+        return background_name(key)
 
 
-def _without_bot(text: str) -> str:
-    """`/new@our_bot plan` is `/new plan`."""
+async def open_command_context(
+    gateway: "GatewayContext", worker: "ChatWorker", row: InboxRow, event: MessageEvent, role: Role
+) -> ChatCommandContext:
+    """Return the context for a command, with an agent if the command needs one."""
+    sessions = gateway.sessions
+    word = _strip_bot_name(event.text).split(None, 1)[0]
+    command = exact_command(word, Surface.CHATS, gateway.app.loaded.settings)
+    agent = sessions.get(worker.key)
+    needs_no_agent = command is not None and command.name in WITHOUT_AGENT
+    if not needs_no_agent and not (worker.busy and agent is not None):
+        is_side = row.id in worker.side_rows
+        agent = await sessions.open(
+            worker.key,
+            event.source,
+            role,
+            worker.questions,
+            keep=lambda: is_side and worker.working,
+        )
+    return ChatCommandContext(gateway, worker, agent, row, event, role)
+
+
+def _strip_bot_name(text: str) -> str:
+    """Return `/new plan` for `/new@our_bot plan`."""
     word, space, rest = text.partition(" ")
     return f"{word.partition('@')[0]}{space}{rest}"
 
 
-def _chat(call: CommandCall) -> ChatCommandContext:
+def _chat_context(call: CommandCall) -> ChatCommandContext:
     if not isinstance(call.talk, ChatCommandContext):
         raise UsageError(f"/{call.command.name} is for chats")
     return call.talk
 
 
 async def status(call: CommandCall) -> str:
-    """Answered at once, also while the agent is still being opened."""
-    talk = _chat(call)
-    if talk.ready is not None:
-        return await command_handlers.status(call, talk.worker.asker.state)
-    row = await talk.house.store.chats.get(talk.worker.key)
+    """Show the status. Answered at once, also while the agent is being opened."""
+    context = _chat_context(call)
+    if context.open_agent is not None:
+        return await command_handlers.status(call, context.worker.questions.state)
+    row = await context.gateway.store.chats.get(context.worker.key)
     facts = {"Session": f"`{row.session_id}`" if row and row.session_id else "none yet"}
     if row and row.session_id:
         info = await call.app.store.info(row.session_id)
         facts["Session"] += f" “{info.title}”" if info.title else ""
         facts["Conversation"] = many(info.message_count, "message")
-    facts["State"] = "working" if talk.worker.working else "waiting for you"
+    facts["State"] = "working" if context.worker.working else "waiting for you"
     return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 
 
 async def new(call: CommandCall) -> str:
-    talk, old = _chat(call), call.agent.session_id
-    told = await command_handlers.new(call)
-    await talk.tell("session:end", session_id=old)
+    context, old = _chat_context(call), call.agent.session_id
+    outcome = await command_handlers.new(call)
+    await context.fire_hook("session:end", session_id=old)
     for event in ("session:reset", "session:start"):
-        await talk.tell(event, session_id=call.agent.session_id)
-    return told
+        await context.fire_hook(event, session_id=call.agent.session_id)
+    return outcome
 
 
 async def stop(call: CommandCall) -> str:
-    """What runs beside the conversation; a turn was stopped before it came to this."""
-    talk = _chat(call)
-    errands = talk.house.errands(talk.worker.key)
-    for errand in errands:
-        errand.stop()
-    if talk.ready is None:
-        return command_handlers.stopped_message(len(errands))
-    return await command_handlers.stop(call, already_stopped=len(errands))
+    """Stop what runs outside the turn; the turn itself was stopped before."""
+    context = _chat_context(call)
+    background_tasks = context.gateway.background_tasks(context.worker.key)
+    for task in background_tasks:
+        task.stop()
+    if context.open_agent is None:
+        return command_handlers.stopped_message(len(background_tasks))
+    return await command_handlers.stop(call, already_stopped=len(background_tasks))
 
 
 async def background(call: CommandCall) -> str:
     if not call.arguments:
         raise UsageError("what is to be done?", hint="/background TASK")
-    name = await _chat(call).send_off(call.arguments)
+    name = await _chat_context(call).start_background_task(call.arguments)
     return f"Started `{name}`; its answer comes here. `/agents` shows what runs."
 
 
 async def agents(call: CommandCall) -> str:
-    talk = _chat(call)
-    lines = [errand.line for errand in talk.house.errands(talk.worker.key)]
+    context = _chat_context(call)
+    lines = [task.description for task in context.gateway.background_tasks(context.worker.key)]
     return command_handlers.format_background(
-        lines + (command_handlers.list_background(call) if talk.ready else [])
+        lines + (command_handlers.list_background(call) if context.open_agent else [])
     )
 
 
 async def approve(call: CommandCall) -> str:
-    talk = _chat(call)
+    context = _chat_context(call)
     word = call.words[0].lower() if call.words else "once"
-    return _asker(talk).decide(talk.event.source, talk.role, word)
+    return _questions_for(context).decide(context.event.source, context.role, word)
 
 
 async def steer(call: CommandCall) -> str:
-    talk = _chat(call)
+    context = _chat_context(call)
     if not call.arguments:
         raise UsageError("nothing to say", hint="/steer MESSAGE")
-    if talk.busy and not talk.worker.may_steer(talk.event.source, talk.role):
+    if context.busy and not context.worker.may_steer(context.event.source, context.role):
         raise UsageError("somebody else's turn runs", hint="/queue MESSAGE waits for its end")
-    if await talk.steer(call.arguments):
+    if await context.steer(call.arguments):
         return "The agent hears it after its next step."
-    return "Kept for after this turn." if talk.busy else ""
+    return "Kept for after this turn." if context.busy else ""
 
 
 async def deny(call: CommandCall) -> str:
-    talk = _chat(call)
-    return _asker(talk).decide(talk.event.source, talk.role, "deny")
+    context = _chat_context(call)
+    return _questions_for(context).decide(context.event.source, context.role, "deny")
 
 
-def _asker(talk: ChatCommandContext) -> ChatQuestions:
-    """Who asked in this conversation; else, for an owner, in the chat."""
-    own = talk.worker.asker
-    if own.waits or talk.role != "owner":
+def _questions_for(context: ChatCommandContext) -> ChatQuestions:
+    """Return the open questions of this session; for an owner, otherwise those of the whole
+    chat."""
+    own = context.worker.questions
+    if own.has_open or context.role != "owner":
         return own
-    return talk.house.asker_in(talk.event.source) or own
+    return context.gateway.find_questions(context.event.source) or own
 
 
 async def help_(call: CommandCall) -> str:
-    role, settings = _chat(call).role, call.app.loaded.settings.gateway
+    role, settings = _chat_context(call).role, call.app.loaded.settings.gateway
     return await command_handlers.help_(call, lambda name: not may(role, name, settings))
 
 
 async def commands(call: CommandCall) -> str:
-    talk = _chat(call)
+    context = _chat_context(call)
     settings = call.app.loaded.settings.gateway
     known = [
         each
         for each in commands_in(Surface.CHATS, call.app.loaded.settings)
-        if not may(talk.role, each.name, settings)
+        if not may(context.role, each.name, settings)
     ]
-    pages = (len(known) + PAGE - 1) // PAGE
+    pages = (len(known) + PAGE_SIZE - 1) // PAGE_SIZE
     page = int(call.arguments) if call.arguments.isdecimal() else 1
     if not 1 <= page <= pages:
         raise UsageError(f"there are pages 1 to {pages}")
-    shown = known[(page - 1) * PAGE : page * PAGE]
+    shown = known[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     lines = [
         f"- `/{each.name}{' ' if each.usage else ''}{each.usage}` {each.summary}" for each in shown
     ]
@@ -428,11 +445,11 @@ async def commands(call: CommandCall) -> str:
 
 
 async def sethome(call: CommandCall) -> str:
-    talk = _chat(call)
-    source = talk.event.source
-    manifest = talk.house.manifests[source.platform]
+    context = _chat_context(call)
+    source = context.event.source
+    manifest = context.gateway.manifests[source.platform]
     thread = f":{source.thread_id}" if source.thread_id else ""
-    edit = import_module("hermes.config.edit")  # heavy, and seldom needed
+    edit = import_module("hermes.config.edit")
     place = f"{source.chat_id}{thread}"
     await asyncio.to_thread(edit.set_variable, call.app.home, home_variable(manifest), place)
     call.app.reread_variables()
@@ -440,26 +457,29 @@ async def sethome(call: CommandCall) -> str:
 
 
 async def resume(call: CommandCall) -> str:
-    """Only conversations of the same person: an id is no key to those of others."""
-    talk = _chat(call)
+    """Continue another session of the same user. An id does not give access to the sessions of
+    others."""
+    context = _chat_context(call)
     request = call.app.session(call.agent).spec.request
     if not call.arguments:
         return await _own_sessions(call, request.user_id)
     try:
         found = await call.app.store.resolve(call.arguments)
     except (SessionNotFound, UsageError) as error:
-        if isinstance(error, UsageError) and not request.user_id:  # it names ids of everybody
+        if (
+            isinstance(error, UsageError) and not request.user_id
+        ):  # its message would list the ids of all users
             raise
-        raise _not_yours(call) from error
+        raise _not_own_session(call) from error
     if found.user_id != request.user_id:
-        raise _not_yours(call)
+        raise _not_own_session(call)
     if found.id == call.agent.session_id:
         return "You are in this conversation."
-    await call.app.move(call.agent, found.id, talk.continue_with)
+    await call.app.move(call.agent, found.id, context.continue_with)
     return f"Back in {found.title or found.id}."
 
 
-def _not_yours(call: CommandCall) -> SessionNotFound:
+def _not_own_session(call: CommandCall) -> SessionNotFound:
     return SessionNotFound(
         f"there is no conversation {call.arguments!r} of yours", hint="`/resume` alone lists them"
     )
@@ -469,43 +489,43 @@ async def _own_sessions(call: CommandCall, user_id: str) -> str:
     source = call.app.session(call.agent).spec.request.source
     found = await call.app.store.sessions(SessionFilter(sources=(source,), limit=200))
     mine = [each for each in found if each.user_id == user_id and not each.parent_id]
-    lines = [f"- `{each.id}` {each.title or each.preview}" for each in mine[:MOST_SESSIONS]]
+    lines = [f"- `{each.id}` {each.title or each.preview}" for each in mine[:MAX_SESSIONS]]
     return "\n".join((*lines, "`/resume ID or TITLE` goes on with one.")) if lines else "None yet."
 
 
 async def restart(call: CommandCall) -> str:
-    _chat(call).house.restart()
+    _chat_context(call).gateway.restart()
     return "Restarting. What is not finished goes on after that."
 
 
 async def update(call: CommandCall) -> str:
-    talk = _chat(call)
-    source = talk.event.source
-    return talk.house.updates.begin(
+    context = _chat_context(call)
+    source = context.event.source
+    return context.gateway.updates.begin(
         ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
     )
 
 
 async def verbose(call: CommandCall) -> str:
-    talk = _chat(call)
-    manifest = talk.house.manifests[talk.event.source.platform]
+    context = _chat_context(call)
+    manifest = context.gateway.manifests[context.event.source.platform]
     if not manifest.capabilities.edits:
         return f"{manifest.label} shows no tool calls."
-    progress = talk.house.progress
-    wanted = await progress.change(talk.worker.key, manifest.name, call.arguments)
+    progress = context.gateway.display_modes
+    wanted = await progress.change(context.worker.key, manifest.name, call.arguments)
     return f"Tool calls in this chat: {wanted}"
 
 
 async def platforms(call: CommandCall) -> str:
-    return _chat(call).house.health_lines()
+    return _chat_context(call).gateway.platform_summary()
 
 
 async def pair(call: CommandCall) -> str:
-    talk = _chat(call)
-    return await asyncio.to_thread(talk.house.pair, talk.event.source, call.arguments)
+    context = _chat_context(call)
+    return await asyncio.to_thread(context.gateway.pair, context.event.source, call.arguments)
 
 
-OWN: Mapping[str, CommandHandler] = {
+CHAT_HANDLERS: Mapping[str, CommandHandler] = {
     "new": new,
     "help": help_,
     "status": status,
@@ -526,8 +546,6 @@ OWN: Mapping[str, CommandHandler] = {
 }
 
 
-# `/pair` in a chat: an owner invites somebody, or approves who asked.
-
 USAGE = (
     "/pair makes a code that lets in whoever sends it to me.\n"
     "/pair CODE lets in who got this code from me; /pair PLATFORM CODE on another platform.\n"
@@ -536,16 +554,16 @@ USAGE = (
 
 
 def pair_command(store: PairingStore, source: SessionSource, words: str) -> str:
-    """What to answer to `/pair WORDS`. Whether the user may is for `roles.may` to say."""
+    """Run `/pair WORDS` and return the reply. `auth.may` has already checked the role."""
     if source.chat_type not in ("dm", "private"):
         return "Codes are not for everybody to see: use /pair in a private chat with me."
     try:
-        return _done(store, source.platform, words.split())
+        return _run_pair(store, source.platform, words.split())
     except HermesError as error:
         return f"{error}. {error.hint}".rstrip(". ") + "."
 
 
-def _done(store: PairingStore, platform: str, words: list[str]) -> str:
+def _run_pair(store: PairingStore, platform: str, words: list[str]) -> str:
     match words:
         case []:
             code = store.invite(platform)
@@ -560,14 +578,14 @@ def _done(store: PairingStore, platform: str, words: list[str]) -> str:
             ]
             return f"Waiting on {platform}: {', '.join(waiting) or 'nobody'}."
         case [code]:
-            return _approved(store, platform, code)
+            return _approve_code(store, platform, code)
         case [other, code]:
-            return _approved(store, other.lower(), code)
+            return _approve_code(store, other.lower(), code)
         case _:
             return USAGE
 
 
-def _approved(store: PairingStore, platform: str, code: str) -> str:
+def _approve_code(store: PairingStore, platform: str, code: str) -> str:
     user, approved = store.approve(platform, code)
     name = plain_line(approved.user_name)
     return f"{name or 'User'} ({plain_line(user)}) may talk to me on {platform} now."

@@ -1,4 +1,4 @@
-"""What the workers of all chats share."""
+"""Shared parts of a running gateway, and the operations that every chat worker needs."""
 
 import asyncio
 import logging
@@ -20,16 +20,16 @@ from hermes.core.ports import Attachments, Clock
 from hermes.gateway.auth import Authorizer
 from hermes.gateway.chat_session import ChatSessions, ResetPolicy
 from hermes.gateway.hooks import HookRegistry, about
-from hermes.gateway.messages import AwayError, event_of, quotable
+from hermes.gateway.messages import PlatformAway, decode_event, reply_id
 from hermes.gateway.outbox import (
-    AT_ONCE,
+    SIDE_LANE,
     ConnectionRegistry,
     OutboxLoop,
     OutboxSender,
     OutboxService,
     OutgoingMeta,
     attach_files,
-    drafts,
+    compose_items,
 )
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
@@ -43,7 +43,7 @@ from hermes.gateway.platforms.kit.contract import (
 from hermes.gateway.platforms.registry import chat_media_folder, media_folder
 from hermes.gateway.process import LeaseOwner
 from hermes.gateway.questions import ChatQuestions
-from hermes.gateway.session_keys import errand_of
+from hermes.gateway.session_keys import background_parent
 from hermes.gateway.turn_view import ChatDisplayModes, TurnView, ViewDeps
 from hermes.gateway.updates import UpdateRunner
 from hermes.store.records import ChatLease, ChatRow, InboxRow, OutboxItem
@@ -59,55 +59,55 @@ LEASE_SECONDS = 30.0
 
 
 class Counters(Protocol):
-    """What is counted for whoever watches the gateway."""
+    """Counts messages and answers for the metrics."""
 
-    def received(self, platform: str) -> None: ...
+    def count_message(self, platform: str) -> None: ...
 
-    def answered(self, platform: str, seconds: float, *, failed: bool) -> None: ...
+    def count_answer(self, platform: str, seconds: float, *, failed: bool) -> None: ...
 
 
 class GatewayContext:
     def __init__(
         self,
         app: App,
-        lines: ConnectionRegistry,
-        pump: OutboxLoop,
-        courier: OutboxSender,
-        conversations: ChatSessions,
-        doorman: Authorizer,
+        connections: ConnectionRegistry,
+        outbox_loop: OutboxLoop,
+        sender: OutboxSender,
+        sessions: ChatSessions,
+        authorizer: Authorizer,
         post: OutboxService,
-        resets: ResetPolicy,
+        reset_policy: ResetPolicy,
         hooks: HookRegistry,
         counters: Counters,
         manifests: dict[str, PlatformManifest],
         owner: LeaseOwner,
     ) -> None:
-        self.app, self.lines, self.pump = app, lines, pump
-        self.conversations, self.post = conversations, post
-        self._doorman, self._resets, self.hooks = doorman, resets, hooks
+        self.app, self.connections, self.outbox_loop = app, connections, outbox_loop
+        self.sessions, self.post = sessions, post
+        self._authorizer, self._reset_policy, self.hooks = authorizer, reset_policy, hooks
         self._counters, self.manifests, self._owner = counters, manifests, owner
-        self._desk = ViewDeps(app.store.outbox, courier, app.clock)
-        self.progress = ChatDisplayModes(
+        self._deps = ViewDeps(app.store.outbox, sender, app.clock)
+        self.display_modes = ChatDisplayModes(
             app.loaded.settings, app.home.root / "gateway" / "tool_progress.json"
         )
         self.updates = UpdateRunner(
-            app.home, partial(self.say_now, kind="notice"), lambda: self.restart()
+            app.home, partial(self.notify, kind="notice"), lambda: self.restart()
         )
-        self.closing = False
-        """No new turns begin."""
+        self.draining = False
+        """True once shutdown began: no new turn starts."""
         self.closed = False
-        """Nothing is taken any more."""
-        self.asker_in: Callable[[SessionSource], ChatQuestions | None] = lambda _source: None
+        """True once turns were stopped: no message is accepted any more."""
+        self.find_questions: Callable[[SessionSource], ChatQuestions | None] = lambda _source: None
         self.restart: Callable[[], None] = lambda: None
-        self.health_lines: Callable[[], str] = str
+        self.platform_summary: Callable[[], str] = str
         self.pair: Callable[[SessionSource, str], str] = lambda _source, _words: ""
         self.on_idle: Callable[[ChatWorker], None] = lambda _worker: None
-        self.errands: Callable[[str], list[BackgroundTask]] = lambda _key: []
-        """The tasks that run for a chat."""
-        self.take_up: Callable[[str], None] = lambda _key: None
-        """Something was kept for a chat, or for a task of one."""
+        self.background_tasks: Callable[[str], list[BackgroundTask]] = lambda _key: []
+        """Returns the running background tasks of a chat."""
+        self.wake_chat: Callable[[str], None] = lambda _key: None
+        """Wakes the worker of a chat or background task after a message was stored for it."""
         self.home: Callable[[str, str], ChatTarget | None] = lambda _platform, _account: None
-        """The home channel of a platform and account."""
+        """Returns the home channel of a platform and account."""
 
     @property
     def store(self) -> SessionStore:
@@ -127,14 +127,14 @@ class GatewayContext:
         until = now + LEASE_SECONDS
         return await self.store.chats.claim(key, self._owner.name, now, until, dead=dead)
 
-    async def release(self, right: ChatLease) -> None:
+    async def release(self, lease: ChatLease) -> None:
         try:
-            await self.store.chats.release(right)
+            await self.store.chats.release(lease)
         except HermesError as error:
             log.warning("a chat is free only when its lease ends: %s", error)
 
-    async def keep_leases(self) -> None:
-        """Until it is cancelled."""
+    async def renew_leases(self) -> None:
+        """Renew the chat leases of this process until cancelled."""
         while True:
             await self.clock.sleep(LEASE_SECONDS / 3)
             try:
@@ -143,51 +143,62 @@ class GatewayContext:
                 log.error("the leases of the chats could not be renewed: %s", error)
 
     async def role(self, source: SessionSource) -> Role | None:
-        """That of whoever wrote a message; None when they are not let in (any more)."""
-        admission = self._doorman.known(source)
+        """Return the role of the author of a message; None if the author is not authorized (any
+        more)."""
+        admission = self._authorizer.known(source)
         return admission.role if admission else None
 
-    async def begin_day(self, key: str, asker: ChatQuestions | None = None) -> None:
-        """Begin a new conversation when the old one is over by the settings. Only whoever works on
-        the chat may say so. With an `asker` nobody waits, so that what matters is saved also of one
-        that is not open."""
+    async def reset_if_due(self, key: str, questions: ChatQuestions | None = None) -> None:
+        """End the stored session of a chat if the reset settings say so; the next message starts a
+        new one.
+
+        The caller must hold the lease of the chat. With `questions` (no user is waiting), a session
+        that is not open is opened once more, so that its memory is saved before it ends.
+        """
         row = await self.store.chats.get(key)
-        if row is None or not (why := self.is_over(row)) or self.conversations.has_work(key):
+        if (
+            row is None
+            or not (reason := self.reset_reason(row))
+            or self.sessions.has_running_processes(key)
+        ):
             return
-        log.info("%s begins a new conversation: %s", key, why)
+        log.info("%s begins a new conversation: %s", key, reason)
         origin = msgspec.json.decode(row.origin, type=SessionSource)
-        agent = self.conversations.get(key)
-        if agent is None and asker is not None:
-            agent = await self._opened_once_more(row, origin, asker)
+        agent = self.sessions.get(key)
+        if agent is None and questions is not None:
+            agent = await self._open_for_flush(row, origin, questions)
         if agent is not None and self.app.is_open(agent):
             await self.app.flush(agent)
-        ended = await self.conversations.end(key)
+        ended = await self.sessions.end(key)
         await self.hooks.fire("session:end", **about(origin, key), session_id=ended)
 
-    async def _opened_once_more(
-        self, row: ChatRow, origin: SessionSource, asker: ChatQuestions
+    async def _open_for_flush(
+        self, row: ChatRow, origin: SessionSource, questions: ChatQuestions
     ) -> Agent | None:
-        """None when there is too little in the conversation, or it cannot be opened."""
+        """Return the agent of a session that is about to end; None if the session is too short to
+        save anything, or cannot be opened."""
         least = self.app.loaded.settings.memory.flush_min_turns
         try:
             info, role = await self.store.info(row.session_id), await self.role(origin)
             if role is None or not least or info.message_count < least:
                 return None
-            return await self.conversations.open(row.session_key, origin, role, asker)
+            return await self.sessions.open(row.session_key, origin, role, questions)
         except HermesError as error:
             log.warning("nothing was saved of the conversation of %s: %s", row.session_key, error)
             return None
 
-    def is_over(self, chat: ChatRow) -> str:
-        """Why the conversation of a chat is over by the settings; "" when it goes on."""
+    def reset_reason(self, chat: ChatRow) -> str:
+        """Return why the reset settings end the session of a chat; "" while it continues."""
         if not chat.session_id or not chat.origin:
             return ""
         now = self.clock.now()
         platform = msgspec.json.decode(chat.origin, type=SessionSource).platform
-        return self._resets.why(platform, datetime.fromtimestamp(chat.last_active, now.tzinfo), now)
+        return self._reset_policy.reset_reason(
+            platform, datetime.fromtimestamp(chat.last_active, now.tzinfo), now
+        )
 
-    async def tidy(self, agent: Agent) -> None:
-        """Make room before a turn when the history hardly leaves any."""
+    async def compact_if_needed(self, agent: Agent) -> None:
+        """Compact the history before a turn if it is close to the context length."""
         making = self.app.session(agent)
         length = making.target.profile.context_length
         enabled = self.app.loaded.settings.compression.enabled
@@ -196,7 +207,7 @@ class GatewayContext:
                 await agent.compress()
             except Interrupted:
                 raise
-            except HermesError as error:  # the turn tries again when it has to
+            except HermesError as error:  # the turn compacts again if it has to
                 log.warning("there is little room left in a conversation: %s", error)
 
     def view(
@@ -205,18 +216,20 @@ class GatewayContext:
         source = event.source
         target = ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
         return TurnView(
-            self._desk,
-            # Of a task only the end is seen.
-            None if errand_of(row.session_key) else self.lines.get(source.platform, source.account),
+            self._deps,
+            # A background task shows only its result.
+            None
+            if background_parent(row.session_key)
+            else self.connections.get(source.platform, source.account),
             self.manifests[source.platform].capabilities,
             target,
-            self.progress.look(row.session_key, source.platform),
+            self.display_modes.options(row.session_key, source.platform),
             inbox_id=row.id,
-            reply_to=quotable(event),
+            reply_to=reply_id(event),
             attachments=attachments,
         )
 
-    def at_once(
+    def compose_side_reply(
         self,
         row: InboxRow,
         event: MessageEvent,
@@ -224,49 +237,52 @@ class GatewayContext:
         kind: str = "command",
         files: tuple[Media, ...] = (),
     ) -> tuple[OutboxItem, ...]:
-        """The answer to a message that did not wait for its turn."""
+        """Compose the reply to a message that is answered outside the order of its chat."""
         source = event.source
         target = ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
-        envelope = OutgoingMeta(
-            f"reply:{row.id}", target, kind, row.id, quotable(event), beside=AT_ONCE
+        meta = OutgoingMeta(
+            f"reply:{row.id}", target, kind, row.id, reply_id(event), lane_suffix=SIDE_LANE
         )
-        can = self.manifests[source.platform].capabilities
-        return drafts(text, envelope, can, files)
+        capabilities = self.manifests[source.platform].capabilities
+        return compose_items(text, meta, capabilities, files)
 
-    def for_home(
+    def compose_for_home(
         self, row: InboxRow, event: MessageEvent, text: str, files: tuple[Media, ...] = ()
     ) -> tuple[OutboxItem, ...]:
-        """The same text for the home channel; nothing when there is none, or it is the chat."""
+        """Compose a copy of a reply for the home channel; empty if there is none, or if it is the
+        same chat."""
         source = event.source
         try:
             home = self.home(source.platform, source.account)
-        except UsageError as error:  # its name is not known (yet)
+        except UsageError as error:  # the name of the channel may be unknown (yet)
             log.info("the home channel of %s: %s", source.platform, error)
             return ()
         place = (source.chat_id, source.thread_id)
         if home is None or (home.chat_id, home.thread_id) == place:
             return ()
-        envelope = OutgoingMeta(f"home:{row.id}", home, "background", beside=AT_ONCE)
-        can = self.manifests[source.platform].capabilities
-        return drafts(text, envelope, can, files)
+        meta = OutgoingMeta(f"home:{row.id}", home, "background", lane_suffix=SIDE_LANE)
+        capabilities = self.manifests[source.platform].capabilities
+        return compose_items(text, meta, capabilities, files)
 
-    async def say_aside(self, row: InboxRow, text: str) -> None:
-        """Answer a message that was dealt with beside the turn."""
-        made = self.at_once(row, event_of(row), text) if text.strip() else ()
+    async def reply_now(self, row: InboxRow, text: str) -> None:
+        """Mark a message as answered and enqueue its reply, in one transaction and outside the chat
+        order."""
+        made = self.compose_side_reply(row, decode_event(row), text) if text.strip() else ()
         await self.store.inbox.answer((row.id,), made, None, self.now())
-        self.pump.wake()
+        self.outbox_loop.wake()
 
-    async def readable(self, row: InboxRow) -> bool:
-        """False for a row that nobody will ever understand: it is set aside, and told once."""
+    async def check_readable(self, row: InboxRow) -> bool:
+        """Return whether a stored message can be decoded. A damaged row is marked as unreadable and
+        logged once."""
         try:
-            event_of(row)
+            decode_event(row)
         except msgspec.DecodeError as error:
             log.error("message %d of %s cannot be read: %s", row.id, row.session_key, error)
             await self.store.inbox.answer((row.id,), (), None, self.now(), state="unreadable")
             return False
         return True
 
-    async def say_now(
+    async def notify(
         self,
         target: ChatTarget,
         text: str,
@@ -275,27 +291,34 @@ class GatewayContext:
         key: str = "",
         attachments: Attachments | None = None,
     ) -> None:
-        """A message that waits for nothing: a question, a notice."""
+        """Enqueue a message that waits for no other: a question or a notice.
+
+        Raises `UsageError` if the platform is not configured any more.
+        """
         if target.platform not in self.manifests:
             raise UsageError(f"{target.platform} is not set up any more")
-        can = self.manifests[target.platform].capabilities
+        capabilities = self.manifests[target.platform].capabilities
         name = key or f"{kind}:{target.chat_id}:{self.now():.6f}"
-        envelope = OutgoingMeta(
-            name, target, kind, buttons=buttons if can.buttons else (), beside=AT_ONCE
+        meta = OutgoingMeta(
+            name,
+            target,
+            kind,
+            buttons=buttons if capabilities.buttons else (),
+            lane_suffix=SIDE_LANE,
         )
         files: tuple[Media, ...] = ()
         if attachments is not None:
-            text, files = await attach_files(text, attachments, can)
-        await self.store.outbox.enqueue(drafts(text, envelope, can, files), self.now())
-        self.pump.wake()
+            text, files = await attach_files(text, attachments, capabilities)
+        await self.store.outbox.enqueue(compose_items(text, meta, capabilities, files), self.now())
+        self.outbox_loop.wake()
 
     async def fetch(self, event: MessageEvent, media: Media) -> Media:
         source = event.source
-        line = self.lines.get(source.platform, source.account)
-        if line is None:
-            raise AwayError(f"{source.platform} is not connected")
+        connection = self.connections.get(source.platform, source.account)
+        if connection is None:
+            raise PlatformAway(f"{source.platform} is not connected")
         limit = self.app.loaded.settings.gateway.media_max_bytes
-        fetched = await line.adapter.fetch(media, limit)
+        fetched = await connection.adapter.fetch(media, limit)
         return await asyncio.to_thread(self._move_to_chat, source, fetched)
 
     def _move_to_chat(self, source: SessionSource, media: Media) -> Media:
@@ -311,6 +334,6 @@ class GatewayContext:
             raise AdapterError(f"{path.name} cannot be stored: {error.strerror}") from error
         return msgspec.structs.replace(media, path=str(moved))
 
-    def answered(self, row: InboxRow, finish: TurnFinished) -> None:
+    def count_answer(self, row: InboxRow, finish: TurnFinished) -> None:
         seconds = self.now() - row.received_at
-        self._counters.answered(row.platform, seconds, failed=finish.failed)
+        self._counters.count_answer(row.platform, seconds, failed=finish.failed)

@@ -31,15 +31,15 @@ from hermes.util.plain import plain_line
 log = logging.getLogger(__name__)
 
 FILE = "channel_directory.json"
-MOST = 5000
+MAX_CHATS = 5000
 """Chats of one platform that are kept; those seen longest ago go first."""
-LONGEST_NAME = 200
-LONGEST_ASKED = 10.0
+MAX_NAME = 200
+CHATS_SECONDS = 10.0
 """Seconds that a platform gets to tell its chats."""
-SIGNS = "#@"
+NAME_SIGNS = "#@"
 
 
-class Chat(msgspec.Struct, frozen=True, omit_defaults=True):
+class KnownChat(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
     name: str
     type: ChatType = "dm"
@@ -51,8 +51,8 @@ class Chat(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.account, self.id, self.thread_id
 
 
-class _File(msgspec.Struct, frozen=True):
-    platforms: dict[str, list[Chat]] = {}
+class _DirectoryFile(msgspec.Struct, frozen=True):
+    platforms: dict[str, list[KnownChat]] = {}
 
 
 class ChatDirectory:
@@ -60,12 +60,12 @@ class ChatDirectory:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._chats: dict[str, dict[tuple[str, str, str], Chat]] = {}
+        self._chats: dict[str, dict[tuple[str, str, str], KnownChat]] = {}
         self._changed = False
         for platform, chats in self._read().items():
             self._chats[platform] = {chat.key: chat for chat in chats}
 
-    def chats(self, platform: str) -> list[Chat]:
+    def chats(self, platform: str) -> list[KnownChat]:
         return list(self._chats.get(platform, {}).values())
 
     def platforms(self) -> list[str]:
@@ -76,41 +76,41 @@ class ChatDirectory:
         found = self._chats.get(platform, {}).get((account, chat_id, thread_id))
         return found.name if found else ""
 
-    def learn(self, platform: str, chats: Iterable[ChatInfo], account: str = "") -> None:
+    def add_chats(self, platform: str, chats: Iterable[ChatInfo], account: str = "") -> None:
         """What an adapter tells of its chats."""
         for each in chats:
-            name = plain_line(each.name)[:LONGEST_NAME]
-            chat = Chat(each.chat_id, name, each.chat_type, each.thread_id, account)
+            name = plain_line(each.name)[:MAX_NAME]
+            chat = KnownChat(each.chat_id, name, each.chat_type, each.thread_id, account)
             self._put(platform, chat)
 
-    def saw(self, source: SessionSource) -> None:
+    def note_source(self, source: SessionSource) -> None:
         """A message that was let in came from there."""
         name = source.chat_name or (source.user_name if source.chat_type == "dm" else "")
         if name and source.chat_id:
             seen = ChatInfo(source.chat_id, name, source.chat_type)
-            self.learn(source.platform, (seen,), source.account)
+            self.add_chats(source.platform, (seen,), source.account)
 
-    def find(self, platform: str, wanted: str, account: str = "") -> Chat:
+    def find(self, platform: str, wanted: str, account: str = "") -> KnownChat:
         """The chat with this name; `#` or `@` before it and letter case do not matter. Raises
         UsageError when there is none, or more than one."""
-        name = plain_line(wanted).lstrip(SIGNS).casefold()
+        name = plain_line(wanted).lstrip(NAME_SIGNS).casefold()
         among = [each for each in self.chats(platform) if not account or each.account == account]
-        found = [each for each in among if each.name.lstrip(SIGNS).casefold() == name]
+        found = [each for each in among if each.name.lstrip(NAME_SIGNS).casefold() == name]
         if len(found) == 1:
             return found[0]
         if found:
-            ids = ", ".join(_written(platform, each) for each in found[:10])
+            ids = ", ".join(_format_target(platform, each) for each in found[:10])
             raise UsageError(
                 f"{len(found)} chats of {platform} are called {wanted}",
                 hint=f"name one by id: {ids}",
             )
-        raise UsageError(f"no chat of {platform} is called {wanted}", hint=_known(among))
+        raise UsageError(f"no chat of {platform} is called {wanted}", hint=_names_hint(among))
 
     def save(self) -> None:
         """Raises ConfigError when it cannot be written."""
         if not self._changed:
             return
-        data = _File({platform: self.chats(platform) for platform in self.platforms()})
+        data = _DirectoryFile({platform: self.chats(platform) for platform in self.platforms()})
         text = msgspec.json.format(msgspec.json.encode(data), indent=2)
         try:
             atomic.write_bytes(self._path, text + b"\n", mode=0o600)
@@ -118,18 +118,18 @@ class ChatDirectory:
             raise unusable(self._path, error) from error
         self._changed = False
 
-    def _put(self, platform: str, chat: Chat) -> None:
+    def _put(self, platform: str, chat: KnownChat) -> None:
         held = self._chats.setdefault(platform, {})
         before = held.pop(chat.key, None)
         held[chat.key] = chat
         self._changed = self._changed or before != chat
-        while len(held) > MOST:
+        while len(held) > MAX_CHATS:
             del held[next(iter(held))]
 
-    def _read(self) -> dict[str, list[Chat]]:
+    def _read(self) -> dict[str, list[KnownChat]]:
         """A damaged file is left alone until there is something to write: names come again."""
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_File).platforms
+            return msgspec.json.decode(self._path.read_bytes(), type=_DirectoryFile).platforms
         except FileNotFoundError:
             return {}
         except msgspec.DecodeError as error:
@@ -139,27 +139,29 @@ class ChatDirectory:
             raise unusable(self._path, error) from error
 
 
-async def learn_names(directory: ChatDirectory, lines: ConnectionRegistry, target: str) -> None:
+async def refresh_names(
+    directory: ChatDirectory, describe: ConnectionRegistry, target: str
+) -> None:
     """Names of chats as the platform of a target has them now. What cannot be asked for stays."""
     platform = target.partition(":")[0].partition("@")[0].strip().lower()
-    for line in lines:
-        if line.manifest.name != platform:
+    for connection in describe:
+        if connection.manifest.name != platform:
             continue
         try:
-            async with asyncio.timeout(LONGEST_ASKED):
-                chats = await line.adapter.chats()
+            async with asyncio.timeout(CHATS_SECONDS):
+                chats = await connection.adapter.chats()
         except (AdapterError, TimeoutError) as error:
-            log.warning("%s does not tell its chats: %s", line.manifest.label, error)
+            log.warning("%s does not tell its chats: %s", connection.manifest.label, error)
         else:
-            directory.learn(platform, chats, line.adapter.account)
+            directory.add_chats(platform, chats, connection.adapter.account)
 
 
-def _written(platform: str, chat: Chat) -> str:
+def _format_target(platform: str, chat: KnownChat) -> str:
     thread = f":{chat.thread_id}" if chat.thread_id else ""
     return f"{platform}:{chat.id}{thread}"
 
 
-def _known(chats: Sequence[Chat]) -> str:
+def _names_hint(chats: Sequence[KnownChat]) -> str:
     names = sorted({each.name for each in chats if each.name})
     if not names:
         return "no names are known yet; name it by id"
@@ -182,8 +184,8 @@ def _known(chats: Sequence[Chat]) -> str:
 ORIGIN, LOCAL = "origin", "local"
 MATRIX_THREAD = ":$"
 """Ids of Matrix hold colons; its threads are events."""
-MOST_LISTED = 50
-PUBLIC = {"telegram": re.compile(r"@[A-Za-z]\w{3,31}", re.ASCII)}
+MAX_LISTED = 50
+PUBLIC_NAMES = {"telegram": re.compile(r"@[A-Za-z]\w{3,31}", re.ASCII)}
 """Names that a platform knows itself, also of chats that we have never seen."""
 
 
@@ -210,9 +212,9 @@ class TargetResolver:
         platform, _, account = named.strip().partition("@")
         platform = platform.lower()
         if platform not in self._platforms:
-            raise UsageError(_missing(platform), hint=self._hint())
+            raise UsageError(_unknown_platform(platform), hint=self._hint())
         if not colon or not rest.strip():
-            return self._home_or_say(platform, account)
+            return self._require_home(platform, account)
         return self._chat(platform, rest.strip(), account)
 
     def home(self, platform: str, account: str = "") -> ChatTarget | None:
@@ -230,21 +232,23 @@ class TargetResolver:
                     found[name] = target
         return found
 
-    def lines(self) -> list[str]:
+    def describe(self) -> list[str]:
         """What can be written, a line each."""
-        lines: list[str] = []
+        describe: list[str] = []
         homes = self.homes()
         for name, manifest in self._platforms.items():
             home = homes.get(name)
             called = self._variable(f"{home_variable(manifest)}_NAME") or ""
             about = called or (home.chat_id if home else "")
-            lines.append(f"{name} (home channel: {about})" if home else f"{name} (no home channel)")
+            describe.append(
+                f"{name} (home channel: {about})" if home else f"{name} (no home channel)"
+            )
             chats = [chat for chat in self._directory.chats(name) if chat.name]
-            for chat in chats[-MOST_LISTED:]:
+            for chat in chats[-MAX_LISTED:]:
                 where = f"{name}@{chat.account}" if chat.account else name
                 thread = f":{chat.thread_id}" if chat.thread_id else ""
-                lines.append(f"{where}:{chat.id}{thread} ({chat.type}: {chat.name})")
-        return lines
+                describe.append(f"{where}:{chat.id}{thread} ({chat.type}: {chat.name})")
+        return describe
 
     def _chat(self, platform: str, rest: str, account: str) -> ChatTarget:
         chat, thread = split_chat(platform, rest)
@@ -252,7 +256,7 @@ class TargetResolver:
             try:
                 found = self._directory.find(platform, rest, account)
             except UsageError:
-                if platform not in PUBLIC or not PUBLIC[platform].fullmatch(chat):
+                if platform not in PUBLIC_NAMES or not PUBLIC_NAMES[platform].fullmatch(chat):
                     raise
             else:
                 return ChatTarget(platform, found.id, found.thread_id, found.account)
@@ -261,7 +265,7 @@ class TargetResolver:
     def _is_id(self, platform: str, text: str) -> bool:
         return any(chat.id == text for chat in self._directory.chats(platform))
 
-    def _home_or_say(self, platform: str, account: str) -> ChatTarget:
+    def _require_home(self, platform: str, account: str) -> ChatTarget:
         home = self.home(platform, account)
         if home is None:
             variable = home_variable(self._platforms[platform])
@@ -276,7 +280,7 @@ class TargetResolver:
         return f"there are {names}; `{ORIGIN}` where a chat asked"
 
 
-def _missing(platform: str) -> str:
+def _unknown_platform(platform: str) -> str:
     if platform == LOCAL:
         return f"{LOCAL!r} is a file, which jobs write: a message goes to a chat"
     return f"there is no platform {platform!r}" if platform else "no target was named"
@@ -284,7 +288,7 @@ def _missing(platform: str) -> str:
 
 def _is_name(platform: str, chat: str) -> bool:
     """`#ops`, `@news`, or with the server before it: `home/#ops`."""
-    return platform != "matrix" and (chat[0] in SIGNS or "/#" in chat)
+    return platform != "matrix" and (chat[0] in NAME_SIGNS or "/#" in chat)
 
 
 def split_chat(platform: str, rest: str) -> tuple[str, str]:

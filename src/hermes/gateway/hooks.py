@@ -84,7 +84,7 @@ def about(source: SessionSource, key: str) -> dict[str, object]:
     return {"platform": source.platform, "user_id": source.user_id, "session_key": key}
 
 
-class TurnTold:
+class TurnEvents:
     """Tells hooks of one turn."""
 
     def __init__(self, hooks: HookRegistry, facts: dict[str, object]) -> None:

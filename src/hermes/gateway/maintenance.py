@@ -1,5 +1,5 @@
-"""What is done from time to time: old conversations, stuck turns, old files, old messages, the list
-of models."""
+"""Periodic work of the gateway: stuck turns, session resets, old files and messages, the model
+list."""
 
 import asyncio
 import logging
@@ -18,26 +18,27 @@ RARELY = 60
 """Rounds between two clean-ups."""
 DAY = 86_400.0
 MOST_CLOSED = 20
-"""Conversations that are not open and end in one round: each is opened to save what matters."""
+"""Maximum number of sessions per round that are opened only to save their memory before they end.
+"""
 
 
 class Maintenance:
     def __init__(
         self,
-        house: GatewayContext,
-        floor: ChatDispatcher,
+        gateway: GatewayContext,
+        dispatcher: ChatDispatcher,
         directory: ChatDirectory,
         cache: MediaCache,
     ) -> None:
-        self._house, self._floor = house, floor
+        self._gateway, self._dispatcher = gateway, dispatcher
         self._directory, self._cache = directory, cache
         self._learn_at = 0.0
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Run until cancelled."""
         rounds = 0
         while True:
-            await self._house.clock.sleep(EVERY)
+            await self._gateway.clock.sleep(EVERY)
             rounds += 1
             try:
                 self.stop_stuck()
@@ -50,40 +51,46 @@ class Maintenance:
                 log.error("maintenance: %s", error)
 
     def stop_stuck(self) -> None:
-        """A turn without any sign of life is stopped; whoever waits is told."""
-        most = self._house.app.loaded.settings.gateway.stuck_minutes * 60
-        now = self._house.clock.monotonic()
-        for worker in self._floor.workers():
-            if worker.busy and not worker.asker.waits and now - worker.turning.last_sign > most:
+        """Stop turns without any activity; their users are informed."""
+        most = self._gateway.app.loaded.settings.gateway.stuck_minutes * 60
+        now = self._gateway.clock.monotonic()
+        for worker in self._dispatcher.busy_workers():
+            if (
+                worker.busy
+                and not worker.questions.has_open
+                and now - worker.turn.last_activity > most
+            ):
                 log.warning("%s: a turn is stopped, it showed no sign of life", worker.key)
-                worker.turning.stop("stuck")
+                worker.turn.stop("stuck")
 
     async def expire(self) -> None:
-        """End conversations that are over by the settings; what matters of them is saved."""
-        chats = await self._house.store.chats.select()
-        over = [chat.session_key for chat in chats if self._house.is_over(chat)]
-        busy = {worker.key for worker in self._floor.workers() if worker.working}
+        """End the sessions that the reset settings end; their memory is saved."""
+        chats = await self._gateway.store.chats.select()
+        over = [chat.session_key for chat in chats if self._gateway.reset_reason(chat)]
+        busy = {worker.key for worker in self._dispatcher.busy_workers() if worker.working}
         free = [key for key in over if key not in busy]
-        closed = [key for key in free if self._house.conversations.get(key) is None]
+        closed = [key for key in free if self._gateway.sessions.get(key) is None]
         later = frozenset(closed[MOST_CLOSED:])
         free = [key for key in free if key not in later]
-        ends = [asyncio.ensure_future(self._floor.review(key).ended()) for key in free]
+        ends = [
+            asyncio.ensure_future(self._dispatcher.check_reset(key).wait_finished()) for key in free
+        ]
         if ends:
             await asyncio.wait(ends, timeout=EVERY)
 
     async def clean(self) -> None:
-        settings = self._house.app.loaded.settings.gateway
-        now = self._house.now()
-        await self._house.store.clean_queues(now - settings.keep_days * DAY)
+        settings = self._gateway.app.loaded.settings.gateway
+        now = self._gateway.now()
+        await self._gateway.store.clean_queues(now - settings.keep_days * DAY)
         before = now - settings.media_keep_days * DAY
         gone = await asyncio.to_thread(self._cache.clean, before)
-        gone += await asyncio.to_thread(remove_old_copies, self._house.app.home.root, before)
+        gone += await asyncio.to_thread(remove_old_copies, self._gateway.app.home.root, before)
         if gone:
             log.info("%d old files from chats were removed", gone)
 
     def learn_models(self) -> None:
-        """Ask the endpoint in use for its models when what is known of them is a day old. Nobody
-        waits for it. One that does not tell is in the log, and asked again after a day."""
-        now = self._house.clock.monotonic()
-        if now >= self._learn_at and self._house.app.providers.learn_meanwhile():
+        """Refresh the model list of the endpoint in use, in the background and at most once a day.
+        Failures are logged."""
+        now = self._gateway.clock.monotonic()
+        if now >= self._learn_at and self._gateway.app.providers.learn_meanwhile():
             self._learn_at = now + DAY

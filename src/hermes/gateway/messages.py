@@ -1,4 +1,4 @@
-"""From what came in to what the agent is asked."""
+"""Converts incoming messages into what the agent reads."""
 
 import asyncio
 import base64
@@ -27,24 +27,26 @@ if TYPE_CHECKING:
     from hermes.gateway.context import GatewayContext
 
 
-# What the agent is told about the chat it talks in; never stored.
-
 PRIVATE_PLATFORMS = frozenset({"whatsapp", "signal", "telegram"})
-"""Where ids are telephone numbers or the like, so that `privacy.redact_pii` hides them."""
+"""Platforms whose user ids are phone numbers or similar, which `privacy.redact_pii` hides."""
 KINDS = {"dm": "a private chat", "group": "a group", "channel": "a channel"}
-MOST_QUOTED = 4000
-"""Characters. What is answered may be what is asked about, and may have been said to others."""
+MAX_QUOTED = 4000
+"""Maximum number of quoted characters. The quoted message may be the subject of the question, and
+may come from another session."""
 
 
-def surroundings(source: SessionSource, settings: Settings, *, shared: bool, homes: str) -> str:
-    """Who, where, and what else is connected; the same as long as the chat is the same."""
+def describe_chat(source: SessionSource, settings: Settings, *, shared: bool, homes: str) -> str:
+    """Describe the chat for the system prompt: who, where, and what else is connected.
+
+    The text is never stored, and stays the same while the chat does.
+    """
     place = KINDS.get(source.chat_type, source.chat_type)
     named = f" called {source.chat_name!r}" if source.chat_name else ""
     thread = ", in a thread" if source.thread_id else ""
     lines = [f"You talk in {place}{named} on {source.platform}{thread}."]
     if shared:
         lines.append("Several people write here; each message begins with the writer's name.")
-    elif who := person(source, settings):
+    elif who := display_name(source, settings):
         lines.append(f"The user is {who}.")
     if homes:
         lines.append(f"Connected: {homes}.")
@@ -55,98 +57,101 @@ def surroundings(source: SessionSource, settings: Settings, *, shared: bool, hom
     return "\n".join(lines)
 
 
-def person(source: SessionSource, settings: Settings) -> str:
-    """Who writes, as the model may know them."""
+def display_name(source: SessionSource, settings: Settings) -> str:
+    """Return the name of the author as the model may see it."""
     if settings.privacy.redact_pii and source.platform in PRIVATE_PLATFORMS:
         return f"user_{hashlib.sha256(source.user_id.encode()).hexdigest()[:12]}"
     return source.user_name or source.user_id
 
 
-def said(event: MessageEvent, settings: Settings, *, shared: bool) -> str:
-    """The text of a message with who wrote it and what it answers, where that matters."""
+def format_message(event: MessageEvent, settings: Settings, *, shared: bool) -> str:
+    """Return the text of a message, with its author and the quoted message where they matter."""
     quoted = " ".join(event.reply_to_text.split())
-    if len(quoted) > MOST_QUOTED:
-        quoted = f"{quoted[:MOST_QUOTED]}…"
+    if len(quoted) > MAX_QUOTED:
+        quoted = f"{quoted[:MAX_QUOTED]}…"
     before = f'[in answer to: "{quoted}"]\n' if quoted else ""
-    who = f"[{person(event.source, settings)}] " if shared else ""
+    who = f"[{display_name(event.source, settings)}] " if shared else ""
     return f"{before}{who}{event.text}"
 
 
 log = logging.getLogger(__name__)
 
-MOST_INLINE = 5_000_000
-"""Bytes of a picture that goes along; a larger one is named as a file."""
+MAX_INLINE_BYTES = 5_000_000
+"""Maximum size of an image that is passed inline; a larger one is named as a file."""
 
 
-OURS = "hermes:"
-"""How names of messages begin that no platform knows."""
-MIRRORED = f"{OURS}mirror:"
-"""The same, of what was sent to the chat from elsewhere: nobody answers it."""
+INTERNAL_PREFIX = "hermes:"
+"""Prefix of message ids that no platform knows."""
+MIRROR_PREFIX = f"{INTERNAL_PREFIX}mirror:"
+"""Prefix of messages that were sent to the chat from elsewhere; they are not answered."""
 
 _events = msgspec.json.Decoder(MessageEvent)
 
 
-def event_of(row: InboxRow) -> MessageEvent:
-    """Raises `msgspec.DecodeError` for a row that was damaged; see `House.readable`."""
+def decode_event(row: InboxRow) -> MessageEvent:
+    """Decode a stored message. Raises `msgspec.DecodeError` for a damaged row; see
+    `GatewayContext.check_readable`."""
     return _events.decode(row.event)
 
 
 def is_mirrored(event: MessageEvent) -> bool:
-    return event.message_id.startswith(MIRRORED)
+    return event.message_id.startswith(MIRROR_PREFIX)
 
 
-def quotable(event: MessageEvent) -> str:
-    """What an answer can quote; "" for what nobody said there."""
-    return "" if event.message_id.startswith(OURS) else event.message_id
+def reply_id(event: MessageEvent) -> str:
+    """Return the id that a reply can quote; "" for messages that no user wrote."""
+    return "" if event.message_id.startswith(INTERNAL_PREFIX) else event.message_id
 
 
-async def user_message(house: "GatewayContext", events: Sequence[MessageEvent]) -> User:
-    """One message of the user from those that are answered together."""
+async def build_user_message(gateway: "GatewayContext", events: Sequence[MessageEvent]) -> User:
+    """Build one user message from the messages that are answered together."""
     parts: list[UserPart] = []
     texts: list[str] = []
-    settings = house.app.loaded.settings
+    settings = gateway.app.loaded.settings
     for event in events:
         shared = is_shared(
             event.source,
             group_sessions_per_user=settings.group_sessions_per_user,
             thread_sessions_per_user=settings.thread_sessions_per_user,
         )
-        lines, images = await _files(house, event)
-        lines = [said(event, settings, shared=shared), *lines]
+        lines, images = await _describe_files(gateway, event)
+        lines = [format_message(event, settings, shared=shared), *lines]
         texts.append("\n".join(line for line in lines if line))
         parts += images
     return User((Text("\n\n".join(texts)), *parts))
 
 
-async def with_files(house: "GatewayContext", question: User, event: MessageEvent) -> User:
-    """What a command asks, with the files that came with the command."""
-    lines, images = await _files(house, event)
-    told = (Text("\n".join(lines)),) if lines else ()
-    return User((*question.parts, *told, *images))
+async def add_files(gateway: "GatewayContext", question: User, event: MessageEvent) -> User:
+    """Add the files of a command to the question that the command asks."""
+    lines, images = await _describe_files(gateway, event)
+    note = (Text("\n".join(lines)),) if lines else ()
+    return User((*question.parts, *note, *images))
 
 
-async def _files(house: "GatewayContext", event: MessageEvent) -> tuple[list[str], list[Image]]:
+async def _describe_files(
+    gateway: "GatewayContext", event: MessageEvent
+) -> tuple[list[str], list[Image]]:
     lines: list[str] = []
     images: list[Image] = []
     for media in event.media:
-        line, image = await _file(house, event, media)
+        line, image = await _describe_file(gateway, event, media)
         lines.append(line)
         images += image
     return lines, images
 
 
-async def _file(
-    house: "GatewayContext", event: MessageEvent, media: Media
+async def _describe_file(
+    gateway: "GatewayContext", event: MessageEvent, media: Media
 ) -> tuple[str, tuple[Image, ...]]:
-    """What the agent is told of a file, and the picture itself when it is one."""
+    """Describe a file for the agent; an image is also returned itself."""
     name = media.name or media.kind
     try:
-        fetched = await house.fetch(event, media)
+        fetched = await gateway.fetch(event, media)
     except AdapterError as error:
         log.warning("%s: a file could not be fetched: %s", event.source.platform, error)
         return f"[{media.kind} {name!r} could not be fetched: {error}]", ()
     path = Path(fetched.path)
-    if media.kind == "image" and fetched.size <= MOST_INLINE:
+    if media.kind == "image" and fetched.size <= MAX_INLINE_BYTES:
         data = await asyncio.to_thread(path.read_bytes)
         if kind := image_kind(data[:16]):
             encoded = base64.b64encode(data).decode("ascii")
@@ -154,5 +159,5 @@ async def _file(
     return f"[{media.kind}: {path}]", ()
 
 
-class AwayError(NotConnected):
+class PlatformAway(NotConnected):
     """A file is on a platform that is not connected at present."""

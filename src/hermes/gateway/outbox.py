@@ -1,4 +1,5 @@
-"""Messages to chats that nobody waits in: of the tool, of scheduled jobs, of background work."""
+"""Outgoing messages: stored first, then sent in the order of each chat, retried, and verified after
+a crash."""
 
 import asyncio
 import logging
@@ -38,17 +39,15 @@ from hermes.gateway.process import LeaseOwner
 from hermes.store.records import OutboxItem, OutboxRow
 from hermes.store.session_store import OutboxQueue
 
-# The platforms we are on: each an adapter and its rate limits.
-
-Place = tuple[str, str]
-"""Platform and account."""
+PlatformAccount = tuple[str, str]
+"""Name of a platform, and of our account on it."""
 
 
 class PlatformConnection(msgspec.Struct, frozen=True, eq=False):
     adapter: Adapter
     buckets: RateLimiter
-    doubt: Callable[[], None] = lambda: None
-    """Has the connection looked at now: a call found it gone."""
+    recheck: Callable[[], None] = lambda: None
+    """Makes the supervisor check the connection now, after a call failed."""
 
     @property
     def manifest(self) -> PlatformManifest:
@@ -60,35 +59,37 @@ class PlatformConnection(msgspec.Struct, frozen=True, eq=False):
 
 
 class ConnectionRegistry:
-    """Those that are connected at present. Messages for the others wait."""
+    """The connected platforms. Messages for other platforms wait in the outbox."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._up: dict[Place, PlatformConnection] = {}
-        self._buckets: dict[Place, RateLimiter] = {}
+        self._up: dict[PlatformAccount, PlatformConnection] = {}
+        self._buckets: dict[PlatformAccount, RateLimiter] = {}
 
-    def up(self, adapter: Adapter, doubt: Callable[[], None] = lambda: None) -> None:
-        place = (adapter.manifest.name, adapter.account)
-        # What was sent before a reconnection still counts.
-        can = adapter.manifest.capabilities
-        fresh = RateLimiter(can.per_chat, can.per_platform, self._clock)
-        buckets = self._buckets.setdefault(place, fresh)
-        self._up[place] = PlatformConnection(adapter, buckets, doubt)
+    def add(self, adapter: Adapter, recheck: Callable[[], None] = lambda: None) -> None:
+        account_key = (adapter.manifest.name, adapter.account)
+        # Rate limits keep counting across a reconnection.
+        capabilities = adapter.manifest.capabilities
+        fresh = RateLimiter(capabilities.per_chat, capabilities.per_platform, self._clock)
+        buckets = self._buckets.setdefault(account_key, fresh)
+        self._up[account_key] = PlatformConnection(adapter, buckets, recheck)
 
-    def down(self, adapter: Adapter) -> None:
+    def remove(self, adapter: Adapter) -> None:
         self._up.pop((adapter.manifest.name, adapter.account), None)
 
-    def places(self) -> tuple[Place, ...]:
-        """Where messages can go now."""
-        return tuple(place for place, line in self._up.items() if line.manifest.chats)
+    def accounts(self) -> tuple[PlatformAccount, ...]:
+        """Return the accounts that messages can be sent from now."""
+        return tuple(
+            account_key for account_key, connection in self._up.items() if connection.manifest.chats
+        )
 
     def get(self, platform: str, account: str = "") -> PlatformConnection | None:
         return self._up.get((platform, account))
 
-    def of(self, target: ChatTarget) -> PlatformConnection | None:
-        """The line of a target; one without an account takes the first of its platform."""
-        if line := self._up.get((target.platform, target.account)):
-            return line
+    def for_target(self, target: ChatTarget) -> PlatformConnection | None:
+        """Return the connection for a target; without an account, the first one of its platform."""
+        if connection := self._up.get((target.platform, target.account)):
+            return connection
         return next((each for each in self if each.manifest.name == target.platform), None)
 
     def __iter__(self) -> Iterator[PlatformConnection]:
@@ -96,7 +97,7 @@ class ConnectionRegistry:
 
 
 def lane(target: ChatTarget) -> str:
-    """What keeps the order of a chat's messages."""
+    """Return the key that keeps the messages of one chat in order."""
     return msgspec.json.encode(
         [target.platform, target.account, target.chat_id, target.thread_id]
     ).decode()
@@ -105,158 +106,168 @@ def lane(target: ChatTarget) -> str:
 _targets, _messages = msgspec.json.Decoder(ChatTarget), msgspec.json.Decoder(OutgoingMessage)
 
 
-def target_of(data: bytes) -> ChatTarget:
+def decode_target(data: bytes) -> ChatTarget:
     return _targets.decode(data)
 
 
-def message_of(data: bytes) -> OutgoingMessage:
+def decode_message(data: bytes) -> OutgoingMessage:
     return _messages.decode(data)
 
-
-# The one way a message goes out: kept, taken, sent, noted. Whoever dies in between leaves a row
-# that says where, and the next start asks the platform.
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Mirroring = Callable[[ChatTarget, str, str], Awaitable[object]]
-"""Where a message went, its text, and its own name."""
+MirrorMessage = Callable[[ChatTarget, str, str], Awaitable[object]]
+"""Receives the target of a sent message, its text and its key."""
 
-MOST_ATTEMPTS = 30
-MOST_EDITS = 8
-"""Tries to change a message, a minute or two; then the answer comes as a message of its own."""
-GROWING = ("stream", "progress")
-"""Kinds that are shown before they are finished."""
-LONGEST_PAUSE = 300.0
-"""Seconds between two attempts."""
-LONGEST_CALL = 300.0
-"""Seconds that a platform gets for one message, files and all."""
-LONGEST_QUESTION = 60.0
-LONGEST_DOUBT = 900.0
-"""Seconds after which a message is asked about though its sender may live: on another machine."""
+MAX_ATTEMPTS = 30
+MAX_EDITS = 8
+"""Attempts to edit a message, about two minutes; then the reply is sent as a new message."""
+STREAM_KINDS = ("stream", "progress")
+"""Kinds of messages that are shown before they are complete."""
+MAX_RETRY_SECONDS = 300.0
+"""Longest pause in seconds between two attempts."""
+CALL_SECONDS = 300.0
+"""Seconds that a platform has for one message, including files."""
+VERIFY_SECONDS = 60.0
+SENDER_TIMEOUT_SECONDS = 900.0
+"""Seconds after which a message in state `sending` is verified even if its sender may be alive on
+another machine."""
 
 
 class OutboxSender:
     def __init__(
         self, outbox: OutboxQueue, lines: ConnectionRegistry, clock: Clock, owner: LeaseOwner
     ) -> None:
-        self._outbox, self._lines, self._clock, self._owner = outbox, lines, clock, owner
-        self.under_way: set[int] = set()
-        """Rows that this process sends at the moment."""
-        self._showing: set[str] = set()
-        """The keys of those whose number is not known yet."""
-        self.mirror: Mirroring | None = None
-        """Hears of what is to be in the conversation of its chat, before it is noted as sent: after
-        a crash in between it is asked about, and mirrored then."""
+        self._outbox, self._connections, self._clock, self._owner = outbox, lines, clock, owner
+        self.in_flight: set[int] = set()
+        """Ids of the rows that this process is sending."""
+        self._opening_streams: set[str] = set()
+        """Keys of streaming messages that are being sent for the first time."""
+        self.mirror: MirrorMessage | None = None
+        """Copies sent messages into the session of their chat. Called before the row is marked as
+        sent: after a crash in between, the row is verified and mirrored again."""
 
     async def deliver(self, row: OutboxRow) -> str:
-        """Send a pending row; the platform's name for it, "" when it is not there."""
-        line, opened = self._lines.get(row.platform, row.account), await self._opened(row)
-        if line is None or opened is None or row.id in self.under_way:
+        """Send a pending row. Returns the platform's message id; "" if the message was not sent."""
+        connection, decoded = (
+            self._connections.get(row.platform, row.account),
+            await self._decode(row),
+        )
+        if connection is None or decoded is None or row.id in self.in_flight:
             return ""
-        target, message = opened
-        self.under_way.add(row.id)
+        target, message = decoded
+        self.in_flight.add(row.id)
         try:
-            await line.buckets.acquire(target.chat_id)
+            await connection.buckets.acquire(target.chat_id)
             if row.platform_id:
-                await _called(line.adapter.edit(target, row.platform_id, message))
+                await _call_platform(connection.adapter.edit(target, row.platform_id, message))
                 await self._outbox.mark_sent(row.id, row.platform_id, self._now())
                 return row.platform_id
-            by, newest = self._owner.name, _newest(line, target)
+            by, newest = self._owner.name, _newest_id(connection, target)
             if not await self._outbox.mark_sending(row.id, newest, by=by, now=self._now()):
-                return ""  # somebody else has it
-            found = await _called(line.adapter.send(target, message, row.key))
-            await self._sent(row, found)
+                return ""  # another process is sending it
+            found = await _call_platform(connection.adapter.send(target, message, row.key))
+            await self._mark_sent(row, found)
             return found
         except AdapterError as error:
-            return await self._failed(row, line, target, error)
+            return await self._on_error(row, connection, target, error)
         finally:
-            self.under_way.discard(row.id)
+            self.in_flight.discard(row.id)
 
-    async def show(self, draft: OutboxItem) -> OutboxRow | None:
-        """Send a message that is not over yet: it is changed as its text goes on. None when it is
-        not there."""
-        target, message = target_of(draft.target), message_of(draft.body)
-        line = self._lines.get(draft.platform, draft.account)
-        if line is None:
+    async def open_stream(self, draft: OutboxItem) -> OutboxRow | None:
+        """Send the first version of a message that is edited as its text grows. Returns None if it
+        could not be sent."""
+        target, message = decode_target(draft.target), decode_message(draft.body)
+        connection = self._connections.get(draft.platform, draft.account)
+        if connection is None:
             return None
-        await line.buckets.acquire(target.chat_id)
-        by, newest = self._owner.name, _newest(line, target)
-        self._showing.add(draft.key)
+        await connection.buckets.acquire(target.chat_id)
+        by, newest = self._owner.name, _newest_id(connection, target)
+        self._opening_streams.add(draft.key)
         try:
-            # Nobody may see it waiting: it would be sent without us, or hold up what comes after.
+            # The row is never visible as pending: another task would send it, or it would block
+            # later rows.
             if not await self._outbox.enqueue_sending(draft, newest, by=by, now=self._now()):
                 return None
             row = await self._outbox.get(draft.key)
             if row is None:
                 return None
             try:
-                found = await _called(line.adapter.send(target, message, row.key))
+                found = await _call_platform(connection.adapter.send(target, message, row.key))
                 await self._outbox.mark_streaming(row.id, found)
             except AdapterError as error:
-                if not await self._failed(row, line, target, error):
+                if not await self._on_error(row, connection, target, error):
                     return None
         finally:
-            self._showing.discard(draft.key)
+            self._opening_streams.discard(draft.key)
         return await self._outbox.get(draft.key)
 
-    async def _failed(
-        self, row: OutboxRow, line: PlatformConnection, target: ChatTarget, error: AdapterError
+    async def _on_error(
+        self,
+        row: OutboxRow,
+        connection: PlatformConnection,
+        target: ChatTarget,
+        error: AdapterError,
     ) -> str:
         if isinstance(error, NotConnected | CredentialsRefused | SendUnsure):
-            line.doubt()
+            connection.recheck()
         match error:
-            case SendUnsure() if row.platform_id:  # an edit may be made twice
-                await self._again(row, str(error), 1.0)
+            case SendUnsure() if row.platform_id:  # repeating an edit is harmless
+                await self._retry(row, str(error), 1.0)
             case SendUnsure():
                 return await self.settle(row) or ""
-            case _ if row.kind in GROWING and not row.platform_id:
-                # The answer comes anyway; only that it is not seen growing.
+            case _ if row.kind in STREAM_KINDS and not row.platform_id:
+                # The reply is sent anyway; it is only not shown while it grows.
                 await self._outbox.give_up(row.id, "failed", str(error))
-            case SendLater() | NotConnected() if row.platform_id and row.attempts >= MOST_EDITS:
-                await self._sent_anew(row, str(error))
+            case SendLater() | NotConnected() if row.platform_id and row.attempts >= MAX_EDITS:
+                await self._send_as_new(row, str(error))
             case SendLater():
-                line.buckets.pause(target.chat_id, error.seconds)
-                await self._again(row, str(error), error.seconds)
+                connection.buckets.pause(target.chat_id, error.seconds)
+                await self._retry(row, str(error), error.seconds)
             case NotConnected() | CredentialsRefused():
-                # The supervisor tells what is wrong; what is to be said waits for it.
-                await self._again(row, str(error), 1.0)
+                # The supervisor reports the problem; the message waits until the platform is back.
+                await self._retry(row, str(error), 1.0)
             case _ if row.platform_id:
-                await self._sent_anew(row, str(error))
+                await self._send_as_new(row, str(error))
             case _:
                 log.warning("a message to %s cannot be sent: %s", row.platform, error)
                 await self._outbox.give_up(row.id, "failed", str(error))
         return ""
 
-    async def doubtful(self, rows: tuple[OutboxRow, ...]) -> list[OutboxRow]:
-        """Of rows that are being sent those that nobody sends any more."""
+    async def abandoned_rows(self, rows: tuple[OutboxRow, ...]) -> list[OutboxRow]:
+        """Return those of the rows in state `sending` whose sender does not exist any more."""
         others = tuple({row.error for row in rows} - {"", self._owner.name})
         dead = await asyncio.to_thread(self._owner.dead, others) if others else ()
-        gone, old = {"", self._owner.name, *dead}, self._now() - LONGEST_DOUBT
+        gone, old = {"", self._owner.name, *dead}, self._now() - SENDER_TIMEOUT_SECONDS
         return [
             row
             for row in rows
-            if row.id not in self.under_way
-            and row.key not in self._showing
+            if row.id not in self.in_flight
+            and row.key not in self._opening_streams
             and (row.error in gone or row.due_at < old)
         ]
 
     async def settle(self, row: OutboxRow) -> str | None:
-        """Find out whether a message in doubt is there: it is noted, sent again, or given up. Never
-        is it sent twice. None: the platform cannot be asked now."""
-        line = self._lines.get(row.platform, row.account)
-        if line is None:
+        """Ask the platform whether a message arrived, then mark it as sent, send it again, or give
+        it up.
+
+        A message is never sent twice. Returns its id, "" if it did not arrive, and None if the
+        platform cannot be asked now.
+        """
+        connection = self._connections.get(row.platform, row.account)
+        if connection is None:
             return None
         now = await self._outbox.get(row.key)
         if now is None or now.state != "sending":
-            return now.platform_id if now else ""  # whoever sent it has heard of it meanwhile
-        opened = await self._opened(row)
-        if opened is None:
+            return now.platform_id if now else ""  # its sender has recorded the result meanwhile
+        decoded = await self._decode(row)
+        if decoded is None:
             return ""
-        target, message = opened
+        target, message = decoded
         try:
-            found = await _called(
-                line.adapter.was_delivered(row, target, message), seconds=LONGEST_QUESTION
+            found = await _call_platform(
+                connection.adapter.was_delivered(row, target, message), seconds=VERIFY_SECONDS
             )
         except (DeliveryUnknown, SendRefused) as error:
             log.error("nobody knows whether a message to %s is there: %s", row.platform, error)
@@ -264,24 +275,25 @@ class OutboxSender:
             return ""
         except AdapterError as error:
             log.info("%s cannot be asked now: %s", row.platform, error)
-            line.doubt()
-            return None  # it stays in doubt until the platform can be asked
-        await self._found(row, found)
+            connection.recheck()
+            return None  # the row stays in state `sending` until the platform can be asked
+        await self._record_verification(row, found)
         return found or ""
 
-    async def _opened(self, row: OutboxRow) -> tuple[ChatTarget, OutgoingMessage] | None:
-        """None for a row that nobody will ever understand: it is given up, else it would hold up
-        those behind it for ever."""
+    async def _decode(self, row: OutboxRow) -> tuple[ChatTarget, OutgoingMessage] | None:
+        """Decode a row. Returns None for a damaged one, which is given up: otherwise it would block
+        its lane forever."""
         try:
-            return target_of(row.target), message_of(row.body)
+            return decode_target(row.target), decode_message(row.body)
         except msgspec.DecodeError as error:
             log.error("message %d to %s cannot be read: %s", row.id, row.platform, error)
             await self._outbox.give_up(row.id, "failed", "it cannot be read")
             return None
 
-    async def _found(self, row: OutboxRow, found: str | None) -> None:
-        if row.kind in GROWING:
-            # Whoever let it grow is gone. The answer takes it over, unless that is kept already.
+    async def _record_verification(self, row: OutboxRow, found: str | None) -> None:
+        if row.kind in STREAM_KINDS:
+            # The process that streamed it is gone. The reply takes the message over, unless the
+            # reply is stored already.
             over = row.kind == "progress" or await self._outbox.get(f"reply:{row.inbox_id}:0")
             if found is None:
                 await self._outbox.give_up(row.id, "failed", "it was not there")
@@ -290,30 +302,30 @@ class OutboxSender:
             else:
                 await self._outbox.mark_streaming(row.id, found)
         elif found is None:
-            await self._again(row, "it was not there", 0.0)
+            await self._retry(row, "it was not there", 0.0)
         else:
-            await self._sent(row, found)
+            await self._mark_sent(row, found)
 
-    async def _sent(self, row: OutboxRow, found: str) -> None:
-        if self.mirror is not None and (text := message_of(row.body).mirrored):
-            await self.mirror(target_of(row.target), text, row.key)
+    async def _mark_sent(self, row: OutboxRow, found: str) -> None:
+        if self.mirror is not None and (text := decode_message(row.body).mirrored):
+            await self.mirror(decode_target(row.target), text, row.key)
         await self._outbox.mark_sent(row.id, found, self._now())
 
-    async def _sent_anew(self, row: OutboxRow, error: str) -> None:
-        """It cannot be changed any more: the answer comes as a message of its own. What is no
-        answer stays as it was shown."""
+    async def _send_as_new(self, row: OutboxRow, error: str) -> None:
+        """Handle a message that can no longer be edited: a reply is sent as a new message, other
+        kinds stay as they are."""
         log.warning("%s: a message cannot be changed: %s", row.platform, error)
-        if row.kind in GROWING:
+        if row.kind in STREAM_KINDS:
             await self._outbox.mark_sent(row.id, row.platform_id, self._now())
         else:
             await self._outbox.retry(row.id, self._now(), error, resend=True)
 
-    async def _again(self, row: OutboxRow, error: str, seconds: float) -> None:
-        if row.attempts >= MOST_ATTEMPTS:
+    async def _retry(self, row: OutboxRow, error: str, seconds: float) -> None:
+        if row.attempts >= MAX_ATTEMPTS:
             log.error("a message to %s is given up: %s", row.platform, error)
             await self._outbox.give_up(row.id, "failed", error)
             return
-        pause = min(max(seconds, 0.5 * 2 ** min(row.attempts, 12)), LONGEST_PAUSE)
+        pause = min(max(seconds, 0.5 * 2 ** min(row.attempts, 12)), MAX_RETRY_SECONDS)
         spread = pause * random.uniform(1.0, 1.2) if row.attempts else seconds
         await self._outbox.retry(row.id, self._now() + spread, error)
 
@@ -321,9 +333,9 @@ class OutboxSender:
         return self._clock.now().timestamp()
 
 
-async def _called(call: Awaitable[T], seconds: float = LONGEST_CALL) -> T:
-    """What a platform answers. A fault of its library, or no answer, leaves us unsure: it must not
-    stop all sending."""
+async def _call_platform(call: Awaitable[T], seconds: float = CALL_SECONDS) -> T:
+    """Call a platform. An unexpected exception or a timeout becomes `SendUnsure`, so that one
+    message cannot stop all sending."""
     try:
         async with asyncio.timeout(seconds):
             return await call
@@ -331,37 +343,36 @@ async def _called(call: Awaitable[T], seconds: float = LONGEST_CALL) -> T:
         raise
     except TimeoutError as error:
         raise SendUnsure("the platform did not answer in time") from error
-    except Exception as error:  # whatever a library raises
+    except Exception as error:  # libraries raise anything
         log.exception("a call of a platform failed in an unknown way")
         raise SendUnsure(f"unexpected {type(error).__name__}") from error
 
 
-def _newest(line: PlatformConnection, target: ChatTarget) -> str:
-    newest = getattr(line.adapter, "newest", None)
+def _newest_id(connection: PlatformConnection, target: ChatTarget) -> str:
+    newest = getattr(connection.adapter, "newest", None)
     return newest(target) if newest else ""
 
 
-# Sends what is kept for sending: the lanes side by side, each in its order.
-
-IDLE = 5.0
-"""Seconds between two looks when nobody says that there is something to send."""
-SOON = 0.5
-"""The same, when something may be due again."""
-TROUBLE = 30.0
-AT_A_TIME = 100
+IDLE_SECONDS = 5.0
+"""Seconds between two checks of the outbox without a wake-up."""
+RETRY_SECONDS = 0.5
+"""Seconds between two checks while rows may become due again."""
+TROUBLE_SECONDS = 30.0
+BATCH_SIZE = 100
 
 Work = Callable[[OutboxRow], Awaitable[None]]
 
-NATURAL = (800, 2500)
-"""Milliseconds a person needs between two messages."""
+NATURAL_PAUSE_MS = (800, 2500)
+"""Pause in milliseconds that a person makes between two messages."""
 
 
-def human_pause(settings: HumanDelaySettings) -> Callable[[], float]:
-    """Seconds between the parts of one answer, as `human_delay` has them."""
+def reply_pause(settings: HumanDelaySettings) -> Callable[[], float]:
+    """Return a function for the pause in seconds between the parts of one reply, by
+    `human_delay`."""
     if settings.mode == "off":
         return lambda: 0.0
     custom = (settings.min_ms, max(settings.min_ms, settings.max_ms))
-    least, most = NATURAL if settings.mode == "natural" else custom
+    least, most = NATURAL_PAUSE_MS if settings.mode == "natural" else custom
     return lambda: random.uniform(least, most) / 1000
 
 
@@ -370,27 +381,27 @@ class OutboxLoop:
         self,
         outbox: OutboxQueue,
         lines: ConnectionRegistry,
-        courier: OutboxSender,
+        sender: OutboxSender,
         clock: Clock,
         pause: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`pause` is waited before each further part of an answer."""
-        self._outbox, self._lines, self._courier, self._clock = outbox, lines, courier, clock
+        """`pause` returns the seconds to wait before each further part of a reply."""
+        self._outbox, self._connections, self._sender, self._clock = outbox, lines, sender, clock
         self._pause = pause
         self._wake = asyncio.Event()
         self._sending: dict[str, asyncio.Task[None]] = {}
-        """By lane."""
-        self._ask_again: dict[int, float] = {}
-        """When a platform is asked again about a row that it could not be asked about."""
-        self._trouble_until = 0.0
-        """Something could not be sent, so that it may soon be due again."""
+        """Running sends by lane."""
+        self._verify_after: dict[int, float] = {}
+        """Monotonic time of the next verification, by id of rows that could not be verified."""
+        self._retry_soon_until = 0.0
+        """Monotonic time until which the outbox is checked more often, after a failure."""
 
     def wake(self) -> None:
-        """There is something to send."""
+        """Check the outbox now."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Until it is cancelled. A message on its way is finished first."""
+        """Send messages until cancelled. Messages in flight are finished first."""
         try:
             while True:
                 self._wake.clear()
@@ -398,7 +409,7 @@ class OutboxLoop:
                     pause = await self._round()
                 except StoreError as error:
                     log.error("the outbox cannot be read: %s", error)
-                    pause = IDLE
+                    pause = IDLE_SECONDS
                 try:
                     async with asyncio.timeout(pause):
                         await self._wake.wait()
@@ -406,136 +417,137 @@ class OutboxLoop:
                     continue
         finally:
             if self._sending:
-                await asyncio.wait(set(self._sending.values()), timeout=IDLE)
+                await asyncio.wait(set(self._sending.values()), timeout=IDLE_SECONDS)
 
     async def _round(self) -> float:
-        """Start what is due; how long there is nothing else to do."""
-        places = self._lines.places()
-        if not places:
-            return IDLE
-        await self._ask(places)
+        """Start to send what is due. Returns the seconds until the next check."""
+        accounts = self._connections.accounts()
+        if not accounts:
+            return IDLE_SECONDS
+        await self._verify_abandoned(accounts)
         now = self._clock.now().timestamp()
-        # Lanes at work may have all the first rows; others must not wait for them.
-        rows = await self._outbox.due(places, now, limit=AT_A_TIME + len(self._sending))
+        # Busy lanes may hold all of the first rows; other lanes must not wait for them.
+        rows = await self._outbox.due(accounts, now, limit=BATCH_SIZE + len(self._sending))
         for row in rows:
             self._start(row, self._deliver)
-        return SOON if rows or self._clock.monotonic() < self._trouble_until else IDLE
+        return (
+            RETRY_SECONDS
+            if rows or self._clock.monotonic() < self._retry_soon_until
+            else IDLE_SECONDS
+        )
 
-    async def _ask(self, places: tuple[Place, ...]) -> None:
-        """Begin to ask about rows in doubt."""
-        rows = await self._courier.doubtful(await self._outbox.in_doubt(places))
-        now, before = self._clock.monotonic(), self._ask_again
-        self._ask_again = {row.id: before[row.id] for row in rows if row.id in before}
+    async def _verify_abandoned(self, accounts: tuple[PlatformAccount, ...]) -> None:
+        """Start to verify the rows whose sender is gone."""
+        rows = await self._sender.abandoned_rows(await self._outbox.in_doubt(accounts))
+        now, before = self._clock.monotonic(), self._verify_after
+        self._verify_after = {row.id: before[row.id] for row in rows if row.id in before}
         for row in rows:
-            if self._ask_again.get(row.id, now) <= now:
-                self._start(row, self._settle)
+            if self._verify_after.get(row.id, now) <= now:
+                self._start(row, self._verify)
 
     def _start(self, row: OutboxRow, work: Work) -> None:
         if row.lane not in self._sending:
-            self._sending[row.lane] = asyncio.create_task(self._watched(row, work))
+            self._sending[row.lane] = asyncio.create_task(self._run_task(row, work))
 
-    async def settle(self, places: tuple[Place, ...], seconds: float) -> bool:
-        """Ask the platforms about messages whose sender was gone before it heard of them. False
-        when one could not be asked in time."""
+    async def settle(self, accounts: tuple[PlatformAccount, ...], seconds: float) -> bool:
+        """Verify the messages whose sender died before it learned the result. Returns False if a
+        platform could not be asked in time."""
         try:
             async with asyncio.timeout(seconds):
-                rows = await self._courier.doubtful(await self._outbox.in_doubt(places))
-                found = [await self._courier.settle(row) for row in rows]
+                rows = await self._sender.abandoned_rows(await self._outbox.in_doubt(accounts))
+                found = [await self._sender.settle(row) for row in rows]
         except TimeoutError:
             return False
         return None not in found
 
-    async def _settle(self, row: OutboxRow) -> None:
+    async def _verify(self, row: OutboxRow) -> None:
         now = self._clock.monotonic()
-        if await self._courier.settle(row) is None:
-            self._ask_again[row.id] = now + IDLE
-        self._trouble_until = now + TROUBLE
+        if await self._sender.settle(row) is None:
+            self._verify_after[row.id] = now + IDLE_SECONDS
+        self._retry_soon_until = now + TROUBLE_SECONDS
 
     async def _deliver(self, row: OutboxRow) -> None:
         if row.kind == "reply" and not row.key.endswith(":0"):
             await self._clock.sleep(self._pause())
-        if not await self._courier.deliver(row):
-            self._trouble_until = self._clock.monotonic() + TROUBLE
+        if not await self._sender.deliver(row):
+            self._retry_soon_until = self._clock.monotonic() + TROUBLE_SECONDS
 
-    async def _watched(self, row: OutboxRow, work: Work) -> None:
-        """Whatever happens to one message, the others go on."""
+    async def _run_task(self, row: OutboxRow, work: Work) -> None:
+        """Run the work for one row. Its failure does not affect other rows."""
         try:
             await work(row)
         except StoreError as error:
             log.error("what became of a message cannot be kept: %s", error)
             await self._clock.sleep(1.0)
-        except Exception:  # a row that cannot be dealt with must not stop all sending
+        except Exception:  # one broken row must not stop all sending
             log.exception("a message to %s cannot be dealt with", row.platform)
-            await self._clock.sleep(IDLE)
+            await self._clock.sleep(IDLE_SECONDS)
         finally:
             self._sending.pop(row.lane, None)
             self._wake.set()
 
 
-# From what the agent says to messages that are kept for sending.
-
-AT_ONCE = "!"
-"""The lane of answers to commands and of questions."""
+SIDE_LANE = "!"
+"""Lane suffix of questions and of replies outside the chat order."""
 
 
 class OutgoingMeta(msgspec.Struct, frozen=True):
-    """Everything about a message but its text."""
+    """Everything about an outgoing message except its text."""
 
     key: str
-    """Parts of a long text are `key:0`, `key:1`, …"""
+    """The parts of a long text get the keys `key:0`, `key:1`, …"""
     target: ChatTarget
     kind: str = "reply"
     inbox_id: int = 0
     reply_to: str = ""
     reply_to_all: bool = False
-    """Every part quotes the message, not only the first."""
+    """True if every part quotes the message, not only the first."""
     buttons: tuple[Button, ...] = ()
     silent: bool = False
     due_at: float = 0.0
-    beside: str = ""
-    """A lane of its own: does not wait for what is still being shown bit by bit."""
+    lane_suffix: str = ""
+    """Gives the message its own lane, so that it does not wait for a message that is still growing.
+    """
     mirrored: str = ""
-    """See `OutgoingMessage`; the first part has it."""
+    """See `OutgoingMessage.mirrored`; set on the first part."""
 
 
-def drafts(
-    text: str, envelope: OutgoingMeta, capabilities: Capabilities, files: Sequence[Media] = ()
+def compose_items(
+    text: str, meta: OutgoingMeta, capabilities: Capabilities, files: Sequence[Media] = ()
 ) -> tuple[OutboxItem, ...]:
-    """As many messages as the text needs on its platform; at least one when it has any content."""
+    """Split a text into as many messages as its platform needs; at least one if it has content."""
     parts = compose(text, capabilities, files)
     last = len(parts) - 1
     return tuple(
         draft(
             msgspec.structs.replace(
                 part,
-                reply_to=envelope.reply_to if number == 0 or envelope.reply_to_all else "",
-                buttons=envelope.buttons if number == last else (),
-                silent=envelope.silent,
-                mirrored=envelope.mirrored if number == 0 else "",
+                reply_to=meta.reply_to if number == 0 or meta.reply_to_all else "",
+                buttons=meta.buttons if number == last else (),
+                silent=meta.silent,
+                mirrored=meta.mirrored if number == 0 else "",
             ),
-            envelope,
+            meta,
             number,
         )
         for number, part in enumerate(parts)
     )
 
 
-def draft(message: OutgoingMessage, envelope: OutgoingMeta, number: int = 0) -> OutboxItem:
-    target = envelope.target
+def draft(message: OutgoingMessage, meta: OutgoingMeta, number: int = 0) -> OutboxItem:
+    target = meta.target
     return OutboxItem(
-        key=f"{envelope.key}:{number}",
+        key=f"{meta.key}:{number}",
         platform=target.platform,
         account=target.account,
         target=msgspec.json.encode(target),
-        lane=f"{lane(target)}{envelope.beside}",
+        lane=f"{lane(target)}{meta.lane_suffix}",
         body=msgspec.json.encode(message),
-        kind=envelope.kind,
-        inbox_id=envelope.inbox_id,
-        due_at=envelope.due_at,
+        kind=meta.kind,
+        inbox_id=meta.inbox_id,
+        due_at=meta.due_at,
     )
 
-
-# Files that a text names by a tag `MEDIA:/absolute/path`.
 
 MAX_FILES = 20
 """Files of one message."""
@@ -650,11 +662,12 @@ def _printable(path: str) -> str:
 
 
 FindTarget = Callable[[str], ChatTarget]
-"""From what people write to a target; raises `UsageError`."""
+"""Resolves a target as users write it; raises `UsageError`."""
 
 
 class OutboxService:
-    """`core.ports.Outbox`. A message is kept at once and sent when its platform is there."""
+    """Implements `core.ports.Outbox`: messages are stored at once and sent when their platform is
+    connected."""
 
     def __init__(
         self,
@@ -663,24 +676,24 @@ class OutboxService:
         manifests: dict[str, PlatformManifest],
         clock: Clock,
         *,
-        known: Callable[[], list[str]],
+        list_targets: Callable[[], list[str]],
         wake: Callable[[], None] = lambda: None,
     ) -> None:
-        """`manifests` are those of the platforms that are set up; `known` lists the targets."""
-        self.learn: Callable[[str], Awaitable[object]] | None = None
-        """Asks the platform of a target for the chats it has now."""
+        """`manifests` are the configured platforms; `list_targets` describes the known targets."""
+        self.refresh_names: Callable[[str], Awaitable[object]] | None = None
+        """Asks the platform of a target for its current chats."""
         self._outbox, self._find, self._manifests = outbox, find, manifests
         self._clock = clock
-        self._known, self._wake = known, wake
+        self._list_targets, self._wake = list_targets, wake
 
     async def find(self, target: str) -> ChatTarget:
-        """Raises `UsageError` for a target that is not there."""
+        """Resolve a target. Raises `UsageError` if it is not known."""
         try:
             return self._find(target)
         except UsageError:
-            if self.learn is None:
+            if self.refresh_names is None:
                 raise
-        await self.learn(target)  # the chat may be newer than what we know
+        await self.refresh_names(target)  # the chat may be newer than the directory
         return self._find(target)
 
     async def send(
@@ -692,21 +705,25 @@ class OutboxService:
         kind: str = "send",
         attachments: Attachments | None = None,
     ) -> str:
-        """What `send_message` sends is mirrored in the conversation of the chat; see `courier`."""
-        place = await self.find(target)
-        manifest = self._manifests.get(place.platform)
+        """Store a message for a target and return the key of the delivery.
+
+        A message of `send_message` (kind `send`) is also copied into the session of the chat when
+        it is sent. Raises `UsageError`.
+        """
+        account_key = await self.find(target)
+        manifest = self._manifests.get(account_key.platform)
         if manifest is None or not manifest.chats:
             raise UsageError(
-                f"{place.platform} is not set up",
-                hint=f"`hermes gateway setup {place.platform}` does that",
+                f"{account_key.platform} is not set up",
+                hint=f"`hermes gateway setup {account_key.platform}` does that",
             )
         name = key or f"{kind}:{secrets.token_hex(8)}"
-        envelope = OutgoingMeta(name, place, kind, mirrored=text if kind == "send" else "")
+        meta = OutgoingMeta(name, account_key, kind, mirrored=text if kind == "send" else "")
         files: tuple[Media, ...] = ()
         if attachments is not None:
             text, files = await attach_files(text, attachments, manifest.capabilities)
-        made = drafts(text, envelope, manifest.capabilities, files)
-        rows = await self._outbox.enqueue(made, self._clock.now().timestamp())
+        items = compose_items(text, meta, manifest.capabilities, files)
+        rows = await self._outbox.enqueue(items, self._clock.now().timestamp())
         if not rows:
             raise UsageError("there is nothing in the message")
         self._wake()
@@ -716,7 +733,7 @@ class OutboxService:
         row = await self._outbox.get(f"{delivery}:0")
         if row is None:
             raise UsageError(f"there is no delivery {delivery}")
-        # Parts of one message are sent in their order: when one fails, the rest is of no use.
+        # Parts are sent in order: if one fails, the rest is useless.
         number = 0
         while row is not None and row.state == "sent":
             number += 1
@@ -728,4 +745,4 @@ class OutboxService:
         return "pending"
 
     async def targets(self) -> list[str]:
-        return self._known()
+        return self._list_targets()

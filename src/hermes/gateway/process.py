@@ -326,7 +326,7 @@ def this_process() -> str:
     return f"{this_machine()}:{os.getpid()}:{process_began(os.getpid())}"
 
 
-def dead_ones(owners: tuple[str, ...]) -> tuple[str, ...]:
+def dead_owners(owners: tuple[str, ...]) -> tuple[str, ...]:
     """Those of this machine whose process is gone. Of other machines nothing is known here."""
     return tuple(owner for owner in owners if _is_dead(owner))
 

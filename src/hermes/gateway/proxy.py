@@ -88,7 +88,7 @@ class Proxy:
         return None
 
 
-def proxy_of(loaded: Loaded) -> Proxy | None:
+def load_proxy(loaded: Loaded) -> Proxy | None:
     """None when the work is done here. Raises `ConfigError`."""
     said = loaded.settings.gateway.proxy_url.strip()
     if not said:
@@ -121,7 +121,9 @@ def proxy_of(loaded: Loaded) -> Proxy | None:
     )
 
 
-async def look_at(proxy: Proxy, client: httpx2.AsyncClient, tell: Callable[[str], None]) -> None:
+async def check_proxy(
+    proxy: Proxy, client: httpx2.AsyncClient, tell: Callable[[str], None]
+) -> None:
     """At the start: whoever runs the gateway should hear of trouble before a chat does."""
     if proxy.in_the_open:
         tell("gateway.proxy_url is not https: others on the way can read the chats and the key")

@@ -1,4 +1,4 @@
-"""Questions of the agent to people in chats: for consent, or for an answer it needs."""
+"""Open questions of the agent to the people in one chat: approvals and clarifications."""
 
 import asyncio
 import secrets
@@ -16,75 +16,76 @@ from hermes.gateway.platforms.kit.contract import Button, SessionSource
 YES = frozenset({"yes", "y", "approve", "ok", "go"})
 NO = frozenset({"no", "n", "deny", "cancel"})
 WORDS = {"once": Consent.ONCE, "session": Consent.SESSION, "always": Consent.ALWAYS}
-TOLD = {
+CONFIRMATIONS = {
     Consent.ONCE: "Allowed this once.",
     Consent.SESSION: "Allowed for this conversation.",
     Consent.ALWAYS: "Allowed from now on.",
     Consent.DENY: "Not allowed.",
 }
 LABELS = (("Allow", "once"), ("For this chat", "session"), ("Always", "always"), ("Deny", "deny"))
-OFFERED: Mapping[Role, str] = {
+ANSWER_HINTS: Mapping[Role, str] = {
     "owner": "`/approve`, `/approve session`, `/approve always` or `/deny`",
     "member": "`/approve`, `/approve session` or `/deny`",
     "guest": "`yes` or `no`",
 }
-"""What whoever is asked can answer in words."""
-MOST_SUBJECT = 1500
+"""How each role can answer an approval in words."""
+MAX_SUBJECT = 1500
 
-Put = Callable[[str, tuple[Button, ...]], Awaitable[None]]
-"""Says something in the chat, with buttons where it has any."""
+SendQuestion = Callable[[str, tuple[Button, ...]], Awaitable[None]]
+"""Sends a text to the chat, with buttons where the platform has them."""
 
 
-class Waiting(msgspec.Struct, eq=False):
-    """A question nobody has answered yet."""
+class PendingQuestion(msgspec.Struct, eq=False):
+    """A question without an answer yet."""
 
     token: str
     answer: "asyncio.Future[str]"
     person: SessionSource
-    """Whose turn it is; only they, or an owner, may answer."""
+    """The person who started the turn; only that person or an owner may answer."""
     choices: tuple[str, ...] = ()
     consent: bool = False
 
 
 class ChatQuestions:
-    """`core.ports.Approver` and `Clarifier` of one chat."""
+    """Implements `core.ports.Approver` and `Clarifier` for one chat."""
 
-    def __init__(self, put: Put) -> None:
-        self._put = put
+    def __init__(self, send: SendQuestion) -> None:
+        self._send = send
         self.person: SessionSource | None = None
-        """Who wrote the message that is worked on."""
+        """The author of the message in work."""
         self.role: Role = "guest"
-        """What they are."""
-        self._waiting: dict[str, Waiting] = {}
+        """The role of that person."""
+        self._pending: dict[str, PendingQuestion] = {}
 
     @property
-    def waits(self) -> bool:
-        return bool(self._waiting)
+    def has_open(self) -> bool:
+        return bool(self._pending)
 
     @property
     def state(self) -> str:
-        """What it waits for, in words; "" when for nothing."""
-        if not self._waiting:
+        """What the turn waits for, in words; "" if no question is open."""
+        if not self._pending:
             return ""
-        consent = any(each.consent for each in self._waiting.values())
+        consent = any(each.consent for each in self._pending.values())
         return "waiting for consent" if consent else "waiting for an answer to its question"
 
-    def has(self, data: str) -> bool:
-        """Whether a button belongs to a question that waits here."""
-        waiting = self._waiting.get(data.partition(":")[0])
-        return waiting is not None and not waiting.answer.done()
+    def owns_button(self, data: str) -> bool:
+        """Return whether a button belongs to an open question of this chat."""
+        pending = self._pending.get(data.partition(":")[0])
+        return pending is not None and not pending.answer.done()
 
     async def ask(self, question: ApprovalAsked) -> Consent:
-        """Cancelled when the time is up: then nobody has consented."""
+        """Ask for approval. The caller cancels the call after a timeout, which counts as a
+        denial."""
         buttons = tuple(
             Button(label, data)
             for label, data in LABELS
             if data != "always" or self.role == "owner"
         )
-        subject = question.subject[:MOST_SUBJECT]
+        subject = question.subject[:MAX_SUBJECT]
         text = (
             f"⚠️ **{question.tool}** wants to do this:\n```\n{subject}\n```\n{question.reason}\n"
-            f"{OFFERED[self.role]}"
+            f"{ANSWER_HINTS[self.role]}"
         )
         return Consent(await self._answer(text, buttons, consent=True))
 
@@ -107,72 +108,76 @@ class ChatQuestions:
         if self.person is None:
             raise UsageError("nobody is there to ask")
         token = secrets.token_hex(4)
-        waiting = Waiting(
+        pending = PendingQuestion(
             token, asyncio.get_running_loop().create_future(), self.person, choices, consent
         )
-        self._waiting[token] = waiting
+        self._pending[token] = pending
         try:
             named = tuple(Button(each.label, f"{token}:{each.data}") for each in buttons)
-            await self._put(text, named)
-            return await waiting.answer
+            await self._send(text, named)
+            return await pending.answer
         finally:
-            del self._waiting[token]
+            del self._pending[token]
 
-    def takes(self, source: SessionSource, text: str) -> bool:
-        """Whether a plain message is an answer: a word of consent, or anything to a question."""
-        waiting = self._of(source)
-        if waiting is None or not text.strip():
+    def is_answer(self, source: SessionSource, text: str) -> bool:
+        """Return whether a plain message answers a question: yes or no for an approval, any text
+        for a clarification."""
+        pending = self._question_for(source)
+        if pending is None or not text.strip():
             return False
-        return not waiting.consent or text.strip().lower() in YES | NO
+        return not pending.consent or text.strip().lower() in YES | NO
 
-    def take(self, source: SessionSource, text: str) -> None:
-        """Give a plain message to whoever waits for it; see `takes`."""
-        waiting = self._of(source)
-        if waiting is None:
+    def accept_answer(self, source: SessionSource, text: str) -> None:
+        """Answer the open question with a plain message; see `is_answer`."""
+        pending = self._question_for(source)
+        if pending is None:
             return
-        said = text.strip()
-        if waiting.consent:
-            _give(waiting, (Consent.ONCE if said.lower() in YES else Consent.DENY).value)
+        reply = text.strip()
+        if pending.consent:
+            _resolve(pending, (Consent.ONCE if reply.lower() in YES else Consent.DENY).value)
         else:
-            _give(waiting, _chosen(said, waiting.choices))
+            _resolve(pending, _pick_choice(reply, pending.choices))
 
     def decide(self, source: SessionSource, role: Role, word: str) -> str:
-        """`/approve [session|always]` and `/deny`; what to answer. Raises `UsageError`."""
-        asked = [each for each in self._waiting.values() if each.consent and not each.answer.done()]
+        """Handle `/approve [session|always]` and `/deny`. Returns the confirmation. Raises
+        `UsageError`."""
+        asked = [each for each in self._pending.values() if each.consent and not each.answer.done()]
         if not asked:
             raise UsageError("nothing waits for consent")
-        return self._consent(asked[0], source, role, word)
+        return self._decide(asked[0], source, role, word)
 
     def press(self, source: SessionSource, role: Role, data: str) -> str:
-        """A button was pressed; what to answer. Raises `UsageError`."""
+        """Handle a pressed button. Returns the confirmation. Raises `UsageError`."""
         token, _, value = data.partition(":")
-        waiting = self._waiting.get(token)
-        if waiting is None or waiting.answer.done():
+        pending = self._pending.get(token)
+        if pending is None or pending.answer.done():
             raise UsageError("this question is over")
-        if waiting.consent:
-            return self._consent(waiting, source, role, value)
-        if not same_person(waiting.person, source) and role != "owner":
+        if pending.consent:
+            return self._decide(pending, source, role, value)
+        if not same_person(pending.person, source) and role != "owner":
             raise UsageError("somebody else was asked")
-        if not value.isdecimal() or int(value) >= len(waiting.choices):
+        if not value.isdecimal() or int(value) >= len(pending.choices):
             raise UsageError("there is no such answer")
-        _give(waiting, waiting.choices[int(value)])
-        return waiting.choices[int(value)]
+        _resolve(pending, pending.choices[int(value)])
+        return pending.choices[int(value)]
 
-    def _consent(self, waiting: Waiting, source: SessionSource, role: Role, word: str) -> str:
-        if not same_person(waiting.person, source) and role != "owner":
+    def _decide(
+        self, pending: PendingQuestion, source: SessionSource, role: Role, word: str
+    ) -> str:
+        if not same_person(pending.person, source) and role != "owner":
             raise UsageError("somebody else was asked")
         answer = Consent.DENY if word == "deny" else WORDS.get(word or "once")
         if answer is None:
             raise UsageError(f"{word!r} is no answer", hint="/approve [session | always], /deny")
         if answer is Consent.ALWAYS and role != "owner":
             raise UsageError("only an owner may allow something for always", hint=OWNERS)
-        _give(waiting, answer.value)
-        return TOLD[answer]
+        _resolve(pending, answer.value)
+        return CONFIRMATIONS[answer]
 
-    def _of(self, source: SessionSource) -> Waiting | None:
+    def _question_for(self, source: SessionSource) -> PendingQuestion | None:
         mine = (
             each
-            for each in self._waiting.values()
+            for each in self._pending.values()
             if same_person(each.person, source) and not each.answer.done()
         )
         return next(mine, None)
@@ -183,13 +188,13 @@ def same_person(one: SessionSource, other: SessionSource) -> bool:
     return bool(one.user_id) and ids == (other.platform, other.account, other.user_id)
 
 
-def _chosen(said: str, choices: tuple[str, ...]) -> str:
-    """`2` means the second choice."""
-    if said.isdecimal() and 1 <= int(said) <= len(choices):
-        return choices[int(said) - 1]
-    return said
+def _pick_choice(reply: str, choices: tuple[str, ...]) -> str:
+    """Return the choice that the reply names by number, otherwise the reply itself."""
+    if reply.isdecimal() and 1 <= int(reply) <= len(choices):
+        return choices[int(reply) - 1]
+    return reply
 
 
-def _give(waiting: Waiting, answer: str) -> None:
-    if not waiting.answer.done():
-        waiting.answer.set_result(answer)
+def _resolve(pending: PendingQuestion, answer: str) -> None:
+    if not pending.answer.done():
+        pending.answer.set_result(answer)

@@ -24,8 +24,8 @@ from hermes.gateway.auth import Authorizer
 from hermes.gateway.chat_session import ChatSessions, MirrorToChat, ResetPolicy
 from hermes.gateway.commands import pair_command
 from hermes.gateway.context import GatewayContext
-from hermes.gateway.directory import ChatDirectory, TargetResolver, learn_names
-from hermes.gateway.dispatcher import ChatDispatcher, InboundHandler, drained
+from hermes.gateway.directory import ChatDirectory, TargetResolver, refresh_names
+from hermes.gateway.dispatcher import ChatDispatcher, InboundHandler, drain_all
 from hermes.gateway.hooks import HookRegistry, about
 from hermes.gateway.maintenance import Maintenance
 from hermes.gateway.outbox import (
@@ -33,8 +33,8 @@ from hermes.gateway.outbox import (
     OutboxLoop,
     OutboxSender,
     OutboxService,
-    Place,
-    human_pause,
+    PlatformAccount,
+    reply_pause,
 )
 from hermes.gateway.pairing import PairingStore
 from hermes.gateway.platforms.kit.contract import ChatTarget, PlatformManifest, SessionSource
@@ -49,12 +49,12 @@ from hermes.gateway.platforms.registry import (
     unknown,
     without_sandbox,
 )
-from hermes.gateway.process import AdapterState, LeaseOwner, dead_ones, this_process
-from hermes.gateway.proxy import Proxy, look_at, proxy_of
+from hermes.gateway.process import AdapterState, LeaseOwner, dead_owners, this_process
+from hermes.gateway.proxy import Proxy, check_proxy, load_proxy
 from hermes.gateway.services import RESTART
-from hermes.gateway.status import DirectTurns, Metrics, StatusReporter, metrics_served
+from hermes.gateway.status import DirectTurns, Metrics, StatusReporter, serve_metrics
 from hermes.gateway.supervisor import Health, Supervisor
-from hermes.gateway.worker import target_of_source
+from hermes.gateway.worker import reply_target
 from hermes.util.text import many
 from hermes.util.threads import in_thread
 
@@ -64,22 +64,22 @@ from hermes.util.threads import in_thread
 log = logging.getLogger(__name__)
 
 SILENT = "[SILENT]"
-ASKED = (
+BOOT_PROMPT = (
     "The gateway has just started. Do what BOOT.md says; answer {silent} when nobody needs to"
     " know.\n\n{text}"
 )
 
 
-class Boot:
+class BootTask:
     def __init__(
         self,
         app: App,
-        house: GatewayContext,
+        gateway: GatewayContext,
         file: Path,
         homes: dict[str, ChatTarget],
         proxy: Proxy | None = None,
     ) -> None:
-        self._app, self._house, self._file, self._homes = app, house, file, homes
+        self._app, self._gateway, self._file, self._describe_homes = app, gateway, file, homes
         self._proxy = proxy
 
     async def run(self) -> None:
@@ -96,33 +96,33 @@ class Boot:
         request = SessionRequest(folder, source="cron", goes_on=False, skip_context_files=True)
         agent = await self._app.agent(self._proxy.request(request) if self._proxy else request)
         try:
-            asked = User.say(ASKED.format(silent=SILENT, text=text))
+            asked = User.say(BOOT_PROMPT.format(silent=SILENT, text=text))
             async with aclosing(agent.run(asked)) as events:
                 async for event in events:
                     if isinstance(event, TurnFinished):
                         attachments = self._app.session(agent).attachments
-                        await self._tell(event.text or event.error, attachments)
+                        await self._warn(event.text or event.error, attachments)
         finally:
             await self._app.leave(agent)
 
-    async def _tell(self, answer: str, attachments: Attachments) -> None:
+    async def _warn(self, answer: str, attachments: Attachments) -> None:
         log.info("BOOT.md: %s", answer)
         if answer.strip() and not answer.lstrip().startswith(SILENT):
-            for target in self._homes.values():
-                await self._house.say_now(target, answer, "notice", attachments=attachments)
+            for target in self._describe_homes.values():
+                await self._gateway.notify(target, answer, "notice", attachments=attachments)
 
 
-AWAY = "I have to restart. I go on with this as soon as I am back."
-AFTER_FAULT = 1.0
+RESTART_NOTICE = "I have to restart. I go on with this as soon as I am back."
+RETRY_SECONDS = 1.0
 """Seconds until something is tried again."""
-MOST_TRIES = 3
-LONGEST_SETTLING = 10.0
+MAX_SETTLE_TRIES = 3
+SETTLE_SECONDS = 10.0
 """Seconds in which a platform says what became of messages in doubt, before work begins there."""
-LAST_MAIL = 3.0
+FLUSH_SECONDS = 3.0
 """Seconds for what is still to be sent at the end."""
 
 
-class Scheduling(Protocol):
+class CronSupport(Protocol):
     """Scheduled jobs, as whoever composes the program brings them."""
 
     def scheduler(self, app: App, outbox: Outbox) -> Scheduler: ...
@@ -146,14 +146,14 @@ def start_gateway(
     *,
     quiet: bool = False,
     note: Callable[[str], None] = print,
-    scheduling: Scheduling | None = None,
+    scheduling: CronSupport | None = None,
 ) -> int:
     """Run the gateway of a home until a signal comes; the exit code."""
     runner = GatewayRunner(home, loaded, note=note, quiet=quiet, scheduling=scheduling)
     return asyncio.run(runner.run())
 
 
-class _Logged:
+class _LogProgress:
     """`providers.local.progress.Progress`: nobody watches the embedded model being fetched."""
 
     def report(self, label: str, done: int, total: int) -> None:
@@ -171,7 +171,7 @@ class GatewayRunner:
         *,
         note: Callable[[str], None],
         quiet: bool = False,
-        scheduling: Scheduling | None = None,
+        scheduling: CronSupport | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._home, self._loaded, self._note = home, loaded, note
@@ -182,8 +182,8 @@ class GatewayRunner:
         self._exit_code = 0
         self._proxy: Proxy | None = None
         self._supervisors: list[Supervisor] = []
-        self._left_out: list[AdapterState] = []
-        self._ups: set[asyncio.Task[None]] = set()
+        self._unavailable: list[AdapterState] = []
+        self._side_tasks: set[asyncio.Task[None]] = set()
 
     def stop(self, exit_code: int = 0) -> None:
         """End; said again, without waiting for turns."""
@@ -193,51 +193,51 @@ class GatewayRunner:
         self._stop.set()
 
     async def run(self) -> int:
-        self._proxy = proxy_of(self._loaded)
-        app = App(self._home, self._loaded, _Logged(), self._tell, clock=self._clock)
+        self._proxy = load_proxy(self._loaded)
+        app = App(self._home, self._loaded, _LogProgress(), self._warn, clock=self._clock)
         async with app:
             await app.extensions.settle()
-            known = configured(self._loaded)
+            platforms = configured(self._loaded)
             for name, why in unknown(self._loaded).items():
-                self._leave_out(name, why, "failed")
+                self._skip_platform(name, why, "failed")
             for manifest, why in half_given(self._loaded):
-                self._leave_out(manifest.name, why, "incomplete")
-            if not known:
-                await _insist_on_jobs(app, self._scheduling)
-                self._say("no platform is set up: only scheduled jobs run")
+                self._skip_platform(manifest.name, why, "incomplete")
+            if not platforms:
+                await _require_jobs(app, self._scheduling)
+                self._inform("no platform is set up: only scheduled jobs run")
             with _signals(self.stop):
-                await self._serve(app, known)
+                await self._serve(app, platforms)
         return self._exit_code
 
-    async def _serve(self, app: App, known: dict[str, PlatformManifest]) -> None:
-        self._build(app, known)
+    async def _serve(self, app: App, platforms: dict[str, PlatformManifest]) -> None:
+        self._build(app, platforms)
         background = [
-            asyncio.create_task(_always(work, app.clock))
+            asyncio.create_task(_run_forever(work, app.clock))
             for work in (
-                self.pump.run,
-                self.house.keep_leases,
+                self.outbox_loop.run,
+                self.gateway.renew_leases,
                 self.maintenance.run,
-                self._reporting.run,
+                self._status.run,
             )
         ]
         stopping = asyncio.Event()
         if self._scheduling is not None:
             jobs = partial(self._scheduling.run, app, self.post, stopping)
-            background.append(asyncio.create_task(_always(jobs, app.clock)))
+            background.append(asyncio.create_task(_run_forever(jobs, app.clock)))
         settings = self._loaded.settings
         try:
-            served = metrics_served(settings.gateway.metrics_port, self._reporting.metrics)
+            served = serve_metrics(settings.gateway.metrics_port, self._status.metrics)
             async with served as unserved:
                 unsafe = "" if self._proxy else await in_thread(without_sandbox, settings)
                 for trouble in filter(None, (unserved, unsafe)):
-                    self._tell(trouble)
-                    self._reporting.troubles.append(trouble)
-                self._connect(app, known)
-                self._reporting.become("running")
+                    self._warn(trouble)
+                    self._status.troubles.append(trouble)
+                self._connect(app, platforms)
+                self._status.set_state("running")
                 if self._proxy is not None:
-                    self._start(look_at(self._proxy, app.providers.client, self._tell))
-                await self.hooks.fire("gateway:startup", platforms=sorted(known))
-                await self.house.updates.report()
+                    self._start(check_proxy(self._proxy, app.providers.client, self._warn))
+                await self.hooks.fire("gateway:startup", platforms=sorted(platforms))
+                await self.gateway.updates.report()
                 self._boot(app)
                 self.began.set()
                 await self._stop.wait()
@@ -245,214 +245,227 @@ class GatewayRunner:
             stopping.set()
             await self._close(background)
 
-    def _build(self, app: App, known: dict[str, PlatformManifest]) -> None:
+    def _build(self, app: App, platforms: dict[str, PlatformManifest]) -> None:
         settings, clock, store = self._loaded.settings, app.clock, app.store
         self.directory = ChatDirectory(self._home.root / "channel_directory.json")
-        self.targets = TargetResolver(known, self._loaded.variable, self.directory)
-        self.lines = ConnectionRegistry(clock)
-        owner = LeaseOwner(this_process(), dead_ones)
-        courier = OutboxSender(store.outbox, self.lines, clock, owner)
-        self.pump = OutboxLoop(
-            store.outbox, self.lines, courier, clock, human_pause(settings.human_delay)
+        self.targets = TargetResolver(platforms, self._loaded.variable, self.directory)
+        self.connections = ConnectionRegistry(clock)
+        owner = LeaseOwner(this_process(), dead_owners)
+        sender = OutboxSender(store.outbox, self.connections, clock, owner)
+        self.outbox_loop = OutboxLoop(
+            store.outbox, self.connections, sender, clock, reply_pause(settings.human_delay)
         )
         self.post = OutboxService(
             store.outbox,
             self.targets.resolve,
-            known,
+            platforms,
             clock,
-            known=self.targets.lines,
-            wake=self.pump.wake,
+            list_targets=self.targets.describe,
+            wake=self.outbox_loop.wake,
         )
         app.services.outbox = self.post
         if self._scheduling is not None:
             app.services.scheduler = self._scheduling.scheduler(app, self.post)
         pairing = PairingStore(self._home.root / "pairing", clock)
         trusted: dict[str, Role] = {
-            name: "member" for name, each in known.items() if each.checks_callers
+            name: "member" for name, each in platforms.items() if each.checks_callers
         }
-        doorman = Authorizer(
-            settings, self._loaded.variable, pairing, prefixes(known), trusted=trusted
+        authorizer = Authorizer(
+            settings, self._loaded.variable, pairing, prefixes(platforms), trusted=trusted
         )
-        conversations = ChatSessions(app, chat_backend(settings), self._homes, known, self._proxy)
-        self.hooks = HookRegistry.load(self._home.hooks, self._tell)
+        sessions = ChatSessions(
+            app, chat_backend(settings), self._describe_homes, platforms, self._proxy
+        )
+        self.hooks = HookRegistry.load(self._home.hooks, self._warn)
         self.metrics = Metrics()
         resets = ResetPolicy.read(settings.session_reset, self._home.root, user_zone(settings))
-        self.house = GatewayContext(
+        self.gateway = GatewayContext(
             app,
-            self.lines,
-            self.pump,
-            courier,
-            conversations,
-            doorman,
+            self.connections,
+            self.outbox_loop,
+            sender,
+            sessions,
+            authorizer,
             self.post,
             resets,
             self.hooks,
             self.metrics,
-            known,
+            platforms,
             owner,
         )
-        self.floor = ChatDispatcher(self.house)
-        self.reception = InboundHandler(
-            settings, self.house, self.floor, doorman, self.directory, self.metrics, clock
+        self.dispatcher = ChatDispatcher(self.gateway)
+        self.inbound = InboundHandler(
+            settings, self.gateway, self.dispatcher, authorizer, self.directory, self.metrics, clock
         )
         cache = MediaCache(media_folder(self._home.root))
-        self.maintenance = Maintenance(self.house, self.floor, self.directory, cache)
+        self.maintenance = Maintenance(self.gateway, self.dispatcher, self.directory, cache)
         self._direct = DirectTurns(self.metrics, clock)
-        self._reporting = StatusReporter(
-            self._home.root, app, self.floor, self.metrics, self._direct, lambda: self._supervisors
+        self._status = StatusReporter(
+            self._home.root,
+            app,
+            self.dispatcher,
+            self.metrics,
+            self._direct,
+            lambda: self._supervisors,
         )
         if self._scheduling is not None:
-            self._reporting.cron = self._scheduling.told
-        self._reporting.left_out = self._left_out
-        self.metrics.changed = self._reporting.changed
-        conversations.began = self._began
-        conversations.news.arrived = self.house.take_up
-        courier.mirror = MirrorToChat(store, self.house.take_up, self.house.now)
-        self.post.learn = partial(learn_names, self.directory, self.lines)
-        self.house.home = self.targets.home
-        self.house.restart = lambda: self.stop(RESTART)
-        self.house.health_lines = self._reporting.lines
-        self.house.pair = partial(pair_command, pairing)
+            self._status.cron = self._scheduling.told
+        self._status.unavailable = self._unavailable
+        self.metrics.changed = self._status.changed
+        sessions.on_new_session = self._fire_session_start
+        sessions.notices.on_stored = self.gateway.wake_chat
+        sender.mirror = MirrorToChat(store, self.gateway.wake_chat, self.gateway.now)
+        self.post.refresh_names = partial(refresh_names, self.directory, self.connections)
+        self.gateway.home = self.targets.home
+        self.gateway.restart = lambda: self.stop(RESTART)
+        self.gateway.platform_summary = self._status.summary
+        self.gateway.pair = partial(pair_command, pairing)
 
-    def _connect(self, app: App, known: dict[str, PlatformManifest]) -> None:
+    def _connect(self, app: App, platforms: dict[str, PlatformManifest]) -> None:
         extra: dict[str, Any] = {
             "app": app,
             "outbox": self.post,
             "scheduler": app.services.scheduler,
-            "status": self._reporting.status,
-            "metrics": self._reporting.metrics,
+            "status": self._status.status,
+            "metrics": self._status.metrics,
             "turns": self._direct,
             "backend": chat_backend(self._loaded.settings),
         }
-        for manifest in known.values():
+        for manifest in platforms.values():
             try:
                 adapter = make_adapter(manifest, app, extra)
             except HermesError as error:
-                self._leave_out(manifest.name, error, "failed")
+                self._skip_platform(manifest.name, error, "failed")
                 continue
             supervisor = Supervisor(
-                adapter, self.reception.receive, app.clock, changed=self._changed
+                adapter, self.inbound.receive, app.clock, changed=self._health_changed
             )
             self._supervisors.append(supervisor)
             supervisor.start()
 
-    def _leave_out(self, name: str, why: HermesError, state: str) -> None:
-        self._tell(f"{name} is left out: {why}\n{why.hint}".strip())
-        self._left_out.append(AdapterState(name, state, detail=str(why), hint=why.hint))
+    def _skip_platform(self, name: str, why: HermesError, state: str) -> None:
+        self._warn(f"{name} is left out: {why}\n{why.hint}".strip())
+        self._unavailable.append(AdapterState(name, state, detail=str(why), hint=why.hint))
 
-    def _changed(self, health: Health) -> None:
+    def _health_changed(self, health: Health) -> None:
         """Told by a supervisor: the platform can be used from now on, or not any more."""
         for supervisor in self._supervisors:
             adapter = supervisor.adapter
             if adapter.manifest.name != health.platform:
                 continue
             if health.state == "healthy":
-                if self.lines.get(health.platform, adapter.account) is None:
-                    self.lines.up(adapter, supervisor.check)
-                    self._start(self._up(supervisor))
+                if self.connections.get(health.platform, adapter.account) is None:
+                    self.connections.add(adapter, supervisor.check)
+                    self._start(self._platform_up(supervisor))
             else:
-                self.lines.down(adapter)
-                self.floor.away(health.platform)
+                self.connections.remove(adapter)
+                self.dispatcher.platform_down(health.platform)
                 if health.refused and not self._stop.is_set():
                     label = adapter.manifest.label
-                    self._tell(
+                    self._warn(
                         f"{label} is not connected: {health.last_error}\n{health.hint}".strip()
                     )
-        self._reporting.changed()
+        self._status.changed()
 
-    async def _up(self, supervisor: Supervisor) -> None:
+    async def _platform_up(self, supervisor: Supervisor) -> None:
         adapter = supervisor.adapter
-        place = (adapter.manifest.name, adapter.account)
-        line = self.lines.get(*place)
-        self._say(f"{adapter.manifest.label} is connected")
+        account_key = (adapter.manifest.name, adapter.account)
+        connection = self.connections.get(*account_key)
+        self._inform(f"{adapter.manifest.label} is connected")
         tries = 0
-        while self.lines.get(*place) is line:
+        while self.connections.get(*account_key) is connection:
             tries += 1
-            if await self._taken_up(place, anyway=tries > MOST_TRIES):
-                self.directory.learn(adapter.manifest.name, await adapter.chats(), adapter.account)
+            if await self._resume_platform(account_key, anyway=tries > MAX_SETTLE_TRIES):
+                self.directory.add_chats(
+                    adapter.manifest.name, await adapter.chats(), adapter.account
+                )
                 return
             supervisor.check()
-            await self.house.clock.sleep(AFTER_FAULT)
+            await self.gateway.clock.sleep(RETRY_SECONDS)
 
-    async def _taken_up(self, place: Place, *, anyway: bool) -> bool:
+    async def _resume_platform(self, account_key: PlatformAccount, *, anyway: bool) -> bool:
         """Work on what waits on a platform begins once nothing there is in doubt any more, or
         `anyway` when it cannot be asked."""
         try:
-            if not anyway and not await self.pump.settle((place,), seconds=LONGEST_SETTLING):
+            if not anyway and not await self.outbox_loop.settle(
+                (account_key,), seconds=SETTLE_SECONDS
+            ):
                 return False
-            await self.floor.look(place[0])
+            await self.dispatcher.resume_platform(account_key[0])
         except StoreError as error:
-            log.warning("what waits on %s has to wait on: %s", place[0], error)
+            log.warning("what waits on %s has to wait on: %s", account_key[0], error)
             return False
-        self.pump.wake()
+        self.outbox_loop.wake()
         return True
 
     def _boot(self, app: App) -> None:
         """BOOT.md says what is to be done at each start."""
         file = self._home.root / "BOOT.md"
         if file.is_file():
-            boot = Boot(app, self.house, file, self.targets.homes(), self._proxy)
+            boot = BootTask(app, self.gateway, file, self.targets.homes(), self._proxy)
             self._start(boot.run())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
-        self._ups.add(task)
-        task.add_done_callback(self._ups.discard)
-        task.add_done_callback(_look_at)
+        self._side_tasks.add(task)
+        task.add_done_callback(self._side_tasks.discard)
+        task.add_done_callback(_log_failure)
 
     async def _close(self, background: list["asyncio.Task[None]"]) -> None:
         """Turns get time to end, the rest is cut off and told; what is to be sent goes out."""
-        self._reporting.become("draining")
+        self._status.set_state("draining")
         seconds = self._loaded.settings.gateway.drain_seconds
-        if running := self.floor.turns + self._direct.running:
+        if running := self.dispatcher.running_turns + self._direct.running:
             turns = f"{many(running, 'turn')} still {'runs' if running == 1 else 'run'}"
-            self._say(f"{turns}, for at most {seconds:g} seconds; Ctrl-C again stops now")
+            self._inform(f"{turns}, for at most {seconds:g} seconds; Ctrl-C again stops now")
         adapters = [each.adapter for each in self._supervisors]
-        cut = await drained(self.floor, adapters, seconds, self._hurry)
+        cut = await drain_all(self.dispatcher, adapters, seconds, self._hurry)
         try:
             for worker in cut:
                 if worker.source is not None:
-                    await self.house.say_now(target_of_source(worker.source), AWAY, "notice")
-            await self._last_mail()
+                    await self.gateway.notify(reply_target(worker.source), RESTART_NOTICE, "notice")
+            await self._flush_outbox()
         except HermesError as error:  # the rest is closed all the same
             log.warning("not everything could be said at the end: %s", error)
-        for task in (*background, *self._ups):
+        for task in (*background, *self._side_tasks):
             task.cancel()
-        await asyncio.gather(*background, *self._ups, return_exceptions=True)
+        await asyncio.gather(*background, *self._side_tasks, return_exceptions=True)
         await asyncio.gather(*(each.stop() for each in self._supervisors), return_exceptions=True)
         await self.hooks.close()
-        await self.house.updates.close()
-        await self.house.conversations.close_all()
+        await self.gateway.updates.close()
+        await self.gateway.sessions.close_all()
         try:
             await asyncio.to_thread(self.directory.save)
         except HermesError as error:
             log.warning("names of chats are forgotten: %s", error)
-        await self._reporting.last("stopped")
+        await self._status.write("stopped")
 
-    async def _last_mail(self) -> None:
+    async def _flush_outbox(self) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_MAIL):
-                while await self.house.store.outbox.due(self.lines.places(), self.house.now()):
-                    self.pump.wake()
+            async with asyncio.timeout(FLUSH_SECONDS):
+                while await self.gateway.store.outbox.due(
+                    self.connections.accounts(), self.gateway.now()
+                ):
+                    self.outbox_loop.wake()
                     await asyncio.sleep(0.05)
 
-    async def _began(self, key: str, session_id: str, source: SessionSource) -> None:
+    async def _fire_session_start(self, key: str, session_id: str, source: SessionSource) -> None:
         await self.hooks.fire("session:start", **about(source, key), session_id=session_id)
 
-    def _homes(self) -> str:
+    def _describe_homes(self) -> str:
         homes = self.targets.homes()
         return ", ".join(
-            f"{place[0]} (home channel {homes[place[0]].chat_id})"
-            if place[0] in homes
-            else place[0]
-            for place in self.lines.places()
+            f"{account_key[0]} (home channel {homes[account_key[0]].chat_id})"
+            if account_key[0] in homes
+            else account_key[0]
+            for account_key in self.connections.accounts()
         )
 
-    def _say(self, text: str) -> None:
+    def _inform(self, text: str) -> None:
         if not self._quiet:
             self._print(text)
 
-    def _tell(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         log.warning("%s", text)
         self._print(text)
 
@@ -474,7 +487,7 @@ def _signals(stop: Callable[[int], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-async def _insist_on_jobs(app: App, scheduling: Scheduling | None) -> None:
+async def _require_jobs(app: App, scheduling: CronSupport | None) -> None:
     """Without platforms there are only scheduled jobs to run. Raises `HermesError`."""
     if scheduling is None or not await scheduling.is_needed(app):
         raise HermesError(
@@ -485,16 +498,16 @@ async def _insist_on_jobs(app: App, scheduling: Scheduling | None) -> None:
         )
 
 
-async def _always(work: Callable[[], Awaitable[None]], clock: Clock) -> None:
+async def _run_forever(work: Callable[[], Awaitable[None]], clock: Clock) -> None:
     """What must go on as long as the gateway does: after a fault it begins anew."""
     while True:
         try:
             return await work()
         except Exception:  # without it the gateway would be there and do nothing
             log.exception("a part of the gateway failed and begins anew")
-            await clock.sleep(AFTER_FAULT)
+            await clock.sleep(RETRY_SECONDS)
 
 
-def _look_at(task: "asyncio.Task[None]") -> None:
+def _log_failure(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (fault := task.exception()) is not None:
         log.warning("a platform did not do all that was asked", exc_info=fault)

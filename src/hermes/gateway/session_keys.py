@@ -19,10 +19,10 @@ from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.memory import MemoryScope
 
 PREFIX = ("agent", "main")
-ERRAND = "background:"
+BACKGROUND_PREFIX = "background:"
 
 _CHAT_TYPES: Mapping[str, str] = {"private": "dm"}
-"""Other words for a kind of chat."""
+"""Other names of chat types."""
 _UNSAFE = re.compile(r"[%:\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202f\u2060-\u2064\ufeff]")
 _UNSAFE_ACCOUNT = re.compile(f"@|{_UNSAFE.pattern}")
 
@@ -46,20 +46,24 @@ def build_session_key(
     return ":".join(parts)
 
 
-def errand_key(key: str, number: int, came: float) -> str:
-    """Of a task that was given in a chat by message `number`, which came then: the same in every
-    process and time zone, so that it is begun once."""
-    return f"{ERRAND}{datetime.fromtimestamp(came, UTC):%H%M%S}_{number:06x}:{key}"
+def background_key(key: str, number: int, came: float) -> str:
+    """Return the key of a background task that message `number` started. It is the same in every
+    process and time zone, so that the task starts once."""
+    return f"{BACKGROUND_PREFIX}{datetime.fromtimestamp(came, UTC):%H%M%S}_{number:06x}:{key}"
 
 
-def errand_name(key: str) -> str:
-    """As people know it."""
-    return f"bg_{key.removeprefix(ERRAND).partition(':')[0]}"
+def background_name(key: str) -> str:
+    """Return the name of a background task as users see it."""
+    return f"bg_{key.removeprefix(BACKGROUND_PREFIX).partition(':')[0]}"
 
 
-def errand_of(key: str) -> str:
-    """The chat that a task belongs to; "" for a chat."""
-    return key.removeprefix(ERRAND).partition(":")[2] if key.startswith(ERRAND) else ""
+def background_parent(key: str) -> str:
+    """Return the chat that a background task belongs to; "" for the key of a chat."""
+    return (
+        key.removeprefix(BACKGROUND_PREFIX).partition(":")[2]
+        if key.startswith(BACKGROUND_PREFIX)
+        else ""
+    )
 
 
 def is_shared(
@@ -68,7 +72,7 @@ def is_shared(
     group_sessions_per_user: bool = True,
     thread_sessions_per_user: bool = False,
 ) -> bool:
-    """Whether everybody in the chat talks in one conversation."""
+    """Return whether all people in the chat share one session."""
     if _chat_type(source) == "dm":
         return False
     alone = thread_sessions_per_user if source.thread_id else group_sessions_per_user
@@ -78,9 +82,11 @@ def is_shared(
 def memory_scope(
     source: SessionSource, *, owner: bool = False, shared: bool = False
 ) -> MemoryScope:
-    """What is remembered for whom. The notes of the owner of this home are used in private chats
-    only: in a group everybody would get to see them. A conversation that is `shared` has notes of
-    the chat and none of a person."""
+    """Return whose memory a chat uses.
+
+    The owner's notes are used in private chats only, because in a group everyone would see them. A
+    `shared` session uses notes of the chat and none of a person.
+    """
     private = _chat_type(source) == "dm"
     chat = "" if private else f"{_platform(source)}:{_part(source.chat_id)}"
     if owner and private:

@@ -67,11 +67,11 @@ class Metrics:
         self.changed: Callable[[], None] = lambda: None
         """Called when something was counted."""
 
-    def received(self, platform: str) -> None:
+    def count_message(self, platform: str) -> None:
         self._in.labels(platform).inc()
         self.changed()
 
-    def answered(self, platform: str, seconds: float, *, failed: bool) -> None:
+    def count_answer(self, platform: str, seconds: float, *, failed: bool) -> None:
         self._answers.labels(platform, "failed" if failed else "ok").inc()
         self._seconds.labels(platform).observe(max(seconds, 0.0))
         self.changed()
@@ -95,13 +95,13 @@ class Metrics:
 
 log = logging.getLogger(__name__)
 
-TYPE = "text/plain; version=0.0.4; charset=utf-8"
-LONGEST_REQUEST = 8_192
-SECONDS = 10.0
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+MAX_REQUEST_BYTES = 8_192
+REQUEST_SECONDS = 10.0
 
 
 @contextlib.asynccontextmanager
-async def metrics_served(port: int, text: Callable[[], bytes]) -> AsyncIterator[str]:
+async def serve_metrics(port: int, text: Callable[[], bytes]) -> AsyncIterator[str]:
     """Served within it; port 0 is nobody. Gives why they are not, "" when all is well: chats matter
     more than a port that is taken."""
     if not port:
@@ -109,10 +109,10 @@ async def metrics_served(port: int, text: Callable[[], bytes]) -> AsyncIterator[
         return
     try:
         server = await asyncio.start_server(
-            lambda reader, writer: _answer(reader, writer, text),
+            lambda reader, writer: _serve_request(reader, writer, text),
             "127.0.0.1",
             port,
-            limit=LONGEST_REQUEST,
+            limit=MAX_REQUEST_BYTES,
         )
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
@@ -127,18 +127,18 @@ async def metrics_served(port: int, text: Callable[[], bytes]) -> AsyncIterator[
         server.close()
 
 
-async def _answer(
+async def _serve_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: Callable[[], bytes]
 ) -> None:
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(REQUEST_SECONDS):
             head = await reader.readuntil(b"\r\n\r\n")
             wanted = head.split(b" ", 2)[:2]
             found = wanted == [b"GET", b"/metrics"]
             body = text() if found else b"only GET /metrics is here\n"
             status = "200 OK" if found else "404 Not Found"
             writer.write(
-                f"HTTP/1.1 {status}\r\nContent-Type: {TYPE}\r\n"
+                f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\n"
                 f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
                 + body
             )
@@ -163,15 +163,15 @@ class DirectTurns:
     def begin(self, platform: str) -> "DirectTurn":
         self.running += 1
         self._last_in[platform] = self._clock.now().timestamp()
-        self._counters.received(platform)
+        self._counters.count_message(platform)
         return DirectTurn(self, platform, self._clock.monotonic())
 
-    def ended(self, platform: str, began: float, *, failed: bool) -> None:
+    def turn_ended(self, platform: str, began: float, *, failed: bool) -> None:
         self.running -= 1
         self._last_out[platform] = self._clock.now().timestamp()
-        self._counters.answered(platform, self._clock.monotonic() - began, failed=failed)
+        self._counters.count_answer(platform, self._clock.monotonic() - began, failed=failed)
 
-    def last(self, platform: str) -> tuple[float | None, float | None]:
+    def last_times(self, platform: str) -> tuple[float | None, float | None]:
         """When the last request came and the last answer went."""
         return self._last_in.get(platform), self._last_out.get(platform)
 
@@ -183,13 +183,13 @@ class DirectTurn:
         self._turns, self._platform, self._began = turns, platform, began
 
     def end(self, *, failed: bool) -> None:
-        self._turns.ended(self._platform, self._began, failed=failed)
+        self._turns.turn_ended(self._platform, self._began, failed=failed)
 
 
-EVERY = 10.0
-AT_MOST = 1.0
+INTERVAL_SECONDS = 10.0
+MIN_PAUSE_SECONDS = 1.0
 """Seconds between two writings when much happens."""
-SHOWN = {"healthy": "connected", "failing": "waiting"}
+STATE_NAMES = {"healthy": "connected", "failing": "waiting"}
 """States of a supervisor that people know by another name."""
 
 
@@ -198,18 +198,18 @@ class StatusReporter:
         self,
         root: Path,
         app: App,
-        floor: ChatDispatcher,
+        dispatcher: ChatDispatcher,
         metrics: Metrics,
         direct: DirectTurns,
         supervisors: Callable[[], Sequence[Supervisor]],
     ) -> None:
-        self._root, self._app, self._floor = root, app, floor
+        self._root, self._app, self._dispatcher = root, app, dispatcher
         self._metrics, self._direct, self._supervisors = metrics, direct, supervisors
         self._started = app.clock.now().timestamp()
         self._counts: tuple[QueueCount, ...] = ()
         self._wake = asyncio.Event()
         self.state = "starting"
-        self.left_out: list[AdapterState] = []
+        self.unavailable: list[AdapterState] = []
         """Platforms that could not even be tried."""
         self.troubles: list[str] = []
         self.cron: Callable[[], str] = str
@@ -218,21 +218,21 @@ class StatusReporter:
     def changed(self) -> None:
         self._wake.set()
 
-    def become(self, state: str) -> None:
+    def set_state(self, state: str) -> None:
         self.state = state
         self.changed()
 
     async def run(self) -> None:
         """Write the state file, now and then and whenever something changed."""
         while True:
-            await self.last(self.state)
+            await self.write(self.state)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(EVERY):
+                async with asyncio.timeout(INTERVAL_SECONDS):
                     await self._wake.wait()
-                    await asyncio.sleep(AT_MOST)
+                    await asyncio.sleep(MIN_PAUSE_SECONDS)
             self._wake.clear()
 
-    async def last(self, state: str) -> None:
+    async def write(self, state: str) -> None:
         self.state = state
         try:
             self._counts = await self._app.store.queue_counts()
@@ -242,15 +242,15 @@ class StatusReporter:
 
     @property
     def _turns(self) -> int:
-        return self._floor.turns + self._direct.running
+        return self._dispatcher.running_turns + self._direct.running
 
     def _adapter(self, supervisor: Supervisor, counts: dict[str, QueueCount]) -> AdapterState:
         health, address = supervisor.health, supervisor.adapter.address
         count = counts.get(health.platform, QueueCount(""))
-        last_in, last_out = self._direct.last(health.platform)
+        last_in, last_out = self._direct.last_times(health.platform)
         return AdapterState(
             platform=health.platform,
-            state="failed" if health.refused else SHOWN.get(health.state, health.state),
+            state="failed" if health.refused else STATE_NAMES.get(health.state, health.state),
             account=health.account,
             detail=address if health.state == "healthy" else health.last_error,
             hint="" if health.state == "healthy" else health.hint,
@@ -263,7 +263,7 @@ class StatusReporter:
     def _state(self) -> GatewayState:
         counts = {each.platform: each for each in self._counts}
         tried = tuple(self._adapter(each, counts) for each in self._supervisors())
-        adapters = (*tried, *self.left_out)
+        adapters = (*tried, *self.unavailable)
         return GatewayState(
             pid=os.getpid(),
             state=self.state,
@@ -284,7 +284,7 @@ class StatusReporter:
         found: dict[str, Any] = msgspec.to_builtins(self._state())
         return found
 
-    def lines(self) -> str:
+    def summary(self) -> str:
         return "\n".join(
             f"- **{each.platform}**: {each.state}{f' ({each.detail})' if each.detail else ''}"
             for each in self._state().adapters

@@ -1,4 +1,4 @@
-"""A turn as its chat sees it: typing, tool lines, text that grows, and in the end the answer."""
+"""A running turn as its chat sees it: typing indicator, tool lines, growing text, and the reply."""
 
 import asyncio
 import contextlib
@@ -29,9 +29,9 @@ from hermes.gateway.outbox import (
     OutgoingMeta,
     PlatformConnection,
     attach_files,
-    drafts,
+    compose_items,
+    decode_message,
     hide_tags,
-    message_of,
 )
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
@@ -46,37 +46,35 @@ from hermes.store.records import OutboxItem, OutboxRow
 from hermes.store.session_store import OutboxQueue
 from hermes.util import atomic
 
-# How a turn looks in its chat while it runs, by the settings of the platform.
-
-UNSET = PlatformDisplay()
-MOST_PREVIEW = 60
+NO_OVERRIDES = PlatformDisplay()
+MAX_PREVIEW = 60
 SYMBOL = "⚙️"
 
 
 class DisplayOptions(msgspec.Struct, frozen=True):
     streaming: bool = False
     interim: bool = True
-    """What the agent says between tool calls is sent too."""
+    """Also send the text that the agent writes between tool calls."""
     reasoning: bool = False
     progress: ToolProgress = "all"
     edit_interval: float = 0.3
     threshold: int = 40
-    """Characters gathered before the text is shown anew."""
+    """Number of new characters before the shown text is updated."""
     cursor: str = " ▉"
     reply_to: str = "first"
-    """Which parts of an answer quote the message: `first`, `all` or `off`."""
+    """Which parts of a reply quote the message: `first`, `all` or `off`."""
     reactions: bool = False
 
 
-def showing(settings: Settings, platform: str) -> DisplayOptions:
+def display_options(settings: Settings, platform: str) -> DisplayOptions:
     display, streaming = settings.display, settings.streaming
-    own = display.platforms.get(platform, UNSET)
+    own = display.platforms.get(platform, NO_OVERRIDES)
     progress = own.tool_progress or display.tool_progress_overrides.get(platform)
     connection = getattr(settings.platforms, platform, None)
     return DisplayOptions(
-        streaming=_first(own.streaming, streaming.enabled) and streaming.transport != "off",
-        interim=_first(own.interim_assistant_messages, display.interim_assistant_messages),
-        reasoning=_first(own.show_reasoning, display.show_reasoning),
+        streaming=_or_default(own.streaming, streaming.enabled) and streaming.transport != "off",
+        interim=_or_default(own.interim_assistant_messages, display.interim_assistant_messages),
+        reasoning=_or_default(own.show_reasoning, display.show_reasoning),
         progress=progress or display.tool_progress,
         edit_interval=streaming.edit_interval,
         threshold=streaming.buffer_threshold,
@@ -86,12 +84,13 @@ def showing(settings: Settings, platform: str) -> DisplayOptions:
     )
 
 
-def _first(own: bool | None, general: bool) -> bool:
+def _or_default(own: bool | None, general: bool) -> bool:
     return general if own is None else own
 
 
 def tool_line(call: ToolCall, progress: ToolProgress) -> str:
-    """`⚙️ terminal: ls -la`; everything it was given when the user wants to know."""
+    """Describe a tool call in one line, such as `⚙️ terminal: ls -la`; in verbose mode with all its
+    arguments."""
     if progress == "verbose":
         return f"{SYMBOL} **{call.name}** `{_one_line(call.arguments, 500)}`"
     try:
@@ -99,7 +98,7 @@ def tool_line(call: ToolCall, progress: ToolProgress) -> str:
     except msgspec.DecodeError:
         given = {}
     first = next((value for value in given.values() if value and isinstance(value, str)), "")
-    preview = f": `{_one_line(first, MOST_PREVIEW)}`" if first else ""
+    preview = f": `{_one_line(first, MAX_PREVIEW)}`" if first else ""
     return f"{SYMBOL} **{call.name}**{preview}"
 
 
@@ -108,43 +107,44 @@ def _one_line(text: str, most: int) -> str:
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
-# A message that is shown before it is finished, and changed as its text goes on.
-
 log = logging.getLogger(__name__)
 
-RESERVE = 5
-"""Calls that changes leave to messages, so that an answer to /stop never waits behind them."""
-LONGEST_EDIT = 30.0
-"""Seconds for a change; the answer does not wait longer for it."""
+RESERVED_CALLS = 5
+"""Rate-limit calls that edits leave free, so that a reply to /stop never waits for them."""
+EDIT_SECONDS = 30.0
+"""Timeout in seconds for one edit; the reply does not wait longer for it."""
 
 
 class StreamingMessage:
-    """`show` says what the text is by now; the platform sees as much of it as its rates allow."""
+    """A message that is shown before it is complete, and edited while its text grows.
+
+    `show` sets the current text; the platform sees as many versions of it as its rate limits allow.
+    """
 
     def __init__(
         self,
         outbox: OutboxQueue,
-        courier: OutboxSender,
-        line: PlatformConnection,
-        envelope: OutgoingMeta,
+        sender: OutboxSender,
+        connection: PlatformConnection,
+        meta: OutgoingMeta,
         clock: Clock,
         *,
         interval: float,
         cursor: str = "",
         row: OutboxRow | None = None,
     ) -> None:
-        """`row` is the message that another process began to show."""
-        self._outbox, self._courier, self._line = outbox, courier, line
-        self._envelope, self._clock = envelope, clock
+        """`row` is a message that another process started to show."""
+        self._outbox, self._sender, self._connection = outbox, sender, connection
+        self._meta, self._clock = meta, clock
         self._interval, self._cursor = interval, cursor
         self.row = row
         self._text = self._shown = ""
-        self._changed, self._over = asyncio.Event(), asyncio.Event()
+        self._changed, self._stopped = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
     def target(self) -> ChatTarget:
-        return self._envelope.target
+        return self._meta.target
 
     def show(self, text: str) -> None:
         self._text = text
@@ -153,56 +153,60 @@ class StreamingMessage:
             self._task = asyncio.create_task(self._follow())
 
     async def _follow(self) -> None:
-        while not self._over.is_set():
+        while not self._stopped.is_set():
             await self._changed.wait()
             self._changed.clear()
-            if self._over.is_set():
+            if self._stopped.is_set():
                 return
             try:
                 await self._show(f"{self._text}{self._cursor}")
             except SendLater as error:
-                self._line.buckets.pause(self.target.chat_id, error.seconds)
+                self._connection.buckets.pause(self.target.chat_id, error.seconds)
             except (AdapterError, TimeoutError) as error:
                 log.info("%s: text could not be shown as it grew: %s", self.target.platform, error)
                 return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._interval):
-                    await self._over.wait()
+                    await self._stopped.wait()
 
     async def _show(self, text: str) -> None:
         if text == self._shown:
             return
-        first = self._first(text)
+        first = self._first_part(text)
         if first is None:
             return
         if self.row is None:
-            self.row = await self._courier.show(first)
+            self.row = await self._sender.open_stream(first)
             if self.row is None:
                 raise NotConnected("it could not be shown")
             self._shown = text
             return
-        if self.row.platform_id and self._line.buckets.try_take(self.target.chat_id, leave=RESERVE):
-            message = message_of(first.body)
-            async with asyncio.timeout(LONGEST_EDIT):
-                await self._line.adapter.edit(self.target, self.row.platform_id, message)
+        if self.row.platform_id and self._connection.buckets.try_take(
+            self.target.chat_id, leave=RESERVED_CALLS
+        ):
+            message = decode_message(first.body)
+            async with asyncio.timeout(EDIT_SECONDS):
+                await self._connection.adapter.edit(self.target, self.row.platform_id, message)
             self._shown = text
 
-    def _first(self, text: str) -> OutboxItem | None:
-        """The first part of the text; the rest comes when all of it is there."""
-        made = drafts(hide_tags(text), self._envelope, self._line.capabilities)
-        return made[0] if made else None
+    def _first_part(self, text: str) -> OutboxItem | None:
+        """Return the first part of the text; the other parts are sent when the text is complete."""
+        items = compose_items(hide_tags(text), self._meta, self._connection.capabilities)
+        return items[0] if items else None
 
-    async def leave(self) -> None:
-        """The message stays, with the last text that was to be shown."""
-        row, last = await self.stop(), self._first(self._text)
+    async def finish(self) -> None:
+        """Stop, and leave the message with the last text that was passed to `show`."""
+        row, last = await self.stop(), self._first_part(self._text)
         if row is not None and last is not None:
             now = self._clock.now().timestamp()
             await self._outbox.finish_stream(row.id, (last,), now)
 
     async def stop(self) -> OutboxRow | None:
-        """No more changes from here; the message as it is, if it was ever shown. What is just being
-        sent is waited for: half a sending would leave a message in doubt."""
-        self._over.set()
+        """Stop editing. Returns the outbox row if the message was ever shown.
+
+        Waits for a call in flight: cancelling it would leave a message whose delivery is unknown.
+        """
+        self._stopped.set()
         self._changed.set()
         if self._task is not None:
             await asyncio.wait([self._task])
@@ -213,261 +217,271 @@ class StreamingMessage:
 
 
 TYPING_SECONDS = 4.0
-LONGEST_REACTION = 5.0
-"""Seconds for a sign on a message; the turn does not wait longer for it."""
+REACTION_SECONDS = 5.0
+"""Timeout in seconds for a reaction; the turn does not wait longer for it."""
 SEEN, DONE, FAILED = "👀", "✅", "❌"
-MOST_LINES = 15
-"""Tool lines that are seen at a time."""
+MAX_TOOL_LINES = 15
+"""Maximum number of tool lines that are visible at a time."""
 
 
 class ViewDeps(msgspec.Struct, frozen=True):
-    """What views work with."""
+    """What every `TurnView` needs."""
 
     outbox: OutboxQueue
-    courier: OutboxSender
+    sender: OutboxSender
     clock: Clock
 
 
 class TurnView:
-    """Of one turn. `line` is None while the platform is away: then only the answer matters."""
+    """The view of one turn. `connection` is None while the platform is disconnected: then only the
+    reply matters."""
 
     def __init__(
         self,
-        desk: ViewDeps,
-        line: PlatformConnection | None,
-        can: Capabilities,
+        deps: ViewDeps,
+        connection: PlatformConnection | None,
+        capabilities: Capabilities,
         target: ChatTarget,
-        look: DisplayOptions,
+        options: DisplayOptions,
         *,
         inbox_id: int,
         reply_to: str,
         attachments: Attachments | None = None,
     ) -> None:
-        """`attachments` are the files that the agent's texts may send; without them, tags of files
-        are text."""
+        """`attachments` copies the files that the agent's texts name; without it, file tags are
+        text."""
         self._attachments = attachments
-        self._desk, self._line, self._target, self._look = desk, line, target, look
-        self._can, self._message_id = can, reply_to
-        self._inbox_id, self._reply_to = inbox_id, reply_to if look.reply_to != "off" else ""
+        self._deps, self._connection, self._target, self._options = (
+            deps,
+            connection,
+            target,
+            options,
+        )
+        self._capabilities, self._message_id = capabilities, reply_to
+        self._inbox_id, self._reply_to = inbox_id, reply_to if options.reply_to != "off" else ""
         self._text = self._reasoning = ""
-        self._gathered = 0
-        """How much of the text was given to be shown."""
-        self._said = 0
-        """How many texts came before this one."""
-        self._growing: StreamingMessage | None = None
+        self._streamed_length = 0
+        """Length of the text that was already passed to the stream."""
+        self._texts_before = 0
+        """Number of finished texts before the current one."""
+        self._stream: StreamingMessage | None = None
         self._progress: StreamingMessage | None = None
         self._lines: list[str] = []
         self._last_tool = ""
         self._typing: asyncio.Task[None] | None = None
-        self.quiet = False
-        """Somebody is asked: nobody writes until they answer."""
+        self.paused = False
+        """True while a question is open; suppresses the typing indicator."""
 
     @property
     def _edits(self) -> bool:
-        return self._line is not None and self._line.capabilities.edits
+        return self._connection is not None and self._connection.capabilities.edits
 
-    async def begin(self, *, again: bool) -> None:
-        """`again`: another process may have begun to show the answer."""
-        if self._line is not None and self._line.capabilities.typing:
-            self._typing = asyncio.create_task(self._type(self._line))
+    async def start(self, *, resumed: bool) -> None:
+        """Start the view; a `resumed` turn adopts the message that a crashed process was
+        streaming."""
+        if self._connection is not None and self._connection.capabilities.typing:
+            self._typing = asyncio.create_task(self._type(self._connection))
         await self._react(SEEN)
-        if again and (row := await self._desk.outbox.stream_of(self._inbox_id)) is not None:
+        if resumed and (row := await self._deps.outbox.stream_of(self._inbox_id)) is not None:
             if self._edits:
-                self._growing = self._grow("stream", self._look.cursor)
-                self._growing.row = row
-            else:  # it cannot be changed: the answer is a message of its own
-                await self._desk.outbox.mark_sent(row.id, row.platform_id, self._now())
+                self._stream = self._new_stream("stream", self._options.cursor)
+                self._stream.row = row
+            else:  # it cannot be edited: the reply is a message of its own
+                await self._deps.outbox.mark_sent(row.id, row.platform_id, self._now())
 
     async def _react(self, emoji: str, *, on: bool = True) -> None:
-        """Where that is wanted: what becomes of the message is seen on itself."""
-        line = self._line
-        if line is None or not self._message_id:
+        """Add or remove a reaction on the user's message, if the settings and the platform support
+        it."""
+        connection = self._connection
+        if connection is None or not self._message_id:
             return
-        if not (self._look.reactions and line.capabilities.reactions):
+        if not (self._options.reactions and connection.capabilities.reactions):
             return
         try:
-            async with asyncio.timeout(LONGEST_REACTION):
-                await line.adapter.react(self._target, self._message_id, emoji, on=on)
-        except Exception as error:  # noqa: BLE001 - nobody misses it
+            async with asyncio.timeout(REACTION_SECONDS):
+                await connection.adapter.react(self._target, self._message_id, emoji, on=on)
+        except Exception as error:  # noqa: BLE001 - a missing reaction is harmless
             log.debug("%s: no reaction is shown: %r", self._target.platform, error)
 
-    async def mark(self, *, failed: bool) -> None:
-        """The turn is over."""
+    async def mark_done(self, *, failed: bool) -> None:
+        """Replace the "seen" reaction with the outcome of the turn."""
         await self._react(SEEN, on=False)
         await self._react(FAILED if failed else DONE)
 
-    async def _type(self, line: PlatformConnection) -> None:
+    async def _type(self, connection: PlatformConnection) -> None:
         while True:
-            if not self.quiet:
+            if not self.paused:
                 try:
-                    await line.adapter.typing(self._target)
-                except Exception as error:  # noqa: BLE001 - nobody misses it
+                    await connection.adapter.typing(self._target)
+                except Exception as error:  # noqa: BLE001 - a missing typing indicator is harmless
                     log.debug("%s: typing is not shown: %r", self._target.platform, error)
-            await self._desk.clock.sleep(TYPING_SECONDS)
+            await self._deps.clock.sleep(TYPING_SECONDS)
 
-    async def see(self, event: Event) -> None:
+    async def show(self, event: Event) -> None:
         match event:
             case RemoteToolProgress():
                 self._show_tool(event)
             case TextDelta():
                 self._text += event.text
                 self._show_text()
-            case ReasoningDelta() if self._look.reasoning:
+            case ReasoningDelta() if self._options.reasoning:
                 self._reasoning += event.text
             case TextFinished():
                 self._text = event.text
             case ToolStarted():
-                await self._interim()
+                await self._finish_text()
                 self._show_tool(event)
             case ApprovalAsked() | QuestionAsked():
-                await self._interim()
+                await self._finish_text()
             case Retrying() | FellBack():
-                self._text, self._gathered = "", 0  # it is said anew
+                self._text, self._streamed_length = "", 0  # the model starts its text again
             case Notice():
-                await self._tell(event.text)
+                await self._show_notice(event.text)
             case _:
                 pass
 
     def _show_text(self) -> None:
-        if not self._look.streaming or not self._edits:
+        if not self._options.streaming or not self._edits:
             return
-        if len(self._text) - self._gathered < self._look.threshold:
+        if len(self._text) - self._streamed_length < self._options.threshold:
             return
-        self._gathered = len(self._text)
-        if self._growing is None:
-            self._growing = self._grow("stream", self._look.cursor)
-        self._growing.show(self._text)
+        self._streamed_length = len(self._text)
+        if self._stream is None:
+            self._stream = self._new_stream("stream", self._options.cursor)
+        self._stream.show(self._text)
 
-    async def _tell(self, text: str) -> None:
+    async def _show_notice(self, text: str) -> None:
         news, steered, _ = text.partition(STEERED)
-        if steered:  # the chat has seen what it said; the answer to what came before it has not
-            await self._interim(whole=True)
+        if steered:  # the user's own message needs no display; the text before it is complete
+            await self._finish_text(whole=True)
         if news.strip():
             self._add_line(f"ℹ️ {news.strip()}")
 
-    async def _interim(self, *, whole: bool = False) -> None:
-        """What was said so far is not the answer, or not that of the turn when it is `whole`: it
-        stands by itself."""
-        text, growing, self._text, self._growing = self._text, self._growing, "", None
-        self._gathered = 0
-        row = await growing.stop() if growing else None
+    async def _finish_text(self, *, whole: bool = False) -> None:
+        """Finish the current text as a message of its own: it is not the reply, or, if `whole`, a
+        complete reply to an earlier message."""
+        text, stream, self._text, self._stream = self._text, self._stream, "", None
+        self._streamed_length = 0
+        row = await stream.stop() if stream else None
         if not text.strip():
             if row is not None:
-                self._growing = growing
+                self._stream = stream
             return
-        self._said += 1
-        if row is None and not (whole or self._look.interim):
+        self._texts_before += 1
+        if row is None and not (whole or self._options.interim):
             return
         name = hashlib.sha256(text.encode()).hexdigest()[:10]
-        made = await self._drafts(text, f"interim:{self._inbox_id}:{name}", "interim")
+        items = await self._compose(text, f"interim:{self._inbox_id}:{name}", "interim")
         if row is not None:
-            await self._desk.outbox.finish_stream(row.id, made, self._now())
+            await self._deps.outbox.finish_stream(row.id, items, self._now())
         else:
-            await self._desk.outbox.enqueue(made, self._now())
+            await self._deps.outbox.enqueue(items, self._now())
 
     def _show_tool(self, event: ToolStarted | RemoteToolProgress) -> None:
-        progress = self._look.progress
+        progress = self._options.progress
         if progress == "off" or (progress == "new" and event.call.name == self._last_tool):
             return
         self._last_tool = event.call.name
         self._add_line(tool_line(event.call, progress))
 
     def _add_line(self, text: str) -> None:
-        if not self._edits or self._look.progress == "off":
+        if not self._edits or self._options.progress == "off":
             return
-        self._lines = [*self._lines, text][-MOST_LINES:]
+        self._lines = [*self._lines, text][-MAX_TOOL_LINES:]
         if self._progress is None:
-            self._progress = self._grow("progress", "")
+            self._progress = self._new_stream("progress", "")
         self._progress.show("\n".join(self._lines))
 
-    def _grow(self, kind: str, cursor: str) -> StreamingMessage:
-        if self._line is None:
+    def _new_stream(self, kind: str, cursor: str) -> StreamingMessage:
+        if self._connection is None:
             raise RuntimeError("nothing grows where nobody is connected")
-        envelope = OutgoingMeta(
-            f"{kind}:{self._inbox_id}:{self._said}:{self._now():.6f}",
+        meta = OutgoingMeta(
+            f"{kind}:{self._inbox_id}:{self._texts_before}:{self._now():.6f}",
             self._target,
             kind,
             inbox_id=self._inbox_id,
             reply_to=self._reply_to if kind == "stream" else "",
-            beside="~" if kind == "progress" else "",
+            lane_suffix="~" if kind == "progress" else "",
             silent=kind == "progress",
         )
         return StreamingMessage(
-            self._desk.outbox,
-            self._desk.courier,
-            self._line,
-            envelope,
-            self._desk.clock,
-            interval=self._look.edit_interval,
+            self._deps.outbox,
+            self._deps.sender,
+            self._connection,
+            meta,
+            self._deps.clock,
+            interval=self._options.edit_interval,
             cursor=cursor,
         )
 
-    async def end(self) -> int:
-        """No more changes; the outbox row that shows the beginning of the answer, or 0."""
+    async def close(self) -> int:
+        """Stop all updates. Returns the id of the outbox row that shows the start of the reply, or
+        0."""
         if self._typing is not None:
             self._typing.cancel()
             await asyncio.wait([self._typing])
         progress, self._progress = self._progress, None
         if progress is not None:
             with contextlib.suppress(StoreError):
-                await progress.leave()
-        row = await self._growing.stop() if self._growing else None
+                await progress.finish()
+        row = await self._stream.stop() if self._stream else None
         return row.id if row else 0
 
-    async def answer(self, text: str, finish: TurnFinished | None = None) -> tuple[OutboxItem, ...]:
-        """The messages of the answer; its keys are the same whoever makes them."""
+    async def reply(self, text: str, finish: TurnFinished | None = None) -> tuple[OutboxItem, ...]:
+        """Compose the reply. Its keys do not depend on the process, so that it is stored only
+        once."""
         if self._reasoning and finish is not None:
             thought = "\n> ".join(self._reasoning.strip().splitlines())
             text = f"> {thought}\n\n{text}"
-        return await self._drafts(text, f"reply:{self._inbox_id}", "reply")
+        return await self._compose(text, f"reply:{self._inbox_id}", "reply")
 
-    async def so_far(self) -> tuple[OutboxItem, ...]:
-        """What was said of an answer that will never be finished, as it was shown."""
-        return await self._drafts(self._text, f"reply:{self._inbox_id}", "reply")
+    async def partial_reply(self) -> tuple[OutboxItem, ...]:
+        """Compose what was shown of a reply that will not be finished."""
+        return await self._compose(self._text, f"reply:{self._inbox_id}", "reply")
 
     async def attach(self, text: str) -> tuple[str, tuple[Media, ...]]:
-        """Return the text without tags of files, and copies of the files it may send."""
+        """Return the text without file tags, and copies of the files that may be sent."""
         if self._attachments is None:
             return text, ()
-        return await attach_files(text, self._attachments, self._can)
+        return await attach_files(text, self._attachments, self._capabilities)
 
-    async def _drafts(self, text: str, key: str, kind: str) -> tuple[OutboxItem, ...]:
+    async def _compose(self, text: str, key: str, kind: str) -> tuple[OutboxItem, ...]:
         text, files = await self.attach(text)
-        envelope = OutgoingMeta(
+        meta = OutgoingMeta(
             key,
             self._target,
             kind,
             inbox_id=self._inbox_id,
             reply_to=self._reply_to,
-            reply_to_all=self._look.reply_to == "all",
+            reply_to_all=self._options.reply_to == "all",
         )
-        return drafts(text, envelope, self._can, files)
+        return compose_items(text, meta, self._capabilities, files)
 
     def _now(self) -> float:
-        return self._desk.clock.now().timestamp()
+        return self._deps.clock.now().timestamp()
 
-
-# What /verbose said in single chats: how much of tool calls is shown there.
 
 MODES: tuple[ToolProgress, ...] = ("off", "new", "all", "verbose")
-"""In the order in which /verbose goes through them."""
+"""The modes in the order in which /verbose cycles through them."""
 
 
 class ChatDisplayModes:
-    """By session key; kept in a file, so that a restart changes nothing."""
+    """How much of tool calls is shown in single chats, as set by /verbose. Stored in a file by
+    session key."""
 
     def __init__(self, settings: Settings, file: Path) -> None:
         self._settings, self._file = settings, file
-        self._modes: dict[str, ToolProgress] = _read(file)
+        self._modes: dict[str, ToolProgress] = _read_modes(file)
 
-    def look(self, key: str, platform: str) -> DisplayOptions:
-        """How a turn is shown in a chat."""
-        usual = showing(self._settings, platform)
+    def options(self, key: str, platform: str) -> DisplayOptions:
+        """Return the display options of a chat."""
+        usual = display_options(self._settings, platform)
         return msgspec.structs.replace(usual, progress=self._modes.get(key, usual.progress))
 
     async def change(self, key: str, platform: str, said: str) -> ToolProgress:
-        """Another mode for a chat: the one that was named, else the next. Raises `UsageError`."""
-        now = self.look(key, platform).progress
+        """Set the mode of a chat to the named one, or to the next one, and return it. Raises
+        `UsageError`."""
+        now = self.options(key, platform).progress
         following = MODES[(MODES.index(now) + 1) % len(MODES)]
         wanted = next((mode for mode in MODES if mode == (said.lower() or following)), None)
         if wanted is None:
@@ -478,7 +492,7 @@ class ChatDisplayModes:
         return wanted
 
 
-def _read(file: Path) -> dict[str, ToolProgress]:
+def _read_modes(file: Path) -> dict[str, ToolProgress]:
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, ToolProgress])
     except FileNotFoundError:

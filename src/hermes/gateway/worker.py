@@ -1,4 +1,4 @@
-"""The work of one chat: its messages in their order, one turn after the other."""
+"""The work of one chat: its messages in order, one turn after another."""
 
 import asyncio
 import logging
@@ -15,150 +15,156 @@ from hermes.core.errors import HermesError, Interrupted, LeaseLost, SessionNotFo
 from hermes.core.events import Event, TurnFinished
 from hermes.core.messages import Assistant, User
 from hermes.core.usage import Usage
-from hermes.gateway.chat_session import take_in
-from hermes.gateway.commands import open_talk
+from hermes.gateway.chat_session import append_mirrored
+from hermes.gateway.commands import open_command_context
 from hermes.gateway.context import GatewayContext
-from hermes.gateway.hooks import TurnTold, about
-from hermes.gateway.messages import event_of, is_mirrored, user_message, with_files
+from hermes.gateway.hooks import TurnEvents, about
+from hermes.gateway.messages import add_files, build_user_message, decode_event, is_mirrored
 from hermes.gateway.platforms.kit.contract import Button, ChatTarget, MessageEvent, SessionSource
 from hermes.gateway.questions import ChatQuestions, same_person
-from hermes.gateway.session_keys import errand_name, errand_of
+from hermes.gateway.session_keys import background_name, background_parent
 from hermes.gateway.turn_view import TurnView
 from hermes.store.records import ChatLease, InboxRow, OutboxItem
 from hermes.store.session_store import under_lease
 
-# One turn of a chat: begun, gone on with after a crash, watched, stopped.
-
-Why = Literal["", "stop", "newer", "shutdown", "stuck"]
-REASONS: dict[Why, str] = {
+StopReason = Literal["", "stop", "newer", "shutdown", "stuck"]
+STOP_REASONS: dict[StopReason, str] = {
     "": "",
     "stop": "stopped by the user",
     "newer": "stopped by a newer message",
     "shutdown": "the gateway stops",
     "stuck": "stopped: there was no sign of life",
 }
-"""Why somebody else ended a turn."""
+"""Why a turn was ended from outside, in words."""
 
-_NOTHING = Usage()
+_NO_USAGE = Usage()
 
 
 class ChatTurn:
-    """The turns of one chat, of which one runs at a time."""
+    """The current turn of one chat: starts, resumes after a crash, follows and stops it."""
 
-    def __init__(self, house: GatewayContext, key: str, asker: ChatQuestions) -> None:
-        self._house, self._key, self._asker = house, key, asker
+    def __init__(self, gateway: GatewayContext, key: str, questions: ChatQuestions) -> None:
+        self._gateway, self._key, self._asker = gateway, key, questions
         self.running = False
-        self.why: Why = ""
-        """Why the last turn was ended by somebody else."""
-        self.last_sign = 0.0
-        """When the turn last showed that it lives."""
-        self.began = False
-        """Whether the last turn came as far as the agent, which has its message in the log."""
-        self.called_off = False
-        """Whether a turn that was cut off is not to go on."""
+        self.stop_reason: StopReason = ""
+        """Why the last turn was stopped from outside; "" if it was not."""
+        self.last_activity = 0.0
+        """Monotonic time of the last event of the turn."""
+        self.reached_agent = False
+        """True once the message of the turn is in the agent's log."""
+        self.cancel_pending = False
+        """True if an interrupted turn must be cancelled instead of resumed."""
         self._over = False
         self._cancel = CancelToken()
 
-    def begin(self, *, again: bool) -> None:
-        """A turn is prepared, or one that was cut off: from here on it can be stopped."""
-        self.why, self.running = "", True
-        self.began = self._over = False
+    def begin(self, *, resumed: bool) -> None:
+        """Prepare a new or `resumed` turn; from here on it can be stopped."""
+        self.stop_reason, self.running = "", True
+        self.reached_agent = self._over = False
         self._cancel = CancelToken()
-        self.last_sign = self._house.clock.monotonic()
-        called_off, self.called_off = self.called_off, False
-        if again and called_off:
+        self.last_activity = self._gateway.clock.monotonic()
+        cancel_pending, self.cancel_pending = self.cancel_pending, False
+        if resumed and cancel_pending:
             self.stop("stop")
 
     def end(self) -> None:
         self.running = False
 
-    def stop(self, why: Why) -> bool:
-        """End the running turn; False when none runs, or when its answer is there."""
+    def stop(self, stop_reason: StopReason) -> bool:
+        """Stop the running turn. Returns False if no turn runs, or if its reply is complete."""
         if not self.running or self._over:
             return False
-        self.why = why
-        self._cancel.cancel(REASONS[why])
-        if (agent := self._house.conversations.get(self._key)) is not None:
-            agent.interrupt(REASONS[why])
+        self.stop_reason = stop_reason
+        self._cancel.cancel(STOP_REASONS[stop_reason])
+        if (agent := self._gateway.sessions.get(self._key)) is not None:
+            agent.interrupt(STOP_REASONS[stop_reason])
         return True
 
-    async def call_off(self) -> bool:
-        """Stop the running turn, or the one that was cut off and has not gone on yet."""
+    async def cancel(self) -> bool:
+        """Stop the running turn, or the interrupted one that was not resumed yet. Returns whether
+        there was one."""
         if self.running:
             return self.stop("stop")
-        waiting = await self._house.store.inbox.pending(self._key)
+        waiting = await self._gateway.store.inbox.pending(self._key)
         if any(row.state == "working" for row in waiting):
-            self.called_off = not self.stop("stop")  # it may have gone on meanwhile
+            self.cancel_pending = not self.stop("stop")  # it may have been resumed meanwhile
             return True
         return False
 
-    async def take(
+    async def run(
         self,
         agent: Agent,
         view: TurnView,
         rows: list[InboxRow],
         events: list[MessageEvent],
-        right: ChatLease,
+        lease: ChatLease,
         question: User | None,
     ) -> tuple[TurnFinished, int]:
-        """The end of the turn, and the outbox row that shows its answer already, or 0. It was begun
-        by `begin`."""
-        cut = rows[0].state == "working"
-        self.began = question is not None  # what a command did must not be done twice
-        try:
-            await view.begin(again=cut)
-            if cut and await self.stored(rows[0], agent.session_id):
-                # Of a turn that a crash cut off only the rest is done.
-                self._cancel.check()
-                going = agent.resume() if agent.unfinished else None
-            else:
-                asked = self._asked(agent, rows, events, question)
-                message = await self._cancel.guard(asked)
-                ids = tuple(row.id for row in rows)
-                await self._house.store.inbox.start(ids, agent.session_id, right)
-                going = agent.run(message)
-            self.began = True
-            told = TurnTold(self._house.hooks, self._facts(rows[-1]))
-            finish = await self._watch(agent, going, view, told) if going else _finished(agent)
-        except Interrupted:
-            finish = TurnFinished(agent.session_id, "interrupted", "", _NOTHING, 0)
-        finally:
-            await view.end()
-        return finish, await view.end()
+        """Run or resume the turn that `begin` prepared.
 
-    async def _asked(
+        Returns its last event, and the id of the outbox row that already shows the reply (0 if none
+        does).
+        """
+        cut = rows[0].state == "working"
+        self.reached_agent = question is not None  # the effect of a command must not happen twice
+        try:
+            await view.start(resumed=cut)
+            if cut and await self.is_logged(rows[0], agent.session_id):
+                # The message is in the log: only the rest of the turn is left to do.
+                self._cancel.check()
+                agent_events = agent.resume() if agent.unfinished else None
+            else:
+                building = self._build_message(agent, rows, events, question)
+                message = await self._cancel.guard(building)
+                ids = tuple(row.id for row in rows)
+                await self._gateway.store.inbox.start(ids, agent.session_id, lease)
+                agent_events = agent.run(message)
+            self.reached_agent = True
+            hooks = TurnEvents(self._gateway.hooks, self._facts(rows[-1]))
+            finish = (
+                await self._follow(agent, agent_events, view, hooks)
+                if agent_events
+                else _finished(agent)
+            )
+        except Interrupted:
+            finish = TurnFinished(agent.session_id, "interrupted", "", _NO_USAGE, 0)
+        finally:
+            await view.close()
+        return finish, await view.close()
+
+    async def _build_message(
         self,
         agent: Agent,
         rows: list[InboxRow],
         events: list[MessageEvent],
         question: User | None,
     ) -> User:
-        await self._house.tidy(agent)
+        await self._gateway.compact_if_needed(agent)
         if question is not None:
-            return await with_files(self._house, question, event_of(rows[-1]))
-        return await user_message(self._house, events)
+            return await add_files(self._gateway, question, decode_event(rows[-1]))
+        return await build_user_message(self._gateway, events)
 
-    async def stored(self, row: InboxRow, session_id: str) -> bool:
-        """Whether the message was in the log before the crash."""
-        entries = await self._house.app.store.entries(session_id)
+    async def is_logged(self, row: InboxRow, session_id: str) -> bool:
+        """Return whether the message was written to the log before the crash."""
+        entries = await self._gateway.app.store.entries(session_id)
         return any(getattr(entry, "id", 0) > row.log_after for entry in entries)
 
     def _facts(self, row: InboxRow) -> dict[str, object]:
-        event = event_of(row)
+        event = decode_event(row)
         return {**about(event.source, self._key), "message": event.text}
 
-    async def _watch(
-        self, agent: Agent, events: "AsyncGenerator[Event, None]", view: TurnView, told: TurnTold
+    async def _follow(
+        self, agent: Agent, events: "AsyncGenerator[Event, None]", view: TurnView, hooks: TurnEvents
     ) -> TurnFinished:
         last: TurnFinished | None = None
         async with aclosing(events):
             async for event in events:
-                if self._cancel.cancelled:  # somebody said so before there was a turn
+                if self._cancel.cancelled:  # the turn was stopped before it started
                     agent.interrupt(self._cancel.reason)
-                self.last_sign = self._house.clock.monotonic()
-                view.quiet = self._asker.waits
-                await told.see(event)
-                await view.see(event)
+                self.last_activity = self._gateway.clock.monotonic()
+                view.paused = self._asker.has_open
+                await hooks.see(event)
+                await view.show(event)
                 if isinstance(event, TurnFinished):
                     last, self._over = event, True
         if last is None:
@@ -167,89 +173,93 @@ class ChatTurn:
 
 
 def _finished(agent: Agent) -> TurnFinished:
-    """The end of a turn whose answer is in the log already."""
+    """Return the end of a turn whose reply is already in the log."""
     last = agent.history[-1]
     text = last.text if isinstance(last, Assistant) else ""
-    return TurnFinished(agent.session_id, "answered", text, _NOTHING, 0)
-
-
-# What people say into a running turn. It is a message that was kept like any other: the answer of
-# the turn is for it too, or, when the model did not hear it, it waits for a turn of its own.
+    return TurnFinished(agent.session_id, "answered", text, _NO_USAGE, 0)
 
 
 class SteeredMessages:
-    """Of one chat. `aside` has the rows that are not in line."""
+    """Messages of one chat that were passed into its running turn.
 
-    def __init__(self, house: "GatewayContext", key: str, aside: set[int]) -> None:
-        self._house, self._key, self._aside = house, key, aside
-        self._said: list[int] = []
-        """Rows that were said into the turn."""
-        self._unheard = 0
-        """Where those begin that the model has not heard yet."""
+    Each is a stored message like any other. The reply of the turn answers it too; if the model did
+    not read it before the turn ended, it waits for a turn of its own. `side_rows` are the rows that
+    the worker leaves out of the normal order.
+    """
+
+    def __init__(self, gateway: "GatewayContext", key: str, side_rows: set[int]) -> None:
+        self._gateway, self._key, self._side_rows = gateway, key, side_rows
+        self._row_ids: list[int] = []
+        """Ids of the rows that were passed into the turn."""
+        self._unheard_from = 0
+        """Index of the first row that the model has not read yet."""
 
     @property
-    def said(self) -> tuple[int, ...]:
-        return tuple(self._said)
+    def row_ids(self) -> tuple[int, ...]:
+        return tuple(self._row_ids)
 
-    def say(self, row_id: int, text: str) -> bool:
-        """False when there is no turn that could hear it."""
-        agent = self._house.conversations.get(self._key)
+    def steer(self, row_id: int, text: str) -> bool:
+        """Pass a message into the running turn. Returns False if there is no turn that can take
+        it."""
+        agent = self._gateway.sessions.get(self._key)
         if agent is None:
             return False
         if not agent.pending.steered:
-            self._unheard = len(self._said)
+            self._unheard_from = len(self._row_ids)
         if not agent.steer(text):
             return False
-        self._aside.add(row_id)
-        self._said.append(row_id)
+        self._side_rows.add(row_id)
+        self._row_ids.append(row_id)
         return True
 
-    def ended(self) -> None:
-        """The turn is over: nobody will hear the rest."""
-        agent = self._house.conversations.get(self._key)
+    def end_turn(self) -> None:
+        """Return the messages that the model did not read to the queue."""
+        agent = self._gateway.sessions.get(self._key)
         if agent is not None and agent.pending.steered:
             agent.pending.discard_steering()
-            self.leave(self.said[self._unheard :])
+            self.release(self.row_ids[self._unheard_from :])
 
-    def leave(self, rows: tuple[int, ...]) -> None:
-        """These were answered, or are in line again."""
-        self._aside.difference_update(rows)
-        self._said = [row for row in self._said if row not in rows]
+    def release(self, rows: tuple[int, ...]) -> None:
+        """Forget rows that were answered, or that are back in the queue."""
+        self._side_rows.difference_update(rows)
+        self._row_ids = [row for row in self._row_ids if row not in rows]
 
 
 log = logging.getLogger(__name__)
 
-ELSEWHERE = 1.0
-"""Seconds between two looks at a chat that another process works on."""
-LONGEST_PAUSE = 30.0
-"""Seconds between two tries when the work of a chat fails."""
-FAULT = "Something went wrong inside me. The log of the gateway has the details."
-STOPPED = "Stopped."
-NO_ANSWER = "I have no answer to that."
+CLAIM_RETRY_SECONDS = 1.0
+"""Seconds between two attempts to claim a chat that another process works on."""
+MAX_RETRY_SECONDS = 30.0
+"""Longest pause in seconds after the work of a chat failed."""
+FAILURE_MESSAGE = "Something went wrong inside me. The log of the gateway has the details."
+STOPPED_MESSAGE = "Stopped."
+NO_ANSWER_MESSAGE = "I have no answer to that."
 
 
 class ChatWorker:
-    """Runs as long as there is something to do; the next message starts it again."""
+    """Processes the messages of one chat. Its task ends when nothing is left to do and starts again
+    with the next message."""
 
-    def __init__(self, house: GatewayContext, key: str) -> None:
-        self._house, self.key = house, key
-        self.asker = ChatQuestions(self._ask)
-        self.turning = ChatTurn(house, key, self.asker)
+    def __init__(self, gateway: GatewayContext, key: str) -> None:
+        self._gateway, self.key = gateway, key
+        self.questions = ChatQuestions(self._send_question)
+        self.turn = ChatTurn(gateway, key, self.questions)
         self.source: SessionSource | None = None
-        """Who wrote what is worked on."""
+        """The author of the message in work."""
         self.role: Role = "guest"
-        self.aside: set[int] = set()
-        """Rows that are dealt with outside the order, such as /stop."""
-        self.steering = SteeredMessages(house, key, self.aside)
-        self.doing: tuple[int, ...] = ()
-        """Rows that are worked on. Whoever kept one may hear of that later than we read it."""
+        self.side_rows: set[int] = set()
+        """Ids of rows that are handled outside the chat order, such as /stop."""
+        self.steering = SteeredMessages(gateway, key, self.side_rows)
+        self.current_rows: tuple[int, ...] = ()
+        """Ids of the rows in work. The process that stored a row may learn of it later than this
+        worker."""
         self._task: asyncio.Task[None] | None = None
         self._woken = self._merge = self._over = False
 
     @property
     def busy(self) -> bool:
         """Whether a turn runs."""
-        return self.turning.running
+        return self.turn.running
 
     @property
     def working(self) -> bool:
@@ -260,249 +270,261 @@ class ChatWorker:
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"chat {self.key}")
 
-    def review(self) -> None:
-        """The conversation may be over by the settings: see to that, in turn."""
+    def check_reset(self) -> None:
+        """End the session if the reset settings say so, in order with the messages of the chat."""
         self._over = True
         self.wake()
 
-    async def ended(self, *, now: bool = False) -> None:
-        """Returns when nothing is worked on; `now` breaks it off."""
+    async def wait_finished(self, *, cancel: bool = False) -> None:
+        """Return when no work is in progress; `cancel` stops it first."""
         if self._task is not None:
-            if now:
+            if cancel:
                 self._task.cancel()
             await asyncio.wait([self._task])
 
     def may_steer(self, source: SessionSource, role: Role) -> bool:
-        """Whether somebody may say something into the running turn: it has the rights of whoever
-        began it."""
+        """Return whether a person may steer the running turn. It has the rights of the person who
+        started it, so only that person and owners may."""
         return role == "owner" or (self.source is not None and same_person(self.source, source))
 
     async def _run(self) -> None:
-        pause = ELSEWHERE
+        pause = CLAIM_RETRY_SECONDS
         try:
-            while self._woken and not self._house.closing:
+            while self._woken and not self._gateway.draining:
                 self._woken = False
                 try:
-                    await self._work()
-                    pause = ELSEWHERE
-                except Exception as error:  # noqa: BLE001 - nobody else would ever look at the chat again
+                    await self._process()
+                    pause = CLAIM_RETRY_SECONDS
+                except Exception as error:  # noqa: BLE001 - a worker that stops would leave its chat unanswered
                     self._woken = True
-                    self._trouble(error)
-                    await self._house.clock.sleep(pause)
-                    pause = min(pause * 2, LONGEST_PAUSE)
+                    self._log_failure(error)
+                    await self._gateway.clock.sleep(pause)
+                    pause = min(pause * 2, MAX_RETRY_SECONDS)
         finally:
             self._task = None
-            self._house.on_idle(self)
+            self._gateway.on_idle(self)
 
-    def _trouble(self, error: Exception) -> None:
+    def _log_failure(self, error: Exception) -> None:
         match error:
             case LeaseLost():
                 log.warning("another process works on %s now", self.key)
-                self.steering.leave(self.steering.said)
+                self.steering.release(self.steering.row_ids)
             case StoreError():
                 log.error("the work on %s has to wait: %s", self.key, error)
             case _:
                 log.error("the work on %s failed", self.key, exc_info=error)
 
-    async def _work(self) -> None:
-        """Until nothing waits."""
-        right: ChatLease | None = None
-        conversations = self._house.conversations
+    async def _process(self) -> None:
+        """Process messages until none is pending. Waits while another process holds the lease."""
+        lease: ChatLease | None = None
+        sessions = self._gateway.sessions
         try:
-            while ((rows := await self._waiting()) or self._over) and not self._house.closing:
-                claimed = await self._house.claim(self.key)
+            while (
+                (rows := await self._pending_rows()) or self._over
+            ) and not self._gateway.draining:
+                claimed = await self._gateway.claim(self.key)
                 if claimed is None:
-                    await self._house.clock.sleep(ELSEWHERE)
+                    await self._gateway.clock.sleep(CLAIM_RETRY_SECONDS)
                     continue
-                right = claimed
-                await conversations.taken(self.key, right.fence)
+                lease = claimed
+                await sessions.refresh(self.key, lease.fence)
                 over, self._over = self._over, False
                 merge, self._merge = self._merge, False
-                with under_lease(right):
+                with under_lease(lease):
                     if rows:
-                        await _heed_stops(self._house, self.turning, rows)
-                        batch = together(rows, merge=merge)
-                        self.doing = _ids(batch)
-                        await self._batch(batch, right)
+                        await _apply_stored_stops(self._gateway, self.turn, rows)
+                        batch = next_batch(rows, merge=merge)
+                        self.current_rows = _ids(batch)
+                        await self._handle_batch(batch, lease)
                     elif over:
-                        await self._house.begin_day(self.key, self.asker)
-                conversations.held(self.key, right.fence)
+                        await self._gateway.reset_if_due(self.key, self.questions)
+                sessions.note_fence(self.key, lease.fence)
         finally:
-            if right is not None:
-                await self._house.release(right)
+            if lease is not None:
+                await self._gateway.release(lease)
 
-    async def _waiting(self) -> list[InboxRow]:
-        rows = await self._house.store.inbox.pending(self.key)
-        ours = (row for row in rows if row.id not in self.aside)
-        return [row for row in ours if await self._house.readable(row)]
+    async def _pending_rows(self) -> list[InboxRow]:
+        rows = await self._gateway.store.inbox.pending(self.key)
+        ours = (row for row in rows if row.id not in self.side_rows)
+        return [row for row in ours if await self._gateway.check_readable(row)]
 
-    async def _batch(self, rows: list[InboxRow], right: ChatLease) -> None:
-        events = [event_of(row) for row in rows]
+    async def _handle_batch(self, rows: list[InboxRow], lease: ChatLease) -> None:
+        events = [decode_event(row) for row in rows]
         if is_mirrored(events[0]):
-            mail, conversations = self._house.store, self._house.conversations
-            await take_in(conversations, mail, rows[0], events[0], right)
-            await mail.inbox.answer(_ids(rows), (), None, self._house.now())
+            mail, sessions = self._gateway.store, self._gateway.sessions
+            await append_mirrored(sessions, mail, rows[0], events[0], lease)
+            await mail.inbox.answer(_ids(rows), (), None, self._gateway.now())
             return
         self.source = source = events[-1].source
-        role = await self._house.role(source)
-        if role is None:  # somebody was sent away after the message was kept
-            await self._house.store.inbox.answer(
-                _ids(rows), (), right, self._house.now(), state="dropped"
+        role = await self._gateway.role(source)
+        if role is None:  # access was revoked after the message was stored
+            await self._gateway.store.inbox.answer(
+                _ids(rows), (), lease, self._gateway.now(), state="dropped"
             )
             return
         self.role = role
         try:
-            await self._dealt_with(rows, events, right)
+            await self._handle(rows, events, lease)
         except (LeaseLost, StoreError):
             raise
         except HermesError as error:
-            await self._say(rows, f"⚠️ {error}\n{error.hint}".strip(), right)
-        except Exception:  # one message must not stop those behind it
+            await self._reply_with(rows, f"⚠️ {error}\n{error.hint}".strip(), lease)
+        except Exception:  # one message must not block those behind it
             log.exception("a message of %s could not be dealt with", self.key)
-            await self._say(rows, FAULT, right)
+            await self._reply_with(rows, FAILURE_MESSAGE, lease)
 
-    async def _dealt_with(
-        self, rows: list[InboxRow], events: list[MessageEvent], right: ChatLease
+    async def _handle(
+        self, rows: list[InboxRow], events: list[MessageEvent], lease: ChatLease
     ) -> None:
-        await self._house.begin_day(self.key)
+        await self._gateway.reset_if_due(self.key)
         row, text = rows[0], events[0].text
-        if len(events) > 1 or not text.startswith("/") or await self._has_begun(row):
-            await self._take_turn(rows, events, right)
+        if len(events) > 1 or not text.startswith("/") or await self._was_started(row):
+            await self._take_turn(rows, events, lease)
             return
-        talk = await open_talk(self._house, self, row, events[0], self.role)
-        if not await talk.run(text):  # a path, say
-            await self._take_turn(rows, events, right)
-        elif talk.question is not None:
-            await self._take_turn(rows, [], right, talk.question)
+        context = await open_command_context(self._gateway, self, row, events[0], self.role)
+        if not await context.run(text):  # not a command, for example a path
+            await self._take_turn(rows, events, lease)
+        elif context.question is not None:
+            await self._take_turn(rows, [], lease, context.question)
         else:
-            await talk.keep_rest()
-            command = command_of(text)
-            if command is not None and command.at_once:  # it does not count as talking
-                await self._house.say_aside(row, talk.collected())
+            await context.store_deferred()
+            command = parse_command(text)
+            if (
+                command is not None and command.at_once
+            ):  # it must not start a session or change its last activity
+                await self._gateway.reply_now(row, context.output())
             else:
-                await self._say(rows, talk.collected(), right)
+                await self._reply_with(rows, context.output(), lease)
 
-    async def _has_begun(self, row: InboxRow) -> bool:
-        """Whether the turn that a command asked for was cut off: its question is in the log."""
+    async def _was_started(self, row: InboxRow) -> bool:
+        """Return whether a turn that a command asked for was interrupted: its question is in the
+        log."""
         if row.state != "working":
             return False
         try:
-            return await self.turning.stored(row, row.session_id)
-        except SessionNotFound:  # somebody deleted it
+            return await self.turn.is_logged(row, row.session_id)
+        except SessionNotFound:  # the session was deleted
             return False
 
     async def _take_turn(
         self,
         rows: list[InboxRow],
         events: list[MessageEvent],
-        right: ChatLease,
+        lease: ChatLease,
         question: User | None = None,
     ) -> None:
-        source = event_of(rows[-1]).source
-        self.turning.begin(again=rows[0].state == "working")
+        source = decode_event(rows[-1]).source
+        self.turn.begin(resumed=rows[0].state == "working")
         try:
-            agent = await self._house.conversations.open(self.key, source, self.role, self.asker)
-            attachments = self._house.app.session(agent).attachments
-            view = self._house.view(rows[-1], event_of(rows[-1]), attachments)
-            self.asker.person, self.asker.role = source, self.role
-            finish, shown = await self.turning.take(agent, view, rows, events, right, question)
+            agent = await self._gateway.sessions.open(self.key, source, self.role, self.questions)
+            attachments = self._gateway.app.session(agent).attachments
+            view = self._gateway.view(rows[-1], decode_event(rows[-1]), attachments)
+            self.questions.person, self.questions.role = source, self.role
+            finish, stream_row = await self.turn.run(agent, view, rows, events, lease, question)
         finally:
-            self.asker.person = None
-            self.turning.end()
-            self.steering.ended()
-        await self._house.conversations.settle(self.key)
-        await self._answered(rows, finish, view, shown, right)
+            self.questions.person = None
+            self.turn.end()
+            self.steering.end_turn()
+        await self._gateway.sessions.rebind(self.key)
+        await self._reply(rows, finish, view, stream_row, lease)
 
-    async def _answered(
+    async def _reply(
         self,
         rows: list[InboxRow],
         finish: TurnFinished,
         view: TurnView,
-        shown: int,
-        right: ChatLease,
+        stream_row: int,
+        lease: ChatLease,
     ) -> None:
-        why = self.turning.why
-        made: tuple[OutboxItem, ...] = ()
-        if finish.interrupted and why == "shutdown":
-            return  # it goes on after the next start
-        if finish.interrupted and why in ("stop", "newer"):
-            self._merge = why == "newer"
-            if self._merge and not self.turning.began:
-                return  # nobody has heard it yet: it is answered with the newer one
-            made = await view.so_far() if shown else ()
+        stop_reason = self.turn.stop_reason
+        items: tuple[OutboxItem, ...] = ()
+        if finish.interrupted and stop_reason == "shutdown":
+            return  # the turn continues after the next start
+        if finish.interrupted and stop_reason in ("stop", "newer"):
+            self._merge = stop_reason == "newer"
+            if self._merge and not self.turn.reached_agent:
+                return  # the agent has not read it: it is answered together with the newer message
+            items = await view.partial_reply() if stream_row else ()
         else:
-            made = await self._answer(rows[-1], _text(finish, why), view, finish)
-        await self._done(rows, made, right, adopt=shown)
-        self._house.answered(rows[-1], finish)
-        await view.mark(failed=finish.failed or finish.interrupted)
+            items = await self._compose_reply(rows[-1], _text(finish, stop_reason), view, finish)
+        await self._finish(rows, items, lease, adopt=stream_row)
+        self._gateway.count_answer(rows[-1], finish)
+        await view.mark_done(failed=finish.failed or finish.interrupted)
 
-    async def _say(self, rows: list[InboxRow], text: str, right: ChatLease | None) -> None:
-        """Answer with a text that is not the agent's."""
-        view = self._house.view(rows[-1], event_of(rows[-1]))
-        made = await self._answer(rows[-1], text, view) if text.strip() else ()
-        await self._done(rows, made, right)
+    async def _reply_with(self, rows: list[InboxRow], text: str, lease: ChatLease | None) -> None:
+        """Answer messages with a text that does not come from the agent."""
+        view = self._gateway.view(rows[-1], decode_event(rows[-1]))
+        items = await self._compose_reply(rows[-1], text, view) if text.strip() else ()
+        await self._finish(rows, items, lease)
 
-    async def _answer(
+    async def _compose_reply(
         self, _row: InboxRow, text: str, view: TurnView, finish: TurnFinished | None = None
     ) -> tuple[OutboxItem, ...]:
-        return await view.answer(text, finish)
+        return await view.reply(text, finish)
 
-    async def _done(
+    async def _finish(
         self,
         rows: list[InboxRow],
-        made: tuple[OutboxItem, ...],
-        right: ChatLease | None,
+        items: tuple[OutboxItem, ...],
+        lease: ChatLease | None,
         *,
         adopt: int = 0,
     ) -> None:
-        heard = self.steering.said
-        ids = (*heard, *_ids(rows))
-        await self._house.store.inbox.answer(ids, made, right, self._house.now(), stream_id=adopt)
-        self._house.pump.wake()
-        self.steering.leave(heard)
+        steered = self.steering.row_ids
+        ids = (*steered, *_ids(rows))
+        await self._gateway.store.inbox.answer(
+            ids, items, lease, self._gateway.now(), stream_id=adopt
+        )
+        self._gateway.outbox_loop.wake()
+        self.steering.release(steered)
 
-    async def _ask(self, text: str, buttons: tuple[Button, ...]) -> None:
+    async def _send_question(self, text: str, buttons: tuple[Button, ...]) -> None:
         if self.source is None:
             raise RuntimeError("nobody is there to ask")
-        await self._house.say_now(target_of_source(self.source), text, "question", buttons)
+        await self._gateway.notify(reply_target(self.source), text, "question", buttons)
 
 
-def command_of(text: str) -> CommandDef | None:
-    """The command a message begins with, by its whole name."""
+def parse_command(text: str) -> CommandDef | None:
+    """Return the command that a message starts with, by its full name."""
     word = text.split(None, 1)[0].partition("@")[0] if text.startswith("/") else ""
     return exact_command(word, Surface.CHATS) if word else None
 
 
-async def _heed_stops(house: GatewayContext, turning: ChatTurn, rows: Sequence[InboxRow]) -> None:
-    """A /stop that was kept, and not done before a crash, is for the turn that would go on now."""
+async def _apply_stored_stops(
+    gateway: GatewayContext, turn: ChatTurn, rows: Sequence[InboxRow]
+) -> None:
+    """Apply a /stop that was stored before a crash to the turn that would be resumed now."""
     if rows[0].state != "working":
         return
     for row in rows[1:]:
-        command = command_of(event_of(row).text)
+        command = parse_command(decode_event(row).text)
         if command is not None and command.name == "stop":
-            turning.called_off = True
-            await house.say_aside(row, STOPPED)
+            turn.cancel_pending = True
+            await gateway.reply_now(row, STOPPED_MESSAGE)
 
 
-def together(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
-    """The messages of the next turn: one, unless a turn for several was cut off, or a turn was
-    stopped for what came after it (`merge`)."""
+def next_batch(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
+    """Return the messages for the next turn.
+
+    That is one message, unless a turn for several was interrupted, or a turn was stopped in favour
+    of newer messages of the same person (`merge`).
+    """
     first = rows[0]
     if first.state == "working":
         return [row for row in rows if row.state == "working"]
     if not merge:
         return [first]
-    events = [event_of(row) for row in rows]
-    said = [
+    events = [decode_event(row) for row in rows]
+    row_ids = [
         not event.text.startswith("/")
         and not is_mirrored(event)
         and same_person(event.source, events[0].source)
         for event in events
     ]
-    return list(rows[: max(said.index(False), 1) if False in said else len(rows)])
+    return list(rows[: max(row_ids.index(False), 1) if False in row_ids else len(rows)])
 
 
-def target_of_source(source: SessionSource) -> ChatTarget:
+def reply_target(source: SessionSource) -> ChatTarget:
     return ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
 
 
@@ -510,69 +532,69 @@ def _ids(rows: Sequence[InboxRow]) -> tuple[int, ...]:
     return tuple(row.id for row in rows)
 
 
-def _text(finish: TurnFinished, why: Why) -> str:
-    if finish.failed or why == "stuck":
-        error = finish.error or REASONS[why]
+def _text(finish: TurnFinished, stop_reason: StopReason) -> str:
+    if finish.failed or stop_reason == "stuck":
+        error = finish.error or STOP_REASONS[stop_reason]
         return f"{finish.text}\n\n⚠️ {error}\n{finish.hint}".strip()
-    return finish.text or NO_ANSWER
-
-
-# Tasks beside a conversation (`/background`). A task is a message of its own, with a worker and an
-# agent of its own: it goes on after a crash and is answered once, as any message is.
+    return finish.text or NO_ANSWER_MESSAGE
 
 
 class BackgroundTask(ChatWorker):
-    """Nobody is asked in it: what would need consent is decided as `approvals.headless` says."""
+    """A task of `/background`: a stored message with its own worker and agent.
 
-    def __init__(self, house: GatewayContext, key: str) -> None:
-        super().__init__(house, key)
+    It continues after a crash and is answered once, like any message. It asks no questions: what
+    needs approval is decided by `approvals.headless`.
+    """
+
+    def __init__(self, gateway: GatewayContext, key: str) -> None:
+        super().__init__(gateway, key)
         self._goal = ""
-        self._began = house.clock.monotonic()
+        self._began = gateway.clock.monotonic()
         self._stopped = False
 
     @property
     def name(self) -> str:
-        return errand_name(self.key)
+        return background_name(self.key)
 
     @property
-    def line(self) -> str:
-        """For a list of what runs."""
-        seconds = self._house.clock.monotonic() - self._began
+    def description(self) -> str:
+        """One line for the list of running tasks."""
+        seconds = self._gateway.clock.monotonic() - self._began
         return f"`{self.name}` {shorten_goal(self._goal)} ({seconds:.0f} s)"
 
     def stop(self) -> None:
-        if not self.turning.stop("stop"):
-            self._stopped = True  # it has not come so far
+        if not self.turn.stop("stop"):
+            self._stopped = True  # the turn has not started yet
 
-    async def _batch(self, rows: list[InboxRow], right: ChatLease) -> None:
-        await super()._batch(rows, right)
-        if not await self._waiting():  # else it goes on after the next start
-            await self._house.conversations.close(self.key)
-            await self._house.store.chats.delete(right)
+    async def _handle_batch(self, rows: list[InboxRow], lease: ChatLease) -> None:
+        await super()._handle_batch(rows, lease)
+        if not await self._pending_rows():  # otherwise it continues after the next start
+            await self._gateway.sessions.close(self.key)
+            await self._gateway.store.chats.delete(lease)
 
-    async def _dealt_with(
-        self, rows: list[InboxRow], events: list[MessageEvent], right: ChatLease
+    async def _handle(
+        self, rows: list[InboxRow], events: list[MessageEvent], lease: ChatLease
     ) -> None:
         self._goal = events[0].text
         if self._stopped:
-            await self._done(rows, (), right)
+            await self._finish(rows, (), lease)
         else:
-            await self._take_turn(rows, events, right)
+            await self._take_turn(rows, events, lease)
 
-    async def _answer(
+    async def _compose_reply(
         self, row: InboxRow, text: str, view: TurnView, _finish: TurnFinished | None = None
     ) -> tuple[OutboxItem, ...]:
-        event, agent = event_of(row), self._house.conversations.get(self.key)
+        event, agent = decode_event(row), self._gateway.sessions.get(self.key)
         session = f" (session `{agent.session_id}`)" if agent else ""
         report = f"**`{self.name}`** {shorten_goal(event.text)}{session}\n\n{text}"
         report, files = await view.attach(report)
         return (
-            *self._house.at_once(row, event, report, "background", files),
-            *self._house.for_home(row, event, report, files),
+            *self._gateway.compose_side_reply(row, event, report, "background", files),
+            *self._gateway.compose_for_home(row, event, report, files),
         )
 
 
-def errands_of(key: str, workers: Iterable[ChatWorker]) -> list[BackgroundTask]:
-    """The tasks of a chat that are not over."""
+def background_tasks_of(key: str, workers: Iterable[ChatWorker]) -> list[BackgroundTask]:
+    """Return the background tasks of a chat that are not finished."""
     found = (each for each in workers if isinstance(each, BackgroundTask) and each.working)
-    return [each for each in found if errand_of(each.key) == key]
+    return [each for each in found if background_parent(each.key) == key]

@@ -22,7 +22,7 @@ from hermes.gateway.documented.adapters import (
 )
 from hermes.gateway.documented.bridge import Bridge, tidied
 from hermes.gateway.documented.sessions import with_store
-from hermes.gateway.outbox import message_of
+from hermes.gateway.outbox import decode_message
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     ChatInfo,
@@ -126,7 +126,7 @@ async def test_a_delivery_is_kept_for_the_gateway(
 
     kept = await asyncio.to_thread(with_store, rows)
     assert [json.loads(row.target)["chat_id"] for row in kept] == ["-100", "7"]
-    assert message_of(kept[0].body).plain == "hello"
+    assert decode_message(kept[0].body).plain == "hello"
 
 
 def test_chats_and_what_was_said_in_them() -> None:
@@ -159,8 +159,10 @@ def test_names_of_chats(hermes_home: Path) -> None:
     assert directory.format_directory_for_display() == "No chats are known yet."
     hermes_home.mkdir()
     book = ChatDirectory(hermes_home / "channel_directory.json")
-    book.learn("discord", [ChatInfo("1", "ops", "channel"), ChatInfo("2", "twin", "group", "5")])
-    book.learn("discord", [ChatInfo("3", "same"), ChatInfo("4", "same")])
+    book.add_chats(
+        "discord", [ChatInfo("1", "ops", "channel"), ChatInfo("2", "twin", "group", "5")]
+    )
+    book.add_chats("discord", [ChatInfo("3", "same"), ChatInfo("4", "same")])
     book.save()
     assert directory.load_directory()["platforms"]["discord"][0] == {
         "id": "1", "name": "ops", "type": "channel",

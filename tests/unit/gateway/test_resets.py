@@ -35,7 +35,7 @@ def resets(tmp_path: Path, own: str = "", **usual: object) -> ResetPolicy:
 def test_a_conversation_ends_as_its_mode_says(
     tmp_path: Path, mode: str, silent: timedelta, over: bool
 ) -> None:
-    assert bool(resets(tmp_path, mode=mode).why("telegram", NOON - silent, NOON)) is over
+    assert bool(resets(tmp_path, mode=mode).reset_reason("telegram", NOON - silent, NOON)) is over
 
 
 def test_the_hour_is_that_of_the_user(tmp_path: Path) -> None:
@@ -43,23 +43,23 @@ def test_the_hour_is_that_of_the_user(tmp_path: Path) -> None:
     winter = datetime(2026, 1, 10, 2, 30, tzinfo=ZoneInfo("UTC"))
     summer = datetime(2026, 7, 10, 2, 30, tzinfo=ZoneInfo("UTC"))
     policy = resets(tmp_path, mode="daily")
-    assert policy.why("x", winter - timedelta(hours=1), winter) == ""
-    assert policy.why("x", summer - timedelta(hours=1), summer) == "it is past 04:00"
+    assert policy.reset_reason("x", winter - timedelta(hours=1), winter) == ""
+    assert policy.reset_reason("x", summer - timedelta(hours=1), summer) == "it is past 04:00"
 
 
 def test_the_hour_comes_once_on_days_with_another_length(tmp_path: Path) -> None:
     policy = resets(tmp_path, mode="daily", at_hour=2)
     before = datetime(2026, 3, 29, 1, 59, tzinfo=BERLIN)  # 02:00 does not exist on this day
     after = datetime(2026, 3, 29, 3, 1, tzinfo=BERLIN)
-    assert policy.why("x", before, after)
-    assert not policy.why("x", after, after + timedelta(hours=5))
+    assert policy.reset_reason("x", before, after)
+    assert not policy.reset_reason("x", after, after + timedelta(hours=5))
 
 
 def test_a_platform_may_have_its_own_rule(tmp_path: Path) -> None:
     own = '{"reset_by_platform": {"slack": {"mode": "idle", "idle_minutes": 30}}}'
     policy = resets(tmp_path, own)
-    assert policy.why("slack", NOON - timedelta(minutes=31), NOON)
-    assert not policy.why("telegram", NOON - timedelta(minutes=31), NOON)
+    assert policy.reset_reason("slack", NOON - timedelta(minutes=31), NOON)
+    assert not policy.reset_reason("telegram", NOON - timedelta(minutes=31), NOON)
 
 
 def test_a_file_that_cannot_be_understood_is_told(tmp_path: Path) -> None:

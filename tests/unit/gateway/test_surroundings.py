@@ -5,7 +5,7 @@ import pytest
 
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import TelegramSettings
-from hermes.gateway.messages import surroundings
+from hermes.gateway.messages import describe_chat
 from hermes.gateway.platforms.kit.contract import SessionSource
 
 SETTINGS = Settings(telegram=TelegramSettings(channel_prompts={"7": "Be brief.", "-5": "Be kind."}))
@@ -14,7 +14,7 @@ GROUP = SessionSource("telegram", "-5", "group", "u", "Ann", "Friends")
 
 def told(**fields: str) -> str:
     source = msgspec.structs.replace(GROUP, **fields)
-    return surroundings(source, SETTINGS, shared=False, homes="")
+    return describe_chat(source, SETTINGS, shared=False, homes="")
 
 
 @pytest.mark.parametrize(

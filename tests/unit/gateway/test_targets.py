@@ -38,10 +38,10 @@ VARIABLES = {
 @pytest.fixture
 def targets(tmp_path: Path) -> TargetResolver:
     known = ChatDirectory(tmp_path / "channel_directory.json")
-    known.learn("discord", [ChatInfo("11", "ops", "channel"), ChatInfo("12", "dev", "channel")])
-    known.learn("telegram", [ChatInfo("-300", "@family", "group")])
-    known.learn("discord", [ChatInfo("13", "home/#new", "group")])
-    known.learn("slack", [ChatInfo("C1", "ops", "channel")], "work")
+    known.add_chats("discord", [ChatInfo("11", "ops", "channel"), ChatInfo("12", "dev", "channel")])
+    known.add_chats("telegram", [ChatInfo("-300", "@family", "group")])
+    known.add_chats("discord", [ChatInfo("13", "home/#new", "group")])
+    known.add_chats("slack", [ChatInfo("C1", "ops", "channel")], "work")
     return TargetResolver(PLATFORMS, VARIABLES.get, known)
 
 
@@ -105,7 +105,7 @@ def test_what_is_not_there_is_told_with_what_is(
 
 def test_an_unknown_name_spoils_no_list(targets: TargetResolver) -> None:
     assert sorted(targets.homes()) == ["email", "matrix", "telegram"]
-    assert targets.lines() == [
+    assert targets.describe() == [
         "telegram (home channel: Family)",
         "telegram:-300 (group: @family)",
         "discord (no home channel)",

@@ -77,10 +77,12 @@ class DeliveryRouter:
 
 def post_of(shared: SharedProcess, store: SessionStore) -> OutboxService:
     """The post of a home, outside of its gateway."""
-    known = configured(shared.loaded)
+    platforms = configured(shared.loaded)
     directory = ChatDirectory(shared.home.root / FILE)
-    targets = TargetResolver(known, shared.loaded.variable, directory)
-    return OutboxService(store.outbox, targets.resolve, known, SystemClock(), known=targets.lines)
+    targets = TargetResolver(platforms, shared.loaded.variable, directory)
+    return OutboxService(
+        store.outbox, targets.resolve, platforms, SystemClock(), list_targets=targets.describe
+    )
 
 
 async def _delivered(

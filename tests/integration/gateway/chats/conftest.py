@@ -17,7 +17,7 @@ LONG = 20.0
 """Seconds after which what does not happen is missed."""
 
 
-class Town:
+class GatewayHarness:
     """People on the platform, and the gateway they write to."""
 
     def __init__(self, home: Path, platform: LocalPlatform) -> None:
@@ -42,7 +42,7 @@ class Town:
         runner = GatewayRunner(home, load(home, said), note=self.notes.append)
         self.runner, self._task = runner, asyncio.create_task(runner.run())
         async with asyncio.timeout(LONG):
-            while not (hasattr(runner, "floor") and runner.lines.get("local")):
+            while not (hasattr(runner, "dispatcher") and runner.connections.get("local")):
                 assert not self._task.done(), self._task.result()
                 await asyncio.sleep(0.01)
         return runner
@@ -55,7 +55,7 @@ class Town:
         self.runner = self._task = None
         return code
 
-    async def ended(self) -> int:
+    async def wait_exit(self) -> int:
         """The exit code of a gateway that ends by itself."""
         assert self._task is not None
         async with asyncio.timeout(LONG):
@@ -85,7 +85,7 @@ class Town:
             pytest.fail(f"never happened: {about or what}; seen: {seen}")
         return found
 
-    async def sees(self, text: str, chat: str = "anna", times: int = 1) -> Shown:
+    async def wait_for(self, text: str, chat: str = "anna", times: int = 1) -> Shown:
         """Waits until a message holds `text`; the last that does."""
 
         def found() -> Shown | None:
@@ -94,29 +94,29 @@ class Town:
 
         return await self.until(found, f"{text!r} in {chat}")
 
-    async def asks(self, text: str, answer: str, user: str = "anna", chat: str = "") -> Shown:
+    async def ask(self, text: str, answer: str, user: str = "anna", chat: str = "") -> Shown:
         self.say(text, user, chat)
-        return await self.sees(answer, chat or user)
+        return await self.wait_for(answer, chat or user)
 
     def hold_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A turn is not over before everything that was said is kept."""
         assert self.runner is not None
-        conversations = self.runner.house.conversations
-        settle = conversations.settle
+        sessions = self.runner.gateway.sessions
+        rebind = sessions.rebind
 
         async def late(key: str) -> None:
             await self.until(lambda: not any(self.platform.room.waiting.values()), "all is kept")
-            await settle(key)
+            await rebind(key)
 
-        monkeypatch.setattr(conversations, "settle", late)
+        monkeypatch.setattr(sessions, "rebind", late)
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Everything that came in is dealt with, everything that goes out is sent."""
         runner = self.runner
         assert runner is not None
 
         async def idle() -> bool:
-            counts = await runner.house.store.queue_counts()
+            counts = await runner.gateway.store.queue_counts()
             return not any(each.waiting_in or each.waiting_out for each in counts)
 
         async with asyncio.timeout(LONG):
@@ -125,17 +125,17 @@ class Town:
 
 
 @pytest.fixture
-async def town(
+async def harness(
     hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Town]:
+) -> AsyncIterator[GatewayHarness]:
     platform = LocalPlatform()
     socket = tmp_path / "s"
     await platform.listen(socket)
     monkeypatch.setenv("LOCAL_SOCKET", str(socket))
     monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna,ben")
-    town = Town(hermes_home, platform)
-    yield town
-    await town.close()
+    harness = GatewayHarness(hermes_home, platform)
+    yield harness
+    await harness.close()
     await platform.close()
 
 

@@ -13,7 +13,7 @@ from hermes.core.testing import ModelServer, Step
 from hermes.gateway import turn_view
 from hermes.gateway.process import read_state
 from hermes.gateway.turn_view import DisplayOptions
-from tests.integration.gateway.chats.conftest import Town
+from tests.integration.gateway.chats.conftest import GatewayHarness
 
 HANDLER = """
 import json, pathlib
@@ -36,46 +36,46 @@ def send(target: str, message: str) -> Step:
 
 
 async def test_the_result_of_background_work_comes_to_the_chat(
-    town: Town, echoing: ModelServer
+    harness: GatewayHarness, echoing: ModelServer
 ) -> None:
-    await town.open(echoing)
-    await town.asks("/background count the stars", "Started")
-    shown = await town.sees("(session ")
+    await harness.open(echoing)
+    await harness.ask("/background count the stars", "Started")
+    shown = await harness.wait_for("(session ")
     assert shown.text.endswith("count the stars")
 
 
-async def test_a_message_is_sent_to_another_chat_and_known_there(town: Town) -> None:
+async def test_a_message_is_sent_to_another_chat_and_known_there(harness: GatewayHarness) -> None:
     steps = ["hi ben", send("local:ben", "anna sends regards"), "sent", "from anna"]
     with ModelServer(steps) as server:
-        await town.open(server, approvals__mode="off")
-        await town.asks("hello", "hi ben", user="ben")
-        await town.asks("greet ben", "sent")
-        await town.sees("anna sends regards", chat="ben")
-        await town.asks("who was that", "from anna", user="ben")
+        await harness.open(server, approvals__mode="off")
+        await harness.ask("hello", "hi ben", user="ben")
+        await harness.ask("greet ben", "sent")
+        await harness.wait_for("anna sends regards", chat="ben")
+        await harness.ask("who was that", "from anna", user="ben")
         assert "anna sends regards" in str(server.calls[-1].body["messages"])
 
 
-async def test_a_target_that_is_not_there_is_told_to_the_model(town: Town) -> None:
+async def test_a_target_that_is_not_there_is_told_to_the_model(harness: GatewayHarness) -> None:
     with ModelServer([send("signal:1", "x"), "I cannot"]) as server:
-        await town.open(server, approvals__mode="off")
-        await town.asks("greet", "I cannot")
+        await harness.open(server, approvals__mode="off")
+        await harness.ask("greet", "I cannot")
         assert "there is no platform" in str(server.calls[-1].body["messages"][-1])
 
 
 async def test_hooks_hear_what_happens_and_a_broken_one_harms_nobody(
-    town: Town, echoing: ModelServer
+    harness: GatewayHarness, echoing: ModelServer
 ) -> None:
     for name, handler in (("good", HANDLER), ("bad", "def handle(*_):\n    raise KeyError('x')\n")):
-        folder = town.home / "hooks" / name
+        folder = harness.home / "hooks" / name
         folder.mkdir(parents=True)
         events = "[gateway:startup, agent:start, agent:end, 'command:*']"
         (folder / "HOOK.yaml").write_text(f"name: {name}\nevents: {events}\n")
         (folder / "handler.py").write_text(handler)
-    await town.open(echoing)
-    await town.asks("hello", "hello")
-    await town.asks("/status", "Session:")
-    seen = town.home / "hooks" / "good" / "seen"
-    await town.until(lambda: seen.is_file() and seen.read_text().count("\n") == 4, "the hooks")
+    await harness.open(echoing)
+    await harness.ask("hello", "hello")
+    await harness.ask("/status", "Session:")
+    seen = harness.home / "hooks" / "good" / "seen"
+    await harness.until(lambda: seen.is_file() and seen.read_text().count("\n") == 4, "the hooks")
     told = dict(json.loads(line) for line in seen.read_text().splitlines())
     assert set(told) == {"gateway:startup", "agent:start", "agent:end", "command:status"}
     assert told["agent:start"]["message"] == told["agent:end"]["response"] == "hello"
@@ -83,19 +83,19 @@ async def test_hooks_hear_what_happens_and_a_broken_one_harms_nobody(
 
 
 async def test_hooks_hear_of_the_end_and_the_beginning_that_new_is(
-    town: Town, echoing: ModelServer
+    harness: GatewayHarness, echoing: ModelServer
 ) -> None:
-    folder = town.home / "hooks" / "notes"
+    folder = harness.home / "hooks" / "notes"
     folder.mkdir(parents=True)
     (folder / "HOOK.yaml").write_text("events: [session:start, session:end, session:reset]\n")
     (folder / "handler.py").write_text(HANDLER)
-    await town.open(echoing)
-    await town.asks("hello", "hello")
+    await harness.open(echoing)
+    await harness.ask("hello", "hello")
     seen = folder / "seen"
-    await town.until(lambda: seen.is_file() and seen.read_text().count("\n") == 1, "the start")
+    await harness.until(lambda: seen.is_file() and seen.read_text().count("\n") == 1, "the start")
     old = json.loads(seen.read_text())[1]["session_id"]
-    shown = await town.asks("/new", "A new conversation")
-    await town.until(lambda: seen.read_text().count("\n") == 4, "the hooks")
+    shown = await harness.ask("/new", "A new conversation")
+    await harness.until(lambda: seen.read_text().count("\n") == 4, "the hooks")
     told = dict(json.loads(line) for line in seen.read_text().splitlines()[1:])
     assert {event: facts["session_id"] == old for event, facts in told.items()} == {
         "session:end": True,
@@ -106,116 +106,126 @@ async def test_hooks_hear_of_the_end_and_the_beginning_that_new_is(
     assert {facts["session_key"] for facts in told.values()} == {"agent:main:local:dm:anna"}
 
 
-async def test_a_conversation_that_is_over_is_left_and_a_new_one_begins(town: Town) -> None:
+async def test_a_conversation_that_is_over_is_left_and_a_new_one_begins(
+    harness: GatewayHarness,
+) -> None:
     with ModelServer(["noted", "new here"]) as server:
-        runner = await town.open(server, session_reset__mode="idle", session_reset__idle_minutes=1)
-        await town.asks("remember plum", "noted")
-        (chat,) = await runner.house.store.chats.select()
-        old = runner.house.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
-        await runner.house.store.chats.bind(chat.session_key, chat.session_id, b"", old)
-        await town.asks("hello", "new here")
+        runner = await harness.open(
+            server, session_reset__mode="idle", session_reset__idle_minutes=1
+        )
+        await harness.ask("remember plum", "noted")
+        (chat,) = await runner.gateway.store.chats.select()
+        old = runner.gateway.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
+        await runner.gateway.store.chats.bind(chat.session_key, chat.session_id, b"", old)
+        await harness.ask("hello", "new here")
         assert "plum" not in str(server.calls[-1].body["messages"])
-        assert (await runner.house.store.info(chat.session_id)).end_reason == "session_reset"
+        assert (await runner.gateway.store.info(chat.session_id)).end_reason == "session_reset"
 
 
 async def test_maintenance_ends_conversations_that_are_over(
-    town: Town, echoing: ModelServer
+    harness: GatewayHarness, echoing: ModelServer
 ) -> None:
-    runner = await town.open(echoing, session_reset__mode="idle", session_reset__idle_minutes=1)
-    await town.asks("hello", "hello")
-    await town.settled()
-    (chat,) = await runner.house.store.chats.select()
-    old = runner.house.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
-    await runner.house.store.chats.bind(chat.session_key, chat.session_id, b"", old)
-    await town.until(lambda: not any(one.working for one in runner.floor.workers()), "idle")
+    runner = await harness.open(echoing, session_reset__mode="idle", session_reset__idle_minutes=1)
+    await harness.ask("hello", "hello")
+    await harness.wait_idle()
+    (chat,) = await runner.gateway.store.chats.select()
+    old = runner.gateway.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
+    await runner.gateway.store.chats.bind(chat.session_key, chat.session_id, b"", old)
+    await harness.until(
+        lambda: not any(one.working for one in runner.dispatcher.busy_workers()), "idle"
+    )
     await runner.maintenance.expire()
-    (chat,) = await runner.house.store.chats.select()
+    (chat,) = await runner.gateway.store.chats.select()
     assert chat.session_id == ""
-    assert runner.house.conversations.keys() == ()
+    assert runner.gateway.sessions.keys() == ()
 
 
 async def test_what_matters_is_saved_also_of_a_conversation_that_nobody_has_open(
-    town: Town,
+    harness: GatewayHarness,
 ) -> None:
     idle = {"session_reset__mode": "idle", "session_reset__idle_minutes": 1}
     with ModelServer(["hello", "nothing to save"]) as server:
-        await town.open(server)
-        await town.asks("hi", "hello")
-        await town.settled()
-        await town.close()
-        runner = await town.open(server, memory__flush_min_turns=1, **idle)
-        (chat,) = await runner.house.store.chats.select()
-        old = runner.house.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
-        await runner.house.store.chats.bind(chat.session_key, chat.session_id, b"", old)
+        await harness.open(server)
+        await harness.ask("hi", "hello")
+        await harness.wait_idle()
+        await harness.close()
+        runner = await harness.open(server, memory__flush_min_turns=1, **idle)
+        (chat,) = await runner.gateway.store.chats.select()
+        old = runner.gateway.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
+        await runner.gateway.store.chats.bind(chat.session_key, chat.session_id, b"", old)
         await runner.maintenance.expire()
         asked = str(server.calls[-1].body["messages"])
         assert "The conversation ends here" in asked and "hi" in asked
-        (chat,) = await runner.house.store.chats.select()
+        (chat,) = await runner.gateway.store.chats.select()
         assert chat.session_id == ""
-        assert runner.house.conversations.keys() == ()
+        assert runner.gateway.sessions.keys() == ()
 
 
-async def test_the_state_file_says_how_it_fares(town: Town, echoing: ModelServer) -> None:
-    runner = await town.open(echoing)
-    await town.asks("hello", "hello")
-    await town.settled()
-    await runner._reporting.last("running")
-    state = read_state(town.home)
+async def test_the_state_file_says_how_it_fares(
+    harness: GatewayHarness, echoing: ModelServer
+) -> None:
+    runner = await harness.open(echoing)
+    await harness.ask("hello", "hello")
+    await harness.wait_idle()
+    await runner._status.write("running")
+    state = read_state(harness.home)
     assert state is not None
     (adapter,) = state.adapters
     assert (adapter.platform, adapter.state, state.state) == ("local", "connected", "running")
     assert state.last_in and state.last_out and state.waiting_in == state.waiting_out == 0
-    await town.close()
-    assert read_state(town.home).state == "stopped"
+    await harness.close()
+    assert read_state(harness.home).state == "stopped"
 
 
-async def test_prometheus_sees_messages_and_answers(town: Town, echoing: ModelServer) -> None:
-    runner = await town.open(echoing)
-    await town.asks("hello", "hello")
-    await town.settled()
-    text = runner._reporting.metrics().decode()
+async def test_prometheus_sees_messages_and_answers(
+    harness: GatewayHarness, echoing: ModelServer
+) -> None:
+    runner = await harness.open(echoing)
+    await harness.ask("hello", "hello")
+    await harness.wait_idle()
+    text = runner._status.metrics().decode()
     assert 'hermes_messages_received_total{platform="local"} 1.0' in text
     assert 'hermes_answers_total{outcome="ok",platform="local"} 1.0' in text
     assert 'hermes_platform_up{platform="local"} 1.0' in text
 
 
 async def test_boot_md_is_done_at_the_start_and_told_to_the_home_channel(
-    town: Town, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    town.home.mkdir(exist_ok=True)
-    (town.home / "BOOT.md").write_text("Say that you are up.")
+    harness.home.mkdir(exist_ok=True)
+    (harness.home / "BOOT.md").write_text("Say that you are up.")
     monkeypatch.setenv("LOCAL_HOME_CHANNEL", "lobby")
     with ModelServer(["I am up."]) as server:
-        await town.open(server)
-        await town.sees("I am up.", chat="lobby")
+        await harness.open(server)
+        await harness.wait_for("I am up.", chat="lobby")
         assert "Say that you are up." in str(server.calls[0].body["messages"])
 
 
 async def test_the_home_channel_is_set_from_the_chat(
-    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna")
-    runner = await town.open(echoing)
-    await town.asks("/sethome", "home channel of Local")
-    assert "LOCAL_HOME_CHANNEL=anna" in (town.home / ".env").read_text()
+    runner = await harness.open(echoing)
+    await harness.ask("/sethome", "home channel of Local")
+    assert "LOCAL_HOME_CHANNEL=anna" in (harness.home / ".env").read_text()
     assert runner.targets.homes()["local"].chat_id == "anna"
 
 
 async def test_a_platform_that_comes_back_gets_what_waited(
-    town: Town, echoing: ModelServer
+    harness: GatewayHarness, echoing: ModelServer
 ) -> None:
-    runner = await town.open(echoing)
-    await town.asks("hello", "hello")
+    runner = await harness.open(echoing)
+    await harness.ask("hello", "hello")
     runner._supervisors[0].check()
-    await town.platform.drop()
-    await town.until(lambda: runner.lines.get("local") is None, "the platform is away")
+    await harness.platform.drop()
+    await harness.until(lambda: runner.connections.get("local") is None, "the platform is away")
     await runner.post.send("local:anna", "while you were away")
-    town.say("are you there")
-    await town.sees("while you were away")
-    await town.sees("are you there")
+    harness.say("are you there")
+    await harness.wait_for("while you were away")
+    await harness.wait_for("are you there")
 
 
-async def test_news_of_a_process_come_to_the_chat(town: Town, tmp_path: Path) -> None:
+async def test_news_of_a_process_come_to_the_chat(harness: GatewayHarness, tmp_path: Path) -> None:
     given = json.dumps(
         {"command": "sleep 1; echo finished", "background": True, "notify_on_complete": True}
     )
@@ -228,16 +238,16 @@ async def test_news_of_a_process_come_to_the_chat(town: Town, tmp_path: Path) ->
         return "it is done" if "background process" in str(last) else start
 
     with ModelServer(answer) as server:
-        await town.open(server, gateway__terminal="local")
-        await town.asks("run it", "started")
-        await town.sees("it is done")
-        await town.settled()
+        await harness.open(server, gateway__terminal="local")
+        await harness.ask("run it", "started")
+        await harness.wait_for("it is done")
+        await harness.wait_idle()
 
 
 async def test_prometheus_can_ask_over_http(
-    town: Town, echoing: ModelServer, free_port: int
+    harness: GatewayHarness, echoing: ModelServer, free_port: int
 ) -> None:
-    runner = await town.open(echoing, gateway__metrics_port=free_port)
+    runner = await harness.open(echoing, gateway__metrics_port=free_port)
     await runner.began.wait()
     reader, writer = await asyncio.open_connection("127.0.0.1", free_port)
     writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -247,23 +257,25 @@ async def test_prometheus_can_ask_over_http(
     writer.close()
 
 
-async def test_parts_of_an_answer_come_with_a_pause_where_that_is_wanted(town: Town) -> None:
+async def test_parts_of_an_answer_come_with_a_pause_where_that_is_wanted(
+    harness: GatewayHarness,
+) -> None:
     with ModelServer(["word " * 2000]) as server:
-        await town.open(
+        await harness.open(
             server, human_delay__mode="custom", human_delay__min_ms=150, human_delay__max_ms=150
         )
-        await town.asks("tell me", "word")
-        await town.settled()
-    first, second = town.shown()[:2]
+        await harness.ask("tell me", "word")
+        await harness.wait_idle()
+    first, second = harness.shown()[:2]
     assert second.at - first.at >= 0.15
 
 
 async def test_what_becomes_of_a_message_is_seen_on_it(
-    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on = DisplayOptions(reactions=True)
-    monkeypatch.setattr(turn_view, "showing", lambda _settings, _platform: on)
-    await town.open(echoing)
-    said = town.say("hello")
-    await town.sees("hello")
-    await town.until(lambda: town.platform.room.reactions.get(said) == ["✅"], "the reaction")
+    monkeypatch.setattr(turn_view, "display_options", lambda _settings, _platform: on)
+    await harness.open(echoing)
+    said = harness.say("hello")
+    await harness.wait_for("hello")
+    await harness.until(lambda: harness.platform.room.reactions.get(said) == ["✅"], "the reaction")

@@ -14,7 +14,7 @@ from hermes.core.testing import ModelServer, Step, echo
 from hermes.gateway.runner import GatewayRunner
 from hermes.gateway.services import RESTART
 from hermes.gateway.updates import NOTE, OUTPUT
-from tests.integration.gateway.chats.conftest import Town
+from tests.integration.gateway.chats.conftest import GatewayHarness
 
 OPEN = {"display__tool_progress_command": True}
 TODO = Step((ToolCall("c1", "todo", '{"todos": []}'),))
@@ -22,38 +22,40 @@ PACKAGE = Package("pipx", "pipx install --force git+https://x", "pipx uninstall 
 
 
 async def test_verbose_is_there_only_when_the_settings_say_so(
-    town: Town, echoing: ModelServer
+    harness: GatewayHarness, echoing: ModelServer
 ) -> None:
-    await town.open(echoing)
-    await town.asks("/verbose", "There is no command `/verbose`")
-    shown = await town.asks("/help", "/status")
+    await harness.open(echoing)
+    await harness.ask("/verbose", "There is no command `/verbose`")
+    shown = await harness.ask("/help", "/status")
     assert "`/skills`" not in shown.text, "no command of chats"
-    assert "/verbose" not in town.texts()[-1]
+    assert "/verbose" not in harness.texts()[-1]
 
 
-async def test_verbose_changes_what_this_chat_sees_and_no_other(town: Town) -> None:
+async def test_verbose_changes_what_this_chat_sees_and_no_other(harness: GatewayHarness) -> None:
     with ModelServer([TODO, "first", TODO, "second", TODO, "third"]) as server:
-        await town.open(server, **OPEN)
-        await town.asks("/verbose all", "Tool calls in this chat: all")
-        await town.asks("go", "first")
-        await town.settled()
-        assert any("**todo**" in text for text in town.texts())
-        await town.asks("go", "second", user="ben")
-        await town.settled()
-        assert town.texts("ben") == ["second"]
-        await town.close()
-        await town.open(server, **OPEN)
-        await town.asks("go on", "third")
-        await town.settled()
-    assert sum("**todo**" in text for text in town.texts()) == 2, "it is kept over a restart"
+        await harness.open(server, **OPEN)
+        await harness.ask("/verbose all", "Tool calls in this chat: all")
+        await harness.ask("go", "first")
+        await harness.wait_idle()
+        assert any("**todo**" in text for text in harness.texts())
+        await harness.ask("go", "second", user="ben")
+        await harness.wait_idle()
+        assert harness.texts("ben") == ["second"]
+        await harness.close()
+        await harness.open(server, **OPEN)
+        await harness.ask("go on", "third")
+        await harness.wait_idle()
+    assert sum("**todo**" in text for text in harness.texts()) == 2, "it is kept over a restart"
 
 
-async def test_verbose_goes_through_all_modes(town: Town, echoing: ModelServer) -> None:
-    await town.open(echoing, **OPEN)
+async def test_verbose_goes_through_all_modes(
+    harness: GatewayHarness, echoing: ModelServer
+) -> None:
+    await harness.open(echoing, **OPEN)
     for mode in ("new", "all", "verbose", "off"):
-        await town.asks("/verbose", f"Tool calls in this chat: {mode}")
-    await town.asks("/verbose loud", "'loud' is no way to show tool calls")
-    await town.asks("/help verbose", "how much of tool calls is shown".capitalize())
+        await harness.ask("/verbose", f"Tool calls in this chat: {mode}")
+    await harness.ask("/verbose loud", "'loud' is no way to show tool calls")
+    await harness.ask("/help verbose", "how much of tool calls is shown".capitalize())
 
 
 def program(folder: Path, check: int, update: int, said: str = "updated to 9.9 (abc)") -> Path:
@@ -70,102 +72,104 @@ def program(folder: Path, check: int, update: int, said: str = "updated to 9.9 (
 def installed(runner: GatewayRunner, folder: Path, program: Path) -> None:
     """A checkout that can update itself."""
     (folder / ".git").mkdir(exist_ok=True)
-    runner.house.updates.found = Checkout(folder)
-    runner.house.updates.command = (str(program),)
+    runner.gateway.updates.found = Checkout(folder)
+    runner.gateway.updates.command = (str(program),)
 
 
 async def test_after_an_update_the_new_version_tells(
-    town: Town, echoing: ModelServer, tmp_path: Path
+    harness: GatewayHarness, echoing: ModelServer, tmp_path: Path
 ) -> None:
     owners = {"gateway__owners": ["local:anna"]}
-    runner = await town.open(echoing, **owners)
+    runner = await harness.open(echoing, **owners)
     installed(runner, tmp_path, program(tmp_path, check=10, update=0))
-    await town.asks("/update", "I look for a newer version")
-    assert await town.ended() == RESTART
-    assert not any("9.9" in text for text in town.texts())
-    note = town.home / NOTE
+    await harness.ask("/update", "I look for a newer version")
+    assert await harness.wait_exit() == RESTART
+    assert not any("9.9" in text for text in harness.texts())
+    note = harness.home / NOTE
     assert stat.S_IMODE(note.stat().st_mode) == 0o600
-    await town.open(echoing, **owners)
-    shown = await town.sees("updated to 9.9")
+    await harness.open(echoing, **owners)
+    shown = await harness.wait_for("updated to 9.9")
     assert f"This is Hermes {__version__}" in shown.text
-    await town.until(lambda: not note.exists(), "the note is gone")
-    assert (town.home / "logs" / OUTPUT).is_file()
+    await harness.until(lambda: not note.exists(), "the note is gone")
+    assert (harness.home / "logs" / OUTPUT).is_file()
 
 
 async def test_nothing_newer_and_what_fails_is_told_without_a_restart(
-    town: Town, echoing: ModelServer, tmp_path: Path
+    harness: GatewayHarness, echoing: ModelServer, tmp_path: Path
 ) -> None:
-    runner = await town.open(echoing, gateway__owners=["local:anna"])
+    runner = await harness.open(echoing, gateway__owners=["local:anna"])
     installed(runner, tmp_path, program(tmp_path, check=0, update=0))
-    await town.asks("/update", "looked")
+    await harness.ask("/update", "looked")
     installed(runner, tmp_path, program(tmp_path, check=10, update=1, said="no space left"))
-    await town.asks("/update", "no space left")
-    shown = await town.sees("The update failed")
+    await harness.ask("/update", "no space left")
+    shown = await harness.wait_for("The update failed")
     assert "no space left" in shown.text
-    assert not (town.home / NOTE).exists()
-    await town.asks("still here", "still here")
+    assert not (harness.home / NOTE).exists()
+    await harness.ask("still here", "still here")
 
 
 async def test_an_update_asked_for_on_a_platform_that_is_gone_stops_no_start(
-    town: Town, echoing: ModelServer
+    harness: GatewayHarness, echoing: ModelServer
 ) -> None:
-    town.home.mkdir(exist_ok=True)
+    harness.home.mkdir(exist_ok=True)
     target = {"platform": "telegram", "chat_id": "1"}
-    (town.home / NOTE).write_text(json.dumps({"target": target, "before": "1.0"}))
-    await town.open(echoing)
-    await town.asks("hello", "hello")
-    await town.until(lambda: not (town.home / NOTE).exists(), "the note is gone")
+    (harness.home / NOTE).write_text(json.dumps({"target": target, "before": "1.0"}))
+    await harness.open(echoing)
+    await harness.ask("hello", "hello")
+    await harness.until(lambda: not (harness.home / NOTE).exists(), "the note is gone")
 
 
 async def test_an_update_that_the_gateway_did_not_outlive_is_told_of(
-    town: Town, echoing: ModelServer
+    harness: GatewayHarness, echoing: ModelServer
 ) -> None:
-    town.home.mkdir(exist_ok=True)
+    harness.home.mkdir(exist_ok=True)
     target = {"platform": "local", "chat_id": "anna"}
-    (town.home / NOTE).write_text(json.dumps({"target": target, "before": "1.0"}))
-    await town.open(echoing)
-    await town.sees("stopped while an update ran")
+    (harness.home / NOTE).write_text(json.dumps({"target": target, "before": "1.0"}))
+    await harness.open(echoing)
+    await harness.wait_for("stopped while an update ran")
 
 
-async def test_only_an_owner_may_update(town: Town, echoing: ModelServer) -> None:
-    await town.open(echoing, gateway__owners=["local:anna"])
-    await town.asks("/update", "Only an owner may use /update", user="ben")
+async def test_only_an_owner_may_update(harness: GatewayHarness, echoing: ModelServer) -> None:
+    await harness.open(echoing, gateway__owners=["local:anna"])
+    await harness.ask("/update", "Only an owner may use /update", user="ben")
 
 
 async def test_where_it_cannot_update_itself_it_says_what_can(
-    town: Town, echoing: ModelServer, tmp_path: Path
+    harness: GatewayHarness, echoing: ModelServer, tmp_path: Path
 ) -> None:
-    runner = await town.open(echoing, gateway__owners=["local:anna"])
-    runner.house.updates.found = PACKAGE
-    shown = await town.asks("/update", "pipx installed Hermes here")
+    runner = await harness.open(echoing, gateway__owners=["local:anna"])
+    runner.gateway.updates.found = PACKAGE
+    shown = await harness.ask("/update", "pipx installed Hermes here")
     assert "pipx install --force git+https://x" in shown.text
-    runner.house.updates.found = Checkout(tmp_path)
-    await town.asks("/update", "is no git repository")
+    runner.gateway.updates.found = Checkout(tmp_path)
+    await harness.ask("/update", "is no git repository")
 
 
-async def test_the_list_of_models_is_fetched_once_a_day(town: Town, echoing: ModelServer) -> None:
+async def test_the_list_of_models_is_fetched_once_a_day(
+    harness: GatewayHarness, echoing: ModelServer
+) -> None:
     def asked() -> int:
         return sum(each.path.endswith("/models") for each in echoing.requests)
 
-    runner = await town.open(echoing)
+    runner = await harness.open(echoing)
     runner.maintenance.learn_models()
     assert not asked(), "nobody knows yet which endpoint is in use"
-    await town.asks("hello", "hello")
+    await harness.ask("hello", "hello")
     runner.maintenance.learn_models()
-    await town.until(asked, "the list")
+    await harness.until(asked, "the list")
     runner.maintenance.learn_models()
-    await town.asks("again", "again")
+    await harness.ask("again", "again")
     assert asked() == 1
 
 
 async def test_an_endpoint_without_a_list_costs_a_line_in_the_log(
-    town: Town, caplog: pytest.LogCaptureFixture
+    harness: GatewayHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     with ModelServer(echo) as server:
-        runner = await town.open(server)
-        await town.asks("hello", "hello")
+        runner = await harness.open(server)
+        await harness.ask("hello", "hello")
     for _ in range(3):
         runner.maintenance.learn_models()
-        await town.until(lambda: "are not known" in caplog.text, "the line")
+        await harness.until(lambda: "are not known" in caplog.text, "the line")
     assert caplog.text.count("are not known") == 1

@@ -7,56 +7,62 @@ import pytest
 from hermes.core.testing import ModelServer
 from hermes.gateway.pairing import PairingStore
 from hermes.util.clock import SystemClock
-from tests.integration.gateway.chats.conftest import Town
+from tests.integration.gateway.chats.conftest import GatewayHarness
 
 
 def tools(server: ModelServer) -> set[str]:
     return {each["function"]["name"] for each in server.calls[-1].body.get("tools", ())}
 
 
-async def test_a_stranger_gets_a_code_and_is_let_in_by_it(town: Town, echoing: ModelServer) -> None:
-    await town.open(echoing)
-    shown = await town.asks("let me in", "pairing code", user="carl")
+async def test_a_stranger_gets_a_code_and_is_let_in_by_it(
+    harness: GatewayHarness, echoing: ModelServer
+) -> None:
+    await harness.open(echoing)
+    shown = await harness.ask("let me in", "pairing code", user="carl")
     code = re.search(r"code is (\S+);", shown.text)[1]
     assert echoing.calls == []
-    PairingStore(town.home / "pairing", SystemClock()).approve("local", code)
-    await town.asks("hello", "hello", user="carl")
+    PairingStore(harness.home / "pairing", SystemClock()).approve("local", code)
+    await harness.ask("hello", "hello", user="carl")
 
 
-async def test_a_stranger_in_a_group_hears_nothing(town: Town, echoing: ModelServer) -> None:
-    await town.open(echoing)
-    town.say("hey", user="carl", chat="room", chat_type="group", reply_to="")
-    await town.asks("hello", "hello")
-    assert town.texts("room") == []
+async def test_a_stranger_in_a_group_hears_nothing(
+    harness: GatewayHarness, echoing: ModelServer
+) -> None:
+    await harness.open(echoing)
+    harness.say("hey", user="carl", chat="room", chat_type="group", reply_to="")
+    await harness.ask("hello", "hello")
+    assert harness.texts("room") == []
     assert len(echoing.calls) == 1
 
 
 async def test_an_owner_invites_somebody(
-    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna")
-    await town.open(echoing)
-    shown = await town.asks("/pair", "lets in the first")
+    await harness.open(echoing)
+    shown = await harness.ask("/pair", "lets in the first")
     code = shown.text.split()[0]
-    await town.asks(code, "You are let in", user="carl")
-    await town.asks("hello", "hello", user="carl")
+    await harness.ask(code, "You are let in", user="carl")
+    await harness.ask("hello", "hello", user="carl")
 
 
-async def test_members_may_not_use_the_commands_of_owners(town: Town, echoing: ModelServer) -> None:
-    await town.open(echoing)
+async def test_members_may_not_use_the_commands_of_owners(
+    harness: GatewayHarness, echoing: ModelServer
+) -> None:
+    await harness.open(echoing)
     for command in ("/yolo", "/restart", "/pair", "/sethome", "/model x --global"):
-        await town.asks(command, f"Only an owner may use /{command[1:].split()[0]}")
+        await harness.ask(command, f"Only an owner may use /{command[1:].split()[0]}")
 
 
 async def test_help_lists_what_one_may_use(
-    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_ALLOW_ALL_USERS", "true")
     quick = {"deploy": {"command": "echo x"}}
-    await town.open(echoing, gateway__owners=["local:ben"], quick_commands=quick)
+    await harness.open(echoing, gateway__owners=["local:ben"], quick_commands=quick)
     lists = {}
     for user in ("ben", "anna", "stranger"):
-        shown = await town.asks("/help", "`/status`", user=user)
+        shown = await harness.ask("/help", "`/status`", user=user)
         lists[user] = shown.text
     words = ("`/restart`", "`/background ", "`/deploy`", "SKILL-NAME")
     assert [word in lists["ben"] for word in words] == [True, True, True, True]
@@ -65,39 +71,41 @@ async def test_help_lists_what_one_may_use(
 
 
 async def test_guests_have_few_tools(
-    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_ALLOW_ALL_USERS", "true")
-    await town.open(echoing)
-    await town.asks("hello", "hello", user="anna")
+    await harness.open(echoing)
+    await harness.ask("hello", "hello", user="anna")
     assert {"terminal", "memory"} <= tools(echoing)
-    await town.asks("hey", "hey", user="stranger")
+    await harness.ask("hey", "hey", user="stranger")
     assert "terminal" not in tools(echoing)
     assert "write_file" not in tools(echoing)
     assert "web_search" in tools(echoing)
 
 
 async def test_nobody_goes_on_with_the_conversation_of_somebody_else(
-    town: Town, echoing: ModelServer
+    harness: GatewayHarness, echoing: ModelServer
 ) -> None:
-    runner = await town.open(echoing)
-    await town.asks("my plan is plum", "plum")
-    session = runner.house.conversations.get(runner.house.conversations.keys()[0]).session_id
-    await town.asks(f"/resume {session}", "no conversation", user="ben")
-    shown = await town.asks("/resume", "goes on with one", user="ben")
+    runner = await harness.open(echoing)
+    await harness.ask("my plan is plum", "plum")
+    session = runner.gateway.sessions.get(runner.gateway.sessions.keys()[0]).session_id
+    await harness.ask(f"/resume {session}", "no conversation", user="ben")
+    shown = await harness.ask("/resume", "goes on with one", user="ben")
     assert session not in shown.text
     for named in ("nosuch", session[:2]):  # the beginning of several ids
-        shown = await town.asks(f"/resume {named}", f"no conversation '{named}' of y", user="ben")
+        shown = await harness.ask(f"/resume {named}", f"no conversation '{named}' of y", user="ben")
         assert "`/resume` alone lists them" in shown.text
         assert session not in shown.text and "hermes sessions" not in shown.text
-    await town.asks("/resume", session)
+    await harness.ask("/resume", session)
 
 
-async def test_notes_of_one_user_are_not_told_to_another(town: Town, echoing: ModelServer) -> None:
-    await town.open(echoing)
-    memories = town.home / "memories"
-    await town.asks("hello", "hello")
-    await town.asks("hello", "hello", user="ben")
+async def test_notes_of_one_user_are_not_told_to_another(
+    harness: GatewayHarness, echoing: ModelServer
+) -> None:
+    await harness.open(echoing)
+    memories = harness.home / "memories"
+    await harness.ask("hello", "hello")
+    await harness.ask("hello", "hello", user="ben")
     names = sorted(path.name.split("-")[0] for path in (memories / "users").glob("*"))
     prompts = [str(call.body["messages"][0]) for call in echoing.calls]
     assert names == [] or len(set(names)) == 2
@@ -105,39 +113,43 @@ async def test_notes_of_one_user_are_not_told_to_another(town: Town, echoing: Mo
 
 
 async def test_commands_of_a_chat_run_in_a_sandbox_by_default(
-    town: Town, echoing: ModelServer
+    harness: GatewayHarness, echoing: ModelServer
 ) -> None:
-    runner = await town.open(echoing)
-    await town.asks("hello", "hello")
-    agent = runner.house.conversations.get(runner.house.conversations.keys()[0])
-    making = runner.house.app.session(agent)
+    runner = await harness.open(echoing)
+    await harness.ask("hello", "hello")
+    agent = runner.gateway.sessions.get(runner.gateway.sessions.keys()[0])
+    making = runner.gateway.app.session(agent)
     assert making.place.workplace.name == "sandbox"
-    assert making.place.folder.startswith(str(town.home / "workspaces"))
+    assert making.place.folder.startswith(str(harness.home / "workspaces"))
 
 
-async def test_a_group_has_a_conversation_for_each_person(town: Town, echoing: ModelServer) -> None:
-    await town.open(echoing)
-    await town.asks("plum", "plum", user="anna", chat="room")
-    town.say("@hermes pear", user="anna", chat="team", chat_type="group")
-    await town.sees("pear", chat="team")
-    town.say("@hermes fig", user="ben", chat="team", chat_type="group")
-    await town.sees("fig", chat="team")
+async def test_a_group_has_a_conversation_for_each_person(
+    harness: GatewayHarness, echoing: ModelServer
+) -> None:
+    await harness.open(echoing)
+    await harness.ask("plum", "plum", user="anna", chat="room")
+    harness.say("@hermes pear", user="anna", chat="team", chat_type="group")
+    await harness.wait_for("pear", chat="team")
+    harness.say("@hermes fig", user="ben", chat="team", chat_type="group")
+    await harness.wait_for("fig", chat="team")
     assert "pear" not in str(echoing.calls[-1].body["messages"])
 
 
-async def test_a_cap_for_each_user_holds(town: Town) -> None:
-    town.home.mkdir(exist_ok=True)
-    (town.home / "config.yaml").write_text(
+async def test_a_cap_for_each_user_holds(harness: GatewayHarness) -> None:
+    harness.home.mkdir(exist_ok=True)
+    (harness.home / "config.yaml").write_text(
         "providers: {custom: {models: {lab-model: {price: {input: 3, output: 15}}}}}\n"
     )
     with ModelServer([]) as server:
-        await town.open(server, gateway__user_day_usd=0.0000001)
-        shown = await town.asks("hello", "⚠️")
+        await harness.open(server, gateway__user_day_usd=0.0000001)
+        shown = await harness.ask("hello", "⚠️")
         assert "gateway.user_day_usd" in shown.text
 
 
-async def test_a_role_without_toolsets_has_no_tools(town: Town, echoing: ModelServer) -> None:
+async def test_a_role_without_toolsets_has_no_tools(
+    harness: GatewayHarness, echoing: ModelServer
+) -> None:
     """No tools, not the usual ones."""
-    await town.open(echoing, gateway__role_toolsets={"member": []})
-    await town.asks("hello", "hello", user="ben")
+    await harness.open(echoing, gateway__role_toolsets={"member": []})
+    await harness.ask("hello", "hello", user="ben")
     assert tools(echoing) == set()

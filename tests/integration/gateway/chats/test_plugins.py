@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.core.testing import ModelServer
-from tests.integration.gateway.chats.conftest import Town
+from tests.integration.gateway.chats.conftest import GatewayHarness
 
 PLUGIN = """
 def look(event, gateway, session_store, **_):
@@ -18,17 +18,19 @@ def register(ctx):
 
 
 @pytest.fixture
-def watching(town: Town) -> Town:
-    folder = town.home / "plugins" / "watch"
+def watching(harness: GatewayHarness) -> GatewayHarness:
+    folder = harness.home / "plugins" / "watch"
     folder.mkdir(parents=True)
     (folder / "plugin.yaml").write_text("name: watch\nversion: '1'\ndescription: looks\n")
     (folder / "__init__.py").write_text(PLUGIN)
-    return town
+    return harness
 
 
-async def test_a_plugin_skips_and_rewrites_messages(watching: Town, echoing: ModelServer) -> None:
+async def test_a_plugin_skips_and_rewrites_messages(
+    watching: GatewayHarness, echoing: ModelServer
+) -> None:
     await watching.open(echoing, plugins__enabled=["watch"])
     watching.say("buy spam")
-    await watching.asks("hi", "good morning")
-    await watching.settled()
+    await watching.ask("hi", "good morning")
+    await watching.wait_idle()
     assert watching.texts() == ["good morning"]

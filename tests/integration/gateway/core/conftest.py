@@ -1,12 +1,12 @@
-"""The town of the chats, for what happens inside the gateway."""
+"""The harness of the chats, for what happens inside the gateway."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.integration.gateway.chats.conftest import echoing, town
+from tests.integration.gateway.chats.conftest import echoing, harness
 
-__all__ = ["echoing", "town"]
+__all__ = ["echoing", "harness"]
 
 
 @pytest.fixture

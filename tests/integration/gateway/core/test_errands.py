@@ -11,8 +11,13 @@ from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, echo
 from hermes.gateway import dispatcher
 from hermes.gateway.platforms.local.server import Attached
-from hermes.gateway.session_keys import build_session_key, errand_key, errand_name, errand_of
-from tests.integration.gateway.chats.conftest import Town
+from hermes.gateway.session_keys import (
+    background_key,
+    background_name,
+    background_parent,
+    build_session_key,
+)
+from tests.integration.gateway.chats.conftest import GatewayHarness
 
 STALLED = Step((Text("never"),), faults=(Stall(0),))
 TODO = Step((ToolCall("c1", "todo", '{"todos": []}'),))
@@ -23,141 +28,149 @@ def counting(request: RecordedRequest) -> Step | str:
     return STALLED if "stars" in str(request.body["messages"][-1]) else echo(request)
 
 
-async def chat_rows(town: Town) -> list[str]:
-    assert town.runner is not None
-    return [each.session_key for each in await town.runner.house.store.chats.select()]
+async def chat_rows(harness: GatewayHarness) -> list[str]:
+    assert harness.runner is not None
+    return [each.session_key for each in await harness.runner.gateway.store.chats.select()]
 
 
 def test_the_key_of_a_task_is_that_of_no_chat() -> None:
-    key = errand_key("agent:main:local:dm:anna:5", 17, 1_893_553_445.5)
-    assert errand_name(key) == "bg_030405_000011"
-    assert errand_name("background:17:agent:main:local:dm:anna:5") == "bg_17", "an older one"
-    assert errand_of(key) == "agent:main:local:dm:anna:5"
-    assert errand_of("agent:main:local:dm:background:17") == ""
-    assert build_session_key.__module__ == errand_key.__module__
+    key = background_key("agent:main:local:dm:anna:5", 17, 1_893_553_445.5)
+    assert background_name(key) == "bg_030405_000011"
+    assert background_name("background:17:agent:main:local:dm:anna:5") == "bg_17", "an older one"
+    assert background_parent(key) == "agent:main:local:dm:anna:5"
+    assert background_parent("agent:main:local:dm:background:17") == ""
+    assert build_session_key.__module__ == background_key.__module__
 
 
-async def test_its_result_comes_once_and_nothing_is_left(town: Town, echoing: ModelServer) -> None:
-    await town.open(echoing)
-    begun = await town.asks("/background count the stars", "Started `bg_")
+async def test_its_result_comes_once_and_nothing_is_left(
+    harness: GatewayHarness, echoing: ModelServer
+) -> None:
+    await harness.open(echoing)
+    begun = await harness.ask("/background count the stars", "Started `bg_")
     name = re.search(r"`(bg_\d{6}_[0-9a-f]{6})`", begun.text)
     assert name is not None
-    shown = await town.sees("(session ")
+    shown = await harness.wait_for("(session ")
     assert f"`{name[1]}`" in shown.text
-    await town.settled()
-    assert sum("(session " in text for text in town.texts()) == 1
-    await town.until(lambda: not town.runner.floor.workers(), "the task is over")
-    assert not any(map(errand_of, await chat_rows(town)))
-    assert not any(map(errand_of, town.runner.house.conversations.keys()))
-    await town.asks("/agents", "Nothing runs in the background.")
+    await harness.wait_idle()
+    assert sum("(session " in text for text in harness.texts()) == 1
+    await harness.until(lambda: not harness.runner.dispatcher.busy_workers(), "the task is over")
+    assert not any(map(background_parent, await chat_rows(harness)))
+    assert not any(map(background_parent, harness.runner.gateway.sessions.keys()))
+    await harness.ask("/agents", "Nothing runs in the background.")
 
 
-async def test_a_task_goes_on_after_a_restart_where_it_was(town: Town) -> None:
+async def test_a_task_goes_on_after_a_restart_where_it_was(harness: GatewayHarness) -> None:
     steps = iter([TODO, STALLED, Step((Text("a thousand"),))])
     with ModelServer(lambda _request: next(steps)) as server:
-        await town.open(server)
-        await town.asks("/background count the stars", "Started `bg_")
-        await town.until(lambda: len(server.calls) == 2, "the second call")
-        await town.close()
-        await town.open(server)
-        shown = await town.sees("a thousand")
-        await town.settled()
+        await harness.open(server)
+        await harness.ask("/background count the stars", "Started `bg_")
+        await harness.until(lambda: len(server.calls) == 2, "the second call")
+        await harness.close()
+        await harness.open(server)
+        shown = await harness.wait_for("a thousand")
+        await harness.wait_idle()
         assert "count the stars (session " in shown.text
-        assert sum("a thousand" in text for text in town.texts()) == 1
+        assert sum("a thousand" in text for text in harness.texts()) == 1
         said = server.calls[-1].body["messages"]
         assert [each["role"] for each in said[1:]] == ["user", "assistant", "tool"]
 
 
 async def test_a_task_whose_answer_was_not_kept_is_answered_once(
-    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "SAVING", 0.05)
-    runner = await town.open(echoing)
-    answer, reached = runner.house.store.inbox.answer, asyncio.Event()
+    monkeypatch.setattr(dispatcher, "SAVE_SECONDS", 0.05)
+    runner = await harness.open(echoing)
+    answer, reached = runner.gateway.store.inbox.answer, asyncio.Event()
 
-    async def cut(rows: tuple[int, ...], drafts: tuple, *given: object, **more: object) -> object:
-        if any(b"(session " in each.body for each in drafts):
+    async def cut(
+        rows: tuple[int, ...], compose_items: tuple, *given: object, **more: object
+    ) -> object:
+        if any(b"(session " in each.body for each in compose_items):
             reached.set()
             await asyncio.Event().wait()
-        return await answer(rows, drafts, *given, **more)
+        return await answer(rows, compose_items, *given, **more)
 
-    monkeypatch.setattr(runner.house.store.inbox, "answer", cut)
-    await town.asks("/background count the stars", "Started `bg_")
+    monkeypatch.setattr(runner.gateway.store.inbox, "answer", cut)
+    await harness.ask("/background count the stars", "Started `bg_")
     await reached.wait()
-    await town.close()
-    await town.open(echoing)
-    await town.sees("(session ")
-    await town.settled()
-    assert sum("(session " in text for text in town.texts()) == 1
+    await harness.close()
+    await harness.open(echoing)
+    await harness.wait_for("(session ")
+    await harness.wait_idle()
+    assert sum("(session " in text for text in harness.texts()) == 1
     assert len(echoing.calls) == 1
 
 
 async def test_the_command_cut_off_begins_one_task(
-    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "SAVING", 0.05)
-    runner = await town.open(echoing)
+    monkeypatch.setattr(dispatcher, "SAVE_SECONDS", 0.05)
+    runner = await harness.open(echoing)
     reached = asyncio.Event()
 
     async def hang(*_given: object, **_more: object) -> None:
         reached.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(runner.house.store.inbox, "answer", hang)
-    town.say("/background count the stars")
+    monkeypatch.setattr(runner.gateway.store.inbox, "answer", hang)
+    harness.say("/background count the stars")
     await reached.wait()
-    await town.close()
-    await town.open(echoing)
-    await town.sees("Started `bg_")
-    await town.sees("(session ")
-    await town.settled()
-    assert len(town.texts()) == 2
+    await harness.close()
+    await harness.open(echoing)
+    await harness.wait_for("Started `bg_")
+    await harness.wait_for("(session ")
+    await harness.wait_idle()
+    assert len(harness.texts()) == 2
     assert len(echoing.calls) == 1
 
 
 async def test_the_home_channel_gets_the_result_too(
-    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_HOME_CHANNEL", "lobby")
-    await town.open(echoing)
-    await town.asks("/background count the stars", "Started `bg_")
-    await town.sees("(session ")
-    await town.sees("(session ", chat="lobby")
-    await town.asks("/background count the trees", "Started `bg_", chat="lobby")
-    await town.sees("count the trees (session ", chat="lobby")
-    await town.settled()
-    assert sum("count the trees (session " in text for text in town.texts("lobby")) == 1
+    await harness.open(echoing)
+    await harness.ask("/background count the stars", "Started `bg_")
+    await harness.wait_for("(session ")
+    await harness.wait_for("(session ", chat="lobby")
+    await harness.ask("/background count the trees", "Started `bg_", chat="lobby")
+    await harness.wait_for("count the trees (session ", chat="lobby")
+    await harness.wait_idle()
+    assert sum("count the trees (session " in text for text in harness.texts("lobby")) == 1
 
 
-async def test_stop_ends_it_and_it_says_nothing(town: Town) -> None:
+async def test_stop_ends_it_and_it_says_nothing(harness: GatewayHarness) -> None:
     with ModelServer(counting) as server:
-        await town.open(server)
-        await town.asks("/background count the stars", "Started `bg_")
-        await town.until(lambda: server.calls, "the call")
-        await town.asks("hello", "hello")
-        await town.asks("/agents", "count the stars (")
-        await town.asks("/stop", "Stopped 1 background task.")
-        await town.settled()
-        await town.until(lambda: not town.runner.floor.workers(), "the task is over")
-        await town.asks("/agents", "Nothing runs in the background.")
-        assert not any("(session " in text for text in town.texts())
+        await harness.open(server)
+        await harness.ask("/background count the stars", "Started `bg_")
+        await harness.until(lambda: server.calls, "the call")
+        await harness.ask("hello", "hello")
+        await harness.ask("/agents", "count the stars (")
+        await harness.ask("/stop", "Stopped 1 background task.")
+        await harness.wait_idle()
+        await harness.until(
+            lambda: not harness.runner.dispatcher.busy_workers(), "the task is over"
+        )
+        await harness.ask("/agents", "Nothing runs in the background.")
+        assert not any("(session " in text for text in harness.texts())
 
 
-async def test_nobody_is_asked_in_it(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nobody_is_asked_in_it(
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna")
     risky = Step((ToolCall("c1", "terminal", json.dumps({"command": "rm -rf junk"})),))
     with ModelServer([risky, "I may not"]) as server:
-        await town.open(server, gateway__terminal="local")
-        await town.asks("/background clean up", "Started `bg_")
-        await town.sees("I may not")
-        assert len(town.texts()) == 2
+        await harness.open(server, gateway__terminal="local")
+        await harness.ask("/background clean up", "Started `bg_")
+        await harness.wait_for("I may not")
+        assert len(harness.texts()) == 2
 
 
 async def test_a_picture_goes_with_the_task(
-    town: Town, echoing: ModelServer, picture: Path
+    harness: GatewayHarness, echoing: ModelServer, picture: Path
 ) -> None:
-    await town.open(echoing)
-    town.say("/background describe it", files=(Attached("image", str(picture)),))
-    await town.sees("(session ")
+    await harness.open(echoing)
+    harness.say("/background describe it", files=(Attached("image", str(picture)),))
+    await harness.wait_for("(session ")
     (call,) = echoing.calls
     assert "data:image/png;base64" in str(call.body["messages"][-1])

@@ -8,8 +8,8 @@ import pytest
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step
 from hermes.gateway import outbox, turn_view
-from hermes.gateway.hooks import TurnTold
-from hermes.gateway.outbox import OutgoingMeta, drafts, lane
+from hermes.gateway.hooks import TurnEvents
+from hermes.gateway.outbox import OutgoingMeta, compose_items, lane
 from hermes.gateway.platforms.kit.contract import (
     ChatTarget,
     NotConnected,
@@ -20,7 +20,7 @@ from hermes.gateway.platforms.kit.contract import (
 from hermes.gateway.runner import GatewayRunner
 from hermes.gateway.turn_view import DisplayOptions
 from hermes.store.records import OutboxItem
-from tests.integration.gateway.chats.conftest import Town
+from tests.integration.gateway.chats.conftest import GatewayHarness
 
 ANSWER = "one two three four five six seven eight nine ten"
 HERE = (("local", ""),)
@@ -58,78 +58,78 @@ def fickle(monkeypatch: pytest.MonkeyPatch):
 
 async def in_doubt(runner: GatewayRunner, chat: str, *, by: str = "", now: float = 0.0) -> None:
     """A message whose sender was gone before it heard of it."""
-    while not runner.floor._ready:
+    while not runner.dispatcher._ready:
         await asyncio.sleep(0.01)
-    can = runner.house.manifests["local"].capabilities
-    made = drafts("in doubt", OutgoingMeta(chat, ChatTarget("local", chat)), can)
-    (row,) = await runner.house.store.outbox.enqueue(made, 4e9)
-    await runner.house.store.outbox.mark_sending(row, by=by, now=now or runner.house.now())
-    runner.pump.wake()
+    can = runner.gateway.manifests["local"].capabilities
+    made = compose_items("in doubt", OutgoingMeta(chat, ChatTarget("local", chat)), can)
+    (row,) = await runner.gateway.store.outbox.enqueue(made, 4e9)
+    await runner.gateway.store.outbox.mark_sending(row, by=by, now=now or runner.gateway.now())
+    runner.outbox_loop.wake()
 
 
 async def test_a_question_about_a_message_that_fails_stops_no_sending(
-    town: Town, echoing: ModelServer, fickle: Any
+    harness: GatewayHarness, echoing: ModelServer, fickle: Any
 ) -> None:
-    runner = await town.open(echoing)
+    runner = await harness.open(echoing)
     fickle(runner, "was_delivered", ValueError("a fault of the library"))
     await in_doubt(runner, "x")
-    await town.asks("hello", "hello")
+    await harness.ask("hello", "hello")
 
 
 async def test_a_connection_that_a_message_finds_broken_is_made_anew_at_once(
-    town: Town, echoing: ModelServer
+    harness: GatewayHarness, echoing: ModelServer
 ) -> None:
-    runner = await town.open(echoing)
-    await town.asks("hello", "hello")
-    await town.platform.drop()
+    runner = await harness.open(echoing)
+    await harness.ask("hello", "hello")
+    await harness.platform.drop()
     await runner.post.send("local:anna", "news")
-    await town.sees("news")
+    await harness.wait_for("news")
 
 
 async def test_a_message_in_doubt_that_was_damaged_holds_up_nobody(
-    town: Town, echoing: ModelServer
+    harness: GatewayHarness, echoing: ModelServer
 ) -> None:
-    runner = await town.open(echoing)
+    runner = await harness.open(echoing)
     damaged = OutboxItem("damaged", "local", "", b"{", lane(ChatTarget("local", "anna")), b"{}")
-    await runner.house.store.outbox.enqueue_sending(damaged, "", by="", now=runner.house.now())
-    await town.close()
-    await town.open(echoing)
-    await town.asks("hello", "hello")
-    await town.settled()
+    await runner.gateway.store.outbox.enqueue_sending(damaged, "", by="", now=runner.gateway.now())
+    await harness.close()
+    await harness.open(echoing)
+    await harness.ask("hello", "hello")
+    await harness.wait_idle()
 
 
 async def test_a_platform_that_hangs_with_a_sign_on_a_message_holds_up_no_answer(
-    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn_view, "LONGEST_REACTION", 0.05)
+    monkeypatch.setattr(turn_view, "REACTION_SECONDS", 0.05)
     on = DisplayOptions(reactions=True)
-    monkeypatch.setattr(turn_view, "showing", lambda _settings, _platform: on)
-    runner = await town.open(echoing)
+    monkeypatch.setattr(turn_view, "display_options", lambda _settings, _platform: on)
+    runner = await harness.open(echoing)
 
     async def never(*_given: Any, **_more: Any) -> None:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(runner._supervisors[0].adapter, "react", never)
-    await town.asks("hello", "hello")
-    await town.asks("again", "again")
+    await harness.ask("hello", "hello")
+    await harness.ask("again", "again")
 
 
 async def test_a_message_in_doubt_in_a_chat_that_is_closed_to_us_holds_up_no_later_one(
-    town: Town, echoing: ModelServer, fickle: Any
+    harness: GatewayHarness, echoing: ModelServer, fickle: Any
 ) -> None:
-    runner = await town.open(echoing)
+    runner = await harness.open(echoing)
     fickle(runner, "was_delivered", *[SendRefused("we were removed from the chat")] * 9)
     await in_doubt(runner, "x")
     await runner.post.send("local:x", "here again")
-    await town.sees("here again", chat="x")
-    row = await runner.house.store.outbox.get("x:0")
+    await harness.wait_for("here again", chat="x")
+    row = await runner.gateway.store.outbox.get("x:0")
     assert row is not None and row.state == "uncertain"
 
 
 async def test_a_question_about_a_message_that_hangs_holds_up_no_other(
-    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = await town.open(echoing)
+    runner = await harness.open(echoing)
     gate = asyncio.Event()
 
     async def hangs(*_given: object) -> str:
@@ -138,27 +138,27 @@ async def test_a_question_about_a_message_that_hangs_holds_up_no_other(
 
     monkeypatch.setattr(runner._supervisors[0].adapter, "was_delivered", hangs)
     await in_doubt(runner, "x")
-    await town.asks("hello", "hello")
+    await harness.ask("hello", "hello")
     gate.set()
 
 
 async def test_a_message_that_another_process_sends_is_left_to_it(
-    town: Town, echoing: ModelServer
+    harness: GatewayHarness, echoing: ModelServer
 ) -> None:
-    runner = await town.open(echoing)
+    runner = await harness.open(echoing)
     await in_doubt(runner, "x", by="another machine:1:2")
-    await in_doubt(runner, "y", by="another machine:1:2", now=runner.house.now() - 10_000)
-    await town.sees("in doubt", chat="y")
-    await town.asks("hello", "hello")
-    assert town.texts("x") == []
+    await in_doubt(runner, "y", by="another machine:1:2", now=runner.gateway.now() - 10_000)
+    await harness.wait_for("in doubt", chat="y")
+    await harness.ask("hello", "hello")
+    assert harness.texts("x") == []
 
 
 async def test_many_chats_that_wait_do_not_hold_up_the_rest(
-    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = await town.open(echoing)
+    runner = await harness.open(echoing)
     gate = asyncio.Event()
-    line = runner.lines.get("local")
+    line = runner.connections.get("local")
     assert line is not None
     acquire = line.buckets.acquire
 
@@ -170,42 +170,42 @@ async def test_many_chats_that_wait_do_not_hold_up_the_rest(
     monkeypatch.setattr(line.buckets, "acquire", slow)
     for number in range(120):
         await runner.post.send(f"local:slow{number}", "late")
-    await town.asks("hello", "hello")
+    await harness.ask("hello", "hello")
     gate.set()
 
 
 async def test_the_pump_goes_on_after_a_fault(
-    town: Town, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = await town.open(echoing)
-    due, faults = runner.pump._outbox.due, [KeyError("x")]
+    runner = await harness.open(echoing)
+    due, faults = runner.outbox_loop._outbox.due, [KeyError("x")]
 
     async def broken(*given: Any, **more: Any) -> Any:
         if faults:
             raise faults.pop()
         return await due(*given, **more)
 
-    monkeypatch.setattr(runner.pump._outbox, "due", broken)
-    await town.asks("hello", "hello")
+    monkeypatch.setattr(runner.outbox_loop._outbox, "due", broken)
+    await harness.ask("hello", "hello")
 
 
 async def test_an_answer_comes_also_when_its_beginning_could_not_be_shown(
-    town: Town, fickle: Any
+    harness: GatewayHarness, fickle: Any
 ) -> None:
     with ModelServer([GROWS]) as server:
-        runner = await town.open(server, **STREAMING)
+        runner = await harness.open(server, **STREAMING)
         fickle(runner, "send", NotConnected("gone"))
-        await town.asks("count", ANSWER)
-        await town.settled()
-    assert town.texts() == [ANSWER]
+        await harness.ask("count", ANSWER)
+        await harness.wait_idle()
+    assert harness.texts() == [ANSWER]
 
 
 async def test_an_answer_comes_also_when_the_platform_was_away_as_it_began(
-    town: Town, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ModelServer([GROWS]) as server:
-        runner = await town.open(server, **STREAMING)
-        lines, show = runner.lines, runner.pump._courier.show
+        runner = await harness.open(server, **STREAMING)
+        lines, show = runner.connections, runner.outbox_loop._sender.open_stream
 
         async def away(draft: Any) -> Any:
             line = lines._up.pop(("local", ""))
@@ -214,18 +214,18 @@ async def test_an_answer_comes_also_when_the_platform_was_away_as_it_began(
             finally:
                 lines._up["local", ""] = line
 
-        monkeypatch.setattr(runner.pump._courier, "show", away)
-        await town.asks("count", ANSWER)
-        await town.settled()
+        monkeypatch.setattr(runner.outbox_loop._sender, "open_stream", away)
+        await harness.ask("count", ANSWER)
+        await harness.wait_idle()
 
 
 async def test_an_answer_whose_beginning_was_in_doubt_is_one_message(
-    town: Town, fickle: Any
+    harness: GatewayHarness, fickle: Any
 ) -> None:
     """The platform cannot be asked at first; then it has the message, while the turn still runs."""
     step = Step((Text(ANSWER),), faults=(Stall(3, seconds=1.0),))
     with ModelServer([step]) as server:
-        runner = await town.open(server, **STREAMING)
+        runner = await harness.open(server, **STREAMING)
         adapter = runner._supervisors[0].adapter
         real, lost = adapter.send, []
 
@@ -238,145 +238,153 @@ async def test_an_answer_whose_beginning_was_in_doubt_is_one_message(
 
         adapter.send = unsure
         fickle(runner, "was_delivered", NotConnected("not now"))
-        town.say("count")
-        await town.until(lambda: lost, "the beginning")
-        runner.pump.wake()
-        await town.sees(ANSWER)
-        await town.settled()
-    assert town.texts() == [ANSWER]
+        harness.say("count")
+        await harness.until(lambda: lost, "the beginning")
+        runner.outbox_loop.wake()
+        await harness.wait_for(ANSWER)
+        await harness.wait_idle()
+    assert harness.texts() == [ANSWER]
 
 
-async def test_the_same_words_before_two_tools_hold_up_nothing(town: Town) -> None:
+async def test_the_same_words_before_two_tools_hold_up_nothing(harness: GatewayHarness) -> None:
     look = [Step((Text("Let me look."), ToolCall(f"c{at}", "todo", "{}"))) for at in range(2)]
     with ModelServer([*look, "done"]) as server:
-        await town.open(server, **STREAMING)
-        await town.asks("do it", "done")
-        await town.settled()
+        await harness.open(server, **STREAMING)
+        await harness.ask("do it", "done")
+        await harness.wait_idle()
 
 
 async def test_a_fault_in_a_turn_that_is_shown_is_told(
-    town: Town, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ModelServer([GROWS]) as server:
-        await town.open(server, **STREAMING)
-        see = TurnTold.see
+        await harness.open(server, **STREAMING)
+        see = TurnEvents.see
 
-        async def broken(told: TurnTold, event: Any) -> None:
-            if town.texts():
+        async def broken(told: TurnEvents, event: Any) -> None:
+            if harness.texts():
                 raise KeyError("x")
             await see(told, event)
 
-        monkeypatch.setattr(TurnTold, "see", broken)
-        town.say("count")
-        await town.sees("Something went wrong inside me")
-        await town.settled()
-        assert len(town.texts()) == 1
+        monkeypatch.setattr(TurnEvents, "see", broken)
+        harness.say("count")
+        await harness.wait_for("Something went wrong inside me")
+        await harness.wait_idle()
+        assert len(harness.texts()) == 1
 
 
-async def test_what_was_shown_of_a_stopped_answer_stays_without_the_cursor(town: Town) -> None:
+async def test_what_was_shown_of_a_stopped_answer_stays_without_the_cursor(
+    harness: GatewayHarness,
+) -> None:
     step = Step((Text(ANSWER),), faults=(Stall(4),))
     with ModelServer([step]) as server:
-        await town.open(server, **STREAMING)
-        town.say("count")
-        await town.sees("▉")
-        await town.asks("/stop", "Stopped.")
-        await town.settled()
-    first, _stopped = town.texts()
+        await harness.open(server, **STREAMING)
+        harness.say("count")
+        await harness.wait_for("▉")
+        await harness.ask("/stop", "Stopped.")
+        await harness.wait_idle()
+    first, _stopped = harness.texts()
     assert ANSWER.startswith(first) and first
 
 
-async def test_an_edit_that_may_have_been_lost_is_made_again(town: Town, fickle: Any) -> None:
+async def test_an_edit_that_may_have_been_lost_is_made_again(
+    harness: GatewayHarness, fickle: Any
+) -> None:
     with ModelServer([GROWS]) as server:
-        runner = await town.open(server, **{**STREAMING, "streaming__edit_interval": 60})
+        runner = await harness.open(server, **{**STREAMING, "streaming__edit_interval": 60})
         fickle(runner, "edit", SendUnsure("the connection broke"))
         asked = fickle(runner, "was_delivered")
-        await town.asks("count", ANSWER)
-        await town.settled()
-    assert town.texts() == [ANSWER]
+        await harness.ask("count", ANSWER)
+        await harness.wait_idle()
+    assert harness.texts() == [ANSWER]
     assert asked.calls == 0
 
 
 async def test_an_answer_that_cannot_be_edited_comes_anew_though_the_platform_is_busy(
-    town: Town, fickle: Any
+    harness: GatewayHarness, fickle: Any
 ) -> None:
     with ModelServer([GROWS]) as server:
-        runner = await town.open(server, **{**STREAMING, "streaming__edit_interval": 60})
+        runner = await harness.open(server, **{**STREAMING, "streaming__edit_interval": 60})
         fickle(runner, "edit", SendRefused("too old"))
         fickle(runner, "send", None, SendLater("busy", seconds=0.05))
-        await town.asks("count", ANSWER)
-        await town.settled()
-    assert town.texts()[1:] == [ANSWER]
+        await harness.ask("count", ANSWER)
+        await harness.wait_idle()
+    assert harness.texts()[1:] == [ANSWER]
 
 
-async def test_lines_of_tools_that_a_crash_left_hold_up_no_later_ones(town: Town) -> None:
+async def test_lines_of_tools_that_a_crash_left_hold_up_no_later_ones(
+    harness: GatewayHarness,
+) -> None:
     calls = [Step((ToolCall(f"c{at}", "todo", "{}"),)) for at in range(2)]
     stalled = Step((Text("never"),), faults=(Stall(0),))
     with ModelServer([calls[0], stalled, "the end", calls[1], "done"]) as server:
-        runner = await town.open(server, display__tool_progress="all")
-        town.say("begin")
-        await town.sees("todo")
-        await town.until(lambda: len(server.calls) == 2, "the second call")
-        (row,) = await runner.house.store.inbox.pending("agent:main:local:dm:anna")
-        await town.close()
-        runner = await town.open(server, display__tool_progress="all")
-        can = runner.house.manifests["local"].capabilities
-        left = OutgoingMeta("left", ChatTarget("local", "anna"), "progress", row.id, beside="~")
-        (made,) = drafts("left by a crash", left, can)
-        await runner.house.store.outbox.enqueue_sending(made, "", by="", now=runner.house.now())
-        found = await runner.house.store.outbox.get("left:0")
+        runner = await harness.open(server, display__tool_progress="all")
+        harness.say("begin")
+        await harness.wait_for("todo")
+        await harness.until(lambda: len(server.calls) == 2, "the second call")
+        (row,) = await runner.gateway.store.inbox.pending("agent:main:local:dm:anna")
+        await harness.close()
+        runner = await harness.open(server, display__tool_progress="all")
+        can = runner.gateway.manifests["local"].capabilities
+        left = OutgoingMeta(
+            "left", ChatTarget("local", "anna"), "progress", row.id, lane_suffix="~"
+        )
+        (made,) = compose_items("left by a crash", left, can)
+        await runner.gateway.store.outbox.enqueue_sending(made, "", by="", now=runner.gateway.now())
+        found = await runner.gateway.store.outbox.get("left:0")
         assert found is not None
-        await runner.house.store.outbox.mark_streaming(found.id, "1")
-        await town.sees("the end")
-        await town.asks("again", "done")
-        await town.settled()
+        await runner.gateway.store.outbox.mark_streaming(found.id, "1")
+        await harness.wait_for("the end")
+        await harness.ask("again", "done")
+        await harness.wait_idle()
 
 
 @pytest.mark.parametrize("fault", [SendLater("busy", seconds=0.0), NotConnected("away")])
 async def test_an_answer_whose_edit_never_succeeds_comes_as_a_message_of_its_own(
-    town: Town, fickle: Any, monkeypatch: pytest.MonkeyPatch, fault: Exception
+    harness: GatewayHarness, fickle: Any, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
-    monkeypatch.setattr(outbox, "LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(outbox, "MAX_RETRY_SECONDS", 0.01)
     with ModelServer([GROWS, "and on"]) as server:
-        runner = await town.open(server, **STREAMING)
+        runner = await harness.open(server, **STREAMING)
         edits = fickle(runner, "edit", *[fault] * 500)
-        town.say("count")
-        await town.until(lambda: town.texts().count(ANSWER) == 1, "the whole answer")
-        await town.settled()
-        assert edits.calls <= outbox.MOST_EDITS + len(ANSWER.split()) + 1
-        await town.asks("go on", "and on")
-    assert town.texts().count(ANSWER) == 1
+        harness.say("count")
+        await harness.until(lambda: harness.texts().count(ANSWER) == 1, "the whole answer")
+        await harness.wait_idle()
+        assert edits.calls <= outbox.MAX_EDITS + len(ANSWER.split()) + 1
+        await harness.ask("go on", "and on")
+    assert harness.texts().count(ANSWER) == 1
 
 
 async def test_nobody_doubts_a_message_that_is_just_being_shown(
-    town: Town, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its row is there a moment before its number is known."""
     with ModelServer([GROWS]) as server:
-        runner = await town.open(server, **STREAMING)
-        mail, doubted = runner.house.store, []
+        runner = await harness.open(server, **STREAMING)
+        mail, doubted = runner.gateway.store, []
         put = mail.outbox.enqueue_sending
 
         async def looked_at(*given: Any, **more: Any) -> bool:
             done = await put(*given, **more)
             doubted.append(
-                await runner.house._desk.courier.doubtful(await mail.outbox.in_doubt(HERE))
+                await runner.gateway._deps.sender.abandoned_rows(await mail.outbox.in_doubt(HERE))
             )
             return done
 
         monkeypatch.setattr(mail.outbox, "enqueue_sending", looked_at)
-        town.say("count")
-        await town.until(lambda: ANSWER in town.texts(), "the answer")
+        harness.say("count")
+        await harness.until(lambda: ANSWER in harness.texts(), "the answer")
     assert doubted == [[]]
 
 
 async def test_who_doubts_a_message_that_arrived_meanwhile_asks_nobody(
-    town: Town, echoing: ModelServer, fickle: Any
+    harness: GatewayHarness, echoing: ModelServer, fickle: Any
 ) -> None:
-    runner = await town.open(echoing)
+    runner = await harness.open(echoing)
     asked = fickle(runner, "was_delivered")
     await in_doubt(runner, "x", by="another:1:1")
-    mail = runner.house.store
+    mail = runner.gateway.store
     (row,) = await mail.outbox.in_doubt(HERE)
-    await mail.outbox.mark_sent(row.id, "there", runner.house.now())
-    assert await runner.house._desk.courier.settle(row) == "there"
+    await mail.outbox.mark_sent(row.id, "there", runner.gateway.now())
+    assert await runner.gateway._deps.sender.settle(row) == "there"
     assert asked.calls == 0

@@ -6,7 +6,7 @@ import pytest
 
 from hermes.core.messages import Text
 from hermes.core.testing import ModelServer, Stall, Step
-from tests.integration.gateway.chats.conftest import Town
+from tests.integration.gateway.chats.conftest import GatewayHarness
 
 STALLED = Step((Text("never"),), faults=(Stall(0),))
 ROOM = {"chat": "room", "chat_type": "group"}
@@ -24,49 +24,51 @@ def tools(call) -> set[str]:
 
 
 async def test_messages_of_two_people_are_not_answered_with_the_rights_of_one(
-    town: Town, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ModelServer([STALLED, "to the guest", "to anna"]) as server:
-        await town.open(server, **TOGETHER)
-        town.hold_turns(monkeypatch)
-        town.say("@hermes begin", user="anna", **ROOM)
-        await town.until(lambda: server.calls, "the call")
-        town.say("@hermes delete it all", user="guest", **ROOM)
-        town.say("@hermes hello", user="anna", **ROOM)
-        await town.sees("to anna", chat="room")
+        await harness.open(server, **TOGETHER)
+        harness.hold_turns(monkeypatch)
+        harness.say("@hermes begin", user="anna", **ROOM)
+        await harness.until(lambda: server.calls, "the call")
+        harness.say("@hermes delete it all", user="guest", **ROOM)
+        harness.say("@hermes hello", user="anna", **ROOM)
+        await harness.wait_for("to anna", chat="room")
         asked = [call for call in server.calls if "delete it all" in str(call.body["messages"][-1])]
         assert asked
         assert all("terminal" not in tools(call) for call in asked)
 
 
 @pytest.mark.parametrize("words", ["do as I say", "/steer do as I say"])
-async def test_a_guest_does_not_steer_the_turn_of_a_member(town: Town, words: str) -> None:
+async def test_a_guest_does_not_steer_the_turn_of_a_member(
+    harness: GatewayHarness, words: str
+) -> None:
     def answer(request):
         last = str(request.body["messages"][-1])
         return Step((Text("done"),), faults=(Stall(0, seconds=0.5),)) if "begin" in last else "no"
 
     with ModelServer(answer) as server:
-        await town.open(server, **TOGETHER, display__busy_input_mode="steer")
-        town.say("@hermes begin", user="anna", **ROOM)
-        await town.until(lambda: server.calls, "the call")
-        town.say(f"@hermes {words}" if words[0] != "/" else words, user="guest", **ROOM)
-        await town.sees("done", chat="room")
-        await town.settled()
+        await harness.open(server, **TOGETHER, display__busy_input_mode="steer")
+        harness.say("@hermes begin", user="anna", **ROOM)
+        await harness.until(lambda: server.calls, "the call")
+        harness.say(f"@hermes {words}" if words[0] != "/" else words, user="guest", **ROOM)
+        await harness.wait_for("done", chat="room")
+        await harness.wait_idle()
         heard = [call for call in server.calls if "do as I say" in str(call.body["messages"])]
         assert all("terminal" not in tools(call) for call in heard)
 
 
 async def test_a_command_of_a_guest_leaves_the_agent_of_a_member_open(
-    town: Town, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ModelServer(["hello", "again"]) as server:
-        runner = await town.open(server, **TOGETHER)
-        town.say("@hermes hi", user="anna", **ROOM)
-        await town.sees("hello", chat="room")
-        (key,) = runner.house.conversations.keys()
-        agent = runner.house.conversations.get(key)
+        runner = await harness.open(server, **TOGETHER)
+        harness.say("@hermes hi", user="anna", **ROOM)
+        await harness.wait_for("hello", chat="room")
+        (key,) = runner.gateway.sessions.keys()
+        agent = runner.gateway.sessions.get(key)
         going, gate = asyncio.Event(), asyncio.Event()
-        open_ = runner.house.conversations._opened
+        open_ = runner.gateway.sessions._open_locked
 
         async def slow(*given: object) -> object:
             found = await open_(*given)
@@ -75,12 +77,12 @@ async def test_a_command_of_a_guest_leaves_the_agent_of_a_member_open(
                 await gate.wait()
             return found
 
-        monkeypatch.setattr(runner.house.conversations, "_opened", slow)
-        town.say("@hermes once more", user="anna", **ROOM)
+        monkeypatch.setattr(runner.gateway.sessions, "_open_locked", slow)
+        harness.say("@hermes once more", user="anna", **ROOM)
         await going.wait()
-        town.say("/status", user="guest", **ROOM)
+        harness.say("/status", user="guest", **ROOM)
         await asyncio.sleep(0.2)
         gate.set()
-        await town.sees("again", chat="room")
-        await town.sees("Session:", chat="room")
-        assert runner.house.conversations.get(key) is agent
+        await harness.wait_for("again", chat="room")
+        await harness.wait_for("Session:", chat="room")
+        assert runner.gateway.sessions.get(key) is agent

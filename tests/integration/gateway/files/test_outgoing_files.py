@@ -94,7 +94,7 @@ class Scene:
             task = asyncio.create_task(runner.run())
             try:
                 async with asyncio.timeout(SECONDS):
-                    while not runner.began.is_set() or not runner.lines.places():
+                    while not runner.began.is_set() or not runner.connections.accounts():
                         assert not task.done(), task.result()
                         await asyncio.sleep(0.01)
                     await self.harness.says("send it all", chat=user, user=user, files=files)
@@ -105,7 +105,7 @@ class Scene:
 
     async def _answer(self, runner: GatewayRunner, user: str) -> list[Shown]:
         while True:
-            counts = await runner.house.store.queue_counts()
+            counts = await runner.gateway.store.queue_counts()
             busy = any(each.waiting_in or each.waiting_out for each in counts)
             shown = await self.harness.shown(user)  # after the counts: by then all was sent
             if not busy and any("the end" in each.text for each in shown):

@@ -1,5 +1,5 @@
-"""The town of the chats, whose gateway has others do the work."""
+"""The harness of the chats, whose gateway has others do the work."""
 
-from tests.integration.gateway.chats.conftest import town
+from tests.integration.gateway.chats.conftest import harness
 
-__all__ = ["town"]
+__all__ = ["harness"]

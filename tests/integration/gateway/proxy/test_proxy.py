@@ -16,7 +16,7 @@ from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import Cut, ModelServer, RecordedRequest, Stall, Step, StepLike, echo
 from hermes.gateway.runner import GatewayRunner
 from hermes.store.records import SessionFilter
-from tests.integration.gateway.chats.conftest import LONG, Town
+from tests.integration.gateway.chats.conftest import LONG, GatewayHarness
 from tests.integration.platforms.api_server.conftest import KEY, Served, serving
 from tests.postgres_server import free_port
 
@@ -31,10 +31,12 @@ def far(tmp_path: Path) -> Far:
 
 
 @asynccontextmanager
-async def near(town: Town, far: Served, **settings: object) -> AsyncIterator[GatewayRunner]:
+async def near(
+    harness: GatewayHarness, far: Served, **settings: object
+) -> AsyncIterator[GatewayRunner]:
     with ModelServer([]) as nobody:
-        yield await town.open(nobody, gateway__proxy_url=far.url, **settings)
-        await town.close()
+        yield await harness.open(nobody, gateway__proxy_url=far.url, **settings)
+        await harness.close()
 
 
 async def ends(far: Served) -> list[str | None]:
@@ -47,157 +49,170 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PROXY_KEY, KEY)
 
 
-async def test_the_other_hermes_answers_and_knows_the_conversation(town: Town, far: Far) -> None:
+async def test_the_other_hermes_answers_and_knows_the_conversation(
+    harness: GatewayHarness, far: Far
+) -> None:
     def script(request: RecordedRequest) -> StepLike:
         return f"{len(request.body['messages']) - 1} messages so far"
 
-    async with far(script) as other, near(town, other):
-        await town.asks("hello", "1 messages so far")
-        await town.asks("and again", "3 messages so far")
+    async with far(script) as other, near(harness, other):
+        await harness.ask("hello", "1 messages so far")
+        await harness.ask("and again", "3 messages so far")
         assert await other.sessions() == 1, "one conversation is one session over there"
         first = other.model.calls[0].body["messages"][0]["content"]
         assert REMOTE_PROMPT in first
         assert "You talk in a private chat" in first
-    assert town.texts() == ["1 messages so far", "3 messages so far"]
+    assert harness.texts() == ["1 messages so far", "3 messages so far"]
 
 
-async def test_nothing_of_this_side_goes_along(town: Town, far: Far) -> None:
-    town.home.mkdir(exist_ok=True)
-    (town.home / "SOUL.md").write_text("You are the near one.")
-    async with far() as other, near(town, other) as runner:
-        await town.asks("hello", "hello")
-        agent = runner.house.conversations.get(runner.house.conversations.keys()[0])
+async def test_nothing_of_this_side_goes_along(harness: GatewayHarness, far: Far) -> None:
+    harness.home.mkdir(exist_ok=True)
+    (harness.home / "SOUL.md").write_text("You are the near one.")
+    async with far() as other, near(harness, other) as runner:
+        await harness.ask("hello", "hello")
+        agent = runner.gateway.sessions.get(runner.gateway.sessions.keys()[0])
         assert agent is not None
         assert agent.tools == ()
         assert agent.system.text == REMOTE_PROMPT
 
 
 async def test_how_much_fits_into_a_conversation_over_there_is_not_known(
-    town: Town, far: Far
+    harness: GatewayHarness, far: Far
 ) -> None:
-    async with far() as other, near(town, other):
-        await town.asks("hello", "hello")
-        shown = await town.asks("/status", "Context")
+    async with far() as other, near(harness, other):
+        await harness.ask("hello", "hello")
+        shown = await harness.ask("/status", "Context")
         assert "tokens; how many there may be is not known here" in shown.text
 
 
-async def test_an_answer_grows_and_tools_over_there_are_seen(town: Town, far: Far) -> None:
+async def test_an_answer_grows_and_tools_over_there_are_seen(
+    harness: GatewayHarness, far: Far
+) -> None:
     script = [
         Step((Text("let me look"), ToolCall("c1", "todo", '{"todos": []}'))),
         "The list is empty, as far as I can see from over here.",
     ]
     shown = {"streaming__enabled": True, "display__tool_progress": "all"}
-    async with far(script) as other, near(town, other, **shown):
-        await town.asks("what is there to do?", "as far as I can see")
-        await town.settled()
-        assert any("**todo**" in text for text in town.texts())
+    async with far(script) as other, near(harness, other, **shown):
+        await harness.ask("what is there to do?", "as far as I can see")
+        await harness.wait_idle()
+        assert any("**todo**" in text for text in harness.texts())
 
 
-async def test_stop_ends_the_turn_over_there(town: Town, far: Far) -> None:
+async def test_stop_ends_the_turn_over_there(harness: GatewayHarness, far: Far) -> None:
     script = [Step((Text("never"),), faults=(Stall(1),)), "here again"]
-    async with far(script) as other, near(town, other):
-        town.say("begin")
-        await town.until(lambda: other.model.calls, "the call over there")
-        await town.asks("/stop", "Stopped.")
+    async with far(script) as other, near(harness, other):
+        harness.say("begin")
+        await harness.until(lambda: other.model.calls, "the call over there")
+        await harness.ask("/stop", "Stopped.")
         async with asyncio.timeout(LONG):
             while await ends(other) != ["interrupted"]:
                 await asyncio.sleep(0.02)
-        await town.asks("and now", "here again")
+        await harness.ask("and now", "here again")
 
 
-async def test_a_turn_that_broke_off_is_not_asked_for_twice(town: Town, far: Far) -> None:
+async def test_a_turn_that_broke_off_is_not_asked_for_twice(
+    harness: GatewayHarness, far: Far
+) -> None:
     """What it did over there would be done again."""
     with ModelServer([Step((Text("I begin"),), faults=(Cut(after=1),))]) as other:
-        await town.open(other, gateway__proxy_url=other.url)
-        town.say("begin")
-        shown = await town.sees("⚠️")
-        await town.settled()
-        await town.close()
+        await harness.open(other, gateway__proxy_url=other.url)
+        harness.say("begin")
+        shown = await harness.wait_for("⚠️")
+        await harness.wait_idle()
+        await harness.close()
     assert "the connection to the other Hermes was cut" in shown.text
 
 
 async def test_a_wrong_key_is_told_and_never_shown(
-    town: Town, far: Far, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    harness: GatewayHarness,
+    far: Far,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv(PROXY_KEY, "a-key-that-is-wrong")
     caplog.set_level(logging.DEBUG)
-    async with far() as other, near(town, other):
-        shown = await town.asks("hello", "refused the key")
+    async with far() as other, near(harness, other):
+        shown = await harness.ask("hello", "refused the key")
         assert "GATEWAY_PROXY_KEY must be its API_SERVER_KEY" in shown.text
     assert "a-key-that-is-wrong" not in caplog.text
-    assert "a-key-that-is-wrong" not in "".join(town.texts())
+    assert "a-key-that-is-wrong" not in "".join(harness.texts())
     assert "the other Hermes refused the key" in caplog.text, "also at the start"
 
 
-async def test_one_that_is_not_there_is_told(town: Town) -> None:
+async def test_one_that_is_not_there_is_told(harness: GatewayHarness) -> None:
     with ModelServer([]) as nobody:
-        await town.open(nobody, gateway__proxy_url=f"http://127.0.0.1:{free_port()}")
-        shown = await town.asks("hello", "cannot reach the other Hermes")
+        await harness.open(nobody, gateway__proxy_url=f"http://127.0.0.1:{free_port()}")
+        shown = await harness.ask("hello", "cannot reach the other Hermes")
     assert "whether the server runs" in shown.text
 
 
 @pytest.mark.parametrize(
     ("url", "key", "told"),
     [
-        ("ftp://example.org", KEY, "not an address that can be used"),
-        ("example.org:8642", KEY, "not an address that can be used"),
-        ("http://user:secret-word@example.org", KEY, "not an address that can be used"),
+        ("ftp://example.org", KEY, "is not a valid address"),
+        ("example.org:8642", KEY, "is not a valid address"),
+        ("http://user:secret-word@example.org", KEY, "is not a valid address"),
         ("https://hermes.example.org", "", "GATEWAY_PROXY_KEY is not set"),
     ],
 )
 async def test_wrong_settings_keep_it_from_starting(
-    town: Town, monkeypatch: pytest.MonkeyPatch, url: str, key: str, told: str
+    harness: GatewayHarness, monkeypatch: pytest.MonkeyPatch, url: str, key: str, told: str
 ) -> None:
     monkeypatch.setenv(PROXY_KEY, key)
     with ModelServer([]) as nobody, pytest.raises(ConfigError, match=told) as failed:
-        await town.open(nobody, gateway__proxy_url=url)
-    town.runner = None
+        await harness.open(nobody, gateway__proxy_url=url)
+    harness.runner = None
     assert "secret-word" not in f"{failed.value} {failed.value.hint}"
 
 
 async def test_guests_are_not_let_through(
-    town: Town, far: Far, monkeypatch: pytest.MonkeyPatch
+    harness: GatewayHarness, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over there nobody would keep the terminal from them."""
     monkeypatch.setenv("LOCAL_ALLOW_ALL_USERS", "true")
-    async with far() as other, near(town, other):
-        await town.asks("hello", "you may not use every tool", user="eve")
+    async with far() as other, near(harness, other):
+        await harness.ask("hello", "you may not use every tool", user="eve")
         assert not other.model.calls
 
 
 async def test_files_of_this_machine_are_not_sent_because_the_other_names_them(
-    town: Town, far: Far, tmp_path: Path
+    harness: GatewayHarness, far: Far, tmp_path: Path
 ) -> None:
     file = tmp_path / "private.txt"
     file.write_text("mine")
-    async with far([f"Look:\nMEDIA:{file}"]) as other, near(town, other):
-        shown = await town.asks("hello", "Look:")
-        await town.settled()
+    async with far([f"Look:\nMEDIA:{file}"]) as other, near(harness, other):
+        shown = await harness.ask("hello", "Look:")
+        await harness.wait_idle()
     assert "file not sent" in shown.text
-    assert not any(each.media for each in town.shown())
+    assert not any(each.media for each in harness.shown())
 
 
-async def test_conversations_had_here_are_not_gone_on_with_there(town: Town, far: Far) -> None:
+async def test_conversations_had_here_are_not_gone_on_with_there(
+    harness: GatewayHarness, far: Far
+) -> None:
     with ModelServer(["said here"]) as here:
-        await town.open(here)
-        await town.asks("hello", "said here")
-        await town.close()
-    async with far() as other, near(town, other):
-        await town.asks("who are you?", "who are you?")
+        await harness.open(here)
+        await harness.ask("hello", "said here")
+        await harness.close()
+    async with far() as other, near(harness, other):
+        await harness.ask("who are you?", "who are you?")
         assert "said here" not in str(other.model.calls[-1].body)
     with ModelServer(echo) as here:
-        await town.open(here)
-        await town.asks("back again", "back again")
+        await harness.open(here)
+        await harness.ask("back again", "back again")
         assert REMOTE_PROMPT not in str(here.calls[-1].body)
 
 
-async def test_the_model_is_the_business_of_the_other(town: Town, far: Far) -> None:
-    async with far() as other, near(town, other):
-        await town.asks("/model gpt-5", "chooses its model itself")
-        await town.asks("hello", "hello")
+async def test_the_model_is_the_business_of_the_other(harness: GatewayHarness, far: Far) -> None:
+    async with far() as other, near(harness, other):
+        await harness.ask("/model gpt-5", "chooses its model itself")
+        await harness.ask("hello", "hello")
 
 
-async def test_a_second_gateway_in_a_process_of_its_own(town: Town, tmp_path: Path) -> None:
+async def test_a_second_gateway_in_a_process_of_its_own(
+    harness: GatewayHarness, tmp_path: Path
+) -> None:
     home, port = tmp_path / "second", free_port()
     home.mkdir()
     with ModelServer(echo) as model:
@@ -223,9 +238,9 @@ async def test_a_second_gateway_in_a_process_of_its_own(town: Town, tmp_path: Pa
                 while b"is connected" not in (line := await process.stderr.readline()):
                     assert line, "it ended"
             with ModelServer([]) as nobody:
-                await town.open(nobody, gateway__proxy_url=f"http://127.0.0.1:{port}/v1/")
-                await town.asks("over two machines", "over two machines")
-                await town.close()
+                await harness.open(nobody, gateway__proxy_url=f"http://127.0.0.1:{port}/v1/")
+                await harness.ask("over two machines", "over two machines")
+                await harness.close()
         finally:
             process.terminate()
             await process.wait()

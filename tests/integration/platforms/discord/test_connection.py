@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.gateway.directory import ChatDirectory, learn_names
+from hermes.gateway.directory import ChatDirectory, refresh_names
 from hermes.gateway.outbox import ConnectionRegistry
 from hermes.gateway.platforms.kit.contract import (
     CredentialsRefused,
@@ -281,8 +281,8 @@ async def test_a_channel_made_since_is_found_by_its_name(
         lines.up(adapter)
         made = harness.fake.text_channel(harness.server, "ops")
         await harness.fake.gateway.dispatch("CHANNEL_CREATE", harness.fake.world.channels[made])
-        await harness.fake.until(lambda: adapter.connection.bot.get_channel(made))
-        await learn_names(known, lines, "telegram:#ops")
+        await harness.fake.until(lambda: adapter.live.bot.get_channel(made))
+        await refresh_names(known, lines, "telegram:#ops")
         assert known.chats("discord") == []
-        await learn_names(known, lines, " Discord:#ops")
+        await refresh_names(known, lines, " Discord:#ops")
         assert known.find("discord", "#ops").id == str(made)

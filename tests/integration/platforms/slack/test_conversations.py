@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hermes.config.settings.platforms import SlackSettings
-from hermes.gateway.directory import ChatDirectory, learn_names
+from hermes.gateway.directory import ChatDirectory, refresh_names
 from hermes.gateway.outbox import ConnectionRegistry
 from hermes.gateway.platforms.kit.contract import Button, ChatTarget, OutgoingMessage, SendRefused
 from hermes.util.clock import SystemClock
@@ -298,7 +298,7 @@ async def test_a_channel_we_joined_since_is_found_by_its_name(
         lines.up(adapter)
         channel = slack.channel("ops")
         slack.fake.api.refusals = {"users.conversations": ["internal_error"]}
-        await learn_names(known, lines, "slack:#ops")  # what cannot be asked for is no error
+        await refresh_names(known, lines, "slack:#ops")  # what cannot be asked for is no error
         assert known.chats("slack") == []
-        await learn_names(known, lines, "slack:#ops")
+        await refresh_names(known, lines, "slack:#ops")
         assert known.find("slack", "#ops").id == channel

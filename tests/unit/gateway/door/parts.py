@@ -43,8 +43,8 @@ class Scene:
         self, user: str, text: str = "hello", platform: str = "telegram", **facts: Any
     ) -> Admission:
         source = SessionSource(platform, facts.pop("chat_id", "c1"), user_id=user, **facts)
-        doorman = Authorizer(self.settings, self.variables.get, self.store, self.prefixes)
-        return await doorman.admit(source, text)
+        authorizer = Authorizer(self.settings, self.variables.get, self.store, self.prefixes)
+        return await authorizer.admit(source, text)
 
     def another_process(self) -> PairingStore:
         """What a program that is started later sees."""

@@ -25,8 +25,8 @@ async def test_a_stranger_is_told_a_code_in_a_private_chat(scene: Scene) -> None
 
 
 async def test_to_ask_who_somebody_is_makes_no_code(scene: Scene) -> None:
-    doorman = Authorizer(scene.settings, scene.variables.get, scene.store, scene.prefixes)
-    assert doorman.known(SessionSource("telegram", "5", user_id="5")) is None
+    authorizer = Authorizer(scene.settings, scene.variables.get, scene.store, scene.prefixes)
+    assert authorizer.known(SessionSource("telegram", "5", user_id="5")) is None
     assert scene.store.pending("telegram") == []
     assert code_in((await scene.says("5")).reply)
 
@@ -156,10 +156,10 @@ async def test_another_program_is_heard_only_when_programs_are_welcome(scene: Sc
 
 
 async def test_a_platform_that_checks_by_itself_is_believed(scene: Scene) -> None:
-    doorman = Authorizer(
+    authorizer = Authorizer(
         scene.settings, scene.variables.get, scene.store, {}, trusted={"webhook": "member"}
     )
-    admission = await doorman.admit(SessionSource("webhook", "route"), "")
+    admission = await authorizer.admit(SessionSource("webhook", "route"), "")
     assert (admission.allowed, admission.role) == (True, "member")
 
 

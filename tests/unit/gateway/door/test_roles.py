@@ -9,17 +9,17 @@ from hermes.app.commands import Surface, commands_in
 from hermes.config.settings.platforms import GatewaySettings, Role
 from hermes.gateway.auth import OWNERS_ONLY, may, toolsets_for
 
-OURS = GatewaySettings()
+INTERNAL_PREFIX = GatewaySettings()
 
 
 @pytest.mark.parametrize("command", ["/yolo", "/restart", "/model x --global", "/anything", ""])
 def test_an_owner_may_everything(command: str) -> None:
-    assert may("owner", command, OURS) == ""
+    assert may("owner", command, INTERNAL_PREFIX) == ""
 
 
 @pytest.mark.parametrize("command", ["/new", "/model gpt-5", "/approve", "/approve session", "/x"])
 def test_a_member_may_what_concerns_only_the_own_conversation(command: str) -> None:
-    assert may("member", command, OURS) == ""
+    assert may("member", command, INTERNAL_PREFIX) == ""
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_member_may_what_concerns_only_the_own_conversation(command: str) -> N
     ],
 )
 def test_a_member_may_not_change_things_for_others(command: str, name: str) -> None:
-    refused = may("member", command, OURS)
+    refused = may("member", command, INTERNAL_PREFIX)
     assert refused.startswith(f"Only an owner may use /{name}. ") and "gateway.owners" in refused
 
 
@@ -53,12 +53,12 @@ def test_the_guide_names_what_only_owners_may() -> None:
 
 @pytest.mark.parametrize("command", ["/help", "/status", "/stop", "/new", "/reset", "/usage"])
 def test_a_guest_may_look_and_begin_anew(command: str) -> None:
-    assert may("guest", command, OURS) == ""
+    assert may("guest", command, INTERNAL_PREFIX) == ""
 
 
 @pytest.mark.parametrize("command", ["/background x", "/model", "/approve", "/deploy-skill"])
 def test_a_guest_may_not_the_rest(command: str) -> None:
-    assert may("guest", command, OURS).startswith("A guest may not use /")
+    assert may("guest", command, INTERNAL_PREFIX).startswith("A guest may not use /")
 
 
 def test_the_settings_decide_what_a_role_may() -> None:
@@ -75,11 +75,11 @@ def test_the_settings_decide_what_a_role_may() -> None:
 
 @pytest.mark.parametrize("role", ["owner", "member"])
 def test_owners_and_members_have_all_tools(role: Role) -> None:
-    assert toolsets_for(role, OURS) is None
+    assert toolsets_for(role, INTERNAL_PREFIX) is None
 
 
 def test_guests_have_few_tools_unless_the_settings_say_otherwise() -> None:
-    assert toolsets_for("guest", OURS) == ("web", "clarify", "todo", "vision")
+    assert toolsets_for("guest", INTERNAL_PREFIX) == ("web", "clarify", "todo", "vision")
     more = GatewaySettings(role_toolsets={"guest": ("all",), "member": ("web",), "owner": ()})
     assert toolsets_for("guest", more) is None
     assert toolsets_for("member", more) == ("web",)
