@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -37,6 +36,7 @@ from hermes.core.ports import Clock, SessionInfo
 from hermes.providers import Target
 from hermes.providers.local import DownloadProgress
 from hermes.security import Redactor
+from hermes.skills.loader import command_message, preload_skills, skill_command
 from hermes.store.rows import repair_history
 from hermes.store.session_store import open_store
 from hermes.util.clock import SystemClock
@@ -279,20 +279,18 @@ class App:
         names = builder.spec.request.skills
         if not names:
             return User.say(text)
-        commands = import_module("hermes.skills.loader")
-        _loaded, before = await commands.preload_skills(builder.skills.loader, names)
+        _loaded, before = await preload_skills(builder.skills.loader, names)
         return User.say(f"{self._redactor.redact(before)}\n\n{text}")
 
     async def skill_message(self, agent: Agent, text: str) -> User | None:
         """What `/skill-name …` says to the agent; None when it names no skill."""
         skills = self._open[agent].skills
-        commands = import_module("hermes.skills.loader")
         called = await in_thread(
-            lambda: commands.skill_command(text, skills.shelf.skills.skills(), skills.context)
+            lambda: skill_command(text, skills.catalog.skills.skills(), skills.context)
         )
         if called is None:
             return None
-        _loaded, message = await commands.command_message(skills.loader, called)
+        _loaded, message = await command_message(skills.loader, called)
         return User.say(self._redactor.redact(message))
 
     def redact(self, text: str) -> str:

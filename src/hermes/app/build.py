@@ -105,14 +105,14 @@ class TurnHooks:
     def openings(self) -> tuple[Opening, ...]:
         """What is said beside the user's message."""
         recall = (self._session_memory.recall,) if self._session_memory else ()
-        return (self._session_hooks.opening, *recall)
+        return (self._session_hooks.on_turn_start, *recall)
 
     def at_end(self) -> tuple[AfterTurn, ...]:
         """Done before a turn is over."""
         wanted = self._settings.agent.save_trajectories and self._own
         saved = (TrajectorySaver(self._request.working_folder),) if wanted else ()
-        remembered = (self._session_memory.ended,) if self._session_memory else ()
-        return (*saved, *remembered, self._session_hooks.ended)
+        remembered = (self._session_memory.on_turn_end,) if self._session_memory else ()
+        return (*saved, *remembered, self._session_hooks.on_turn_end)
 
     def beside(self, auxiliary: AuxiliaryModels, looking: ReviewRunner) -> tuple[AfterTurn, ...]:
         """Done after a turn, while the user thinks; nothing of it is for a small model."""
@@ -460,7 +460,7 @@ class AgentBuilder:
             stack.push_async_callback(self.children.close)
             stack.push_async_callback(self._end_session_memory)
             if self.agent is not None:
-                stack.push_async_callback(self._session_hooks.left)
+                stack.push_async_callback(self._session_hooks.on_session_end)
                 stack.push_async_callback(self._end_engine, self.agent)
                 await self.agent.close()
 

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from difflib import get_close_matches
-from importlib import import_module
 
 from hermes.app import command_handlers
 from hermes.app.commands import (
@@ -23,6 +22,7 @@ from hermes.config.environment import child_environment
 from hermes.config.settings.abilities import QuickCommand
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import User
+from hermes.skills.loader import hidden_command_reason
 from hermes.util.programs import end_group, start_program
 from hermes.util.text import clean
 from hermes.util.threads import in_thread
@@ -110,8 +110,7 @@ class Commands:
 
     async def _unknown(self, text: str) -> bool:
         skills = self._talk.app.session(self._talk.agent).skills
-        why_not = import_module("hermes.skills.loader").hidden_command_reason
-        reason = await in_thread(why_not, text, skills.shelf.skills, skills.context)
+        reason = await in_thread(hidden_command_reason, text, skills.catalog.skills, skills.context)
         self._talk.show(reason or self._no_command(text.split(None, 1)[0]))
         return True
 

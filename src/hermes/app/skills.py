@@ -5,7 +5,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 
 from hermes.app.workspace import SessionWorkspace
@@ -90,12 +89,11 @@ class SkillCatalog:
         self.usage = SkillUsage(home.skills / ".usage.json")
         self._listed = SkillsPromptCache(self.skills, self.usage, home.cache / "skills-listed.json")
         if (home.skills / HUB_FOLDER).parent.is_dir():
-            # An update that was killed half-way is finished before anybody looks.
-            shelf = import_module("hermes.skills.hub.store").HubStore(
-                home.skills / HUB_FOLDER.parent
-            )
+            from hermes.skills.hub.store import HubStore  # only for homes with hub skills
+
             try:
-                shelf.finish_interrupted()
+                # Finish an update that was killed half-way before the skills are read.
+                HubStore(home.skills / HUB_FOLDER.parent).finish_interrupted()
             except ConfigError as error:  # the hub's commands say more; the skills are there
                 tell(f"{error}; {error.hint}")
 
@@ -157,16 +155,16 @@ class SessionSkills:
     """The skills of one session. Which it sees depends on its tools, so that is said last."""
 
     def __init__(
-        self, shelf: SkillCatalog, loader: SkillLoader, session_id: Callable[[], str]
+        self, catalog: SkillCatalog, loader: SkillLoader, session_id: Callable[[], str]
     ) -> None:
-        self.shelf, self.loader, self._session_id = shelf, loader, session_id
+        self.catalog, self.loader, self._session_id = catalog, loader, session_id
         self.context = loader.options.context
 
     def tools(self) -> dict[str, Tool]:
         return {
-            "skills_list": skills_list_tool(self.shelf.skills, lambda: self.context),
+            "skills_list": skills_list_tool(self.catalog.skills, lambda: self.context),
             "skill_view": skill_view_tool(self.loader),
-            "skill_manage": self.shelf.writing_tool(self._session_id),
+            "skill_manage": self.catalog.writing_tool(self._session_id),
         }
 
 

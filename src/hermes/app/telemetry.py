@@ -4,7 +4,6 @@ OpenTelemetry is loaded by `start_telemetry` and not before.
 """
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Protocol
 
 import msgspec
@@ -54,7 +53,7 @@ def start_telemetry(options: TelemetryOptions, redact: Callable[[str], str]) -> 
             hint="for example http://127.0.0.1:4318",
         )
     try:
-        module = import_module("hermes.app.telemetry_spans")
+        from hermes.app.telemetry_spans import OtlpTelemetry  # an optional dependency
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("opentelemetry"):
             raise
@@ -62,5 +61,4 @@ def start_telemetry(options: TelemetryOptions, redact: Callable[[str], str]) -> 
             f"telemetry.enabled is on, but {error.name} is not installed",
             hint=f"{install_hint('otel')}, or hermes config set telemetry.enabled false",
         ) from None
-    telemetry: Telemetry = module.OtlpTelemetry(options, redact)
-    return telemetry
+    return OtlpTelemetry(options, redact)

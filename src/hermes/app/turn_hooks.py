@@ -65,7 +65,7 @@ class HookedSession:
         self._hooks, self._session_id, self._new = hooks, session_id, new
         self._model, self._platform = model, platform
 
-    async def opening(self, history: Sequence[Message], question: User) -> str:
+    async def on_turn_start(self, history: Sequence[Message], question: User) -> str:
         """What listeners want to be said beside the user's message."""
         if self._new:
             self._new = False
@@ -83,8 +83,8 @@ class HookedSession:
         )
         return "\n\n".join(filter(None, map(_context, answers)))
 
-    async def ended(self, agent: Agent, end: TurnFinished) -> None:
-        """A turn is over, however it went."""
+    async def on_turn_end(self, agent: Agent, end: TurnFinished) -> None:
+        """Fire the hooks of the end of a turn, whether it was completed or not."""
         if end.completed and self._hooks.listens(HookName.POST_LLM_CALL):
             await self._tell(
                 HookName.POST_LLM_CALL,
@@ -100,8 +100,8 @@ class HookedSession:
             model=self._model(),
         )
 
-    async def left(self) -> None:
-        """Nobody goes on with it in this process."""
+    async def on_session_end(self) -> None:
+        """Fire the hook of a session that this process does not continue."""
         await self._tell(HookName.ON_SESSION_FINALIZE)
 
     async def _tell(self, name: HookName, **details: Any) -> None:
@@ -193,7 +193,7 @@ class SessionMemory:
         found: str = await in_thread(self._manager.prefetch_all, question.text)
         return found
 
-    async def ended(self, agent: Agent, end: TurnFinished) -> None:
+    async def on_turn_end(self, agent: Agent, end: TurnFinished) -> None:
         """A turn is over; what was said is remembered if it was answered."""
         if end.completed:
             session, asked = agent.session_id, last_question(agent.history)

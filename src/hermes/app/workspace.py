@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,6 +23,8 @@ from hermes.terminal import (
     ShellOptions,
     Workspace,
 )
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
 class SessionWorkspace(msgspec.Struct, frozen=True):
@@ -82,8 +83,9 @@ def _sandbox(loaded: Loaded, home: Home, folder: Path, shared: Sequence[Path]) -
     settings, guard = loaded.settings.terminal, _guard_here(home, folder)
 
     def make() -> Host:
-        module = import_module("hermes.terminal.sandbox")
-        options = module.SandboxOptions(
+        from hermes.terminal import sandbox  # loaded only when chosen
+
+        options = sandbox.SandboxOptions(
             workspace=(str(folder),),
             writable=tuple(str(Path(name).expanduser()) for name in settings.sandbox_writable),
             readonly=(*_in(guard.home, STARTUP_FILES), str(home.skills), *map(str, shared)),
@@ -95,7 +97,7 @@ def _sandbox(loaded: Loaded, home: Home, folder: Path, shared: Sequence[Path]) -
             network=settings.sandbox_network,
         )
         environment = child_environment(settings.env_passthrough, loaded.saved)
-        host: Host = module.SandboxHost(options, environment)
+        host: Host = sandbox.SandboxHost(options, environment)
         return host
 
     return _hosted(loaded, _UnmadeHost("sandbox", make), guard, str(folder), here=True)
@@ -129,8 +131,9 @@ def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Notify) -> SessionWor
             "terminal.backend is ssh, but terminal.ssh_host is not set",
             hint="hermes config set terminal.ssh_host HOST",
         )
-    module = import_module("hermes.terminal.ssh")
-    options = module.SshOptions(
+    from hermes.terminal import ssh  # loaded only when chosen
+
+    options = ssh.SshOptions(
         host=settings.ssh_host,
         user=settings.ssh_user,
         port=settings.ssh_port,
@@ -141,7 +144,7 @@ def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Notify) -> SessionWor
     there = Path("/root" if user == "root" else f"/home/{user}")
     start = settings.cwd if settings.cwd not in ("", ".") else ""
     guard = PathGuard(there, (Path(start or there),), (there / ".hermes",), here=False)
-    host = module.SshHost(options, child_environment((), loaded.saved))
+    host = ssh.SshHost(options, child_environment((), loaded.saved))
     credentials = _credentials(loaded, home)
     return _hosted(
         loaded,
@@ -155,11 +158,13 @@ def _ssh(loaded: Loaded, home: Home, _folder: Path, _tell: Notify) -> SessionWor
 
 
 def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> SessionWorkspace:
+    from hermes.terminal import docker  # loaded only when chosen
+
     settings = loaded.settings.terminal
     options = _container(
         loaded,
         home,
-        "hermes.terminal.docker:DockerOptions",
+        docker.DockerOptions,
         image=settings.docker_image,
         environment=child_environment((), loaded.saved),
         volumes=settings.docker_volumes,
@@ -169,53 +174,57 @@ def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> SessionWo
         network=settings.docker_network,
         credential_files=_credentials(loaded, home),
     )
-    module = import_module("hermes.terminal.docker")
-    host = _later("docker", lambda lifeline: module.DockerHost(options, lifeline, tell))
+    host = _deferred_host("docker", lambda lifeline: docker.DockerHost(options, lifeline, tell))
     mounted = settings.docker_mount_cwd_to_workspace
     return _hosted(loaded, host, INSIDE, "/workspace" if mounted else "/root")
 
 
 def _singularity(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> SessionWorkspace:
+    from hermes.terminal import singularity  # loaded only when chosen
+
     options = _container(
         loaded,
         home,
-        "hermes.terminal.singularity:SingularityOptions",
+        singularity.SingularityOptions,
         image=loaded.settings.terminal.singularity_image,
         environment=child_environment((), loaded.saved),
         credential_files=_credentials(loaded, home),
     )
-    module = import_module("hermes.terminal.singularity")
-    host = _later("singularity", lambda lifeline: module.SingularityHost(options, lifeline, tell))
+    host = _deferred_host(
+        "singularity", lambda lifeline: singularity.SingularityHost(options, lifeline, tell)
+    )
     return _hosted(loaded, host, INSIDE, "/root")
 
 
 def _modal(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> SessionWorkspace:
+    from hermes.terminal import modal  # loaded only when chosen
+
     settings = loaded.settings.terminal
     options = _container(
         loaded,
         home,
-        "hermes.terminal.modal:ModalOptions",
+        modal.ModalOptions,
         image=settings.modal_image,
         lifetime=int(settings.lifetime_seconds),
         token_id=loaded.secret("MODAL_TOKEN_ID") or "",
         token_secret=loaded.secret("MODAL_TOKEN_SECRET") or "",
     )
-    module = import_module("hermes.terminal.modal")
-    host = module.ModalHost(options, tell)
+    host = modal.ModalHost(options, tell)
     return _hosted(loaded, host, INSIDE, "/root", credentials=_credentials(loaded, home))
 
 
 def _daytona(loaded: Loaded, home: Home, _folder: Path, tell: Notify) -> SessionWorkspace:
+    from hermes.terminal import daytona  # loaded only when chosen
+
     options = _container(
         loaded,
         home,
-        "hermes.terminal.daytona:DaytonaOptions",
+        daytona.DaytonaOptions,
         image=loaded.settings.terminal.daytona_image,
         disk=loaded.settings.terminal.container_disk,
         api_key=loaded.secret("DAYTONA_API_KEY") or "",
     )
-    module = import_module("hermes.terminal.daytona")
-    host = module.DaytonaHost(options, tell)
+    host = daytona.DaytonaHost(options, tell)
     return _hosted(loaded, host, INSIDE, "/root", credentials=_credentials(loaded, home))
 
 
@@ -232,10 +241,8 @@ INSIDE = PathGuard(Path("/root"), (Path("/"),), here=False)
 """Inside a container everything is the agent's."""
 
 
-def _container(loaded: Loaded, home: Home, options: str, **more: Any) -> Any:
+def _container(loaded: Loaded, home: Home, kind: type[T], **more: Any) -> T:
     """Options of a kind of container: what all kinds share, and `more`."""
-    module, _, name = options.partition(":")
-    kind = getattr(import_module(module), name)
     settings = loaded.settings.terminal
     shared = {
         "forward_env": {
@@ -252,14 +259,16 @@ def _container(loaded: Loaded, home: Home, options: str, **more: Any) -> Any:
     return kind(**{key: value for key, value in {**shared, **more}.items() if key in known})
 
 
-def _later(name: str, make: Callable[[Any], Host]) -> Host:
-    host: Host = import_module("hermes.terminal.remote").DeferredHost(name, make)
-    return host
+def _deferred_host(name: str, make: Callable[[Any], Host]) -> Host:
+    from hermes.terminal.remote import DeferredHost  # local sessions do not need it
+
+    return DeferredHost(name, make)
 
 
 def _credentials(loaded: Loaded, home: Home) -> Any:
-    remote = import_module("hermes.terminal.remote")
-    return remote.credential_mounts(home.root, loaded.settings.terminal.credential_files)
+    from hermes.terminal.remote import credential_mounts  # local sessions do not need it
+
+    return credential_mounts(home.root, loaded.settings.terminal.credential_files)
 
 
 def _hosted(
@@ -274,16 +283,18 @@ def _hosted(
     credentials: Any = (),
 ) -> SessionWorkspace:
     """`credentials` are files to bring, where nothing can be mounted."""
-    # Who works on this machine does not pay for the rest.
-    shells = import_module("hermes.terminal.host.shell")
-    files = import_module("hermes.terminal.host.files")
+    # Local sessions do not need these modules.
+    from hermes.terminal.host.files import HostFiles
+    from hermes.terminal.host.shell import HostShell
+    from hermes.terminal.remote import SyncedHost
+
     upload = None
     if not here:
-        synced = import_module("hermes.terminal.remote").SyncedHost(host)
+        synced = SyncedHost(host)
         host, upload = synced, synced.upload
         for mount in credentials:
             upload(Path(mount.source), mount.target.replace("/root/", "~/", 1), private=True)
-    shell = shells.HostShell(
+    shell = HostShell(
         host,
         cwd=folder if here else start,
         limits=_limits(loaded),
@@ -293,7 +304,7 @@ def _hosted(
     workplace = Workspace(
         host.name,
         env_shell,
-        files.HostFiles(host, shell),
+        HostFiles(host, shell),
         isolated=isolated,
         export=env_shell.export,
         exported_names=env_shell.exported_names,

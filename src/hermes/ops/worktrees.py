@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -45,7 +44,8 @@ class WorktreeRecord(msgspec.Struct, frozen=True):
         """Whether the process that made it may still be at work. What is not known counts as so."""
         if self.host != platform.node():
             return True
-        psutil = import_module("psutil")  # slow to load
+        import psutil  # slow to load
+
         try:
             began: float = psutil.Process(self.pid).create_time()
         except psutil.NoSuchProcess:
@@ -61,7 +61,9 @@ class WorktreeRecord(msgspec.Struct, frozen=True):
 
 def record_of(path: Path, branch: str) -> WorktreeRecord:
     """For a worktree of this process."""
-    process = import_module("psutil").Process()
+    import psutil  # slow to load
+
+    process = psutil.Process()
     return WorktreeRecord(
         str(path), branch, process.pid, process.create_time(), platform.node(), time.time()
     )
@@ -318,7 +320,8 @@ _PAUSE = 0.02
 @contextlib.asynccontextmanager
 async def locked(repository: WorktreeRepository) -> AsyncIterator[None]:
     """The lock goes with the process that holds it. Raises `GitFailed`."""
-    filelock = import_module("filelock")  # slow to load
+    import filelock  # slow to load
+
     lock = filelock.FileLock(repository.common / LOCK_NAME, mode=0o600, fallback_to_soft=False)
     end = time.monotonic() + LOCK_SECONDS
     while True:
@@ -450,7 +453,8 @@ async def prune_stale(repository: WorktreeRepository, tell: Callable[[str], None
 
 def is_in_use(folder: Path) -> bool:
     """Whether a process works in the folder, such as a shell of the user."""
-    psutil = import_module("psutil")
+    import psutil  # slow to load
+
     real = os.path.realpath(folder)
     for process in psutil.process_iter():
         try:

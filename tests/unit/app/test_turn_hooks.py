@@ -51,7 +51,7 @@ async def test_a_turn_taken_up_again_is_told_with_its_question() -> None:
     agent: Any = SimpleNamespace(history=HISTORY, session_id="s1")
     hooks, manager = Heard(), Heard()
     session = HookedSession(hooks, lambda: "s1", lambda: "lab", "cli", new=False)
-    await session.ended(agent, END)
+    await session.on_turn_end(agent, END)
     assert hooks.told[0] == (HookName.POST_LLM_CALL, "second")
-    await SessionMemory(manager, (), "").ended(agent, END)
+    await SessionMemory(manager, (), "").on_turn_end(agent, END)
     assert manager.told == [("second", "two", "s1"), ("second", "s1")]
