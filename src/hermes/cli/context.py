@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any, NamedTuple, TextIO
 
 import msgspec
@@ -17,12 +16,12 @@ from hermes.config.loader import Loaded, load
 from hermes.core.errors import Interrupted, UsageError
 from hermes.util.plain import escaped_json
 
-UNASKED = "say it on the command line; --help shows how"
+NOT_A_TERMINAL_HINT = "say it on the command line; --help shows how"
 """What to do where nobody can be asked."""
 
 
 @contextmanager
-def _ctrl_c_at_once() -> Iterator[None]:
+def _immediate_ctrl_c() -> Iterator[None]:
     """An event loop would hear of Ctrl-C only after the answer."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -50,7 +49,9 @@ class Cli:
         use_home(home)
         for root in {home.root, home.default_root}:
             if (root / ".import").exists():  # an import was cut short
-                import_module("hermes.ops.restore").finish(Home(root))
+                from hermes.ops.restore import finish_restore  # loads the backup code
+
+                finish_restore(Home(root))
         return cls(home, sys.stdin, sys.stdout, sys.stderr)
 
     def load(
@@ -80,28 +81,30 @@ class Cli:
         encoded = msgspec.json.format(msgspec.json.encode(value), indent=2)
         self.say(escaped_json(encoded.decode()))
 
-    def ask(self, prompt: str, *, hint: str = UNASKED) -> str:
+    def ask(self, prompt: str, *, hint: str = NOT_A_TERMINAL_HINT) -> str:
         if not self.interactive:
-            raise _cannot_ask(prompt, hint)
-        with _ctrl_c_at_once():
+            raise _not_a_terminal_error(prompt, hint)
+        with _immediate_ctrl_c():
             self.stdout.write(prompt)
             self.stdout.flush()
             return self.stdin.readline().rstrip("\n")
 
-    def ask_secret(self, prompt: str, *, hint: str = UNASKED) -> str:
+    def ask_secret(self, prompt: str, *, hint: str = NOT_A_TERMINAL_HINT) -> str:
         """A line that is not shown while it is typed. The question goes to the terminal itself,
         wherever the output goes."""
         if not self.stdin.isatty():
-            raise _cannot_ask(prompt, hint)
+            raise _not_a_terminal_error(prompt, hint)
+        from getpass import getpass  # only where a secret is read
+
         try:
-            with _ctrl_c_at_once():
-                return str(import_module("getpass").getpass(prompt))
+            with _immediate_ctrl_c():
+                return getpass(prompt)
         except EOFError:
             self.stdout.write("\n")
             raise Interrupted from None
 
 
-def _cannot_ask(prompt: str, hint: str) -> UsageError:
+def _not_a_terminal_error(prompt: str, hint: str) -> UsageError:
     return UsageError(f"cannot ask {prompt.strip()!r}: this is not a terminal", hint=hint)
 
 

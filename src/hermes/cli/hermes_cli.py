@@ -14,8 +14,8 @@ import argparse
 import asyncio
 import logging
 import sys
-from collections.abc import Coroutine
-from importlib import import_module
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -64,7 +64,8 @@ class HermesCLI:
     @property
     def conversation_history(self) -> list[dict[str, Any]]:
         agent = self.agent
-        to_dict = import_module("hermes.core.openai_format").to_dict
+        from hermes.core.openai_format import to_dict  # only when a script asks for it
+
         return [to_dict(message) for message in agent.history] if agent else []
 
     # What extensions override.
@@ -110,9 +111,9 @@ class HermesCLI:
 
     def run(self) -> int:
         """Talk until the user leaves; the result is the exit code."""
-        chat = import_module("hermes.cli.commands.chat")
-        code: int = chat.run(_arguments(chat, self._options), self._cli(), self)
-        return code
+        from hermes.cli.commands import chat  # it imports this module
+
+        return chat.run(_arguments(self._options), self._cli(), self)
 
     def _cli(self) -> Cli:
         """Over the profile that was asked for, else over the home in force."""
@@ -127,7 +128,9 @@ class HermesCLI:
         self._loop = asyncio.get_running_loop()
         if plainly:
             return await self._in_lines(loaded, args, cli)
-        redactor = import_module("hermes.security").Redactor(loaded.secrets())
+        from hermes.security import Redactor  # line mode does not need it
+
+        redactor = Redactor(loaded.secrets())
         changes = LayoutOverrides(
             self._register_extra_tui_keybindings,
             self._build_tui_layout_children,
@@ -164,40 +167,45 @@ class HermesCLI:
         args: argparse.Namespace,
         cli: Cli,
     ) -> None:
-        starting = await in_thread(import_module, "hermes.cli.session")
-        async with starting.started(
+        open_session = await in_thread(_import_open_session)
+        async with open_session(
             loaded, args, cli, asker=ui.questions, progress=ui.progress, consent=ui.consent
         ) as (app, agent, folder):
             talk = ui.attach(app, agent, folder)
-            commands = import_module("hermes.tui.commands").TerminalCommands
-            self._begin(app, talk, cli, commands(ui, ui.skins).handlers)
+            from hermes.tui.commands import TerminalCommands  # imported while the prompt is shown
+            from hermes.tui.terminal_ui import greet
+
+            self._begin(app, talk, cli, TerminalCommands(ui, ui.skins).handlers)
             for file in args.image:
                 ui.images.add_file(file)
             display = loaded.settings.display.resume_display
-            import_module("hermes.tui.terminal_ui").greet(talk, ui.complaint, display)
+            greet(talk, ui.complaint, display)
             await talk.run(shown, ui.take_early_input(), resume=agent.abandoned)
 
     async def _in_lines(self, loaded: Loaded, args: argparse.Namespace, cli: Cli) -> int:
-        starting = import_module("hermes.cli.session")
-        lines = import_module("hermes.cli.terminal").Lines(cli, verbose=args.verbose)
-        async with starting.started(
+        from hermes.cli.session import open_session  # loads the agent
+        from hermes.cli.terminal import LineMode
+
+        lines = LineMode(cli, verbose=args.verbose)
+        async with open_session(
             loaded, args, cli, asker=lines.approver, progress=lines.progress, consent=lines.consent
         ) as (app, agent, folder):
             self._begin(app, lines.open(app, agent, folder), cli, lines.handlers)
-            code: int = await lines.run()
-            return code
+            return await lines.run()
 
     def _begin(self, app: Any, talk: Any, cli: Cli, handlers: dict[str, Any]) -> None:
-        from hermes.ops.commands import OPS_HANDLERS  # loads the app
+        # The agent is loaded by now; the prompt had to appear first.
+        from hermes.app.command_runner import Commands
+        from hermes.app.extensions import message_injector
+        from hermes.cli.session import subcommand_handlers
+        from hermes.ops.commands import OPS_HANDLERS
 
         self._talk = talk
-        running = import_module("hermes.app.command_runner")
-        mirrored = import_module("hermes.cli.session").mirrored(cli.home)
-        self._commands = running.Commands(talk, {**OPS_HANDLERS, **mirrored, **handlers})
+        mirrored = subcommand_handlers(cli.home)
+        self._commands = Commands(talk, {**OPS_HANDLERS, **mirrored, **handlers})
         talk.take = self._take
         app.providers.learn_meanwhile()
-        injecting = import_module("hermes.app.extensions").injecting
-        app.extensions.inject = injecting(self._loop, lambda: self.agent)
+        app.extensions.inject = message_injector(asyncio.get_running_loop(), lambda: self.agent)
 
     async def _take(self, text: str) -> bool:
         """A command that fails, perhaps one of whoever extends this class, ends no conversation."""
@@ -219,8 +227,17 @@ class HermesCLI:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-def _arguments(chat: Any, options: dict[str, Any]) -> argparse.Namespace:
+def _import_open_session() -> "Callable[..., AbstractAsyncContextManager[Any]]":
+    """Load the agent. Called in a thread, so that the user can type meanwhile."""
+    from hermes.cli.session import open_session  # takes a noticeable time
+
+    return open_session
+
+
+def _arguments(options: dict[str, Any]) -> argparse.Namespace:
     """`options` as the command line would give them. Raises `TypeError` for an unknown one."""
+    from hermes.cli.commands import chat  # it imports this module
+
     parser = argparse.ArgumentParser()
     chat.configure(parser)
     args = parser.parse_args([])

@@ -9,10 +9,12 @@ from hermes import __version__
 from hermes.cli import registry
 from hermes.core.errors import HermesError, Interrupted, UsageError
 
-# `hermes --version` and `--help` must start fast: everything else is imported where it is used.
 if TYPE_CHECKING:
     from hermes.cli.context import Command
     from hermes.config.home import Home
+
+
+# `hermes --version` and `--help` must start fast: everything else is imported where it is used.
 
 OK, BUG = 0, 70
 PIPE_CLOSED = 141
@@ -70,10 +72,10 @@ def main(argv: list[str]) -> int:
     try:
         return _dispatch(argv)
     except HermesError as error:
-        return _complain(error)
+        return _print_error(error)
     except KeyboardInterrupt:
-        _leave_in_peace()
-        return _complain(Interrupted())
+        _ignore_further_ctrl_c()
+        return _print_error(Interrupted())
     except BrokenPipeError:
         # Whoever read our output went away (`hermes … | head`). Say nothing more, also at exit.
         sys.stdout = sys.stderr = None
@@ -83,7 +85,7 @@ def main(argv: list[str]) -> int:
 
         where = record_crash(error)
         problem = f"internal error: {type(error).__name__}: {error}"
-        _complain(HermesError(problem, hint=f"this is a bug; the details are in {where}"))
+        _print_error(HermesError(problem, hint=f"this is a bug; the details are in {where}"))
         return BUG
 
 
@@ -138,7 +140,7 @@ def parse(argv: list[str]) -> Invocation:
             profile, rest = rest[1], rest[2:]
         elif word.startswith("--profile="):
             profile, rest = word.partition("=")[2], rest[1:]
-        elif size := _of_chat(rest):
+        elif size := _count_chat_words(rest):
             chat, rest = chat + rest[:size], rest[size:]
         else:
             break
@@ -151,7 +153,7 @@ def parse(argv: list[str]) -> Invocation:
     return Invocation(command, chat + rest[1:], profile)
 
 
-def _of_chat(rest: list[str]) -> int:
+def _count_chat_words(rest: list[str]) -> int:
     """How many words an option of the chat takes that stands before a command; 0 for none."""
     word, following = rest[0], rest[1:2]
     if word in SWITCHES:
@@ -174,14 +176,14 @@ def _suggestion(word: str) -> str:
     return '`hermes --help` lists the commands; to ask something: hermes chat -q "…"'
 
 
-def _leave_in_peace() -> None:
+def _ignore_further_ctrl_c() -> None:
     """One Ctrl-C more, as `timeout` sends beside the terminal, shows no traceback."""
     import signal  # only after Ctrl-C
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _complain(error: HermesError) -> int:
+def _print_error(error: HermesError) -> int:
     sys.stderr.write(f"hermes: {error}\n")
     if error.hint:
         sys.stderr.write(f"  {error.hint}\n")

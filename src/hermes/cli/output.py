@@ -34,7 +34,7 @@ DAY = 86_400
 
 
 def positive(text: str) -> int:
-    number = _number(text)
+    number = _parse_int(text)
     if not 1 <= number < 2**31:
         raise argparse.ArgumentTypeError(f"{text} is not a number from 1 up")
     return number
@@ -52,12 +52,12 @@ def age(text: str) -> int:
 
 def since(text: str) -> float:
     """The moment a date begins, or that long ago."""
-    return _moment(text)[0]
+    return _time_range(text)[0]
 
 
 def until(text: str) -> float:
     """The moment a date ends, or that long ago."""
-    return _moment(text)[1]
+    return _time_range(text)[1]
 
 
 def add_session(parser: argparse.ArgumentParser, **options: Any) -> None:
@@ -70,19 +70,19 @@ def add_yes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
 
 
-def example(*lines: str) -> str:
+def examples(*lines: str) -> str:
     """The end of a help text."""
     return "\n".join(["example:" if len(lines) == 1 else "examples:", *(f"  {x}" for x in lines)])
 
 
-def _number(text: str) -> int:
+def _parse_int(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
-def _moment(text: str) -> tuple[float, float]:
+def _time_range(text: str) -> tuple[float, float]:
     """The first and the last moment that `text` can mean; a time without zone is local time."""
     seconds = parse_duration(text)
     if seconds is not None and seconds < time.time():
@@ -106,7 +106,7 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def consents(args: argparse.Namespace, cli: Cli, question: str) -> bool:
+def confirm(args: argparse.Namespace, cli: Cli, question: str) -> bool:
     """Whether the user wants it: `--yes`, or an answer that is not the default, which is no."""
     if args.yes:
         return True
@@ -117,7 +117,7 @@ def consents(args: argparse.Namespace, cli: Cli, question: str) -> bool:
     return cli.ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
-def shown_progress(cli: Cli, label: str) -> Progress:
+def progress_on(cli: Cli, label: str) -> Progress:
     """Tells a person at a terminal how far the work is, and nobody else."""
     if not cli.stderr.isatty():
         return ignore_progress

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, tzinfo
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hermes.app.app import App
@@ -21,35 +20,38 @@ from hermes.core.ports import Outbox, Scheduler
 
 if TYPE_CHECKING:
     from hermes.cron import Ticker
+    from hermes.gateway.directory import TargetResolver
+    from hermes.gateway.platforms.kit.contract import PlatformManifest
 
 
 # What jobs send while no gateway runs here: it is kept, and the next gateway sends it.
 
 
-def kept_mail(app: App) -> Outbox | None:
+def offline_outbox(app: App) -> Outbox | None:
     """None when no platform is set up."""
-    platforms = _platforms(app.loaded)
+    platforms = _configured_platforms(app.loaded)
     if not platforms:
         return None
-    targets = _targets(app.home, app.loaded, platforms)
-    outbox: Outbox = import_module("hermes.gateway.outbox").OutboxService(
+    targets = _target_resolver(app.home, app.loaded, platforms)
+    from hermes.gateway.outbox import OutboxService  # most conversations send nothing
+
+    return OutboxService(
         app.store.outbox,
         targets.resolve,
         platforms,
         app.clock,
-        known=targets.lines,
+        list_targets=targets.describe,
     )
-    return outbox
 
 
-def reachable(home: Home, loaded: Loaded) -> Callable[[str], Awaitable[None]]:
+def target_check(home: Home, loaded: Loaded) -> Callable[[str], Awaitable[None]]:
     """Return a `TargetCheck` that requires the platform of a target to be set up."""
 
     async def check(target: str) -> None:
-        platforms = _platforms(loaded)
+        platforms = _configured_platforms(loaded)
         name = target.partition(":")[0].partition("@")[0].strip().lower()
         if name in platforms:
-            _targets(home, loaded, platforms).resolve(target)
+            _target_resolver(home, loaded, platforms).resolve(target)
             return
         from hermes.cron import check_platform  # most commands never check a target
 
@@ -62,28 +64,29 @@ def reachable(home: Home, loaded: Loaded) -> Callable[[str], Awaitable[None]]:
     return check
 
 
-def _platforms(loaded: Loaded) -> dict[str, Any]:
-    found: dict[str, Any] = import_module("hermes.gateway.platforms.registry").configured(loaded)
-    return found
+def _configured_platforms(loaded: Loaded) -> "dict[str, PlatformManifest]":
+    from hermes.gateway.platforms.registry import configured  # imports every manifest
+
+    return configured(loaded)
 
 
-def _targets(home: Home, loaded: Loaded, platforms: dict[str, Any]) -> Any:
-    directory = import_module("hermes.gateway.directory").ChatDirectory(
-        home.root / "channel_directory.json"
-    )
-    return import_module("hermes.gateway.directory").TargetResolver(
-        platforms, loaded.variable, directory
-    )
+def _target_resolver(
+    home: Home, loaded: Loaded, platforms: "dict[str, PlatformManifest]"
+) -> "TargetResolver":
+    from hermes.gateway.directory import ChatDirectory, TargetResolver  # part of the gateway
+
+    directory = ChatDirectory(home.root / "channel_directory.json")
+    return TargetResolver(platforms, loaded.variable, directory)
 
 
 log = logging.getLogger(__name__)
 
 Record = dict[str, Any]
-GLANCE = 5.0
+FIRST_JOB_POLL_SECONDS = 5.0
 """Seconds between two checks for a first job."""
 
 
-class LateScheduler:
+class LazyScheduler:
     """A `core.ports.Scheduler` that creates its `JobService` on first use."""
 
     def __init__(self, app: App) -> None:
@@ -101,7 +104,7 @@ class LateScheduler:
             app.loaded,
             app.store.runs,
             app.clock,
-            check_target=reachable(app.home, app.loaded),
+            check_target=target_check(app.home, app.loaded),
             on_change=lambda: self.wake(),
         )
 
@@ -131,7 +134,7 @@ class LateScheduler:
 
 
 @asynccontextmanager
-async def jobs_beside(app: App) -> AsyncIterator[None]:
+async def run_jobs_in_background(app: App) -> AsyncIterator[None]:
     """Run scheduled jobs while the context is open, unless a gateway runs them."""
     stop = asyncio.Event()
     task = asyncio.create_task(_run_ticker(app, stop))
@@ -149,7 +152,7 @@ async def _run_ticker(app: App, stop: asyncio.Event) -> None:
         return
     from hermes.cron import HeartbeatFile, Ticker
 
-    ticker = Ticker.for_app(app, app.clock, outbox=kept_mail(app))
+    ticker = Ticker.for_app(app, app.clock, outbox=offline_outbox(app))
     _on_change(app, ticker.wake)
     await ticker.run_forever(stop, HeartbeatFile(app.home.cron, "chat"))
 
@@ -163,7 +166,9 @@ async def _wait_for_first_job(app: App, stop: asyncio.Event) -> bool:
     _on_change(app, made.set)
     while not app.loaded.settings.store.url and not file.is_file():
         waits = [asyncio.ensure_future(each.wait()) for each in (stop, made)]
-        await asyncio.wait(waits, timeout=GLANCE, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            waits, timeout=FIRST_JOB_POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
         for each in waits:
             each.cancel()
         if stop.is_set():
@@ -172,7 +177,7 @@ async def _wait_for_first_job(app: App, stop: asyncio.Event) -> bool:
 
 
 def _on_change(app: App, wake: Callable[[], None]) -> None:
-    if isinstance(app.services.scheduler, LateScheduler):
+    if isinstance(app.services.scheduler, LazyScheduler):
         app.services.scheduler.wake = wake
 
 
@@ -210,7 +215,7 @@ class GatewayJobs:
                 if find is not None:
                     await find(target)
             except UsageError:
-                await reachable(app.home, app.loaded)(target)  # its error says how to set it up
+                await target_check(app.home, app.loaded)(target)  # its error says how to set it up
                 raise
 
         return JobService.for_home(

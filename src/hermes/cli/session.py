@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,9 @@ from hermes.app.commands import CommandCall, CommandHandler
 from hermes.app.request import SessionRequest
 from hermes.cli import registry
 from hermes.cli.context import Cli
-from hermes.cli.extensions import Consent, extended
+from hermes.cli.extensions import Consent, load_extensions
 from hermes.cli.main import Parser
-from hermes.cli.scheduling import LateScheduler, jobs_beside
+from hermes.cli.scheduling import LazyScheduler, run_jobs_in_background
 from hermes.cli.terminal import Renderer
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
@@ -32,7 +31,7 @@ from hermes.providers.local import DownloadProgress
 
 
 @asynccontextmanager
-async def started(
+async def open_session(
     loaded: Loaded,
     args: argparse.Namespace,
     cli: Cli,
@@ -53,18 +52,18 @@ async def started(
             approver=asker,
             clarifier=asker,
             read_secret=asker.secret if asker else None,
-            skills=words(args.skills),
-            toolsets=words([args.toolsets]),
+            skills=split_names(args.skills),
+            toolsets=split_names([args.toolsets]),
             goes_on=goes_on,
             skip_context_files=args.ignore_rules,
             skip_memory=args.ignore_rules,
         )
-        extensions = extended(loaded, cli, consent)
+        extensions = load_extensions(loaded, cli, consent)
         async with App(cli.home, loaded, progress, cli.note, extensions=extensions) as app:
-            app.services.scheduler = LateScheduler(app)
+            app.services.scheduler = LazyScheduler(app)
             await extensions.settle()
             agent = await app.agent(request)
-            async with jobs_beside(app) if goes_on else nullcontext():
+            async with run_jobs_in_background(app) if goes_on else nullcontext():
                 yield app, agent, folder
 
 
@@ -77,8 +76,9 @@ async def _working_folder(
     if not (args.worktree or loaded.settings.worktree):
         yield here
         return
-    opening = import_module("hermes.ops.worktrees").open_worktree
-    worktree = await opening(here, "", cli.note)
+    from hermes.ops.worktrees import open_worktree  # only with --worktree
+
+    worktree = await open_worktree(here, "", cli.note)
     cli.note(f"working in {worktree.folder} (branch {worktree.branch})")
     os.chdir(worktree.folder)
     try:
@@ -93,13 +93,15 @@ def with_images(message: User, files: Iterable[Path]) -> User:
     files = list(files)
     if not files:
         return message
-    images = import_module("hermes.tui.clipboard").ImageAttachments()
+    from hermes.tui.clipboard import ImageAttachments  # only for a message with pictures
+
+    images = ImageAttachments()
     for file in files:
         images.add_file(file)
     return User((*message.parts, *images.take()))
 
 
-def words(given: Iterable[str]) -> tuple[str, ...]:
+def split_names(given: Iterable[str]) -> tuple[str, ...]:
     """Names with commas between, said in one go or in several."""
     return tuple(name.strip() for each in given for name in each.split(",") if name.strip())
 
@@ -107,11 +109,11 @@ def words(given: Iterable[str]) -> tuple[str, ...]:
 # One turn at the terminal.
 
 
-async def one_turn(agent: Agent, message: User | None, renderer: Renderer) -> int:
+async def run_turn(agent: Agent, message: User | None, renderer: Renderer) -> int:
     """Run a turn and show it; the result is the exit code. Without a message it is the turn that
     was broken off."""
     exit_code = 0
-    with stoppable(agent):
+    with stop_turn_on_signals(agent):
         async for event in agent.resume() if message is None else agent.run(message):
             renderer.show(event)
             if isinstance(event, TurnFinished):
@@ -120,7 +122,7 @@ async def one_turn(agent: Agent, message: User | None, renderer: Renderer) -> in
 
 
 @contextmanager
-def stopped_by_ctrl_c() -> Iterator[None]:
+def interrupt_on_ctrl_c() -> Iterator[None]:
     """Within it Ctrl-C ends what the current task does, as `Interrupted`, and not the program."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     if task is None:
@@ -143,7 +145,7 @@ def stopped_by_ctrl_c() -> Iterator[None]:
 
 
 @contextmanager
-def stoppable(agent: Agent) -> Iterator[None]:
+def stop_turn_on_signals(agent: Agent) -> Iterator[None]:
     """Within it Ctrl-C and SIGTERM stop the turn; a second Ctrl-C ends the program."""
     loop = asyncio.get_running_loop()
 
@@ -163,7 +165,7 @@ def stoppable(agent: Agent) -> Iterator[None]:
 
 # Slash commands that do what a subcommand does, and show what it prints.
 
-MIRRORED: dict[str, tuple[str, tuple[str, ...]]] = {
+SLASH_SUBCOMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "config": ("config", ("show",)),
     "sessions": ("sessions", ("list",)),
     "tools": ("tools", ("list",)),
@@ -173,35 +175,42 @@ MIRRORED: dict[str, tuple[str, tuple[str, ...]]] = {
     "debug": ("dump", ()),
 }
 """The subcommand of each, and its arguments when none are given."""
-SINGLE = {"config": "explain", "sessions": "search", "skills": "search", "insights": "--days"}
+IMPLIED_WORDS = {
+    "config": "explain",
+    "sessions": "search",
+    "skills": "search",
+    "insights": "--days",
+}
 """What stands before a first word that is no action of the subcommand."""
 
 
-def mirrored(home: Home) -> dict[str, CommandHandler]:
+def subcommand_handlers(home: Home) -> dict[str, CommandHandler]:
     """Handlers by the name of their slash command."""
-    return {name: _handler(name, home) for name in MIRRORED}
+    return {name: _handler(name, home) for name in SLASH_SUBCOMMANDS}
 
 
 def _handler(name: str, home: Home) -> CommandHandler:
-    command, usual = MIRRORED[name]
+    command, usual = SLASH_SUBCOMMANDS[name]
 
     async def run(call: CommandCall) -> str:
         words = call.words or list(usual)
-        text = await asyncio.to_thread(_printed, home, command, words, SINGLE.get(name, ""))
+        text = await asyncio.to_thread(
+            _run_subcommand, home, command, words, IMPLIED_WORDS.get(name, "")
+        )
         if name == "tools" and words[0] in ("enable", "disable"):
-            await asyncio.to_thread(_take_up, call.app.loaded, home)
+            await asyncio.to_thread(_reload_toolsets, call.app.loaded, home)
         return text
 
     return run
 
 
-def _take_up(loaded: Loaded, home: Home) -> None:
+def _reload_toolsets(loaded: Loaded, home: Home) -> None:
     """New conversations have the tools that were chosen."""
     fresh = load(home).settings.platform_toolsets
     loaded.settings = msgspec.structs.replace(loaded.settings, platform_toolsets=fresh)
 
 
-def _printed(home: Home, name: str, words: Sequence[str], single: str) -> str:
+def _run_subcommand(home: Home, name: str, words: Sequence[str], single: str) -> str:
     found = registry.find(name)
     if found is None:
         raise UsageError(f"there is no command {name}")

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Protocol, TextIO
 
@@ -14,7 +13,7 @@ from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.commands import CommandHandler
 from hermes.cli.context import Cli, ProgressLine, Style
-from hermes.cli.extensions import asked_in_lines
+from hermes.cli.extensions import ask_hook_approval
 from hermes.config.settings.display import DisplaySettings
 from hermes.core.events import (
     ApprovalAnswered,
@@ -79,7 +78,7 @@ class TerminalApprover:
         lines = [f"  🔑 {prompt} ({name})", *([f"     {how}"] if how else [])]
         self._stdout.write("\n".join(lines) + "\n     not shown; Enter skips it: ")
         self._stdout.flush()
-        with unseen(self._stdin):
+        with echo_off(self._stdin):
             try:
                 return (await read_line(self._stdin)).strip()
             finally:
@@ -96,9 +95,10 @@ class TerminalApprover:
 
 
 @contextmanager
-def unseen(stream: TextIO) -> Iterator[None]:
+def echo_off(stream: TextIO) -> Iterator[None]:
     """Within it the terminal does not show what is typed."""
-    termios = import_module("termios")  # not on every system
+    import termios  # not on every system
+
     before = termios.tcgetattr(stream)
     hidden = termios.tcgetattr(stream)
     hidden[3] &= ~termios.ECHO
@@ -142,7 +142,7 @@ class Renderer(Protocol):
     def show(self, event: Event) -> None: ...
 
 
-class JsonLines:
+class JsonRenderer:
     """Every event, a JSON object a line."""
 
     def __init__(self, stdout: TextIO) -> None:
@@ -153,7 +153,7 @@ class JsonLines:
         self._stdout.flush()
 
 
-class AnswerOnly:
+class AnswerRenderer:
     """The final answer on stdout and nothing else; problems on stderr."""
 
     def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
@@ -169,7 +169,7 @@ class AnswerOnly:
             self._stderr.write(line + "\n")
 
 
-class Terminal:
+class TerminalRenderer:
     """Text as it comes, a line for each tool call, and how it went."""
 
     def __init__(
@@ -205,15 +205,15 @@ class Terminal:
     def _ask(self, event: ApprovalAsked | QuestionAsked) -> None:
         style = self._style
         if isinstance(event, QuestionAsked):
-            self._line(f"{style.accent('?')} {style.bold(visible(event.question))}")
+            self._line(f"{style.accent('?')} {style.bold(escape_unprintable(event.question))}")
             for number, choice in enumerate(event.choices, 1):
-                self._line(f"  {number}. {visible(choice)}")
+                self._line(f"  {number}. {escape_unprintable(choice)}")
             self._write("  your number or words: " if event.choices else "  your answer: ")
             return
         if event.subject != self._announced:  # the line above does not show all of it
-            for line in visible(event.subject).splitlines():
+            for line in escape_unprintable(event.subject).splitlines():
                 self._line(f"  {style.bold(line)}")
-        self._line(f"  {style.warn('⚠ ' + visible(event.reason))}")
+        self._line(f"  {style.warn('⚠ ' + escape_unprintable(event.reason))}")
         self._write(f"  {style.bold('allow?')} {CHOICES} ")
 
     def _lines(self, event: Event) -> list[str]:
@@ -225,16 +225,17 @@ class Terminal:
                 return [f"{style.accent('●')} {call.name} {self._announced}"]
             case ToolFinished():
                 mark = style.bad("✗") if event.failed else style.dim("↳")
-                outcome = f"{one_line(visible(readable(event.result)))} ({event.seconds:.1f} s)"
+                result = one_line(escape_unprintable(readable_result(event.result)))
+                outcome = f"{result} ({event.seconds:.1f} s)"
                 return [f"  {mark} {style.dim(outcome)}"]
             case Retrying() | FellBack():
                 return [style.warn(trouble_line(event))]
             case Notice():
-                return [style.warn(visible(event.text))]
+                return [style.warn(escape_unprintable(event.text))]
             case TurnFinished():
                 return [style.bad(line) for line in problem_lines(event)]
             case _:
-                return [style.dim(_brief(line)) for line in progress_lines(event)]
+                return [style.dim(_shorten_indented(line)) for line in progress_lines(event)]
 
     def _write(self, text: str) -> None:
         self._stdout.write(text)
@@ -250,10 +251,10 @@ class Terminal:
             self._write("\n")
 
 
-def _brief(line: str) -> str:
+def _shorten_indented(line: str) -> str:
     """Cut to fit, with its indent."""
     indent = line[: len(line) - len(line.lstrip())]
-    return indent + one_line(visible(line))
+    return indent + one_line(escape_unprintable(line))
 
 
 def brief_arguments(arguments: str) -> str:
@@ -268,7 +269,7 @@ def brief_arguments(arguments: str) -> str:
     return one_line("  ".join(shown), ARGUMENT_WIDTH)
 
 
-def readable(result: str) -> str:
+def readable_result(result: str) -> str:
     """A tool's result for people: of an error object, the error."""
     if not result.startswith('{"error"'):
         return result
@@ -278,7 +279,7 @@ def readable(result: str) -> str:
         return result
 
 
-def visible(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """The text with every character that would hide or change something shown as `\\xNN`."""
     return "".join(
         each if each == "\n" or each.isprintable() else each.encode("unicode_escape").decode()
@@ -294,23 +295,32 @@ def one_line(text: str, width: int = PREVIEW_WIDTH) -> str:
 # The conversation in lines: see `tui.plain`.
 
 HINT = "A backslash at the end goes on with the next line; /help lists the commands."
-COMMANDS = ("history", "resume", "save", "image", "paste", "copy", "terminal-setup", "quit")
+LINE_MODE_COMMANDS = (
+    "history",
+    "resume",
+    "save",
+    "image",
+    "paste",
+    "copy",
+    "terminal-setup",
+    "quit",
+)
 """Those of the terminal that make sense without an area."""
 
 
-class Lines:
+class LineMode:
     """First `approver` is there, which an agent needs; then it is opened and run."""
 
     def __init__(self, cli: Cli, *, verbose: bool) -> None:
         self._cli = cli
         self.approver = TerminalApprover(cli.stdin, cli.stdout)
-        self._renderer = Terminal(
+        self._renderer = TerminalRenderer(
             cli.stdout,
             Style.of(cli.stdout),
             reasoning=verbose,
             question_shown=self.approver.shown,
         )
-        self.progress, self.consent = ProgressLine(cli.stderr), asked_in_lines(cli)
+        self.progress, self.consent = ProgressLine(cli.stderr), ask_hook_approval(cli)
         self._talk: PlainConversation | None = None
 
     def open(self, app: App, agent: Agent, folder: Path) -> PlainConversation:
@@ -328,8 +338,8 @@ class Lines:
 
     @property
     def handlers(self) -> dict[str, CommandHandler]:
-        commands = TerminalCommands(Without(self), self._cli.home.root / "skins").handlers
-        return {name: commands[name] for name in COMMANDS}
+        commands = TerminalCommands(LineModeTerminal(self), self._cli.home.root / "skins").handlers
+        return {name: commands[name] for name in LINE_MODE_COMMANDS}
 
     async def run(self) -> int:
         models = self.talk.agent.models
@@ -339,10 +349,10 @@ class Lines:
         return await self.talk.run()
 
 
-class Without:
+class LineModeTerminal:
     """A `tui.terminal_commands.Terminal` that has no area."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LineMode) -> None:
         self._lines = lines
         self.display = DisplayState(DisplaySettings(), PLAIN_SKIN, Depth.NONE)
         self.images = lines.talk.images
@@ -366,8 +376,10 @@ class Without:
 def renderer_for(args: argparse.Namespace, cli: Cli, approver: TerminalApprover) -> Renderer:
     """Return the renderer that the flags of `hermes chat -q` ask for."""
     if args.json:
-        return JsonLines(cli.stdout)
+        return JsonRenderer(cli.stdout)
     if args.quiet or not cli.stdout.isatty():
-        return AnswerOnly(cli.stdout, cli.stderr)
+        return AnswerRenderer(cli.stdout, cli.stderr)
     style = Style.of(cli.stdout)
-    return Terminal(cli.stdout, style, reasoning=args.verbose, question_shown=approver.shown)
+    return TerminalRenderer(
+        cli.stdout, style, reasoning=args.verbose, question_shown=approver.shown
+    )

@@ -141,7 +141,7 @@ def test_an_endpoint_nobody_listens_on(hermes):
         (["chat", "-q", "x", "--provider", "opnai"], 3, "unknown provider"),
         (["chat", "-q", "x", "--provider", "openai"], 4, "no key"),
         (["chat", "-q", "x", "--provider", "custom"], 3, "address"),
-        (["chat", "-q", "x", "--base-url", "localhost:1", "-m", "x"], 3, "not an address"),
+        (["chat", "-q", "x", "--base-url", "localhost:1", "-m", "x"], 3, "not a valid address"),
         (["chat", "-q", "x", "--resume", "nonsense"], 2, "nonsense"),
         (["chta"], 2, "chta"),
         (["-p"], 2, "profile"),

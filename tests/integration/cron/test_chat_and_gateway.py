@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.scheduling import GatewayJobs, LateScheduler, jobs_beside
+from hermes.cli.scheduling import GatewayJobs, LazyScheduler, run_jobs_in_background
 from hermes.core.errors import UsageError
 from hermes.core.testing import ModelServer
 from hermes.cron import HeartbeatFile
@@ -16,8 +16,8 @@ from tests.integration.storms.scene import started
 async def test_first_job_runs_in_the_chat_that_created_it(hermes_home: Path) -> None:
     with ModelServer(["Stretch!"], models=("lab-model", "other-model")) as server:
         async with started(home_of(hermes_home, server)) as app:
-            jobs = app.services.scheduler = LateScheduler(app)
-            async with jobs_beside(app):
+            jobs = app.services.scheduler = LazyScheduler(app)
+            async with run_jobs_in_background(app):
                 await asyncio.sleep(0)
                 assert HeartbeatFile(app.home.cron, "chat").read() is None, (
                     "nothing to look after yet"
@@ -35,7 +35,7 @@ async def test_first_job_runs_in_the_chat_that_created_it(hermes_home: Path) -> 
 
 async def test_chat_without_jobs_creates_no_files(hermes_home: Path) -> None:
     with ModelServer([], models=("lab-model", "other-model")) as server:
-        async with started(home_of(hermes_home, server)) as app, jobs_beside(app):
+        async with started(home_of(hermes_home, server)) as app, run_jobs_in_background(app):
             await asyncio.sleep(0)
         assert not (hermes_home / "cron").exists()
 
@@ -65,7 +65,7 @@ async def test_job_for_an_unconfigured_platform_is_refused(hermes_home: Path, wh
                 async def find(self, target: str) -> None:
                     raise UsageError(f"there is no platform for {target}")
 
-            jobs = LateScheduler(app) if where == "chat" else GatewayJobs().scheduler(app, Lost())
+            jobs = LazyScheduler(app) if where == "chat" else GatewayJobs().scheduler(app, Lost())
             with pytest.raises(UsageError, match="telegram is not set up") as caught:
                 await jobs.create({"schedule": "1h", "prompt": "x", "deliver": "telegram:1"})
             assert "hermes gateway setup telegram" in caught.value.hint

@@ -12,7 +12,7 @@ import pytest
 
 from hermes.app.app import App
 from hermes.app.request import SessionRequest
-from hermes.cli.scheduling import LateScheduler, kept_mail
+from hermes.cli.scheduling import LazyScheduler, offline_outbox
 from hermes.config.home import Home
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import UsageError
@@ -294,7 +294,7 @@ async def test_jobs_and_their_subagents_cannot_create_jobs(stage) -> None:
     helper = ToolCall("c1", "delegate_task", json.dumps({"goal": "look around"}))
     tools = {"cron": ["hermes-cli"]}  # as the command line has them
     async with stage([helper, "seen", "done"], platform_toolsets=tools) as it:
-        it.app.services.scheduler = LateScheduler(it.app)
+        it.app.services.scheduler = LazyScheduler(it.app)
         run = await it.run(await it.job())
         assert (run.state, run.error) == ("ok", "")
         assert len(it.server.calls) == 3
@@ -308,7 +308,7 @@ async def test_files_that_an_answer_names_are_sent_as_files(stage, hermes_home, 
     chart = tmp_path / "chart.png"
     chart.write_bytes(b"picture")
     async with stage([f"Here it is.\nMEDIA:{chart}"]) as it:
-        it.outbox = kept_mail(it.app)
+        it.outbox = offline_outbox(it.app)
         run = await it.run(await it.job(deliver="telegram:-1007,telegram:5", workdir=str(tmp_path)))
         assert run.delivered == "queued for telegram:-1007; queued for telegram:5"
         for target in ("telegram:-1007", "telegram:5"):
@@ -332,7 +332,7 @@ async def test_files_outside_the_folder_of_the_job_are_not_sent(
         f"{tmp_path}/link.txt", "/dev/zero",
     ]  # fmt: skip
     async with stage(["\n".join(["All:", *(f"MEDIA:{path}" for path in paths)])]) as it:
-        it.outbox = kept_mail(it.app)
+        it.outbox = offline_outbox(it.app)
         run = await it.run(await it.job(deliver="telegram:5", workdir=str(tmp_path)))
         key = f"cron:{run.job_id}:{format_timestamp(run.instant)}:telegram:5"
         body = (await it.app.store.outbox.get(f"{key}:0")).body.decode()
@@ -436,7 +436,7 @@ async def test_answer_of_a_command_line_tick_is_queued_for_the_gateway(stage, he
     async with stage(["for later"]) as it:
         job_id = await it.job(deliver="telegram:-1007")
         await it.service.run(job_id)
-        ticker = Ticker.for_app(it.app, SystemClock(), outbox=kept_mail(it.app))
+        ticker = Ticker.for_app(it.app, SystemClock(), outbox=offline_outbox(it.app))
         await ticker.drain()
         await ticker.close()
         (run,) = await it.app.store.runs.history(job_id)
@@ -450,4 +450,4 @@ async def test_answer_of_a_command_line_tick_is_queued_for_the_gateway(stage, he
 
 async def test_without_platforms_there_is_no_outbox(stage) -> None:
     async with stage([]) as it:
-        assert kept_mail(it.app) is None
+        assert offline_outbox(it.app) is None

@@ -12,7 +12,7 @@ import pytest
 
 from hermes.cli import registry
 from hermes.cli.completion import bash, fish, zsh
-from hermes.cli.completion.tree import Node, whole_tree
+from hermes.cli.completion.tree import CommandNode, build_tree
 from tests.screens.emulated import Emulated
 
 PRINT_BASH = """
@@ -49,12 +49,12 @@ LINES = (
 
 
 @pytest.fixture(scope="module")
-def tree() -> Node:
-    return whole_tree()
+def tree() -> CommandNode:
+    return build_tree()
 
 
 @pytest.fixture(scope="module")
-def scripts(tree: Node, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def scripts(tree: CommandNode, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("completion")
     for shell in (bash, zsh, fish):
         name = shell.__name__.rpartition(".")[2]
@@ -97,7 +97,7 @@ def in_fish(script: Path, place: Path, *typed: str) -> set[str]:
     return words(done.stdout)
 
 
-def test_every_command_action_and_option_is_in_the_tree(tree: Node) -> None:
+def test_every_command_action_and_option_is_in_the_tree(tree: CommandNode) -> None:
     assert [child.name for child in tree.children] == [one.name for one in registry.COMMANDS]
     paths = {node.path: node for node in tree.all()}
     assert {"hermes sessions list", "hermes skills snapshot export"} <= set(paths)

@@ -23,8 +23,8 @@ from hermes.app.app import App
 from hermes.app.request import SessionRequest
 from hermes.cli.context import ProgressLine
 from hermes.cli.main import main as hermes
-from hermes.cli.session import one_turn
-from hermes.cli.terminal import JsonLines
+from hermes.cli.session import run_turn
+from hermes.cli.terminal import JsonRenderer
 from hermes.config.home import Home
 from hermes.config.loader import load
 
@@ -66,7 +66,7 @@ async def resume(order: Order) -> int:
     home = Home(Path(order.home))
     async with App(home, load(home), ProgressLine(StringIO()), lambda _: None) as app:
         agent = await app.agent(SessionRequest(Path(order.folder), latest=True))
-        return await one_turn(agent, None, JsonLines(sys.stdout)) if agent.abandoned else 0
+        return await run_turn(agent, None, JsonRenderer(sys.stdout)) if agent.abandoned else 0
 
 
 def be_a_process(order: Order, outlet: int, errors: int, modules: int) -> int:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from hermes.cli.commands import insights
-from hermes.cli.commands.insights import ASCII, Bar, Charts, page
+from hermes.cli.commands.insights import ASCII, ChartBar, Charts, page
 from hermes.cli.context import Cli, Style
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
@@ -96,16 +96,18 @@ def test_days_that_make_no_sense_are_refused(used):
 def test_no_line_is_wider_than_the_terminal(used, columns, days):
     args = argparse.Namespace(days=days, source="")
     cli = Cli(used, io.StringIO(), io.StringIO(), io.StringIO())
-    found = asyncio.run(insights._found(args, cli))
+    found = asyncio.run(insights._load_insights(args, cli))
     lines = list(page(found, Charts(columns), Style()))
     assert max(map(width, lines)) <= columns
 
 
 def test_bars_are_as_long_as_their_amounts():
-    rows = Charts(40).bars([Bar("a", 100, "100"), Bar("b", 50, "50"), Bar("c", 0, "0")])
+    rows = Charts(40).bars(
+        [ChartBar("a", 100, "100"), ChartBar("b", 50, "50"), ChartBar("c", 0, "0")]
+    )
     assert [row.count("█") for row in rows] == [32, 16, 0]
     assert Charts(40).bars([]) == []
-    tiny = Charts(40).bars([Bar("a", 1_000_000, "x"), Bar("b", 1, "y")])[1]
+    tiny = Charts(40).bars([ChartBar("a", 1_000_000, "x"), ChartBar("b", 1, "y")])[1]
     assert "▏" in tiny
 
 

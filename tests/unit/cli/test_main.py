@@ -146,11 +146,11 @@ from hermes.cli import main
 def interrupted(argv):
     raise KeyboardInterrupt
 
-def told(error, say=main._complain):
+def told(error, say=main._print_error):
     signal.raise_signal(signal.SIGINT)
     return say(error)
 
-main._dispatch, main._complain = interrupted, told
+main._dispatch, main._print_error = interrupted, told
 sys.exit(main.main([]))
 """
 

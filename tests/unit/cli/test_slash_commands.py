@@ -9,7 +9,7 @@ import pytest
 from hermes.app.command_runner import unhandled
 from hermes.app.commands import CommandCall, Surface, resolve_command
 from hermes.app.tools import find_toolsets
-from hermes.cli.session import mirrored
+from hermes.cli.session import subcommand_handlers
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import UsageError
@@ -21,7 +21,7 @@ NOWHERE: Any = None
 
 def test_every_command_of_the_registry_is_carried_out(hermes_home: Path) -> None:
     terminal = TerminalCommands(NOWHERE, hermes_home).handlers
-    own = {**OPS_HANDLERS, **mirrored(Home(hermes_home)), **terminal}
+    own = {**OPS_HANDLERS, **subcommand_handlers(Home(hermes_home)), **terminal}
     assert unhandled(own, Surface.TERMINAL) == []
     names = {each for each in own if resolve_command(each) is None}
     assert names == set()
@@ -45,7 +45,9 @@ async def test_what_a_subcommand_prints_is_shown(hermes_home: Path, line: str, s
     word, _, arguments = line.partition(" ")
     command = resolve_command(word)
     assert command is not None
-    text = await mirrored(Home(hermes_home))[command.name](CommandCall(command, arguments, NOWHERE))
+    text = await subcommand_handlers(Home(hermes_home))[command.name](
+        CommandCall(command, arguments, NOWHERE)
+    )
     assert shown in text
 
 
@@ -54,10 +56,10 @@ async def test_tools_are_switched_for_new_conversations(hermes_home: Path) -> No
     assert command is not None
     loaded = load(home, {"model.default": "x"})
     talk: Any = SimpleNamespace(app=SimpleNamespace(loaded=loaded))
-    await mirrored(home)["tools"](CommandCall(command, "disable web", talk))
+    await subcommand_handlers(home)["tools"](CommandCall(command, "disable web", talk))
     assert "web_search" not in find_toolsets(loaded).names("cli")
     assert loaded.settings.model.default == "x"
-    await mirrored(home)["tools"](CommandCall(command, "enable web", talk))
+    await subcommand_handlers(home)["tools"](CommandCall(command, "enable web", talk))
     assert "web_search" in find_toolsets(loaded).names("cli")
 
 
@@ -65,4 +67,6 @@ async def test_a_wrong_word_is_told(hermes_home: Path) -> None:
     command = resolve_command("/tools")
     assert command is not None
     with pytest.raises(UsageError, match="invalid choice"):
-        await mirrored(Home(hermes_home))["tools"](CommandCall(command, "wrong", NOWHERE))
+        await subcommand_handlers(Home(hermes_home))["tools"](
+            CommandCall(command, "wrong", NOWHERE)
+        )

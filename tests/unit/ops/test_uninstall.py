@@ -9,7 +9,7 @@ import pytest
 
 from hermes.app.installation import Checkout, Package, installation
 from hermes.cli.completion import bash
-from hermes.cli.completion.tree import Node
+from hermes.cli.completion.tree import CommandNode
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
 from hermes.ops.profiles import make_alias
@@ -177,7 +177,7 @@ def test_a_part_that_cannot_be_removed_is_named_and_the_rest_goes(
 
 
 def test_completion_scripts_carry_the_mark_by_which_they_are_found() -> None:
-    assert COMPLETION_MARK in bash.script(Node("hermes", "", (), (), False))
+    assert COMPLETION_MARK in bash.script(CommandNode("hermes", "", (), (), False))
 
 
 def test_the_running_program_starts_by_the_words_it_names() -> None:

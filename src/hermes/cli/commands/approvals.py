@@ -3,7 +3,6 @@
 import argparse
 import io
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 
 import msgspec
@@ -48,15 +47,15 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
 
     if args.command != STDIN:
         found = verdict(args.command)
-        cli.say(_as_json(found) if args.json else _explained(found))
+        cli.say(_verdict_json(found) if args.json else _explain_verdict(found))
         return 0
-    for command in _commands(cli):
+    for command in _read_commands(cli):
         found = verdict(command)
-        cli.say(_as_json(found) if args.json else _in_one_line(found))
+        cli.say(_verdict_json(found) if args.json else _verdict_line(found))
     return 0
 
 
-def _commands(cli: Cli) -> Iterator[str]:
+def _read_commands(cli: Cli) -> Iterator[str]:
     """One command a line. A line that is a JSON string means the text in it."""
     if isinstance(cli.stdin, io.TextIOWrapper):
         cli.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")
@@ -68,16 +67,16 @@ def _commands(cli: Cli) -> Iterator[str]:
             yield text
 
 
-def _as_json(verdict: CommandVerdict) -> str:
+def _verdict_json(verdict: CommandVerdict) -> str:
     return msgspec.json.encode(verdict).decode()
 
 
-def _in_one_line(verdict: CommandVerdict) -> str:
+def _verdict_line(verdict: CommandVerdict) -> str:
     command = " ".join(verdict.command.split())
     return f"{verdict.verdict:<7} {', '.join(verdict.classes) or '-':<24} {command}"
 
 
-def _explained(verdict: CommandVerdict) -> str:
+def _explain_verdict(verdict: CommandVerdict) -> str:
     lines: list[tuple[str, str]] = [("verdict", verdict.verdict)]
     if verdict.classes:
         lines.append(("class", ", ".join(verdict.classes)))
@@ -120,8 +119,8 @@ def _forget(args: argparse.Namespace, cli: Cli) -> int:
     if not places:
         known = ", ".join(held) or "nothing"
         raise UsageError(f"{args.kind!r} is not in {ALLOWLIST}", hint=f"it holds {known}")
-    # Editing keeps the user's comments, which takes a heavier YAML library: loaded on demand.
-    edit = import_module("hermes.config.edit")
+    from hermes.config import edit  # ruamel.yaml, needed only to write
+
     for place in reversed(places):
         edit.unset_value(cli.home, (ALLOWLIST, str(place)))
     cli.say(f"{args.kind} will be asked about again")

@@ -99,7 +99,7 @@ def _overview(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _add(args: argparse.Namespace, cli: Cli) -> int:
-    desk = _desk(cli)
+    desk = _open_auth(cli)
     endpoint = desk.endpoint(args.provider)
     if endpoint.id == LOCAL or endpoint.api_mode == "acp":
         raise UsageError(f"{endpoint.label} takes no key")
@@ -108,8 +108,8 @@ def _add(args: argparse.Namespace, cli: Cli) -> int:
     wants_login = endpoint.login is not None and args.api_key is None
     if args.type == OAUTH or (args.type is None and wants_login) or args.copy:
         return _log_in(args, cli, desk, endpoint)
-    key = checked_key(_read_key(cli, endpoint) if args.api_key is None else args.api_key)
-    name, is_new = desk.add(endpoint, key, _checked_label(args.label))
+    key = check_key(_read_key(cli, endpoint) if args.api_key is None else args.api_key)
+    name, is_new = desk.add(endpoint, key, _check_label(args.label))
     row = desk.pick(endpoint, name)
     if is_new:
         cli.say(
@@ -126,7 +126,7 @@ def _read_key(cli: Cli, endpoint: Endpoint) -> str:
     return cli.stdin.read(LONGEST_KEY + 1)
 
 
-def checked_key(text: str) -> str:
+def check_key(text: str) -> str:
     key = text.strip()
     if not key:
         raise UsageError("the key is empty", hint="hermes auth add PROVIDER --api-key KEY")
@@ -138,7 +138,7 @@ def checked_key(text: str) -> str:
     return key
 
 
-def _checked_label(text: str) -> str:
+def _check_label(text: str) -> str:
     label = text.strip()
     if len(label) > LONGEST_LABEL or not label.isprintable() or label.isdigit():
         raise UsageError(
@@ -155,7 +155,7 @@ def _log_in(args: argparse.Namespace, cli: Cli, desk: CredentialService, endpoin
             f"there is no login of another program to copy for {endpoint.id}",
             hint=f"log in: hermes auth add {endpoint.id} --type oauth",
         )
-    if found is not None and (args.copy or _wants_copy(cli, found[0])):
+    if found is not None and (args.copy or _offer_copy(cli, found[0])):
         desk.save_login(endpoint, found[1])
         cli.say(f"copied the login of the Codex CLI for {endpoint.id}")
         cli.say("when one of the two programs logs the other one out, log in here of your own:")
@@ -164,8 +164,8 @@ def _log_in(args: argparse.Namespace, cli: Cli, desk: CredentialService, endpoin
 
     async def log_in() -> None:
         async with httpx2.AsyncClient(follow_redirects=False, trust_env=True) as client:
-            paste = _pasting(cli) if cli.interactive else None
-            await desk.log_in(endpoint, client, lambda shown: _invite(cli, shown), paste)
+            paste = _paste_reader(cli) if cli.interactive else None
+            await desk.log_in(endpoint, client, lambda shown: _show_login_url(cli, shown), paste)
 
     try:
         asyncio.run(log_in())
@@ -175,7 +175,7 @@ def _log_in(args: argparse.Namespace, cli: Cli, desk: CredentialService, endpoin
     return 0
 
 
-def _wants_copy(cli: Cli, where: str) -> bool:
+def _offer_copy(cli: Cli, where: str) -> bool:
     if not cli.interactive:
         cli.note(f"note: the Codex CLI is logged in ({where}); --import copies its login")
         return False
@@ -187,7 +187,7 @@ def _wants_copy(cli: Cli, where: str) -> bool:
     return cli.ask("Copy it? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _invite(cli: Cli, invitation: LoginPrompt) -> None:
+def _show_login_url(cli: Cli, invitation: LoginPrompt) -> None:
     cli.say(f"Open   {invitation.direct_url or invitation.url}")
     if invitation.code:
         lasts = human_duration(invitation.seconds)
@@ -199,7 +199,7 @@ def _invite(cli: Cli, invitation: LoginPrompt) -> None:
     cli.say("Waiting; Ctrl-C stops.")
 
 
-def _pasting(cli: Cli) -> ReadPaste:
+def _paste_reader(cli: Cli) -> ReadPaste:
     """One line of the terminal. The thread that reads it never holds up the end of the program."""
 
     async def paste() -> str:
@@ -222,10 +222,10 @@ def _pasting(cli: Cli) -> ReadPaste:
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:
-    desk = _desk(cli)
+    desk = _open_auth(cli)
     wanted = [desk.endpoint(args.provider)] if args.provider else list(desk.used())
     if args.json:
-        cli.json([_document(desk, endpoint) for endpoint in wanted])
+        cli.json([_provider_facts(desk, endpoint) for endpoint in wanted])
         return 0
     for endpoint in wanted:
         rows = desk.rows(endpoint)
@@ -241,7 +241,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _document(desk: CredentialService, endpoint: Endpoint) -> dict[str, Any]:
+def _provider_facts(desk: CredentialService, endpoint: Endpoint) -> dict[str, Any]:
     return {
         "provider": endpoint.id,
         "strategy": desk.strategy(endpoint),
@@ -252,10 +252,10 @@ def _document(desk: CredentialService, endpoint: Endpoint) -> dict[str, Any]:
 def _cells(row: CredentialRow) -> tuple[str, ...]:
     kind = "login" if row.kind == "oauth" else "key"
     source = f"{row.label}, {row.source}" if row.label else row.source
-    return str(row.index), row.key, kind, _state(row), source, f"[{row.id}]"
+    return str(row.index), row.key, kind, _credential_state(row), source, f"[{row.id}]"
 
 
-def _state(row: CredentialRow) -> str:
+def _credential_state(row: CredentialRow) -> str:
     if row.state == "resting" and row.resting_until is not None:
         until = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.resting_until))
         wait = human_duration(row.resting_until - time.time())
@@ -273,7 +273,7 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def _remove(args: argparse.Namespace, cli: Cli) -> int:
-    desk = _desk(cli)
+    desk = _open_auth(cli)
     endpoint = desk.endpoint(args.provider)
     row = desk.pick(endpoint, args.which)
     desk.check_removable(endpoint, row)
@@ -292,7 +292,7 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
 def _reset(args: argparse.Namespace, cli: Cli) -> int:
     if bool(args.provider) == args.all:
         raise UsageError("name one provider, or say --all", hint="hermes auth reset openrouter")
-    desk = _desk(cli)
+    desk = _open_auth(cli)
     wanted = list(desk.used()) if args.all else [desk.endpoint(args.provider)]
     count = sum(desk.reset(endpoint) for endpoint in wanted)
     names = "all providers" if args.all else wanted[0].id
@@ -304,7 +304,7 @@ def _count(desk: CredentialService, endpoint: Endpoint) -> int:
     return len(desk.rows(endpoint))
 
 
-def _desk(cli: Cli) -> CredentialService:
+def _open_auth(cli: Cli) -> CredentialService:
     return CredentialService(cli.home, cli.load(), SystemClock())
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hermes.cli.context import Cli, Command
-from hermes.cli.output import shown_progress
+from hermes.cli.output import progress_on
 from hermes.config.home import Home, tilde
 from hermes.core.errors import UsageError
 from hermes.ops.backup import FULL, QUICK, Archive, BackupResult, contents, copy_home, open_archive
@@ -60,7 +60,7 @@ def run_backup(args: argparse.Namespace, cli: Cli) -> int:
         copied = asyncio.run(_copy(args, cli, now))
         where, files, size = copied.path, len(copied.manifest.files), copied.bytes
         passed_over = copied.passed_over
-        _note_server(cli)
+        _note_remote_store(cli)
     if args.json:
         facts = {"path": str(where), "files": files, "bytes": size, "passed_over": passed_over}
         cli.json(facts)
@@ -75,7 +75,7 @@ def run_backup(args: argparse.Namespace, cli: Cli) -> int:
 async def _copy(args: argparse.Namespace, cli: Cli, now: datetime) -> BackupResult:
     kind = QUICK if args.quick else FULL
     target = output_file(args.output, cli.home, now)
-    progress = shown_progress(cli, "packing")
+    progress = progress_on(cli, "packing")
     return await copy_home(cli.home, target, now, kind=kind, label=args.label, progress=progress)
 
 
@@ -92,7 +92,7 @@ def output_file(asked: Path | None, home: Home, now: datetime) -> Path:
     return path / name if path.is_dir() else path
 
 
-def _note_server(cli: Cli) -> None:
+def _note_remote_store(cli: Cli) -> None:
     if cli.load().settings.store.url:
         cli.note("note: sessions are on a PostgreSQL server and not in it; pg_dump copies those")
 
@@ -136,17 +136,17 @@ def run_import(args: argparse.Namespace, cli: Cli) -> int:
         in_the_way = conflicts(cli.home, archive)
         if in_the_way and not args.force:
             raise UsageError(
-                f"{cli.home.display()} has these already: {_listed(in_the_way)}",
+                f"{cli.home.display()} has these already: {_list_names(in_the_way)}",
                 hint="--force replaces them; a snapshot of what is here is kept",
             )
         archive.check_content()
         if in_the_way:
-            cli.note(f"what is here now is kept as {_kept(cli, archive)}")
+            cli.note(f"what is here now is kept as {_snapshot_replaced(cli, archive)}")
     done = restore_archive(cli.home, path)
     facts = done.manifest
     cli.say(
         f"{many(len(facts.files), 'file')} ({human_size(done.size)}) are back in"
-        f" {cli.home.display()}: {_listed(done.units)}"
+        f" {cli.home.display()}: {_list_names(done.units)}"
     )
     label = f", {safe(facts.label)}" if facts.label else ""
     cli.say(f"they are from {safe(facts.created)} (Hermes {safe(facts.hermes)}{label})")
@@ -154,7 +154,7 @@ def run_import(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _kept(cli: Cli, archive: Archive) -> str:
+def _snapshot_replaced(cli: Cli, archive: Archive) -> str:
     """What is replaced, in an archive like the one that comes."""
     now = datetime.now(UTC).astimezone()
     kind = archive.manifest.kind
@@ -168,14 +168,14 @@ def _kept(cli: Cli, archive: Archive) -> str:
         now,
         kind=kind,
         label="before import",
-        progress=shown_progress(cli, "keeping"),
+        progress=progress_on(cli, "keeping"),
     )
     asyncio.run(copying)
     shelf.prune(KEPT_SNAPSHOTS, spared=archive.where)
     return tilde(target)
 
 
-def _listed(units: list[str]) -> str:
+def _list_names(units: list[str]) -> str:
     more = f" and {len(units) - SHOWN} more" if len(units) > SHOWN else ""
     return ", ".join(safe(unit) for unit in units[:SHOWN]) + more
 

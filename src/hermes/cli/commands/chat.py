@@ -96,27 +96,27 @@ async def _answer(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str
     """Run the turn of `hermes chat -q`; return the exit code."""
     # A conversation shows its prompt before it loads the agent, so these are not at the top.
     from hermes.cli.context import ProgressLine
-    from hermes.cli.extensions import asked_in_lines
-    from hermes.cli.session import one_turn, started, with_images
-    from hermes.cli.terminal import Terminal, TerminalApprover, renderer_for
+    from hermes.cli.extensions import ask_hook_approval
+    from hermes.cli.session import open_session, run_turn, with_images
+    from hermes.cli.terminal import TerminalApprover, TerminalRenderer, renderer_for
     from hermes.tui.conversation import ReferenceExpander
 
     approver = TerminalApprover(cli.stdin, cli.stdout)
     renderer = renderer_for(args, cli, approver)
-    interactive = cli.interactive and isinstance(renderer, Terminal)
+    interactive = cli.interactive and isinstance(renderer, TerminalRenderer)
     with redirect_stdout(cli.stderr):  # what plugins print is not part of the answer
-        async with started(
+        async with open_session(
             loaded,
             args,
             cli,
             asker=approver if interactive else None,
             progress=ProgressLine(cli.stderr),
-            consent=asked_in_lines(cli) if interactive else None,
+            consent=ask_hook_approval(cli) if interactive else None,
             goes_on=False,
         ) as (app, agent, folder):
             referring = ReferenceExpander(app, lambda: agent, folder, cli.note)
             message = await referring(await app.opened(agent, query))
-            return await one_turn(agent, with_images(message, args.image), renderer)
+            return await run_turn(agent, with_images(message, args.image), renderer)
 
 
 def _query(args: argparse.Namespace, cli: Cli) -> str | None:

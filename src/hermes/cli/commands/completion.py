@@ -3,7 +3,7 @@
 import argparse
 
 from hermes.cli.completion import bash, fish, zsh
-from hermes.cli.completion.tree import whole_tree
+from hermes.cli.completion.tree import build_tree
 from hermes.cli.context import Cli, Command
 
 SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, cli: Cli) -> int:
-    cli.stdout.write(SHELLS[args.shell](whole_tree()))
+    cli.stdout.write(SHELLS[args.shell](build_tree()))
     return 0
 
 

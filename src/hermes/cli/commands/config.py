@@ -5,13 +5,12 @@ import shlex
 import subprocess
 from contextlib import suppress
 from datetime import datetime
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 
-from hermes.cli.commands.model import main_lines
+from hermes.cli.commands.model import resolution_lines
 from hermes.cli.context import Actions, Cli, Command, Style
 from hermes.config import edit, environment
 from hermes.config.assignment import assign, variable_named
@@ -31,7 +30,9 @@ from hermes.util import atomic
 from hermes.util.plain import plain_line
 
 if TYPE_CHECKING:
+    from hermes.cli.commands.skills import DeclaredSetting
     from hermes.ops.status import Resolution
+
 
 RESOLVED = ("model.provider", "model.default", "model.base_url", "model.api_key")
 """Settings that mean little by themselves: together with the keys they choose the model."""
@@ -68,7 +69,7 @@ def _show(args: argparse.Namespace, cli: Cli) -> int:
     loaded = cli.load()
     shown = mask_settings(loaded.settings, loaded.secrets())
     if args.changed:
-        shown = _difference(shown, mask_settings(Settings()))
+        shown = _changed_part(shown, mask_settings(Settings()))
     saved = {
         name: mask(value) if is_secret_variable(name) else value
         for name, value in loaded.saved.items()
@@ -98,9 +99,10 @@ def _show_skill_settings(declared: list[Any], cli: Cli) -> None:
         cli.say(f"# skills.config.{one.key}: {value}   {one.skill}: {one.description}")
 
 
-def _skill_settings(cli: Cli) -> list[Any]:
-    found: list[Any] = import_module("hermes.cli.commands.skills").declared(cli)
-    return found
+def _skill_settings(cli: Cli) -> "list[DeclaredSetting]":
+    from hermes.cli.commands.skills import declared_settings  # reads every skill
+
+    return declared_settings(cli)
 
 
 def _get(args: argparse.Namespace, cli: Cli) -> int:
@@ -120,7 +122,7 @@ def _get(args: argparse.Namespace, cli: Cli) -> int:
     if args.json:
         cli.json(shown)
     else:
-        cli.say(_text(shown))
+        cli.say(_format_value(shown))
     return 0
 
 
@@ -242,7 +244,7 @@ def _migrate(_: argparse.Namespace, cli: Cli) -> int:
     unset = {one.key: one for one in _skill_settings(cli) if not one.is_set}
     for one in unset.values():
         if cli.interactive:
-            _ask_for(one, cli)
+            _ask_value(one, cli)
         else:
             default = "" if one.value is None else f"; the default is {one.value}"
             text = f"skills.config.{one.key} ({one.skill}: {one.description}{default})"
@@ -250,7 +252,7 @@ def _migrate(_: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _ask_for(one: Any, cli: Cli) -> None:
+def _ask_value(one: Any, cli: Cli) -> None:
     question = plain_line(f"{one.skill}: {one.prompt or one.description}")
     default = "Enter skips it" if one.value is None else plain_line(str(one.value))
     answer = cli.ask(f"{question} [{default}] ").strip()
@@ -270,33 +272,34 @@ def _explain(args: argparse.Namespace, cli: Cli) -> int:
     keys = [key for key in leaf_keys() if key.startswith(f"{args.key}.") and "<" not in key]
     if keys and find(Settings(), split_key(args.key)) is not MISSING:
         return _explain_block(keys, loaded, args.json, cli)
-    origin = _masked(loaded.origin(args.key), args.key, loaded)
-    means, takes = meaning(split_key(args.key)), _takes(args.key)
-    comes_to = _comes_to(args.key, cli)
+    origin = _mask_secret(loaded.origin(args.key), args.key, loaded)
+    means, takes = meaning(split_key(args.key)), _accepted_values(args.key)
+    comes_to = _model_resolution(args.key, cli)
     if args.json:
         facts = {"key": args.key, **msgspec.to_builtins(origin), "meaning": means, "type": takes}
         cli.json(facts | ({"comes_to": msgspec.to_builtins(comes_to)} if comes_to else {}))
         return 0
-    cli.say(f"{args.key} = {_inline(origin.value)}")
+    cli.say(f"{args.key} = {_format_inline(origin.value)}")
     cli.say(f"  from       {origin.where}")
     for lower in origin.overrode:
-        cli.say(f"  instead of {_inline(lower.value)} from {lower.where}")
+        cli.say(f"  instead of {_format_inline(lower.value)} from {lower.where}")
     if means:
         cli.say(f"  meaning    {means}")
     cli.say(f"  takes      {takes}")
     if comes_to:
         cli.say("what answers with these settings:")
-        for line in main_lines(comes_to, Style.of(cli.stdout)):
+        for line in resolution_lines(comes_to, Style.of(cli.stdout)):
             cli.say(f"  {line}")
     return 0
 
 
-def _comes_to(key: str, cli: Cli) -> "Resolution | None":
+def _model_resolution(key: str, cli: Cli) -> "Resolution | None":
     """Which model answers and why, for the settings that decide it."""
     if key not in RESOLVED:
         return None
-    found: Resolution = import_module("hermes.cli.commands.model").resolution(cli)
-    return found
+    from hermes.cli.commands.model import resolve_main_model  # loads the providers
+
+    return resolve_main_model(cli)
 
 
 def _explain_variable(name: str, loaded: Loaded, as_json: bool, cli: Cli) -> int:
@@ -317,60 +320,66 @@ def _explain_variable(name: str, loaded: Loaded, as_json: bool, cli: Cli) -> int
 
 
 def _explain_block(keys: list[str], loaded: Loaded, as_json: bool, cli: Cli) -> int:
-    origins = {key: _masked(loaded.origin(key), key, loaded) for key in keys}
+    origins = {key: _mask_secret(loaded.origin(key), key, loaded) for key in keys}
     if as_json:
         cli.json({key: msgspec.to_builtins(origin) for key, origin in origins.items()})
         return 0
     for key, origin in origins.items():
-        cli.say(f"{key} = {_inline(origin.value)}  ({origin.where})")
+        cli.say(f"{key} = {_format_inline(origin.value)}  ({origin.where})")
     return 0
 
 
-def _masked(origin: Origin, key: str, loaded: Loaded) -> Origin:
+def _mask_secret(origin: Origin, key: str, loaded: Loaded) -> Origin:
     parts, secrets = split_key(key), loaded.secrets()
     hidden = mask_settings(origin.value, secrets, parts)
-    lower = tuple(_masked(below, key, loaded) for below in origin.overrode)
+    lower = tuple(_mask_secret(below, key, loaded) for below in origin.overrode)
     return Origin(hidden, origin.kind, origin.where, lower)
 
 
-def _takes(key: str) -> str:
+def _accepted_values(key: str) -> str:
     place = locate(split_key(key))
     return describe_type(place.type) if place else "any value (this key is not known)"
 
 
-def _difference(value: Any, default: Any) -> Any:
+def _changed_part(value: Any, default: Any) -> Any:
     """The part of `value` that is not as in `default`."""
     if not isinstance(value, dict) or not isinstance(default, dict):
         return value
     return {
-        key: _difference(held, default.get(key))
+        key: _changed_part(held, default.get(key))
         for key, held in value.items()
         if held != default.get(key)
     }
 
 
-def _inline(value: Any) -> str:
+def _format_inline(value: Any) -> str:
     """A value on one line."""
-    return msgspec.json.encode(_round(value)).decode() if value is not None else "unset"
+    return (
+        msgspec.json.encode(_without_trailing_zeros(value)).decode()
+        if value is not None
+        else "unset"
+    )
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return _yaml(value) if isinstance(value, dict | list) else _inline(value)
+    return _yaml(value) if isinstance(value, dict | list) else _format_inline(value)
 
 
 def _yaml(value: Any) -> str:
-    text: str = yaml.safe_dump(_round(value), sort_keys=False, allow_unicode=True, width=4096)
+    text: str = yaml.safe_dump(
+        _without_trailing_zeros(value), sort_keys=False, allow_unicode=True, width=4096
+    )
     return text.rstrip()
 
 
-def _round(value: Any) -> Any:
+def _without_trailing_zeros(value: Any) -> Any:
     """Whole numbers without `.0`."""
     if isinstance(value, dict):
-        return {key: _round(held) for key, held in value.items()}
+        return {key: _without_trailing_zeros(held) for key, held in value.items()}
     if isinstance(value, list | tuple):
-        return [_round(held) for held in value]
+        return [_without_trailing_zeros(held) for held in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

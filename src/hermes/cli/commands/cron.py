@@ -14,10 +14,10 @@ import msgspec
 from hermes.app.app import App
 from hermes.app.session_store import opened_store, store_exists
 from hermes.cli.context import Act, Actions, Cli, Command, ProgressLine
-from hermes.cli.extensions import extended
+from hermes.cli.extensions import load_extensions
 from hermes.cli.output import positive, table
-from hermes.cli.scheduling import kept_mail, reachable
-from hermes.cli.session import words
+from hermes.cli.scheduling import offline_outbox, target_check
+from hermes.cli.session import split_names
 from hermes.config.home import tilde
 from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
@@ -71,7 +71,7 @@ def current_heartbeat(cli: Cli, now: float) -> Heartbeat | None:
 Work = Callable[[argparse.Namespace, Cli, CronCommandContext], Awaitable[int]]
 
 
-def acting(work: Work) -> Act:
+def with_jobs(work: Work) -> Act:
     """Return the action that calls `work` with the jobs. It does not create a store."""
 
     async def run(args: argparse.Namespace, cli: Cli) -> int:
@@ -87,7 +87,7 @@ def acting(work: Work) -> Act:
                 loaded,
                 claims,
                 clock,
-                check_target=reachable(cli.home, loaded),
+                check_target=target_check(cli.home, loaded),
                 notify=cli.note,
             )
             zone = resolve_timezone(loaded.settings.timezone)
@@ -107,11 +107,11 @@ def not_running_message(context: CronCommandContext) -> str:
     )
 
 
-def label(job: Record) -> str:
+def job_label(job: Record) -> str:
     return f"{plain_line(str(job['name']))} ({plain_line(str(job['id']))})"
 
 
-def when(timestamp: object, now: float) -> str:
+def format_when(timestamp: object, now: float) -> str:
     """Return `in 5m 3s`, `now` or `2h ago`; "" without a timestamp."""
     instant = parse_timestamp(timestamp)
     if instant is None:
@@ -134,12 +134,15 @@ HEAD: tuple[str, ...] = ("ID", "NAME", "SCHEDULE", "STATE", "NEXT", "LAST", "DEL
 
 
 def add_list_actions(actions: Actions) -> None:
-    actions.add("list", acting(_list), "list the jobs and their next run", json=True)
-    runs = actions.add("runs", acting(_runs), "show past runs and their results", json=True)
+    actions.add("list", with_jobs(_list), "list the jobs and their next run", json=True)
+    runs = actions.add("runs", with_jobs(_runs), "show past runs and their results", json=True)
     runs.add_argument("job", nargs="?", default="", metavar="JOB", help="only those of this job")
     runs.add_argument("--limit", type=positive, default=20, metavar="N", help="how many (20)")
     actions.add(
-        "status", acting(_status), "show what runs the jobs, the next run and failures", json=True
+        "status",
+        with_jobs(_status),
+        "show what runs the jobs, the next run and failures",
+        json=True,
     )
 
 
@@ -173,14 +176,14 @@ def _row(job: Record, now: float) -> tuple[str, ...]:
         job["name"],
         job["schedule_display"] or "invalid",
         job["state"],
-        when(job["next_run_at"], now) if job["state"] in ("scheduled", "running") else "",
-        f"{last} {when(job['last_run_at'], now)}".strip(),
+        format_when(job["next_run_at"], now) if job["state"] in ("scheduled", "running") else "",
+        f"{last} {format_when(job['last_run_at'], now)}".strip(),
         job["deliver"],
     )
-    return tuple(_short(str(cell)) for cell in cells)
+    return tuple(_shorten(str(cell)) for cell in cells)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     line = plain_line(text)
     return line if len(line) <= 40 else f"{line[:39]}…"
 
@@ -195,7 +198,7 @@ async def _runs(args: argparse.Namespace, cli: Cli, context: CronCommandContext)
     if not runs:
         cli.say("no runs yet")
     for run in runs:
-        cli.say(_line(run, names, context))
+        cli.say(_run_line(run, names, context))
         for told in (run.error, run.delivered):
             if told:
                 cli.say(f"    {plain_line(told)}")
@@ -214,7 +217,7 @@ async def _job_id(name: str, context: CronCommandContext) -> str:
         raise
 
 
-def _line(run: Run, names: dict[str, str], context: CronCommandContext) -> str:
+def _run_line(run: Run, names: dict[str, str], context: CronCommandContext) -> str:
     took = ""
     if run.started_at is not None and run.state != "missed":
         end = run.ended_at if run.state in ENDED_STATES and run.ended_at else context.now
@@ -250,16 +253,16 @@ async def _status(args: argparse.Namespace, cli: Cli, context: CronCommandContex
         )
         return 0
     if seen is not None:
-        cli.say(f"the {seen.role} runs the jobs (last tick {when(seen.at, now)})")
+        cli.say(f"the {seen.role} runs the jobs (last tick {format_when(seen.at, now)})")
     else:
         cli.say(not_running_message(context))
     told = {CUT_OFF: f"{CUT_OFF} (continued when a process runs the jobs again)"}
     each = ", ".join(f"{count} {told.get(state, state)}" for state, count in sorted(states.items()))
     cli.say(f"{many(len(jobs), 'job')}{each and f': {each}'}")
     if following is not None:
-        cli.say(f"next: {label(following)} {when(following['next_run_at'], now)}")
+        cli.say(f"next: {job_label(following)} {format_when(following['next_run_at'], now)}")
     for run in failures:
-        cli.say(f"{_line(run, names, context)}: {plain_line(run.error)}")
+        cli.say(f"{_run_line(run, names, context)}: {plain_line(run.error)}")
     return 0
 
 
@@ -277,7 +280,7 @@ DONE = {"pause": "paused", "resume": "resumed", "remove": "removed"}
 def add_edit_actions(actions: Actions) -> None:
     for name in ("create", "add"):
         summary = "create a job" if name == "create" else "the same as create"
-        create = actions.add(name, acting(_create), summary, json=True)
+        create = actions.add(name, with_jobs(_create), summary, json=True)
         schedule = create.add_argument(
             "schedule", metavar="SCHEDULE", help='30m, "every 2h", "0 9 * * *", a time; in quotes'
         )
@@ -286,8 +289,8 @@ def add_edit_actions(actions: Actions) -> None:
         # the places: what follows it would belong nowhere.
         schedule.required = prompt.required = False
         create.add_argument("--skill", action="append", metavar="NAME", help="loaded before it")
-        _facts(create)
-    edit = actions.add("edit", acting(_edit), "change a job", json=True)
+        _add_job_arguments(create)
+    edit = actions.add("edit", with_jobs(_edit), "change a job", json=True)
     edit.add_argument("job", metavar="JOB")
     edit.add_argument("--skill", action="append", metavar="NAME", help="these skills, no others")
     edit.add_argument(
@@ -297,13 +300,13 @@ def add_edit_actions(actions: Actions) -> None:
         "--remove-skill", action="append", default=[], metavar="NAME", help="not this one"
     )
     edit.add_argument("--clear-skills", action="store_true", help="no skills")
-    _facts(edit)
+    _add_job_arguments(edit)
     for name, summary in SIMPLE.items():
-        parser = actions.add(name, _simple(name), summary, json=True)
+        parser = actions.add(name, _simple_action(name), summary, json=True)
         parser.add_argument("job", metavar="JOB")
 
 
-def _facts(parser: argparse.ArgumentParser) -> None:
+def _add_job_arguments(parser: argparse.ArgumentParser) -> None:
     """What can be said of a job; "" takes it away."""
     parser.add_argument("--schedule", dest="schedule_option", metavar="SCHEDULE", help="when")
     parser.add_argument("--prompt", dest="prompt_option", metavar="PROMPT", help="what to do")
@@ -327,7 +330,7 @@ def _facts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--budget-usd", type=float, metavar="N", help="most that one run may cost")
 
 
-def _said(args: argparse.Namespace) -> dict[str, Any]:
+def _job_fields(args: argparse.Namespace) -> dict[str, Any]:
     """What the command line says of the job."""
     said: dict[str, Any]
     plain = ("name", "repeat", "workdir", "script", "model", "provider", "base_url", "budget_usd")
@@ -338,13 +341,13 @@ def _said(args: argparse.Namespace) -> dict[str, Any]:
         "context_from": args.context_from,
         "enabled_toolsets": args.toolsets,
     }
-    said |= {name: list(words(each)) for name, each in lists.items() if each is not None}
+    said |= {name: list(split_names(each)) for name, each in lists.items() if each is not None}
     said |= {"schedule": args.schedule_option, "prompt": args.prompt_option}
     return {name: value for name, value in said.items() if value is not None}
 
 
 async def _create(args: argparse.Namespace, cli: Cli, context: CronCommandContext) -> int:
-    said = _said(args)
+    said = _job_fields(args)
     schedule, prompt = args.schedule, args.prompt
     if args.schedule_option is not None and schedule is not None and prompt is None:
         schedule, prompt = None, schedule  # the one text beside --schedule is the prompt
@@ -355,26 +358,28 @@ async def _create(args: argparse.Namespace, cli: Cli, context: CronCommandContex
     if args.json:
         cli.json(job)
         return 0
-    following = when(job["next_run_at"], context.now)
-    cli.say(f"created {label(job)}: {job['schedule_display']}, {following}")
+    following = format_when(job["next_run_at"], context.now)
+    cli.say(f"created {job_label(job)}: {job['schedule_display']}, {following}")
     if current_heartbeat(cli, context.now) is None:
         cli.note(not_running_message(context))
     return 0
 
 
 async def _edit(args: argparse.Namespace, cli: Cli, context: CronCommandContext) -> int:
-    said = _said(args)
+    said = _job_fields(args)
     before = await context.service.get(args.job)
     if args.clear_skills or args.add_skill or args.remove_skill:
         skills = [] if args.clear_skills else said.get("skills") or before["skills"]
-        kept = [name for name in skills if name not in words(args.remove_skill)]
-        said["skills"] = [*kept, *words(args.add_skill)]
+        kept = [name for name in skills if name not in split_names(args.remove_skill)]
+        said["skills"] = [*kept, *split_names(args.add_skill)]
     job = await context.service.update(args.job, said)
     if args.json:
         cli.json(job)
         return 0
-    following = when(job["next_run_at"], context.now)
-    cli.say(f"updated {label(job)}: {', '.join(sorted(said))}{following and f'; next {following}'}")
+    following = format_when(job["next_run_at"], context.now)
+    cli.say(
+        f"updated {job_label(job)}: {', '.join(sorted(said))}{following and f'; next {following}'}"
+    )
     return 0
 
 
@@ -387,22 +392,24 @@ def _start_message(cli: Cli, context: CronCommandContext) -> str:
     return f"is starting now, in the {heartbeat.role}"
 
 
-def _simple(name: str) -> Act:
+def _simple_action(name: str) -> Act:
     async def work(args: argparse.Namespace, cli: Cli, context: CronCommandContext) -> int:
         before = (await context.service.get(args.job))["state"]
         job = await getattr(context.service, name)(args.job)
         if args.json:
             cli.json(job)
         elif name == "run":
-            cli.say(f"{label(job)} {_start_message(cli, context)}")
+            cli.say(f"{job_label(job)} {_start_message(cli, context)}")
         else:
-            more = f"; next {when(job['next_run_at'], context.now)}" if name == "resume" else ""
+            more = (
+                f"; next {format_when(job['next_run_at'], context.now)}" if name == "resume" else ""
+            )
             more += "; the run in progress continues" if before == "running" else ""
-            cli.say(f"{DONE[name]} {label(job)}{more}")
+            cli.say(f"{DONE[name]} {job_label(job)}{more}")
         return 0
 
     typed: Work = work
-    return acting(typed)
+    return with_jobs(typed)
 
 
 # `hermes cron tick`: run all due jobs now.
@@ -436,11 +443,11 @@ def _tick(args: argparse.Namespace, cli: Cli) -> int:
 
 async def _run_due_jobs(cli: Cli, seen: RunCallback) -> None:
     loaded = cli.load()
-    extensions = extended(loaded, cli, None)
+    extensions = load_extensions(loaded, cli, None)
     progress = ProgressLine(cli.stderr)
     async with App(cli.home, loaded, progress, cli.note, extensions=extensions) as app:
         await extensions.settle()
-        ticker = Ticker.for_app(app, app.clock, outbox=kept_mail(app), on_run=seen)
+        ticker = Ticker.for_app(app, app.clock, outbox=offline_outbox(app), on_run=seen)
         try:
             await ticker.drain()
         finally:

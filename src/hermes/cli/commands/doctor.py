@@ -60,7 +60,7 @@ def run_doctor(args: argparse.Namespace, cli: Cli) -> int:
         stop_logging()
     outcomes = [_without_secrets(outcome, redact) for outcome in seen]
     if args.json:
-        cli.json(_document(outcomes))
+        cli.json(_report_facts(outcomes))
     else:
         for line in report(outcomes, Style.of(cli.stdout), _width(cli), _marks(cli)):
             cli.say(line)
@@ -106,7 +106,7 @@ def report(
             for found in outcome.found:
                 yield from _lines(outcome.name, found, style, width, marks)
     yield ""
-    yield from wrap(_sum(outcomes), width)
+    yield from wrap(_total_line(outcomes), width)
 
 
 def _lines(
@@ -125,7 +125,7 @@ def _paragraph(head: str, text: str, width: int) -> Iterator[str]:
         yield f"{' ' * len(head) if number else head}{line}"
 
 
-def _sum(outcomes: list[Outcome]) -> str:
+def _total_line(outcomes: list[Outcome]) -> str:
     problems, warnings = _count(outcomes, "problem"), _count(outcomes, "warning")
     if not problems and not warnings:
         return f"{many(len(outcomes), 'check')}: all is well."
@@ -139,7 +139,7 @@ def _count(outcomes: list[Outcome], level: Level) -> int:
     return sum(found.level == level for outcome in outcomes for found in outcome.found)
 
 
-def _document(outcomes: list[Outcome]) -> dict[str, Any]:
+def _report_facts(outcomes: list[Outcome]) -> dict[str, Any]:
     return {
         "ok": not _count(outcomes, "problem"),
         "counts": {level: _count(outcomes, level) for level in LEVELS},

@@ -5,7 +5,6 @@ import getpass
 import os
 import pwd
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,7 @@ MORE = "to look further: hermes gateway status, hermes logs gateway"
 TRIES_AGAIN = {"waiting": "; it is tried again", "connecting": "; it takes its time"}
 
 
-def tell_platforms(cli: Cli) -> int:
+def report_platforms(cli: Cli) -> int:
     """Say which are connected and which are not, why, and what to do; the exit code: 1 when none
     is. Those that lack variables do not count: perhaps nobody wants them."""
     state = process.connected(cli.home.root)
@@ -77,9 +76,6 @@ def hint_lines(each: AdapterState, width: int) -> list[str]:
 
 # `hermes gateway run`, `start`, `stop` and `restart`.
 
-RUNNER = "hermes.gateway.runner"
-"""Loaded only by `run`: it brings the agent and the platforms with it."""
-
 
 def add_process_actions(actions: Actions) -> None:
     run = actions.add("run", _run, "run the gateway in this terminal")
@@ -103,11 +99,12 @@ def _run(args: argparse.Namespace, cli: Cli) -> int:
     loaded = cli.load()
     found = running(cli.home.root)
     if args.replace and found:
-        _end(found, cli, force=True)
+        _stop_process(found, cli, force=True)
     with claimed(cli.home, now=time.time(), version=__version__):
-        runner = import_module(RUNNER)
+        from hermes.gateway.runner import start_gateway  # loads every part of the gateway
+
         code = int(
-            runner.start_gateway(
+            start_gateway(
                 cli.home, loaded, quiet=args.quiet, note=cli.note, scheduling=GatewayJobs()
             )
         )
@@ -126,19 +123,19 @@ def _start(args: argparse.Namespace, cli: Cli) -> int:
     if service:
         service.start()
         cli.say(f"started the service {service.name}")
-        return tell_platforms(cli)
+        return report_platforms(cli)
     started = process.start(cli.home, _command(quiet=True))
     cli.say(f"started: process {started.pid}; it prints to {tilde(cli.home.logs / 'gateway.out')}")
-    return tell_platforms(cli)
+    return report_platforms(cli)
 
 
 def _stop(args: argparse.Namespace, cli: Cli) -> int:
-    found = all_running(cli.home) if args.all else _own(cli.home)
+    found = all_running(cli.home) if args.all else _running_here(cli.home)
     if not found:
         cli.say("no gateway of yours runs" if args.all else f"none runs in {cli.home.display()}")
         return 0
     for each in found:
-        _end_somehow(each, args, cli)
+        _stop_service_or_process(each, args, cli)
     return 0
 
 
@@ -149,28 +146,28 @@ def _restart(args: argparse.Namespace, cli: Cli) -> int:
     if service:
         service.restart()
         cli.say(f"restarted the service {service.name}")
-        return tell_platforms(cli)
+        return report_platforms(cli)
     if found:
-        _end(found, cli, force=args.force)
+        _stop_process(found, cli, force=args.force)
     return _start(args, cli)
 
 
-def _own(home: Home) -> list[Running]:
+def _running_here(home: Home) -> list[Running]:
     found = running(home.root)
     return [found] if found else []
 
 
-def _end_somehow(found: Running, args: argparse.Namespace, cli: Cli) -> None:
+def _stop_service_or_process(found: Running, args: argparse.Namespace, cli: Cli) -> None:
     """By its service, which would otherwise wonder; else by a signal."""
     service = installed_service(Home(Path(found.home)), system=args.system)
     if service and service.state() in ("active", "running") and not args.force:
         service.stop()
         cli.say(f"stopped the service {service.name}")
     else:
-        _end(found, cli, force=args.force)
+        _stop_process(found, cli, force=args.force)
 
 
-def _end(found: Running, cli: Cli, *, force: bool) -> None:
+def _stop_process(found: Running, cli: Cli, *, force: bool) -> None:
     drain = _drain_seconds(cli)
     seconds = drain + GRACE_SECONDS
     where = tilde(Path(found.home))
@@ -263,7 +260,7 @@ def _status_lines(
     if state.cron:
         lines.append(f"cron      {plain_line(state.cron)}")
     lines += [style.bad(f"trouble   {plain_line(each)}") for each in state.troubles]
-    width = max((len(_name(each)) for each in state.adapters), default=0)
+    width = max((len(_platform_name(each)) for each in state.adapters), default=0)
     for each in state.adapters:
         lines += [_adapter(each, width, now, style), *hint_lines(each, width)]
     return lines if state.adapters else [*lines, "no platform is set up: hermes gateway setup"]
@@ -273,11 +270,13 @@ def _adapter(each: AdapterState, width: int, now: float, style: Style) -> str:
     dress = style.plain if each.state == "connected" else style.bad
     detail = f" ({plain_line(each.detail)})" if each.detail else ""
     waiting = f", {each.waiting_out} waiting" if each.waiting_out else ""
-    line = f"{_name(each):<{width}}  {each.state}{detail}: in {_ago(each.last_in, now)}, out"
+    line = (
+        f"{_platform_name(each):<{width}}  {each.state}{detail}: in {_ago(each.last_in, now)}, out"
+    )
     return dress(f"{line} {_ago(each.last_out, now)}{waiting}")
 
 
-def _name(each: AdapterState) -> str:
+def _platform_name(each: AdapterState) -> str:
     return f"{each.platform}@{each.account}" if each.account else each.platform
 
 
@@ -300,7 +299,7 @@ def add_service_actions(actions: Actions) -> None:
 def _install(args: argparse.Namespace, cli: Cli) -> int:
     if args.run_as and not args.system:
         raise UsageError("--run-as needs --system", hint="a service of your own runs as you")
-    home, job = _job(args, cli)
+    home, job = _service_job(args, cli)
     service = services.service_of(home, system=args.system)
     for line in service.install(job):
         cli.say(line)
@@ -311,7 +310,7 @@ def _install(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _uninstall(args: argparse.Namespace, cli: Cli) -> int:
-    home = _job(args, cli)[0]
+    home = _service_job(args, cli)[0]
     service = services.service_of(home, system=args.system)
     if not service.installed():
         cli.say(f"there is no service {service.name}")
@@ -321,7 +320,7 @@ def _uninstall(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _job(args: argparse.Namespace, cli: Cli) -> tuple[Home, Job]:
+def _service_job(args: argparse.Namespace, cli: Cli) -> tuple[Home, Job]:
     """What the service runs. With sudo it is for the user who called sudo, not for root."""
     drain = cli.load().settings.gateway.drain_seconds
     me = getpass.getuser()

@@ -45,11 +45,11 @@ def _setup(args: argparse.Namespace, cli: Cli) -> int:
             cli.say(line)
         if args.non_interactive or not cli.interactive:
             return 0
-        args.platform = _chosen(cli.ask("  platform, by number or name: "), list(known))
+        args.platform = _resolve_choice(cli.ask("  platform, by number or name: "), list(known))
         if not args.platform:
             return 0
     platform = registry.manifest(args.platform.lower())
-    given = _given(args, platform, cli)
+    given = _given_credentials(args, platform, cli)
     if given or args.non_interactive:
         _save(given, cli)
     else:
@@ -73,14 +73,16 @@ def _overview(known: Mapping[str, PlatformManifest], cli: Cli) -> list[str]:
     return [*lines, "  * is set up"]
 
 
-def _chosen(said: str, names: list[str]) -> str:
+def _resolve_choice(said: str, names: list[str]) -> str:
     text = said.strip()
     if text.isdigit() and 1 <= int(text) <= len(names):
         return names[int(text) - 1]
     return text
 
 
-def _given(args: argparse.Namespace, platform: PlatformManifest, cli: Cli) -> dict[str, str]:
+def _given_credentials(
+    args: argparse.Namespace, platform: PlatformManifest, cli: Cli
+) -> dict[str, str]:
     """What the options say, by variable."""
     given: dict[str, str] = {}
     names = [each.name for each in platform.credentials]
@@ -89,9 +91,11 @@ def _given(args: argparse.Namespace, platform: PlatformManifest, cli: Cli) -> di
     if args.from_stdin:
         given |= _lines(cli.stdin.read(LONGEST), names)
     if args.allowed_users is not None:
-        if wrong := _no_users(platform, args.allowed_users):
+        if wrong := _user_list_error(platform, args.allowed_users):
             raise wrong
-        given[_allowed(platform)] = ",".join(sorted(listed(platform.name, args.allowed_users)))
+        given[_allowed_users_variable(platform)] = ",".join(
+            sorted(listed(platform.name, args.allowed_users))
+        )
     if args.home_channel is not None:
         given[registry.home_variable(platform)] = args.home_channel.strip()
     if (args.from_env or args.from_stdin) and not given:
@@ -137,13 +141,18 @@ def _ask(platform: PlatformManifest, cli: Cli, *, more: bool) -> None:
     if not platform.chats or platform.checks_callers:
         return
     for name, question in (
-        (_allowed(platform), "who may write, ids with commas between (none: by pairing)"),
+        (
+            _allowed_users_variable(platform),
+            "who may write, ids with commas between (none: by pairing)",
+        ),
         (registry.home_variable(platform), "home channel, the id of a chat"),
     ):
         now = loaded.variable(name) or ""
         prompt = f"  {question} [{now or 'not set'}]: "
         said = cli.ask(prompt, hint=UNASKED).strip()
-        while name == _allowed(platform) and (wrong := _no_users(platform, said)):
+        while name == _allowed_users_variable(platform) and (
+            wrong := _user_list_error(platform, said)
+        ):
             cli.say(f"  {wrong}; {wrong.hint}")
             said = cli.ask(prompt).strip()
         if said:
@@ -175,7 +184,7 @@ def _next_steps(platform: PlatformManifest, cli: Cli) -> None:
     loaded = cli.load()
     cli.say(f"{platform.label} is set up; its credentials are in {tilde(cli.home.env_file)}")
     if platform.chats and not platform.checks_callers:
-        allowed = listed(platform.name, loaded.variable(_allowed(platform)))
+        allowed = listed(platform.name, loaded.variable(_allowed_users_variable(platform)))
         everybody = f"{registry.prefix(platform)}_ALLOW_ALL_USERS"
         if switched_on(loaded.variable(everybody)):
             cli.note(f"note: everybody can write to it, since {everybody} is set")
@@ -187,7 +196,7 @@ def _next_steps(platform: PlatformManifest, cli: Cli) -> None:
     cli.note("to connect: hermes gateway start (or restart)")
 
 
-def _no_users(platform: PlatformManifest, text: str) -> UsageError | None:
+def _user_list_error(platform: PlatformManifest, text: str) -> UsageError | None:
     """What is wrong with a list of who may write."""
     ids = re.compile(platform.users.pattern)
     names = sorted(listed(platform.name, text) - {EVERYBODY})
@@ -198,5 +207,5 @@ def _no_users(platform: PlatformManifest, text: str) -> UsageError | None:
     return UsageError(f"nobody on {platform.label} has the id {wrong}", hint=hint)
 
 
-def _allowed(platform: PlatformManifest) -> str:
+def _allowed_users_variable(platform: PlatformManifest) -> str:
     return f"{registry.prefix(platform)}_ALLOWED_USERS"

@@ -103,7 +103,7 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
         event = parse_event(args.event)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    details = _details(event, args.for_tool, args.payload_file)
+    details = _example_payload(event, args.for_tool, args.payload_file)
     hooks = [hook for hook in _hooks(cli) if hook.event is event]
     chosen = [hook for hook in hooks if hook.is_for(details.get("tool_name"))]
     if not chosen:
@@ -121,7 +121,7 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
     return 1 if failed else 0
 
 
-def _details(event: HookName, tool: str, file: str | None) -> dict[str, Any]:
+def _example_payload(event: HookName, tool: str, file: str | None) -> dict[str, Any]:
     """Made-up arguments of the event, those of a file in their place."""
     details = {name: SAMPLES.get(name, "") for name in ARGUMENTS[event]}
     if tool and "tool_name" not in details:
@@ -247,13 +247,13 @@ def _problems(
             found.append(f"{file} can be changed by other users (chmod go-w)")
     if given is None and not args.accept_hooks and not unasked:
         return found
-    ran = _run(hook, _details(hook.event, "", None), args, cli)
+    ran = _run(hook, _example_payload(hook.event, "", None), args, cli)
     if ran is not None:
-        found += _faults(hook, ran)
+        found += _hook_faults(hook, ran)
     return found
 
 
-def _faults(hook: HookSpec, ran: HookRun) -> list[str]:
+def _hook_faults(hook: HookSpec, ran: HookRun) -> list[str]:
     _, ignored = parse_answer(hook.event, ran.output)
     slow = f"it takes {ran.seconds:.1f} s" if ran.seconds > SLOW else ""
     return [text for text in (ran.failure, ignored, slow) if text]

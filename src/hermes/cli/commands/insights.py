@@ -22,7 +22,7 @@ from hermes.util.text import human_duration, many
 MOST_LABEL = 26
 
 
-class Signs(NamedTuple):
+class ChartSigns(NamedTuple):
     bar: str
     """The parts of a full cell, from the smallest to the whole."""
     spark: str
@@ -30,11 +30,11 @@ class Signs(NamedTuple):
     heat: str
 
 
-BLOCKS = Signs("▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█")
-ASCII = Signs("#", " .:-=+*#", " .+#")
+BLOCKS = ChartSigns("▏▎▍▌▋▊▉█", " ▁▂▃▄▅▆▇█", " ░▒▓█")
+ASCII = ChartSigns("#", " .:-=+*#", " .+#")
 
 
-class Bar(NamedTuple):
+class ChartBar(NamedTuple):
     label: str
     amount: float
     text: str
@@ -43,9 +43,9 @@ class Bar(NamedTuple):
 
 class Charts(msgspec.Struct, frozen=True):
     columns: int
-    signs: Signs = BLOCKS
+    signs: ChartSigns = BLOCKS
 
-    def bars(self, rows: Sequence[Bar]) -> list[str]:
+    def bars(self, rows: Sequence[ChartBar]) -> list[str]:
         """A line each, as long as their amounts are to the largest of them."""
         if not rows:
             return []
@@ -160,7 +160,7 @@ def _daily(found: Insights, charts: Charts) -> list[str]:
 
 def _models(found: Insights, charts: Charts) -> list[str]:
     rows = [
-        Bar(
+        ChartBar(
             each.model or "?", each.usage.total, f"{_short(each.usage.total)} {cost(each.cost_usd)}"
         )
         for each in found.by_model
@@ -169,12 +169,12 @@ def _models(found: Insights, charts: Charts) -> list[str]:
 
 
 def _sources(found: Insights, charts: Charts) -> list[str]:
-    rows = [Bar(each.source, each.messages, f"{each.messages:,}") for each in found.by_source]
+    rows = [ChartBar(each.source, each.messages, f"{each.messages:,}") for each in found.by_source]
     return _bars(rows, charts)
 
 
 def _tools(found: Insights, charts: Charts) -> list[str]:
-    rows = [Bar(each.name or "?", each.calls, _calls(each.calls, each.failed))
+    rows = [ChartBar(each.name or "?", each.calls, _calls(each.calls, each.failed))
             for each in found.by_tool]  # fmt: skip
     return _bars(rows, charts)
 
@@ -183,7 +183,7 @@ def _calls(calls: int, failed: int) -> str:
     return f"{calls:,} ({failed:,} failed)" if failed else f"{calls:,}"
 
 
-def _bars(rows: Sequence[Bar], charts: Charts) -> list[str]:
+def _bars(rows: Sequence[ChartBar], charts: Charts) -> list[str]:
     more = [f"  and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
     return [*charts.bars(rows[:MOST_ROWS]), *more]
 
@@ -223,9 +223,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, cli: Cli) -> int:
-    found = asyncio.run(_found(args, cli))
+    found = asyncio.run(_load_insights(args, cli))
     if args.json:
-        cli.json(document(found) if found else {})
+        cli.json(insights_facts(found) if found else {})
     elif found is None:
         cli.say("no sessions yet")
     else:
@@ -234,7 +234,7 @@ def run(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-async def _found(args: argparse.Namespace, cli: Cli) -> Insights | None:
+async def _load_insights(args: argparse.Namespace, cli: Cli) -> Insights | None:
     settings, clock = cli.load().settings, SystemClock()
     zone = user_zone(settings)
     if not store_exists(cli.home, settings.store.url):
@@ -243,7 +243,7 @@ async def _found(args: argparse.Namespace, cli: Cli) -> Insights | None:
         return await insights_of(store, args.days, clock.now(), args.source, zone)
 
 
-def document(found: Insights) -> dict[str, Any]:
+def insights_facts(found: Insights) -> dict[str, Any]:
     """Every figure as plain data, those that are worked out too."""
     facts: dict[str, Any] = msgspec.to_builtins(found)
     return facts | {

@@ -13,14 +13,7 @@ import yaml
 
 from hermes.cli.context import Actions, Cli, Command
 from hermes.core.errors import UsageError
-from hermes.core.testing import (
-    Fault,
-    ModelServer,
-    RecordedRequest,
-    Step,
-    echo,
-    steps_from_data,
-)
+from hermes.core.testing import Fault, ModelServer, RecordedRequest, Step, echo, steps_from_data
 
 EXAMPLE = """\
 example:
@@ -71,8 +64,8 @@ def fault_list() -> str:
 
 def _serve(args: argparse.Namespace, cli: Cli) -> int:
     steps = read_script(args.script) if args.script else []
-    answer = playing(steps, then_echo=args.echo or args.script is None)
-    with _ctrl_c_held():
+    answer = scripted_answers(steps, then_echo=args.echo or args.script is None)
+    with _defer_ctrl_c():
         return _until_ctrl_c(args, cli, answer)
 
 
@@ -95,7 +88,7 @@ def _until_ctrl_c(args: argparse.Namespace, cli: Cli, answer: Any) -> int:
 
 
 @contextmanager
-def _ctrl_c_held() -> Iterator[None]:
+def _defer_ctrl_c() -> Iterator[None]:
     """Ctrl-C is kept for `sigwait`: a handler run just before a wait begins would not end it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -104,7 +97,7 @@ def _ctrl_c_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def playing(steps: list[Step], *, then_echo: bool) -> Any:
+def scripted_answers(steps: list[Step], *, then_echo: bool) -> Any:
     """The steps as a list for the server, or as a function that goes on with an echo."""
     if not then_echo:
         return steps

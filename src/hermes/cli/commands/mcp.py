@@ -5,26 +5,25 @@ import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from importlib import import_module
 from typing import Any
 
 import msgspec
 
 from hermes.cli.commands.mcp_servers import (
-    awaited,
-    cache_of,
-    fault_of,
-    known_or_asked,
-    login_words,
-    place_of,
-    prefix_of,
-    probed,
+    cached_or_probed_tools,
+    catalog_cache,
+    describe_place,
+    error_line,
+    find_fault,
+    login_state,
+    probe_server,
+    run_logged,
     server_named,
     tokens_folder,
     tool_facts,
     tool_rows,
-    transport_of,
-    words_of,
+    transport_name,
+    variable_prefix,
 )
 from hermes.cli.commands.mcp_setup import (
     add_configure_actions,
@@ -32,7 +31,7 @@ from hermes.cli.commands.mcp_setup import (
     add_server_actions,
 )
 from hermes.cli.context import Actions, Cli, Command
-from hermes.cli.output import ago, example, table
+from hermes.cli.output import ago, examples, table
 from hermes.config.document import read_document
 from hermes.config.settings.abilities import McpServer
 from hermes.core.errors import HermesError, UsageError
@@ -44,7 +43,7 @@ from hermes.util.text import many
 # `hermes mcp list` and `tools`: what is known of servers.
 
 
-class Row(msgspec.Struct, frozen=True):
+class ServerRow(msgspec.Struct, frozen=True):
     """One server in the list."""
 
     name: str
@@ -83,7 +82,7 @@ def add_list_actions(actions: Actions) -> None:
         json=True,
         description="Show the tools of a server and what they may do, by the server's own word.\n"
         "All but those that read are asked about before they run.",
-        epilog=example("hermes mcp tools time", "hermes mcp tools time --refresh --json"),
+        epilog=examples("hermes mcp tools time", "hermes mcp tools time --refresh --json"),
     )
     tools.add_argument("name", metavar="NAME")
     tools.add_argument("--refresh", action="store_true", help="connect, even if they are known")
@@ -106,21 +105,21 @@ def list_servers(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _row(cli: Cli, name: str, settings: McpServer) -> Row:
-    cache = cache_of(cli)
+def _row(cli: Cli, name: str, settings: McpServer) -> ServerRow:
+    cache = catalog_cache(cli)
     catalog, seen = cache.load(name, settings), cache.last_seen(name)
-    fault, login, usable = fault_of(name, settings), "", True
+    fault, login, usable = find_fault(name, settings), "", True
     failure = None if fault else cache.failure(name, settings)
     if settings.auth == "oauth" and not fault:
         login, usable = _login(cli, name, settings)
     works = "failed" if failure else "ready" if catalog else "not tried yet"
     reasons = (fault, failure.reason if failure else "")
-    return Row(
+    return ServerRow(
         name,
         settings.enabled,
         _state(settings, fault, usable, works),
-        transport_of(settings),
-        place_of(cli, settings),
+        transport_name(settings),
+        describe_place(cli, settings),
         len(offered_tools(settings, catalog)) if catalog else None,
         len(catalog.tools) if catalog else None,
         login,
@@ -141,7 +140,7 @@ def _login(cli: Cli, name: str, settings: McpServer) -> tuple[str, bool]:
     except HermesError as error:
         return str(error), False
     usable = login is not None and login.url == settings.url and login.is_usable(time.time())
-    return login_words(login, settings.url), usable
+    return login_state(login, settings.url), usable
 
 
 def _state(settings: McpServer, fault: str, usable: bool, works: str) -> str:
@@ -154,12 +153,12 @@ def _state(settings: McpServer, fault: str, usable: bool, works: str) -> str:
     return works
 
 
-def _cells(cli: Cli, row: Row) -> tuple[str, ...]:
+def _cells(cli: Cli, row: ServerRow) -> tuple[str, ...]:
     mark = {"ready": "✓", "off": "·", "not tried yet": "·"}.get(row.state, "✗")
     count = "tools not known" if row.tools is None else many(row.tools, "tool")
     if row.tools is not None and row.tools != row.tools_found:
         count = f"{row.tools} of {many(row.tools_found or 0, 'tool')}"
-    seen = cache_of(cli).last_seen(row.name)
+    seen = catalog_cache(cli).last_seen(row.name)
     last = f"connected {ago(seen)}" if seen else "never connected"
     if row.last_failed:
         last = f"failed {ago(datetime.fromisoformat(row.last_failed).timestamp())}, {last}"
@@ -168,7 +167,7 @@ def _cells(cli: Cli, row: Row) -> tuple[str, ...]:
 
 def _tools(args: argparse.Namespace, cli: Cli) -> int:
     settings = server_named(cli, args.name)
-    catalog = known_or_asked(cli, args.name, settings, refresh=args.refresh)
+    catalog = cached_or_probed_tools(cli, args.name, settings, refresh=args.refresh)
     offered = offered_tools(settings, catalog)
     if args.json:
         facts: list[dict[str, Any]] = [tool_facts(t, t in offered) for t in catalog.tools]
@@ -189,18 +188,18 @@ def _tools(args: argparse.Namespace, cli: Cli) -> int:
 # `hermes mcp test`: connect once, step by step, and say what is wrong.
 
 
-class Step(msgspec.Struct, frozen=True):
+class TestStep(msgspec.Struct, frozen=True):
     step: str
     ok: bool
     text: str
     seconds: float | None = None
 
 
-class Report:
+class TestReport:
     """The steps that were taken; the last one may have failed."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[TestStep] = []
         self.probe: ProbeResult | None = None
 
     @property
@@ -216,14 +215,14 @@ def add_test_actions(actions: Actions) -> None:
         json=True,
         description="Connect to a server once, show each step and what it offers, and stop it\n"
         "again. The exit code is 1 when it does not work.",
-        epilog=example("hermes mcp test time", "hermes mcp test time --json"),
+        epilog=examples("hermes mcp test time", "hermes mcp test time --json"),
     )
     test.add_argument("name", metavar="NAME")
 
 
 def _test(args: argparse.Namespace, cli: Cli) -> int:
     settings = server_named(cli, args.name)
-    report = Report()
+    report = TestReport()
     for step in _steps(cli, args.name, settings, report):
         report.steps.append(step)
         if not args.json:
@@ -236,45 +235,47 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
     return 0 if report.ok else 1
 
 
-def _steps(cli: Cli, name: str, settings: McpServer, report: Report) -> Iterator[Step]:
+def _steps(cli: Cli, name: str, settings: McpServer, report: TestReport) -> Iterator[TestStep]:
     """Each as it is done. A step that fails is the last one."""
-    fault = fault_of(name, settings)
+    fault = find_fault(name, settings)
     if fault:
-        yield Step("settings", False, plain_line(fault))
+        yield TestStep("settings", False, plain_line(fault))
         return
     off = "" if settings.enabled else ", switched off"
-    yield Step("settings", True, f"{transport_of(settings)}, {place_of(cli, settings)}{off}")
+    yield TestStep(
+        "settings", True, f"{transport_name(settings)}, {describe_place(cli, settings)}{off}"
+    )
     if settings.auth == "oauth":
         try:
             login = LoginStore(tokens_folder(cli), name).load()
         except HermesError as error:
-            yield Step("login", False, words_of(error))
+            yield TestStep("login", False, error_line(error))
             return
         usable = login is not None and login.url == settings.url and login.is_usable(time.time())
-        words = login_words(login, settings.url)
+        words = login_state(login, settings.url)
         hint = "" if usable else f" (`hermes mcp login {name}` signs in)"
-        yield Step("login", usable, words + hint)
+        yield TestStep("login", usable, words + hint)
         if not usable:
             return
     began = time.monotonic()
     try:
-        found = awaited(cli, probed(cli, name, settings))
+        found = run_logged(cli, probe_server(cli, name, settings))
     except HermesError as error:
-        yield Step("connect", False, words_of(error), time.monotonic() - began)
+        yield TestStep("connect", False, error_line(error), time.monotonic() - began)
         return
     report.probe = found
-    yield from _found(found)
+    yield from _probe_steps(found)
 
 
-def _found(found: ProbeResult) -> Iterator[Step]:
+def _probe_steps(found: ProbeResult) -> Iterator[TestStep]:
     server_info = found.server_info
     who = plain_line(f"{server_info.name} {server_info.version}") or "a server without a name"
     spoken = f"{who}, MCP {server_info.protocol} over {found.transport}"
-    yield Step("connect", True, spoken, found.connect_seconds)
+    yield TestStep("connect", True, spoken, found.connect_seconds)
     out = f", {len(found.problems)} left out" if found.problems else ""
-    yield Step("tools", True, many(len(found.tools), "tool") + out)
+    yield TestStep("tools", True, many(len(found.tools), "tool") + out)
     others = f"{many(len(found.resources), 'resource')}, {many(len(found.prompts), 'prompt')}"
-    yield Step("resources and prompts", True, others, found.list_seconds)
+    yield TestStep("resources and prompts", True, others, found.list_seconds)
 
 
 def _show(cli: Cli, settings: McpServer, found: ProbeResult) -> None:
@@ -285,7 +286,7 @@ def _show(cli: Cli, settings: McpServer, found: ProbeResult) -> None:
         cli.say(f"  ✗ left out: {plain_line(problem)}")
 
 
-def _facts(name: str, settings: McpServer, report: Report) -> dict[str, object]:
+def _facts(name: str, settings: McpServer, report: TestReport) -> dict[str, object]:
     facts: dict[str, object] = {"name": name, "ok": report.ok, "steps": report.steps}
     found = report.probe
     if found is None:
@@ -320,7 +321,7 @@ def add_remove_actions(actions: Actions) -> None:
         aliases=["rm"],
         description="Remove a server from config.yaml, with its login, the list of its tools, the\n"
         "secrets that `hermes mcp add` kept for it, and consents to its tools.",
-        epilog=example("hermes mcp remove tickets --yes"),
+        epilog=examples("hermes mcp remove tickets --yes"),
     )
     remove.add_argument("name", metavar="NAME")
     remove.add_argument("-y", "--yes", action="store_true", help="do not ask")
@@ -335,20 +336,21 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
         if cli.ask(f"Remove {name}? [y/N] ").strip().lower() not in ("y", "yes"):
             cli.say("nothing was removed")
             return 1
-    edit = import_module("hermes.config.edit")
+    from hermes.config import edit  # ruamel.yaml, needed only to write
+
     before = read_document(cli.home.config_file).data
     edit.unset_value(cli.home, ("mcp_servers", name))
     after = read_document(cli.home.config_file).data
     for variable in sorted(_references(before) - _references(after)):
-        if variable.startswith(prefix_of(name)):
+        if variable.startswith(variable_prefix(name)):
             edit.unset_variable(cli.home, variable)
     # Another server of that name must not find consents that were not meant for it.
     held = cli.load().settings.command_allowlist
     for place in reversed(range(len(held))):
         if held[place].startswith(f"mcp:{name}:"):
             edit.unset_value(cli.home, (ALLOWLIST, str(place)))
-    cache_of(cli).drop(name)
-    problem = awaited(cli, logout(name, tokens_folder(cli)))
+    catalog_cache(cli).drop(name)
+    problem = run_logged(cli, logout(name, tokens_folder(cli)))
     cli.say(f"removed {name}")
     if problem:
         cli.note(f"note: {problem}")

@@ -50,14 +50,14 @@ _HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+)\s*[=:]\s*(.*)")
 _REFERENCE = re.compile(r"\$\{\w+\}")
 
 
-class Given(msgspec.Struct, frozen=True):
+class ServerArguments(msgspec.Struct, frozen=True):
     settings: dict[str, Any]
     """What is written to config.yaml, with `${NAME}` in the place of secrets."""
     variables: dict[str, str]
     """The secrets, which are written to .env."""
 
 
-def checked_name(name: str) -> str:
+def check_server_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be the name of an MCP server",
@@ -66,14 +66,14 @@ def checked_name(name: str) -> str:
     return name
 
 
-def prefix_of(name: str) -> str:
+def variable_prefix(name: str) -> str:
     """How the variables begin that hold the secrets of a server."""
-    return f"MCP_{_upper(name)}_"
+    return f"MCP_{_variable_name(name)}_"
 
 
-def given_settings(
+def parse_server_arguments(
     args: argparse.Namespace, read_token: Callable[[], str], taken: Collection[str]
-) -> Given:
+) -> ServerArguments:
     """`read_token` gives the token of `--auth header`; the variables in `taken` hold something
     else already. Raises `UsageError`."""
     if bool(args.url) == bool(args.command):
@@ -82,10 +82,14 @@ def given_settings(
             hint="hermes mcp add time --command uvx --args mcp-server-time",
         )
     secrets = _Secrets(args.name, taken)
-    return _remote(args, read_token, secrets) if args.url else _program(args, secrets)
+    return (
+        _remote_settings(args, read_token, secrets)
+        if args.url
+        else _program_settings(args, secrets)
+    )
 
 
-def _program(args: argparse.Namespace, secrets: "_Secrets") -> Given:
+def _program_settings(args: argparse.Namespace, secrets: "_Secrets") -> ServerArguments:
     for flag in ("auth", "transport", "header"):
         if getattr(args, flag):
             raise UsageError(f"--{flag} is for servers with --url")
@@ -97,14 +101,16 @@ def _program(args: argparse.Namespace, secrets: "_Secrets") -> Given:
         settings["args"] = arguments
     env = {}
     for text in args.env:
-        name, value = _pair(_ENV, text, "--env", "--env LOG_LEVEL=debug")
+        name, value = _parse_pair(_ENV, text, "--env", "--env LOG_LEVEL=debug")
         env[name] = secrets.apart(name, value) if is_secret_variable(name) else value
     if env:
         settings["env"] = env
-    return Given(settings, secrets.variables)
+    return ServerArguments(settings, secrets.variables)
 
 
-def _remote(args: argparse.Namespace, read_token: Callable[[], str], secrets: "_Secrets") -> Given:
+def _remote_settings(
+    args: argparse.Namespace, read_token: Callable[[], str], secrets: "_Secrets"
+) -> ServerArguments:
     if args.args or args.env:
         raise UsageError("--args and --env are for servers with --command")
     _check_url(args.url, args.auth)
@@ -114,7 +120,8 @@ def _remote(args: argparse.Namespace, read_token: Callable[[], str], secrets: "_
     if args.auth == OAUTH:
         settings["auth"] = OAUTH
     pairs = [
-        _pair(_HEADER, text, "--header", "--header 'X-Api-Key=secret'") for text in args.header
+        _parse_pair(_HEADER, text, "--header", "--header 'X-Api-Key=secret'")
+        for text in args.header
     ]
     if args.auth == HEADER and not pairs:
         token = read_token()
@@ -122,7 +129,7 @@ def _remote(args: argparse.Namespace, read_token: Callable[[], str], secrets: "_
     headers = {name: secrets.apart(name, value) for name, value in pairs}
     if headers:
         settings["headers"] = headers
-    return Given(settings, secrets.variables)
+    return ServerArguments(settings, secrets.variables)
 
 
 def is_web_address(url: str) -> bool:
@@ -148,14 +155,14 @@ class _Secrets:
     """Values that are kept in .env, and referred to."""
 
     def __init__(self, server: str, taken: Collection[str]) -> None:
-        self._prefix, self._taken = prefix_of(server), taken
+        self._prefix, self._taken = variable_prefix(server), taken
         self.variables: dict[str, str] = {}
 
     def apart(self, name: str, value: str) -> str:
         """What stands in config.yaml in its place. A reference stays one."""
         if not value or _REFERENCE.search(value):
             return value
-        plain = f"{self._prefix}{_upper(name)}"
+        plain = f"{self._prefix}{_variable_name(name)}"
         names = itertools.chain([plain], (f"{plain}_{number}" for number in itertools.count(2)))
         variable = next(
             each for each in names if each not in self._taken and each not in self.variables
@@ -164,7 +171,7 @@ class _Secrets:
         return f"${{{variable}}}"
 
 
-def _pair(form: re.Pattern[str], text: str, flag: str, example: str) -> tuple[str, str]:
+def _parse_pair(form: re.Pattern[str], text: str, flag: str, example: str) -> tuple[str, str]:
     found = form.fullmatch(text)
     if found is None or not all(c.isprintable() for c in found[2]):
         # The text may hold a secret: it is not repeated.
@@ -182,7 +189,7 @@ def _split(command: str) -> list[str]:
         ) from error
 
 
-def _upper(name: str) -> str:
+def _variable_name(name: str) -> str:
     return re.sub(r"\W", "_", name).upper()
 
 
@@ -201,7 +208,7 @@ def server_named(cli: Cli, name: str) -> McpServer:
     )
 
 
-def cache_of(cli: Cli) -> CatalogCache:
+def catalog_cache(cli: Cli) -> CatalogCache:
     return CatalogCache(cli.home.cache / "mcp")
 
 
@@ -209,7 +216,7 @@ def tokens_folder(cli: Cli) -> Path:
     return cli.home.root / "mcp-tokens"
 
 
-async def probed(cli: Cli, name: str, settings: McpServer) -> ProbeResult:
+async def probe_server(cli: Cli, name: str, settings: McpServer) -> ProbeResult:
     """Connects once; new conversations start with what was found. Raises `ToolError`, with
     nothing in it that could drive a terminal."""
     options = McpOptions(cache=cli.home.cache / "mcp", folder=str(Path.cwd()))
@@ -221,7 +228,7 @@ async def probed(cli: Cli, name: str, settings: McpServer) -> ProbeResult:
         raise
 
 
-def awaited(cli: Cli, work: Coroutine[Any, Any, T]) -> T:
+def run_logged(cli: Cli, work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`. What is logged meanwhile, such as the last words of a program, goes to
     the files of `hermes logs` and not to the terminal."""
     loaded = cli.load()
@@ -232,14 +239,14 @@ def awaited(cli: Cli, work: Coroutine[Any, Any, T]) -> T:
         stop_logging()
 
 
-def transport_of(settings: McpServer) -> str:
+def transport_name(settings: McpServer) -> str:
     """As far as the settings say."""
     if settings.command:
         return "stdio"
     return settings.transport or "http"
 
 
-def fault_of(name: str, settings: McpServer) -> str:
+def find_fault(name: str, settings: McpServer) -> str:
     """What is wrong with the settings, seen without starting anything; or nothing."""
     try:
         TransportFactory(McpLimits()).kinds(name, settings)
@@ -258,7 +265,7 @@ def fault_of(name: str, settings: McpServer) -> str:
 WIDTH = 70
 
 
-def place_of(cli: Cli, settings: McpServer) -> str:
+def describe_place(cli: Cli, settings: McpServer) -> str:
     """The program or the address, without secrets in it."""
     if settings.command:
         text = shlex.join((settings.command, *settings.args))
@@ -270,7 +277,7 @@ def place_of(cli: Cli, settings: McpServer) -> str:
     return plain_line(Redactor(cli.load().secrets()).redact(text))
 
 
-def may(tool: RemoteTool) -> str:
+def describe_effect(tool: RemoteTool) -> str:
     """What a call of the tool can do, by the word of its server."""
     if tool.read_only:
         return "reads, also elsewhere" if tool.open_world else "reads"
@@ -281,7 +288,7 @@ def tool_facts(tool: RemoteTool, offered: bool = True) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
-        "may": may(tool),
+        "may": describe_effect(tool),
         "asks_first": not tool.read_only,
         "offered": offered,
     }
@@ -292,7 +299,7 @@ def tool_rows(tools: Sequence[RemoteTool]) -> list[str]:
         [
             (
                 one_line(plain_line(tool.name), WIDTH),
-                may(tool),
+                describe_effect(tool),
                 one_line(plain_line(tool.description), WIDTH),
             )
             for tool in tools
@@ -300,13 +307,13 @@ def tool_rows(tools: Sequence[RemoteTool]) -> list[str]:
     )
 
 
-def words_of(error: HermesError) -> str:
+def error_line(error: HermesError) -> str:
     """An error and what to do about it, on one line."""
     hint = f" ({plain_line(error.hint)})" if error.hint else ""
     return f"{plain_line(str(error))}{hint}"
 
 
-def login_words(login: McpLogin | None, url: str) -> str:
+def login_state(login: McpLogin | None, url: str) -> str:
     now = time.time()
     if login is None:
         return "not signed in"
@@ -321,13 +328,13 @@ def login_words(login: McpLogin | None, url: str) -> str:
     return f"signed in for {human_duration(login.expires_at - now)}"
 
 
-def known_or_asked(
+def cached_or_probed_tools(
     cli: Cli, name: str, settings: McpServer, *, refresh: bool = False
 ) -> ServerCatalog:
     """What the server offers: known from earlier, else asked now. Raises `HermesError`."""
-    known = None if refresh else cache_of(cli).load(name, settings)
+    known = None if refresh else catalog_cache(cli).load(name, settings)
     if known is not None:
         return known
     cli.note(f"connecting to {name} …")
-    found = awaited(cli, probed(cli, name, settings))
+    found = run_logged(cli, probe_server(cli, name, settings))
     return ServerCatalog(found.tools, bool(found.resources), bool(found.prompts), found.problems)

@@ -8,7 +8,6 @@ import sys
 import webbrowser
 from collections.abc import Collection
 from contextlib import suppress
-from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -16,20 +15,20 @@ import msgspec
 from hermes.cli.commands.mcp_servers import (
     HEADER,
     OAUTH,
-    Given,
-    awaited,
-    cache_of,
-    checked_name,
-    given_settings,
-    known_or_asked,
-    probed,
+    ServerArguments,
+    cached_or_probed_tools,
+    catalog_cache,
+    check_server_name,
+    error_line,
+    parse_server_arguments,
+    probe_server,
+    run_logged,
     server_named,
     tokens_folder,
     tool_rows,
-    words_of,
 )
 from hermes.cli.context import Actions, Cli
-from hermes.cli.output import example
+from hermes.cli.output import examples
 from hermes.config.environment import variable, variables
 from hermes.config.expand import expand
 from hermes.config.home import tilde
@@ -56,7 +55,7 @@ def add_configure_actions(actions: Actions) -> None:
         aliases=["config"],
         description="Choose which tools of a server the agent has, switch it on and off, and set\n"
         "how long things may take. Without options, on a terminal, a numbered list.",
-        epilog=example(
+        epilog=examples(
             "hermes mcp configure github",
             "hermes mcp configure github --include list_issues,create_issue",
             "hermes mcp configure github --timeout 300 --disable",
@@ -101,7 +100,7 @@ def _configure(args: argparse.Namespace, cli: Cli) -> int:
             return 0
         changes = chosen
     _write_selection(cli, args.name, changes)
-    cli.say(f"{args.name}: {', '.join(_worded(changes))}")
+    cli.say(f"{args.name}: {', '.join(_describe_changes(changes))}")
     return 0
 
 
@@ -133,7 +132,7 @@ def _changes(args: argparse.Namespace, cli: Cli, settings: McpServer) -> dict[st
 def _check_known(cli: Cli, name: str, settings: McpServer, wanted: Collection[str]) -> None:
     if not wanted:
         raise UsageError("name at least one tool", hint="--all means all, --disable none")
-    catalog = cache_of(cli).load(name, settings)
+    catalog = catalog_cache(cli).load(name, settings)
     if catalog is None:
         cli.note(f"note: the tools of {name} are not known yet, so the names were not checked")
         return
@@ -148,7 +147,7 @@ def _check_known(cli: Cli, name: str, settings: McpServer, wanted: Collection[st
 
 def _menu(cli: Cli, name: str, settings: McpServer) -> dict[str, Any] | None:
     """What the user chose from a numbered list; None to change nothing."""
-    catalog = known_or_asked(cli, name, settings)
+    catalog = cached_or_probed_tools(cli, name, settings)
     tools = catalog.tools
     if not tools:
         raise UsageError(f"{name} has no tools to choose from")
@@ -171,10 +170,10 @@ def _menu(cli: Cli, name: str, settings: McpServer) -> dict[str, Any] | None:
             case "":
                 cli.say(f"none is left; `hermes mcp configure {name} --disable` switches it off")
             case _:
-                _switch(cli, tools, chosen, said)
+                _toggle_tools(cli, tools, chosen, said)
 
 
-def _switch(cli: Cli, tools: tuple[RemoteTool, ...], chosen: set[str], said: str) -> None:
+def _toggle_tools(cli: Cli, tools: tuple[RemoteTool, ...], chosen: set[str], said: str) -> None:
     for word in said.replace(",", " ").split():
         found = _RANGE.fullmatch(word)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
@@ -186,7 +185,8 @@ def _switch(cli: Cli, tools: tuple[RemoteTool, ...], chosen: set[str], said: str
 
 
 def _write_selection(cli: Cli, name: str, changes: dict[str, Any]) -> None:
-    edit = import_module("hermes.config.edit")
+    from hermes.config import edit  # ruamel.yaml, needed only to write
+
     for key, value in changes.items():
         parts = ("mcp_servers", name, *key.split("."))
         if value is None:
@@ -195,7 +195,7 @@ def _write_selection(cli: Cli, name: str, changes: dict[str, Any]) -> None:
             edit.set_value(cli.home, parts, value)
 
 
-def _worded(changes: dict[str, Any]) -> list[str]:
+def _describe_changes(changes: dict[str, Any]) -> list[str]:
     words = []
     for key, value in changes.items():
         if key == "enabled":
@@ -225,7 +225,7 @@ def add_login_actions(actions: Actions) -> None:
         description="Sign in to a server with OAuth. An address is shown, and opened in a browser\n"
         "where there is one. In a browser on another machine you end at a page that\n"
         "does not load: paste its address here.",
-        epilog=example(
+        epilog=examples(
             "hermes mcp login tickets",
             "hermes mcp login tickets --client-id abc --client-secret-env TICKETS_SECRET",
         ),
@@ -255,7 +255,7 @@ def add_login_actions(actions: Actions) -> None:
         "logout",
         _logout,
         "forget the login of a server",
-        epilog=example("hermes mcp logout tickets"),
+        epilog=examples("hermes mcp logout tickets"),
     )
     for parser in (signing_in, signing_out):
         parser.add_argument("name", metavar="NAME")
@@ -275,11 +275,12 @@ def _login(args: argparse.Namespace, cli: Cli) -> int:
             raise UsageError(f"--client-secret-env: {missing}")
     wishes = LoginOptions(args.client_id, secret, args.scope, args.port)
     browser = not args.no_browser
-    awaited(cli, sign_in(cli, args.name, settings.url, wishes, browser=browser))
+    run_logged(cli, sign_in(cli, args.name, settings.url, wishes, browser=browser))
     if settings.auth != "oauth":
-        edit = import_module("hermes.config.edit")
+        from hermes.config import edit  # ruamel.yaml, needed only to write
+
         edit.set_value(cli.home, ("mcp_servers", args.name, "auth"), "oauth")
-    return _checked(cli, args.name, msgspec.structs.replace(settings, auth="oauth"))
+    return _check_login(cli, args.name, msgspec.structs.replace(settings, auth="oauth"))
 
 
 async def sign_in(
@@ -288,9 +289,9 @@ async def sign_in(
     """The login, kept. Raises `HermesError`."""
     opens = browser and _has_browser()
     person = McpLoginPrompt(
-        show=lambda address: _invite(cli, address, opens),
-        open_browser=_open if opens else None,
-        paste=(lambda: _pasted(cli)) if cli.interactive else None,
+        show=lambda address: _show_login_url(cli, address, opens),
+        open_browser=_open_browser if opens else None,
+        paste=(lambda: _read_line(cli)) if cli.interactive else None,
     )
     try:
         await login(name, url, tokens_folder(cli), person, SystemClock(), wishes)
@@ -298,7 +299,7 @@ async def sign_in(
         raise Interrupted("the login was stopped; nothing was stored") from None
 
 
-def _invite(cli: Cli, address: str, opens: bool) -> None:
+def _show_login_url(cli: Cli, address: str, opens: bool) -> None:
     cli.say(f"Open   {address}")
     if opens:
         cli.say("A browser should show it now.")
@@ -317,22 +318,22 @@ def _has_browser() -> bool:
     return bool(variable("DISPLAY") or variable("WAYLAND_DISPLAY"))
 
 
-async def _open(address: str) -> None:
+async def _open_browser(address: str) -> None:
     with suppress(webbrowser.Error, OSError):  # the address is shown all the same
         await in_thread(webbrowser.open, address)
 
 
-async def _pasted(cli: Cli) -> str:
+async def _read_line(cli: Cli) -> str:
     """One line of the terminal. The thread that reads it never holds up the end of the program."""
     return await in_thread(cli.stdin.readline)
 
 
-def _checked(cli: Cli, name: str, settings: McpServer) -> int:
+def _check_login(cli: Cli, name: str, settings: McpServer) -> int:
     """Whether the server takes the login."""
     try:
-        found = awaited(cli, probed(cli, name, settings))
+        found = run_logged(cli, probe_server(cli, name, settings))
     except ToolError as error:
-        cli.note(f"signed in, but {name} does not work: {words_of(error)}")
+        cli.note(f"signed in, but {name} does not work: {error_line(error)}")
         return 1
     cli.say(f"signed in to {name}: {many(len(found.tools), 'tool')}")
     return 0
@@ -343,7 +344,7 @@ def _logout(args: argparse.Namespace, cli: Cli) -> int:
         server_named(cli, args.name)  # a name nobody knows is a mistake
         cli.say(f"nobody was signed in to {args.name}")
         return 0
-    problem = awaited(cli, logout(args.name, tokens_folder(cli)))
+    problem = run_logged(cli, logout(args.name, tokens_folder(cli)))
     cli.say(f"signed out of {args.name}")
     if problem:
         cli.note(f"note: {problem}")
@@ -361,7 +362,7 @@ def add_server_actions(actions: Actions) -> None:
         description="Add a server. It is connected once to show what it offers, and written to\n"
         "config.yaml. Values of headers, and variables whose names look secret, go to\n"
         ".env and are referred to as ${NAME}; a ${NAME} you give is kept as it is.",
-        epilog=example(
+        epilog=examples(
             "hermes mcp add time --command uvx --args mcp-server-time --local-timezone UTC",
             "hermes mcp add github --env GITHUB_TOKEN=… --command github-mcp-server --args stdio",
             "hermes mcp add tickets --url https://tickets.example.com/mcp --auth oauth",
@@ -390,20 +391,20 @@ def add_server_actions(actions: Actions) -> None:
 
 
 def _add(args: argparse.Namespace, cli: Cli) -> int:
-    name = checked_name(args.name)
+    name = check_server_name(args.name)
     if name in cli.load().settings.mcp_servers:
         raise UsageError(
             f"there is an MCP server {name} already",
             hint=f"`hermes mcp configure {name}` changes it, `hermes mcp remove {name}` removes it",
         )
-    given = given_settings(args, lambda: _token(cli, name), cli.load().saved.keys())
-    settings = _expanded(cli, given)
+    given = parse_server_arguments(args, lambda: _token(cli, name), cli.load().saved.keys())
+    settings = _expand_settings(cli, given)
     waits = args.auth == OAUTH and not cli.interactive
     found = None
     if not args.no_test and not waits:
         if args.auth == OAUTH:
-            awaited(cli, sign_in(cli, name, settings.url, LoginOptions()))
-        found = _tried(cli, name, settings)
+            run_logged(cli, sign_in(cli, name, settings.url, LoginOptions()))
+        found = _probe_before_adding(cli, name, settings)
     _write_server(cli, name, given)
     if found is not None:
         _show(cli, name, found)
@@ -424,7 +425,7 @@ def _token(cli: Cli, name: str) -> str:
     return token
 
 
-def _expanded(cli: Cli, given: Given) -> McpServer:
+def _expand_settings(cli: Cli, given: ServerArguments) -> McpServer:
     """The settings as they will be read."""
     saved = {name: value for name, value in cli.load().saved.items() if value}
     known = {**variables(), **saved, **given.variables}
@@ -436,13 +437,13 @@ def _expanded(cli: Cli, given: Given) -> McpServer:
     return msgspec.convert(settings, McpServer)
 
 
-def _tried(cli: Cli, name: str, settings: McpServer) -> ProbeResult | None:
+def _probe_before_adding(cli: Cli, name: str, settings: McpServer) -> ProbeResult | None:
     """What it offers; None when it does not work and is wanted all the same."""
     cli.note(f"connecting to {name} …")
     try:
-        return awaited(cli, probed(cli, name, settings))
+        return run_logged(cli, probe_server(cli, name, settings))
     except ToolError as error:
-        words = words_of(error)
+        words = error_line(error)
         if isinstance(error, ServerUnauthorized) and not settings.auth and not settings.headers:
             words = f"{plain_line(str(error))} (it may want --auth oauth or --auth header)"
         # After a login a thread may still wait for a line, and would take the answer.
@@ -450,14 +451,15 @@ def _tried(cli: Cli, name: str, settings: McpServer) -> ProbeResult | None:
             cli.say(f"✗ {words}")
             if cli.ask("Add it all the same? [y/N] ").strip().lower() in ("y", "yes"):
                 return None
-        cache_of(cli).drop(name)
+        catalog_cache(cli).drop(name)
         raise UsageError(
             f"{name} was not added: {words}", hint="--no-test adds it without connecting"
         ) from error
 
 
-def _write_server(cli: Cli, name: str, given: Given) -> None:
-    edit = import_module("hermes.config.edit")  # a heavier YAML library, which keeps comments
+def _write_server(cli: Cli, name: str, given: ServerArguments) -> None:
+    from hermes.config import edit  # ruamel.yaml, needed only to write
+
     for key, value in given.variables.items():
         edit.set_variable(cli.home, key, value)
     edit.set_value(cli.home, ("mcp_servers", name), given.settings)

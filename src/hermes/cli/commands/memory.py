@@ -14,13 +14,13 @@ import msgspec
 from hermes.app.extensions import Extensions
 from hermes.app.tools import project_root
 from hermes.cli.commands.memory_provider import (
-    Desk,
+    ProviderClient,
     add_setup_actions,
     add_test_actions,
-    brought_for,
-    guarded_provider,
-    info_of_provider,
-    provider_desk,
+    extensions_for_provider,
+    isolated_provider,
+    open_provider,
+    provider_info,
 )
 from hermes.cli.context import Actions, Cli, Command
 from hermes.cli.output import positive
@@ -57,7 +57,7 @@ PERSONAL = ("memory", "user")
 SHARED: dict[str, NoteTarget] = {"projects": "project", "chats": "chat"}
 
 
-class Notes(msgspec.Struct, frozen=True):
+class OwnedNotes(msgspec.Struct, frozen=True):
     """One file with notes."""
 
     target: NoteTarget
@@ -80,18 +80,18 @@ class Notes(msgspec.Struct, frozen=True):
         return Notebook(self.target, self.title, self.file, self.limit, scan)
 
 
-class Shelf:
+class NoteFiles:
     """All notes of a home."""
 
     def __init__(self, cli: Cli) -> None:
         self._folder = cli.home.memories
         self._settings: MemorySettings = cli.load().settings.memory
 
-    def all(self, target: str = "") -> list[Notes]:
+    def all(self, target: str = "") -> list[OwnedNotes]:
         """Those that exist, yours first."""
         return [notes for notes in self._found() if target in ("", notes.target)]
 
-    def one(self, target: NoteTarget, of: str) -> Notes:
+    def one(self, target: NoteTarget, of: str) -> OwnedNotes:
         """The notes meant by a target and a part of their owner's name. Without it: yours, or
         those of the project in the working folder; they may not exist yet."""
         if not of:
@@ -108,14 +108,14 @@ class Shelf:
             hint=f"name one of them with --of; there are notes of: {known}",
         )
 
-    def _own(self, target: NoteTarget) -> Notes | None:
+    def _own(self, target: NoteTarget) -> OwnedNotes | None:
         scope = MemoryScope(project=project_root(Path.cwd()) if target == "project" else "")
         place = note_locations(self._folder, scope).get(target)
         if place is None:
             return None
         return self._notes(target, place.owner.removeprefix(f"{target} ") or YOURS, place)
 
-    def _found(self) -> Iterator[Notes]:
+    def _found(self) -> Iterator[OwnedNotes]:
         yield from self._of_person(self._folder, YOURS)
         for folder in _folders(self._folder / "users"):
             yield from self._of_person(folder, f"user {_owner(folder).removeprefix('user ')}")
@@ -126,17 +126,17 @@ class Shelf:
                 if place.file.exists():
                     yield self._notes(target, owner.removeprefix(f"{target} "), place)
 
-    def _of_person(self, folder: Path, owner: str) -> Iterator[Notes]:
+    def _of_person(self, folder: Path, owner: str) -> Iterator[OwnedNotes]:
         kinds: tuple[tuple[NoteTarget, str], ...] = (("memory", MEMORY_FILE), ("user", USER_FILE))
         for target, name in kinds:
             place = NoteLocation(folder / name, "" if owner == YOURS else owner)
             if place.file.exists():
                 yield self._notes(target, owner, place)
 
-    def _notes(self, target: NoteTarget, owner: str, place: NoteLocation) -> Notes:
+    def _notes(self, target: NoteTarget, owner: str, place: NoteLocation) -> OwnedNotes:
         settings = self._settings
         limit = settings.user_char_limit if target == "user" else settings.memory_char_limit
-        return Notes(target, owner, place, NoteFile(self._folder, place, LOCK_SECONDS), limit)
+        return OwnedNotes(target, owner, place, NoteFile(self._folder, place, LOCK_SECONDS), limit)
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -161,7 +161,7 @@ def add_status_actions(actions: Actions) -> None:
 def overview(args: argparse.Namespace, cli: Cli) -> int:  # noqa: ARG001 - as every action
     settings = cli.load().settings.memory
     cli.say(f"Notes, in {tilde(cli.home.memories)}")
-    lines = [_notes_line(notes) for notes in Shelf(cli).all()]
+    lines = [_notes_line(notes) for notes in NoteFiles(cli).all()]
     widths = [max((len(line[at]) for line in lines), default=0) for at in (0, 1, 2)]
     for line in lines:
         padded = "  ".join(f"{part:<{width}}" for part, width in zip(line, widths, strict=False))
@@ -176,7 +176,7 @@ def overview(args: argparse.Namespace, cli: Cli) -> int:  # noqa: ARG001 - as ev
         cli.say(f"  `hermes memory setup NAME` chooses one of {', '.join(BUNDLED_PROVIDERS)}")
         return 0
     try:
-        with provider_desk(cli) as desk:
+        with open_provider(cli) as desk:
             cli.say(f"  {desk.summary() if desk else ''}")
     except HermesError as error:
         cli.say(f"  {error}")
@@ -185,7 +185,7 @@ def overview(args: argparse.Namespace, cli: Cli) -> int:  # noqa: ARG001 - as ev
     return 0
 
 
-def _notes_line(notes: Notes) -> tuple[str, str, str, str]:
+def _notes_line(notes: OwnedNotes) -> tuple[str, str, str, str]:
     owner = plain_line(notes.owner)
     try:
         count = many(len(notes.file.read()), "note")
@@ -224,10 +224,10 @@ def _facts(cli: Cli) -> dict[str, Any]:
     }
     if not settings.provider:
         return facts
-    brought = brought_for(cli, settings.provider)
+    brought = extensions_for_provider(cli, settings.provider)
     facts["where"] = _where(cli, settings.provider, brought)
     try:
-        isolated = guarded_provider(cli, settings.provider, brought)
+        isolated = isolated_provider(cli, settings.provider, brought)
         facts["variables"] = {
             field.env_var: bool(cli.load().variable(field.env_var))
             for field in config_fields(isolated.provider)
@@ -243,7 +243,7 @@ def _facts(cli: Cli) -> dict[str, Any]:
 
 
 def _where(cli: Cli, name: str, brought: Extensions | None) -> str:
-    if (info := info_of_provider(cli, name)) is not None:
+    if (info := provider_info(cli, name)) is not None:
         return info.where
     plugin = brought.plugin_with(RegistrationKind.MEMORY, name) if brought else ""
     return f"plugin {plugin}" if plugin else "not found"
@@ -255,7 +255,7 @@ PROVIDER = "provider"
 PLACES = (*TARGETS, PROVIDER)
 
 
-class Item(msgspec.Struct, frozen=True):
+class MemoryItem(msgspec.Struct, frozen=True):
     """One thing that is remembered."""
 
     place: str
@@ -280,8 +280,8 @@ class Item(msgspec.Struct, frozen=True):
         return self.place not in PERSONAL or self.owner == (f"user {user}" if user else YOURS)
 
 
-class Found(NamedTuple):
-    items: list[Item]
+class MemoryItems(NamedTuple):
+    items: list[MemoryItem]
     unread: list[str]
     """Why some of it could not be looked at."""
 
@@ -302,24 +302,24 @@ def add_place(parser: argparse.ArgumentParser, whose: str) -> None:
     parser.add_argument("--user", default="", metavar="ID", help=whose)
 
 
-def items(cli: Cli, query: str, target: str, user: str, limit: int) -> Found:
+def items(cli: Cli, query: str, target: str, user: str, limit: int) -> MemoryItems:
     """Notes that hold every word of the query, and what the provider finds for it. A provider that
     cannot be used is an error when only that was asked for."""
-    words, found = query.casefold().split(), Found([], [])
-    for notes in Shelf(cli).all(target) if target != PROVIDER else ():
+    words, found = query.casefold().split(), MemoryItems([], [])
+    for notes in NoteFiles(cli).all(target) if target != PROVIDER else ():
         try:
             entries = notes.file.read()
         except ToolError as error:
             found.unread.append(str(error))
             continue
         found.items.extend(
-            Item(notes.target, notes.owner, entry)
+            MemoryItem(notes.target, notes.owner, entry)
             for entry in entries
             if all(word in entry.casefold() for word in words)
         )
     if target in ("", PROVIDER):
         try:
-            found.items.extend(_of_provider(cli, query, user, limit))
+            found.items.extend(_provider_items(cli, query, user, limit))
         except HermesError as error:
             if target:
                 raise
@@ -327,13 +327,13 @@ def items(cli: Cli, query: str, target: str, user: str, limit: int) -> Found:
     return found
 
 
-def _of_provider(cli: Cli, query: str, user: str, limit: int) -> list[Item]:
-    with provider_desk(cli, user) as desk:
+def _provider_items(cli: Cli, query: str, user: str, limit: int) -> list[MemoryItem]:
+    with open_provider(cli, user) as desk:
         if desk is None:
             return []
         owner = f"{desk.name}, of user {user}" if user else desk.name
         return [
-            Item(PROVIDER, owner, entry.pop("text"), entry.pop("id"), entry)
+            MemoryItem(PROVIDER, owner, entry.pop("text"), entry.pop("id"), entry)
             for entry in desk.entries(query, limit)
         ]
 
@@ -341,16 +341,16 @@ def _of_provider(cli: Cli, query: str, user: str, limit: int) -> list[Item]:
 def _show(args: argparse.Namespace, cli: Cli) -> int:
     found = items(cli, " ".join(args.query), args.target, args.user, args.limit)
     if args.json:
-        document = msgspec.json.encode([_document(item) for item in found.items])
+        document = msgspec.json.encode([_item_facts(item) for item in found.items])
         cli.say(escaped_json(msgspec.json.format(document, indent=2).decode()))
     else:
-        _say(found, cli, about=" about that" if args.query else " yet")
+        _say_items(found, cli, about=" about that" if args.query else " yet")
     for problem in found.unread:
         cli.note(f"note: {problem}")
     return 1 if found.unread else 0
 
 
-def _say(found: Found, cli: Cli, about: str) -> None:
+def _say_items(found: MemoryItems, cli: Cli, about: str) -> None:
     heading = ""
     for item in found.items:
         if item.heading != heading:
@@ -361,12 +361,12 @@ def _say(found: Found, cli: Cli, about: str) -> None:
         cli.say(f"nothing is remembered{about}")
 
 
-def _document(item: Item) -> dict[str, Any]:
+def _item_facts(item: MemoryItem) -> dict[str, Any]:
     named = {"target": item.place, "owner": item.owner, "text": item.text}
     return {**named, **({"id": item.id} if item.id else {}), **item.more}
 
 
-def _item_line(item: Item) -> str:
+def _item_line(item: MemoryItem) -> str:
     more = plain_line(", ".join(f"{key} {value}" for key, value in item.more.items()))
     text = plain(item.text).replace("\n", "\n    ")
     return f"  - {item.mark}{text}{f' ({more})' if more else ''}"
@@ -439,7 +439,7 @@ def _edit(args: argparse.Namespace, cli: Cli) -> int:
         return _edit_entry(args, cli)
     if args.text:
         raise UsageError("notes are edited as a whole", hint="leave TEXT out")
-    notes = Shelf(cli).one(args.target, args.of)
+    notes = NoteFiles(cli).one(args.target, args.of)
     before = notes.file.read()
     draft = Draft(f"{join_entries(before)}\n" if before else "", notes.place.file.name, cli)
     wanted = split_entries(draft.edited())
@@ -448,7 +448,7 @@ def _edit(args: argparse.Namespace, cli: Cli) -> int:
     def put(now: tuple[str, ...]) -> tuple[str, ...]:
         nonlocal merged
         merged = now != before
-        return _merged(before, now, wanted)
+        return _merge_entries(before, now, wanted)
 
     try:
         after = notes.file.change(put)
@@ -465,7 +465,7 @@ def _edit(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _merged(
+def _merge_entries(
     before: tuple[str, ...], now: tuple[str, ...], wanted: tuple[str, ...]
 ) -> tuple[str, ...]:
     """What the user wants, with what others did to the file in the meantime."""
@@ -474,7 +474,7 @@ def _merged(
     return tuple(dict.fromkeys([*(entry for entry in wanted if entry not in gone), *new]))
 
 
-def _warn(notes: Notes, after: tuple[str, ...], cli: Cli) -> None:
+def _warn(notes: OwnedNotes, after: tuple[str, ...], cli: Cli) -> None:
     over = len(join_entries(after)) - notes.limit
     if over > 0:
         cli.note(f"warning: {over:,} characters over the limit; the prompt leaves them out")
@@ -482,7 +482,7 @@ def _warn(notes: Notes, after: tuple[str, ...], cli: Cli) -> None:
         if findings := scan(entry):
             cli.note(
                 f"warning: this reads like a prompt injection ({', '.join(findings)}) and is not"
-                f" shown to the agent: {_glance(entry)}"
+                f" shown to the agent: {_preview(entry)}"
             )
 
 
@@ -490,21 +490,21 @@ def _edit_entry(args: argparse.Namespace, cli: Cli) -> int:
     wanted = " ".join(args.text)
     if not wanted:
         raise UsageError("which entry?", hint='hermes memory edit --target provider "some words"')
-    with provider_desk(cli, args.user) as desk:
+    with open_provider(cli, args.user) as desk:
         if desk is None:
             raise UsageError("there is no memory provider", hint="hermes memory setup")
-        item = _unique(_matching(cli, wanted, PROVIDER, args.user), wanted)[0]
+        item = _require_one_text(_find_matching(cli, wanted, PROVIDER, args.user), wanted)[0]
         draft = Draft(f"{item.text}\n", "entry.txt", cli)
         text = draft.edited().strip()
         if not text:
             raise draft.refused("it is empty; `hermes memory forget` deletes an entry")
-        _put(desk, item, text, draft)
+        _save_entry(desk, item, text, draft)
     draft.drop()
-    cli.say("nothing was changed" if text == item.text else f"changed: {_glance(text)}")
+    cli.say("nothing was changed" if text == item.text else f"changed: {_preview(text)}")
     return 0
 
 
-def _put(desk: Desk, item: Item, text: str, draft: Draft) -> None:
+def _save_entry(desk: ProviderClient, item: MemoryItem, text: str, draft: Draft) -> None:
     try:
         taken = text == item.text or desk.edit(item.id, text)
     except HermesError as error:
@@ -515,16 +515,16 @@ def _put(desk: Desk, item: Item, text: str, draft: Draft) -> None:
 
 def _forget(args: argparse.Namespace, cli: Cli) -> int:
     wanted = " ".join(args.text)
-    found = _unique(_matching(cli, wanted, args.target, args.user), wanted)
-    cli.say(_glance(found[0].text))
+    found = _require_one_text(_find_matching(cli, wanted, args.target, args.user), wanted)
+    cli.say(_preview(found[0].text))
     cli.say(f"  in {', '.join(item.heading for item in found)}")
     if not args.yes and cli.ask("forget this? [y/N] ").strip().lower() not in ("y", "yes"):
         cli.say("nothing was changed")
         return 1
     with contextlib.ExitStack() as stack:
-        desk: Desk | None = None
+        desk: ProviderClient | None = None
         try:
-            desk = stack.enter_context(provider_desk(cli, args.user))
+            desk = stack.enter_context(open_provider(cli, args.user))
         except ConfigError as error:  # notes can be deleted without it
             cli.note(f"note: {error}")
         # The provider's copy first: a deleted note takes its copy along.
@@ -534,19 +534,19 @@ def _forget(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _delete(cli: Cli, item: Item, desk: Desk | None) -> None:
+def _delete(cli: Cli, item: MemoryItem, desk: ProviderClient | None) -> None:
     if item.place == PROVIDER:
         if desk is None or not desk.forget(item.id):
             raise HermesError("the provider did not find it any more")
         return
-    for notes in Shelf(cli).all(item.place):
+    for notes in NoteFiles(cli).all(item.place):
         if notes.owner == item.owner:
             notes.notebook().remove(item.text)
             if desk is not None:
                 desk.note_removed(item.place, item.text)
 
 
-def _matching(cli: Cli, wanted: str, target: str, user: str) -> list[Item]:
+def _find_matching(cli: Cli, wanted: str, target: str, user: str) -> list[MemoryItem]:
     """What holds the text, of one person and of projects and chats. All that a provider lists is
     looked at, because it looks for words; what it does not list, it may find."""
     if not wanted.strip():
@@ -554,32 +554,32 @@ def _matching(cli: Cli, wanted: str, target: str, user: str) -> list[Item]:
     looked = items(cli, "", target, user, MOST_FOUND)
     for problem in looked.unread:
         cli.note(f"note: {problem}")
-    return _holding(looked, wanted, user) or _holding(
+    return _items_containing(looked, wanted, user) or _items_containing(
         items(cli, wanted, target, user, MOST_FOUND), wanted, user
     )
 
 
-def _holding(looked: Found, wanted: str, user: str) -> list[Item]:
+def _items_containing(looked: MemoryItems, wanted: str, user: str) -> list[MemoryItem]:
     theirs = [item for item in looked.items if item.may_be_of(user)]
     exact = [item for item in theirs if wanted in (item.text, item.id)]
     return exact or [item for item in theirs if wanted.casefold() in item.text.casefold()]
 
 
-def _unique(found: list[Item], wanted: str) -> list[Item]:
+def _require_one_text(found: list[MemoryItem], wanted: str) -> list[MemoryItem]:
     """The matches, if they are one text: a note and the provider's copy of it, say."""
     texts = {item.text: item for item in found}
     if len(texts) == 1:
         return found
     if not texts:
         raise UsageError(f"nothing holds {wanted!r}", hint="`hermes memory show` lists everything")
-    shown = "\n".join(f"  - {item.mark}{_glance(text)}" for text, item in [*texts.items()][:10])
+    shown = "\n".join(f"  - {item.mark}{_preview(text)}" for text, item in [*texts.items()][:10])
     raise UsageError(
         f"{len(texts)} things hold {wanted!r}:\n{shown}",
         hint="give a longer part of the one you mean, or the id in [ ]",
     )
 
 
-def _glance(text: str) -> str:
+def _preview(text: str) -> str:
     line = plain_line(text)
     return line if len(line) <= GLANCE else f"{line[:GLANCE]}…"
 

@@ -6,7 +6,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ import msgspec
 from hermes.app.extensions import Extensions
 from hermes.app.log_files import start_logging
 from hermes.cli.context import Actions, Cli
-from hermes.cli.extensions import looked_at
+from hermes.cli.extensions import inspect_extensions
 from hermes.config.environment import export_variable
 from hermes.config.home import ensure_hermes_home, tilde
 from hermes.core.errors import ConfigError, HermesError, ToolError, UsageError
@@ -36,7 +35,7 @@ SECONDS = 20
 SESSION = "hermes-memory"
 
 
-class Desk:
+class ProviderClient:
     """A provider that is loaded, available and initialised."""
 
     def __init__(self, isolated: IsolatedProvider) -> None:
@@ -72,12 +71,12 @@ class Desk:
             raise HermesError(str(error), hint="`hermes memory test` tries it out") from error
 
 
-def guarded_provider(cli: Cli, name: str, brought: Extensions | None = None) -> IsolatedProvider:
+def isolated_provider(cli: Cli, name: str, brought: Extensions | None = None) -> IsolatedProvider:
     """The provider of that name. What goes wrong is logged; the caller tells the user. `brought` is
     what `brought_for` gave, if that was asked already. Raises `ConfigError`."""
     loaded = cli.load()
     start_logging(cli.home, loaded.settings.logging, Redactor(loaded.secrets()))
-    brought = brought or brought_for(cli, name)
+    brought = brought or extensions_for_provider(cli, name)
     provider = load_provider(
         name,
         cli.home,
@@ -89,39 +88,39 @@ def guarded_provider(cli: Cli, name: str, brought: Extensions | None = None) -> 
     return IsolatedProvider(provider, ProviderLimits(start=SECONDS), lambda _line: None)
 
 
-def offered(cli: Cli) -> tuple[PluginInfo, ...]:
+def available_providers(cli: Cli) -> tuple[PluginInfo, ...]:
     """What can be set up; for those that enabled plugins bring, these are loaded."""
     plugins = cli.load().settings.plugins
-    brought = looked_at(cli.load(), cli) if plugins.enabled else None
+    brought = inspect_extensions(cli.load(), cli) if plugins.enabled else None
     registered = tuple(brought.memory_providers.values()) if brought else ()
     said = {tilde(cli.home.plugins / name) for name in plugins.enabled}  # have said what they bring
     found = list_providers(cli.home, registered, plugins.disabled)
     return tuple(info for info in found if info.where not in said)
 
 
-def info_of_provider(cli: Cli, name: str) -> PluginInfo | None:
+def provider_info(cli: Cli, name: str) -> PluginInfo | None:
     """What is known of it without running anything; None for what only a loaded plugin brings."""
     disabled = cli.load().settings.plugins.disabled
     found = list_providers(cli.home, disabled=disabled)
     return next((info for info in found if info.name == name), None)
 
 
-def brought_for(cli: Cli, name: str) -> Extensions | None:
+def extensions_for_provider(cli: Cli, name: str) -> Extensions | None:
     """What enabled plugins bring; they are loaded only for a name that nothing else has."""
     loaded = cli.load()
-    needed = loaded.settings.plugins.enabled and info_of_provider(cli, name) is None
-    return looked_at(loaded, cli) if needed else None
+    needed = loaded.settings.plugins.enabled and provider_info(cli, name) is None
+    return inspect_extensions(loaded, cli) if needed else None
 
 
 @contextmanager
-def provider_desk(cli: Cli, user: str = "") -> Iterator[Desk | None]:
+def open_provider(cli: Cli, user: str = "") -> Iterator[ProviderClient | None]:
     """The provider in use, about one user (empty: you); None when there is none. Raises
     `ConfigError` when it cannot be used."""
     name = cli.load().settings.memory.provider
     if not name:
         yield None
         return
-    isolated = guarded_provider(cli, name)
+    isolated = isolated_provider(cli, name)
     try:
         if not isolated.call_at_start("is_available"):
             raise ConfigError(
@@ -134,7 +133,7 @@ def provider_desk(cli: Cli, user: str = "") -> Iterator[Desk | None]:
     except ToolError as error:
         raise ConfigError(str(error), hint="`hermes memory test` tries it out") from error
     try:
-        yield Desk(isolated)
+        yield ProviderClient(isolated)
     finally:
         isolated.shut_down()
 
@@ -159,17 +158,20 @@ def add_setup_actions(actions: Actions) -> None:
 
 
 def _setup(args: argparse.Namespace, cli: Cli) -> int:
-    given = _given(args.set)
-    name = args.name or _chosen(cli)
-    isolated = guarded_provider(cli, name)
+    given = _parse_options(args.set)
+    name = args.name or _choose_provider(cli)
+    isolated = isolated_provider(cli, name)
     fields = config_fields(isolated.provider)
     unknown = given.keys() - {field.key for field in fields}
     if unknown:
         known = ", ".join(field.key for field in fields) or "nothing"
         raise UsageError(f"{name} does not ask for {', '.join(sorted(unknown))}", hint=known)
-    saved = _saved(cli, name)
-    answers = {field.key: _answer(field, given, saved.get(field.key, ""), cli) for field in fields}
-    edit = import_module("hermes.config.edit")
+    saved = _saved_options(cli, name)
+    answers = {
+        field.key: _field_value(field, given, saved.get(field.key, ""), cli) for field in fields
+    }
+    from hermes.config import edit  # ruamel.yaml, needed only to write
+
     ensure_hermes_home(cli.home)
     for field in fields:
         if field.secret and answers[field.key]:
@@ -191,14 +193,16 @@ def _setup(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _off(args: argparse.Namespace, cli: Cli) -> int:  # noqa: ARG001 - as every action
-    if import_module("hermes.config.edit").unset_value(cli.home, SETTING):
+    from hermes.config import edit  # ruamel.yaml, needed only to write
+
+    if edit.unset_value(cli.home, SETTING):
         cli.say("no memory provider is used any more; what it holds stays where it is")
         return 0
     cli.note("there is no memory provider in use")
     return 1
 
 
-def _given(pairs: list[str]) -> dict[str, str]:
+def _parse_options(pairs: list[str]) -> dict[str, str]:
     given: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -208,9 +212,9 @@ def _given(pairs: list[str]) -> dict[str, str]:
     return given
 
 
-def _chosen(cli: Cli) -> str:
+def _choose_provider(cli: Cli) -> str:
     first: dict[str, PluginInfo] = {}
-    for info in offered(cli):
+    for info in available_providers(cli):
         first.setdefault(info.name, info)
     for info in first.values():
         if info.problem:
@@ -227,7 +231,7 @@ def _chosen(cli: Cli) -> str:
     return names[int(said) - 1] if said.isdigit() and 1 <= int(said) <= len(names) else said
 
 
-def _saved(cli: Cli, name: str) -> dict[str, str]:
+def _saved_options(cli: Cli, name: str) -> dict[str, str]:
     """What was answered before, if the provider keeps it where options belong."""
     try:
         held = msgspec.json.decode((cli.home.root / f"{name}.json").read_bytes())
@@ -237,14 +241,14 @@ def _saved(cli: Cli, name: str) -> dict[str, str]:
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in values}
 
 
-def _answer(field: ConfigField, given: Mapping[str, str], saved: str, cli: Cli) -> str:
+def _field_value(field: ConfigField, given: Mapping[str, str], saved: str, cli: Cli) -> str:
     """What was given, else what the user says, else what there is already."""
     held = (cli.load().variable(field.env_var) or "") if field.env_var else ""
     fallback = held or saved or field.default
     if field.key in given:
         answer = given[field.key]
     else:
-        said = _asked(field, fallback, cli) if cli.interactive else ""
+        said = _ask_user(field, fallback, cli) if cli.interactive else ""
         answer = said or ("" if field.secret and held else fallback)
     if field.choices and answer and answer not in field.choices:
         raise UsageError(
@@ -259,7 +263,7 @@ def _answer(field: ConfigField, given: Mapping[str, str], saved: str, cli: Cli) 
     return answer
 
 
-def _asked(field: ConfigField, fallback: str, cli: Cli) -> str:
+def _ask_user(field: ConfigField, fallback: str, cli: Cli) -> str:
     cli.say(f"{field.description or field.key}{f' ({field.url})' if field.url else ''}")
     if field.secret:
         kept = ", empty keeps it" if fallback else ""
@@ -287,7 +291,7 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
     if not name:
         raise UsageError("there is no memory provider", hint="hermes memory setup NAME")
     try:
-        isolated = _step(cli, "load", lambda: guarded_provider(cli, name))
+        isolated = _step(cli, "load", lambda: isolated_provider(cli, name))
         _try(cli, isolated)
     except HermesError as error:
         if error.hint:

@@ -24,7 +24,7 @@ from hermes.util.text import many
 SHOWN = 20
 
 
-class Wizard:
+class ModelWizard:
     def __init__(self, cli: Cli, providers: Providers) -> None:
         self._cli, self._providers = cli, providers
 
@@ -93,30 +93,30 @@ class Wizard:
 # Which model answers and why, in lines for a person.
 
 
-def main_lines(resolution: "Resolution", style: Style) -> Iterator[str]:
+def resolution_lines(resolution: "Resolution", style: Style) -> Iterator[str]:
     main = resolution.main
     if main.problem:
-        yield fact("model", style.bad(f"{_named(main)}: {main.problem}"))
+        yield format_fact("model", style.bad(f"{_model_label(main)}: {main.problem}"))
         if main.hint:
-            yield fact("", main.hint)
+            yield format_fact("", main.hint)
         return
-    yield fact("model", style.bold(_named(main)))
-    yield fact("because", main.why)
+    yield format_fact("model", style.bold(_model_label(main)))
+    yield format_fact("because", main.why)
     if main.base_url:
-        yield fact("address", f"{main.base_url} ({main.api_mode})")
+        yield format_fact("address", f"{main.base_url} ({main.api_mode})")
     for number, key in enumerate(main.keys):
-        yield fact("" if number else "key", f"{key.key}  {style.dim(key.source)}")
-    yield fact("context", f"{main.context_length:,} tokens")
-    yield fact("price", price_text(main.price))
+        yield format_fact("" if number else "key", f"{key.key}  {style.dim(key.source)}")
+    yield format_fact("context", f"{main.context_length:,} tokens")
+    yield format_fact("price", price_text(main.price))
     for number, other in enumerate(resolution.also):
-        yield fact("" if number else "also set up", f"{other.provider} ({other.why})")
+        yield format_fact("" if number else "also set up", f"{other.provider} ({other.why})")
 
 
-def brief(found: "Resolved", style: Style) -> str:
+def resolution_line(found: "Resolved", style: Style) -> str:
     """One line: what it is, or what is wrong with it."""
     if found.problem:
-        return style.bad(f"{_named(found)}: {found.problem}")
-    return _named(found)
+        return style.bad(f"{_model_label(found)}: {found.problem}")
+    return _model_label(found)
 
 
 def price_text(price: Price | None) -> str:
@@ -128,11 +128,11 @@ def price_text(price: Price | None) -> str:
     return f"${price.input:g} in, ${price.output:g} out for a million tokens{dated}"
 
 
-def _named(found: "Resolved") -> str:
+def _model_label(found: "Resolved") -> str:
     return f"{found.model} on {found.provider}" if found.model else found.provider
 
 
-def fact(name: str, text: str) -> str:
+def format_fact(name: str, text: str) -> str:
     return f"{name:<12} {text}"
 
 
@@ -164,12 +164,12 @@ def _choose(args: argparse.Namespace, cli: Cli) -> int:
     if not cli.interactive:
         args.json = False
         return _show(args, cli)
-    return asyncio.run(_wizard(cli))
+    return asyncio.run(_run_wizard(cli))
 
 
-async def _wizard(cli: Cli) -> int:
+async def _run_wizard(cli: Cli) -> int:
     async with _providers(cli) as providers:
-        text = await Wizard(cli, providers).choose()
+        text = await ModelWizard(cli, providers).choose()
         return _use(text, "", cli, providers) if text else 1
 
 
@@ -178,7 +178,7 @@ def _show(args: argparse.Namespace, cli: Cli) -> int:
     if args.json:
         cli.json(msgspec.to_builtins(resolution))
     else:
-        for line in main_lines(resolution, Style.of(cli.stdout)):
+        for line in resolution_lines(resolution, Style.of(cli.stdout)):
             cli.say(line)
     return 1 if resolution.main.problem else 0
 
@@ -218,10 +218,10 @@ def _current(providers: Providers) -> Target | None:
 
 
 def _test(args: argparse.Namespace, cli: Cli) -> int:
-    return asyncio.run(_try_out(args, cli))
+    return asyncio.run(_probe_model(args, cli))
 
 
-async def _try_out(args: argparse.Namespace, cli: Cli) -> int:
+async def _probe_model(args: argparse.Namespace, cli: Cli) -> int:
     style = Style.of(cli.stdout)
     async with _providers(cli) as providers:
         choice = providers.main_choice()
@@ -235,14 +235,14 @@ async def _try_out(args: argparse.Namespace, cli: Cli) -> int:
             async for finding in probe(providers.maker.model(target, budget), target.profile):
                 findings.append(finding)
                 if not args.json:
-                    cli.say(_line(finding, style))
+                    cli.say(_finding_line(finding, style))
     if args.json:
         facts = {"provider": target.provider, "model": target.model}
         cli.json({**facts, "findings": msgspec.to_builtins(findings)})
     return 0 if findings and findings[0].verdict == "works" else 1
 
 
-def _line(finding: ProbeFinding, style: Style) -> str:
+def _finding_line(finding: ProbeFinding, style: Style) -> str:
     dress = {"works": style.plain, "failed": style.bad}.get(finding.verdict, style.dim)
     return f"  {finding.name:<10} {dress(f'{finding.verdict:<9}')} {finding.detail}".rstrip()
 
@@ -257,7 +257,7 @@ MODEL = Command(configure_model)
 # What the settings of the model come to. Loaded only where it is asked for.
 
 
-def resolution(cli: Cli) -> Resolution:
+def resolve_main_model(cli: Cli) -> Resolution:
     async def resolve() -> Resolution:
         loaded = cli.load()
         async with Providers(cli.home, loaded, SystemClock(), ProgressLine(cli.stderr)) as found:
@@ -304,7 +304,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
         cli.json([msgspec.to_builtins(one) for one in chain])
         return 0
     for number, one in enumerate(chain, start=1):
-        cli.say(f"{number:>3}  {brief(one, Style.of(cli.stdout))}")
+        cli.say(f"{number:>3}  {resolution_line(one, Style.of(cli.stdout))}")
         if one.hint:
             cli.say(f"     {one.hint}")
     if not chain:

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +73,10 @@ def run_models(args: argparse.Namespace, cli: Cli) -> int:
         raise UsageError("--limit cannot be negative")
     if args.max_price is not None and not args.max_price >= 0:
         raise UsageError("--max-price cannot be negative")
-    return asyncio.run(_run(args, cli))
+    return asyncio.run(_list_models(args, cli))
 
 
-async def _run(args: argparse.Namespace, cli: Cli) -> int:
+async def _list_models(args: argparse.Namespace, cli: Cli) -> int:
     names = [custom.name for custom in cli.load().settings.custom_providers]
     provider, words = _split(args.words, names)
     if args.all and provider:
@@ -169,7 +168,7 @@ def _tokens(text: str) -> int:
 def _show(found: Sequence[ProviderModels], args: argparse.Namespace, cli: Cli) -> None:
     limit = args.limit or None
     if args.json:
-        cli.json([_document(one, limit) for one in found])
+        cli.json([_provider_facts(one, limit) for one in found])
         return
     style = Style.of(cli.stdout)
     for one in found:
@@ -195,7 +194,7 @@ def _lines(models: Sequence[ListedModel]) -> Iterator[str]:
     for one in models:
         facts = one.facts
         mark = "*" if one.in_use else " "
-        cells = f"{_short(facts.context_length):>6}  {_priced(one):>17}  {_abilities(facts)}"
+        cells = f"{_short(facts.context_length):>6}  {_format_price(one):>17}  {_abilities(facts)}"
         yield f"{mark} {facts.id:<{width}}  {cells}".rstrip()
 
 
@@ -208,7 +207,7 @@ def _short(tokens: int | None) -> str:
     return f"{tokens / 1000:.0f}k"
 
 
-def _priced(one: ListedModel) -> str:
+def _format_price(one: ListedModel) -> str:
     price = one.facts.price
     if price is None:
         return "?"
@@ -227,7 +226,7 @@ def _abilities(facts: ModelFacts) -> str:
     return " ".join(name for name in names if getattr(facts, name))
 
 
-def _document(one: ProviderModels, limit: int | None) -> dict[str, Any]:
+def _provider_facts(one: ProviderModels, limit: int | None) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(one)
     document["total"] = len(one.models)
     document["models"] = [
@@ -293,14 +292,14 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
     models = local_models(cli.home.models)
     if args.json:
         facts = [msgspec.to_builtins(model, enc_hook=str) for model in models]
-        used = [{"in_use": _means(chosen, model)} for model in models]
+        used = [{"in_use": _is_name_of(chosen, model)} for model in models]
         cli.json([known | use for known, use in zip(facts, used, strict=True)])
         return 0
     for model in models:
-        mark = "*" if _means(chosen, model) else " "
+        mark = "*" if _is_name_of(chosen, model) else " "
         state = str(model.path) if model.fetched else "not fetched"
         cli.say(f"{mark} {model.name:<12} {human_size(model.size):>9}  {model.label}  ({state})")
-    if not any(_means(chosen, model) for model in models):
+    if not any(_is_name_of(chosen, model) for model in models):
         cli.say(f"* {chosen}")
     return 0
 
@@ -309,7 +308,9 @@ def _use(args: argparse.Namespace, cli: Cli) -> int:
     weights = resolve_weights(args.model, cli.home.models)
     path = Path(weights.file)
     name = str(path) if path.is_absolute() and path.parent != cli.home.models else weights.id
-    import_module("hermes.config.edit").set_value(cli.home, ("local", "model"), name)
+    from hermes.config import edit  # ruamel.yaml, needed only to write
+
+    edit.set_value(cli.home, ("local", "model"), name)
     cli.say(f"the embedded model is now {weights.label}")
     if not (cli.home.models / weights.file).is_file():
         cli.note(f"it is fetched when it is first needed, or now: hermes local pull {weights.id}")
@@ -317,7 +318,7 @@ def _use(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _remove(args: argparse.Namespace, cli: Cli) -> int:
-    model = next((m for m in local_models(cli.home.models) if _means(args.model, m)), None)
+    model = next((m for m in local_models(cli.home.models) if _is_name_of(args.model, m)), None)
     if model is None or not model.fetched:
         raise UsageError(f"{args.model!r} is not on this machine", hint="hermes local list")
     if not args.yes:
@@ -329,7 +330,7 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _means(name: str, model: LocalModelFile) -> bool:
+def _is_name_of(name: str, model: LocalModelFile) -> bool:
     return name in (model.name, model.path.name, str(model.path))
 
 

@@ -25,7 +25,7 @@ platform is locked for an hour.
 """
 
 
-class Row(msgspec.Struct, frozen=True):
+class PairingRow(msgspec.Struct, frozen=True):
     """What `list --json` shows of a user."""
 
     platform: str
@@ -47,7 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     approve = action("approve", _approve, "let in the user who got this code", json=True)
     approve.add_argument("platform")
     approve.add_argument("code", help="as the user got it; letter case does not matter")
-    invite = action("invite", _invite, "make a code that lets in whoever sends it", json=True)
+    invite = action(
+        "invite", _create_invitation, "make a code that lets in whoever sends it", json=True
+    )
     invite.add_argument("platform")
     revoke = action("revoke", _revoke, "shut out a user who was let in by a code", json=True)
     revoke.add_argument("platform")
@@ -68,20 +70,20 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
         return 0
     now, width = time.time(), max(len(row.platform) for row in rows)
     for row in rows:
-        cli.say(f"{row.platform:<{width}}  {row.state:<8}  {_who(row, now)}")
+        cli.say(f"{row.platform:<{width}}  {row.state:<8}  {_user_label(row, now)}")
     return 0
 
 
-def _who(row: Row, now: float) -> str:
+def _user_label(row: PairingRow, now: float) -> str:
     if row.state == "invited" and row.until is not None:
         return f"the first who sends the code, for another {human_duration(row.until - now)}"
     name = f" ({plain_line(row.user_name)})" if row.user_name else ""
     return f"{plain_line(row.user_id)}{name}, {human_duration(now - row.at)}"
 
 
-def _rows(store: PairingStore, platform: str) -> list[Row]:
+def _rows(store: PairingStore, platform: str) -> list[PairingRow]:
     waiting = [
-        Row(
+        PairingRow(
             platform, each.user_id, each.user_name, state, each.made_at, each.made_at + LIFE_SECONDS
         )
         for state, found in (
@@ -91,7 +93,7 @@ def _rows(store: PairingStore, platform: str) -> list[Row]:
         for each in found
     ]
     return waiting + [
-        Row(platform, user, each.user_name, "approved", each.approved_at)
+        PairingRow(platform, user, each.user_name, "approved", each.approved_at)
         for user, each in store.approved(platform).items()
     ]
 
@@ -101,14 +103,14 @@ def _approve(args: argparse.Namespace, cli: Cli) -> int:
     platform = _platform(args.platform, store)
     user, approved = store.approve(platform, args.code)
     if args.json:
-        cli.json(Row(platform, user, approved.user_name, "approved", approved.approved_at))
+        cli.json(PairingRow(platform, user, approved.user_name, "approved", approved.approved_at))
         return 0
     name = f" ({plain_line(approved.user_name)})" if approved.user_name else ""
     cli.say(f"{plain_line(user)}{name} may talk to the agent on {platform} now")
     return 0
 
 
-def _invite(args: argparse.Namespace, cli: Cli) -> int:
+def _create_invitation(args: argparse.Namespace, cli: Cli) -> int:
     store = _store(cli)
     platform = _platform(args.platform, store)
     code = store.invite(platform)

@@ -2,14 +2,13 @@
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 
 import msgspec
 
 from hermes.app.context_engine import BUILTIN as ENGINES
 from hermes.cli.context import Actions, Cli, Command
-from hermes.cli.extensions import looked_at
+from hermes.cli.extensions import inspect_extensions
 from hermes.config.environment import child_environment
 from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded, load
@@ -37,7 +36,7 @@ from hermes.plugins.manifest import PluginManifest, RequiredVariable
 BUILT_IN = "built in"
 
 
-class Row(msgspec.Struct, frozen=True):
+class PluginRow(msgspec.Struct, frozen=True):
     name: str
     kind: PluginKind
     state: PluginState
@@ -52,7 +51,7 @@ class Row(msgspec.Struct, frozen=True):
     hooks: tuple[str, ...] = ()
 
 
-def plugins_of(home: Home) -> tuple[Plugin, ...]:
+def installed_plugins(home: Home) -> tuple[Plugin, ...]:
     return _plugins(home, load(home))
 
 
@@ -61,7 +60,7 @@ def _plugins(home: Home, loaded: Loaded) -> tuple[Plugin, ...]:
     return find_plugins(default_places(home.plugins, working_folder))
 
 
-def rows_of(cli: Cli) -> list[Row]:
+def plugin_rows(cli: Cli) -> list[PluginRow]:
     """By kind and name, with the settings as they are now."""
     home, loaded = cli.home, load(cli.home)
     settings = loaded.settings
@@ -72,13 +71,13 @@ def rows_of(cli: Cli) -> list[Row]:
     choice = PluginSelection(settings.plugins.enabled, settings.plugins.disabled, single)
     rows = [_row(plugin, choice.state(plugin), loaded) for plugin in _plugins(home, loaded)]
     known = {(row.kind, row.name) for row in rows}
-    for kind, name, description in _built_in():
+    for kind, name, description in _built_in_plugins():
         state = PluginState.ENABLED if single[kind] == name else PluginState.NOT_ENABLED
         if (kind, name) not in known:
-            rows.append(Row(name, kind, state, BUILT_IN, description=description))
+            rows.append(PluginRow(name, kind, state, BUILT_IN, description=description))
     known = {(row.kind, row.name) for row in rows}
     rows += [
-        _brought(kind, name, loaded, cli)
+        _provided_row(kind, name, loaded, cli)
         for kind, name in single.items()
         if name and (kind, name) not in known
     ]
@@ -86,14 +85,14 @@ def rows_of(cli: Cli) -> list[Row]:
     return sorted(rows, key=lambda row: (order.index(row.kind), row.name))
 
 
-def _built_in() -> Iterator[tuple[PluginKind, str, str]]:
+def _built_in_plugins() -> Iterator[tuple[PluginKind, str, str]]:
     for name, shipped in PROVIDERS.items():
         yield PluginKind.MEMORY, name, shipped.description
     for name in ENGINES:
         yield PluginKind.ENGINE, name, DESCRIPTIONS.get(name, "")
 
 
-def _brought(kind: PluginKind, name: str, loaded: Loaded, cli: Cli) -> Row:
+def _provided_row(kind: PluginKind, name: str, loaded: Loaded, cli: Cli) -> PluginRow:
     """What the settings name and no folder of its kind holds: a plugin has to bring it."""
 
     def has_a_folder(disabled: tuple[str, ...] = ()) -> bool:
@@ -101,22 +100,22 @@ def _brought(kind: PluginKind, name: str, loaded: Loaded, cli: Cli) -> Row:
         return any(info.name == name for info in found)
 
     off = loaded.settings.plugins.disabled
-    if plugin := name if has_a_folder(off) else _bringer(kind, name, loaded, cli):
-        return Row(name, kind, PluginState.ENABLED, f"plugin {plugin}")
+    if plugin := name if has_a_folder(off) else _providing_plugin(kind, name, loaded, cli):
+        return PluginRow(name, kind, PluginState.ENABLED, f"plugin {plugin}")
     problem = "its plugin is disabled" if has_a_folder() else f"there is no such {kind}"
-    return Row(name, kind, PluginState.ENABLED, "not found", problem=problem)
+    return PluginRow(name, kind, PluginState.ENABLED, "not found", problem=problem)
 
 
-def _bringer(kind: PluginKind, name: str, loaded: Loaded, cli: Cli) -> str:
+def _providing_plugin(kind: PluginKind, name: str, loaded: Loaded, cli: Cli) -> str:
     """Enabled plugins say what they bring when they are loaded."""
     enabled = loaded.settings.plugins.enabled
-    return looked_at(loaded, cli).plugin_with(kind, name) if enabled else ""
+    return inspect_extensions(loaded, cli).plugin_with(kind, name) if enabled else ""
 
 
-def _row(plugin: Plugin, state: PluginState, loaded: Loaded) -> Row:
+def _row(plugin: Plugin, state: PluginState, loaded: Loaded) -> PluginRow:
     manifest = plugin.manifest
     missing = tuple(v.name for v in manifest.requires_env if not loaded.variable(v.name))
-    return Row(
+    return PluginRow(
         manifest.name,
         plugin.kind,
         state,
@@ -131,9 +130,9 @@ def _row(plugin: Plugin, state: PluginState, loaded: Loaded) -> Row:
     )
 
 
-def row_named(cli: Cli, name: str) -> Row:
+def find_row(cli: Cli, name: str) -> PluginRow:
     """A plugin before a provider of the same name. Raises `UsageError`."""
-    rows = rows_of(cli)
+    rows = plugin_rows(cli)
     found = next((row for row in rows if row.name == name), None)
     if found is None:
         known = ", ".join(row.name for row in rows if row.kind is PluginKind.PLUGIN) or "none"
@@ -154,7 +153,7 @@ HEADINGS = {
 MARKS = {PluginState.ENABLED: "✓", PluginState.DISABLED: "✗", PluginState.NOT_ENABLED: "·"}
 
 
-def line_of(row: Row, width: int) -> str:
+def plugin_line(row: PluginRow, width: int) -> str:
     """One line of a list."""
     facts = [row.state if row.kind is PluginKind.PLUGIN else "", row.origin]
     if row.problem:
@@ -166,14 +165,14 @@ def line_of(row: Row, width: int) -> str:
     return f"{MARKS[row.state]} {named:<{width}}  ({', '.join(filter(None, facts))}){about}"
 
 
-def width_of(rows: Sequence[Row]) -> int:
+def name_width(rows: Sequence[PluginRow]) -> int:
     return max((len(f"{row.name} {row.version}".rstrip()) for row in rows), default=0)
 
 
-def menu(cli: Cli, toggle: Callable[[Row], None]) -> int:
+def run_menu(cli: Cli, toggle: Callable[[PluginRow], None]) -> int:
     """Shows the list until the user leaves with an empty line."""
     while True:
-        rows = rows_of(cli)
+        rows = plugin_rows(cli)
         _show(cli, rows)
         said = cli.ask("number to switch on or off (empty to leave): ").strip()
         if not said:
@@ -184,13 +183,13 @@ def menu(cli: Cli, toggle: Callable[[Row], None]) -> int:
             cli.say(f"{said!r} is not in the list")
 
 
-def _show(cli: Cli, rows: Sequence[Row]) -> None:
-    width = width_of(rows)
+def _show(cli: Cli, rows: Sequence[PluginRow]) -> None:
+    width = name_width(rows)
     for kind, heading in HEADINGS.items():
         cli.say(heading)
         numbered = [(at, row) for at, row in enumerate(rows, 1) if row.kind is kind]
         for number, row in numbered:
-            cli.say(f"{number:>4}  {line_of(row, width)}")
+            cli.say(f"{number:>4}  {plugin_line(row, width)}")
         if not numbered:
             cli.say("      none yet: `hermes plugins install owner/repo`")
 
@@ -232,17 +231,17 @@ def _menu(args: argparse.Namespace, cli: Cli) -> int:
         cli.say(args.help_text().rstrip())
         return 0
 
-    def toggle(row: Row) -> None:
+    def toggle(row: PluginRow) -> None:
         try:
             _set(cli, row, on=row.state is not PluginState.ENABLED)
         except HermesError as error:
             cli.say(f"{error}{f' ({error.hint})' if error.hint else ''}")
 
-    return menu(cli, toggle)
+    return run_menu(cli, toggle)
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:
-    rows = rows_of(cli)
+    rows = plugin_rows(cli)
     if args.json:
         cli.json(rows)
         return 0
@@ -255,7 +254,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
     if not plugins:
         cli.say(f"no plugins yet in {tilde(cli.home.plugins)}")
     for row in plugins:
-        cli.say(line_of(row, width_of(plugins)))
+        cli.say(plugin_line(row, name_width(plugins)))
     for row in chosen:
         cli.say(f"{row.kind}: {row.name} ({row.problem or row.origin})")
     return 0
@@ -263,19 +262,19 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
 
 def _install(args: argparse.Namespace, cli: Cli) -> int:
     source = parse_source(args.id)
-    cli.note(f"fetching {_shown(source.address)}")
-    manifest = _workshop(cli).install(source, force=args.force)
+    cli.note(f"fetching {_hide_password(source.address)}")
+    manifest = _plugin_installer(cli).install(source, force=args.force)
     cli.say(f"installed {manifest.name} {manifest.version}".rstrip())
     _describe(cli, manifest)
-    wanted = args.enable or (not args.no_enable and _agrees(cli, f"Enable {manifest.name}?"))
+    wanted = args.enable or (not args.no_enable and _confirm(cli, f"Enable {manifest.name}?"))
     if wanted:
-        _set(cli, row_named(cli, manifest.name), on=True)
+        _set(cli, find_row(cli, manifest.name), on=True)
     else:
         cli.say(f"`hermes plugins enable {manifest.name}` enables it")
     return 0
 
 
-def _shown(address: str) -> str:
+def _hide_password(address: str) -> str:
     """The address of a source without a password in it."""
     head, at, tail = address.rpartition("@")
     scheme, slashes, _ = head.partition("://")
@@ -296,12 +295,12 @@ def _describe(cli: Cli, manifest: PluginManifest) -> None:
     cli.say(f"  {WARNING}")
 
 
-def _agrees(cli: Cli, question: str) -> bool:
+def _confirm(cli: Cli, question: str) -> bool:
     return cli.interactive and cli.ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _update(args: argparse.Namespace, cli: Cli) -> int:
-    workshop = _workshop(cli)
+    workshop = _plugin_installer(cli)
     names = [_folder_name(cli, args.name)] if args.name else workshop.updatable()
     if not names:
         cli.say("there is nothing to update")
@@ -321,18 +320,18 @@ def _update(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _remove(args: argparse.Namespace, cli: Cli) -> int:
-    row = row_named(cli, args.name)
+    row = find_row(cli, args.name)
     if row.origin != PluginOrigin.USER or row.kind is not PluginKind.PLUGIN:
         raise UsageError(
             f"{args.name} is not one that `hermes plugins` can remove ({row.origin})",
             hint=f"`hermes plugins disable {args.name}` keeps it from being loaded",
         )
-    if not args.yes and not _agrees(cli, f"Delete {row.folder} with everything in it?"):
+    if not args.yes and not _confirm(cli, f"Delete {row.folder} with everything in it?"):
         if not cli.interactive:
             raise UsageError(f"{row.folder} would be deleted", hint="say so with --yes")
         return 1
     folder = _folder_name(cli, args.name)
-    _workshop(cli).remove(folder)
+    _plugin_installer(cli).remove(folder)
     for name in {args.name, folder}:  # the settings may call it either
         forget_plugin(cli.home, name)
     cli.say(f"removed {args.name}")
@@ -340,7 +339,7 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _enable(args: argparse.Namespace, cli: Cli) -> int:
-    _set(cli, row_named(cli, args.name), on=True)
+    _set(cli, find_row(cli, args.name), on=True)
     return 0
 
 
@@ -350,11 +349,11 @@ def _disable(args: argparse.Namespace, cli: Cli) -> int:
         set_enabled(cli.home, args.name, on=False)
         cli.say(f"{args.name} is disabled")
         return 0
-    _set(cli, row_named(cli, args.name), on=False)
+    _set(cli, find_row(cli, args.name), on=False)
     return 0
 
 
-def _set(cli: Cli, row: Row, *, on: bool) -> None:
+def _set(cli: Cli, row: PluginRow, *, on: bool) -> None:
     if row.kind is not PluginKind.PLUGIN:
         _choose(cli, row, on=on)
         return
@@ -367,27 +366,29 @@ def _set(cli: Cli, row: Row, *, on: bool) -> None:
     cli.say(f"{row.name} is {state}")
 
 
-def _choose(cli: Cli, row: Row, *, on: bool) -> None:
+def _choose(cli: Cli, row: PluginRow, *, on: bool) -> None:
     if on == (row.state is PluginState.ENABLED):
         cli.say(f"{row.kind}: {row.name} is {'in use' if on else 'not in use'} already")
         return
     choose_provider(cli.home, row.kind, row.name if on else "")
     now = next(
-        (r.name for r in rows_of(cli) if r.kind is row.kind and r.state is PluginState.ENABLED),
+        (r.name for r in plugin_rows(cli) if r.kind is row.kind and r.state is PluginState.ENABLED),
         "none",
     )
     cli.say(f"{row.kind}: {now}")
 
 
-def _ask_variables(cli: Cli, row: Row) -> None:
+def _ask_variables(cli: Cli, row: PluginRow) -> None:
     """Those it needs and that are not set; without a terminal, what to do is said."""
-    found = next((each for each in plugins_of(cli.home) if each.name == row.name), None)
+    found = next((each for each in installed_plugins(cli.home) if each.name == row.name), None)
     for variable in found.manifest.requires_env if found else ():
         if variable.name not in row.missing:
             continue
         value = _value(cli, variable) if cli.interactive else ""
         if value:
-            import_module("hermes.config.edit").set_variable(cli.home, variable.name, value)
+            from hermes.config import edit  # ruamel.yaml, needed only to write
+
+            edit.set_variable(cli.home, variable.name, value)
         else:
             cli.note(f"{row.name} needs {variable.name}: `hermes config set {variable.name} …`")
 
@@ -405,13 +406,13 @@ def _folder_name(cli: Cli, name: str) -> str:
     """Of the plugin that its manifest calls `name`."""
     folders = [
         plugin.folder.name
-        for plugin in plugins_of(cli.home)
+        for plugin in installed_plugins(cli.home)
         if plugin.name == name and plugin.origin is PluginOrigin.USER and plugin.folder is not None
     ]
     return folders[0] if folders else name
 
 
-def _workshop(cli: Cli) -> PluginInstaller:
+def _plugin_installer(cli: Cli) -> PluginInstaller:
     return PluginInstaller(
         cli.home.plugins, PluginFetcher(child_environment(saved=cli.load().saved))
     )

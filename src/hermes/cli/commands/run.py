@@ -22,7 +22,7 @@ Run a Python script in which the documented names can be imported:
 The script sees its own arguments in sys.argv, and its folder comes first among the places it can
 import from. The exit code is that of the script."""
 
-OURS = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
+OWN_FILES = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
 """Files whose frames are of no interest in a script's traceback."""
 
 SHARED = "hermes.app.compat.runtime"
@@ -55,10 +55,10 @@ def run(args: argparse.Namespace, cli: Cli) -> int:
     except (BrokenPipeError, KeyboardInterrupt, SystemExit):
         raise
     except HermesError as error:
-        return _told(error, cli)
+        return _report_error(error, cli)
     except Exception as error:  # noqa: BLE001 - the user's code: shown as Python shows it
         cli.stdout.flush()
-        trace = _of_the_script(error.__traceback__)
+        trace = _script_traceback(error.__traceback__)
         sys.excepthook(type(error), error.with_traceback(trace), trace)
         return 1
     finally:
@@ -88,7 +88,7 @@ def _run_module(words: list[str]) -> None:
     name, *arguments = words
     sys.argv[:] = [name, *arguments]
     sys.path.insert(0, str(Path.cwd()))
-    if _spec_of(name) is None:
+    if _module_spec(name) is None:
         raise UsageError(
             f"there is no module {name}",
             hint="it is looked for in this folder, then where installed",
@@ -96,7 +96,7 @@ def _run_module(words: list[str]) -> None:
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
-def _spec_of(name: str) -> Any:
+def _module_spec(name: str) -> Any:
     try:
         return importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
@@ -105,20 +105,20 @@ def _spec_of(name: str) -> Any:
         raise
 
 
-def _told(error: HermesError, cli: Cli) -> int:
+def _report_error(error: HermesError, cli: Cli) -> int:
     """An error that says what to do needs no traceback, but the place in the script helps."""
     cli.stdout.flush()
     lines = [f"hermes: {error}", *([f"  {error.hint}"] if error.hint else [])]
-    frames = traceback.extract_tb(_of_the_script(error.__traceback__))
+    frames = traceback.extract_tb(_script_traceback(error.__traceback__))
     if frames:
         lines.append(f"  ({frames[0].filename}, line {frames[0].lineno})")
     cli.stderr.write("\n".join(lines) + "\n")
     return error.exit_code
 
 
-def _of_the_script(trace: TracebackType | None) -> TracebackType | None:
+def _script_traceback(trace: TracebackType | None) -> TracebackType | None:
     """The traceback from where the user's code begins."""
-    while trace is not None and trace.tb_frame.f_code.co_filename in OURS:
+    while trace is not None and trace.tb_frame.f_code.co_filename in OWN_FILES:
         trace = trace.tb_next
     return trace
 

@@ -15,9 +15,9 @@ from hermes.cli.output import (
     add_yes,
     age,
     ago,
-    consents,
-    example,
-    shown_progress,
+    confirm,
+    examples,
+    progress_on,
     table,
 )
 from hermes.cli.terminal import one_line
@@ -36,12 +36,12 @@ from hermes.util.text import human_duration, human_size, many
 Work = Callable[[argparse.Namespace, Cli, SessionStore], Awaitable[int]]
 
 
-def looking(work: Work, empty: Any = ()) -> Act:
+def reading_store(work: Work, empty: Any = ()) -> Act:
     """An action that shows what there is; without a store, `empty`. Looking creates nothing."""
 
     def act(args: argparse.Namespace, cli: Cli) -> int:
-        if _is_there(cli):
-            return _run(work, args, cli)
+        if _store_exists(cli):
+            return _run_with_store(work, args, cli)
         if args.json:
             cli.json(empty)
         else:
@@ -51,44 +51,44 @@ def looking(work: Work, empty: Any = ()) -> Act:
     return act
 
 
-def working(work: Work) -> Act:
+def changing_store(work: Work) -> Act:
     """An action on sessions that must be there."""
 
     def act(args: argparse.Namespace, cli: Cli) -> int:
-        if not _is_there(cli):
+        if not _store_exists(cli):
             named = getattr(args, "session", None)
             what = f"there is no session {plain_line(named)}" if isinstance(named, str) else ""
             raise SessionNotFound(f"{what or 'there are no sessions'}: nothing was stored yet")
-        return _run(work, args, cli)
+        return _run_with_store(work, args, cli)
 
     return act
 
 
-def creating(work: Work) -> Act:
+def creating_store(work: Work) -> Act:
     """An action that makes the store when there is none."""
 
     def act(args: argparse.Namespace, cli: Cli) -> int:
-        return _run(work, args, cli)
+        return _run_with_store(work, args, cli)
 
     return act
 
 
-async def named(store: SessionStore, name: str) -> SessionInfo:
+async def find_session(store: SessionStore, name: str) -> SessionInfo:
     """The session a user means."""
     return await store.resolve(plain_line(name))
 
 
-async def named_exactly(store: SessionStore, name: str) -> SessionInfo:
+async def find_session_exactly(store: SessionStore, name: str) -> SessionInfo:
     """The session to change or delete. A title means the session that has this very title, though
     another one may have gone on from it."""
     return await store.resolve(plain_line(name), exactly=True)
 
 
-def _is_there(cli: Cli) -> bool:
+def _store_exists(cli: Cli) -> bool:
     return store_exists(cli.home, cli.load().settings.store.url)
 
 
-def _run(work: Work, args: argparse.Namespace, cli: Cli) -> int:
+def _run_with_store(work: Work, args: argparse.Namespace, cli: Cli) -> int:
     async def run() -> int:
         url = cli.load().settings.store.url
         async with opened_store(cli.home, url, cli.note) as store:
@@ -105,11 +105,11 @@ STDOUT = "-"
 def add_transfer_actions(actions: Actions) -> None:
     export = actions.add(
         "export",
-        working(_export),
+        changing_store(_export),
         "write sessions to a file",
         description="Write all sessions, or some, to a file: as JSON Lines, which hold everything\n"
         "and can be imported, or as Markdown or HTML to read.",
-        epilog=example(
+        epilog=examples(
             "hermes sessions export all.jsonl",
             'hermes sessions export page.html --session-id "tax return"',
         ),
@@ -127,12 +127,12 @@ def add_transfer_actions(actions: Actions) -> None:
     export.add_argument("--force", action="store_true", help="replace OUT when it exists")
     load = actions.add(
         "import",
-        creating(_import),
+        creating_store(_import),
         "read sessions from a JSON Lines file",
         json=True,
         description="Read sessions from a JSON Lines file: one that export wrote, or a line of\n"
         '{"messages": […]} for each session. Every line is checked before the first is stored.',
-        epilog=example("hermes sessions import all.jsonl --skip-existing"),
+        epilog=examples("hermes sessions import all.jsonl --skip-existing"),
     )
     load.add_argument("file", type=Path, metavar="FILE")
     load.add_argument(
@@ -143,8 +143,8 @@ def add_transfer_actions(actions: Actions) -> None:
 async def _export(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
     out = Path(args.out)
     form = ExportFormat(args.format) if args.format else format_of(out)
-    infos = await _chosen(args, store)
-    pieces = export_sessions(store, infos, form, shown_progress(cli, "exporting"))
+    infos = await _sessions_to_export(args, store)
+    pieces = export_sessions(store, infos, form, progress_on(cli, "exporting"))
     if args.out == STDOUT:
         async for piece in pieces:
             cli.stdout.write(piece)
@@ -157,10 +157,10 @@ async def _export(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
     return 0
 
 
-async def _chosen(args: argparse.Namespace, store: SessionStore) -> list[SessionInfo]:
+async def _sessions_to_export(args: argparse.Namespace, store: SessionStore) -> list[SessionInfo]:
     """The sessions asked for, the oldest first, so that parents come before their children."""
     if args.session_id:
-        found = [await named(store, name) for name in args.session_id]
+        found = [await find_session(store, name) for name in args.session_id]
         infos = {info.id: info for info in found if args.source in ("", info.source)}
         chosen = sorted(infos.values(), key=lambda info: (info.started_at, info.id))
     else:
@@ -178,7 +178,7 @@ async def _import(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
         args.file,
         SystemClock().now(),
         skip_existing=args.skip_existing,
-        progress=shown_progress(cli, "importing"),
+        progress=progress_on(cli, "importing"),
     )
     if args.json:
         cli.json(done)
@@ -197,28 +197,28 @@ async def _import(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
 def add_maintenance_actions(actions: Actions) -> None:
     actions.add(
         "stats",
-        looking(_stats, empty={}),
+        reading_store(_stats, empty={}),
         "how much there is",
         json=True,
-        epilog=example("hermes sessions stats --json"),
+        epilog=examples("hermes sessions stats --json"),
     )
     actions.add(
         "reindex",
-        working(_reindex),
+        changing_store(_reindex),
         "build the search index anew",
-        epilog=example("hermes sessions reindex"),
+        epilog=examples("hermes sessions reindex"),
     )
     actions.add(
         "vacuum",
-        working(_vacuum),
+        changing_store(_vacuum),
         "give unused room back to the disk",
-        epilog=example("hermes sessions vacuum"),
+        epilog=examples("hermes sessions vacuum"),
     )
     backup = actions.add(
         "backup",
-        working(_backup),
+        changing_store(_backup),
         "copy the whole store while it is in use",
-        epilog=example("hermes sessions backup state-backup.db"),
+        epilog=examples("hermes sessions backup state-backup.db"),
     )
     backup.add_argument("out", type=Path, metavar="OUT", help="a new file")
     backup.add_argument("--force", action="store_true", help="replace OUT when it exists")
@@ -228,7 +228,7 @@ def add_maintenance_actions(actions: Actions) -> None:
         "put a backup in the place of the store",
         description="Put a backup in the place of the SQLite store. The store that was there is\n"
         "kept beside it under a dated name. Programs that run go on with the backup.",
-        epilog=example("hermes sessions restore state-backup.db"),
+        epilog=examples("hermes sessions restore state-backup.db"),
     )
     restore.add_argument("file", type=Path, metavar="FILE", help="what `backup` wrote")
     add_yes(restore)
@@ -239,7 +239,7 @@ def add_maintenance_actions(actions: Actions) -> None:
         json=True,
         description="Save what can be saved of a damaged SQLite store. The damaged file is kept\n"
         "beside it under a dated name.",
-        epilog=example("hermes sessions repair"),
+        epilog=examples("hermes sessions repair"),
     )
 
 
@@ -279,7 +279,7 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 async def _reindex(_args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
-    count = await store.reindex(shown_progress(cli, "indexing"))
+    count = await store.reindex(progress_on(cli, "indexing"))
     cli.say(f"indexed {many(count, 'message')}")
     return 0
 
@@ -293,7 +293,7 @@ async def _vacuum(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
 
 
 async def _backup(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
-    progress = shown_progress(cli, "copying")
+    progress = progress_on(cli, "copying")
     url = cli.load().settings.store.url
     await back_up_store(store, url, args.out, overwrite=args.force, progress=progress)
     cli.say(f"copied the store to {args.out} ({human_size(args.out.stat().st_size)})")
@@ -301,7 +301,7 @@ async def _backup(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
 
 
 def _restore(args: argparse.Namespace, cli: Cli) -> int:
-    if not consents(args, cli, f"Replace the session store by {plain_line(str(args.file))}?"):
+    if not confirm(args, cli, f"Replace the session store by {plain_line(str(args.file))}?"):
         cli.say("nothing was changed")
         return 0
     kept = restore_store(cli.home, cli.load().settings.store.url, args.file)
@@ -312,7 +312,7 @@ def _restore(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _repair(args: argparse.Namespace, cli: Cli) -> int:
-    report = repair_store(cli.home, cli.load().settings.store.url, shown_progress(cli, "reading"))
+    report = repair_store(cli.home, cli.load().settings.store.url, progress_on(cli, "reading"))
     if args.json:
         cli.json(report)
         return 0
@@ -320,20 +320,20 @@ def _repair(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def name_of(info: SessionInfo) -> str:
+def session_name(info: SessionInfo) -> str:
     """The title, or what the user said first."""
     return plain_line(info.title) or plain_line(info.preview)
 
 
-def one_line_of(info: SessionInfo, width: int) -> str:
+def session_line(info: SessionInfo, width: int) -> str:
     count = many(info.message_count, "message")
     archived = "[archived] " if info.archived_at is not None else ""
     facts = f"{plain_line(info.id)}  {plain_line(info.source):<9} {ago(info.last_active):>12}"
     start = f"{facts}  {count:>13}  {archived}"
-    return (start + one_line(name_of(info), max(width - len(start), 20))).rstrip()
+    return (start + one_line(session_name(info), max(width - len(start), 20))).rstrip()
 
 
-def label(info: SessionInfo) -> str:
+def session_label(info: SessionInfo) -> str:
     """The id and, where there is one, the title."""
     title = plain_line(info.title)
     return f"{plain_line(info.id)} ({title})" if title else plain_line(info.id)
@@ -347,20 +347,20 @@ LINE_WIDTH = 120
 def add_delete_actions(actions: Actions) -> None:
     delete = actions.add(
         "delete",
-        working(_delete),
+        changing_store(_delete),
         "delete a session and its messages",
-        epilog=example("hermes sessions delete 20260131_140500_1a2b3c4d --yes"),
+        epilog=examples("hermes sessions delete 20260131_140500_1a2b3c4d --yes"),
     )
     add_session(delete)
     add_yes(delete)
     prune = actions.add(
         "prune",
-        looking(_prune),
+        reading_store(_prune),
         "delete old sessions",
         json=True,
         description="Delete old sessions. Only sessions that have ended are deleted, and never\n"
         "archived ones.",
-        epilog=example("hermes sessions prune --older-than 30 --source cron --dry-run"),
+        epilog=examples("hermes sessions prune --older-than 30 --source cron --dry-run"),
     )
     prune.add_argument(
         "--older-than",
@@ -375,13 +375,13 @@ def add_delete_actions(actions: Actions) -> None:
 
 
 async def _delete(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
-    info = await named_exactly(store, args.session)
-    question = f"Delete {label(info)} with {many(info.message_count, 'message')}?"
-    if not consents(args, cli, question):
+    info = await find_session_exactly(store, args.session)
+    question = f"Delete {session_label(info)} with {many(info.message_count, 'message')}?"
+    if not confirm(args, cli, question):
         cli.say("nothing was deleted")
         return 1
     await store.delete(info.id)
-    cli.say(f"deleted {label(info)}")
+    cli.say(f"deleted {session_label(info)}")
     return 0
 
 
@@ -394,10 +394,10 @@ async def _prune(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int
     )
     old = await store.sessions(which)
     if args.dry_run or not old:
-        return _say_old(args, cli, old)
+        return _list_old_sessions(args, cli, old)
     older = human_duration(args.older_than)
     question = f"Delete {many(len(old), 'session')} started more than {older} ago?"
-    if not consents(args, cli, question):
+    if not confirm(args, cli, question):
         cli.say("nothing was deleted")
         return 1
     deleted = await store.prune(which)
@@ -410,12 +410,12 @@ async def _prune(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int
     return 0
 
 
-def _say_old(args: argparse.Namespace, cli: Cli, old: tuple[SessionInfo, ...]) -> int:
+def _list_old_sessions(args: argparse.Namespace, cli: Cli, old: tuple[SessionInfo, ...]) -> int:
     if args.json:
         cli.json({"would_delete": [info.id for info in old]} if old else {"deleted": []})
         return 0
     for info in old:
-        cli.say(one_line_of(info, LINE_WIDTH))
+        cli.say(session_line(info, LINE_WIDTH))
     if old:
         cli.say(f"{many(len(old), 'session')} would be deleted")
     else:

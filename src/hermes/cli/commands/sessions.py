@@ -5,21 +5,20 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
-from importlib import import_module
 
 from hermes.cli.commands.session_store import (
     add_delete_actions,
     add_maintenance_actions,
     add_transfer_actions,
-    label,
-    looking,
-    named,
-    named_exactly,
-    one_line_of,
-    working,
+    changing_store,
+    find_session,
+    find_session_exactly,
+    reading_store,
+    session_label,
+    session_line,
 )
 from hermes.cli.context import Actions, Cli, Command, Style
-from hermes.cli.output import add_session, ago, example, positive, since, table, until
+from hermes.cli.output import add_session, ago, examples, positive, since, table, until
 from hermes.core.errors import UsageError
 from hermes.core.messages import Assistant, Message, ToolResult
 from hermes.core.openai_format import to_dict
@@ -44,10 +43,10 @@ SHOWN_RESULT = 2000
 def add_list_actions(actions: Actions) -> None:
     listing = actions.add(
         "list",
-        looking(_list),
+        reading_store(_list),
         "the newest sessions",
         json=True,
-        epilog=example("hermes sessions list --source telegram --limit 5"),
+        epilog=examples("hermes sessions list --source telegram --limit 5"),
     )
     listing.add_argument("--source", default="", help="only those of cli, telegram, …")
     listing.add_argument("--limit", type=positive, default=20, metavar="N", help="how many (20)")
@@ -57,19 +56,19 @@ def add_list_actions(actions: Actions) -> None:
     )
     showing = actions.add(
         "show",
-        working(_show_session),
+        changing_store(_show_session),
         "one conversation",
         json=True,
-        epilog=example('hermes sessions show "tax return"', "hermes sessions show 20260131 --log"),
+        epilog=examples('hermes sessions show "tax return"', "hermes sessions show 20260131 --log"),
     )
     add_session(showing)
     showing.add_argument("--log", action="store_true", help="undone and compacted messages too")
     tree = actions.add(
         "tree",
-        working(_tree),
+        changing_store(_tree),
         "where a session came from and what came of it",
         json=True,
-        epilog=example('hermes sessions tree "tax return"'),
+        epilog=examples('hermes sessions tree "tax return"'),
     )
     add_session(tree)
 
@@ -91,19 +90,19 @@ async def _list(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
         cli.say("no such sessions" if narrowed else "no sessions yet")
     width = shutil.get_terminal_size().columns if cli.stdout.isatty() else 200
     for info in infos:
-        cli.say(one_line_of(info, width))
+        cli.say(session_line(info, width))
     return 0
 
 
 async def _show_session(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
-    info = await named(store, args.session)
+    info = await find_session(store, args.session)
     if args.log:
         return await _show_log(args, cli, store, info)
     messages = await store.messages(info.id)
     if args.json:
         cli.json({"session": info, "messages": [to_dict(message) for message in messages]})
         return 0
-    _say_head(cli, info)
+    _say_header(cli, info)
     for message in messages:
         cli.say("\n" + "\n".join(_paragraphs(message)))
     return 0
@@ -123,7 +122,7 @@ async def _show_log(
         ]
         cli.json({"session": info, "messages": logged})
         return 0
-    _say_head(cli, info)
+    _say_header(cli, info)
     for one in log:
         mark = "" if one.id in current else "  (not in the conversation any more)"
         cli.say(f"\n#{one.id}  {moment(one.timestamp)}{mark}")
@@ -131,7 +130,7 @@ async def _show_log(
     return 0
 
 
-def _say_head(cli: Cli, info: SessionInfo) -> None:
+def _say_header(cli: Cli, info: SessionInfo) -> None:
     facts = (info.id, info.title, info.source, info.model)
     known = [plain_line(fact) for fact in facts if fact]
     cli.say("  ".join([*known, f"started {moment(info.started_at)}"]))
@@ -150,7 +149,7 @@ def _paragraphs(message: Message) -> Iterator[str]:
 
 
 async def _tree(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
-    info = await named(store, args.session)
+    info = await find_session(store, args.session)
     ancestors = await store.ancestors(info.id)
     descendants = await store.descendants(info.id)
     if args.json:
@@ -159,12 +158,12 @@ async def _tree(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
     line = [*reversed(ancestors), info]
     for depth, one in enumerate(line):
         cli.say(_branch_line(one, depth, is_here=one is info))
-    for one, depth in _below(info, descendants):
+    for one, depth in _walk_descendants(info, descendants):
         cli.say(_branch_line(one, len(line) - 1 + depth, is_here=False))
     return 0
 
 
-def _below(
+def _walk_descendants(
     info: SessionInfo, descendants: tuple[SessionInfo, ...]
 ) -> Iterator[tuple[SessionInfo, int]]:
     """Each descendant right after its parent, with its depth."""
@@ -183,7 +182,7 @@ def _branch_line(info: SessionInfo, depth: int, *, is_here: bool) -> str:
     ended = f", {plain_line(info.end_reason)}" if info.end_reason else ""
     here = "   <- this one" if is_here else ""
     facts = f"{moment(info.started_at)}, {many(info.message_count, 'message')}{ended}"
-    return f"{start}{label(info)}  {facts}{here}"
+    return f"{start}{session_label(info)}  {facts}{here}"
 
 
 # `hermes sessions browse`: choose a conversation and go on with it.
@@ -197,7 +196,7 @@ def add_browse_actions(actions: Actions) -> None:
         "browse",
         _browse,
         "choose a session and go on with it",
-        epilog=example("hermes sessions browse --source telegram"),
+        epilog=examples("hermes sessions browse --source telegram"),
     )
     parser.add_argument("--source", default="", help="only those of cli, telegram, …")
 
@@ -215,14 +214,14 @@ def _browse(args: argparse.Namespace, cli: Cli) -> int:
         return 0
 
     args.json = False
-    looking(work)(args, cli)
+    reading_store(work)(args, cli)
     if not chosen:
         return 0
-    chat = import_module("hermes.cli.commands.chat")
+    from hermes.cli.commands import chat  # only to continue a session
+
     parser = argparse.ArgumentParser()
     chat.configure(parser)
-    result: int = chat.run(parser.parse_args(["--resume", chosen[0]]), cli)
-    return result
+    return chat.run(parser.parse_args(["--resume", chosen[0]]), cli)
 
 
 async def _choose(cli: Cli, store: SessionStore, source: str) -> list[str]:
@@ -262,7 +261,7 @@ def _show_page(cli: Cli, page: tuple[SessionInfo, ...], offset: int) -> None:
         cli.say("nothing more")
     width = shutil.get_terminal_size().columns - 5
     for number, info in enumerate(page, start=offset + 1):
-        cli.say(f"{number:>3}  {one_line_of(info, width)}")
+        cli.say(f"{number:>3}  {session_line(info, width)}")
 
 
 # `hermes sessions search`: what was said, in all conversations.
@@ -274,10 +273,10 @@ QUERY_HELP = 'words, "a phrase", OR, NOT, begin*'
 def add_search_actions(actions: Actions) -> None:
     parser = actions.add(
         "search",
-        looking(_search),
+        reading_store(_search),
         "messages that hold some words",
         json=True,
-        epilog=example(
+        epilog=examples(
             "hermes sessions search invoice NOT draft",
             "hermes sessions search '\"dark mode\"' --role user --since 30d",
         ),
@@ -297,7 +296,7 @@ async def _search(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
         raise UsageError("there is nothing to look for", hint=f"a query has {QUERY_HELP}")
     if args.since is not None and args.until is not None and args.since > args.until:
         raise UsageError("--since is later than --until")
-    session = (await named(store, args.session)).id if args.session else ""
+    session = (await find_session(store, args.session)).id if args.session else ""
     hits = await store.search(
         SearchRequest(
             query=query,
@@ -316,23 +315,23 @@ async def _search(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
         cli.say("nothing found")
     style = Style.of(cli.stdout)
     for number, hit in enumerate(hits):
-        cli.say(("\n" if number else "") + _shown(hit, style))
+        cli.say(("\n" if number else "") + _format_hit(hit, style))
     return 0
 
 
-def _shown(hit: SearchHit, style: Style) -> str:
+def _format_hit(hit: SearchHit, style: Style) -> str:
     """Where it was said, and what, with the messages around it."""
     place = "  ".join(
         plain_line(fact) for fact in (hit.session_id, hit.source, ago(hit.timestamp), hit.title)
     )
-    said = f"  {plain_line(hit.role)}: {_marked(plain_line(hit.snippet), style)}"
+    said = f"  {plain_line(hit.role)}: {_mark_match(plain_line(hit.snippet), style)}"
     around = [
         style.dim(f"  {plain_line(one.role)}: {plain_line(one.content)}") for one in hit.context
     ]
     return "\n".join([place.rstrip(), said, *around])
 
 
-def _marked(snippet: str, style: Style) -> str:
+def _mark_match(snippet: str, style: Style) -> str:
     """What matched in bold; where there is no bold, the marks stay."""
     if not style.colour:
         return snippet
@@ -351,19 +350,19 @@ NUMBERS = (4, 5, 6, 7, 8)
 def add_usage_actions(actions: Actions) -> None:
     parser = actions.add(
         "usage",
-        looking(_usage),
+        reading_store(_usage),
         "tokens and cost by task, model and tool",
         json=True,
         description="Tokens and cost by task, model and tool: of one session with its subagents\n"
         "and what went on after a compaction, or of all sessions.",
-        epilog=example("hermes sessions usage --since 7d"),
+        epilog=examples("hermes sessions usage --since 7d"),
     )
     parser.add_argument("session", nargs="?", metavar="ID", help="of this session only")
     parser.add_argument("--since", type=since, metavar="WHEN", help="from 2026-01-31, or 7d ago")
 
 
 async def _usage(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
-    session = (await named(store, args.session)).id if args.session else ""
+    session = (await find_session(store, args.session)).id if args.session else ""
     lines = await store.usage(session, since=args.since)
     if args.json:
         cli.json(lines)
@@ -415,9 +414,9 @@ def _price(line: UsageLine) -> str:
 def add_edit_actions(actions: Actions) -> None:
     rename = actions.add(
         "rename",
-        working(_rename),
+        changing_store(_rename),
         "give a session a title",
-        epilog=example("hermes sessions rename 20260131_140500 Tax return"),
+        epilog=examples("hermes sessions rename 20260131_140500 Tax return"),
     )
     add_session(rename)
     rename.add_argument("title", nargs="+", metavar="TITLE", help="at most 100 characters")
@@ -427,17 +426,17 @@ def add_edit_actions(actions: Actions) -> None:
     ):
         parser = actions.add(
             name,
-            working(partial(_archive, archived=archived)),
+            changing_store(partial(_archive, archived=archived)),
             summary,
-            epilog=example(f'hermes sessions {name} "tax return"'),
+            epilog=examples(f'hermes sessions {name} "tax return"'),
         )
         add_session(parser, nargs="+")
     branch = actions.add(
         "branch",
-        working(_branch),
+        changing_store(_branch),
         "a new session that begins with this conversation",
         json=True,
-        epilog=example('hermes sessions branch "tax return" --title "tax return, other way"'),
+        epilog=examples('hermes sessions branch "tax return" --title "tax return, other way"'),
     )
     add_session(branch)
     branch.add_argument("--title", default="", help="of the new session")
@@ -447,7 +446,7 @@ async def _rename(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
     title = " ".join(args.title)
     if not title.strip():
         raise UsageError("the title is only spaces", hint="give it a letter at least")
-    info = await named_exactly(store, args.session)
+    info = await find_session_exactly(store, args.session)
     stored = await store.set_title(info.id, title)
     cli.say(f"session {info.id} is now called {stored}")
     return 0
@@ -456,15 +455,15 @@ async def _rename(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
 async def _archive(
     args: argparse.Namespace, cli: Cli, store: SessionStore, *, archived: bool
 ) -> int:
-    infos = [await named_exactly(store, name) for name in args.session]
+    infos = [await find_session_exactly(store, name) for name in args.session]
     for info in infos:
         await store.set_archived(info.id, archived)
-        cli.say(f"{'archived' if archived else 'took out of the archive'}: {label(info)}")
+        cli.say(f"{'archived' if archived else 'took out of the archive'}: {session_label(info)}")
     return 0
 
 
 async def _branch(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
-    info = await named(store, args.session)
+    info = await find_session(store, args.session)
     new_id = new_session_id(SystemClock().now())
     await store.branch(info.id, new_id)
     if args.title:
@@ -477,7 +476,7 @@ async def _branch(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
     if args.json:
         cli.json(made)
         return 0
-    cli.say(f"made {label(made)} from {label(info)}")
+    cli.say(f"made {session_label(made)} from {session_label(info)}")
     cli.say(f"go on with it: hermes --resume {new_id}")
     return 0
 

@@ -12,8 +12,8 @@ import msgspec
 from hermes.app.installation import install_extra
 from hermes.app.tool_listing import tool_rows
 from hermes.cli.commands import setup_sections
-from hermes.cli.commands.model import brief, fact, resolution
-from hermes.cli.commands.setup_sections import fresh, run_command
+from hermes.cli.commands.model import format_fact, resolution_line, resolve_main_model
+from hermes.cli.commands.setup_sections import reload_settings, run_command
 from hermes.cli.context import Cli, Command, Style
 from hermes.config.home import tilde
 from hermes.config.settings.agent import ApprovalSettings
@@ -27,17 +27,17 @@ from hermes.util.text import many
 
 
 def summary(cli: Cli) -> Iterator[str]:
-    again = fresh(cli)
+    again = reload_settings(cli)
     settings = again.load().settings
-    main = resolution(again).main
-    yield fact("model", brief(main, Style.of(cli.stdout)))
+    main = resolve_main_model(again).main
+    yield format_fact("model", resolution_line(main, Style.of(cli.stdout)))
     if main.hint:
-        yield fact("", main.hint)
-    yield fact("commands", settings.terminal.backend)
+        yield format_fact("", main.hint)
+    yield format_fact("commands", settings.terminal.backend)
     rows = tool_rows(again.load(), cli.home, "cli")
-    yield fact("tools", f"{sum(row.on and not row.missing for row in rows)} of {len(rows)}")
-    yield fact("approvals", settings.approvals.mode)
-    yield fact("settings", tilde(cli.home.config_file))
+    yield format_fact("tools", f"{sum(row.on and not row.missing for row in rows)} of {len(rows)}")
+    yield format_fact("approvals", settings.approvals.mode)
+    yield format_fact("settings", tilde(cli.home.config_file))
 
 
 def offer_first_question(cli: Cli) -> None:
@@ -97,7 +97,7 @@ exit codes: 0 done, 1 packages cannot be installed, 2 wrong usage, 4 the key is 
 """
 
 
-class Section(msgspec.Struct, frozen=True):
+class SetupSection(msgspec.Struct, frozen=True):
     title: str
     ask: Callable[[Cli], None]
     """Ask a person; saves each answer at once."""
@@ -106,19 +106,21 @@ class Section(msgspec.Struct, frozen=True):
 
 
 SECTIONS = {
-    "model": Section(
+    "model": SetupSection(
         "The model that answers", setup_sections.ask_model, setup_sections.apply_model
     ),
-    "terminal": Section(
+    "terminal": SetupSection(
         "Where commands run", setup_sections.ask_terminal, setup_sections.apply_terminal
     ),
-    "tools": Section(
+    "tools": SetupSection(
         "What the agent can use", setup_sections.ask_tools, setup_sections.apply_tools
     ),
-    "agent": Section("How the agent works", setup_sections.ask_agent, setup_sections.apply_agent),
+    "agent": SetupSection(
+        "How the agent works", setup_sections.ask_agent, setup_sections.apply_agent
+    ),
 }
 NAMES = ("model", "tts", "terminal", "gateway", "tools", "agent")
-ABSENT = {
+UNAVAILABLE = {
     "tts": "this version has no voice yet, so there is nothing to set up",
 }
 
@@ -149,8 +151,8 @@ def run(args: argparse.Namespace, cli: Cli) -> int:
         return _install_extra_packages(args.section, cli)
     if args.section and args.section not in NAMES:
         raise _unknown_name_error(args.section, NAMES)
-    if args.section in ABSENT:
-        cli.say(ABSENT[args.section])
+    if args.section in UNAVAILABLE:
+        cli.say(UNAVAILABLE[args.section])
         return 0
     if args.section == "gateway":
         asked = ["--non-interactive"] if args.non_interactive else []

@@ -12,8 +12,8 @@ from hermes.app.providers import Providers
 from hermes.app.tool_listing import ToolRow, tool_rows
 from hermes.app.tools import find_toolsets, set_tool_enabled
 from hermes.cli import registry
-from hermes.cli.commands.auth import checked_key
-from hermes.cli.commands.model import Wizard, brief, resolution
+from hermes.cli.commands.auth import check_key
+from hermes.cli.commands.model import ModelWizard, resolution_line, resolve_main_model
 from hermes.cli.context import Cli, ProgressLine, Style
 from hermes.cli.main import Parser
 from hermes.config import edit
@@ -27,20 +27,20 @@ from hermes.util.clock import SystemClock
 from hermes.util.extras import install_hint
 
 
-class Choice(msgspec.Struct, frozen=True):
+class SettingChoice(msgspec.Struct, frozen=True):
     value: str
     meaning: str
 
 
-class Question(msgspec.Struct, frozen=True):
+class SettingQuestion(msgspec.Struct, frozen=True):
     key: str
     """The setting."""
     text: str
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[SettingChoice, ...] = ()
     """Offered with numbers; empty when anything can be typed."""
 
 
-def fresh(cli: Cli) -> Cli:
+def reload_settings(cli: Cli) -> Cli:
     """The same terminal and home, with settings read again."""
     return Cli(cli.home, cli.stdin, cli.stdout, cli.stderr)
 
@@ -53,7 +53,7 @@ def run_command(cli: Cli, name: str, *words: str) -> int:
     module = command.load()
     parser = Parser(prog=f"hermes {name}")
     module.configure(parser)
-    return module.run(parser.parse_args(words), fresh(cli))
+    return module.run(parser.parse_args(words), reload_settings(cli))
 
 
 def save_setting(cli: Cli, key: str, text: str) -> None:
@@ -62,14 +62,14 @@ def save_setting(cli: Cli, key: str, text: str) -> None:
     edit.set_value(cli.home, change.parts, change.value)
 
 
-def ask_settings(questions: tuple[Question, ...], cli: Cli) -> None:
+def ask_settings(questions: tuple[SettingQuestion, ...], cli: Cli) -> None:
     for question in questions:
         ask_setting(question, cli)
 
 
-def ask_setting(question: Question, cli: Cli) -> str:
+def ask_setting(question: SettingQuestion, cli: Cli) -> str:
     """Ask until the answer fits; the value in force afterwards."""
-    now = _format_value(fresh(cli).load().value(question.key))
+    now = _format_value(reload_settings(cli).load().value(question.key))
     for number, choice in enumerate(question.choices, start=1):
         mark = "*" if choice.value == now else " "
         cli.say(f" {mark}{number}  {choice.value or '(default)':<12} {choice.meaning}")
@@ -104,8 +104,8 @@ LONGEST_KEY = 16_384
 
 
 def ask_model(cli: Cli) -> None:
-    now = resolution(fresh(cli)).main
-    cli.say(f"  now: {brief(now, Style.of(cli.stdout))}")
+    now = resolve_main_model(reload_settings(cli)).main
+    cli.say(f"  now: {resolution_line(now, Style.of(cli.stdout))}")
     if now.provider == LOCAL:
         cli.say("  A small model of its own: no key, nothing leaves this machine. One key of a")
         cli.say("  provider makes Hermes strong.")
@@ -136,14 +136,14 @@ def apply_model(args: argparse.Namespace, cli: Cli) -> bool:
         raise UsageError("the key of which provider?", hint="name it with --provider")
     if provider == CUSTOM and not args.model:
         raise UsageError("an endpoint of your own needs a model", hint="name it with --model")
-    key = checked_key(_given_key(args, cli)) if has_key else ""
+    key = check_key(_read_given_key(args, cli)) if has_key else ""
     _choose_with_key(provider, args.model or "", args.base_url or "", key, cli)
     return True
 
 
 def _provider_offers(cli: Cli) -> list[tuple[str, str]]:
     """Providers and why one would take them."""
-    found = resolution(fresh(cli))
+    found = resolve_main_model(reload_settings(cli))
     ready = [found.main.provider, *(one.provider for one in found.also)]
     offers = {name: "ready" for name in ready if name not in (LOCAL, CUSTOM)}
     for name in KNOWN:
@@ -162,7 +162,7 @@ def _provider_named(said: str, offered: list[str]) -> str:
 
 def _use_provider(name: str, cli: Cli) -> None:
     if name == CUSTOM:
-        _own_endpoint(cli)
+        _ask_own_endpoint(cli)
         return
     if name == LOCAL:
         _choose_model(LOCAL, "", "", cli)
@@ -184,26 +184,26 @@ def _use_provider(name: str, cli: Cli) -> None:
 
 async def _pick_model(provider: str, cli: Cli) -> str:
     async with _providers(cli, {}) as providers:
-        return await Wizard(cli, providers).model_of(provider)
+        return await ModelWizard(cli, providers).model_of(provider)
 
 
 async def _pick_model_at(address: str, key: str, cli: Cli) -> str:
     said = {"provider": CUSTOM, "base_url": address, "api_key": key, "default": "-"}
     async with _providers(cli, {f"model.{name}": value for name, value in said.items()}) as there:
-        return await Wizard(cli, there).model_at(await there.main())
+        return await ModelWizard(cli, there).model_at(await there.main())
 
 
 def _providers(cli: Cli, overrides: dict[str, str]) -> Providers:
-    loaded = fresh(cli).load(overrides)
+    loaded = reload_settings(cli).load(overrides)
     return Providers(cli.home, loaded, SystemClock(), ProgressLine(cli.stderr))
 
 
-def _own_endpoint(cli: Cli) -> None:
+def _ask_own_endpoint(cli: Cli) -> None:
     address = cli.ask("  its address, such as http://127.0.0.1:8080/v1: ").strip()
     if not address:
         return
     key = cli.ask_secret("  its key (not shown; Enter for none): ").strip()
-    key = checked_key(key) if key else ""
+    key = check_key(key) if key else ""
     if model := asyncio.run(_pick_model_at(address, key, cli)):
         _choose_with_key(CUSTOM, model, address, key, cli)
 
@@ -216,10 +216,10 @@ def _choose_model(provider: str, model: str, base_url: str, cli: Cli) -> None:
     run_command(cli, "model", "set", text, *(("--base-url", base_url) if base_url else ()))
 
 
-def _given_key(args: argparse.Namespace, cli: Cli) -> str:
+def _read_given_key(args: argparse.Namespace, cli: Cli) -> str:
     if args.api_key_stdin:
         return cli.stdin.read(LONGEST_KEY + 1)
-    found = fresh(cli).load().variable(args.api_key_env)
+    found = reload_settings(cli).load().variable(args.api_key_env)
     if not found:
         raise UsageError(
             f"the variable {args.api_key_env} is not set", hint="or pipe the key: --api-key-stdin"
@@ -247,59 +247,59 @@ def _refuse_keyless(endpoint: Endpoint) -> None:
 
 
 def _auth_desk(cli: Cli) -> CredentialService:
-    return CredentialService(cli.home, fresh(cli).load(), SystemClock())
+    return CredentialService(cli.home, reload_settings(cli).load(), SystemClock())
 
 
 # `hermes setup terminal`: where commands run.
 
 
-class Backend(msgspec.Struct, frozen=True):
+class BackendChoice(msgspec.Struct, frozen=True):
     name: str
     meaning: str
     programs: tuple[str, ...] = ()
     """One of them must be there."""
     package: str = ""
     """A Python package that must be there; the extra has the same name."""
-    questions: tuple[Question, ...] = ()
+    questions: tuple[SettingQuestion, ...] = ()
 
 
 BACKENDS = (
-    Backend("local", "on this machine, as you"),
-    Backend("sandbox", "on this machine, shut in: bubblewrap", ("bwrap",)),
-    Backend(
+    BackendChoice("local", "on this machine, as you"),
+    BackendChoice("sandbox", "on this machine, shut in: bubblewrap", ("bwrap",)),
+    BackendChoice(
         "docker",
         "in a container: Docker or Podman",
         ("docker", "podman"),
-        questions=(Question("terminal.docker_image", "image"),),
+        questions=(SettingQuestion("terminal.docker_image", "image"),),
     ),
-    Backend(
+    BackendChoice(
         "ssh",
         "on another machine",
         ("ssh",),
         questions=(
-            Question("terminal.ssh_host", "its name or address"),
-            Question("terminal.ssh_user", "user there"),
-            Question("terminal.ssh_port", "port"),
-            Question("terminal.ssh_key", "file with the private key"),
+            SettingQuestion("terminal.ssh_host", "its name or address"),
+            SettingQuestion("terminal.ssh_user", "user there"),
+            SettingQuestion("terminal.ssh_port", "port"),
+            SettingQuestion("terminal.ssh_key", "file with the private key"),
         ),
     ),
-    Backend(
+    BackendChoice(
         "singularity",
         "in a container: Apptainer",
         ("apptainer", "singularity"),
-        questions=(Question("terminal.singularity_image", "image"),),
+        questions=(SettingQuestion("terminal.singularity_image", "image"),),
     ),
-    Backend("modal", "in the cloud of Modal", package="modal"),
-    Backend("daytona", "in the cloud of Daytona", package="daytona"),
+    BackendChoice("modal", "in the cloud of Modal", package="modal"),
+    BackendChoice("daytona", "in the cloud of Daytona", package="daytona"),
 )
-COMMON = (Question("terminal.timeout", "longest run of a command, in seconds"),)
+COMMON = (SettingQuestion("terminal.timeout", "longest run of a command, in seconds"),)
 
 
 def ask_terminal(cli: Cli) -> None:
     offers = tuple(
-        Choice(one.name, f"{one.meaning}{_missing_requirement(one)}") for one in BACKENDS
+        SettingChoice(one.name, f"{one.meaning}{_missing_requirement(one)}") for one in BACKENDS
     )
-    chosen = ask_setting(Question("terminal.backend", "where", offers), cli)
+    chosen = ask_setting(SettingQuestion("terminal.backend", "where", offers), cli)
     ask_settings(_backend_questions(chosen), cli)
     ask_settings(COMMON, cli)
 
@@ -315,11 +315,11 @@ def apply_terminal(args: argparse.Namespace, cli: Cli) -> bool:
     return True
 
 
-def _backend_questions(name: str) -> tuple[Question, ...]:
+def _backend_questions(name: str) -> tuple[SettingQuestion, ...]:
     return next((one.questions for one in BACKENDS if one.name == name), ())
 
 
-def _missing_requirement(backend: Backend) -> str:
+def _missing_requirement(backend: BackendChoice) -> str:
     """What is missing for it on this machine, or nothing."""
     path = search_path()
     if backend.programs and not any(shutil.which(one, path=path) for one in backend.programs):
@@ -353,7 +353,7 @@ def apply_tools(args: argparse.Namespace, cli: Cli) -> bool:
     if args.toolsets is None:
         return False
     names = [name.strip() for name in args.toolsets.split(",") if name.strip()]
-    known = find_toolsets(fresh(cli).load()).known
+    known = find_toolsets(reload_settings(cli).load()).known
     plain = [name for name in names if not name.startswith("-")]
     now = switch_toolsets((), plain, known, on=True)
     now = switch_toolsets(now, [name[1:] for name in names if name not in plain], known, on=False)
@@ -364,7 +364,7 @@ def apply_tools(args: argparse.Namespace, cli: Cli) -> bool:
 
 def _by_toolset(cli: Cli) -> dict[str, list[ToolRow]]:
     sets: dict[str, list[ToolRow]] = {}
-    for row in tool_rows(fresh(cli).load(), cli.home, PLATFORM):
+    for row in tool_rows(reload_settings(cli).load(), cli.home, PLATFORM):
         sets.setdefault(row.toolset, []).append(row)
     return sets
 
@@ -380,29 +380,29 @@ def _toolset_named(said: str, names: list[str]) -> str:
 def _switch(names: list[str], sets: dict[str, list[ToolRow]], cli: Cli) -> None:
     for name in names:
         on = not _is_on(sets.get(name, []))
-        set_tool_enabled(fresh(cli).load(), cli.home, PLATFORM, [name], on=on)
+        set_tool_enabled(reload_settings(cli).load(), cli.home, PLATFORM, [name], on=on)
 
 
 # `hermes setup agent`: how the agent works.
 
 QUESTIONS = (
-    Question(
+    SettingQuestion(
         "approvals.mode",
         "before dangerous commands",
         (
-            Choice("manual", "ask me"),
-            Choice("smart", "a model judges the plain cases, I am asked about the others"),
-            Choice("deny", "refuse them"),
-            Choice("off", "never ask: only in a place where nothing can break"),
+            SettingChoice("manual", "ask me"),
+            SettingChoice("smart", "a model judges the plain cases, I am asked about the others"),
+            SettingChoice("deny", "refuse them"),
+            SettingChoice("off", "never ask: only in a place where nothing can break"),
         ),
     ),
-    Question(
+    SettingQuestion(
         "agent.reasoning_effort",
         "how hard the model thinks: none, minimal, low, medium, high or xhigh",
     ),
-    Question("agent.max_turns", "most model calls in one turn"),
-    Question("budget.day_usd", "most a day may cost, in US dollars"),
-    Question("timezone", "time zone, such as Europe/Berlin"),
+    SettingQuestion("agent.max_turns", "most model calls in one turn"),
+    SettingQuestion("budget.day_usd", "most a day may cost, in US dollars"),
+    SettingQuestion("timezone", "time zone, such as Europe/Berlin"),
 )
 
 

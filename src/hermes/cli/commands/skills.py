@@ -1,7 +1,6 @@
 """`hermes skills`: find, install, look after and share skills."""
 
 import argparse
-from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -9,14 +8,14 @@ import msgspec
 from hermes.app.skills import external_warnings
 from hermes.cli.commands.skills_common import (
     all_roots,
-    collection,
-    context,
+    line_width,
     say_findings,
     say_problems,
-    width,
+    skill_index,
+    skill_visibility,
     with_hub,
 )
-from hermes.cli.commands.skills_history import add_history_actions, original, skill_writer
+from hermes.cli.commands.skills_history import add_history_actions, original_skill, skill_writer
 from hermes.cli.commands.skills_hub import (
     add_install_actions,
     add_publish_actions,
@@ -26,7 +25,7 @@ from hermes.cli.commands.skills_hub import (
     add_update_actions,
 )
 from hermes.cli.context import Actions, Cli, Command
-from hermes.cli.output import add_yes, consents, example
+from hermes.cli.output import add_yes, confirm, examples
 from hermes.cli.terminal import one_line
 from hermes.config.assignment import assign
 from hermes.config.home import tilde
@@ -61,7 +60,7 @@ from hermes.util.text import many
 # `hermes skills list` and `view`: the skills there are on this machine.
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class SkillRow(msgspec.Struct, frozen=True, kw_only=True):
     """A skill as it is listed."""
 
     name: str
@@ -92,7 +91,7 @@ def add_list_actions(actions: Actions) -> None:
         json=True,
         description="List the skills on this machine: those the agent sees, hidden ones with the"
         "\nreason, and broken ones with what is wrong. Skills of plugins are not shown.",
-        epilog=example("hermes skills list --source hub"),
+        epilog=examples("hermes skills list --source hub"),
     )
     kinds = [str(one) for one in Source]
     listing.add_argument(
@@ -115,7 +114,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
         return 0
     if not rows:
         cli.say("no such skills" if args.source else "no skills yet: `hermes skills browse`")
-    last, room = "", width(cli)
+    last, room = "", line_width(cli)
     for row in sorted(rows, key=lambda row: (row.category, row.name)):
         if row.category != last:
             last = row.category
@@ -124,11 +123,11 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _rows(cli: Cli) -> list[Row]:
-    skills = collection(cli)
+def _rows(cli: Cli) -> list[SkillRow]:
+    skills = skill_index(cli)
     lock = _lock(cli)
-    around = context(cli)
-    below = _below(cli)
+    around = skill_visibility(cli)
+    below = _shadowed_names(cli)
     found = [_row(skill, lock, below, hidden_reason(skill, around)) for skill in skills.skills()]
     return found + [_broken_row(one) for one in skills.broken()]
 
@@ -142,12 +141,12 @@ def _lock(cli: Cli) -> LockFile:
         return LockFile()
 
 
-def _broken_row(one: BrokenSkill) -> Row:
+def _broken_row(one: BrokenSkill) -> SkillRow:
     folder = one.folder
-    return Row(name=folder.name, source=str(one.source), folder=str(folder), broken=one.reason)
+    return SkillRow(name=folder.name, source=str(one.source), folder=str(folder), broken=one.reason)
 
 
-def _below(cli: Cli) -> dict[str, str]:
+def _shadowed_names(cli: Cli) -> dict[str, str]:
     """Names that exist in more than one folder, with the source of the second."""
     seen: dict[str, list[str]] = {}
     for root in all_roots(cli):
@@ -156,10 +155,10 @@ def _below(cli: Cli) -> dict[str, str]:
     return {name: sources[1] for name, sources in seen.items() if len(sources) > 1}
 
 
-def _row(skill: Skill, lock: LockFile, below: dict[str, str], hidden: str) -> Row:
+def _row(skill: Skill, lock: LockFile, below: dict[str, str], hidden: str) -> SkillRow:
     entry = lock.skills.get(skill.name) if skill.source is Source.HUB else None
     overlay = read_overlay(skill.folder) if skill.source is Source.USER else None
-    return Row(
+    return SkillRow(
         name=skill.name,
         source=str(skill.source),
         category=skill.category,
@@ -175,7 +174,7 @@ def _row(skill: Skill, lock: LockFile, below: dict[str, str], hidden: str) -> Ro
     )
 
 
-def _line(row: Row, room: int) -> str:
+def _line(row: SkillRow, room: int) -> str:
     marks = [row.source]
     if row.trust:
         marks.append(row.trust)
@@ -192,7 +191,7 @@ def _line(row: Row, room: int) -> str:
 
 
 def _view(args: argparse.Namespace, cli: Cli) -> int:
-    skill = collection(cli).get(args.name)
+    skill = skill_index(cli).get(args.name)
     path = skill.folder / (args.file or SKILL_FILE)
     text = read_linked(skill, args.file) if args.file else read_instructions(skill)
     if args.json:
@@ -209,7 +208,7 @@ def _view(args: argparse.Namespace, cli: Cli) -> int:
 # `hermes skills config`: the settings that skills declare.
 
 
-class Declared(msgspec.Struct, frozen=True):
+class DeclaredSetting(msgspec.Struct, frozen=True):
     skill: str
     key: str
     description: str
@@ -228,14 +227,14 @@ def add_config_actions(actions: Actions) -> None:
         json=True,
         description="Show the settings that skills declare, with their values; with KEY and VALUE,"
         "\nset one. They are kept in config.yaml as skills.config.<key>.",
-        epilog=example("hermes skills config", "hermes skills config wiki.path ~/wiki"),
+        epilog=examples("hermes skills config", "hermes skills config wiki.path ~/wiki"),
     )
     config.add_argument("key", nargs="?", default="", metavar="KEY")
     config.add_argument("value", nargs="?", default=None, metavar="VALUE", help="as YAML")
 
 
 def _config(args: argparse.Namespace, cli: Cli) -> int:
-    found = [one for one in declared(cli) if args.key in ("", one.key)]
+    found = [one for one in declared_settings(cli) if args.key in ("", one.key)]
     if args.key and not found:
         raise UsageError(
             f"no skill has a setting {args.key}", hint="`hermes skills config` lists them"
@@ -257,31 +256,32 @@ def _config(args: argparse.Namespace, cli: Cli) -> int:
 
 def _set(args: argparse.Namespace, cli: Cli) -> int:
     change = assign(f"skills.config.{args.key}", args.value)
-    edit = import_module("hermes.config.edit")  # slow to load, and only needed to write
+    from hermes.config import edit  # ruamel.yaml, needed only to write
+
     edit.set_value(cli.home, change.parts, change.value)
     cli.say(f"skills.config.{args.key} set in {tilde(cli.home.config_file)}")
     return 0
 
 
-def declared(cli: Cli) -> list[Declared]:
+def declared_settings(cli: Cli) -> list[DeclaredSetting]:
     """Every setting of every skill that can be used here, with secrets masked."""
-    values, here = cli.load().settings.skills.config, context(cli)
+    values, here = cli.load().settings.skills.config, skill_visibility(cli)
     return [
-        _declared(skill.name, setting, values)
-        for skill in collection(cli).skills()
+        _declared_setting(skill.name, setting, values)
+        for skill in skill_index(cli).skills()
         if not unusable_reason(skill, here)
         for setting in skill.settings
     ]
 
 
-def _declared(skill: str, setting: SkillSetting, values: dict[str, Any]) -> Declared:
+def _declared_setting(skill: str, setting: SkillSetting, values: dict[str, Any]) -> DeclaredSetting:
     parts = split_key(setting.key)
     value = find(values, parts)
     is_set = value is not MISSING and value is not None
     shown = value if is_set else setting.default
     if is_set and is_secret_setting(parts):
         shown = mask(str(shown))
-    return Declared(skill, setting.key, setting.description, shown, is_set, setting.prompt)
+    return DeclaredSetting(skill, setting.key, setting.description, shown, is_set, setting.prompt)
 
 
 # `hermes skills audit`, `quarantine` and `reset`.
@@ -308,7 +308,7 @@ def add_maintenance_actions(actions: Actions) -> None:
         description="A skill that is bundled or installed is changed in a copy. Reset drops the"
         "\ncopy, so that the original counts again. With --restore, an installed skill whose"
         "\nfiles were changed on the disk is fetched once more.",
-        epilog=example("hermes skills reset arxiv", "hermes skills reset pdf --restore --yes"),
+        epilog=examples("hermes skills reset arxiv", "hermes skills reset pdf --restore --yes"),
     )
     reset.add_argument("name", metavar="NAME")
     reset.add_argument("--restore", action="store_true", help="fetch the installed files again")
@@ -323,13 +323,13 @@ async def _audit(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     if not found.skills and not found.strays:
         cli.say("nothing is installed from the hub")
     for one in found.skills:
-        _say(cli, one)
+        _say_audit(cli, one)
     for folder in found.strays:
         cli.say(f"{plain_line(folder)}: nobody installed it; move it out of the hub's folder")
     return 0 if found.clean else 1
 
 
-def _say(cli: Cli, one: SkillInspection) -> None:
+def _say_audit(cli: Cli, one: SkillInspection) -> None:
     if not one.is_tampered:
         cli.say(f"{one.name}: as installed ({one.trust})")
     else:
@@ -365,12 +365,12 @@ async def _reset(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     try:
         copied = writer.overlay_of(args.name)
     except UsageError:
-        return await _restored(args, cli, hub)
-    left = original(cli, copied.name)
+        return await _restore_installed(args, cli, hub)
+    left = original_skill(cli, copied.name)
     what = f"drop your copy of {plain_line(copied.name)}"
     if left is None:
         what += f", whose {copied.source} original is gone"
-    if not consents(args, cli, f"{what[0].upper()}{what[1:]}?"):
+    if not confirm(args, cli, f"{what[0].upper()}{what[1:]}?"):
         cli.say("nothing was changed")
         return 1
     reason = f"back to the {copied.source} skill {copied.name}"
@@ -378,10 +378,10 @@ async def _reset(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     undo = f"; `hermes skills undo {commit.short}` takes this back" if commit else ""
     now = f"the {left.source} skill counts again" if left else "nothing is left of it"
     cli.say(f"dropped your copy of {plain_line(copied.name)}: {now}{undo}")
-    return await _restored(args, cli, hub) if args.restore else 0
+    return await _restore_installed(args, cli, hub) if args.restore else 0
 
 
-async def _restored(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+async def _restore_installed(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     installed = args.name in hub.store.lock().skills
     if not args.restore or not installed:
         raise UsageError(
@@ -390,7 +390,7 @@ async def _restored(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
             if installed
             else "`hermes skills list` says which skills are copies",
         )
-    if not consents(args, cli, f"Replace the files of {args.name} with those of its source?"):
+    if not confirm(args, cli, f"Replace the files of {args.name} with those of its source?"):
         cli.say("nothing was changed")
         return 1
     await restore_skill(hub, args.name)

@@ -33,16 +33,16 @@ from hermes.util.text import human_size, many
 WIDTH = 110
 """Columns where there is no terminal."""
 NARROWEST = 40
-FRAME = 4
+CHAT_INDENT = 4
 """Columns before a line that a conversation shows; see `cli.mirrored`."""
 MOST_FINDINGS = 20
 VERDICTS = {"safe": "nothing suspicious", "caution": "caution", "dangerous": "dangerous"}
 
 
-def width(cli: Cli) -> int:
+def line_width(cli: Cli) -> int:
     """Columns of a line. What is not written to our own stdout is shown in a conversation."""
     columns = shutil.get_terminal_size((WIDTH, 24)).columns
-    return max(NARROWEST, columns if cli.stdout is sys.stdout else columns - FRAME)
+    return max(NARROWEST, columns if cli.stdout is sys.stdout else columns - CHAT_INDENT)
 
 
 def say_offers(cli: Cli, offers: Sequence[SkillOffer]) -> None:
@@ -50,7 +50,7 @@ def say_offers(cli: Cli, offers: Sequence[SkillOffer]) -> None:
         count = f"  ({many(offer.installs, 'install')})" if offer.installs else ""
         cli.say(f"{plain_line(offer.identifier)}{count}")
         text = plain_line(offer.description) or f"from {offer.source}"
-        cli.say(f"    {one_line(text, width(cli) - 4)}")
+        cli.say(f"    {one_line(text, line_width(cli) - 4)}")
 
 
 def say_findings(cli: Cli, verdict: str, findings: Sequence[ScanFinding]) -> None:
@@ -61,7 +61,7 @@ def say_findings(cli: Cli, verdict: str, findings: Sequence[ScanFinding]) -> Non
         place = f"{plain_line(one.file)}:{one.line}" if one.line else plain_line(one.file)
         cli.say(f"  {one.severity:<8} {place}  {plain_line(one.why)}")
         if one.text:
-            cli.say(f"           {one_line(plain_line(one.text), width(cli) - 11)}")
+            cli.say(f"           {one_line(plain_line(one.text), line_width(cli) - 11)}")
     if len(findings) > MOST_FINDINGS:
         cli.say(f"  and {many(len(findings) - MOST_FINDINGS, 'more finding')}")
 
@@ -102,7 +102,7 @@ def with_hub(work: Work) -> Act:
 
     def act(args: argparse.Namespace, cli: Cli) -> int:
         async def run() -> int:
-            async with Hub(hub_options(cli), lambda name: elsewhere(cli, name)) as hub:
+            async with Hub(hub_options(cli), lambda name: hidden_source(cli, name)) as hub:
                 try:
                     return await work(args, cli, hub)
                 finally:
@@ -141,22 +141,22 @@ def all_roots(cli: Cli) -> tuple[SkillRoot, ...]:
     return skill_roots(cli.load(), cli.home)
 
 
-def collection(cli: Cli) -> SkillIndex:
+def skill_index(cli: Cli) -> SkillIndex:
     return SkillIndex(all_roots(cli))
 
 
-def context(cli: Cli) -> VisibilityContext:
+def skill_visibility(cli: Cli) -> VisibilityContext:
     """This machine and what is switched off. Which tools there are depends on the session."""
     return visibility_context(cli.load(), "cli")
 
 
-def own_copy(cli: Cli, name: str) -> Path | None:
+def user_copy(cli: Cli, name: str) -> Path | None:
     """The folder of the user's own skill of this name, which counts instead of an installed one."""
     own = [root for root in all_roots(cli) if root.source is Source.USER]
     return next((one.folder for one in SkillIndex(own).skills() if one.name == name), None)
 
 
-def elsewhere(cli: Cli, name: str) -> str:
+def hidden_source(cli: Cli, name: str) -> str:
     """The kind of a skill that an installed one of this name would hide: bundled or external."""
     hidden = [root for root in all_roots(cli) if root.source in (Source.EXTERNAL, Source.BUNDLED)]
     return next((str(one.source) for one in SkillIndex(hidden).skills() if one.name == name), "")

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from hermes.cli.commands.skills_common import all_roots, collection
+from hermes.cli.commands.skills_common import all_roots, skill_index
 from hermes.cli.context import Act, Actions, Cli, Style
-from hermes.cli.output import add_yes, consents, example, positive
+from hermes.cli.output import add_yes, confirm, examples, positive
 from hermes.core.errors import HermesError, UsageError
 from hermes.ops.transcripts import moment
 from hermes.skills import (
@@ -46,10 +46,10 @@ Work = Callable[[argparse.Namespace, Cli], Awaitable[int]]
 def add_history_actions(actions: Actions) -> None:
     log = actions.add(
         "log",
-        _running(_log),
+        _async_action(_log),
         "what the agent learnt: changes of skills, the newest first",
         json=True,
-        epilog=example("hermes skills log deploy-blog -n 5"),
+        epilog=examples("hermes skills log deploy-blog -n 5"),
     )
     log.add_argument("name", nargs="?", default="", metavar="NAME", help="only of this skill")
     log.add_argument(
@@ -60,41 +60,49 @@ def add_history_actions(actions: Actions) -> None:
         metavar="N",
         help=f"how many ({DEFAULT_LOG_LENGTH})",
     )
-    diff = actions.add("diff", _running(_diff), "what a change did, line by line")
+    diff = actions.add("diff", _async_action(_diff), "what a change did, line by line")
     diff.add_argument("id", nargs="?", default="", metavar="ID", help="the newest one without it")
     undo = actions.add(
         "undo",
-        _running(_undo),
+        _async_action(_undo),
         "take one change back",
         description="Take one change back, as a change of its own, which can be undone too.\n"
         "What was changed later stays; where that is in the way, nothing is done.",
-        epilog=example("hermes skills undo 1a2b3c4d"),
+        epilog=examples("hermes skills undo 1a2b3c4d"),
     )
     undo.add_argument("id", metavar="ID", help="as `hermes skills log` shows it")
     add_yes(undo)
     pending = actions.add(
-        "pending", _running(_pending), "changes that wait for you (skills.review: ask)", json=True
+        "pending",
+        _async_action(_pending),
+        "changes that wait for you (skills.review: ask)",
+        json=True,
     )
     pending.add_argument("id", nargs="?", default="", metavar="ID", help="show this one")
     for name, act, summary in (
         ("approve", _approve, "keep changes that wait for you"),
         ("reject", _reject, "drop changes that wait for you"),
     ):
-        deciding = actions.add(name, _running(act), summary)
+        deciding = actions.add(name, _async_action(act), summary)
         deciding.add_argument("id", nargs="+", metavar="ID", help="as `pending` shows it")
     _add_retirement(actions)
 
 
 def _add_retirement(actions: Actions) -> None:
     old = actions.add(
-        "stale", _running(_stale), "skills of the agent that nobody uses any more", json=True
+        "stale",
+        _async_action(_list_stale),
+        "skills of the agent that nobody uses any more",
+        json=True,
     )
     old.add_argument(
         "--days", type=positive, default=UNUSED_DAYS, metavar="N", help=f"not for ({UNUSED_DAYS})"
     )
-    retire = actions.add("retire", _running(_retire), "put a skill away, so that it can come back")
+    retire = actions.add(
+        "retire", _async_action(_retire), "put a skill away, so that it can come back"
+    )
     retire.add_argument("name", metavar="NAME")
-    unretire = actions.add("unretire", _running(_unretire), "bring a retired skill back")
+    unretire = actions.add("unretire", _async_action(_unretire), "bring a retired skill back")
     unretire.add_argument("name", metavar="NAME")
 
 
@@ -106,10 +114,10 @@ def skill_writer(cli: Cli) -> SkillWriter:
     """For what the user does: it is kept at once, whatever `skills.review` says."""
     usage = SkillUsage(cli.home.skills / ".usage.json")
     history = skill_history(cli)
-    return SkillWriter(cli.home.skills, collection(cli), history, scan_reasons, usage=usage)
+    return SkillWriter(cli.home.skills, skill_index(cli), history, scan_reasons, usage=usage)
 
 
-def _running(work: Work) -> Act:
+def _async_action(work: Work) -> Act:
     def act(args: argparse.Namespace, cli: Cli) -> int:
         async def run() -> int:
             return await work(args, cli)
@@ -144,11 +152,11 @@ async def _diff(args: argparse.Namespace, cli: Cli) -> int:
     history = skill_history(cli)
     commit = await history.commit(args.id)
     cli.say(_line(commit, Style.of(cli.stdout)))
-    _say_diff(cli, await _in_copies(cli, history, commit) or await history.diff(commit.id))
+    _say_diff(cli, await _copies_diff(cli, history, commit) or await history.diff(commit.id))
     return 0
 
 
-async def _in_copies(cli: Cli, history: SkillHistory, commit: SkillCommit) -> str:
+async def _copies_diff(cli: Cli, history: SkillHistory, commit: SkillCommit) -> str:
     """What a change that began with copies of other skills did to them, without the copying; ""
     for any other change, and when an original is not as it was."""
     found: list[str] = []
@@ -157,7 +165,7 @@ async def _in_copies(cli: Cli, history: SkillHistory, commit: SkillCommit) -> st
             mark = parse_mark(files.pop(MARK_FILE))
         except msgspec.DecodeError:
             return ""
-        skill = original(cli, mark.name)
+        skill = original_skill(cli, mark.name)
         if skill is None or content_hash(skill.folder) != mark.hash:
             return ""
         before = {path: (skill.folder / path).read_bytes() for path in list_files(skill.folder)}
@@ -165,7 +173,7 @@ async def _in_copies(cli: Cli, history: SkillHistory, commit: SkillCommit) -> st
     return "\n".join(found)
 
 
-def original(cli: Cli, name: str) -> Skill | None:
+def original_skill(cli: Cli, name: str) -> Skill | None:
     """The skill that counts when the user has none of this name."""
     others = [root for root in all_roots(cli) if root.source is not Source.USER]
     try:
@@ -184,7 +192,7 @@ def _say_diff(cli: Cli, text: str) -> None:
 async def _undo(args: argparse.Namespace, cli: Cli) -> int:
     history = skill_history(cli)
     commit = await history.commit(args.id)
-    if not consents(args, cli, f"Undo {_line(commit, Style())}?"):
+    if not confirm(args, cli, f"Undo {_line(commit, Style())}?"):
         cli.say("nothing was changed")
         return 1
     done = await skill_writer(cli).undo(commit)
@@ -194,7 +202,7 @@ async def _undo(args: argparse.Namespace, cli: Cli) -> int:
 
 async def _pending(args: argparse.Namespace, cli: Cli) -> int:
     writer = skill_writer(cli)
-    found = [await _fresh(cli, writer, args.id)] if args.id else writer.proposals.all()
+    found = [await _refresh_proposal(cli, writer, args.id)] if args.id else writer.proposals.all()
     if args.json:
         cli.json(found)
         return 0
@@ -212,7 +220,7 @@ async def _pending(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-async def _fresh(cli: Cli, writer: SkillWriter, name: str) -> SkillProposal:
+async def _refresh_proposal(cli: Cli, writer: SkillWriter, name: str) -> SkillProposal:
     """A proposal as it would be made now; one that does not fit any more, as it was proposed."""
     proposal = writer.proposals.get(name)
     try:
@@ -237,7 +245,7 @@ async def _approve(args: argparse.Namespace, cli: Cli) -> int:
     async def approve(proposal: str) -> str:
         return (await writer.approve(proposal)).text
 
-    return await _each(args, cli, approve)
+    return await _decide_each(args, cli, approve)
 
 
 async def _reject(args: argparse.Namespace, cli: Cli) -> int:
@@ -247,10 +255,12 @@ async def _reject(args: argparse.Namespace, cli: Cli) -> int:
         dropped = await writer.reject(proposal)
         return f"{dropped.id} rejected: {dropped.draft.action} {plain_line(dropped.draft.name)}"
 
-    return await _each(args, cli, reject)
+    return await _decide_each(args, cli, reject)
 
 
-async def _each(args: argparse.Namespace, cli: Cli, decide: Callable[[str], Awaitable[str]]) -> int:
+async def _decide_each(
+    args: argparse.Namespace, cli: Cli, decide: Callable[[str], Awaitable[str]]
+) -> int:
     """One after the other; one that fails does not hold up the rest."""
     code = 0
     for proposal in args.id:
@@ -263,8 +273,8 @@ async def _each(args: argparse.Namespace, cli: Cli, decide: Callable[[str], Awai
     return code
 
 
-async def _stale(args: argparse.Namespace, cli: Cli) -> int:
-    skills, usage = collection(cli), SkillUsage(cli.home.skills / ".usage.json")
+async def _list_stale(args: argparse.Namespace, cli: Cli) -> int:
+    skills, usage = skill_index(cli), SkillUsage(cli.home.skills / ".usage.json")
     found = stale_skills(skills.skills(), usage.all(), time.time(), args.days)
     away = list(_retirement(cli).retired())
     if args.json:
@@ -283,7 +293,7 @@ async def _stale(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _retirement(cli: Cli) -> SkillRetirement:
-    return SkillRetirement(cli.home.skills, collection(cli), skill_history(cli))
+    return SkillRetirement(cli.home.skills, skill_index(cli), skill_history(cli))
 
 
 async def _retire(args: argparse.Namespace, cli: Cli) -> int:

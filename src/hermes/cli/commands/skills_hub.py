@@ -7,18 +7,18 @@ import msgspec
 
 from hermes.cli.commands.skills_common import (
     add_source,
-    collection,
-    context,
-    own_copy,
     say_candidate,
     say_difference,
     say_findings,
     say_offers,
     say_problems,
+    skill_index,
+    skill_visibility,
+    user_copy,
     with_hub,
 )
 from hermes.cli.context import Actions, Cli, run_action
-from hermes.cli.output import add_yes, consents, example
+from hermes.cli.output import add_yes, confirm, examples
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
 from hermes.skills import SKILL_FILE, SkillHistory, Source, hidden_reason
@@ -56,7 +56,7 @@ def add_search_actions(actions: Actions) -> None:
         json=True,
         description="List the skills of a source; without --source, the official ones and those of"
         "\nyour taps.",
-        epilog=example("hermes skills browse", "hermes skills browse --source github"),
+        epilog=examples("hermes skills browse", "hermes skills browse --source github"),
     )
     search = actions.add(
         "search",
@@ -64,7 +64,7 @@ def add_search_actions(actions: Actions) -> None:
         "search for skills",
         json=True,
         description="Search the official skills, your taps, well-known repositories and skills.sh.",
-        epilog=example(
+        epilog=examples(
             "hermes skills search pdf",
             "hermes skills search owner/repo pdf --source github",
             "hermes skills search https://example.com --source well-known",
@@ -77,7 +77,7 @@ def add_search_actions(actions: Actions) -> None:
         "show a skill and what the scan says, without installing it",
         json=True,
         description="Show a skill that is not installed, or a refused one that is in quarantine.",
-        epilog=example("hermes skills inspect anthropics/skills/skills/pdf --text"),
+        epilog=examples("hermes skills inspect anthropics/skills/skills/pdf --text"),
     )
     inspect.add_argument("identifier", metavar="IDENTIFIER")
     inspect.add_argument("--text", action="store_true", help=f"its {SKILL_FILE} too")
@@ -107,7 +107,7 @@ def _show(args: argparse.Namespace, cli: Cli, found: SearchResult) -> int:
 async def _inspect(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     held = hub.quarantine.find(args.identifier)
     if held is not None:
-        return _show_held(args, cli, *held)
+        return _show_quarantined(args, cli, *held)
     one = await hub.prepare(args.identifier, args.source)
     hub.quarantine.discard(one.staged)
     decision = one.decision()
@@ -132,7 +132,7 @@ async def _inspect(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     return 0
 
 
-def _show_held(
+def _show_quarantined(
     args: argparse.Namespace, cli: Cli, held: RefusedSkill, files: dict[str, bytes]
 ) -> int:
     if args.json:
@@ -168,7 +168,7 @@ def add_install_actions(actions: Actions) -> None:
         "fetch, scan and install a skill",
         description="Fetch a skill into quarantine, scan it, and install it when the rules and you"
         "\nsay so. --force installs one with findings; a dangerous one is never installed.",
-        epilog=example(
+        epilog=examples(
             "hermes skills install official/devops/kubernetes",
             "hermes skills install anthropics/skills/skills/pdf",
             "hermes skills install https://example.com/team/skills.git#main:notes --yes",
@@ -194,12 +194,12 @@ async def _install(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
         if held and held.sha256 == candidate.sha256 and candidate.current == candidate.files:
             cli.say(f"{candidate.name} is installed already, and there is no newer version")
             return 0
-        return 0 if taken(args, cli, hub, candidate, force=args.force) else 1
+        return 0 if install_candidate(args, cli, hub, candidate, force=args.force) else 1
     finally:
         hub.quarantine.discard(candidate.staged)
 
 
-def taken(
+def install_candidate(
     args: argparse.Namespace, cli: Cli, hub: Hub, candidate: InstallCandidate, *, force: bool
 ) -> bool:
     """Shows the skill, asks, and installs it or its new version. False when the user says no.
@@ -222,33 +222,33 @@ def taken(
             f"{candidate.name} was changed here: {', '.join(candidate.locally_changed)}",
             hint="--force replaces the changes; without --yes you are asked",
         )
-    if not _wanted(args, cli, candidate):
+    if not _confirm_install(args, cli, candidate):
         cli.say(f"{candidate.name} was left as it is")
         return False
     entry = hub.accept(candidate, force=force)
     what = "updated" if candidate.installed else "installed"
     cli.say(f"{what} {candidate.name} in {tilde(entry.folder(hub.store.skills, candidate.name))}")
-    own = own_copy(cli, candidate.name)
+    own = user_copy(cli, candidate.name)
     if own is not None:
         cli.note(f"your own skill in {tilde(own)} counts instead of it")
-    hidden = hidden_reason(candidate.skill, context(cli))
+    hidden = hidden_reason(candidate.skill, skill_visibility(cli))
     if hidden:
         cli.note(f"it stays hidden here: {plain_line(hidden)}")
     _say_needs(cli, candidate)
     return True
 
 
-def _wanted(args: argparse.Namespace, cli: Cli, candidate: InstallCandidate) -> bool:
+def _confirm_install(args: argparse.Namespace, cli: Cli, candidate: InstallCandidate) -> bool:
     """What comes with Hermes, or from a trusted repository, is installed without a question."""
     if candidate.locally_changed:
         cli.say(f"changed here since it was installed: {', '.join(candidate.locally_changed)}")
-        return consents(args, cli, f"Replace the changes with this version of {candidate.name}?")
+        return confirm(args, cli, f"Replace the changes with this version of {candidate.name}?")
     if candidate.installed:
-        return consents(args, cli, f"Install this version of {candidate.name}?")
+        return confirm(args, cli, f"Install this version of {candidate.name}?")
     if candidate.trust is not SourceTrust.COMMUNITY:
         return True
     cli.say(THIRD_PARTY)
-    return consents(args, cli, f"Install {candidate.name}?")
+    return confirm(args, cli, f"Install {candidate.name}?")
 
 
 def _say_needs(cli: Cli, candidate: InstallCandidate) -> None:
@@ -261,12 +261,12 @@ def _say_needs(cli: Cli, candidate: InstallCandidate) -> None:
 
 async def _uninstall(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     entry = hub.installed(args.name)
-    if not consents(args, cli, f"Remove {args.name}, installed from {entry.identifier}?"):
+    if not confirm(args, cli, f"Remove {args.name}, installed from {entry.identifier}?"):
         cli.say("nothing was removed")
         return 1
     hub.uninstall(args.name)
     cli.say(f"removed {args.name}")
-    own = own_copy(cli, args.name)
+    own = user_copy(cli, args.name)
     if own is not None:
         drop = f"; `hermes skills reset {args.name}` drops it" if read_overlay(own) else ""
         cli.note(f"your own skill in {tilde(own)} stays, and counts{drop}")
@@ -284,7 +284,7 @@ def add_update_actions(actions: Actions) -> None:
         "update",
         with_hub(_update),
         "install new versions, after showing what changes",
-        epilog=example("hermes skills update", "hermes skills update pdf --yes"),
+        epilog=examples("hermes skills update", "hermes skills update pdf --yes"),
     )
     for parser in (checking, update):
         parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
@@ -303,7 +303,7 @@ async def _check(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     if not found:
         cli.say("nothing is installed from the hub")
     for one in found:
-        _say(cli, one)
+        _say_updates(cli, one)
     if any(one.state is UpdateState.NEWER for one in found):
         cli.say("`hermes skills update` shows what changes, and asks")
     return 0
@@ -318,10 +318,10 @@ async def _update(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
         one = await check_update(hub, name, entry)
         failed |= one.state not in (UpdateState.CURRENT, UpdateState.NEWER)
         if one.candidate is None:
-            _say(cli, one)
+            _say_updates(cli, one)
             continue
         try:
-            failed |= not taken(args, cli, hub, one.candidate, force=args.force)
+            failed |= not install_candidate(args, cli, hub, one.candidate, force=args.force)
         except InstallRefused as error:
             failed = True
             cli.note(f"{error}; {error.hint}")
@@ -330,7 +330,7 @@ async def _update(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     return 1 if failed else 0
 
 
-def _say(cli: Cli, one: UpdateStatus) -> None:
+def _say_updates(cli: Cli, one: UpdateStatus) -> None:
     reason = f": {plain_line(one.reason)}" if one.reason else ""
     cli.say(f"{one.name}: {one.state}{reason}")
 
@@ -346,7 +346,7 @@ def add_publish_actions(actions: Actions) -> None:
         json=True,
         description="Scan a skill and offer it to a repository at GitHub: a branch, a commit and a"
         "\npull request. It needs a token that may write to the repository, in GITHUB_TOKEN.",
-        epilog=example(
+        epilog=examples(
             "hermes skills publish ./my-skill --to github --repo me/skills --dry-run",
         ),
     )
@@ -359,7 +359,7 @@ def add_publish_actions(actions: Actions) -> None:
 
 
 async def _publish(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
-    parcel = await prepare_skill(_folder(cli, args.path), cli.load().secrets())
+    parcel = await prepare_skill(_skill_folder(cli, args.path), cli.load().secrets())
     if not args.dry_run and not hub.api.has_token:
         raise UsageError(
             "publishing needs a token of GitHub that may write to the repository",
@@ -374,7 +374,7 @@ async def _publish(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
         else:
             cli.say("nothing was sent")
         return 0
-    if not consents(args, cli, f"Send this to {plan.repo}?"):
+    if not confirm(args, cli, f"Send this to {plan.repo}?"):
         cli.say("nothing was sent")
         return 1
     done = await publish(hub.api, plan)
@@ -387,9 +387,9 @@ async def _publish(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     return 0
 
 
-def _folder(cli: Cli, path: str) -> str:
+def _skill_folder(cli: Cli, path: str) -> str:
     """A folder, or the one of the skill that is called so."""
-    return path if Path(path).expanduser().exists() else str(collection(cli).get(path).folder)
+    return path if Path(path).expanduser().exists() else str(skill_index(cli).get(path).folder)
 
 
 def _say_plan(cli: Cli, plan: PublishPlan) -> None:
@@ -426,7 +426,7 @@ def add_snapshot_actions(actions: Actions) -> None:
         "snapshot",
         run_action,  # replaced by the help of those below
         "all installed and own skills as one file",
-        epilog=example(
+        epilog=examples(
             "hermes skills snapshot export skills.tar.gz",
             "hermes skills snapshot import skills.tar.gz",
         ),
@@ -457,7 +457,7 @@ async def _export(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
         raise UsageError(f"{args.file} exists", hint="--force replaces it")
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}")
-    own = [skill for skill in collection(cli).skills() if skill.source is Source.USER]
+    own = [skill for skill in skill_index(cli).skills() if skill.source is Source.USER]
     done = export_bundle(hub, cli.home.skills, own, target)
     cli.say(f"wrote {many(len(done.skills), 'skill')} to {args.file}")
     return 0
@@ -488,7 +488,7 @@ def add_tap_actions(actions: Actions) -> None:
         "tap",
         run_action,  # replaced by the help of those below
         "repositories and sites that are searched too",
-        epilog=example("hermes skills tap add owner/repo", "hermes skills tap list"),
+        epilog=examples("hermes skills tap add owner/repo", "hermes skills tap list"),
     )
     below = Actions(parser)
     add = below.add("add", with_hub(_add), "add a repository at GitHub, or a site")

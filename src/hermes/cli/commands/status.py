@@ -12,7 +12,7 @@ from hermes import __version__
 from hermes.app.git import GitFailed, UserGit
 from hermes.app.installation import Checkout, installation
 from hermes.app.providers import Providers
-from hermes.cli.commands.model import brief, fact, main_lines
+from hermes.cli.commands.model import format_fact, resolution_line, resolution_lines
 from hermes.cli.context import Cli, Command, ProgressLine, Style
 from hermes.config.settings.agent import BudgetSettings
 from hermes.ops.status import Status, status_of
@@ -55,18 +55,20 @@ async def _status(args: argparse.Namespace, cli: Cli) -> Status:
 
 
 def _lines(status: Status, style: Style, *, everything: bool) -> Iterator[str]:
-    yield fact("hermes", f"{status.version}, profile {status.profile} ({status.home})")
-    yield from main_lines(status.models, style)
+    yield format_fact("hermes", f"{status.version}, profile {status.profile} ({status.home})")
+    yield from resolution_lines(status.models, style)
     if status.reached is not None:
         dress = str if status.reached.ok else style.bad
-        yield fact("reached", dress(status.reached.detail))
+        yield format_fact("reached", dress(status.reached.detail))
     for number, fallback in enumerate(status.models.fallbacks):
-        yield fact("" if number else "fallback", brief(fallback, style))
+        yield format_fact("" if number else "fallback", resolution_line(fallback, style))
     yield from _auxiliary(status, style, everything=everything)
-    yield fact("budget", _budget(status.budget, status.store.spent_today))
+    yield format_fact("budget", _budget(status.budget, status.store.spent_today))
     sessions = many(status.store.sessions, "session")
     problem = status.store.problem
-    yield fact("store", style.bad(problem) if problem else f"{status.store.place}, {sessions}")
+    yield format_fact(
+        "store", style.bad(problem) if problem else f"{status.store.place}, {sessions}"
+    )
     if everything:
         yield ""
         for provider in status.providers:
@@ -78,13 +80,13 @@ def _lines(status: Status, style: Style, *, everything: bool) -> Iterator[str]:
 
 def _auxiliary(status: Status, style: Style, *, everything: bool) -> Iterator[str]:
     """By task, or in one line when one model does them all."""
-    tasks = {name: brief(found, style) for name, found in status.models.auxiliary.items()}
+    tasks = {name: resolution_line(found, style) for name, found in status.models.auxiliary.items()}
     groups: dict[str, list[str]] = {}
     for name, text in tasks.items():
         groups.setdefault(text, []).append(name)
     for number, (text, names) in enumerate(groups.items()):
         who = ", ".join(names) if everything or len(groups) > 1 else "all tasks"
-        yield fact("" if number else "auxiliary", f"{text}  {style.dim(who)}")
+        yield format_fact("" if number else "auxiliary", f"{text}  {style.dim(who)}")
 
 
 def _budget(budget: BudgetSettings, spent_today: float) -> str:

@@ -10,7 +10,7 @@ from hermes.app.prompting import PromptPreview, preview_prompt
 from hermes.app.tool_listing import ToolRow, request_size, tool_rows, undescribed_toolsets
 from hermes.app.tools import set_tool_enabled
 from hermes.cli.context import Actions, Cli, Command, run_action
-from hermes.cli.extensions import extended
+from hermes.cli.extensions import load_extensions
 from hermes.cli.terminal import one_line
 from hermes.core.tokens import BYTES_PER_TOKEN, text_tokens
 from hermes.prompt import LAYERS
@@ -52,7 +52,7 @@ def run_tools(args: argparse.Namespace, cli: Cli) -> int:
     """With the tools of plugins; in a conversation they are loaded already."""
     if Extensions.in_force() is not None or not cli.load().settings.plugins.enabled:
         return run_action(args, cli)
-    extensions = extended(cli.load(), cli)
+    extensions = load_extensions(cli.load(), cli)
     try:
         return run_action(args, cli)
     finally:
@@ -129,7 +129,7 @@ def _schema(args: argparse.Namespace, cli: Cli) -> int:
         cli.json(paid)
         return 0
     if args.full:
-        cli.json([_as_sent(tool.spec) for tool in paid.tools])
+        cli.json([_sent_schema(tool.spec) for tool in paid.tools])
         return 0
     for tool in sorted(paid.tools, key=lambda tool: -tool.chars):
         cli.say(f"{tool.chars:>7,}  {tool.name}")
@@ -138,7 +138,7 @@ def _schema(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _as_sent(spec: Any) -> dict[str, Any]:
+def _sent_schema(spec: Any) -> dict[str, Any]:
     return {
         "type": "function",
         "function": {
@@ -179,7 +179,7 @@ def _show(args: argparse.Namespace, cli: Cli) -> int:
     if args.layer:
         return _show_layer(cli, shown, args.layer, as_document=args.json)
     if args.json:
-        cli.json(_document(shown))
+        cli.json(_prompt_facts(shown))
         return 0
     cli.say(shown.prompt.text)
     cli.note("")
@@ -199,7 +199,7 @@ def _show_layer(cli: Cli, shown: PromptPreview, name: str, *, as_document: bool)
     return 0
 
 
-def _document(shown: PromptPreview) -> dict[str, Any]:
+def _prompt_facts(shown: PromptPreview) -> dict[str, Any]:
     *_, tools, total = _sizes(shown)
     return {
         "text": shown.prompt.text,

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import json
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _show(args: argparse.Namespace, cli: Cli) -> int:
     lines = list(read_lines(args.file))
     if args.index is not None:
-        return _show_one(_chosen(lines, args.index, args.file), args.json, cli)
+        return _show_one(_select_line(lines, args.index, args.file), args.json, cli)
     if args.json:
         _document(cli, [_summary(line) for line in lines])
     elif not lines:
@@ -75,7 +74,7 @@ def _show(args: argparse.Namespace, cli: Cli) -> int:
     return BAD_LINES if any(line.problem for line in lines) else 0
 
 
-def _chosen(lines: list[Line], index: int, file: Path) -> Line:
+def _select_line(lines: list[Line], index: int, file: Path) -> Line:
     wanted = lines[index].number if -len(lines) <= index < 0 else index
     found = [line for line in lines if line.number == wanted]
     if not found:
@@ -161,7 +160,7 @@ def _convert(args: argparse.Namespace, cli: Cli) -> int:
     else:
         lines = read_lines(source)
     bad: list[int] = []
-    entries = _converted(lines, args.to, bad, lambda text: cli.note(f"hermes: {source}:{text}"))
+    entries = _convert_lines(lines, args.to, bad, lambda text: cli.note(f"hermes: {source}:{text}"))
     if args.out is None:
         for text in entries:
             cli.say(text)
@@ -170,7 +169,7 @@ def _convert(args: argparse.Namespace, cli: Cli) -> int:
     return BAD_LINES if bad else 0
 
 
-def _converted(
+def _convert_lines(
     lines: Iterator[Line], form: str, bad: list[int], tell: Callable[[str], None]
 ) -> Iterator[str]:
     """The entries as JSON, a line each. Lines that are none are told and added to `bad`."""
@@ -179,7 +178,7 @@ def _converted(
             tell(f"{line.number}: {plain_line(line.problem)}")
             bad.append(line.number)
         else:
-            yield _encoded(FORMS[form](line.entry))
+            yield _encode_entry(FORMS[form](line.entry))
 
 
 def _write(entries: Iterator[str], out: Path, source: Path, cli: Cli) -> None:
@@ -208,9 +207,9 @@ def _session_entry(args: argparse.Namespace, cli: Cli) -> Entry:
             return info, await store.messages(info.id)
 
     info, messages = asyncio.run(read())
-    # All tools are loaded for this, so not before they are needed.
-    listing = import_module("hermes.app.tool_listing")
-    paid = listing.request_size(loaded, cli.home, info.source)
+    from hermes.app.tool_listing import request_size  # loads every tool
+
+    paid = request_size(loaded, cli.home, info.source)
     tools = [tool.spec for tool in paid.tools]
     return {
         "conversations": to_sharegpt(messages, tools),
@@ -224,7 +223,7 @@ def _document(cli: Cli, value: Any) -> None:
     cli.say(escaped_json(clean(json.dumps(value, ensure_ascii=False, indent=2))))
 
 
-def _encoded(entry: Entry) -> str:
+def _encode_entry(entry: Entry) -> str:
     return escaped_json(clean(json.dumps(entry, ensure_ascii=False)))
 
 

@@ -96,7 +96,7 @@ async def _run(checkout: Checkout, args: argparse.Namespace, cli: Cli) -> int:
             _show_update(news, cli)
         if news is None or args.check:
             return 0 if news is None else NEWER
-        _keep_settings(cli)
+        _snapshot_settings(cli)
         await updater.update(news)
     cli.say(f"updated to {news.version} ({news.target[:12]})")
     cli.note("to go back: hermes update --rollback")
@@ -113,7 +113,7 @@ def _show_update(news: AvailableUpdate, cli: Cli) -> None:
         cli.say(f"  … and {many(news.total - len(news.commits), 'more commit')}")
 
 
-def _keep_settings(cli: Cli) -> None:
+def _snapshot_settings(cli: Cli) -> None:
     """A newer version may rewrite settings; an older one may not understand them."""
     if cli.home.root.is_dir():
         kept = Snapshots(cli.home).create("before update", datetime.now(UTC).astimezone())
@@ -156,7 +156,7 @@ def run_uninstall(args: argparse.Namespace, cli: Cli) -> int:
 def run_uninstall_for(found: Checkout | Package, args: argparse.Namespace, cli: Cli) -> int:
     gone = parts(found, full=args.full)
     _show_removal(gone, found, full=args.full, cli=cli)
-    if gone and not _consents(args, cli):
+    if gone and not _confirm_removal(args, cli):
         cli.say("nothing was removed")
         return 1
     failed = False
@@ -188,7 +188,7 @@ def _show_removal(
         cli.say(f"  {line}")
 
 
-def _consents(args: argparse.Namespace, cli: Cli) -> bool:
+def _confirm_removal(args: argparse.Namespace, cli: Cli) -> bool:
     if args.yes:
         return True
     if not cli.interactive:

@@ -8,7 +8,6 @@ import secrets
 import shlex
 import time
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import httpx2
 import msgspec
 
 from hermes.cli.context import Actions, Cli, Command
-from hermes.cli.scheduling import reachable
+from hermes.cli.scheduling import target_check
 from hermes.config.home import ensure_hermes_home, unusable
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.platforms.webhook import subscriptions
@@ -82,10 +81,10 @@ def _subscribe(args: argparse.Namespace, cli: Cli) -> int:
         )
     chat = {"chat_id": args.deliver_chat_id} if args.deliver_chat_id else {}
     route = Route(
-        events=_words(args.events),
+        events=_split_names(args.events),
         secret=args.secret or secrets.token_hex(32),
         prompt=args.prompt,
-        skills=_words(args.skills),
+        skills=_split_names(args.skills),
         deliver=args.deliver,
         deliver_extra=chat,
         deliver_only=args.deliver_only,
@@ -98,7 +97,7 @@ def _subscribe(args: argparse.Namespace, cli: Cli) -> int:
         from hermes.cron import check_skills  # only this option needs it
 
         check_skills(cli.home, cli.load(), route.skills)
-    with _Kept(cli) as kept:
+    with _SubscriptionFile(cli) as kept:
         if name in kept.routes and not args.force:
             raise UsageError(
                 f"there is an address {name!r} already", hint="--force replaces it, secret and all"
@@ -137,18 +136,20 @@ def _check_delivery(route: Route, cli: Cli) -> str:
         hint = f"write {', '.join(PLACES)}, or a platform such as telegram or telegram:CHAT:THREAD"
         raise UsageError(str(error), hint=hint) from None
     try:
-        asyncio.run(_reached(Delivery(route.deliver, {"chat_id": chat}).target(), cli))
+        asyncio.run(_check_target(Delivery(route.deliver, {"chat_id": chat}).target(), cli))
     except UsageError as error:
         return f"answers cannot be delivered yet: {error}; {error.hint}"
     return ""
 
 
-async def _reached(target: str, cli: Cli) -> None:
-    await reachable(cli.home, cli.load())(target)
+async def _check_target(target: str, cli: Cli) -> None:
+    await target_check(cli.home, cli.load())(target)
 
 
 def _switched_off(cli: Cli) -> str:
-    if import_module("hermes.gateway.platforms.registry").is_configured(MANIFEST, cli.load()):
+    from hermes.gateway.platforms.registry import is_configured  # imports every manifest
+
+    if is_configured(MANIFEST, cli.load()):
         return ""
     return (
         "webhooks are not switched on: hermes config set WEBHOOK_ENABLED true,"
@@ -168,12 +169,12 @@ def _show_new(name: str, route: Route, args: argparse.Namespace, cli: Cli) -> No
 
 
 def _list(args: argparse.Namespace, cli: Cli) -> int:
-    fixed = _fixed(cli)
-    routes = {**_Kept(cli).read(), **fixed}
+    fixed = _static_routes(cli)
+    routes = {**_SubscriptionFile(cli).read(), **fixed}
     if args.json:
         cli.json(
             [
-                {"name": name, "source": SOURCES[name in fixed], **_without_secret(each)}
+                {"name": name, "source": SOURCES[name in fixed], **_hide_secret(each)}
                 for name, each in routes.items()
             ]
         )
@@ -193,7 +194,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _fixed(cli: Cli) -> dict[str, Route]:
+def _static_routes(cli: Cli) -> dict[str, Route]:
     """The routes of config.yaml."""
     written = cli.load().settings.platforms.webhook.extra.routes
     return {name: subscriptions.route(name, raw) for name, raw in written.items()}
@@ -212,7 +213,7 @@ def _weakness(route: Route, cli: Cli) -> str:
 
 
 def _remove(args: argparse.Namespace, cli: Cli) -> int:
-    with _Kept(cli) as kept:
+    with _SubscriptionFile(cli) as kept:
         if args.name not in kept.routes:
             names = ", ".join(kept.routes) or "none yet"
             raise UsageError(f"there is no address {args.name!r}", hint=f"there are: {names}")
@@ -222,7 +223,7 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _test(args: argparse.Namespace, cli: Cli) -> int:
-    routes = {**_Kept(cli).read(), **_fixed(cli)}
+    routes = {**_SubscriptionFile(cli).read(), **_static_routes(cli)}
     if args.name not in routes:
         names = ", ".join(routes) or "none yet"
         raise UsageError(f"there is no address {args.name!r}", hint=f"there are: {names}")
@@ -230,7 +231,7 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
     if why := _weakness(route, cli):
         raise UsageError(f"{args.name} takes no calls: {why}")
     body = _payload(args, cli) + _marks()
-    headers = _signed(body, _secret(route, cli))
+    headers = _signed_headers(body, _secret(route, cli))
     if args.event:
         headers["X-GitHub-Event"] = args.event
     address = f"{_address(cli)}/webhooks/{args.name}"
@@ -244,7 +245,7 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
             hint="is the gateway running, with the platform webhook? hermes gateway status",
         ) from None
     cli.say(f"{answer.status_code}  {plain_line(answer.text)[:500]}")
-    nothing = _nothing_done(answer, route)
+    nothing = _ignored_reason(answer, route)
     if nothing:
         cli.note(nothing)
     return 0 if answer.is_success and not nothing else 1
@@ -256,7 +257,7 @@ def _marks() -> bytes:
     return bytes(secrets.choice(b" \t\n") for _ in range(40))
 
 
-def _signed(body: bytes, secret: str) -> dict[str, str]:
+def _signed_headers(body: bytes, secret: str) -> dict[str, str]:
     """Headers of a call with a name of its own, and the time signed too."""
     stamp = str(int(time.time()))
     signed = stamp.encode() + b"." + body
@@ -268,7 +269,7 @@ def _signed(body: bytes, secret: str) -> dict[str, str]:
     }
 
 
-def _nothing_done(answer: httpx2.Response, route: Route) -> str:
+def _ignored_reason(answer: httpx2.Response, route: Route) -> str:
     """Why a call that was understood led to nothing; "" when it did not."""
     try:
         status = msgspec.json.decode(answer.content, type=_Answer).status
@@ -300,7 +301,7 @@ def _payload(args: argparse.Namespace, cli: Cli) -> bytes:
     return text.encode()
 
 
-class _Kept:
+class _SubscriptionFile:
     """The file of subscriptions; as a context manager it is changed, by one process at a time."""
 
     def __init__(self, cli: Cli) -> None:
@@ -311,7 +312,7 @@ class _Kept:
     def read(self) -> dict[str, Route]:
         return subscriptions.load(self._path)
 
-    def __enter__(self) -> "_Kept":
+    def __enter__(self) -> "_SubscriptionFile":
         ensure_hermes_home(self._home)
         try:
             self._lock.acquire()
@@ -340,13 +341,13 @@ def _address(cli: Cli) -> str:
     return http_address(from_here(extra.host), extra.port)
 
 
-def _without_secret(route: Route) -> dict[str, Any]:
+def _hide_secret(route: Route) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(route)
     facts.pop("secret", None)
     return facts
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split_names(text: str) -> tuple[str, ...]:
     return tuple(word for each in text.split(",") if (word := each.strip()))
 
 

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 
-from hermes.cli.completion.tree import Node, Values
+from hermes.cli.completion.tree import CommandNode, CompletionValues
 
 SCRIPT = """\
 # bash completion of hermes, written by `hermes completion bash`
@@ -118,7 +118,7 @@ complete -F _hermes hermes
 """
 
 
-def script(root: Node) -> str:
+def script(root: CommandNode) -> str:
     nodes = list(root.all())
     return SCRIPT.format(
         children="\n".join(_children(nodes)),
@@ -129,48 +129,48 @@ def script(root: Node) -> str:
     )
 
 
-def _children(nodes: list[Node]) -> Iterator[str]:
+def _children(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         if node.children:
             yield _case([node.path], " ".join(child.name for child in node.children))
 
 
-def _options(nodes: list[Node]) -> Iterator[str]:
+def _options(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         names = [name for option in node.options for name in option.names]
         yield _case([node.path], " ".join(names))
 
 
-def _takes(nodes: list[Node]) -> Iterator[str]:
+def _takes(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         keys = option_keys(node)
         if keys:
             yield f"        {_patterns(keys)}) return 0 ;;"
 
 
-def option_keys(node: Node) -> list[str]:
+def option_keys(node: CommandNode) -> list[str]:
     """`path|option` of every option that takes a value."""
     taking = [option for option in node.options if option.takes_value]
     return [f"{node.path}|{name}" for option in taking for name in option.names]
 
 
-def _option_values(nodes: list[Node]) -> Iterator[str]:
+def _option_values(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         for option in node.options:
-            if text := worded(option.values):
+            if text := quote_words(option.values):
                 yield _case([f"{node.path}|{name}" for name in option.names], text)
 
 
-def _arguments(nodes: list[Node]) -> Iterator[str]:
+def _arguments(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         for number, values in enumerate(node.arguments):
-            if text := worded(values):
+            if text := quote_words(values):
                 last = node.repeats and number == len(node.arguments) - 1
                 pattern = shlex.quote(f"{node.path}|") + ("*" if last else str(number))
                 yield f"        {pattern}) _hermes_words={shlex.quote(text)} ;;"
 
 
-def worded(values: Values) -> str:
+def quote_words(values: CompletionValues) -> str:
     return f"@{values.source}" if values.source else " ".join(values.words)
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from hermes.cli.completion.bash import option_keys, worded
-from hermes.cli.completion.tree import Node
+from hermes.cli.completion.bash import option_keys, quote_words
+from hermes.cli.completion.tree import CommandNode
 
 SCRIPT = """\
 # fish completion of hermes, written by `hermes completion fish`
@@ -122,7 +122,7 @@ complete -c hermes -f -a '(__hermes_complete)'
 """
 
 
-def script(root: Node) -> str:
+def script(root: CommandNode) -> str:
     nodes = list(root.all())
     return SCRIPT.format(
         children="\n".join(_children(nodes)),
@@ -133,47 +133,47 @@ def script(root: Node) -> str:
     )
 
 
-def _children(nodes: list[Node]) -> Iterator[str]:
+def _children(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         if node.children:
             yield from _case([node.path], [f"{one.name}\t{one.summary}" for one in node.children])
 
 
-def _options(nodes: list[Node]) -> Iterator[str]:
+def _options(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         rows = [f"{name}\t{one.summary}" for one in node.options for name in one.names]
         yield from _case([node.path], rows)
 
 
-def _takes(nodes: list[Node]) -> Iterator[str]:
+def _takes(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         if keys := option_keys(node):
-            yield f"        case {' '.join(map(quoted, keys))}"
+            yield f"        case {' '.join(map(quote, keys))}"
             yield "            return 0"
 
 
-def _values(nodes: list[Node]) -> Iterator[str]:
+def _values(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         for option in node.options:
-            if text := worded(option.values):
+            if text := quote_words(option.values):
                 keys = [f"{node.path}|{name}" for name in option.names]
                 yield from _case(keys, text.split(" "))
 
 
-def _arguments(nodes: list[Node]) -> Iterator[str]:
+def _arguments(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         for number, values in enumerate(node.arguments):
-            if text := worded(values):
+            if text := quote_words(values):
                 last = node.repeats and number == len(node.arguments) - 1
                 yield from _case([f"{node.path}|{'*' if last else number}"], text.split(" "))
 
 
 def _case(keys: list[str], rows: list[str]) -> Iterator[str]:
-    yield f"        case {' '.join(map(quoted, keys))}"
-    yield f"            printf '%s\\n' {' '.join(map(quoted, rows))}"
+    yield f"        case {' '.join(map(quote, keys))}"
+    yield f"            printf '%s\\n' {' '.join(map(quote, rows))}"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """In single quotes of fish, where a backslash still means something."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

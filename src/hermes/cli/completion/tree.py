@@ -26,44 +26,44 @@ NEW_NAMES = (f"{ROOT} profile create",)
 """Where the argument is a name that does not exist yet."""
 
 
-class Values(msgspec.Struct, frozen=True):
+class CompletionValues(msgspec.Struct, frozen=True):
     """What a value can be: one of `words`, or what `source` has at the moment."""
 
     words: tuple[str, ...] = ()
     source: Source = ""
 
 
-class Option(msgspec.Struct, frozen=True):
+class CompletionOption(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     summary: str
     takes_value: bool
-    values: Values = Values()
+    values: CompletionValues = CompletionValues()
 
 
-class Node(msgspec.Struct, frozen=True):
+class CommandNode(msgspec.Struct, frozen=True):
     """One command, or `hermes` itself."""
 
     path: str
     """Its words, such as `hermes sessions list`."""
     summary: str
-    options: tuple[Option, ...]
-    arguments: tuple[Values, ...]
+    options: tuple[CompletionOption, ...]
+    arguments: tuple[CompletionValues, ...]
     repeats: bool
     """Whether the last argument may be given again and again."""
-    children: tuple["Node", ...] = ()
+    children: tuple["CommandNode", ...] = ()
 
     @property
     def name(self) -> str:
         return self.path.rpartition(" ")[2]
 
-    def all(self) -> Iterator["Node"]:
+    def all(self) -> Iterator["CommandNode"]:
         """This one and everything below."""
         yield self
         for child in self.children:
             yield from child.all()
 
 
-def whole_tree(commands: Iterable[registry.CommandEntry] = registry.COMMANDS) -> Node:
+def build_tree(commands: Iterable[registry.CommandEntry] = registry.COMMANDS) -> CommandNode:
     """Everything; loads every command."""
     children = []
     for command in commands:
@@ -72,17 +72,19 @@ def whole_tree(commands: Iterable[registry.CommandEntry] = registry.COMMANDS) ->
         children.append(_node(parser, f"{ROOT} {command.name}", command.summary))
     default = [child for child in children if child.name == registry.DEFAULT]
     own = [option for child in default for option in child.options if "--help" not in option.names]
-    return Node(ROOT, "", (*_OWN_OPTIONS, *own), (), False, tuple(children))
+    return CommandNode(ROOT, "", (*_OWN_OPTIONS, *own), (), False, tuple(children))
 
 
 _OWN_OPTIONS = (
-    Option(("-p", "--profile"), "use this profile's home", True, Values(source="profiles")),
-    Option(("-V", "--version"), "show the version", False),
-    Option(("-h", "--help"), "show help", False),
+    CompletionOption(
+        ("-p", "--profile"), "use this profile's home", True, CompletionValues(source="profiles")
+    ),
+    CompletionOption(("-V", "--version"), "show the version", False),
+    CompletionOption(("-h", "--help"), "show help", False),
 )
 
 
-def _node(parser: argparse.ArgumentParser, path: str, summary: str) -> Node:
+def _node(parser: argparse.ArgumentParser, path: str, summary: str) -> CommandNode:
     # argparse has no public list of what was added to a parser.
     known = parser._actions  # noqa: SLF001 - see above
     kind = argparse._SubParsersAction  # noqa: SLF001 - the same
@@ -91,7 +93,7 @@ def _node(parser: argparse.ArgumentParser, path: str, summary: str) -> Node:
     plain = [one for one in actions if one not in groups]
     named = [one for one in plain if one.option_strings]
     placed = [one for one in plain if not one.option_strings]
-    return Node(
+    return CommandNode(
         path,
         summary,
         tuple(_option(one, path) for one in named),
@@ -103,60 +105,62 @@ def _node(parser: argparse.ArgumentParser, path: str, summary: str) -> Node:
 
 def _children(
     group: "argparse._SubParsersAction[argparse.ArgumentParser]", path: str
-) -> Iterator[Node]:
+) -> Iterator[CommandNode]:
     choices = group._choices_actions  # noqa: SLF001 - argparse shows them nowhere else
     summaries = {choice.dest: choice.help for choice in choices}
     for name, parser in group.choices.items():
         summary = summaries.get(name) or parser.description or ""
-        yield _node(parser, f"{path} {name}", shortened(summary))
+        yield _node(parser, f"{path} {name}", shorten(summary))
 
 
-def _option(action: argparse.Action, path: str) -> Option:
+def _option(action: argparse.Action, path: str) -> CompletionOption:
     takes = action.nargs != 0
-    values = _values(action, path) if takes else Values()
-    return Option(tuple(action.option_strings), _summary(action), takes, values)
+    values = _values(action, path) if takes else CompletionValues()
+    return CompletionOption(tuple(action.option_strings), _summary(action), takes, values)
 
 
 def _summary(action: argparse.Action) -> str:
     """The help text with its `%(name)s` places filled in."""
-    return shortened((action.help or "") % {**vars(action), "prog": ROOT})
+    return shorten((action.help or "") % {**vars(action), "prog": ROOT})
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
-def _values(action: argparse.Action, path: str) -> Values:
+def _values(action: argparse.Action, path: str) -> CompletionValues:
     if action.choices:
-        return Values(tuple(str(choice) for choice in action.choices))
+        return CompletionValues(tuple(str(choice) for choice in action.choices))
     if not action.option_strings and path in NEW_NAMES:
-        return Values()
-    return next((values() for fits, values in _KINDS if fits(action, path)), Values())
+        return CompletionValues()
+    return next((values() for fits, values in _KINDS if fits(action, path)), CompletionValues())
 
 
-_KINDS: tuple[tuple[Callable[[argparse.Action, str], bool], Callable[[], Values]], ...] = (
+_KINDS: tuple[
+    tuple[Callable[[argparse.Action, str], bool], Callable[[], CompletionValues]], ...
+] = (
     (
         lambda action, path: action.dest == "section" and path == f"{ROOT} setup",
-        lambda: Values((*SETUP_SECTIONS, *EXTRAS)),
+        lambda: CompletionValues((*SETUP_SECTIONS, *EXTRAS)),
     ),
-    (lambda action, _: action.metavar == "PROFILE", lambda: Values(source="profiles")),
-    (lambda action, _: action.dest in SESSION_FIELDS, lambda: Values(source="sessions")),
+    (lambda action, _: action.metavar == "PROFILE", lambda: CompletionValues(source="profiles")),
+    (lambda action, _: action.dest in SESSION_FIELDS, lambda: CompletionValues(source="sessions")),
     (
         lambda action, _: action.metavar == "PROVIDER" or action.dest == "provider",
-        lambda: Values(tuple(endpoint.id for endpoint in ENDPOINTS)),
+        lambda: CompletionValues(tuple(endpoint.id for endpoint in ENDPOINTS)),
     ),
     (
         lambda action, path: action.dest == "key" and path.startswith(f"{ROOT} config "),
-        lambda: Values(tuple(key for key in leaf_keys() if "<" not in key)),
+        lambda: CompletionValues(tuple(key for key in leaf_keys() if "<" not in key)),
     ),
     (
         lambda action, _: action.metavar in FOLDER_NAMES or action.dest == "folder",
-        lambda: Values(source="folders"),
+        lambda: CompletionValues(source="folders"),
     ),
     (
         lambda action, _: action.type is Path or action.metavar in FILE_NAMES,
-        lambda: Values(source="files"),
+        lambda: CompletionValues(source="files"),
     ),
 )
 """The first that fits says what an option or argument without choices takes."""

@@ -3,8 +3,8 @@
 import shlex
 from collections.abc import Iterator
 
-from hermes.cli.completion.bash import option_keys, worded
-from hermes.cli.completion.tree import Node
+from hermes.cli.completion.bash import option_keys, quote_words
+from hermes.cli.completion.tree import CommandNode
 
 SCRIPT = """\
 #compdef hermes
@@ -121,7 +121,7 @@ fi
 """
 
 
-def script(root: Node) -> str:
+def script(root: CommandNode) -> str:
     nodes = list(root.all())
     return SCRIPT.format(
         children="\n".join(_children(nodes)),
@@ -132,43 +132,43 @@ def script(root: Node) -> str:
     )
 
 
-def _children(nodes: list[Node]) -> Iterator[str]:
+def _children(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         if node.children:
-            offers = [_described(child.name, child.summary) for child in node.children]
+            offers = [_describe(child.name, child.summary) for child in node.children]
             yield f"        {shlex.quote(node.path)}) offers=({' '.join(offers)}) ;;"
 
 
-def _options(nodes: list[Node]) -> Iterator[str]:
+def _options(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         offers = [
-            _described(name, option.summary) for option in node.options for name in option.names
+            _describe(name, option.summary) for option in node.options for name in option.names
         ]
         yield f"        {shlex.quote(node.path)}) offers=({' '.join(offers)}) ;;"
 
 
-def _described(word: str, summary: str) -> str:
+def _describe(word: str, summary: str) -> str:
     return shlex.quote(f"{word.replace(':', chr(92) + ':')}:{summary}")
 
 
-def _takes(nodes: list[Node]) -> Iterator[str]:
+def _takes(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         if keys := option_keys(node):
             yield f"        {' | '.join(map(shlex.quote, keys))}) return 0 ;;"
 
 
-def _values(nodes: list[Node]) -> Iterator[str]:
+def _values(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         for option in node.options:
-            if text := worded(option.values):
+            if text := quote_words(option.values):
                 keys = [shlex.quote(f"{node.path}|{name}") for name in option.names]
                 yield f"        {' | '.join(keys)}) kind={shlex.quote(text)} ;;"
 
 
-def _arguments(nodes: list[Node]) -> Iterator[str]:
+def _arguments(nodes: list[CommandNode]) -> Iterator[str]:
     for node in nodes:
         for number, values in enumerate(node.arguments):
-            if text := worded(values):
+            if text := quote_words(values):
                 last = node.repeats and number == len(node.arguments) - 1
                 pattern = shlex.quote(f"{node.path}|") + ("*" if last else str(number))
                 yield f"        {pattern}) kind={shlex.quote(text)} ;;"
