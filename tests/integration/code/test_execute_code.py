@@ -223,7 +223,7 @@ print(os.getpid(), child.pid, flush=True)
 child.wait()
 """
     work = asyncio.ensure_future(bench.run(code))
-    while not bench.shown:
+    while not "".join(bench.shown).endswith("\n"):
         await asyncio.sleep(0.01)
     pids = [int(pid) for pid in "".join(bench.shown).split()]
     assert len(pids) == 2
@@ -271,7 +271,7 @@ async def test_runner_whose_owner_is_gone_kills_the_script(bench: Any, gone: Any
     work = asyncio.ensure_future(
         bench.run("import os, time; print(os.getpid(), flush=True); time.sleep(600)")
     )
-    while not bench.shown:
+    while not "".join(bench.shown).endswith("\n"):
         await asyncio.sleep(0.01)
     await started[0].close_input()
     await gone(int("".join(bench.shown)))

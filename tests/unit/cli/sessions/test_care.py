@@ -99,11 +99,11 @@ def test_only_a_store_is_restored(hermes, tmp_path, what):
                 other.execute("CREATE TABLE t (x)")
         case "the store itself":
             file = hermes.home.state_db
-    before = hermes("list").out
+    before = hermes("list", "--all", "--json").document
     outcome = hermes("restore", str(file), "--yes")
     assert outcome.code != 0
     assert outcome.err
-    assert hermes("list").out == before
+    assert hermes("list", "--all", "--json").document == before
     assert not list(hermes.home.root.glob("state.db.re*-*"))
 
 

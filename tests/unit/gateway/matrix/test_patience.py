@@ -2,14 +2,14 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
 import pytest
 
 from hermes.gateway.platforms.matrix.client import MOST_FAULTS, Refusal, Rooms, insistently
 from hermes.gateway.platforms.matrix.sync import MOST_ATTEMPTS, PER_PERSON, Bookmark, Invites
-from tests.unit.gateway.hand_clock import HandClock, settle
+from tests.unit.gateway.hand_clock import HandClock
 
 ME = "@hermes:example.org"
 
@@ -39,19 +39,31 @@ def invitation(*rooms: str, direct: bool = False) -> dict[str, Any]:
     return {"rooms": {"invite": dict.fromkeys(rooms, state)}}
 
 
+class News(asyncio.Event):
+    """An event that records that a task waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_awaited = asyncio.Event()
+
+    async def wait(self) -> Literal[True]:
+        self.is_awaited.set()
+        return await super().wait()
+
+
 class Guest:
     def __init__(self, folder: Path) -> None:
         self.server, self.clock = Homeserver(), HandClock()
         self.bookmark = Bookmark(folder / "sync.json", ME)
         wire: Any = self.server
         self.invites = Invites(wire, self.bookmark, Rooms(ME), ME, self.clock)
+        self.news = self.invites._news = News()
 
     async def run(self) -> None:
-        """One round."""
+        """One round: until it waits for new invitations."""
+        self.news.is_awaited.clear()
         task = asyncio.create_task(self.invites.run())
-        for _ in range(50):
-            await settle()
-            await asyncio.sleep(0.001)
+        await self.news.is_awaited.wait()
         task.cancel()
         await asyncio.wait([task])
 
