@@ -36,17 +36,24 @@ class Rings:
     def __init__(self, text: str) -> None:
         lists = tomllib.loads(text)
         self.entries = {entry: ring for ring in ("a", "b") for entry in lists.get(ring, [])}
+        self.twins: dict[str, str] = lists.get("twins", {})
         self.needs: dict[str, list[str]] = lists.get("needs", {})
 
     def ring(self, nodeid: str) -> str:
         """The ring of a test, a file or a folder."""
+        parameters = nodeid.partition("[")[2].rstrip("]").split("-")
+        if any(_is_within(nodeid, e) and twin in parameters for e, twin in self.twins.items()):
+            return "b"
         found = [entry for entry in self.entries if _is_within(nodeid, entry)]
         return self.entries[max(found, key=len)] if found else "a"
 
     def has(self, path: str, ring: str) -> bool:
         """Whether a file or folder may hold a test of `ring`."""
         inside = (self.entries[entry] for entry in self.entries if _is_within(entry, path))
-        return self.ring(path) == ring or ring in inside
+        if self.ring(path) == ring or ring in inside:
+            return True
+        twins = any(_is_within(path, entry) or _is_within(entry, path) for entry in self.twins)
+        return ring == "b" and twins
 
     def programs(self, nodeid: str) -> list[str]:
         """The programs that `[needs]` lists for a test."""

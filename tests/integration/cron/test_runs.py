@@ -273,6 +273,7 @@ async def test_a_job_has_its_own_model_tools_folder_and_budget(stage, tmp_path) 
         assert str(folder) in it.said()
 
 
+@pytest.mark.requires("bwrap")
 async def test_job_changed_by_a_chat_gets_the_limits_of_the_chat(stage, tmp_path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

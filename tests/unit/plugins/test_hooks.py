@@ -438,7 +438,7 @@ async def test_nobody_listening_costs_next_to_nothing(runner: HookRunner) -> Non
     entered: list[str] = []
 
     def note(frame: FrameType, event: str, _argument: Any) -> None:
-        if event == "call" and "/hermes/" in frame.f_code.co_filename:
+        if event == "call" and "/src/hermes/" in frame.f_code.co_filename:
             entered.append(frame.f_code.co_name)
 
     sys.setprofile(note)

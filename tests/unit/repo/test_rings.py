@@ -13,6 +13,9 @@ LISTS = """
 b = ["tests/slow", "tests/fast/test_one.py::test_storm"]
 a = ["tests/slow/test_small.py"]
 
+[twins]
+"tests/fast" = "postgresql"
+
 [needs]
 "tests/slow" = ["tmux"]
 """
@@ -24,6 +27,8 @@ a = ["tests/slow/test_small.py"]
         ("tests/fast/test_one.py::test_quick", "a"),
         ("tests/fast/test_one.py::test_storm[3]", "b"),
         ("tests/fast/test_one.py::test_storms", "a"),
+        ("tests/fast/test_two.py::test_x[postgresql-40]", "b"),
+        ("tests/fast/test_two.py::test_x[sqlite-40]", "a"),
         ("tests/slow/test_big.py::test_x", "b"),
         ("tests/slow/test_small.py::test_x", "a"),
         ("tests/slower/test_x.py::test_x", "a"),
@@ -38,6 +43,7 @@ def test_folders_without_a_test_of_the_ring_are_not_collected() -> None:
     assert rings.has("tests/slow", "a")
     assert not rings.has("tests/slow/test_big.py", "a")
     assert rings.has("tests/fast/test_one.py", "b")
+    assert rings.has("tests/fast/test_two.py", "b")
     assert not rings.has("tests/other", "b")
     assert rings.has("tests", "a")
     assert rings.has("tests", "b")
@@ -49,7 +55,9 @@ def test_needs_are_listed_by_folder() -> None:
 
 
 def test_every_entry_matches_something() -> None:
-    assert [entry for entry in (*RINGS.entries, *RINGS.needs) if not _is_there(entry)] == []
+    assert [
+        entry for entry in (*RINGS.entries, *RINGS.needs, *RINGS.twins) if not _is_there(entry)
+    ] == []
 
 
 def _is_there(entry: str) -> bool:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -228,9 +227,8 @@ async def test_send_message_follows_the_same_rule(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("harness", ["local"], indirect=True)
+@pytest.mark.requires("bwrap")
 async def test_a_sandbox_sends_from_its_own_folder(scene: Scene) -> None:
-    if shutil.which("bwrap") is None:
-        pytest.skip("needs bwrap")
     folder = scene.folder("bob")
     answer = scene.treasure.answer(folder, folder / "report.txt")
     command = json.dumps({"command": f"printf made > {folder}/made.txt"})

@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 PASSWORD = "correct-horse-battery"
 
 CONFIG = """
@@ -109,7 +111,8 @@ class Dovecot:
 @contextlib.contextmanager
 def running_dovecot() -> Iterator[Dovecot]:
     binary = shutil.which("dovecot", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
-    assert binary, "install the Debian packages dovecot-imapd and dovecot-lmtpd"
+    if binary is None:
+        pytest.skip("needs dovecot")
     folder = Path(tempfile.mkdtemp(prefix="dovecot-"))
     folder.chmod(0o755)
     me, root = getpass.getuser(), os.geteuid() == 0
