@@ -9,7 +9,7 @@ import pytest
 from hermes.cli import registry
 from hermes.cli.main import main, parse
 
-ALLOWED = {"hermes", "argparse", "platformdirs", "yaml"}
+ALLOWED = {"hermes", "argparse", "yaml"}
 """Third-party and own packages that `--version` and `--help` may import."""
 
 LIST_MODULES = """
