@@ -41,7 +41,7 @@ test-all: ## make test, then ring B and the embedded model
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory ring-b test-model
 
-check: setup ## linters, types, layers, sizes, locks, links, generated pages
+check: setup ## linters, types, layers, sizes, structure, locks, links, generated pages
 	@echo "== check: style"
 	@$(PY) -m ruff check -q --output-format concise $(CODE)
 	@out=$$($(PY) -m ruff format --check $(CODE)) || { echo "$$out"; exit 1; }
@@ -51,6 +51,7 @@ check: setup ## linters, types, layers, sizes, locks, links, generated pages
 	@out=$$($(LINT_IMPORTS) 2>&1) || { echo "$$out"; exit 1; }
 	@echo "== check: sizes"
 	@$(PY) scripts/sizes.py
+	@$(PY) scripts/structure.py
 	@echo "== check: repository"
 	@$(PY) scripts/portable.py
 	@$(PY) scripts/locks.py
