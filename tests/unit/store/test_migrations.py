@@ -3,7 +3,7 @@ import hashlib
 import apsw
 import pytest
 
-from hermes.core.errors import StoreError, StoreTooNew
+from hermes.core.errors import StoreCorrupt, StoreError, StoreTooNew
 from hermes.core.messages import User
 from hermes.store import schema as tables
 from hermes.store.records import InboxItem, SessionFilter
@@ -141,18 +141,11 @@ def test_a_database_from_the_future_is_refused_and_not_touched(tmp_path):
     assert not (tmp_path / "state.db-wal").read_bytes()
 
 
-@pytest.mark.parametrize("damage", ["garbage", "cut short", "a stump"])
-async def test_a_damaged_file_is_kept_and_the_user_told(tmp_path, damage):
+async def test_a_damaged_file_is_kept_and_the_user_told(tmp_path):
     path = tmp_path / "state.db"
     old_database(path, 6)
-    data = path.read_bytes()
-    left = {
-        "garbage": b"not a database at all " * 500,
-        "cut short": data[:9000],
-        "a stump": data[:40],
-    }
-    path.write_bytes(left[damage])
-    before = path.read_bytes()
+    before = path.read_bytes()[:9000]
+    path.write_bytes(before)
     told = []
     log = open_store("", path, told.append)
     await log.create("s", source="cli", model="m", system_prompt="")
@@ -162,6 +155,18 @@ async def test_a_damaged_file_is_kept_and_the_user_told(tmp_path, damage):
     assert kept.read_bytes() == before
     assert len(told) == 1
     assert str(kept) in told[0]
+
+
+@pytest.mark.parametrize("data", [b"not a database at all " * 500, b"SQLite format 3\0" * 2])
+async def test_an_unreadable_file_is_refused_and_not_changed(tmp_path, data):
+    path = tmp_path / "state.db"
+    path.write_bytes(data)
+    log = open_store("", path)
+    with pytest.raises(StoreCorrupt, match="cannot be repaired") as raised:
+        await log.create("s", source="cli", model="m", system_prompt="")
+    log.close()
+    assert "To start with an empty store: mv " in raised.value.hint
+    assert path.read_bytes() == data
 
 
 async def test_a_store_that_cannot_be_opened_says_so(tmp_path):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import apsw
 
 from hermes.core.errors import StoreCorrupt
-from hermes.store.backend import Database, Progress, Row
+from hermes.store.backend import Database, Progress, Row, ignore_progress
 from hermes.store.query_language import Query
 from hermes.store.records import Candidate, SearchRequest, StoreSizes
 from hermes.store.sqlite import errors, schema
@@ -130,14 +130,15 @@ class SqliteBackend:
 
     def connect(self) -> SqliteDatabase:
         """Open the file. A damaged file is kept under another name, its readable content is
-        restored to a new one, and the user is notified."""
+        restored to a new one, and the user is notified. Raises `StoreCorrupt` if SQLite cannot
+        read it at all; its hint says how to restore a backup."""
         try:
             return self._connect()
         except StoreCorrupt:
             # Only damaged stores need this module.
-            from hermes.store.sqlite.repair import rescue
+            from hermes.store.sqlite.repair import repair
 
-            self._notify(rescue(self._path).summary())
+            self._notify(repair(self._path).summary())
             return self._connect()
 
     def _connect(self) -> SqliteDatabase:
@@ -231,22 +232,28 @@ class SqliteBackend:
         )
 
     def backup(self, database: Database, target: Path, progress: Progress) -> None:
-        """A read transaction makes the copy a snapshot while others write."""
-        source = _sqlite(database).connection
-        copy = connect_target(target)
-        try:
-            source.execute("BEGIN")
-            source.execute("SELECT 1 FROM sessions LIMIT 1").fetchall()
-            with copy.backup("main", source, "main") as work:
-                while not work.done:
-                    work.step(PAGES_PER_STEP)
-                    progress(work.page_count - work.remaining, work.page_count)
-            # The copy is a single file, without a log that could be left behind.
-            copy.execute("PRAGMA journal_mode = DELETE").fetchall()
-        finally:
-            copy.close()
-            if source.in_transaction:
-                source.execute("ROLLBACK")
+        copy_database(_sqlite(database).connection, target, progress)
+
+
+def copy_database(
+    source: apsw.Connection, target: Path, progress: Progress = ignore_progress
+) -> None:
+    """Copy a database to the new file `target`. A read transaction makes the copy a snapshot while
+    others write."""
+    copy = connect_target(target)
+    try:
+        source.execute("BEGIN")
+        source.execute("SELECT 1 FROM sessions LIMIT 1").fetchall()
+        with copy.backup("main", source, "main") as work:
+            while not work.done:
+                work.step(PAGES_PER_STEP)
+                progress(work.page_count - work.remaining, work.page_count)
+        # The copy is a single file, without a log that could be left behind.
+        copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+    finally:
+        copy.close()
+        if source.in_transaction:
+            source.execute("ROLLBACK")
 
 
 def connect_target(target: Path) -> apsw.Connection:

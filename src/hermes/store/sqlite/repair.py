@@ -1,6 +1,7 @@
 """Repair of a damaged store, and restoring of a backup. The replaced file is always kept."""
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
@@ -13,9 +14,15 @@ import msgspec
 
 from hermes.core.errors import StoreCorrupt, StoreError, StoreFull, UsageError
 from hermes.store.backend import Progress, ignore_progress
+from hermes.store.sqlite.backups import folder_of, newest_sound
 from hermes.store.sqlite.errors import BUSY_MILLISECONDS, as_store_error, transaction, with_retries
 from hermes.store.sqlite.health import SearchIndexDamaged, check, find_problems, search_indexes
-from hermes.store.sqlite.salvage import SalvageReport, salvage
+from hermes.store.sqlite.salvage import (
+    SalvageReport,
+    StoreUnreadable,
+    check_readable,
+    salvage,
+)
 from hermes.store.sqlite.schema import refuse_newer
 from hermes.util.text import many
 
@@ -151,12 +158,14 @@ def exchange(new: Path, path: Path) -> None:
 Outcome = Literal["already_sound", "reindexed", "rescued"]
 
 
-class RescueReport(msgspec.Struct, frozen=True):
+class RepairReport(msgspec.Struct, frozen=True):
     path: Path
     outcome: Outcome
     kept: Path | None = None
     """The copy of the damaged file."""
     salvaged: SalvageReport | None = None
+    backup: Path | None = None
+    """The newest sound backup, if rows were lost."""
 
     def summary(self) -> str:
         """Return a description for the user."""
@@ -178,39 +187,68 @@ class RescueReport(msgspec.Struct, frozen=True):
         kept = (
             f"The session store {self.path} was damaged. The damaged file is kept as {self.kept}."
         )
-        return " ".join((kept, restored, *(f"{note}." for note in found.notes)))
+        notes = [f"{note}." for note in found.notes]
+        if self.backup is not None:
+            notes.append(_restore_hint(self.backup))
+        return " ".join((kept, restored, *notes))
 
 
-def repair(path: Path, progress: Progress = ignore_progress) -> RescueReport:
-    """`rescue` at the request of the user. Raises `StoreError` if there is no file."""
+def repair(
+    path: Path, progress: Progress = ignore_progress, now: datetime | None = None
+) -> RepairReport:
+    """Check the whole file and, if it is damaged, replace it with a new one that has everything
+    that can be read. If only the search index is damaged, it is rebuilt in place. One process at a
+    time does this; others may use the file.
+
+    Raises `StoreError` if there is no file, or if it cannot be repaired; nothing is changed then.
+    If SQLite cannot read the file at all, the hint says how to restore the newest backup.
+    """
     if not path.exists():
         raise StoreError(
             f"there is no session store at {path}", hint="Hermes creates it at its first start."
         )
-    return rescue(path, progress)
-
-
-def rescue(
-    path: Path, progress: Progress = ignore_progress, now: datetime | None = None
-) -> RescueReport:
-    """Check the whole file and, if it is damaged, replace it with a new one that has everything
-    that can be read. If only the search index is damaged, it is rebuilt in place. One process at a
-    time does this; others may use the file. Raises `StoreError`; nothing is changed then."""
+    backup_folder = folder_of(path)
     path = path.resolve()  # SQLite keeps its log there, even if `path` is a link
     moment = now or datetime.now(UTC).astimezone()
     try:
         with exclusive(path), open_unchanged(path) as connection:
             damage = _damage(connection, path)
             if damage == "tables" or (damage == "search" and not _rebuild_index(connection)):
+                check_readable(path)
                 block_writers(connection)
-                return _replace(path, progress, moment)
+                return _replace(path, progress, moment, backup_folder)
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
-            return RescueReport(path, "reindexed" if damage == "search" else "already_sound")
+            return RepairReport(path, "reindexed" if damage == "search" else "already_sound")
+    except StoreUnreadable as error:
+        raise StoreCorrupt(
+            f"the session store cannot be repaired: {error}",
+            hint=_unreadable_hint(path, newest_sound(backup_folder)),
+        ) from error
     except StoreFull as error:
         raise _no_space(path) from error
     except (apsw.Error, OSError) as error:
         found = as_store_error(error, path)
         raise (_no_space(path) if isinstance(found, StoreFull) else found) from error
+
+
+def _unreadable_hint(path: Path, backup: Path | None) -> str:
+    if backup is not None:
+        return f"Nothing was changed. {_restore_hint(backup)}"
+    # The log would be applied to the new file, so it is moved too.
+    moves = " && ".join(
+        f"mv {shlex.quote(f'{path}{suffix}')} {shlex.quote(f'{path}.unreadable{suffix}')}"
+        for suffix in ("", *DATA_SUFFIXES)
+        if Path(f"{path}{suffix}").exists()
+    )
+    return (
+        f"Nothing was changed, and there is no sound backup. To start with an empty store: {moves}"
+    )
+
+
+def _restore_hint(backup: Path) -> str:
+    taken = datetime.fromtimestamp(backup.stat().st_mtime, UTC).astimezone()
+    command = f"hermes sessions restore {shlex.quote(str(backup))}"
+    return f"To restore the backup of {taken:%Y-%m-%d %H:%M}: {command}"
 
 
 def _damage(connection: apsw.Connection, path: Path) -> Literal["none", "search", "tables"]:
@@ -245,7 +283,7 @@ def _rebuild_index(connection: apsw.Connection) -> bool:
     return True
 
 
-def _replace(path: Path, progress: Progress, moment: datetime) -> RescueReport:
+def _replace(path: Path, progress: Progress, moment: datetime, backup_folder: Path) -> RepairReport:
     """Replace the file with a new one of its readable rows.
 
     A failure before the exchange changes nothing; the copy of the damaged file is removed then,
@@ -260,7 +298,8 @@ def _replace(path: Path, progress: Progress, moment: datetime) -> RescueReport:
         salvaged = salvage(kept, recovering, progress)
         undo.pop_all()
     exchange(recovering, path)
-    return RescueReport(path, "rescued", kept, salvaged)
+    backup = newest_sound(backup_folder) if salvaged.notes else None
+    return RepairReport(path, "rescued", kept, salvaged, backup)
 
 
 def _no_space(path: Path) -> StoreFull:

@@ -1,15 +1,16 @@
 """Restores the readable rows of a damaged `state.db` into a new store.
 
-`pages` reads the damaged file without SQLite. This module finds its tables, decides which table
-each row belongs to, and inserts the rows into the new store.
+SQLite reads the damaged file, with its log. A row is lost if its own page or a page on the way to
+it is damaged, or if one of its values cannot be decoded or has the wrong type.
 """
 
+import heapq
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import apsw
 import msgspec
@@ -21,68 +22,8 @@ from hermes.store.records import InState, OutState, RunState
 from hermes.store.sqlite import schema
 from hermes.store.sqlite.backend import connect
 from hermes.store.sqlite.errors import as_store_error, transaction
-from hermes.store.sqlite.pages import (
-    Cell,
-    Pages,
-    Value,
-    cells,
-    free_pages,
-    is_leaf,
-    leaves,
-    open_pages,
-)
-from hermes.store.sqlite.schema import ADDITIONS, MIGRATIONS
+from hermes.store.sqlite.schema import MIGRATIONS
 from hermes.util.text import many
-
-# The tables of the damaged file, from its schema table
-
-_CONSTRAINT = re.compile(r"(constraint|primary|unique|check|foreign)\b", re.IGNORECASE)
-_NAME = re.compile(r'"((?:[^"]|"")+)"|`([^`]+)`|\[([^]]+)\]|(\w+)')
-_TOKEN = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|.", re.DOTALL)
-
-
-class CatalogTable(msgspec.Struct, frozen=True):
-    root: int
-    columns: tuple[str, ...]
-
-
-def read_catalog(pages: Pages, free: set[int], wanted: Iterable[str]) -> dict[str, CatalogTable]:
-    """Return the tables of the schema by name. If the first page does not lead to all the `wanted`
-    ones, all pages are searched for schema rows."""
-    found = dict(_tables(pages, leaves(pages, 1)))
-    if not found.keys() >= set(wanted):
-        strays = (n for n in range(2, pages.count + 1) if n not in free and is_leaf(pages, n))
-        found = dict(_tables(pages, strays)) | found
-    return found
-
-
-def column_names(statement: str) -> tuple[str, ...]:
-    """Return the columns of a CREATE TABLE statement, in order."""
-    parts, depth = [""], 0
-    for token in _TOKEN.findall(statement.partition("(")[2]):
-        depth += (token == "(") - (token == ")")
-        if depth < 0:
-            break
-        if token == "," and depth == 0:
-            parts.append("")
-        elif not token.startswith(("--", "/*")):
-            parts[-1] += token
-    defined = [part.strip() for part in parts]
-    matches = [_NAME.match(part) for part in defined if not _CONSTRAINT.match(part)]
-    return tuple(next(filter(None, match.groups())) for match in matches if match)
-
-
-def _tables(pages: Pages, numbers: Iterable[int]) -> Iterator[tuple[str, CatalogTable]]:
-    for number in numbers:
-        for cell in cells(pages, number):
-            match cell and cell.record.values:
-                case ("table", str(name), str(), int(root), str(statement)):
-                    yield name, CatalogTable(root, column_names(statement))
-                case _:
-                    continue
-
-
-# Which table a row can belong to, by the number and types of its values
 
 NUMBERED = (
     "messages",
@@ -94,187 +35,195 @@ NUMBERED = (
 TABLES = ("sessions", *NUMBERED, *(table.name for table in shared_schema.TABLES if table.key))
 SEQUENCES = "sqlite_sequence"
 """The table in which SQLite keeps the highest id of each table."""
+_NEEDED = frozenset({"sessions", "messages"})
 
-LARGEST_ID = 2**53
+
+class StoreUnreadable(StoreCorrupt):
+    """SQLite cannot open the file or does not find its tables: no row can be read."""
+
+
+def check_readable(path: Path) -> None:
+    """Raise `StoreUnreadable` if nothing can be salvaged from `path`. It only reads."""
+    with _open(path):
+        pass
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[apsw.Connection]:
+    """Open a damaged file read-only. Raises `StoreUnreadable`."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        try:
+            # With a writable schema SQLite tolerates damaged entries of other tables and a file
+            # that ends early. Nothing is written: the connection is read-only.
+            connection.execute("PRAGMA writable_schema = ON")
+            connection.execute("PRAGMA cell_size_check = ON")
+            found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+            missing = _NEEDED - {row[0] for row in found}
+        except (*_DAMAGED, apsw.SQLError) as error:
+            raise StoreUnreadable(f"SQLite cannot read {path} ({error})") from error
+        if missing:
+            raise StoreUnreadable(f"{path} has no table {' and '.join(sorted(missing))} any more")
+        yield connection
+    finally:
+        connection.close()
+
+
+# Which rows are accepted. A damaged page can decode to values that were never stored.
+
+_LARGEST_ID = 2**53
 _LATEST = 1e11
-LOST = "\n\n[The rest of this message was lost when the session store was damaged.]"
-
-_ANY = (int, float, str, bytes)
 _TYPES: dict[str, tuple[type, ...]] = {
-    "KEY": (),
     "TEXT": (str,),
     "INTEGER": (int, float),
     "REAL": (int, float),
-    "": _ANY,
 }
-_CHECKS: dict[tuple[str, str], Callable[[Value], bool]] = {
-    ("messages", "role"): lambda role: bool(re.fullmatch("[a-z_]{1,30}", str(role))),
+_CHECKS: dict[tuple[str, str], Callable[[Any], bool]] = {
+    ("messages", "role"): lambda role: bool(re.fullmatch("[a-z_]{1,30}", role)),
     ("messages", "session_id"): bool,
     ("sessions", "id"): bool,
     ("inbox", "state"): lambda state: state in get_args(InState),
     ("outbox", "state"): lambda state: state in get_args(OutState),
     ("cron_runs", "state"): lambda state: state in get_args(RunState),
     (SEQUENCES, "name"): lambda name: name in TABLES,
-    (SEQUENCES, "seq"): lambda seq: isinstance(seq, int) and 0 <= seq < LARGEST_ID,
+    (SEQUENCES, "seq"): lambda seq: isinstance(seq, int) and 0 <= seq < _LARGEST_ID,
 }
 
 
-class ShapeColumn(msgspec.Struct, frozen=True):
+class _Column(msgspec.Struct, frozen=True):
+    table: str
     name: str
-    """Empty for a column that the current store does not have."""
-    kind: str = ""
-    """Its type; KEY is the row id under another name, which the record does not hold."""
-    is_required: bool = False
+    kind: str
+    is_required: bool
 
-    def accepts(self, table: str, value: Value) -> bool:
+    def accepts(self, value: Any) -> bool:
         if value is None:
-            return self.kind == "KEY" or not self.is_required
-        if not isinstance(value, _TYPES.get(self.kind, _ANY)):
+            return not self.is_required
+        if not isinstance(value, _TYPES.get(self.kind, object)):
             return False
-        if self.kind == "REAL" and self.is_required and not _is_plausible(value):
-            return False
-        test = _CHECKS.get((table, self.name))
+        if isinstance(value, int | float) and self.kind == "REAL" and self.is_required:
+            return math.isfinite(value) and 0 <= value < _LATEST
+        test = _CHECKS.get((self.table, self.name))
         return test is None or test(value)
 
 
-class SalvagedRow(msgspec.Struct, frozen=True):
-    table: str
-    rowid: int
-    values: dict[str, Value]
-    """By column, without columns that are NULL or were added after the row was written."""
-    is_cut: bool = False
-    """A message of which only the beginning is left. Its time is unknown."""
-
-
-class TableShape(msgspec.Struct, frozen=True, dict=True):
-    """A table with its columns in the order of its records."""
-
-    table: str
-    columns: tuple[ShapeColumn, ...]
-
-    def row(self, cell: Cell) -> SalvagedRow | None:
-        """Return the row in `cell`, or None if it is not a complete row of this table. Of a
-        truncated row only a message that is cut in its text is kept."""
-        values, is_cut = cell.record.values, cell.record.is_cut
-        if is_cut and not self._is_text_cut(len(values)):
-            return None
-        if not self._is_right_length(len(values)) and not is_cut:
-            return None
-        if self.columns[0].kind == "KEY" and not 0 < cell.rowid < LARGEST_ID:
-            return None
-        pairs = list(zip(self.columns, values, strict=False))
-        if not all(column.accepts(self.table, value) for column, value in pairs):
-            return None
-        kept: dict[str, Value] = {
-            column.name: value for column, value in pairs if column.name and value is not None
-        }
-        if is_cut:
-            kept["content"] = str(kept.get("content", "")) + LOST
-        return SalvagedRow(self.table, cell.rowid, kept, is_cut)
-
-    def _is_text_cut(self, length: int) -> bool:
-        return (
-            self.table == "messages"
-            and length <= len(self.columns)
-            and self.columns[length - 1].name == "content"
-        )
-
-    def _is_right_length(self, length: int) -> bool:
-        """Columns may be missing at the end only: those added after the row was written."""
-        return self._least <= length <= len(self.columns)
-
-    @cached_property
-    def _least(self) -> int:
-        return max(n for n, column in enumerate(self.columns, 1) if column.is_required)
-
-
-def table_shapes(store: apsw.Connection) -> dict[str, list[TableShape]]:
-    """Return the possible shapes of every table: that of the current `store`, and that of a table
-    which got its later columns by migrations."""
-    found = {table: _shapes(store, table) for table in TABLES}
-    columns = (
-        ShapeColumn("name", "TEXT", is_required=True),
-        ShapeColumn("seq", "INTEGER", is_required=True),
-    )
-    return found | {SEQUENCES: [TableShape(SEQUENCES, columns)]}
-
-
-def known_shape(shapes: list[TableShape], names: tuple[str, ...]) -> TableShape | None:
-    """Return the shape with the columns `names`, or None if a required one is missing."""
-    columns = {column.name: column for column in shapes[0].columns}
-    required = {name for name, column in columns.items() if column.is_required}
-    if not required <= set(names):
-        return None
-    return TableShape(shapes[0].table, tuple(columns.get(name, ShapeColumn("")) for name in names))
-
-
-def _shapes(store: apsw.Connection, table: str) -> list[TableShape]:
-    declared = [
-        ShapeColumn(name, "KEY" if is_key and kind == "INTEGER" else kind, bool(not_null or is_key))
+def _columns(store: apsw.Connection, table: str) -> list[_Column]:
+    """Return the columns of a table of the new store."""
+    if table == SEQUENCES:
+        return [_Column(table, "name", "TEXT", True), _Column(table, "seq", "INTEGER", True)]
+    return [
+        _Column(table, name, kind, bool(not_null or is_key))
         for _, name, kind, not_null, _, is_key in store.execute(f"PRAGMA table_info({table})")
     ]
-    changes = [change for change in (*MIGRATIONS, *ADDITIONS) if change.table == table]
-    later = [name for change in changes for name, _ in change.columns]
-    migrated = sorted(declared, key=lambda c: later.index(c.name) if c.name in later else -1)
-    return [TableShape(table, tuple(declared)), TableShape(table, tuple(migrated))]
 
 
-def _is_plausible(moment: Value) -> bool:
-    return isinstance(moment, int | float) and math.isfinite(moment) and 0 <= moment < _LATEST
+# Reading a table around its damaged pages
+
+_DAMAGED = (apsw.CorruptError, apsw.NotADBError, apsw.TooBigError, UnicodeDecodeError)
+_MAX_PROBES = 10_000
+"""Failed attempts per table to find readable rows between damaged pages: about a second."""
+_ROWS_PER_PAGE = 16
+"""Used to guess the highest row id if it is not known."""
+
+_Row = tuple[Any, ...]
 
 
-# Reading all rows
+class _TableReader:
+    """Reads the rows of one table. `dropped` counts those that exist but cannot be used."""
 
-_PAGES_PER_REPORT = 100
-
-
-class RowReader:
-    """Reads a file once. `dropped` is then the number of rows that could not be read."""
-
-    def __init__(self, pages: Pages, shapes: dict[str, list[TableShape]]) -> None:
+    def __init__(self, source: apsw.Connection, columns: list[_Column], highest: int) -> None:
+        """`highest` is the highest row id, 0 if it is not known."""
+        self.table = columns[0].table
         self.dropped = 0
-        self._pages = pages
-        self._shapes = shapes
-        self._read: set[int] = set()
+        self._source = source
+        self._highest = highest
+        present = {row[1] for row in source.execute(f"PRAGMA table_info({self.table})")}
+        self.columns = [column for column in columns if column.name in present]
+        self._is_usable = all(c.name in present for c in columns if c.is_required)
+        self._names = ", ".join(f'"{column.name}"' for column in self.columns)
 
-    def rows(self, progress: Progress) -> Iterator[SalvagedRow]:
-        """Yield the rows that are reached from their table first, because they are the right ones
-        if a row occurs twice; then those of pages that no table leads to."""
-        pages = self._pages
-        free = free_pages(pages)
-        for number, shapes in self._in_order(free):
-            if number not in self._read:
-                yield from self._rows(number, shapes)
-            if number % _PAGES_PER_REPORT == 0:
-                progress(min(len(self._read), pages.count), pages.count)
-        progress(pages.count, pages.count)
+    def rows(self) -> Iterator[_Row]:
+        """Yield every readable row once, as the values of `columns`.
 
-    def _in_order(self, free: set[int]) -> Iterator[tuple[int, list[TableShape]]]:
-        catalog = read_catalog(self._pages, free, TABLES)
-        for name, shapes in self._shapes.items():
-            if (table := catalog.get(name)) is None:
+        The table is read forward from its beginning and backward from its end, each up to the
+        first damaged page. Rows in the gap between are searched afterwards.
+        """
+        if not self._is_usable:
+            return
+        low = yield from self._read(0, _LARGEST_ID)
+        if low is None:
+            return
+        high = yield from self._read(low, _LARGEST_ID, backward=True)
+        if high is None:
+            return
+        if high == _LARGEST_ID:  # the last page is damaged
+            pages = int(self._source.execute("PRAGMA page_count").get)
+            high = max(self._highest or low + pages * _ROWS_PER_PAGE, low) + 1
+        yield from self._read_gap(low, high)
+
+    def _read_gap(self, low: int, high: int) -> Iterator[_Row]:
+        """Bisect the ids between two damaged pages: wherever a row is readable, reading continues
+        from there in both directions. The largest remaining gap comes first."""
+        gaps = [(low - high, low, high)]
+        for _ in range(_MAX_PROBES):
+            if not gaps:
+                return
+            _, low, high = heapq.heappop(gaps)
+            middle = (low + high) // 2
+            if middle == low:
                 continue
-            if (exact := known_shape(shapes, table.columns)) is not None:
-                shapes.insert(0, exact)
-            for number in leaves(self._pages, table.root):
-                yield number, shapes
-        every = [shape for shapes in self._shapes.values() for shape in shapes]
-        for number in range(1, self._pages.count + 1):
-            if number not in free and is_leaf(self._pages, number):
-                yield number, every
+            end = yield from self._read(middle - 1, high)
+            if end is not None:
+                heapq.heappush(gaps, (max(end, middle) - high, max(end, middle), high))
+            start: int | None = middle
+            if end is None or end >= middle:
+                start = yield from self._read(low, middle, backward=True)
+            if start is not None:
+                heapq.heappush(gaps, (low - start, low, start))
 
-    def _rows(self, number: int, shapes: list[TableShape]) -> list[SalvagedRow]:
-        """Return the rows of a page that fit one of the shapes, and mark the page as read."""
-        found = list(cells(self._pages, number))
-        fitting = (
-            next((row for shape in shapes if (row := shape.row(cell))), None) if cell else None
-            for cell in found
+    def _read(
+        self, low: int, high: int, *, backward: bool = False
+    ) -> Generator[_Row, None, int | None]:
+        """Yield the rows with ids between `low` and `high`, both excluded, up to a damaged page.
+        Return the last id that was reached, or None if there are no more rows."""
+        order = "DESC" if backward else "ASC"
+        while True:
+            try:
+                for rowid, *values in self._select(self._names, low, high, order):
+                    if not low < rowid < high:  # out of order: the page is damaged
+                        return high if backward else low
+                    low, high = (low, rowid) if backward else (rowid, high)
+                    if all(map(_Column.accepts, self.columns, values)):
+                        yield tuple(values)
+                    else:
+                        self.dropped += 1
+                return None
+            except _DAMAGED:
+                rowid = self._next_id(low, high, order)
+            if rowid is None:
+                return high if backward else low
+            low, high = (low, rowid) if backward else (rowid, high)
+
+    def _next_id(self, low: int, high: int, order: str) -> int | None:
+        """Return the id of a row whose values cannot be read, or None if the page is damaged."""
+        try:
+            found = self._select("1", low, high, order).fetchone()
+        except _DAMAGED:
+            return None
+        if found is None or not low < found[0] < high:
+            return None
+        self.dropped += 1
+        return int(found[0])
+
+    def _select(self, names: str, low: int, high: int, order: str) -> apsw.Cursor:
+        # Inclusive bounds: SQLite then goes straight to the page of the first row. For `rowid > ?`
+        # it would go through the page of the row before it, which may be the damaged one.
+        return self._source.execute(
+            f"SELECT rowid, {names} FROM {self.table} WHERE rowid BETWEEN ? AND ?"
+            f" ORDER BY rowid {order}",
+            (low + 1, high - 1),
         )
-        rows = [row for row in fitting if row is not None]
-        if rows:
-            self._read.add(number)
-            self.dropped += len(found) - len(rows)
-        return rows
 
 
 # Building the new store
@@ -282,7 +231,7 @@ class RowReader:
 RECOVERED = "recovered"
 """The source of a session whose own row was lost."""
 
-_UNKNOWN_TIME = -1.0
+_ROWS_PER_REPORT = 1000
 _SEPARATE_TITLES = next(one.statements[0] for one in MIGRATIONS if one.version == 4)
 
 _LOST_SESSIONS = """
@@ -296,19 +245,6 @@ _LOST_PARENTS = """
 UPDATE sessions SET parent_session_id = NULL
 WHERE parent_session_id NOT IN (SELECT id FROM sessions)
 """
-# A truncated message gets a time between its neighbours.
-_LOST_TIMES = """
-UPDATE messages SET timestamp = coalesce(
-    (SELECT max(timestamp) FROM messages AS other
-        WHERE other.session_id = messages.session_id AND other.id < messages.id
-        AND other.timestamp >= 0),
-    (SELECT min(timestamp) FROM messages AS other
-        WHERE other.session_id = messages.session_id AND other.timestamp >= 0),
-    (SELECT started_at FROM sessions WHERE id = messages.session_id),
-    (SELECT max(timestamp) FROM messages AS other WHERE other.id < messages.id),
-    0)
-WHERE timestamp < 0
-"""
 _COUNTED = "(SELECT count(*) FROM messages WHERE session_id = sessions.id)"
 _LOST_MESSAGES = f"SELECT coalesce(sum(max(message_count - {_COUNTED}, 0)), 0) FROM sessions"
 _RECOUNT = f"UPDATE sessions SET message_count = {_COUNTED} WHERE message_count IS NOT {_COUNTED}"
@@ -320,10 +256,9 @@ class SalvageReport(msgspec.Struct, frozen=True):
     messages: int
     remade_sessions: int = 0
     """Sessions whose own row was lost; they have their messages, but no title or model."""
-    cut_messages: int = 0
-    """Messages of which only the beginning is left."""
     dropped: int = 0
-    """Rows of any table that were found but could not be read."""
+    """Rows of any table that were found but could not be used. Rows of damaged pages are not
+    found."""
     lost_messages: int = 0
     """Missing messages, according to the counts in the sessions."""
     notes: tuple[str, ...] = ()
@@ -332,28 +267,33 @@ class SalvageReport(msgspec.Struct, frozen=True):
 
 def salvage(damaged: Path, into: Path, progress: Progress = ignore_progress) -> SalvageReport:
     """Insert every readable row of `damaged` and of its log into a new store at `into`. The damaged
-    files stay unchanged. Raises `StoreError`."""
+    files stay unchanged. Raises `StoreError`: `StoreUnreadable` if no row can be read at all."""
     try:
-        store = connect(into)
-        try:
-            with open_pages(damaged) as pages:
-                return _rebuild(store, pages, progress)
-        finally:
-            store.close()
+        with _open(damaged) as source:
+            store = connect(into)
+            try:
+                return _rebuild(store, source, progress)
+            finally:
+                store.close()
     except (apsw.Error, OSError) as error:
         raise as_store_error(error, into) from error
+    finally:
+        # SQLite makes these even for reading.
+        Path(f"{damaged}-shm").unlink(missing_ok=True)
+        log = Path(f"{damaged}-wal")
+        if log.exists() and not log.stat().st_size:
+            log.unlink()
 
 
-def _rebuild(store: apsw.Connection, pages: Pages, progress: Progress) -> SalvageReport:
+def _rebuild(store: apsw.Connection, source: apsw.Connection, progress: Progress) -> SalvageReport:
     # The new file is deleted if anything fails, so it needs no journal on the disk.
     store.execute("PRAGMA journal_mode = MEMORY").fetchall()
     store.execute("PRAGMA synchronous = OFF")
     store.execute("PRAGMA foreign_keys = OFF")
     store.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
-    reader = RowReader(pages, table_shapes(store))
     with transaction(store):
         store.execute("DROP INDEX idx_sessions_title_unique")
-        cut = _insert(store, reader, progress)
+        dropped = _insert_all(store, source, progress)
         remade, lost = _connect_rows(store)
         store.execute(schema.UNIQUE_TITLES)
         store.execute(schema.REBUILD_SEARCH)
@@ -362,44 +302,37 @@ def _rebuild(store: apsw.Connection, pages: Pages, progress: Progress) -> Salvag
     if problems != ["ok"]:
         raise StoreCorrupt(f"the rebuilt session store is not sound ({problems[0]})")
     store.execute("PRAGMA journal_mode = WAL").fetchall()
-    return _report(store, remade, cut, reader.dropped, lost)
+    return _report(store, remade, dropped, lost)
 
 
-def _insert(store: apsw.Connection, reader: RowReader, progress: Progress) -> int:
-    """Insert all rows and return the number of truncated messages."""
-    cut = 0
-    highest: dict[Value, Value] = {}
-    for row in reader.rows(progress):
-        if row.table == SEQUENCES:
-            highest |= {row.values["name"]: row.values["seq"]}
-            continue
-        values = _with_defaults(row)
-        names, marks = ", ".join(values), ", ".join("?" for _ in values)
-        store.execute(
-            f"INSERT OR IGNORE INTO {row.table} ({names}) VALUES ({marks})", tuple(values.values())
-        )
-        cut += row.is_cut and store.changes()
+def _insert_all(store: apsw.Connection, source: apsw.Connection, progress: Progress) -> int:
+    """Copy all tables and return the number of dropped rows."""
+    sequences = _TableReader(source, _columns(store, SEQUENCES), 0)
+    highest: dict[str, int] = dict(sequences.rows())
+    total = max(sum(highest.values()), 1)
+    done, dropped = 0, sequences.dropped
+    for table in TABLES:
+        reader = _TableReader(source, _columns(store, table), highest.get(table, 0))
+        names = ", ".join(column.name for column in reader.columns)
+        marks = ", ".join("?" for _ in reader.columns)
+        statement = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"
+        for row in reader.rows():
+            store.execute(statement, row)
+            done += 1
+            if done % _ROWS_PER_REPORT == 0:
+                progress(min(done, total), total)
+        dropped += reader.dropped
     # The id of a lost message is not reused, because projections may still refer to it.
-    for table in NUMBERED:
-        seq = highest.get(table, 0)
+    for table, seq in highest.items():
         store.execute(f"UPDATE {SEQUENCES} SET seq = max(seq, ?) WHERE name = ?", (seq, table))
         if seq and not store.changes():
             store.execute(f"INSERT INTO {SEQUENCES} (name, seq) VALUES (?, ?)", (table, seq))
-    return cut
-
-
-def _with_defaults(row: SalvagedRow) -> dict[str, object]:
-    values: dict[str, object] = dict(row.values)
-    if row.table in NUMBERED:
-        values["id"] = row.rowid
-    if row.is_cut:
-        values["timestamp"] = _UNKNOWN_TIME
-    return values
+    progress(total, total)
+    return dropped
 
 
 def _connect_rows(store: apsw.Connection) -> tuple[int, int]:
     """Make the tables consistent. Return the number of created sessions and of missing messages."""
-    store.execute(_LOST_TIMES)
     store.execute(_LOST_SESSIONS, (RECOVERED,))
     remade = store.changes()
     store.execute(_LOST_PARENTS)
@@ -411,16 +344,13 @@ def _connect_rows(store: apsw.Connection) -> tuple[int, int]:
             return remade, lost
 
 
-def _report(
-    store: apsw.Connection, remade: int, cut: int, dropped: int, lost: int
-) -> SalvageReport:
+def _report(store: apsw.Connection, remade: int, dropped: int, lost: int) -> SalvageReport:
     sessions = int(store.execute("SELECT count(*) FROM sessions").get)
     messages = int(store.execute("SELECT count(*) FROM messages").get)
     facts = (
         (remade, "session", "lost title and settings; only the messages are left"),
-        (cut, "message", "could be read only up to a damaged part"),
         (dropped, "row", "found but not readable"),
         (lost, "message", "missing, according to the counts in the sessions"),
     )
     notes = tuple(f"{many(number, what)} {rest}" for number, what, rest in facts if number)
-    return SalvageReport(sessions, messages, remade, cut, dropped, lost, notes)
+    return SalvageReport(sessions, messages, remade, dropped, lost, notes)

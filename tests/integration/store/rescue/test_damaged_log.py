@@ -17,7 +17,7 @@ from tests.integration.store.rescue.stores import (
     copied,
     fill,
     overwrite,
-    root_of,
+    pages_of,
 )
 
 FRAME = PAGE + 24
@@ -62,30 +62,22 @@ def test_committed_pages_of_the_log_count_and_others_do_not(damaged, original, t
 
 
 def test_the_log_makes_up_for_damage_in_the_main_file(damaged, original, tmp_path):
-    overwrite(damaged, 1)
-    overwrite(damaged, root_of(copied(damaged, tmp_path / "other.db"), "messages"))
+    overwrite(damaged, pages_of(copied(damaged, tmp_path / "other.db"), "messages")[-1])
     salvage(damaged, tmp_path / "new.db")
     assert contents(tmp_path / "new.db") == original
 
 
-def test_without_the_main_file_the_log_alone_is_read(damaged, original, tmp_path):
-    damaged.write_bytes(b"")
-    salvage(damaged, tmp_path / "new.db")
-    found = contents(tmp_path / "new.db")
-    assert found["messages"].keys() >= set(range(130, 181))
-    assert_nothing_invented(found, original)
-    assert_sound(tmp_path / "new.db")
-
-
 @pytest.mark.parametrize("place", [0, 9, 32, 40, 32 + 30 * FRAME + 5, 32 + 30 * FRAME + 2000])
-def test_damage_in_the_log_costs_no_more_than_its_frames(damaged, original, tmp_path, place):
+def test_of_a_damaged_log_the_frames_before_the_damage_count(damaged, original, tmp_path, place):
     log = Path(f"{damaged}-wal")
     data = bytearray(log.read_bytes())
     data[place] ^= 0xFF
     log.write_bytes(data)
+    by_sqlite = contents(copied(damaged, tmp_path / "read.db"))
     salvage(damaged, tmp_path / "new.db")
     found = contents(tmp_path / "new.db")
-    assert len(found["messages"]) >= 178
+    assert found == by_sqlite
+    assert len(found["messages"]) >= 120
     assert_nothing_invented(found, original)
     assert_sound(tmp_path / "new.db")
 

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes.core.errors import StoreError
-from hermes.store.sqlite.pages import Unreadable, decode, varint
 from hermes.store.sqlite.salvage import salvage
 from tests.integration.store.rescue.stores import PAGE, assert_sound, make
 
@@ -43,27 +42,3 @@ def test_flipped_bytes_anywhere_are_survived(sound, flips):
             assert_sound(folder / "new.db")
     finally:
         shutil.rmtree(folder)
-
-
-@given(st.binary(max_size=200), st.integers(0, 300))
-def test_any_bytes_are_a_record_or_unreadable(data, size):
-    with suppress(Unreadable):
-        record = decode(data, size)
-        assert record.is_cut == (len(data) < size)
-
-
-@given(st.integers(-(2**63), 2**63 - 1))
-def test_numbers_are_read_as_they_are_written(number):
-    assert varint(written(number) + b"rest", 0) == (number, len(written(number)))
-
-
-def written(number):
-    """A variable-length number, by the rules of the file format."""
-    number &= 2**64 - 1
-    if number >> 56:
-        tail, number = bytes([number & 0xFF]), number >> 8
-        return bytes(0x80 | number >> shift & 0x7F for shift in range(49, -1, -7)) + tail
-    groups = [number & 0x7F]
-    while number := number >> 7:
-        groups.append(0x80 | number & 0x7F)
-    return bytes(reversed(groups))

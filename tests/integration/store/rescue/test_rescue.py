@@ -8,9 +8,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from hermes.core.errors import StoreError, StoreTooNew
-from hermes.store.sqlite.backend import connect
-from hermes.store.sqlite.repair import repair, rescue
+from hermes.core.errors import StoreCorrupt, StoreError, StoreTooNew
+from hermes.store.sqlite.backend import SqliteBackend, connect
+from hermes.store.sqlite.backups import back_up_daily
+from hermes.store.sqlite.repair import repair, restore
 from tests.integration.store.rescue.stores import (
     add_message,
     assert_nothing_invented,
@@ -19,12 +20,15 @@ from tests.integration.store.rescue.stores import (
     copied,
     make,
     overwrite,
+    pages_of,
     root_of,
     rows_of_pages,
 )
 
 ROOT = Path(__file__).resolve().parents[4]
 MOMENT = datetime(2026, 11, 15, 4, 53, 1, tzinfo=UTC)
+INDEX = "idx_sessions_source"
+"""Its damage costs no row."""
 KEPT = "state.db.damaged-20261115-045301"
 
 
@@ -47,9 +51,9 @@ def ignore(_done, _total):
 
 
 def test_a_damaged_store_is_replaced_and_kept_under_a_dated_name(sound, path):
-    overwrite(path, root_of(path, "messages"))
+    overwrite(path, root_of(path, INDEX))
     damaged = path.read_bytes()
-    report = rescue(path, ignore, MOMENT)
+    report = repair(path, ignore, MOMENT)
     assert report.outcome == "rescued"
     assert report.kept == path.parent / KEPT
     assert report.kept.read_bytes() == damaged
@@ -67,12 +71,12 @@ def test_the_log_is_kept_too_and_nothing_is_ever_overwritten(path):
     (path.parent / KEPT).write_text("an older one")
     connection = connect(path)
     add_message(connection, "s0", "in the log")
-    overwrite(copied(path, path.parent / "other.db"), root_of(path, "messages"))
+    overwrite(copied(path, path.parent / "other.db"), root_of(path, INDEX))
     connection.close()
     (path.parent / "other.db").replace(path)
     (path.parent / "other.db-wal").replace(f"{path}-wal")
     log = Path(f"{path}-wal").read_bytes()
-    report = rescue(path, ignore, MOMENT)
+    report = repair(path, ignore, MOMENT)
     assert report.kept == path.parent / f"{KEPT}-2"
     assert Path(f"{report.kept}-wal").read_bytes() == log
     assert (path.parent / KEPT).read_text() == "an older one"
@@ -82,15 +86,14 @@ def test_the_log_is_kept_too_and_nothing_is_ever_overwritten(path):
 def test_what_was_lost_is_told(sound, path):
     page, keys = next((p, keys) for p, keys in rows_of_pages(sound).items() if len(keys) > 1)
     overwrite(path, page)
-    said = rescue(path, ignore, MOMENT).summary()
+    said = repair(path, ignore, MOMENT).summary()
     assert f"{120 - len(keys)} messages restored." in said
     assert f"{len(keys)} messages missing" in said
     assert "Nothing is known" not in said
 
 
-@pytest.mark.parametrize("change", [rescue, repair])
-def test_a_sound_store_is_not_changed(sound, path, change):
-    report = change(path)
+def test_a_sound_store_is_not_changed(sound, path):
+    report = repair(path)
     assert report.outcome == "already_sound"
     assert "nothing was changed" in report.summary()
     assert path.read_bytes() == sound.read_bytes()
@@ -98,19 +101,45 @@ def test_a_sound_store_is_not_changed(sound, path, change):
 
 
 def test_a_second_rescue_finds_a_sound_store(path):
-    overwrite(path, 1)
-    assert rescue(path).outcome == "rescued"
-    assert rescue(path).outcome == "already_sound"
+    overwrite(path, root_of(path, INDEX))
+    assert repair(path).outcome == "rescued"
+    assert repair(path).outcome == "already_sound"
 
 
-@pytest.mark.parametrize("data", [b"no database " * 1000, bytes(9000)])
-def test_of_garbage_an_empty_store_is_left_and_the_report_says_so(path, data):
-    path.write_bytes(data)
-    report = repair(path)
-    assert "Nothing could be read from it, so the store is empty now" in report.summary()
-    assert report.kept.read_bytes() == data
-    assert contents(path)["sessions"] == {}
-    assert_sound(path)
+@pytest.mark.parametrize("data", [b"no database " * 1000, bytes(9000), "zeroed header"])
+def test_an_unreadable_store_is_left_alone_and_the_hint_says_how_to_start_anew(path, data):
+    path.write_bytes(bytes(100) + path.read_bytes()[100:] if isinstance(data, str) else data)
+    before = path.read_bytes()
+    for attempt in (lambda: repair(path), lambda: SqliteBackend(path).connect()):
+        with pytest.raises(StoreCorrupt, match="cannot be repaired") as raised:
+            attempt()
+        assert "no sound backup" in raised.value.hint
+        assert path.read_bytes() == before
+        assert names(path) <= {"state.db", "state.db.rescue.lock", "state.db-wal", "state.db-shm"}
+    command = raised.value.hint.partition("empty store: ")[2]
+    subprocess.run(["sh", "-c", command], check=True)
+    SqliteBackend(path).connect().close()
+    assert contents(path)["messages"] == {}
+    assert Path(f"{path}.unreadable").read_bytes() == before
+
+
+def test_an_unreadable_header_names_the_newest_sound_backup(sound, path):
+    good = back_up_daily(path, 3)
+    bad = good.with_name("state-20991231-000000.db")
+    bad.write_bytes(bytes(100) + good.read_bytes()[100:])
+    overwrite(path, 1, bytes(100))
+    with pytest.raises(StoreCorrupt) as raised:
+        SqliteBackend(path).connect()
+    assert f"hermes sessions restore {good}" in raised.value.hint
+    kept = restore(path, good)
+    assert contents(path) == contents(sound)
+    assert kept.read_bytes()[:100] == bytes(100)
+
+
+def test_a_repair_that_lost_rows_names_the_backup(path):
+    backup = back_up_daily(path, 3)
+    overwrite(path, rows_page(path))
+    assert f"hermes sessions restore {backup}" in repair(path).summary()
 
 
 def test_an_empty_file_is_sound(tmp_path):
@@ -130,10 +159,10 @@ def test_a_store_from_the_future_is_left_alone(path):
     connection = apsw.Connection(str(path))
     connection.execute("UPDATE schema_version SET version = 99")
     connection.close()
-    overwrite(path, root_of(path, "messages"))
+    overwrite(path, root_of(path, INDEX))
     before = path.read_bytes()
     with pytest.raises(StoreTooNew):
-        rescue(path)
+        repair(path)
     assert path.read_bytes() == before
 
 
@@ -182,7 +211,7 @@ def test_a_writer_cannot_slip_in_between(path):
         except apsw.BusyError:
             seen.append("busy")
 
-    rescue(path, try_to_write)
+    repair(path, try_to_write)
     other.close()
     assert set(seen) == {"busy"}
     assert_sound(path)
@@ -194,11 +223,10 @@ def rows_page(path):
 
 
 def test_two_processes_at_once_end_with_one_good_store(sound, path):
-    overwrite(path, root_of(path, "messages"))
-    overwrite(path, 1)
+    overwrite(path, root_of(path, INDEX))
     code = (
-        "import sys; from pathlib import Path; from hermes.store.sqlite.repair import rescue;"
-        "print(rescue(Path(sys.argv[1])).outcome)"
+        "import sys; from pathlib import Path; from hermes.store.sqlite.repair import repair;"
+        "print(repair(Path(sys.argv[1])).outcome)"
     )
     running = [
         subprocess.Popen(
@@ -219,16 +247,16 @@ def test_two_processes_at_once_end_with_one_good_store(sound, path):
 def test_a_link_goes_on_leading_to_the_store(sound, path):
     link = path.parent / "link.db"
     link.symlink_to(path)
-    overwrite(path, root_of(path, "messages"))
-    report = rescue(link, ignore, MOMENT)
+    overwrite(path, root_of(path, INDEX))
+    report = repair(link, ignore, MOMENT)
     assert link.is_symlink()
     assert report.kept == path.parent / KEPT
     assert contents(link) == contents(sound)
 
 
 def test_nothing_is_invented_by_a_rescue_of_many_pages(sound, path):
-    for number in range(3, 60, 4):
+    for number in (*pages_of(sound, "messages")[::3], *pages_of(sound, "sessions")[::2]):
         overwrite(path, number)
-    rescue(path)
+    repair(path)
     assert_nothing_invented(contents(path), contents(sound))
     assert_sound(path)

@@ -16,12 +16,12 @@ SCENE = """
 import shutil, sys
 from pathlib import Path
 from hermes.core.errors import StoreFull
-from hermes.store.sqlite.repair import rescue
+from hermes.store.sqlite.repair import repair
 
 source, path = Path(sys.argv[1]), Path(sys.argv[2]) / "state.db"
 shutil.copy(source, path)
 try:
-    print(rescue(path).outcome)
+    print(repair(path).outcome)
 except StoreFull as error:
     print(error, error.hint, sep="\\n")
     assert path.read_bytes() == source.read_bytes()
@@ -55,7 +55,7 @@ def disk(tmp_path_factory):
 )
 def test_without_room_nothing_is_changed(disk, tmp_path, share, outcome):
     path = make(tmp_path / "source.db", messages=600)
-    overwrite(path, root_of(path, "messages"))
+    overwrite(path, root_of(path, "idx_sessions_source"))
     size = int(path.stat().st_size * share) // 1024
     done = on_a_small_disk(disk, size, sys.executable, "-c", SCENE, str(path), str(disk))
     assert done.returncode == 0, done.stderr
