@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from hermes.config.home import Home
+from hermes.config.settings import Settings
 from hermes.config.settings.agent import SessionSettings
 from hermes.core.errors import StoreError
 from hermes.store.records import SessionFilter
@@ -75,3 +76,21 @@ def _last(read: Callable[[], str]) -> float:
     with suppress(OSError, ValueError):
         return float(read())
     return 0.0
+
+
+# Daily backups of the SQLite store (`sessions.daily_backups`)
+
+QUICK_BACKUP_BYTES = 32 * 2**20
+"""The largest store that is copied while a user waits for the end of the program."""
+
+
+def back_up_when_due(home: Home, settings: Settings, *, max_bytes: int | None = None) -> None:
+    """Make the daily backup, unless the store is larger than `max_bytes`. A failure is logged."""
+    if settings.store.url:
+        return
+    from hermes.store.sqlite.backups import back_up_daily  # a chat starts without it
+
+    try:
+        back_up_daily(home.state_db, settings.sessions.daily_backups, max_bytes=max_bytes)
+    except (StoreError, OSError) as error:
+        log.warning("no daily backup of the session store: %s", error)

@@ -5,6 +5,7 @@ import asyncio
 import logging
 
 from hermes.app.outgoing_files import remove_old_copies
+from hermes.app.session_store import back_up_when_due
 from hermes.core.errors import HermesError
 from hermes.gateway.context import GatewayContext
 from hermes.gateway.directory import ChatDirectory
@@ -87,6 +88,8 @@ class Maintenance:
         gone += await asyncio.to_thread(remove_old_copies, self._gateway.app.home.root, before)
         if gone:
             log.info("%d old files from chats were removed", gone)
+        app = self._gateway.app
+        await asyncio.to_thread(back_up_when_due, app.home, app.loaded.settings)
 
     def learn_models(self) -> None:
         """Refresh the model list of the endpoint in use, in the background and at most once a day.

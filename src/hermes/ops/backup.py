@@ -50,7 +50,7 @@ EXCLUDED = frozenset(
 EXCLUDED_ANYWHERE = frozenset({"__pycache__", ".venv", "node_modules", ".DS_Store"})
 _TRACES = re.compile(
     r"\..+\.tmp|.+\.(?:sock|pid)|.+\.(?:db|sqlite3?)-(?:wal|shm|journal)"
-    r"|state\.db\..+|hermes-backup-.+\.zip"
+    r"|state\.db\..+|state-\d{8}-\d{6}\.db|hermes-backup-.+\.zip"
 )
 """Files of a run that is going on, and copies made earlier."""
 _DATABASE = re.compile(r".+\.(?:db|sqlite3?)")

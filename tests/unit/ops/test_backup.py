@@ -183,6 +183,7 @@ def test_entries_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
         ("config.yaml", True), ("skills/a/uv.lock", True), ("profiles/work/state.db", True),
         ("state.db-wal", False), ("cache/x", False), ("skills/a/__pycache__/b.pyc", False),
         ("state.db.damaged-20260101-000000", False), ("profiles", False), ("x.sock", False),
+        ("backups/sessions/state-20260101-000000.db", False), ("backups/of-mine.db", True),
     ],
 )  # fmt: skip
 def test_what_belongs_to_a_backup(name: str, there: bool) -> None:

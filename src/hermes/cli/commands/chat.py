@@ -89,7 +89,11 @@ def run(args: argparse.Namespace, cli: Cli, talk: Any = None) -> int:
 
     leader: HermesCLI = talk or HermesCLI()
     plainly = args.plain or loaded.settings.display.plain or term_is_dumb()
-    return asyncio.run(leader.talk(loaded, args, cli, plainly=plainly and not args.tui))
+    code = asyncio.run(leader.talk(loaded, args, cli, plainly=plainly and not args.tui))
+    from hermes.app.session_store import QUICK_BACKUP_BYTES, back_up_when_due  # after the prompt
+
+    back_up_when_due(cli.home, loaded.settings, max_bytes=QUICK_BACKUP_BYTES)
+    return code
 
 
 async def _answer(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str) -> int:

@@ -148,6 +148,8 @@ class SessionSettings(Section, frozen=True):
     """Hours between two such clean-ups."""
     auto_title: bool = True
     """Let a model name a conversation after its first turn."""
+    daily_backups: Count = 3
+    """Daily backups of the SQLite store that are kept; 0 makes none."""
 
 
 class SessionResetSettings(Section, frozen=True):

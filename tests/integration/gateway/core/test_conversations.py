@@ -115,6 +115,17 @@ async def test_a_conversation_is_not_ended_under_a_turn(harness: GatewayHarness)
         assert "hello" in str(server.calls[-1].body["messages"])
 
 
+async def test_maintenance_makes_the_daily_backup(
+    harness: GatewayHarness, echoing: ModelServer
+) -> None:
+    runner = await harness.open(echoing)
+    await harness.ask("hello", "hello")
+    for _ in range(2):
+        await runner.maintenance.clean()
+    root = runner.gateway.app.home.root
+    assert len(list(root.glob("backups/sessions/state-*.db"))) == 1
+
+
 async def test_a_platform_is_worked_on_though_the_store_failed_as_it_came(
     harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,8 +5,14 @@ import stat
 
 import pytest
 
+from hermes.cli.commands import chat
+from hermes.cli.context import Cli
+from hermes.cli.main import Parser
+from hermes.core.errors import StoreCorrupt
 from hermes.store.records import SessionFilter
 from hermes.store.session_store import open_store
+from hermes.store.sqlite.backups import back_up_daily
+from tests.unit.cli.sessions.conftest import Terminal
 
 
 def test_the_numbers_of_the_store(hermes):
@@ -71,6 +77,32 @@ def test_a_damaged_store_is_repaired_and_kept(hermes):
     assert document["sessions"] == 3
     assert "was damaged" in document["summary"]
     assert "zebra" in hermes("show", "20260102").out
+
+
+def test_an_unreadable_store_names_the_daily_backup_that_restores_it(hermes):
+    backup = back_up_daily(hermes.home.state_db, 3)
+    hermes.home.state_db.write_bytes(bytes(5000))
+    for action in ("repair", "list"):
+        outcome = hermes(action)
+        assert outcome.code == StoreCorrupt.exit_code
+        assert f"hermes sessions restore {backup}" in outcome.err
+    assert hermes("restore", str(backup), "--yes").code == 0
+    assert "zebra" in hermes("show", "20260102").out
+
+
+@pytest.mark.parametrize(("setting", "made"), [("", 1), ("sessions: {daily_backups: 0}", 0)])
+def test_the_daily_backup_is_made_after_a_conversation(hermes, setting, made):
+    hermes.home.config_file.write_text(setting)
+
+    class Leader:
+        async def talk(self, *_args, **_options):
+            return 7
+
+    cli = Cli(hermes.home, Terminal(), Terminal(), Terminal())
+    parser = Parser(prog="hermes chat")
+    chat.configure(parser)
+    assert chat.run(parser.parse_args([]), cli, Leader()) == 7
+    assert len(list(hermes.home.root.glob("backups/sessions/*.db"))) == made
 
 
 def test_a_backup_is_restored_and_the_store_before_it_kept(hermes, tmp_path):
