@@ -5,7 +5,6 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -485,17 +484,20 @@ class ReferenceExpander:
         if "@" not in message.text:
             return message
         session, home = self._app.session(self._agent()), self._app.home
-        desks = import_module("hermes.app.references.reference")
-        guard = import_module("hermes.security").PathGuard
-        desk = desks.Desk(
-            guard=guard(Path.home(), (self._folder,), (home.root, home.default_root)),
+        # Only messages with a reference need these modules.
+        from hermes.app.references.expansion import expand_references
+        from hermes.app.references.reference import ReferenceContext, page_fetch
+        from hermes.security import PathGuard
+
+        context = ReferenceContext(
+            guard=PathGuard(Path.home(), (self._folder,), (home.root, home.default_root)),
             folder=self._folder,
             context_length=session.target.profile.context_length,
             redact=self._app.redact,
-            fetch=desks.page_fetch(session.session_tools.bench),
+            fetch=page_fetch(session.session_tools.bench),
             images=session.target.profile.images is not False,
         )
-        done = await import_module("hermes.app.references.expansion").expand(message.text, desk)
+        done = await expand_references(message.text, context)
         for warning in done.warnings:
             self._warn(warning)
         pictures = [part for part in message.parts if isinstance(part, Image)]

@@ -438,10 +438,9 @@ def ui_keys(ui: TerminalUI) -> KeyBindings:
 
 
 def _references(fragment: str, folder: Path) -> Sequence[Any]:
-    found: Sequence[Any] = import_module("hermes.app.references.completion").complete(
-        fragment, folder
-    )
-    return found
+    from hermes.app.references.completion import complete_reference  # needed only after `@`
+
+    return complete_reference(fragment, folder)
 
 
 # What was user_input so far, in short, when a conversation is taken up again.
