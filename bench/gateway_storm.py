@@ -25,7 +25,7 @@ import msgspec
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Step, echo
-from hermes.gateway.platforms.local.server import LocalPlatform, Room, Say
+from hermes.gateway.platforms.local.server import ChatLog, LocalServer, SayRequest
 
 GATEWAY = [sys.executable, "-c", "from hermes.cli.main import run; run()", "gateway", "run", "-q"]
 CHATS = ("anna", "ben", "carl")
@@ -64,7 +64,7 @@ async def run(storm: Storm) -> Outcome:
         home = root / "home"
         home.mkdir(mode=0o700)
         (home / "config.yaml").write_text(_config(storm, f"{server.url}/v1"))
-        platform = LocalPlatform(Room(root / "journal"))
+        platform = LocalServer(ChatLog(root / "journal"))
         await platform.listen(root / "socket")
         try:
             kills = await _weather(storm, platform, root)
@@ -105,7 +105,7 @@ def _model(storm: Storm) -> Iterator[ModelServer]:
         yield server
 
 
-async def _weather(storm: Storm, platform: LocalPlatform, root: Path) -> int:
+async def _weather(storm: Storm, platform: LocalServer, root: Path) -> int:
     """People write while the gateway comes and goes; how often it was killed."""
     chance = random.Random(storm.seed)
     people = [asyncio.create_task(_person(name, storm, platform)) for name in CHATS]
@@ -146,22 +146,24 @@ async def _started(root: Path) -> asyncio.subprocess.Process:
         )
 
 
-async def _person(name: str, storm: Storm, platform: LocalPlatform) -> None:
+async def _person(name: str, storm: Storm, platform: LocalServer) -> None:
     chance = random.Random(f"{storm.seed} {name}")
     for number in range(storm.messages):
-        platform.say(Say(chat=name, user=name, text=_text(name, number)))
+        platform.say(SayRequest(chat=name, user=name, text=_text(name, number)))
         if not storm.burst:
             await _until(partial(_has_answer, platform, name, number))
         if storm.commands and number % 2:
-            platform.say(Say(chat=name, user=name, text=f"/background {_goal(name, number)}"))
-            platform.say(Say(chat=name, user=name, text="/undo"))
+            platform.say(
+                SayRequest(chat=name, user=name, text=f"/background {_goal(name, number)}")
+            )
+            platform.say(SayRequest(chat=name, user=name, text="/undo"))
             if not storm.burst:
                 await _until(partial(_shows, platform, name, _undone(name, number)))
         if storm.burst:
             await asyncio.sleep(chance.uniform(0.0, 0.5))
 
 
-async def _all_answered(storm: Storm, platform: LocalPlatform) -> None:
+async def _all_answered(storm: Storm, platform: LocalServer) -> None:
     wanted = storm.messages + len(_taken_back(storm)) * 3  # /undo, /background and its result
     await _until(
         lambda: all(
@@ -195,19 +197,19 @@ def _taken_back(storm: Storm) -> range:
     return range(1, storm.messages, 2) if storm.commands else range(0)
 
 
-def _texts(platform: LocalPlatform, name: str) -> list[str]:
+def _texts(platform: LocalServer, name: str) -> list[str]:
     return [shown.text for shown in platform.shown(name)]
 
 
-def _shows(platform: LocalPlatform, name: str, text: str) -> bool:
+def _shows(platform: LocalServer, name: str, text: str) -> bool:
     return text in _texts(platform, name)
 
 
-def _has_answer(platform: LocalPlatform, name: str, number: int) -> bool:
+def _has_answer(platform: LocalServer, name: str, number: int) -> bool:
     return _shows(platform, name, _text(name, number))
 
 
-def _problems(platform: LocalPlatform, storm: Storm) -> Iterator[str]:
+def _problems(platform: LocalServer, storm: Storm) -> Iterator[str]:
     for name in CHATS:
         said = [(_text(name, number), number) for number in range(storm.messages)]
         undone = [(_undone(name, number), number + 0.5) for number in _taken_back(storm)]

@@ -10,7 +10,12 @@ import pytest
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.testing import ModelServer, echo
-from hermes.gateway.platforms.local.server import LocalPlatform, Press, Say, Shown
+from hermes.gateway.platforms.local.server import (
+    LocalServer,
+    PressRequest,
+    SayRequest,
+    ShownMessage,
+)
 from hermes.gateway.runner import GatewayRunner
 
 LONG = 100.0
@@ -20,7 +25,7 @@ LONG = 100.0
 class GatewayHarness:
     """People on the platform, and the gateway they write to."""
 
-    def __init__(self, home: Path, platform: LocalPlatform) -> None:
+    def __init__(self, home: Path, platform: LocalServer) -> None:
         self.home, self.platform = home, platform
         self.runner: GatewayRunner | None = None
         self.notes: list[str] = []
@@ -64,12 +69,12 @@ class GatewayHarness:
         return code
 
     def say(self, text: str, user: str = "anna", chat: str = "", **more: Any) -> str:
-        return self.platform.say(Say(chat=chat or user, user=user, text=text, **more)).id
+        return self.platform.say(SayRequest(chat=chat or user, user=user, text=text, **more)).id
 
-    def press(self, shown: Shown, data: str, user: str = "anna") -> None:
-        self.platform.press(Press(id=shown.id, data=data, user=user))
+    def press(self, shown: ShownMessage, data: str, user: str = "anna") -> None:
+        self.platform.press(PressRequest(id=shown.id, data=data, user=user))
 
-    def shown(self, chat: str = "anna") -> list[Shown]:
+    def shown(self, chat: str = "anna") -> list[ShownMessage]:
         return self.platform.shown(chat)
 
     def texts(self, chat: str = "anna") -> list[str]:
@@ -85,16 +90,16 @@ class GatewayHarness:
             pytest.fail(f"never happened: {about or what}; seen: {seen}")
         return found
 
-    async def wait_for(self, text: str, chat: str = "anna", times: int = 1) -> Shown:
+    async def wait_for(self, text: str, chat: str = "anna", times: int = 1) -> ShownMessage:
         """Waits until a message holds `text`; the last that does."""
 
-        def found() -> Shown | None:
+        def found() -> ShownMessage | None:
             holding = [each for each in self.shown(chat) if text in each.text]
             return holding[-1] if len(holding) >= times else None
 
         return await self.until(found, f"{text!r} in {chat}")
 
-    async def ask(self, text: str, answer: str, user: str = "anna", chat: str = "") -> Shown:
+    async def ask(self, text: str, answer: str, user: str = "anna", chat: str = "") -> ShownMessage:
         self.say(text, user, chat)
         return await self.wait_for(answer, chat or user)
 
@@ -105,7 +110,7 @@ class GatewayHarness:
         rebind = sessions.rebind
 
         async def late(key: str) -> None:
-            await self.until(lambda: not any(self.platform.room.waiting.values()), "all is kept")
+            await self.until(lambda: not any(self.platform.log.waiting.values()), "all is kept")
             await rebind(key)
 
         monkeypatch.setattr(sessions, "rebind", late)
@@ -128,7 +133,7 @@ class GatewayHarness:
 async def harness(
     hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[GatewayHarness]:
-    platform = LocalPlatform()
+    platform = LocalServer()
     socket = tmp_path / "s"
     await platform.listen(socket)
     monkeypatch.setenv("LOCAL_SOCKET", str(socket))
@@ -145,4 +150,4 @@ def echoing() -> Iterator[ModelServer]:
         yield server
 
 
-Ask = Callable[..., Awaitable[Shown]]
+Ask = Callable[..., Awaitable[ShownMessage]]

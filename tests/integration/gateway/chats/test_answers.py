@@ -24,7 +24,7 @@ async def test_a_message_that_comes_twice_is_answered_once(
     await harness.open(echoing)
     said = harness.say("once only")
     await harness.wait_for("once only")
-    harness.platform.again(said)
+    harness.platform.redeliver(said)
     await harness.ask("and now", "and now")
     await harness.wait_idle()
     assert harness.texts() == ["once only", "and now"]

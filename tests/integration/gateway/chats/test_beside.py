@@ -278,4 +278,4 @@ async def test_what_becomes_of_a_message_is_seen_on_it(
     await harness.open(echoing)
     said = harness.say("hello")
     await harness.wait_for("hello")
-    await harness.until(lambda: harness.platform.room.reactions.get(said) == ["✅"], "the reaction")
+    await harness.until(lambda: harness.platform.log.reactions.get(said) == ["✅"], "the reaction")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.testing import ModelServer
-from hermes.gateway.platforms.local.server import Attached
+from hermes.gateway.platforms.local.server import AttachedFile
 from tests.integration.gateway.chats.conftest import GatewayHarness
 
 KEY = "agent:main:local:dm:anna"
@@ -80,7 +80,7 @@ async def test_a_status_that_waited_for_the_next_start_is_not_talking_either(
     monkeypatch.setattr(runner.gateway, "reply_now", broken)
     monkeypatch.setattr(runner.dispatcher, "_on_side_task_done", lambda *_given: None)
     said = harness.say("/status")
-    await harness.until(lambda: said not in str(harness.platform.room.waiting), "kept")
+    await harness.until(lambda: said not in str(harness.platform.log.waiting), "kept")
     await harness.close()
     runner = await harness.open(echoing)
     await harness.wait_for("Session:")
@@ -95,7 +95,7 @@ async def test_a_picture_goes_with_a_skill(
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text(SKILL)
     await harness.open(echoing)
-    harness.say("/look what is it", files=(Attached("image", str(picture)),))
+    harness.say("/look what is it", files=(AttachedFile("image", str(picture)),))
     await harness.until(lambda: echoing.calls, "the call")
     asked = str(echoing.calls[0].body["messages"][-1])
     assert "Look closely." in asked and "what is it" in asked

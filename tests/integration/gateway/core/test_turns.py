@@ -44,7 +44,7 @@ async def test_two_answers_to_one_question_the_second_is_a_message(harness: Gate
         harness.say("paint")
         await harness.wait_for("1. red")
         receive = runner.inbound.receive
-        said = [harness.platform.room.said[key] for key in harness.platform.room.said]
+        said = [harness.platform.log.said[key] for key in harness.platform.log.said]
         event = runner._supervisors[0].adapter._event(said[-1])
         for number, text in enumerate(("blue", "and thick")):
             changed = type(event)(event.source, f"x{number}", text, addressed=True)
@@ -251,7 +251,7 @@ async def test_a_message_with_half_a_character_is_answered(harness: GatewayHarne
         runner = await harness.open(server)
         said = harness.say("hello")
         await harness.wait_for("hello")
-        event = runner._supervisors[0].adapter._event(harness.platform.room.said[said])
+        event = runner._supervisors[0].adapter._event(harness.platform.log.said[said])
         assert await runner.inbound.receive(
             type(event)(event.source, "half", "broken \ud83d text", addressed=True)
         )
@@ -313,7 +313,7 @@ async def test_a_stop_of_before_the_restart_counts_for_the_turn_that_was_cut_off
         said = harness.say("begin")
         await harness.until(lambda: server.calls, "the call")
         if kept:  # and the gateway was killed before it could look at it
-            event = runner._supervisors[0].adapter._event(harness.platform.room.said[said])
+            event = runner._supervisors[0].adapter._event(harness.platform.log.said[said])
             stop = msgspec.json.encode(msgspec.structs.replace(event, text="/stop"))
             key = "agent:main:local:dm:anna"
             await runner.gateway.store.inbox.receive(InboxItem("local", "", "s", key, stop), 1.0)

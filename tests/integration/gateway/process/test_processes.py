@@ -18,7 +18,7 @@ from hermes.cli.commands.gateway import MORE
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
 from hermes.gateway import process
-from hermes.gateway.platforms.local.server import LocalPlatform
+from hermes.gateway.platforms.local.server import LocalServer
 from hermes.gateway.process import (
     GatewayState,
     Running,
@@ -151,7 +151,7 @@ async def test_who_starts_it_hears_which_platforms_are_connected(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of what lacks variables, and of a port that is taken; it runs all the same."""
-    platform = LocalPlatform()
+    platform = LocalServer()
     await platform.listen(tmp_path / "s")
     monkeypatch.setenv("LOCAL_SOCKET", str(tmp_path / "s"))
     monkeypatch.setenv("DISCORD_ENABLED", "true")

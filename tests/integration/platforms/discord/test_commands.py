@@ -26,7 +26,7 @@ async def test_the_menu_is_kept_as_the_policy_says(
         harness.commands, rest = COMMANDS, harness.fake.rest
         rest.commands = [FOREIGN]
         async with connected(harness) as (adapter, _):
-            await harness.fake.until(lambda: adapter.connection.offering.done())
+            await harness.fake.until(lambda: adapter.connection.command_sync.done())
             assert [command["name"] for command in rest.commands] == expected
 
 
@@ -35,7 +35,7 @@ async def test_a_menu_that_is_right_is_left_alone(discord_with: Started) -> None
         harness.commands, rest = COMMANDS, harness.fake.rest
         for _ in range(2):
             async with connected(harness) as (adapter, _):
-                await harness.fake.until(lambda it=adapter: it.connection.offering.done())
+                await harness.fake.until(lambda it=adapter: it.connection.command_sync.done())
         writes = [call for call in rest.calls if call.startswith("PUT")]
         assert len(writes) == 1
 

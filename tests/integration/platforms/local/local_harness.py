@@ -7,7 +7,13 @@ from typing import Any
 from hermes.gateway.platforms.kit.contract import ChatType, PlatformManifest
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
-from hermes.gateway.platforms.local.server import Attached, LocalPlatform, Press, Room, Say
+from hermes.gateway.platforms.local.server import (
+    AttachedFile,
+    ChatLog,
+    LocalServer,
+    PressRequest,
+    SayRequest,
+)
 from tests.contracts.adapters.harness import (
     TROUBLES,
     BaseHarness,
@@ -30,7 +36,7 @@ class LocalHarness(BaseHarness):
         super().__init__(folder)
         self.socket = folder / "s"
         self.variables = {"LOCAL_SOCKET": str(self.socket), "LOCAL_TOKEN": TOKEN}
-        self.platform = LocalPlatform(Room(folder / "journal.jsonl"), token=TOKEN)
+        self.platform = LocalServer(ChatLog(folder / "journal.jsonl"), token=TOKEN)
         self._files = itertools.count()
 
     def adapter(self) -> LocalAdapter:
@@ -45,7 +51,7 @@ class LocalHarness(BaseHarness):
     async def says(self, text: str, **how: Any) -> str:
         said = Saying(**how)
         return self.platform.say(
-            Say(
+            SayRequest(
                 chat=self.chat_id(said.chat, said.chat_type),
                 user=self.user_id(said.user),
                 text=f"@hermes {text}" if said.mention else text,
@@ -57,16 +63,16 @@ class LocalHarness(BaseHarness):
             )
         ).id
 
-    def _attached(self, file: File) -> Attached:
+    def _attached(self, file: File) -> AttachedFile:
         path = self.folder / f"theirs-{next(self._files)}"
         path.write_bytes(file.data)
-        return Attached(file.kind, str(path), file.name, file.mime)
+        return AttachedFile(file.kind, str(path), file.name, file.mime)
 
     async def again(self, message_id: str) -> None:
-        self.platform.again(message_id)
+        self.platform.redeliver(message_id)
 
     async def presses(self, message_id: str, data: str, *, chat: str = "", user: str = "") -> None:
-        self.platform.press(Press(message_id, data, self.user_id(user)))
+        self.platform.press(PressRequest(message_id, data, self.user_id(user)))
 
     async def shown(self, chat: str = "") -> list[Shown]:
         return [
@@ -97,10 +103,10 @@ class LocalHarness(BaseHarness):
         self.platform.refusing = True
 
     async def typing(self, chat: str = "") -> int:
-        return self.platform.room.typed.get(self.chat_id(chat), 0)
+        return self.platform.log.typed.get(self.chat_id(chat), 0)
 
     async def reactions(self, message_id: str, chat: str = "") -> list[str]:
-        return self.platform.room.reactions.get(message_id, [])
+        return self.platform.log.reactions.get(message_id, [])
 
     async def close(self) -> None:
         await self.gone()

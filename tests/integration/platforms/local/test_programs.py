@@ -23,7 +23,7 @@ from hermes.gateway.platforms.kit.contract import (
 )
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
-from hermes.gateway.platforms.local.server import Room, Say, Shown, records
+from hermes.gateway.platforms.local.server import ChatLog, SayRequest, ShownMessage, read_journal
 from tests.contracts.adapters.driving import Inbox
 
 SOURCES = Path(__file__).parents[4] / "src"
@@ -39,7 +39,7 @@ sys.stdin.read()
 ECHO = """
 import asyncio, sys
 from pathlib import Path
-from hermes.gateway.platforms.kit.contract import Button, Outgoing, Target
+from hermes.gateway.platforms.kit.contract import Button, ChatTarget, OutgoingMessage
 from hermes.gateway.platforms.kit.contract import AdapterContext
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
@@ -55,11 +55,11 @@ async def main():
     await adapter.connect(receive)
     for number in range(3):
         event = await seen.get()
-        target = Target("local", event.source.chat_id)
+        target = ChatTarget("local", event.source.chat_id)
         first = f"you said {event.text}{event.button}"
         buttons = (Button("Yes", "pressed-yes"),) if number == 1 else ()
-        message = await adapter.send(target, Outgoing(first, buttons=buttons), f"k{number}")
-        await adapter.edit(target, message, Outgoing(first + " indeed"))
+        message = await adapter.send(target, OutgoingMessage(first, buttons=buttons), f"k{number}")
+        await adapter.edit(target, message, OutgoingMessage(first + " indeed"))
     await adapter.disconnect()
 
 asyncio.run(main())
@@ -140,7 +140,9 @@ async def test_the_platform_outlives_a_gateway_and_even_itself(tmp_path: Path) -
 
     process.terminate()
     assert await process.wait() == 0
-    keys = [entry.key for entry in records(tmp_path / "journal") if isinstance(entry, Shown)]
+    keys = [
+        entry.key for entry in read_journal(tmp_path / "journal") if isinstance(entry, ShownMessage)
+    ]
     assert keys == ["key-1", "key-2"]
 
 
@@ -172,12 +174,12 @@ async def test_a_person_can_watch_and_a_stranger_cannot_send(tmp_path: Path) -> 
 
 def test_a_journal_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
-    room = Room(journal)
-    room.say(Say("c", "ann", "whole"))
+    room = ChatLog(journal)
+    room.say(SayRequest("c", "ann", "whole"))
     room.close()
     with journal.open("ab") as file:
         file.write(b'{"op":"said","id":"in-2","ch')
-    room = Room(journal)
+    room = ChatLog(journal)
     assert [said.text for said in room.waiting["c"]] == ["whole"]
     room.close()
 

@@ -10,7 +10,7 @@ from hermes.config.settings.platforms import SlackPlatform, SlackSettings
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.kit.contract import ChatType
 from hermes.gateway.platforms.slack.adapter import SlackAdapter
-from hermes.gateway.platforms.slack.client import message_id, split_chat, ts_of
+from hermes.gateway.platforms.slack.client import message_id, split_chat, timestamp_of
 from hermes.gateway.platforms.slack.manifest import MANIFEST
 from hermes.util.clock import SystemClock
 from tests.contracts.adapters.harness import TROUBLES, BaseHarness, Saying, Shown, Trouble
@@ -144,7 +144,7 @@ class SlackHarness(BaseHarness):
         return self._chats[name, kind]
 
     def _thread(self, channel: str, thread: str) -> str:
-        if ts_of(thread):
+        if timestamp_of(thread):
             return thread
         if thread not in self._threads:
             first = self.fake.world.message(channel, self.user("ann")["id"], f"about {thread}")
@@ -153,7 +153,7 @@ class SlackHarness(BaseHarness):
 
     def _found(self, name: str) -> tuple[str, Json]:
         channel = split_chat(name.rpartition(":")[0])[1]
-        message = self.fake.world.find(channel, ts_of(name))
+        message = self.fake.world.find(channel, timestamp_of(name))
         assert message
         return channel, message
 

@@ -11,21 +11,21 @@ import pytest
 from hermes.config.settings.platforms import DiscordSettings, Platform
 from hermes.core.errors import ConfigError
 from hermes.gateway.platforms.discord.client import (
-    Options,
-    Pace,
-    of_call,
-    of_connecting,
-    options_of,
+    BatchTimes,
+    DiscordOptions,
+    map_connect_error,
+    map_error,
+    read_options,
 )
 from hermes.gateway.platforms.discord.inbound import embed_text
 from hermes.gateway.platforms.discord.manifest import MANIFEST
 from hermes.gateway.platforms.discord.outbound import (
-    edited,
-    nonce_of,
-    number,
-    parameters,
-    title,
-    view_of,
+    button_view,
+    edit_params,
+    make_nonce,
+    message_params,
+    parse_id,
+    thread_title,
 )
 from hermes.gateway.platforms.kit.connection import ChatQueues
 from hermes.gateway.platforms.kit.contract import (
@@ -78,11 +78,11 @@ def closed(code: int) -> discord.ConnectionClosed:
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
 def test_what_an_answer_means_for_a_message(error: Exception, kind: type[AdapterError]) -> None:
-    assert type(of_call(error)) is kind
+    assert type(map_error(error)) is kind
 
 
 def test_how_long_to_wait_is_what_discord_says() -> None:
-    error = of_call(discord.RateLimited(3.5))
+    error = map_error(discord.RateLimited(3.5))
     assert isinstance(error, SendLater)
     assert error.seconds == 3.5
 
@@ -102,21 +102,21 @@ def test_how_long_to_wait_is_what_discord_says() -> None:
     ids=lambda value: getattr(value, "__name__", type(value).__name__),
 )
 def test_what_trouble_means_for_the_connection(error: Exception, kind: type[AdapterError]) -> None:
-    assert type(of_connecting(error)) is kind
+    assert type(map_connect_error(error)) is kind
 
 
 def test_a_nonce_fits_and_is_the_same_each_time() -> None:
-    assert nonce_of("a" * 300) == nonce_of("a" * 300) != nonce_of("b")
-    assert len(nonce_of("a")) == 25
+    assert make_nonce("a" * 300) == make_nonce("a" * 300) != make_nonce("b")
+    assert len(make_nonce("a")) == 25
 
 
 def test_a_message_asks_discord_to_show_it_once() -> None:
-    with parameters(
+    with message_params(
         OutgoingMessage("hi"), "key", discord.AllowedMentions.none(), limit=10
     ) as params:
         assert params.payload == {
             "content": "hi",
-            "nonce": nonce_of("key"),
+            "nonce": make_nonce("key"),
             "enforce_nonce": True,
             "allowed_mentions": {"parse": []},
             "tts": False,
@@ -124,24 +124,24 @@ def test_a_message_asks_discord_to_show_it_once() -> None:
 
 
 async def test_buttons_stand_in_rows_of_five_and_an_edit_takes_them_away() -> None:
-    view = view_of(tuple(Button(str(n), f"d{n}") for n in range(30)))
+    view = button_view(tuple(Button(str(n), f"d{n}") for n in range(30)))
     rows: list[Any] = view.to_components()
     assert [len(row["components"]) for row in rows] == [5] * 5
-    without = edited(OutgoingMessage("done"), discord.AllowedMentions.none())
+    without = edit_params(OutgoingMessage("done"), discord.AllowedMentions.none())
     assert without.payload is not None
     assert without.payload["components"] == []
 
 
 def test_a_thread_is_named_after_what_was_asked() -> None:
-    assert title("<@123> what is <:smile:1> this?\nplease") == "what is this? please"
-    assert title("<@123>") == "Talk"
-    assert len(title("word " * 50)) <= 80
+    assert thread_title("<@123> what is <:smile:1> this?\nplease") == "what is this? please"
+    assert thread_title("<@123>") == "Talk"
+    assert len(thread_title("word " * 50)) <= 80
 
 
 def test_what_is_no_number_is_no_chat() -> None:
-    assert number("123") == 123
+    assert parse_id("123") == 123
     with pytest.raises(SendRefused):
-        number("#general")
+        parse_id("#general")
 
 
 def test_a_card_reads_as_text() -> None:
@@ -151,8 +151,8 @@ def test_a_card_reads_as_text() -> None:
     assert embed_text(card) == "Build\nhttps://example.org\nfailed\nBranch: main\ntoday"
 
 
-def read(tmp_path: Path, **variables: str) -> Options:
-    return options_of(
+def read(tmp_path: Path, **variables: str) -> DiscordOptions:
+    return read_options(
         AdapterContext(
             manifest=MANIFEST,
             variable=variables.get,
@@ -169,7 +169,7 @@ def test_options_have_the_documented_defaults(tmp_path: Path) -> None:
     options = read(tmp_path)
     assert (options.token, options.bots, options.sync) == ("from-settings", "none", "safe")
     assert options.ignore_others
-    assert (options.wants_roles, options.proxy, options.quotes) == (False, None, True)
+    assert (options.needs_roles, options.proxy, options.reply_references) == (False, None, True)
     assert options.base_url == "https://discord.com/api/v10"
 
 
@@ -183,7 +183,7 @@ def test_variables_count_before_settings(tmp_path: Path) -> None:
         DISCORD_PROXY="http://127.0.0.1:1",
     )
     assert (options.token, options.bots, options.ignore_others) == ("token", "mentions", False)
-    assert (options.wants_roles, options.proxy) == (True, "http://127.0.0.1:1")
+    assert (options.needs_roles, options.proxy) == (True, "http://127.0.0.1:1")
 
 
 def test_a_word_that_means_nothing_is_told(tmp_path: Path) -> None:
@@ -194,9 +194,9 @@ def test_a_word_that_means_nothing_is_told(tmp_path: Path) -> None:
 
 def test_how_long_texts_wait_for_each_other(tmp_path: Path) -> None:
     delay, split = "HERMES_DISCORD_TEXT_BATCH_DELAY", "HERMES_DISCORD_TEXT_BATCH_SPLIT_DELAY"
-    assert read(tmp_path).pace == Pace(0.6, 0.1)
+    assert read(tmp_path).batch_times == BatchTimes(0.6, 0.1)
     said = {f"{delay}_SECONDS": "0", split: "1.5"}
-    assert read(tmp_path, **said).pace == Pace(0.0, 1.5)
+    assert read(tmp_path, **said).batch_times == BatchTimes(0.0, 1.5)
     for value in ("soon", "-1", "nan", "3600"):
         with pytest.raises(ConfigError, match=f"{split}_SECONDS"):
             read(tmp_path, **{f"{split}_SECONDS": value})

@@ -2,7 +2,11 @@
 
 import pytest
 
-from hermes.gateway.platforms.email.inbound import parsed, read, why_not
+from hermes.gateway.platforms.email.inbound import (
+    authentication_problem,
+    parse_bytes,
+    parse_results,
+)
 
 ADDRESS = "owner@example.org"
 SERVER = "mx.example.net"
@@ -10,8 +14,8 @@ SERVER = "mx.example.net"
 
 def verdict(*headers: str, required: object = True, server: str = SERVER) -> bool:
     text = "".join(f"Authentication-Results: {header}\n" for header in headers)
-    mail = read(f"{text}From: {ADDRESS}\n\nhi".encode())
-    return not why_not(mail, ADDRESS, required=required, server=server)  # type: ignore[arg-type]
+    mail = parse_bytes(f"{text}From: {ADDRESS}\n\nhi".encode())
+    return not authentication_problem(mail, ADDRESS, required=required, server=server)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,9 @@ def test_it_can_be_switched_off() -> None:
 
 
 def test_results_are_read_with_their_properties() -> None:
-    name, results = parsed('a.b; spf=pass smtp.mailfrom="x y"@z; dkim=pass (2048) header.d=c')
+    name, results = parse_results(
+        'a.b; spf=pass smtp.mailfrom="x y"@z; dkim=pass (2048) header.d=c'
+    )
     assert name == "a.b"
     assert [(each.method, each.verdict) for each in results] == [("spf", "pass"), ("dkim", "pass")]
     assert results[1].properties == {"header.d": "c"}

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from hermes.config.settings.platforms import EmailPlatform
-from hermes.gateway.platforms.email.client import Options, options_of
+from hermes.gateway.platforms.email.client import EmailOptions, read_options
 from hermes.gateway.platforms.email.manifest import MANIFEST
-from hermes.gateway.platforms.email.outbound import Journal, checked_address
+from hermes.gateway.platforms.email.outbound import MailJournal, check_address
 from hermes.gateway.platforms.kit.contract import AdapterContext, CredentialsRefused, SendRefused
 
 VARIABLES = {
@@ -20,11 +20,11 @@ VARIABLES = {
 }
 
 
-def options(extra: dict[str, Any] | None = None, **variables: str) -> Options:
+def options(extra: dict[str, Any] | None = None, **variables: str) -> EmailOptions:
     known = VARIABLES | variables
     nowhere = Path("/nowhere")
     connection = msgspec.convert({"extra": extra or {}}, EmailPlatform)
-    return options_of(
+    return read_options(
         AdapterContext(MANIFEST, known.get, None, connection, nowhere, nowhere, nowhere)
     )
 
@@ -83,16 +83,16 @@ def test_a_port_must_be_a_number(port: str) -> None:
 )
 def test_what_is_no_address_is_not_written_to(address: str) -> None:
     with pytest.raises(SendRefused):
-        checked_address(address)
+        check_address(address)
 
 
 def test_the_journal_knows_how_far_a_mail_got(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "outgoing")
+    journal = MailJournal(tmp_path / "outgoing")
     assert journal.stage("k") == ""
-    journal.note("k", "begun")
-    assert Journal(tmp_path / "outgoing").stage("k") == "begun"
-    journal.note("k", "accepted")
+    journal.record("k", "begun")
+    assert MailJournal(tmp_path / "outgoing").stage("k") == "begun"
+    journal.record("k", "accepted")
     assert journal.stage("k") == "accepted"
-    journal.note("k", "")
-    journal.note("k", "")
+    journal.record("k", "")
+    journal.record("k", "")
     assert journal.stage("k") == ""

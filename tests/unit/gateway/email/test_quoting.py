@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.gateway.platforms.email.inbound import is_forwarded, split, split_html
+from hermes.gateway.platforms.email.inbound import is_forwarded, split_html, split_quote
 
 CASES = {
     "below it": (
@@ -69,7 +69,7 @@ CASES = {
 
 @pytest.mark.parametrize(("mail", "new", "quoted"), CASES.values(), ids=CASES)
 def test_the_new_part_is_kept(mail: str, new: str, quoted: str) -> None:
-    assert split(mail) == (new, quoted)
+    assert split_quote(mail) == (new, quoted)
 
 
 @pytest.mark.parametrize(

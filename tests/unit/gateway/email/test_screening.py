@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.gateway.platforms.email.inbound import read, screen_message, sender
+from hermes.gateway.platforms.email.inbound import parse_bytes, parse_sender, screen_message
 
 OWN = "hermes@example.org"
 
@@ -32,7 +32,7 @@ OWN = "hermes@example.org"
     ],
 )
 def test_only_a_clear_sender_is_believed(headers: str, expected: str) -> None:
-    assert sender(read(f"{headers}\nTo: {OWN}\n\nhi".encode()))[0] == expected
+    assert parse_sender(parse_bytes(f"{headers}\nTo: {OWN}\n\nhi".encode()))[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_only_a_clear_sender_is_believed(headers: str, expected: str) -> None:
     ],
 )
 def test_programs_and_lists_get_no_answer(headers: str) -> None:
-    assert screen_message(read(f"{headers}\n\nhi".encode()), OWN)
+    assert screen_message(parse_bytes(f"{headers}\n\nhi".encode()), OWN)
 
 
 @pytest.mark.parametrize(
@@ -70,4 +70,4 @@ def test_programs_and_lists_get_no_answer(headers: str) -> None:
     ],
 )
 def test_people_get_an_answer(headers: str) -> None:
-    assert screen_message(read(f"{headers}\n\nhi".encode()), OWN) == ""
+    assert screen_message(parse_bytes(f"{headers}\n\nhi".encode()), OWN) == ""

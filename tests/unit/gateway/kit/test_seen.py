@@ -34,7 +34,7 @@ class Kind(msgspec.Struct, frozen=True):
 
 KINDS = {
     "numbers": Kind(discord_ids.SCALE, lambda after: discord_ids.id_at(NOW + after)),
-    "times": Kind(slack_ids.SCALE, lambda after: f"T1/C1:{slack_ids.ts_at(NOW + after)}"),
+    "times": Kind(slack_ids.SCALE, lambda after: f"T1/C1:{slack_ids.timestamp_at(NOW + after)}"),
 }
 
 
@@ -65,8 +65,8 @@ def since(seen: ReadPosition[Any], kind: Kind, now: float = NOW + 1000) -> float
 
 
 def test_ids_of_discord_and_times_are_one_thing() -> None:
-    assert discord_ids.time_of(175928847299117063) == pytest.approx(1462015105.796)
-    assert discord_ids.time_of(discord_ids.id_at(NOW)) == NOW
+    assert discord_ids.id_time(175928847299117063) == pytest.approx(1462015105.796)
+    assert discord_ids.id_time(discord_ids.id_at(NOW)) == NOW
     assert discord_ids.id_at(0.0) == 0
 
 

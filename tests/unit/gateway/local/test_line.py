@@ -3,24 +3,24 @@
 import asyncio
 import socket
 
-from hermes.gateway.platforms.local.adapter import Line
-from hermes.gateway.platforms.local.server import Answer, Ping, line
+from hermes.gateway.platforms.local.adapter import RequestChannel
+from hermes.gateway.platforms.local.server import LocalReply, PingRequest, encode_frame
 
 
 async def test_an_answer_to_a_question_given_up_just_then_does_not_break_the_connection() -> None:
     """A turn that ends cancels its typing, whose answer may be there already."""
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
-    connection = Line((reader, writer), lambda _said: asyncio.sleep(0))
-    asking = asyncio.create_task(connection.ask(Ping))
+    connection = RequestChannel((reader, writer), lambda _said: asyncio.sleep(0))
+    asking = asyncio.create_task(connection.request(PingRequest))
     await asyncio.sleep(0)
-    reader.feed_data(line(Answer(1)))  # read before the next line has taken effect
+    reader.feed_data(encode_frame(LocalReply(1)))  # read before the next line has taken effect
     asking.cancel()
     await asyncio.wait([asking])
     assert asking.cancelled()
-    again = asyncio.create_task(connection.ask(Ping))
+    again = asyncio.create_task(connection.request(PingRequest))
     await asyncio.sleep(0)
-    reader.feed_data(line(Answer(2, "pong")))
+    reader.feed_data(encode_frame(LocalReply(2, "pong")))
     assert (await again).value == "pong"
     await connection.close()
     theirs.close()

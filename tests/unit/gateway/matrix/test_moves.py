@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 
 from hermes.gateway.platforms.kit.contract import SendLater
-from hermes.gateway.platforms.matrix.client import Rooms
-from hermes.gateway.platforms.matrix.sync import Bookmark, Invite, Invites, Moves
+from hermes.gateway.platforms.matrix.client import MatrixRooms
+from hermes.gateway.platforms.matrix.sync import (
+    InviteHandler,
+    RoomInvite,
+    RoomUpgrades,
+    SyncPosition,
+)
 from hermes.util.clock import SystemClock
 
 ME, ANN = "@hermes:home.org", "@ann:away.org"
@@ -19,18 +24,18 @@ class Gateway:
     """What one process knows; the file stays."""
 
     def __init__(self, file: Path) -> None:
-        self.rooms, self.bookmark = Rooms(ME), Bookmark(file, ME)
-        invites = Invites(None, self.bookmark, self.rooms, ME, SystemClock())
-        self.moves = Moves(self.bookmark, self.rooms, invites)
+        self.rooms, self.position = MatrixRooms(ME), SyncPosition(file, ME)
+        invites = InviteHandler(None, self.position, self.rooms, ME, SystemClock())
+        self.moves = RoomUpgrades(self.position, self.rooms, invites)
 
     def hears(self, rooms: dict[str, list[Json]]) -> None:
         joined = {room: {"state": {"events": events}} for room, events in rooms.items()}
         sync = {"rooms": {"join": joined}}
-        self.rooms.absorb(sync)
-        self.moves.absorb(sync)
+        self.rooms.update(sync)
+        self.moves.update(sync)
 
     def enters(self, room: str, *events: Json) -> None:
-        self.bookmark.answered(room)
+        self.position.remove_invite(room)
         self.hears({room: list(events)})
 
 
@@ -56,11 +61,11 @@ def named(name: str) -> Json:
 def test_a_room_that_was_replaced_is_followed_as_an_invitation_is(file: Path) -> None:
     gateway = Gateway(file)
     gateway.hears({OLD: [named("garden"), ends(NEW)]})
-    assert gateway.bookmark.invites == {NEW: Invite(ANN, direct=False, via="away.org")}
+    assert gateway.position.invites == {NEW: RoomInvite(ANN, direct=False, via="away.org")}
     with pytest.raises(SendLater):
-        gateway.moves.home(OLD)
+        gateway.moves.current_room(OLD)
     gateway.enters(NEW, replaces(OLD))
-    assert gateway.moves.home(OLD) == NEW
+    assert gateway.moves.current_room(OLD) == NEW
     assert gateway.rooms[NEW].origin == OLD
 
 
@@ -68,24 +73,24 @@ async def test_it_stays_one_chat_over_a_restart_and_another_move(file: Path) -> 
     first = Gateway(file)
     first.hears({OLD: [named("garden"), ends(NEW)]})
     first.enters(NEW, replaces(OLD), named("garden"))
-    await first.bookmark.keep()
+    await first.position.save()
     again = Gateway(file)
     again.hears({NEW: [replaces(OLD), named("garden"), ends(NEWER)]})  # the old one is left
     again.enters(NEWER, replaces(NEW), named("garden"))
     assert again.rooms[NEWER].origin == OLD
-    assert again.moves.places(OLD) == again.moves.places(NEWER) == [NEWER, NEW, OLD]
+    assert again.moves.rooms_of(OLD) == again.moves.rooms_of(NEWER) == [NEWER, NEW, OLD]
     assert [(chat.chat_id, chat.name) for chat in again.rooms.names()] == [(OLD, "garden")]
 
 
 async def test_a_replacement_is_followed_once(file: Path) -> None:
     gateway = Gateway(file)
     gateway.hears({OLD: [ends(NEW)]})
-    gateway.bookmark.answered(NEW)  # it came to nothing, or we were thrown out
-    await gateway.bookmark.keep()
+    gateway.position.remove_invite(NEW)  # it came to nothing, or we were thrown out
+    await gateway.position.save()
     again = Gateway(file)
     again.hears({OLD: [ends(NEW)]})
-    assert again.bookmark.invites == {}
-    assert again.moves.home(OLD) == OLD
+    assert again.position.invites == {}
+    assert again.moves.current_room(OLD) == OLD
 
 
 def test_what_only_says_that_it_replaces_a_room_is_another_one(file: Path) -> None:
@@ -96,7 +101,7 @@ def test_what_only_says_that_it_replaces_a_room_is_another_one(file: Path) -> No
     gateway.enters(NEW, replaces(OLD))
     assert gateway.rooms[NEW].origin == NEW
     gateway.enters(NEWER, replaces(OLD))
-    assert gateway.moves.home(OLD) == NEWER
+    assert gateway.moves.current_room(OLD) == NEWER
 
 
 def test_a_room_that_does_not_say_what_it_replaces_has_a_conversation_of_its_own(
@@ -106,7 +111,7 @@ def test_a_room_that_does_not_say_what_it_replaces_has_a_conversation_of_its_own
     gateway.hears({OLD: [ends(NEW)]})
     gateway.enters(NEW, replaces("!another:away.org"))
     assert gateway.rooms[NEW].origin == NEW
-    assert gateway.moves.home(OLD) == OLD
+    assert gateway.moves.current_room(OLD) == OLD
 
 
 def test_a_room_that_we_are_in_already_keeps_its_conversation(file: Path) -> None:
@@ -114,7 +119,7 @@ def test_a_room_that_we_are_in_already_keeps_its_conversation(file: Path) -> Non
     gateway.hears({OLD: [], NEW: [replaces(OLD)]})
     gateway.hears({OLD: [ends(NEW)]})
     gateway.hears({NEW: []})
-    assert gateway.bookmark.invites == {}
+    assert gateway.position.invites == {}
     assert gateway.rooms[NEW].origin == NEW
 
 
@@ -132,5 +137,5 @@ def test_a_group_stays_one_while_only_one_person_has_followed(file: Path) -> Non
 def test_an_end_without_another_room_is_nothing_to_follow(file: Path) -> None:
     gateway = Gateway(file)
     gateway.hears({OLD: [ends("")]})
-    assert gateway.bookmark.invites == {}
-    assert gateway.moves.home(OLD) == OLD
+    assert gateway.position.invites == {}
+    assert gateway.moves.current_room(OLD) == OLD

@@ -6,10 +6,15 @@ import msgspec
 import pytest
 
 from hermes.gateway.platforms.kit.contract import MessageEvent
-from hermes.gateway.platforms.matrix.client import Room
-from hermes.gateway.platforms.matrix.inbound import Me, Seen, event_of, is_said
+from hermes.gateway.platforms.matrix.client import MatrixRoom
+from hermes.gateway.platforms.matrix.inbound import (
+    MatrixIdentity,
+    QuotedMessage,
+    is_user_message,
+    parse_event,
+)
 
-ME = Me("@hermes:example.org", "Hermes")
+ME = MatrixIdentity("@hermes:example.org", "Hermes")
 
 
 def event(content: Any, **more: Any) -> dict[str, Any]:
@@ -23,16 +28,16 @@ def event(content: Any, **more: Any) -> dict[str, Any]:
     }
 
 
-def group() -> Room:
-    room = Room("!r:example.org", ME.user_id)
+def group() -> MatrixRoom:
+    room = MatrixRoom("!r:example.org", ME.user_id)
     room.name = "Garden"
     return room
 
 
 def read(content: Any, **more: Any) -> MessageEvent:
     given = event(content)
-    assert is_said(given, ME.user_id)
-    return event_of(given, group(), ME, **more)
+    assert is_user_message(given, ME.user_id)
+    return parse_event(given, group(), ME, **more)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +55,7 @@ def read(content: Any, **more: Any) -> MessageEvent:
     ids=["ours", "edit", "redacted", "broken", "reaction", "state", "forged state", "no id"],
 )
 def test_what_is_nothing_to_us(heard: dict[str, Any]) -> None:
-    assert not is_said(heard, ME.user_id)
+    assert not is_user_message(heard, ME.user_id)
 
 
 def test_a_message_says_who_wrote_it_when() -> None:
@@ -83,8 +88,8 @@ def test_kinds_of_messages_become_words(content: dict[str, Any], text: str) -> N
 
 def test_a_sticker_is_named() -> None:
     sticker = event({"body": "a cat", "url": "mxc://h/1"}, type="m.sticker")
-    assert is_said(sticker, ME.user_id)
-    assert event_of(sticker, group(), ME).text == "[sticker: a cat]"
+    assert is_user_message(sticker, ME.user_id)
+    assert parse_event(sticker, group(), ME).text == "[sticker: a cat]"
 
 
 def test_a_notice_is_of_a_program() -> None:
@@ -105,9 +110,9 @@ def test_a_size_that_cannot_be_counts_for_nothing() -> None:
 
 def test_an_answer_to_us_is_for_us() -> None:
     content = {"body": "yes", "m.relates_to": {"m.in_reply_to": {"event_id": "$0"}}}
-    ours = read(content, reply=Seen(ME.user_id, "shall I?"))
+    ours = read(content, reply=QuotedMessage(ME.user_id, "shall I?"))
     assert (ours.reply_to_id, ours.reply_to_text, ours.addressed) == ("$0", "shall I?", True)
-    assert not read(content, reply=Seen("@bob:example.org", "shall I?")).addressed
+    assert not read(content, reply=QuotedMessage("@bob:example.org", "shall I?")).addressed
 
 
 def test_what_threads_name_for_older_clients_is_no_answer() -> None:

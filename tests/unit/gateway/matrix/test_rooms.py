@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from hermes.gateway.platforms.matrix.client import Rooms
-from hermes.gateway.platforms.matrix.sync import MOST_PAGES, new_events, since_entered
+from hermes.gateway.platforms.matrix.client import MatrixRooms
+from hermes.gateway.platforms.matrix.sync import MAX_PAGES, fetch_new_events, since_entered
 
 ME = "@hermes:example.org"
 
@@ -19,11 +19,11 @@ def joined(*events: dict[str, Any], people: int = 2) -> dict[str, Any]:
     return {"summary": summary, "state": {"events": list(events)}}
 
 
-def named(*events: dict[str, Any], people: int = 2, direct: Any = None) -> Rooms:
-    found = Rooms(ME)
+def named(*events: dict[str, Any], people: int = 2, direct: Any = None) -> MatrixRooms:
+    found = MatrixRooms(ME)
     data = {"events": [{"type": "m.direct", "content": direct or {}}]}
     join = {"!r": joined(*events, people=people)}
-    found.absorb({"account_data": data, "rooms": {"join": join}})
+    found.update({"account_data": data, "rooms": {"join": join}})
     return found
 
 
@@ -48,20 +48,23 @@ def test_three_never_talk_in_private() -> None:
 def test_who_somebody_is_comes_from_the_room() -> None:
     ann = state("m.room.member", {"membership": "join", "displayname": "Ann"}, "@ann:example.org")
     room = named(NAME, ann)["!r"]
-    assert (room.name_of("@ann:example.org"), room.name_of("@bob:example.org")) == ("Ann", "bob")
+    assert (room.user_name("@ann:example.org"), room.user_name("@bob:example.org")) == (
+        "Ann",
+        "bob",
+    )
 
 
 def test_a_room_we_left_is_forgotten() -> None:
     found = named(NAME)
     assert [chat.name for chat in found.names()] == ["Garden"]
-    found.absorb({"rooms": {"leave": {"!r": {}}}})
+    found.update({"rooms": {"leave": {"!r": {}}}})
     assert found.names() == ()
 
 
 def test_nonsense_of_a_homeserver_breaks_nothing() -> None:
-    found = Rooms(ME)
-    found.absorb({"rooms": {"join": {"!r": {"state": [], "summary": 7, "timeline": None}}}})
-    found.absorb({"rooms": [], "account_data": {"events": [{"type": "m.direct"}, 7]}})
+    found = MatrixRooms(ME)
+    found.update({"rooms": {"join": {"!r": {"state": [], "summary": 7, "timeline": None}}}})
+    found.update({"rooms": [], "account_data": {"events": [{"type": "m.direct"}, 7]}})
     assert found["!r"].title == "!r"
 
 
@@ -112,8 +115,8 @@ class History:
 async def missed(history: History, *events: dict[str, Any]) -> list[str]:
     wire: Any = history
     timeline = {"limited": True, "prev_batch": "t0", "events": list(events)}
-    room = Rooms(ME)["!r"]
-    found = await new_events(wire, room, {"timeline": timeline}, "since", ME)
+    room = MatrixRooms(ME)["!r"]
+    found = await fetch_new_events(wire, room, {"timeline": timeline}, "since", ME)
     return [event["event_id"] for event in found if event["type"] == "m.room.message"]
 
 
@@ -129,7 +132,7 @@ async def test_a_gap_is_filled_back_to_where_we_were() -> None:
 async def test_too_long_a_gap_is_filled_as_far_as_it_goes(caplog: pytest.LogCaptureFixture) -> None:
     history = History(*([said(f"m{number}")] for number in range(99)))
     found = await missed(history, said("now"))
-    assert (len(history.asked), found[-1], len(found)) == (MOST_PAGES, "now", MOST_PAGES + 1)
+    assert (len(history.asked), found[-1], len(found)) == (MAX_PAGES, "now", MAX_PAGES + 1)
     assert "left out" in caplog.text
 
 

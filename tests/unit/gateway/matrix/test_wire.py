@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hermes.gateway.platforms.matrix.client import Refusal, Wire
+from hermes.gateway.platforms.matrix.client import MatrixClient, MatrixError
 from hermes.util.loopback_http import LoopbackServer, Outgoing
 
 LIMITED = {"errcode": "M_LIMIT_EXCEEDED", "error": "Too Many Requests"}
@@ -47,9 +47,9 @@ async def test_how_long_to_wait_is_heard_wherever_it_stands(
     homeserver: Limiting, body: dict[str, Any], headers: dict[str, str], seconds: float
 ) -> None:
     homeserver.body, homeserver.headers = body, headers
-    wire = Wire(homeserver.url)
+    wire = MatrixClient(homeserver.url)
     try:
-        with pytest.raises(Refusal) as told:
+        with pytest.raises(MatrixError) as told:
             await wire.get("/_matrix/client/v3/sync")
     finally:
         await wire.close()

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from hermes.gateway.platforms.matrix.inbound import (
-    Me,
+    MatrixIdentity,
+    html_to_plain,
     mentions_us,
-    plain_of,
-    quoted,
-    said_to_us,
+    own_text,
+    quoted_lines,
     without_quote,
 )
 
-ME = Me("@hermes:example.org", "Hermes Bot")
+ME = MatrixIdentity("@hermes:example.org", "Hermes Bot")
 REPLY = {"m.relates_to": {"m.in_reply_to": {"event_id": "$1"}}}
 
 
@@ -75,20 +75,20 @@ def test_others_are_meant(content: dict[str, Any]) -> None:
     ],
 )
 def test_our_name_is_left_out_where_it_is_an_address(content: dict[str, Any], said: str) -> None:
-    assert said_to_us(content, ME) == said
+    assert own_text(content, ME) == said
 
 
 def test_a_message_of_blanks_keeps_nobody_waiting() -> None:
     """It once took minutes, in which every chat stood still; the time limit of the tests tells."""
     blanks = " " * 200_000
-    assert said_to_us({"body": f"@hermes hi{blanks}you"}, ME) == f"hi{blanks}you"
-    assert said_to_us({"body": f"hi{blanks}@hermes{blanks}"}, ME) == "hi"
+    assert own_text({"body": f"@hermes hi{blanks}you"}, ME) == f"hi{blanks}you"
+    assert own_text({"body": f"hi{blanks}@hermes{blanks}"}, ME) == "hi"
 
 
 def test_the_quoted_message_is_no_part_of_an_answer() -> None:
     content = {"body": "> <@ann:example.org> one\n> two\n\nmine\n> not quoted", **REPLY}
     assert without_quote(content) == "mine\n> not quoted"
-    assert quoted(content) == "one\ntwo"
+    assert quoted_lines(content) == "one\ntwo"
 
 
 def test_a_quote_of_ones_own_is_kept() -> None:
@@ -96,6 +96,6 @@ def test_a_quote_of_ones_own_is_kept() -> None:
 
 
 def test_html_without_plain_text_is_readable() -> None:
-    assert plain_of("<p>1 &lt; 2</p><ul><li>so</li><li>far</li></ul>a<br>b") == (
+    assert html_to_plain("<p>1 &lt; 2</p><ul><li>so</li><li>far</li></ul>a<br>b") == (
         "1 < 2\nso\nfar\na\nb"
     )

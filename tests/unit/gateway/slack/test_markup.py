@@ -4,9 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.gateway.platforms.slack.client import Names, escaped, ids_in, mentions, readable
+from hermes.gateway.platforms.slack.client import (
+    SlackNames,
+    escape_text,
+    ids_in,
+    mentions,
+    readable_text,
+)
 
-NAMES = Names({"U1": "Ann", "UME": "hermes"}, {"C1": "garden"})
+NAMES = SlackNames({"U1": "Ann", "UME": "hermes"}, {"C1": "garden"})
 
 
 @pytest.mark.parametrize(
@@ -31,17 +37,17 @@ NAMES = Names({"U1": "Ann", "UME": "hermes"}, {"C1": "garden"})
     ],
 )
 def test_marks_become_words(raw: str, read: str) -> None:
-    assert readable(raw, NAMES, "UME") == read
+    assert readable_text(raw, NAMES, "UME") == read
 
 
 @given(st.text(max_size=60))
 def test_whatever_is_written_is_read(text: str) -> None:
-    assert readable(escaped(text)) == text
+    assert readable_text(escape_text(text)) == text
 
 
 @given(st.text(alphabet="<>@#!|&;^ab:/", max_size=40))
 def test_no_marks_break_it(text: str) -> None:
-    readable(text, NAMES, "UME")
+    readable_text(text, NAMES, "UME")
     ids_in(text)
 
 

@@ -1,1 +1,1 @@
-"""Discord, through discord.py."""
+"""The Discord platform, through discord.py."""

@@ -1,4 +1,4 @@
-"""How the agent behaves on Discord, from settings and variables."""
+"""Access to Discord: options, HTTP requests, errors, the gateway client and the command menu."""
 
 import asyncio
 import logging
@@ -37,50 +37,95 @@ from hermes.gateway.platforms.kit.contract import (
 )
 from hermes.gateway.platforms.kit.inbound import IdScale
 
-# Ids of Discord. They grow with time, over all channels.
-
+logger = logging.getLogger(__name__)
 EPOCH = 1_420_070_400.0
-"""The second (since 1970) that ids count from."""
+"""Start of the time that ids count from, in seconds since 1970."""
+TIMEOUT = aiohttp.ClientTimeout(total=60, sock_connect=10)
+MAX_LIMITS = 256
+"""Number of limits above which expired ones are dropped."""
+ACCOUNT_LIMIT = ""
+"""Key of the limit of the whole account."""
+ERRORS = {403: Forbidden, 404: NotFound}
+UNLIMITED = ("/interactions/", "/webhooks/")
+"""Responses to commands and buttons do not count towards the limit of the account."""
+CALL_ERRORS = (discord.DiscordException, aiohttp.ClientError, TimeoutError, OSError)
+"""Everything a call may raise."""
+FATAL_CLOSE_CODES = frozenset({4004, 4010, 4011, 4012, 4013})
+"""Close codes after which reconnecting does not help."""
+TOKEN_HINT = "Set DISCORD_BOT_TOKEN to the token of the page Bot of your application."
+INTENT_HINT = (
+    "Switch on the Message Content Intent on the page Bot of your application at"
+    " discord.com/developers/applications."
+)
+BotPolicy = Literal["none", "mentions", "all"]
+SyncPolicy = Literal["safe", "bulk", "off"]
+BASE_URL = "https://discord.com/api/v10"
+BATCH_VARIABLE = "HERMES_DISCORD_TEXT_BATCH"
+MAX_BATCH_SECONDS = 10.0
+"""Seconds; the start of an answer is never delayed longer."""
+FALSE_WORDS = frozenset({"false", "0", "no", "off"})
+T = TypeVar("T")
+GUILD_TIMEOUT = 2.0
+"""Seconds to wait for the next guild; guilds that have not arrived by then are unavailable."""
+ESSENTIAL_EVENTS = frozenset({"READY", "RESUMED"})
+"""Without these events there is no connection."""
+MAX_COMMANDS = 100
+"""Maximum number of commands."""
+ARGUMENTS = "arguments"
+OPTION_DESCRIPTION = "What the command is to work on"
+"""Marks a command as ours, even after we have removed it."""
+CHAT_INPUT = 1
+STRING = 3
+_COMMAND_NAME = re.compile(r"[\w-]{1,32}")
+_COPIED_FIELDS = (
+    "id",
+    "type",
+    "name",
+    "name_localizations",
+    "description",
+    "description_localizations",
+    "options",
+    "default_member_permissions",
+    "dm_permission",
+    "nsfw",
+    "integration_types",
+    "contexts",
+    "handler",
+)
+"""Fields copied from commands that are not ours, above all who may use them. Discord rejects the
+fields it adds itself."""
+CommandData = Mapping[str, Any]
 
 
 def id_at(seconds: float) -> int:
-    """The least id of that time."""
+    """Return the smallest id of that time. Ids grow with time, across all channels."""
     return max(int((seconds - EPOCH) * 1000), 0) << 22
 
 
-def time_of(number: int) -> float:
+def id_time(number: int) -> float:
     return (number >> 22) / 1000 + EPOCH
 
 
-SCALE = IdScale(int, id_at, time_of)
+SCALE = IdScale(int, id_at, id_time)
 
 
-# Requests to Discord, one attempt each: when to try again is for the gateway's outbox to decide.
-# The library's own client would sleep and repeat inside a call, for minutes at worst.
-
-TIMEOUT = aiohttp.ClientTimeout(total=60, sock_connect=10)
-LONGEST_LIMITS = 256
-"""Limits remembered before those that are over are forgotten."""
-EVERYTHING = ""
-"""The limit of the whole account."""
-ERRORS = {403: Forbidden, 404: NotFound}
-UNLIMITED = ("/interactions/", "/webhooks/")
-"""Answers to commands and buttons; the limit of the account does not count them."""
+class ForeignAnswer(HTTPException):
+    """A server in front of Discord rejected the request: Discord has not seen it."""
 
 
-class NotDiscord(HTTPException):
-    """A server before Discord refused the request: Discord has not seen it."""
-
-
-class NoMoreSessions(ClientException):
-    """We connected too often today. Once more, and Discord would take the token away."""
+class SessionLimitReached(ClientException):
+    """We connected too often today. One more attempt, and Discord would revoke the token."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"Discord allows no new connection for {seconds / 60:.0f} minutes")
 
 
-class Http(HTTPClient):
-    """Speaks to `base_url` in place of discord.com, and obeys limits by raising `RateLimited`."""
+class DiscordHTTP(HTTPClient):
+    """Makes each request once, at `base_url`, and raises `RateLimited` instead of waiting.
+
+    The outbox decides when to retry. The library's own client would sleep and repeat inside a call,
+    for minutes at worst.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, base_url: str, proxy: str | None) -> None:
         super().__init__(loop, proxy=proxy)
@@ -88,7 +133,7 @@ class Http(HTTPClient):
         self.gateway: yarl.URL | None = None
         self._rest: aiohttp.ClientSession | None = None
         self._limits: dict[str, float] = {}
-        """Until when, by the loop's clock, nothing may be asked."""
+        """Loop time until which no request may be made, by limit."""
 
     async def request(
         self,
@@ -99,7 +144,7 @@ class Http(HTTPClient):
         **kwargs: Any,
     ) -> Any:
         key = f"{route.key}:{route.major_parameters}"
-        self._wait_or_raise(key, EVERYTHING if not route.path.startswith(UNLIMITED) else key)
+        self._raise_if_limited(key, ACCOUNT_LIMIT if not route.path.startswith(UNLIMITED) else key)
         for file in files or ():
             file.reset(seek=True)
         if form:
@@ -117,16 +162,16 @@ class Http(HTTPClient):
             route.method, url, headers=headers, proxy=self.proxy, **kwargs
         ) as response:
             data = await json_or_text(response)
-            self._learn(key, response.status, response.headers, data)
+            self._update_limits(key, response.status, response.headers, data)
             if response.status < 300:
                 return data
             if response.status >= 500:
                 raise DiscordServerError(response, data)
             kind = ERRORS.get(response.status, HTTPException)
-            raise (kind if isinstance(data, dict) else NotDiscord)(response, data)
+            raise (kind if isinstance(data, dict) else ForeignAnswer)(response, data)
 
     async def ws_connect(self, url: str, *, compress: int = 0) -> aiohttp.ClientWebSocketResponse:
-        """The library begins at an address of its own; begin at the one that Discord gives."""
+        """Connect to the gateway address that Discord gave us instead of the library's default."""
         asked = yarl.URL(url)
         if self.gateway is not None and asked.host == DiscordWebSocket.DEFAULT_GATEWAY.host:
             url = str(self.gateway.with_query(asked.query))
@@ -136,15 +181,15 @@ class Http(HTTPClient):
         answer = await self.request(Route("GET", "/gateway/bot"))
         limit = answer.get("session_start_limit") or {}
         if limit.get("remaining", 1) <= 0:
-            raise NoMoreSessions(limit.get("reset_after", 0) / 1000)
+            raise SessionLimitReached(limit.get("reset_after", 0) / 1000)
         self.gateway = yarl.URL(answer["url"])
 
     async def download(self, url: str) -> aiohttp.ClientResponse:
-        """A file of the CDN; without our token."""
+        """Download a file from the CDN, without our token."""
         return await self._session().get(yarl.URL(url, encoded=True), proxy=self.proxy)
 
     def _session(self) -> aiohttp.ClientSession:
-        """Shares the connections of the library's own session, which it hides, and ends with it."""
+        """Return a session that shares the library's hidden connector and ends with it."""
         if self._rest is None:
             self._rest = aiohttp.ClientSession(
                 connector=self.connector,
@@ -156,195 +201,121 @@ class Http(HTTPClient):
             raise aiohttp.ClientConnectionError("the connection was closed")
         return self._rest
 
-    def _wait_or_raise(self, *keys: str) -> None:
+    def _raise_if_limited(self, *keys: str) -> None:
         now = self.loop.time()
         until = max(self._limits.get(key, 0.0) for key in keys)
         if until > now:
             raise RateLimited(until - now)
 
-    def _learn(self, key: str, status: int, headers: Mapping[str, str], data: Any) -> None:
+    def _update_limits(self, key: str, status: int, headers: Mapping[str, str], data: Any) -> None:
         now = self.loop.time()
-        if len(self._limits) > LONGEST_LIMITS:
+        if len(self._limits) > MAX_LIMITS:
             self._limits = {name: until for name, until in self._limits.items() if until > now}
         if status == 429:
             body = data if isinstance(data, dict) else {}
             seconds = float(body.get("retry_after") or headers.get("Retry-After") or 5.0)
-            # Without a body it is the server before Discord, which shuts out this machine.
+            # Without a body the server in front of Discord blocks this machine.
             everything = body.get("global") or not body
-            self._limits[EVERYTHING if everything else key] = now + seconds
+            self._limits[ACCOUNT_LIMIT if everything else key] = now + seconds
             raise RateLimited(seconds)
         if headers.get("X-RateLimit-Remaining") == "0":
             self._limits[key] = now + float(headers.get("X-RateLimit-Reset-After", 0.0))
 
 
-# What Discord's answers and broken connections mean to the gateway.
-
-TROUBLE = (discord.DiscordException, aiohttp.ClientError, TimeoutError, OSError)
-"""All that a call may end with."""
-NOT_AGAIN = frozenset({4004, 4010, 4011, 4012, 4013})
-"""Codes of the connection after which trying again does not help."""
-TOKEN_HINT = "Set DISCORD_BOT_TOKEN to the token of the page Bot of your application."
-INTENT_HINT = (
-    "Switch on the Message Content Intent on the page Bot of your application at"
-    " discord.com/developers/applications."
-)
-
-
-def of_call(error: BaseException) -> AdapterError:
-    """Errors of `send` and `edit`."""
+def map_error(error: BaseException) -> AdapterError:
+    """Map errors of `send` and `edit`."""
     if isinstance(error, discord.RateLimited):
         return SendLater("Discord wants us to wait", seconds=max(error.retry_after, 0.01))
     if isinstance(error, discord.HTTPException):
-        return _of_status(error)
+        return _map_status(error)
     if isinstance(error, aiohttp.ClientConnectorError):
         return SendLater(f"Discord cannot be reached: {error.os_error.strerror or 'no connection'}")
     return SendUnsure(f"the connection to Discord broke: {type(error).__name__}")
 
 
-told = partial(translate_errors, of_call, TROUBLE)
+translate_call_errors = partial(translate_errors, map_error, CALL_ERRORS)
 
 
-def of_connecting(error: BaseException) -> AdapterError:
-    """Errors of `connect` and of the connection itself."""
-    refused = getattr(error, "status", 0) == 401 and not isinstance(error, NotDiscord)
+def map_connect_error(error: BaseException) -> AdapterError:
+    """Map errors of `connect` and of the connection itself."""
+    refused = getattr(error, "status", 0) == 401 and not isinstance(error, ForeignAnswer)
     if isinstance(error, discord.LoginFailure) or refused:
         return CredentialsRefused("Discord does not accept the bot token", hint=TOKEN_HINT)
     if isinstance(error, discord.PrivilegedIntentsRequired):
         return CredentialsRefused("Discord does not let us read messages", hint=INTENT_HINT)
     if isinstance(error, discord.ConnectionClosed):
-        if error.code in NOT_AGAIN:
+        if error.code in FATAL_CLOSE_CODES:
             why = f"Discord does not accept the bot (code {error.code})"
             return CredentialsRefused(why, hint=TOKEN_HINT)
         return NotConnected(f"Discord closed the connection (code {error.code})")
     if isinstance(error, discord.HTTPException):
         return NotConnected(f"Discord answered {error.status}")
-    if isinstance(error, NoMoreSessions):
+    if isinstance(error, SessionLimitReached):
         return NotConnected(str(error))
     return NotConnected(f"Discord cannot be reached: {type(error).__name__}")
 
 
-def _of_status(error: discord.HTTPException) -> AdapterError:
-    if isinstance(error, NotDiscord):
-        return SendLater(f"a server before Discord answered {error.status}", seconds=30.0)
-    if error.status == 401:  # the message may go once there is a new token
-        return NotConnected("Discord does not accept the bot token", hint=TOKEN_HINT)
-    if error.status in (502, 504):  # something before Discord answered; Discord may have done it
-        return SendUnsure(f"Discord answered {error.status}")
-    if error.status >= 500:
-        return SendLater(f"Discord answered {error.status}", seconds=2.0)
-    code = f"{error.status}, {error.code}" if error.code else f"{error.status}"
-    return SendRefused(f"Discord refuses it ({code}): {error.text}".strip())
-
-
-class Pace(msgspec.Struct, frozen=True):
+class BatchTimes(msgspec.Struct, frozen=True):
     delay: float = 0.6
-    """Seconds that a text waits for more of its writer; 0 joins nothing."""
+    """Seconds that a text waits for more from its author; 0 joins nothing."""
     split_delay: float = 0.1
-    """The same once the last part of a long text seems to be there: after a full one, one that is
-    not full."""
+    """The same after the presumed last part of a long text: one that is not full after a full
+    one."""
 
 
-Bots = Literal["none", "mentions", "all"]
-SyncPolicy = Literal["safe", "bulk", "off"]
-
-BASE_URL = "https://discord.com/api/v10"
-BATCH = "HERMES_DISCORD_TEXT_BATCH"
-LONGEST_BATCH = 10.0
-"""Seconds; nobody waits longer for an answer to begin."""
-NO = frozenset({"false", "0", "no", "off"})
-
-
-class Options(msgspec.Struct, frozen=True):
+class DiscordOptions(msgspec.Struct, frozen=True):
     token: str
     settings: DiscordSettings = DiscordSettings()
-    bots: Bots = "none"
-    """Which messages of other programs are heard."""
+    bots: BotPolicy = "none"
+    """Which messages of other bots are handled."""
     ignore_others: bool = True
-    """A message that mentions others and not us is not for us."""
-    wants_roles: bool = False
-    """Somebody may be let in for a role, so roles are asked for where a message lacks them."""
+    """Ignore messages that mention others but not us."""
+    needs_roles: bool = False
+    """Users may be authorized by role, so roles are requested where a message lacks them."""
     sync: SyncPolicy = "safe"
-    pace: Pace = Pace()
+    batch_times: BatchTimes = BatchTimes()
     proxy: str | None = None
-    quotes: bool = True
-    """Answers point to the message they answer."""
+    reply_references: bool = True
+    """Answers reference the message they answer."""
     base_url: str = BASE_URL
     identify_pause: float = 5.0
-    """Seconds before a new session after the first; Discord takes one in five seconds."""
+    """Seconds before each further session; Discord allows one in five seconds."""
 
 
-def options_of(context: AdapterContext) -> Options:
-    """Raises `ConfigError`."""
+def read_options(context: AdapterContext) -> DiscordOptions:
+    """Read the options. Raises `ConfigError` for an invalid value."""
     variable = context.variable
     token = variable("DISCORD_BOT_TOKEN") or getattr(context.connection, "token", "") or ""
     settings = context.settings
-    return Options(
+    return DiscordOptions(
         token=str(token).strip(),
         settings=settings if isinstance(settings, DiscordSettings) else DiscordSettings(),
-        bots=_word(variable, "DISCORD_ALLOW_BOTS", Bots, "none"),
-        ignore_others=(variable("DISCORD_IGNORE_NO_MENTION") or "").strip().lower() not in NO,
-        wants_roles=bool((variable("DISCORD_ALLOWED_ROLES") or "").strip()),
-        sync=_word(variable, "DISCORD_COMMAND_SYNC_POLICY", SyncPolicy, "safe"),
-        pace=_pace(variable),
+        bots=_read_choice(variable, "DISCORD_ALLOW_BOTS", BotPolicy, "none"),
+        ignore_others=(variable("DISCORD_IGNORE_NO_MENTION") or "").strip().lower()
+        not in FALSE_WORDS,
+        needs_roles=bool((variable("DISCORD_ALLOWED_ROLES") or "").strip()),
+        sync=_read_choice(variable, "DISCORD_COMMAND_SYNC_POLICY", SyncPolicy, "safe"),
+        batch_times=_read_batch_times(variable),
         proxy=(variable("DISCORD_PROXY") or "").strip() or None,
-        quotes=getattr(context.connection, "reply_to_mode", "first") != "off",
+        reply_references=getattr(context.connection, "reply_to_mode", "first") != "off",
         base_url=str(context.extra.get("base_url") or BASE_URL).rstrip("/"),
         identify_pause=float(context.extra.get("identify_pause", 5.0)),
     )
 
 
-def _pace(variable: Callable[[str], str | None]) -> Pace:
-    return Pace(
-        delay=_seconds(variable, f"{BATCH}_DELAY_SECONDS", Pace().delay),
-        split_delay=_seconds(variable, f"{BATCH}_SPLIT_DELAY_SECONDS", Pace().split_delay),
-    )
-
-
-def _seconds(variable: Callable[[str], str | None], name: str, default: float) -> float:
-    said = (variable(name) or variable(name.removesuffix("_SECONDS")) or "").strip()
-    try:
-        seconds = float(said or default)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= LONGEST_BATCH:
-        raise ConfigError(f"{name} is {said!r}", hint=f"Use seconds, from 0 to {LONGEST_BATCH:g}.")
-    return seconds
-
-
-def _word(variable: Callable[[str], str | None], name: str, words: Any, default: str) -> Any:
-    said = (variable(name) or "").strip().lower() or default
-    if said not in get_args(words):
-        raise ConfigError(f"{name} is {said!r}", hint=f"Use one of: {', '.join(get_args(words))}.")
-    return said
-
-
-# The library's client, speaking to where we want and telling us what we need.
-
-logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-SERVERS_COME = 2.0
-"""Seconds after the last server within which the next one comes, else it is down."""
-
-
-ESSENTIAL = frozenset({"READY", "RESUMED"})
-"""Without these there is no connection."""
-
-
-class Listener(Protocol):
-    def session_began(self) -> None:
-        """What was written before may have been missed. A connection that is resumed goes on
-        without loss and does not come here."""
+class DiscordListener(Protocol):
+    def on_session_start(self) -> None:
+        """Called for a new session: earlier messages may have been missed. A resumed session
+        continues without loss and is not reported."""
         ...
 
-    def heard(self, message: discord.Message) -> None: ...
+    def on_message_received(self, message: discord.Message) -> None: ...
 
-    async def used(self, interaction: discord.Interaction) -> None: ...
+    async def on_interaction_used(self, interaction: discord.Interaction) -> None: ...
 
 
-class Bot(discord.Client):
-    def __init__(self, options: Options) -> None:
+class DiscordClient(discord.Client):
+    def __init__(self, options: DiscordOptions) -> None:
         super().__init__(
             intents=discord.Intents(
                 guilds=True, guild_messages=True, dm_messages=True, message_content=True
@@ -352,17 +323,20 @@ class Bot(discord.Client):
             max_messages=None,
             member_cache_flags=discord.MemberCacheFlags.none(),
             chunk_guilds_at_startup=False,
-            guild_ready_timeout=SERVERS_COME,
+            guild_ready_timeout=GUILD_TIMEOUT,
         )
-        self.rest = Http(asyncio.get_running_loop(), options.base_url, options.proxy)
+        self.rest = DiscordHTTP(asyncio.get_running_loop(), options.base_url, options.proxy)
         self.http = self._connection.http = self.rest
         self._identify_pause = options.identify_pause
         parsers = self._connection.parsers
-        parsers |= {event: _careful(event, parsers[event]) for event in parsers.keys() - ESSENTIAL}
-        self.listener: Listener | None = None
-        self.settled = asyncio.Event()
-        """The servers we are in are known, as far as they are up."""
-        self._absent: set[int] = set()
+        parsers |= {
+            event: _skip_unreadable(event, parsers[event])
+            for event in parsers.keys() - ESSENTIAL_EVENTS
+        }
+        self.listener: DiscordListener | None = None
+        self.guilds_known = asyncio.Event()
+        """Set when all available guilds are known."""
+        self._missing_guilds: set[int] = set()
 
     @property
     def me(self) -> int:
@@ -380,138 +354,153 @@ class Bot(discord.Client):
         await super().close()
 
     async def on_connect(self) -> None:
-        self._absent = {server.id for server in self.guilds if server.unavailable}
-        self.settled.clear()
+        self._missing_guilds = {server.id for server in self.guilds if server.unavailable}
+        self.guilds_known.clear()
         if self.listener:
-            self.listener.session_began()
-        if not self._absent:
-            self.settled.set()
+            self.listener.on_session_start()
+        if not self._missing_guilds:
+            self.guilds_known.set()
 
     async def on_guild_available(self, server: discord.Guild) -> None:
-        late = self.settled.is_set() and server.id in self._absent
-        self._absent.discard(server.id)
-        if late and self.listener:  # it was down until now
-            self.listener.session_began()
-        if not self._absent:
-            self.settled.set()
+        late = self.guilds_known.is_set() and server.id in self._missing_guilds
+        self._missing_guilds.discard(server.id)
+        if late and self.listener:  # it was unavailable until now
+            self.listener.on_session_start()
+        if not self._missing_guilds:
+            self.guilds_known.set()
 
     async def on_guild_unavailable(self, server: discord.Guild) -> None:
-        self._absent.add(server.id)
+        self._missing_guilds.add(server.id)
 
     async def on_ready(self) -> None:
-        self.settled.set()
+        self.guilds_known.set()
 
     async def on_message(self, message: discord.Message) -> None:
         if self.listener:
-            self.listener.heard(message)
+            self.listener.on_message_received(message)
 
     async def on_interaction(self, interaction: discord.Interaction) -> None:
         if self.listener:
-            await self.listener.used(interaction)
+            await self.listener.on_interaction_used(interaction)
 
     def read(self, channel: Any, data: Any) -> discord.Message | None:
-        """A message that was asked for; None when the library cannot read it."""
+        """Parse a fetched message; None when the library cannot."""
         create = self._connection.create_message
-        return _careful("message", lambda given: create(channel=channel, data=given))(data)
+        return _skip_unreadable("message", lambda given: create(channel=channel, data=given))(data)
 
 
-def _careful(what: str, parse: Callable[[Any], T]) -> Callable[[Any], T | None]:
-    """What has a shape that the library does not know is left out. It would end the connection, and
-    again when it is asked for as missed."""
+def command_definitions(commands: Sequence[tuple[str, str]]) -> list[CommandData]:
+    """Return the commands as Discord expects them: each takes the rest of the line as one
+    argument."""
+    names: dict[str, CommandData] = {}
+    for name, does in commands:
+        name = name.removeprefix("/").lower()
+        if not _COMMAND_NAME.fullmatch(name) or len(names) == MAX_COMMANDS:
+            continue
+        names[name] = {
+            "type": CHAT_INPUT,
+            "name": name,
+            "description": (does.strip() or name)[:100],
+            "options": [{"type": STRING, "name": ARGUMENTS, "description": OPTION_DESCRIPTION}],
+        }
+    return list(names.values())
+
+
+def merge_commands(
+    there: Sequence[CommandData], ours: Sequence[CommandData], policy: SyncPolicy
+) -> list[CommandData] | None:
+    """Return the new command list, or None to leave it alone. `safe` keeps the commands of others
+    and writes only when one of ours differs or is obsolete; `bulk` replaces everything with
+    ours."""
+    if policy == "off":
+        return None
+    if policy == "bulk":
+        return list(ours)
+    names = {command["name"] for command in ours}
+    known = {command["name"]: _comparable(command) for command in there}
+    others = [command for command in there if command["name"] not in names]
+    old = [command for command in others if _is_ours(command)]
+    others = [command for command in others if command not in old]
+    wanted = ours[: MAX_COMMANDS - len(others)]
+    if not old and all(known.get(each["name"]) == _comparable(each) for each in wanted):
+        return None
+    kept = [{key: command[key] for key in _COPIED_FIELDS if key in command} for command in others]
+    return [*wanted, *kept]
+
+
+def command_text(data: Mapping[str, Any]) -> str:
+    """Return a used command as if the user had typed it."""
+    values = [str(option.get("value", "")) for option in data.get("options") or ()]
+    return " ".join([f"/{data.get('name', '')}", *values]).strip()
+
+
+def _map_status(error: discord.HTTPException) -> AdapterError:
+    if isinstance(error, ForeignAnswer):
+        return SendLater(f"a server before Discord answered {error.status}", seconds=30.0)
+    if error.status == 401:  # it can be sent once there is a new token
+        return NotConnected("Discord does not accept the bot token", hint=TOKEN_HINT)
+    if error.status in (
+        502,
+        504,
+    ):  # a server in front of Discord answered; Discord may have sent it
+        return SendUnsure(f"Discord answered {error.status}")
+    if error.status >= 500:
+        return SendLater(f"Discord answered {error.status}", seconds=2.0)
+    code = f"{error.status}, {error.code}" if error.code else f"{error.status}"
+    return SendRefused(f"Discord refuses it ({code}): {error.text}".strip())
+
+
+def _read_batch_times(variable: Callable[[str], str | None]) -> BatchTimes:
+    return BatchTimes(
+        delay=_read_seconds(variable, f"{BATCH_VARIABLE}_DELAY_SECONDS", BatchTimes().delay),
+        split_delay=_read_seconds(
+            variable, f"{BATCH_VARIABLE}_SPLIT_DELAY_SECONDS", BatchTimes().split_delay
+        ),
+    )
+
+
+def _read_seconds(variable: Callable[[str], str | None], name: str, default: float) -> float:
+    said = (variable(name) or variable(name.removesuffix("_SECONDS")) or "").strip()
+    try:
+        seconds = float(said or default)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= MAX_BATCH_SECONDS:
+        raise ConfigError(
+            f"{name} is {said!r}", hint=f"Use seconds, from 0 to {MAX_BATCH_SECONDS:g}."
+        )
+    return seconds
+
+
+def _read_choice(variable: Callable[[str], str | None], name: str, words: Any, default: str) -> Any:
+    said = (variable(name) or "").strip().lower() or default
+    if said not in get_args(words):
+        raise ConfigError(f"{name} is {said!r}", hint=f"Use one of: {', '.join(get_args(words))}.")
+    return said
+
+
+def _skip_unreadable(what: str, parse: Callable[[Any], T]) -> Callable[[Any], T | None]:
+    """Skip data the library cannot parse. It would end the connection, and again on every
+    catch-up."""
 
     def careful(data: Any) -> T | None:
         try:
             return parse(data)
-        except Exception:  # whatever the library stumbles over
+        except Exception:  # the library raises anything for unknown shapes
             logger.exception("Discord sent a %s that cannot be read", what)
             return None
 
     return careful
 
 
-# Our slash commands in Discord's own menu.
-
-MOST = 100
-"""Commands that Discord takes."""
-ARGUMENTS = "arguments"
-OUR_OPTION = "What the command is to work on"
-"""By this a command is known to be ours, also when we do not have it any more."""
-CHAT_INPUT = 1
-STRING = 3
-_NAME = re.compile(r"[\w-]{1,32}")
-_KEPT = (
-    "id",
-    "type",
-    "name",
-    "name_localizations",
-    "description",
-    "description_localizations",
-    "options",
-    "default_member_permissions",
-    "dm_permission",
-    "nsfw",
-    "integration_types",
-    "contexts",
-    "handler",
-)
-"""Of commands that are not ours: above all who may use them. What Discord adds by itself it does
-not take back."""
-
-Command = Mapping[str, Any]
-
-
-def described(commands: Sequence[tuple[str, str]]) -> list[Command]:
-    """As Discord wants them: each takes what follows it as one text."""
-    names: dict[str, Command] = {}
-    for name, does in commands:
-        name = name.removeprefix("/").lower()
-        if not _NAME.fullmatch(name) or len(names) == MOST:
-            continue
-        names[name] = {
-            "type": CHAT_INPUT,
-            "name": name,
-            "description": (does.strip() or name)[:100],
-            "options": [{"type": STRING, "name": ARGUMENTS, "description": OUR_OPTION}],
-        }
-    return list(names.values())
-
-
-def replacement(
-    there: Sequence[Command], ours: Sequence[Command], policy: SyncPolicy
-) -> list[Command] | None:
-    """What Discord's list is to be replaced with; None when it is left alone. `safe` keeps the
-    commands that are not ours and writes only when something of ours differs, or is there and ours
-    no more; `bulk` leaves ours alone."""
-    if policy == "off":
-        return None
-    if policy == "bulk":
-        return list(ours)
-    names = {command["name"] for command in ours}
-    known = {command["name"]: _essence(command) for command in there}
-    others = [command for command in there if command["name"] not in names]
-    old = [command for command in others if _was_ours(command)]
-    others = [command for command in others if command not in old]
-    wanted = ours[: MOST - len(others)]
-    if not old and all(known.get(each["name"]) == _essence(each) for each in wanted):
-        return None
-    kept = [{key: command[key] for key in _KEPT if key in command} for command in others]
-    return [*wanted, *kept]
-
-
-def as_text(data: Mapping[str, Any]) -> str:
-    """A command that somebody used, as if it had been written."""
-    values = [str(option.get("value", "")) for option in data.get("options") or ()]
-    return " ".join([f"/{data.get('name', '')}", *values]).strip()
-
-
-def _was_ours(command: Command) -> bool:
+def _is_ours(command: CommandData) -> bool:
     options = command.get("options") or ()
     return [(each.get("name"), each.get("description")) for each in options] == [
-        (ARGUMENTS, OUR_OPTION)
+        (ARGUMENTS, OPTION_DESCRIPTION)
     ]
 
 
-def _essence(command: Command) -> tuple[Any, ...]:
+def _comparable(command: CommandData) -> tuple[Any, ...]:
     options = [
         (option["type"], option["name"], option.get("description"), bool(option.get("required")))
         for option in command.get("options") or ()

@@ -1,5 +1,7 @@
-"""What comes from Discord, on its way to the gateway. A message counts as read only when it is
-kept or is not for us."""
+"""Inbound messages: parsing, joining split texts, interactions, and catching up on missed messages.
+
+A message counts as read only when the gateway has stored it or it is not for us.
+"""
 
 import asyncio
 import logging
@@ -14,7 +16,12 @@ import msgspec
 from discord.http import Route
 
 from hermes.gateway.platforms.discord import client
-from hermes.gateway.platforms.discord.client import TROUBLE, Bot, Options, Pace
+from hermes.gateway.platforms.discord.client import (
+    CALL_ERRORS,
+    BatchTimes,
+    DiscordClient,
+    DiscordOptions,
+)
 from hermes.gateway.platforms.kit.connection import ChatQueues, cancel_and_wait
 from hermes.gateway.platforms.kit.contract import (
     ChatType,
@@ -33,21 +40,42 @@ from hermes.gateway.platforms.kit.inbound import (
 )
 from hermes.gateway.platforms.kit.media import media_kind
 
-# What people wrote on Discord, as events of ours.
-
+logger = logging.getLogger(__name__)
 PLATFORM = "discord"
-SPOKEN = frozenset({discord.MessageType.default, discord.MessageType.reply})
-"""What people write. All else is Discord telling of something: a pin, a new member."""
-THREADED = frozenset({discord.ChannelType.text, discord.ChannelType.news})
-"""Channels where a thread can be opened for a message."""
-QUOTED = 500
-"""Characters of a message that is answered."""
-
+USER_MESSAGE_TYPES = frozenset({discord.MessageType.default, discord.MessageType.reply})
+"""Messages written by users; all other types are notices of Discord, such as a pin."""
+THREAD_PARENTS = frozenset({discord.ChannelType.text, discord.ChannelType.news})
+"""Channels in which a thread can be opened for a message."""
+MAX_QUOTE = 500
+"""Characters of a quoted message."""
 _MENTION = re.compile(r"<(@!?|@&|#)(\d+)>")
 _EMOJI = re.compile(r"<a?(:\w+:)\d+>")
+FULL_MESSAGE = 1900
+"""Characters from which a text looks like a part of a longer one."""
+DeliverBatch = Callable[[MessageEvent, list[discord.Message]], Awaitable[None]]
+"""Delivers messages to the gateway as one, with the event of the first."""
+EPHEMERAL = 64
+DEFERRED_RESPONSE = {"type": 5, "data": {"flags": EPHEMERAL}}
+DEFERRED_UPDATE = {"type": 6}
+NOT_IN_THIS_CHANNEL = {
+    "type": 4,
+    "data": {"flags": EPHEMERAL, "content": "I do not answer in this channel."},
+}
+T = TypeVar("T")
+MAX_PARALLEL_CHANNELS = 8
+"""Channels requested in parallel."""
+MAX_CHANNEL_MESSAGES = 500
+"""Messages read of one channel."""
+PAGE_SIZE = 100
+MAX_ATTEMPTS = 5
+DatedChannel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
+ReadableChannel = DatedChannel | discord.PartialMessageable
+MAX_RETRY_SECONDS = 30.0
+MAX_SENT = 512
+"""Number of our messages whose nonce is remembered."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class DiscordPlace(msgspec.Struct, frozen=True):
     chat_id: str
     chat_type: ChatType
     thread_id: str = ""
@@ -55,25 +83,25 @@ class Place(msgspec.Struct, frozen=True):
     can_open_threads: bool = False
     """A thread can be opened here for a message."""
     thread_is_ours: bool = False
-    """We opened the thread we are in."""
+    """The thread was opened by us."""
 
 
-def place_of(channel: object, guild_id: int | None, me: int) -> Place:
-    """A thread and a forum post belong to the channel they are in."""
+def locate(channel: object, guild_id: int | None, me: int) -> DiscordPlace:
+    """Return the place of a channel. Threads and forum posts belong to their parent channel."""
     number = str(getattr(channel, "id", ""))
     name = str(getattr(channel, "name", None) or "")
     if guild_id is None:
-        return Place(number, "dm", name=name)
+        return DiscordPlace(number, "dm", name=name)
     if isinstance(channel, discord.Thread):
         parent = channel.parent.name if channel.parent else ""
         label = f"#{parent} / {name}" if parent else name
         ours = channel.owner_id == me
-        return Place(str(channel.parent_id), "group", number, label, thread_is_ours=ours)
+        return DiscordPlace(str(channel.parent_id), "group", number, label, thread_is_ours=ours)
     can_open = _can_open_threads(channel, me)
-    return Place(number, "group", name=f"#{name}", can_open_threads=can_open)
+    return DiscordPlace(number, "group", name=f"#{name}", can_open_threads=can_open)
 
 
-def source_of(place: Place, user: discord.abc.User) -> SessionSource:
+def make_source(place: DiscordPlace, user: discord.abc.User) -> SessionSource:
     roles = user.roles if isinstance(user, discord.Member) else ()
     return SessionSource(
         platform=PLATFORM,
@@ -89,84 +117,53 @@ def source_of(place: Place, user: discord.abc.User) -> SessionSource:
 
 
 def mentions_us(message: discord.Message, me: int) -> bool:
-    """By name, or by the role that Discord gives each bot and that looks the same to people."""
+    """True for a mention of the bot or of its managed role, which looks the same to users."""
     if me in message.raw_mentions:
         return True
     return any(role.tags is not None and role.tags.bot_id == me for role in message.role_mentions)
 
 
 def mentions_others_only(message: discord.Message, me: int) -> bool:
-    """In its text: that a reply pings whom it answers is no mention."""
+    """True for mentions of others in the text. A reply's automatic ping is not a mention."""
     others = any(user != me for user in message.raw_mentions)
-    return others and not answers_us(message, me) and not mentions_us(message, me)
+    return others and not replies_to_us(message, me) and not mentions_us(message, me)
 
 
-def answers_us(message: discord.Message, me: int) -> bool:
-    answered = _answered(message)
+def replies_to_us(message: discord.Message, me: int) -> bool:
+    answered = _replied_message(message)
     return answered is not None and answered.author.id == me
 
 
-def event_of(
+def parse_message(
     message: discord.Message,
-    place: Place,
+    place: DiscordPlace,
     me: int,
     *,
     writer: discord.abc.User,
     in_talk: bool = False,
 ) -> MessageEvent:
-    """`writer` is its author with roles, if it has any; `in_talk` is whether we talk in its thread
-    already, so that no mention is needed."""
-    answered = _answered(message)
+    """Return the event of a message. `writer` is its author, with roles where known; `in_talk`
+    means that we take part in its thread, so no mention is needed."""
+    answered = _replied_message(message)
     reference = message.reference
     replies = message.type is discord.MessageType.reply and reference is not None
     return MessageEvent(
-        source=source_of(place, writer),
+        source=make_source(place, writer),
         message_id=str(message.id),
-        text=text_of(message, me),
+        text=message_text(message, me),
         media=tuple(_media(message)),
         reply_to_id=str(reference.message_id or "") if replies and reference else "",
-        reply_to_text=answered.content[:QUOTED] if answered is not None else "",
+        reply_to_text=answered.content[:MAX_QUOTE] if answered is not None else "",
         addressed=place.chat_type == "dm"
         or in_talk
         or mentions_us(message, me)
-        or answers_us(message, me),
+        or replies_to_us(message, me),
         sent_at=message.created_at.timestamp(),
     )
 
 
-def text_of(message: discord.Message, me: int) -> str:
-    return "\n".join(filter(None, _texts(message, me)))
-
-
-def _can_open_threads(channel: object, me: int) -> bool:
-    if not isinstance(channel, discord.TextChannel) or channel.type not in THREADED:
-        return False
-    member = channel.guild.get_member(me)
-    if member is None:
-        return False
-    allowed = channel.permissions_for(member)
-    return allowed.create_public_threads and allowed.send_messages_in_threads
-
-
-def _answered(message: discord.Message) -> discord.Message | None:
-    """The message that this one replies to, as far as Discord sent it along."""
-    if message.type is not discord.MessageType.reply or message.reference is None:
-        return None
-    resolved = message.reference.resolved
-    return resolved if isinstance(resolved, discord.Message) else None
-
-
-def _texts(message: discord.Message, me: int) -> Iterator[str]:
-    yield _readable(message, me)
-    for sticker in message.stickers:
-        yield f"[sticker: {sticker.name}]"
-    for snapshot in message.message_snapshots:
-        yield f"[forwarded] {snapshot.content}"
-    if poll := message.poll:
-        yield f"[poll: {poll.question} – {' / '.join(each.text for each in poll.answers)}]"
-    if message.author.bot:  # of people they are only previews of their links
-        for embed in message.embeds:
-            yield embed_text(embed)
+def message_text(message: discord.Message, me: int) -> str:
+    return "\n".join(filter(None, _text_parts(message, me)))
 
 
 def embed_text(embed: discord.Embed) -> str:
@@ -176,195 +173,137 @@ def embed_text(embed: discord.Embed) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _readable(message: discord.Message, me: int) -> str:
-    """Mentions by name; our own is an address and no part of what is said."""
-    users = {user.id: user.display_name for user in message.mentions}
-    roles = {role.id: role for role in message.role_mentions}
-    channels = {channel.id: channel.name for channel in message.channel_mentions}
-
-    def said(found: re.Match[str]) -> str:
-        kind, number = found[1], int(found[2])
-        if kind == "#":
-            return f"#{channels[number]}" if number in channels else found[0]
-        if kind == "@&" and number in roles:
-            role = roles[number]
-            ours = role.tags is not None and role.tags.bot_id == me
-            return "" if ours else f"@{role.name}"
-        if number == me:
-            return ""
-        return f"@{users[number]}" if number in users else found[0]
-
-    return _replaced(message.content, said)
-
-
-def _replaced(text: str, said: Callable[[re.Match[str]], str]) -> str:
-    readable = _MENTION.sub(said, text)
-    return _EMOJI.sub(r"\1", readable).strip()
-
-
-def _media(message: discord.Message) -> Iterator[Media]:
-    forwarded = [file for shot in message.message_snapshots for file in shot.attachments]
-    for file in [*message.attachments, *forwarded]:
-        mime = (file.content_type or "").partition(";")[0].strip()
-        kind = "voice" if file.is_voice_message() else media_kind(mime, file.filename)
-        yield Media(kind, file.filename, mime, file.size, ref=file.url)
-
-
-# Texts that one person sends in quick succession are one message: a paste longer than Discord
-# takes is sent in parts, and only its first one mentions us.
-#
-# Nothing waits longer than it must: a command, a file, a message of somebody else or a press ends
-# the
-# waiting. What waits is not done (`ReadPosition`), so after a crash it comes again, each part under
-# its
-# own
-# name. Which parts were given as one is written down before they are.
-
-FULL = 1900
-"""Characters from which a text looks like a part of a longer one."""
-
-
-class Batch(msgspec.Struct, eq=False):
+class _TextBatch(msgspec.Struct, eq=False):
     event: MessageEvent
-    """Of the first message."""
+    """The event of the first message."""
     messages: list[discord.Message]
     due: float = 0.0
     timer: asyncio.TimerHandle | None = None
 
 
-Give = Callable[[MessageEvent, list[discord.Message]], Awaitable[None]]
-"""Gives messages to the gateway as one; the event is that of the first."""
+class TextBatcher:
+    """Joins texts that one user sends in quick succession: a paste longer than Discord's limit is
+    sent in parts, and only the first one mentions us.
 
+    Nothing waits longer than necessary: a command, a file, a button or a message of someone else
+    ends the wait. Waiting messages are not marked as done (`ReadPosition`), so after a crash they
+    are read again under their own ids. The joined ids are recorded before delivery. There is at
+    most one batch per queue, used only by the work of that queue.
+    """
 
-class Batches:
-    """At most one for each lane, and touched only by the work of that lane."""
-
-    def __init__(self, lanes: ChatQueues, pace: Pace, give: Give) -> None:
-        self._lanes, self._pace, self._give = lanes, pace, give
-        self._batches: dict[str, Batch] = {}
+    def __init__(self, lanes: ChatQueues, pace: BatchTimes, give: DeliverBatch) -> None:
+        self._queues, self._times, self._deliver_batch = lanes, pace, give
+        self._batches: dict[str, _TextBatch] = {}
 
     def close(self) -> None:
-        """What waits is dropped; it is not done and comes again."""
+        """Drop what waits; it is not marked as done and will be read again."""
         for batch in self._batches.values():
             if batch.timer:
                 batch.timer.cancel()
         self._batches.clear()
 
-    def begin(self, lane: str, event: MessageEvent, message: discord.Message) -> bool:
-        """Whether a message waits for more."""
-        if not self._pace.delay or event.source.is_bot or event.media or not _is_text(message):
+    def start(self, lane: str, event: MessageEvent, message: discord.Message) -> bool:
+        """Start a batch with the message; return False if it must not wait."""
+        if not self._times.delay or event.source.is_bot or event.media or not _is_text(message):
             return False
-        batch = self._batches[lane] = Batch(event, [message])
-        self._wait(lane, batch, self._pace.delay)
+        batch = self._batches[lane] = _TextBatch(event, [message])
+        self._restart_timer(lane, batch, self._times.delay)
         return True
 
-    def join(self, lane: str, message: discord.Message, me: int) -> bool:
-        """Whether a message was put to those that wait."""
+    def append(self, lane: str, message: discord.Message, me: int) -> bool:
+        """Add the message to the waiting batch; return False if it does not belong to it."""
         batch = self._batches.get(lane)
-        if batch is None or not self._belongs(message, batch.messages[-1], me):
+        if batch is None or not self._continues(message, batch.messages[-1], me):
             return False
         ended = _is_full(batch.messages[-1]) and not _is_full(message)
         batch.messages.append(message)
-        self._wait(lane, batch, self._pace.split_delay if ended else self._pace.delay)
+        self._restart_timer(lane, batch, self._times.split_delay if ended else self._times.delay)
         return True
 
     async def flush(self, lane: str) -> None:
-        """Something else comes: what waits is given first."""
+        """Deliver the waiting batch, before something else."""
         batch = self._batches.pop(lane, None)
         if batch is None:
             return
         if batch.timer:
             batch.timer.cancel()
-        await self._give(batch.event, batch.messages)
+        await self._deliver_batch(batch.event, batch.messages)
 
-    def _belongs(self, message: discord.Message, last: discord.Message, me: int) -> bool:
+    def _continues(self, message: discord.Message, last: discord.Message, me: int) -> bool:
         apart = (message.created_at - last.created_at).total_seconds()
         return (
             message.author.id == last.author.id
             and message.channel.id == last.channel.id
             and message.type is discord.MessageType.default
-            and 0 <= apart <= self._pace.delay
+            and 0 <= apart <= self._times.delay
             and _is_text(message)
             and not mentions_others_only(message, me)
         )
 
-    def _wait(self, lane: str, batch: Batch, seconds: float) -> None:
+    def _restart_timer(self, lane: str, batch: _TextBatch, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         if batch.timer:
             batch.timer.cancel()
         batch.due = loop.time() + seconds
-        work = partial(self._end, lane, batch)
-        batch.timer = loop.call_at(batch.due, self._lanes.put, lane, work)
+        work = partial(self._flush_if_due, lane, batch)
+        batch.timer = loop.call_at(batch.due, self._queues.put, lane, work)
 
-    async def _end(self, lane: str, batch: Batch) -> None:
-        # Another part, or something else, may have come just before.
+    async def _flush_if_due(self, lane: str, batch: _TextBatch) -> None:
+        # Another part or another message may have arrived just before.
         over = asyncio.get_running_loop().time() >= batch.due
         if over and self._batches.get(lane) is batch:
             await self.flush(lane)
 
 
-def joined(event: MessageEvent, messages: list[discord.Message], me: int) -> MessageEvent:
-    """One event of several messages, under the name of the first."""
-    text = "\n".join(text_of(message, me) for message in messages)
+def join_messages(event: MessageEvent, messages: list[discord.Message], me: int) -> MessageEvent:
+    """Return one event for several messages, under the id of the first."""
+    text = "\n".join(message_text(message, me) for message in messages)
     return msgspec.structs.replace(event, text=text)
 
 
-def _is_text(message: discord.Message) -> bool:
-    """Words and nothing else, and no command."""
-    other = message.attachments or message.stickers or message.message_snapshots or message.poll
-    return bool(message.content.strip()) and not message.content.startswith("/") and not other
+class InteractionHandler:
+    """Handles buttons and the slash commands of Discord's menu."""
 
-
-def _is_full(message: discord.Message) -> bool:
-    return len(message.content) >= FULL
-
-
-# Buttons and slash commands of Discord's own menu.
-
-logger = logging.getLogger(__name__)
-
-EPHEMERAL = 64
-ANSWER_LATER = {"type": 5, "data": {"flags": EPHEMERAL}}
-NOTHING_CHANGES = {"type": 6}
-NOT_HERE = {"type": 4, "data": {"flags": EPHEMERAL, "content": "I do not answer in this channel."}}
-
-
-class Interactions:
     def __init__(
-        self, bot: Bot, rules: GroupRules, lanes: ChatQueues, batches: Batches, receive: Receive
+        self,
+        bot: DiscordClient,
+        rules: GroupRules,
+        lanes: ChatQueues,
+        batches: TextBatcher,
+        receive: Receive,
     ) -> None:
-        self._bot, self._rules, self._lanes = bot, rules, lanes
+        self._bot, self._rules, self._queues = bot, rules, lanes
         self._batches, self._receive = batches, receive
 
-    async def used(self, interaction: discord.Interaction) -> None:
-        """A button or a slash command. Discord wants to hear of it within three seconds; what is
-        to be answered comes as a message, by the outbox, like every other answer."""
+    async def on_interaction_used(self, interaction: discord.Interaction) -> None:
+        """Acknowledge a button or command within the three seconds that Discord allows, and deliver
+        it. The answer is a message sent through the outbox, like every other answer."""
         kind = interaction.type
         command = kind is discord.InteractionType.application_command
         if not command and kind is not discord.InteractionType.component:
             return
-        event = self._use(interaction)
+        event = self._parse(interaction)
         if not is_for_us(event, self._rules):
-            await self._acknowledge(interaction, NOT_HERE)
+            await self._acknowledge(interaction, NOT_IN_THIS_CHANNEL)
             return
-        await self._acknowledge(interaction, ANSWER_LATER if command else NOTHING_CHANGES)
+        await self._acknowledge(interaction, DEFERRED_RESPONSE if command else DEFERRED_UPDATE)
 
         async def take() -> None:
             await self._batches.flush(event.source.chat_id)
             await deliver_until_accepted(self._receive, event, asyncio.sleep)
-            if command:  # "is thinking" goes away, the answer is another message
-                await self._forget_answer(interaction)
+            if command:  # removes "is thinking"; the answer is another message
+                await self._delete_deferred(interaction)
 
-        self._lanes.put(event.source.chat_id, take)
+        self._queues.put(event.source.chat_id, take)
 
-    def _use(self, interaction: discord.Interaction) -> MessageEvent:
-        place = place_of(interaction.channel, interaction.guild_id, self._bot.me)
+    def _parse(self, interaction: discord.Interaction) -> MessageEvent:
+        place = locate(interaction.channel, interaction.guild_id, self._bot.me)
         data: Mapping[str, Any] = dict(interaction.data or {})
         button = str(data.get("custom_id", ""))
         return MessageEvent(
-            source=source_of(place, interaction.user),
+            source=make_source(place, interaction.user),
             message_id=str(interaction.id),
-            text="" if button else client.as_text(data),
+            text="" if button else client.command_text(data),
             reply_to_id=str(interaction.message.id) if interaction.message else "",
             addressed=True,
             sent_at=interaction.created_at.timestamp(),
@@ -380,12 +319,11 @@ class Interactions:
         )
         try:
             await self._bot.rest.request(route, json=answer)
-        except (
-            TROUBLE
-        ) as error:  # Discord shows that it failed; what was asked is done all the same
-            logger.warning("Discord did not hear that a command was taken: %s", error)
+        except CALL_ERRORS as error:
+            # Discord shows a failure, but the command is executed all the same.
+            logger.warning("Discord did not accept the acknowledgement of a command: %s", error)
 
-    async def _forget_answer(self, interaction: discord.Interaction) -> None:
+    async def _delete_deferred(self, interaction: discord.Interaction) -> None:
         route = Route(
             "DELETE",
             "/webhooks/{webhook_id}/{webhook_token}/messages/@original",
@@ -394,58 +332,47 @@ class Interactions:
         )
         try:
             await self._bot.rest.request(route)
-        except TROUBLE as error:
-            logger.debug("the waiting sign of a command stays: %s", error)
+        except CALL_ERRORS as error:
+            logger.debug("the deferred response of a command was not removed: %s", error)
 
 
-# What was written while we were away. Discord keeps it, but does not deliver it by itself.
-
-T = TypeVar("T")
-
-AT_ONCE = 8
-"""Channels asked side by side."""
-MOST = 500
-"""Messages of one channel."""
-PAGE = 100
-TRIES = 5
-
-Dated = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
-Readable = Dated | discord.PartialMessageable
-
-
-async def missed(bot: Bot, since: int, private: Iterable[str]) -> list[discord.Message]:
-    """All messages after `since`, oldest first: of channels and threads that have some, as Discord
-    says, and of the private chats given. Raises what a call may raise."""
-    channels: list[Readable] = [*_with_news(bot, since)]
+async def fetch_missed(
+    bot: DiscordClient, since: int, private: Iterable[str]
+) -> list[discord.Message]:
+    """Return all messages after `since`, oldest first, of the guild channels and threads with new
+    ones and of the given private chats. Raises any of `CALL_ERRORS`."""
+    channels: list[ReadableChannel] = [*_channels_with_messages(bot, since)]
     channels += [
         bot.get_partial_messageable(int(chat), type=discord.ChannelType.private) for chat in private
     ]
-    gate = asyncio.Semaphore(AT_ONCE)
+    gate = asyncio.Semaphore(MAX_PARALLEL_CHANNELS)
 
-    async def of(channel: Readable) -> list[discord.Message]:
+    async def of(channel: ReadableChannel) -> list[discord.Message]:
         async with gate:
-            return await patiently(lambda: _after(bot, channel, since))
+            return await retry_rate_limited(lambda: _fetch_channel(bot, channel, since))
 
     found = await asyncio.gather(*map(of, channels))
     return sorted((message for some in found for message in some), key=lambda each: each.id)
 
 
-async def history(bot: Bot, channel: Readable, since: int) -> list[discord.Message]:
-    """Messages after `since`, oldest first, at most `MOST`; what cannot be read is left out."""
+async def fetch_history(
+    bot: DiscordClient, channel: ReadableChannel, since: int
+) -> list[discord.Message]:
+    """Return messages after `since`, oldest first; unreadable ones are omitted."""
     found: list[dict[str, Any]] = []
-    while len(found) < MOST:
-        newest_first: Any = await bot.rest.logs_from(channel.id, PAGE, after=since)
+    while len(found) < MAX_CHANNEL_MESSAGES:
+        newest_first: Any = await bot.rest.logs_from(channel.id, PAGE_SIZE, after=since)
         found += newest_first[::-1]
-        if len(newest_first) < PAGE:
+        if len(newest_first) < PAGE_SIZE:
             break
         since = int(newest_first[0]["id"])
-    read = [bot.read(channel, data) for data in found[:MOST]]
+    read = [bot.read(channel, data) for data in found[:MAX_CHANNEL_MESSAGES]]
     return [message for message in read if message is not None]
 
 
-async def patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """Waits where Discord wants us to."""
-    for _ in range(TRIES):
+async def retry_rate_limited(call: Callable[[], Awaitable[T]]) -> T:
+    """Make a call, waiting as long as Discord requests."""
+    for _ in range(MAX_ATTEMPTS):
         try:
             return await call()
         except discord.RateLimited as error:
@@ -453,163 +380,142 @@ async def patiently(call: Callable[[], Awaitable[T]]) -> T:
     return await call()
 
 
-async def _after(bot: Bot, channel: Readable, since: int) -> list[discord.Message]:
-    try:
-        found = await history(bot, channel, since)
-    except (discord.Forbidden, discord.NotFound) as error:
-        logger.debug("a channel of Discord cannot be read: %s", error)
-        return []
-    if len(found) >= MOST:
-        logger.warning("a channel of Discord has more than %d new messages", MOST)
-    return found
+class DiscordInbound:
+    """Handles the events of the connection and delivers messages in the order of each channel."""
 
-
-def _with_news(bot: Bot, since: int) -> list[Dated]:
-    channels: list[Dated] = []
-    for server in bot.guilds:
-        channels += [*server.text_channels, *server.threads]
-        channels += [*server.voice_channels, *server.stage_channels]  # they have a chat beside them
-    return [channel for channel in channels if (channel.last_message_id or 0) > since]
-
-
-LONGEST_PAUSE = 30.0
-MOST_SENT = 512
-"""Messages of ours whose nonce is remembered."""
-
-
-class Intake:
     def __init__(
-        self, bot: Bot, options: Options, seen: ReadPosition[int], receive: Receive
+        self, bot: DiscordClient, options: DiscordOptions, seen: ReadPosition[int], receive: Receive
     ) -> None:
-        self._bot, self._options, self._seen, self._receive = bot, options, seen, receive
+        self._bot, self._options, self._position, self._receive = bot, options, seen, receive
         self._rules = group_rules(options.settings)
-        self._lanes = ChatQueues("Discord")
-        self._batches = Batches(self._lanes, options.pace, self._give)
-        self._interactions = Interactions(bot, self._rules, self._lanes, self._batches, receive)
-        self._held: list[discord.Message] | None = None
-        """What comes while we look for what was missed."""
+        self._queues = ChatQueues("Discord")
+        self._batches = TextBatcher(self._queues, options.batch_times, self._deliver_batch)
+        self._interactions = InteractionHandler(
+            bot, self._rules, self._queues, self._batches, receive
+        )
+        self._held_messages: list[discord.Message] | None = None
+        """Messages that arrive while missed ones are fetched."""
         self._catching_up: asyncio.Task[None] | None = None
         self.sent: dict[str, int] = {}
-        """Messages of ours that we know to be there, by nonce."""
+        """Our delivered messages, by nonce."""
         self.newest: dict[str, int] = {}
-        """The newest message of private chats."""
+        """The newest message of each private chat."""
 
     async def close(self) -> None:
         await cancel_and_wait(self._catching_up)
         self._batches.close()
-        await self._lanes.close()
+        await self._queues.close()
 
-    def is_there(self, nonce: str, message_id: int) -> None:
-        remember(self.sent, nonce, message_id, MOST_SENT)
+    def record_sent(self, nonce: str, message_id: int) -> None:
+        remember(self.sent, nonce, message_id, MAX_SENT)
 
-    # from the connection
-
-    def session_began(self) -> None:
-        away = self._seen.start(time.time())
-        if self._held is None:
-            self._held = []
+    def on_session_start(self) -> None:
+        away = self._position.start(time.time())
+        if self._held_messages is None:
+            self._held_messages = []
         if self._catching_up:
             self._catching_up.cancel()
         self._catching_up = asyncio.create_task(self._catch_up(away=away))
 
-    def heard(self, message: discord.Message) -> None:
+    def on_message_received(self, message: discord.Message) -> None:
         if message.author.id == self._bot.me and message.nonce is not None:
-            self.is_there(str(message.nonce), message.id)
-        if self._held is not None:
-            self._held.append(message)
+            self.record_sent(str(message.nonce), message.id)
+        if self._held_messages is not None:
+            self._held_messages.append(message)
         else:
-            self._put([message], live=True)
+            self._enqueue([message], live=True)
 
-    async def used(self, interaction: discord.Interaction) -> None:
-        await self._interactions.used(interaction)
+    async def on_interaction_used(self, interaction: discord.Interaction) -> None:
+        await self._interactions.on_interaction_used(interaction)
 
-    # messages
-
-    def _put(self, messages: list[discord.Message], *, live: bool = False) -> None:
-        """`live`: they come for the first time. Others may have been given to the gateway by
-        somebody who was killed then, so they must come as they came: single, or joined as noted."""
-        fresh = {each.id: each for each in messages if not self._seen.is_known(each.id)}
+    def _enqueue(self, messages: list[discord.Message], *, live: bool = False) -> None:
+        """Queue messages. `live`: they arrive for the first time. Others may have been delivered by
+        a killed process, so they are delivered the same way again: single, or joined as
+        recorded."""
+        fresh = {each.id: each for each in messages if not self._position.is_known(each.id)}
         for number, message in sorted(fresh.items()):
-            if self._seen.is_known(number):
-                continue  # it came with another one
-            parts = [fresh[each] for each in self._seen.batch_of(number) if each in fresh]
+            if self._position.is_known(number):
+                continue  # queued as part of a batch
+            parts = [fresh[each] for each in self._position.batch_of(number) if each in fresh]
             for part in parts or [message]:
-                self._seen.mark_pending(part.id)
+                self._position.mark_pending(part.id)
                 if _is_private(part):
-                    self._in_private(part)
-            lane = _lane(message.channel)
+                    self._note_private_chat(part)
+            lane = _queue_key(message.channel)
             work = (
-                partial(self._again, lane, parts)
+                partial(self._handle_batch, lane, parts)
                 if parts
-                else partial(self._take, lane, message, live=live)
+                else partial(self._handle, lane, message, live=live)
             )
-            self._lanes.put(lane, work)
+            self._queues.put(lane, work)
 
-    async def _take(self, lane: str, message: discord.Message, *, live: bool) -> None:
-        if live and self._batches.join(lane, message, self._bot.me):
+    async def _handle(self, lane: str, message: discord.Message, *, live: bool) -> None:
+        if live and self._batches.append(lane, message, self._bot.me):
             return
         await self._batches.flush(lane)
-        event = await self._insistently(message)
+        event = await self._parse_until_possible(message)
         if event is None:
-            self._seen.mark_done(message.id)
-        elif not live or not self._batches.begin(lane, event, message):
-            await self._offer(event, [message.id])
+            self._position.mark_done(message.id)
+        elif not live or not self._batches.start(lane, event, message):
+            await self._deliver(event, [message.id])
 
-    async def _again(self, lane: str, messages: list[discord.Message]) -> None:
-        """Messages that were given as one before."""
+    async def _handle_batch(self, lane: str, messages: list[discord.Message]) -> None:
+        """Deliver messages that were joined before."""
         await self._batches.flush(lane)
-        event = await self._insistently(messages[0])
+        event = await self._parse_until_possible(messages[0])
         numbers = [message.id for message in messages]
         if event is None:
             for number in numbers:
-                self._seen.mark_done(number)
+                self._position.mark_done(number)
             return
-        first = str(self._seen.batch_of(numbers[0])[0])
+        first = str(self._position.batch_of(numbers[0])[0])
         event = msgspec.structs.replace(event, message_id=first)
-        await self._offer(joined(event, messages, self._bot.me), numbers)
+        await self._deliver(join_messages(event, messages, self._bot.me), numbers)
 
-    async def _give(self, event: MessageEvent, messages: list[discord.Message]) -> None:
-        """What waited for each other, as one message."""
+    async def _deliver_batch(self, event: MessageEvent, messages: list[discord.Message]) -> None:
+        """Deliver messages that waited for each other as one."""
         numbers = [message.id for message in messages]
         if len(messages) > 1:
             try:
-                await self._seen.record_batch(numbers)
+                await self._position.record_batch(numbers)
             except OSError as error:
                 logger.error("texts on Discord are not joined: %s", error.strerror)
                 for message in messages:
                     single = msgspec.structs.replace(event, message_id=str(message.id))
-                    await self._offer(joined(single, [message], self._bot.me), [message.id])
+                    await self._deliver(
+                        join_messages(single, [message], self._bot.me), [message.id]
+                    )
                 return
-            event = joined(event, messages, self._bot.me)
-        await self._offer(event, numbers)
+            event = join_messages(event, messages, self._bot.me)
+        await self._deliver(event, numbers)
 
-    async def _offer(self, event: MessageEvent, numbers: list[int]) -> None:
+    async def _deliver(self, event: MessageEvent, numbers: list[int]) -> None:
         await deliver_until_accepted(self._receive, event, asyncio.sleep)
         for number in numbers:
-            self._seen.mark_done(number)
+            self._position.mark_done(number)
 
-    async def _insistently(self, message: discord.Message) -> MessageEvent | None:
+    async def _parse_until_possible(self, message: discord.Message) -> MessageEvent | None:
         pause = 0.2
         while True:
             try:
-                return await self._event(message)
-            except TROUBLE as error:
+                return await self._parse(message)
+            except CALL_ERRORS as error:
                 logger.warning("Discord does not say where a message is from: %s", error)
                 await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                pause = min(pause * 2, MAX_RETRY_SECONDS)
 
-    async def _event(self, message: discord.Message) -> MessageEvent | None:
-        """None when it is not for us."""
-        if not self._is_heard(message):
+    async def _parse(self, message: discord.Message) -> MessageEvent | None:
+        """Return the event; None if the message is not for us."""
+        if not self._is_accepted(message):
             return None
-        server = _server(message)
+        server = _guild_id(message)
         channel = await self._channel(message, server)
         if channel is None:
             return None
-        place = place_of(channel, server, self._bot.me)
-        in_talk = place.thread_is_ours or self._seen.has_thread(place.thread_id)
-        writer = await self._with_roles(message)
-        event = event_of(message, place, self._bot.me, writer=writer, in_talk=in_talk)
+        place = locate(channel, server, self._bot.me)
+        in_talk = place.thread_is_ours or self._position.has_thread(place.thread_id)
+        writer = await self._author_with_roles(message)
+        event = parse_message(message, place, self._bot.me, writer=writer, in_talk=in_talk)
         says = event.text or event.media or event.reply_to_text
         if not says or not is_for_us(event, self._rules):
             return None
@@ -618,11 +524,11 @@ class Intake:
             event = msgspec.structs.replace(event, source=source)
         return event
 
-    def _is_heard(self, message: discord.Message) -> bool:
+    def _is_accepted(self, message: discord.Message) -> bool:
         me, options = self._bot.me, self._options
         if message.author.id == me or message.webhook_id is not None:
             return False
-        if message.type not in SPOKEN:
+        if message.type not in USER_MESSAGE_TYPES:
             return False
         if message.author.bot and options.bots != "all":
             return options.bots == "mentions" and mentions_us(message, me)
@@ -630,77 +536,172 @@ class Intake:
             return True
         return not mentions_others_only(message, me)
 
-    def _opens_thread(self, message: discord.Message, place: Place) -> bool:
+    def _opens_thread(self, message: discord.Message, place: DiscordPlace) -> bool:
         settings, me = self._options.settings, self._bot.me
         if not settings.auto_thread or not place.can_open_threads:
             return False
         if place.chat_id in settings.no_thread_channels:
             return False
-        return mentions_us(message, me) and not answers_us(message, me)
+        return mentions_us(message, me) and not replies_to_us(message, me)
 
     async def _channel(self, message: discord.Message, server: int | None) -> object | None:
-        """The channel with its name and what it belongs to; None when we may not see it."""
+        """Return the channel with name and parent; None when we may not see it."""
         if server is None:
             return message.channel
         known = self._bot.get_channel(message.channel.id)
         if known is not None:
             return known
         try:
-            return await patiently(lambda: self._bot.fetch_channel(message.channel.id))
+            return await retry_rate_limited(lambda: self._bot.fetch_channel(message.channel.id))
         except (discord.Forbidden, discord.NotFound):
             return None
 
-    async def _with_roles(self, message: discord.Message) -> discord.abc.User:
-        """Who wrote it; a message that was missed comes without the roles of its writer."""
+    async def _author_with_roles(self, message: discord.Message) -> discord.abc.User:
+        """Return the author; a missed message comes without the roles of its author."""
         writer, server = message.author, message.guild
-        if isinstance(writer, discord.Member) or not server or not self._options.wants_roles:
+        if isinstance(writer, discord.Member) or not server or not self._options.needs_roles:
             return writer
         try:
-            return await patiently(lambda: server.fetch_member(writer.id))
+            return await retry_rate_limited(lambda: server.fetch_member(writer.id))
         except discord.NotFound:
             return writer
 
-    def _in_private(self, message: discord.Message) -> None:
+    def _note_private_chat(self, message: discord.Message) -> None:
         chat = str(message.channel.id)
-        remember(self.newest, chat, message.id, MOST_SENT)
+        remember(self.newest, chat, message.id, MAX_SENT)
         if message.author.id != self._bot.me:
-            self._seen.add_private(chat, message.author.display_name)
+            self._position.add_private(chat, message.author.display_name)
 
     async def _catch_up(self, *, away: bool) -> None:
-        """What was missed while we were `away` comes before what comes now."""
+        """Deliver messages missed while we were `away` before the ones held back."""
         pause = 1.0
-        await self._bot.settled.wait()
+        await self._bot.guilds_known.wait()
         if not away:
             self._release([])
             return
-        since = self._seen.missed_since(time.time())
+        since = self._position.missed_since(time.time())
         while True:
             try:
-                self._release(await missed(self._bot, since, list(self._seen.private)))
-            except TROUBLE as error:
+                self._release(await fetch_missed(self._bot, since, list(self._position.private)))
+            except CALL_ERRORS as error:
                 logger.warning("what was missed on Discord cannot be asked for yet: %s", error)
-                self._release([])  # people who write now need not wait for it
+                self._release([])  # new messages need not wait for the missed ones
                 await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                pause = min(pause * 2, MAX_RETRY_SECONDS)
             else:
-                self._seen.caught_up()
+                self._position.caught_up()
                 return
 
     def _release(self, found: list[discord.Message]) -> None:
-        held, self._held = self._held or [], None
-        self._put(found)
-        self._put(held, live=True)
+        held, self._held_messages = self._held_messages or [], None
+        self._enqueue(found)
+        self._enqueue(held, live=True)
 
 
-def _server(message: discord.Message) -> int | None:
-    """Also of a message whose channel is not known (yet)."""
+def _can_open_threads(channel: object, me: int) -> bool:
+    if not isinstance(channel, discord.TextChannel) or channel.type not in THREAD_PARENTS:
+        return False
+    member = channel.guild.get_member(me)
+    if member is None:
+        return False
+    allowed = channel.permissions_for(member)
+    return allowed.create_public_threads and allowed.send_messages_in_threads
+
+
+def _replied_message(message: discord.Message) -> discord.Message | None:
+    """Return the message this one replies to, if Discord included it."""
+    if message.type is not discord.MessageType.reply or message.reference is None:
+        return None
+    resolved = message.reference.resolved
+    return resolved if isinstance(resolved, discord.Message) else None
+
+
+def _text_parts(message: discord.Message, me: int) -> Iterator[str]:
+    yield _readable_content(message, me)
+    for sticker in message.stickers:
+        yield f"[sticker: {sticker.name}]"
+    for snapshot in message.message_snapshots:
+        yield f"[forwarded] {snapshot.content}"
+    if poll := message.poll:
+        yield f"[poll: {poll.question} – {' / '.join(each.text for each in poll.answers)}]"
+    if message.author.bot:  # embeds of users are only previews of their links
+        for embed in message.embeds:
+            yield embed_text(embed)
+
+
+def _readable_content(message: discord.Message, me: int) -> str:
+    """Return the content with mentions as names. A mention of us is an address and is removed."""
+    users = {user.id: user.display_name for user in message.mentions}
+    roles = {role.id: role for role in message.role_mentions}
+    channels = {channel.id: channel.name for channel in message.channel_mentions}
+
+    def replace(found: re.Match[str]) -> str:
+        kind, number = found[1], int(found[2])
+        if kind == "#":
+            return f"#{channels[number]}" if number in channels else found[0]
+        if kind == "@&" and number in roles:
+            role = roles[number]
+            ours = role.tags is not None and role.tags.bot_id == me
+            return "" if ours else f"@{role.name}"
+        if number == me:
+            return ""
+        return f"@{users[number]}" if number in users else found[0]
+
+    readable = _MENTION.sub(replace, message.content)
+    return _EMOJI.sub(r"\1", readable).strip()
+
+
+def _media(message: discord.Message) -> Iterator[Media]:
+    forwarded = [file for shot in message.message_snapshots for file in shot.attachments]
+    for file in [*message.attachments, *forwarded]:
+        mime = (file.content_type or "").partition(";")[0].strip()
+        kind = "voice" if file.is_voice_message() else media_kind(mime, file.filename)
+        yield Media(kind, file.filename, mime, file.size, ref=file.url)
+
+
+def _is_text(message: discord.Message) -> bool:
+    """True for plain text that is not a command."""
+    other = message.attachments or message.stickers or message.message_snapshots or message.poll
+    return bool(message.content.strip()) and not message.content.startswith("/") and not other
+
+
+def _is_full(message: discord.Message) -> bool:
+    return len(message.content) >= FULL_MESSAGE
+
+
+async def _fetch_channel(
+    bot: DiscordClient, channel: ReadableChannel, since: int
+) -> list[discord.Message]:
+    try:
+        found = await fetch_history(bot, channel, since)
+    except (discord.Forbidden, discord.NotFound) as error:
+        logger.debug("a channel of Discord cannot be read: %s", error)
+        return []
+    if len(found) >= MAX_CHANNEL_MESSAGES:
+        logger.warning("a channel of Discord has more than %d new messages", MAX_CHANNEL_MESSAGES)
+    return found
+
+
+def _channels_with_messages(bot: DiscordClient, since: int) -> list[DatedChannel]:
+    channels: list[DatedChannel] = []
+    for server in bot.guilds:
+        channels += [*server.text_channels, *server.threads]
+        channels += [
+            *server.voice_channels,
+            *server.stage_channels,
+        ]  # voice channels have a text chat
+    return [channel for channel in channels if (channel.last_message_id or 0) > since]
+
+
+def _guild_id(message: discord.Message) -> int | None:
+    """Return the guild id, also when the channel is not known yet."""
     return message.guild.id if message.guild else getattr(message.channel, "guild_id", None)
 
 
-def _lane(channel: object) -> str:
-    """A channel and its threads keep their order together."""
+def _queue_key(channel: object) -> str:
+    """A channel and its threads share one queue."""
     return str(getattr(channel, "parent_id", None) or getattr(channel, "id", ""))
 
 
 def _is_private(message: discord.Message) -> bool:
-    return _server(message) is None
+    return _guild_id(message) is None

@@ -1,4 +1,4 @@
-"""What Discord is to the gateway."""
+"""The manifest of the Discord platform."""
 
 from hermes.gateway.platforms.kit.contract import (
     ALL_MEDIA,

@@ -1,1 +1,1 @@
-"""Mail: IMAP in, SMTP out."""
+"""The email platform, over IMAP and SMTP."""

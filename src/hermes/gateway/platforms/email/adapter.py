@@ -1,9 +1,9 @@
-"""Mail as a chat: each sender is a chat, each thread of mail a conversation.
+"""The email adapter and its connection. Each sender is a chat, each thread of mail a conversation.
 
-A mail is read when the server tells of it (IDLE) or by looking from time to time, and it is marked
-as read only once it is kept. Who wrote it is what From says, as far as the receiving server does
-not object (see `authentication`). Answers go to that address, never to another one that the mail
-names. What we send is kept in the folder of sent mail too, where a mail in doubt is looked for.
+The server announces new mail (IDLE) or is polled. A mail is marked as read only after the gateway
+has stored it. Its author is the From address, unless the receiving server objects (see
+`authentication_problem`). Answers go to that address, never to another one named in the mail. Sent
+mail is stored in the Sent folder too, where an uncertain mail is searched.
 """
 
 import asyncio
@@ -14,16 +14,28 @@ from email.message import EmailMessage
 
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.email import inbound
-from hermes.gateway.platforms.email.client import Desk, Head, Mailbox, Options, options_of
-from hermes.gateway.platforms.email.inbound import Attachment, IdleBell, Letter, PollBell, Watch
+from hermes.gateway.platforms.email.client import (
+    EmailOptions,
+    Mailbox,
+    MailboxSession,
+    MailHead,
+    read_options,
+)
+from hermes.gateway.platforms.email.inbound import (
+    IdleSignal,
+    MailAttachment,
+    MailWatcher,
+    ParsedMail,
+    PollSignal,
+)
 from hermes.gateway.platforms.email.outbound import (
-    Journal,
-    Stage,
-    Submission,
-    Threads,
-    checked_address,
-    compose,
-    our_id,
+    MailJournal,
+    SendStage,
+    SmtpSender,
+    ThreadStore,
+    check_address,
+    compose_mail,
+    make_message_id,
 )
 from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection
 from hermes.gateway.platforms.kit.contract import (
@@ -44,159 +56,232 @@ from hermes.store.records import OutboxRow
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_size
 
-# One connection to a mail server: what comes by it, and what is kept there.
-
-log = logging.getLogger(__name__)
-
-QUOTE_CHARS = 2000
-MOST_CHATS = 500
+logger = logging.getLogger(__name__)
+MAX_QUOTE = 2000
+MAX_CHATS = 500
 
 
-class Live(Connection):
+class EmailConnection(Connection):
     def __init__(self, context: AdapterContext, receive: Receive, clock: Clock) -> None:
         super().__init__(context, receive)
-        self._clock, self.options = clock, options_of(context)
+        self._clock, self.options = clock, read_options(context)
         self.identities = (f"{self.options.user}@{self.options.imap.name}",)
-        self.desk, self.submission = Desk(self.options), Submission(self.options)
-        self.threads = Threads(context.state / "threads")
-        self.journal = Journal(context.state / "outgoing")
+        self.session, self.smtp = MailboxSession(self.options), SmtpSender(self.options)
+        self.threads = ThreadStore(context.state / "threads")
+        self.journal = MailJournal(context.state / "outgoing")
         self.chats: dict[str, ChatInfo] = {}
         self._sent_folder: str | None = None
 
     async def open(self) -> None:
-        options, desk = self.options, self.desk
-        self.resources.callback(desk.close)
-        await self.submission.check()
-        idles = await desk.use(Mailbox.can_idle) and options.extra.idle
-        bell = IdleBell(options) if idles else PollBell(options.poll_seconds)
-        watch = Watch(options, desk, bell, self.context.state, self._clock, self._take)
-        await watch.begin()
+        options, session = self.options, self.session
+        self.resources.callback(session.close)
+        await self.smtp.check()
+        idles = await session.use(Mailbox.can_idle) and options.extra.idle
+        signal = IdleSignal(options) if idles else PollSignal(options.poll_seconds)
+        watch = MailWatcher(options, session, signal, self.context.state, self._clock, self._handle)
+        await watch.start()
         self.threads.clean()
         self.journal.clean()
         self.run_until_closed(
-            self.retry_forever(lambda: watch.look(self.mark_working), self._clock.sleep)
+            self.retry_forever(lambda: watch.run_once(self.mark_working), self._clock.sleep)
         )
-        for each in (desk, bell):  # before that is cancelled: its threads end by it
+        for each in (
+            session,
+            signal,
+        ):  # pushed later, so closed before the task is cancelled: its threads end with it
             self.resources.callback(each.close)
 
     async def ping(self) -> None:
-        await self.desk.use(Mailbox.alive)
+        await self.session.use(Mailbox.ping)
 
-    async def keep_sent(self, message_id: str, mail: bytes) -> None:
-        """Servers that keep sent mail by themselves have it already."""
+    async def save_to_sent(self, message_id: str, mail: bytes) -> None:
+        """Store a sent mail in the Sent folder, unless the server did it."""
 
         def keep(box: Mailbox) -> str:
             folder = box.sent_folder() if self._sent_folder is None else self._sent_folder
-            if folder and not box.has(folder, message_id):
+            if folder and not box.contains(folder, message_id):
                 box.append(folder, mail)
             return folder
 
         try:
-            self._sent_folder = await self.desk.use(keep)
+            self._sent_folder = await self.session.use(keep)
         except AdapterError as error:
-            log.warning("a mail is sent but not kept among the sent ones: %s", error)
+            logger.warning("a mail is sent but not kept among the sent ones: %s", error)
 
-    async def is_among_sent(self, message_id: str) -> bool:
+    async def is_in_sent_folder(self, message_id: str) -> bool:
         def look(box: Mailbox) -> bool:
             folder = box.sent_folder()
-            return bool(folder) and box.has(folder, message_id)
+            return bool(folder) and box.contains(folder, message_id)
 
-        return await self.desk.use(look)
+        return await self.session.use(look)
 
-    async def _take(self, head: Head, validity: int) -> bool:
-        """Whether a mail is for the agent; then it is kept when this returns."""
+    async def _handle(self, head: MailHead, validity: int) -> bool:
+        """Handle a mail; return True if it was for the agent and the gateway has stored it."""
         try:
-            message, cut = await self._read(head)
+            message, cut = await self._download(head)
             if message is None:
                 return False
-            letter = await asyncio.to_thread(inbound.letter, message)
+            mail = await asyncio.to_thread(inbound.parse_mail, message)
         except AdapterError:
             raise
         except Exception:  # the standard library fails in many ways on broken mail
-            log.exception("Email: mail %s cannot be read and is left in the mailbox", head.uid)
+            logger.exception("Email: mail %s cannot be read and is left in the mailbox", head.uid)
             return False
-        event = self._event(letter, head, validity, cut=cut)
+        event = self._make_event(mail, head, validity, cut=cut)
         if event is None:
             return False
         await deliver_until_accepted(self.receive, event, self._clock.sleep)
-        if len(self.chats) < MOST_CHATS:
-            self.chats[letter.sender] = ChatInfo(letter.sender, letter.name or letter.sender)
+        if len(self.chats) < MAX_CHATS:
+            self.chats[mail.sender] = ChatInfo(mail.sender, mail.name or mail.sender)
         return True
 
-    async def _read(self, head: Head) -> tuple[EmailMessage | None, bool]:
-        """The mail, and whether only its beginning; None when it gets no answer."""
+    async def _download(self, head: MailHead) -> tuple[EmailMessage | None, bool]:
+        """Return the mail, and whether only its beginning was read; None if it gets no answer."""
         options = self.options
         if not await asyncio.to_thread(_is_for_us, head, options):
             return None, False
         cut = head.size > options.extra.max_bytes
-        folder, limit = options.extra.folder, inbound.BEGINNING if cut else 0
-        raw = await self.desk.use(lambda box: box.mail(folder, head.uid, limit))
-        if inbound.too_many_parts(raw):
-            raw, cut = raw[: inbound.BEGINNING], True
-        return (await asyncio.to_thread(inbound.read, raw) if raw else None), cut
+        folder, limit = options.extra.folder, inbound.PARTIAL_BYTES if cut else 0
+        raw = await self.session.use(lambda box: box.fetch_mail(folder, head.uid, limit))
+        if inbound.has_too_many_parts(raw):
+            raw, cut = raw[: inbound.PARTIAL_BYTES], True
+        return (await asyncio.to_thread(inbound.parse_bytes, raw) if raw else None), cut
 
-    def _event(
-        self, letter: Letter, head: Head, validity: int, *, cut: bool
+    def _make_event(
+        self, mail: ParsedMail, head: MailHead, validity: int, *, cut: bool
     ) -> MessageEvent | None:
         options = self.options
         unnamed = hashlib.sha256(head.header).hexdigest()[:32]
-        thread = self.threads.of(letter)
-        files = () if cut or options.skip_attachments else letter.attachments
-        text = _text(letter)
+        thread = self.threads.thread_of(mail)
+        files = () if cut or options.skip_attachments else mail.attachments
+        text = _event_text(mail)
         if cut:
             text += (
                 f"\n\n[The mail is larger than {human_size(options.extra.max_bytes)}, or has too"
             )
             text += " many parts: only its beginning was read, and no attachment.]"
         if not text.strip() and not files:
-            log.info("Email: a mail of %s says nothing", letter.sender)
+            logger.info("Email: a mail of %s says nothing", mail.sender)
             return None
-        self.threads.keep(thread)
+        self.threads.save(thread)
         return MessageEvent(
             SessionSource(
                 platform="email",
-                chat_id=letter.sender,
-                user_id=letter.sender,
-                user_name=letter.name,
-                chat_name=letter.name or letter.sender,
+                chat_id=mail.sender,
+                user_id=mail.sender,
+                user_name=mail.name,
+                chat_name=mail.name or mail.sender,
                 thread_id=thread.root,
             ),
-            letter.message_id or f"{unnamed}@unnamed",
+            mail.message_id or f"{unnamed}@unnamed",
             text,
             media=tuple(_media(each, head.uid, validity) for each in files),
-            reply_to_id=letter.answers,
-            reply_to_text=letter.quoted[:QUOTE_CHARS] if letter.answers else "",
+            reply_to_id=mail.answers,
+            reply_to_text=mail.quoted[:MAX_QUOTE] if mail.answers else "",
             addressed=True,
             sent_at=head.arrived,
         )
 
 
-def _is_for_us(head: Head, options: Options) -> bool:
-    """The log says why not."""
-    if len(head.header) > inbound.MOST_HEAD_BYTES:
-        log.info("Email: mail %s gets no answer: its headers are too long", head.uid)
+class EmailAdapter(ConnectedAdapter[EmailConnection]):
+    """The adapter. Tests may pass a `clock` in `context.extra`."""
+
+    def __init__(self, context: AdapterContext) -> None:
+        super().__init__(context)
+        self._clock: Clock = context.extra.get("clock") or SystemClock()
+
+    def make_connection(self, receive: Receive) -> EmailConnection:
+        return EmailConnection(self.context, receive, self._clock)
+
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
+        connection = self.connection
+        own, to = connection.options.address, check_address(target.chat_id)
+        message_id = make_message_id(own, key, to, target.thread_id)
+        if connection.journal.stage(key) == "accepted":
+            return message_id
+        limit = self.manifest.capabilities.max_upload_bytes
+        files = [(media, open_upload(media, limit)) for media in message.media]
+        mail = await asyncio.to_thread(
+            compose_mail,
+            own,
+            to,
+            message,
+            message_id=message_id,
+            thread=connection.threads.find(to, target.thread_id) if target.thread_id else None,
+            root=target.thread_id,
+            files=files,
+            now=self._clock.now(),
+        )
+
+        async def note(stage: SendStage) -> None:
+            await asyncio.to_thread(connection.journal.record, key, stage)
+
+        await connection.smtp.send(to, mail, note)
+        await connection.save_to_sent(message_id, mail)
+        return message_id
+
+    async def was_delivered(
+        self,
+        row: OutboxRow,
+        target: ChatTarget,
+        message: OutgoingMessage,  # noqa: ARG002 - the Message-ID tells
+    ) -> str | None:
+        """Return the id if the server accepted the mail or it is in the Sent folder. If it was
+        handed over and neither is known, the result is unknown."""
+        connection = self.connection
+        stage = connection.journal.stage(row.key)
+        message_id = make_message_id(
+            connection.options.address, row.key, target.chat_id, target.thread_id
+        )
+        if stage == "accepted" or await connection.is_in_sent_folder(message_id):
+            return message_id
+        if stage == "":
+            return None
+        raise DeliveryUnknown("Email: the SMTP server did not say whether it took the mail")
+
+    async def fetch(self, media: Media, limit: int) -> Media:
+        connection = self.connection
+        folder = connection.options.extra.folder
+        validity, uid, number = (int(part) for part in media.ref.split("/"))
+
+        def get(box: Mailbox) -> bytes:
+            return box.fetch_mail(folder, uid) if box.folder_state(folder)[0] == validity else b""
+
+        raw = await connection.session.use(get)
+        data = await asyncio.to_thread(_attachment_bytes, raw, number)
+        if data is None:
+            raise AdapterError(f"Email: {media.name or 'the file'} is gone with its mail")
+        return await MediaCache(self.context.cache).save(data, media, limit)
+
+    async def chats(self) -> Sequence[ChatInfo]:
+        return tuple(self.connection.chats.values())
+
+
+def _is_for_us(head: MailHead, options: EmailOptions) -> bool:
+    """True if a mail is for the agent; otherwise the reason is logged."""
+    if len(head.header) > inbound.MAX_HEADER_BYTES:
+        logger.info("Email: mail %s gets no answer: its headers are too long", head.uid)
         return False
-    message = inbound.read(head.header)
-    address, _ = inbound.sender(message)
-    why = inbound.screen_message(message, options.address) or inbound.why_not(
+    message = inbound.parse_bytes(head.header)
+    address, _ = inbound.parse_sender(message)
+    why = inbound.screen_message(message, options.address) or inbound.authentication_problem(
         message,
         address,
         required=options.extra.require_authentication,
         server=options.extra.authserv_id,
     )
     if why:
-        log.info("Email: a mail of %s gets no answer: %s", address or "somebody", why)
+        logger.info("Email: a mail of %s gets no answer: %s", address or "somebody", why)
     return not why
 
 
-def _text(letter: Letter) -> str:
-    """With the subject where it says something: at the beginning of a thread, and not before a
-    command."""
-    starts = letter.subject and not letter.references and not letter.text.startswith("/")
-    return f"Subject: {letter.subject}\n\n{letter.text}".strip() if starts else letter.text
+def _event_text(mail: ParsedMail) -> str:
+    """Return the text, with the subject at the start of a thread, but not before a command."""
+    starts = mail.subject and not mail.references and not mail.text.startswith("/")
+    return f"Subject: {mail.subject}\n\n{mail.text}".strip() if starts else mail.text
 
 
-def _media(attachment: Attachment, uid: int, validity: int) -> Media:
+def _media(attachment: MailAttachment, uid: int, validity: int) -> Media:
     return Media(
         kind=media_kind(attachment.mime, attachment.name),
         name=attachment.name,
@@ -206,77 +291,5 @@ def _media(attachment: Attachment, uid: int, validity: int) -> Media:
     )
 
 
-class EmailAdapter(ConnectedAdapter[Live]):
-    """`context.extra` may hold `clock`."""
-
-    def __init__(self, context: AdapterContext) -> None:
-        super().__init__(context)
-        self._clock: Clock = context.extra.get("clock") or SystemClock()
-
-    def make_connection(self, receive: Receive) -> Live:
-        return Live(self.context, receive, self._clock)
-
-    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
-        live = self.connection
-        own, to = live.options.address, checked_address(target.chat_id)
-        message_id = our_id(own, key, to, target.thread_id)
-        if live.journal.stage(key) == "accepted":
-            return message_id
-        limit = self.manifest.capabilities.max_upload_bytes
-        files = [(media, open_upload(media, limit)) for media in message.media]
-        mail = await asyncio.to_thread(
-            compose,
-            own,
-            to,
-            message,
-            message_id=message_id,
-            thread=live.threads.find(to, target.thread_id) if target.thread_id else None,
-            root=target.thread_id,
-            files=files,
-            now=self._clock.now(),
-        )
-
-        async def note(stage: Stage) -> None:
-            await asyncio.to_thread(live.journal.note, key, stage)
-
-        await live.submission.send(to, mail, note)
-        await live.keep_sent(message_id, mail)
-        return message_id
-
-    async def was_delivered(
-        self,
-        row: OutboxRow,
-        target: ChatTarget,
-        message: OutgoingMessage,  # noqa: ARG002 - the Message-ID tells
-    ) -> str | None:
-        """What the server took is known, or is among the sent mail. When it was handed over and
-        neither is so, nobody knows."""
-        live = self.connection
-        stage = live.journal.stage(row.key)
-        message_id = our_id(live.options.address, row.key, target.chat_id, target.thread_id)
-        if stage == "accepted" or await live.is_among_sent(message_id):
-            return message_id
-        if stage == "":
-            return None
-        raise DeliveryUnknown("Email: the SMTP server did not say whether it took the mail")
-
-    async def fetch(self, media: Media, limit: int) -> Media:
-        live = self.connection
-        folder = live.options.extra.folder
-        validity, uid, number = (int(part) for part in media.ref.split("/"))
-
-        def get(box: Mailbox) -> bytes:
-            return box.mail(folder, uid) if box.state(folder)[0] == validity else b""
-
-        raw = await live.desk.use(get)
-        data = await asyncio.to_thread(_content, raw, number)
-        if data is None:
-            raise AdapterError(f"Email: {media.name or 'the file'} is gone with its mail")
-        return await MediaCache(self.context.cache).save(data, media, limit)
-
-    async def chats(self) -> Sequence[ChatInfo]:
-        return tuple(self.connection.chats.values())
-
-
-def _content(raw: bytes, number: int) -> bytes | None:
-    return inbound.content(inbound.read(raw), number) if raw else None
+def _attachment_bytes(raw: bytes, number: int) -> bytes | None:
+    return inbound.attachment_content(inbound.parse_bytes(raw), number) if raw else None

@@ -1,4 +1,4 @@
-"""What mail is."""
+"""The manifest of the email platform."""
 
 from hermes.gateway.platforms.kit.contract import (
     Capabilities,

@@ -1,4 +1,7 @@
-"""A message of ours as a mail. The same message gives the same Message-ID each time."""
+"""Outbound mail: threads, composing, the send journal and SMTP.
+
+The same message always gets the same Message-ID.
+"""
 
 import asyncio
 import contextlib
@@ -17,8 +20,8 @@ import aiosmtplib
 import msgspec
 from aiosmtplib import SMTPException, SMTPResponseException
 
-from hermes.gateway.platforms.email.client import Options
-from hermes.gateway.platforms.email.inbound import Letter
+from hermes.gateway.platforms.email.client import EmailOptions
+from hermes.gateway.platforms.email.inbound import ParsedMail
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     CredentialsRefused,
@@ -33,51 +36,65 @@ from hermes.gateway.platforms.kit.media import guess_mime
 from hermes.util.atomic import write_bytes, write_text
 from hermes.util.text import clean
 
-# Threads of mail: what an answer needs to stay in one.
-#
-# A thread is named by the first mail in it. Our own mails carry a mark of their thread in their
-# Message-ID, since some programs name only the mail they answer.
-
 KEEP_SECONDS = 365 * 86400.0
-MOST_REFERENCES = 20
+MAX_REFERENCES = 20
+_OWN_ID = re.compile(r"hermes\.[0-9a-f]{24}\.([0-9a-f]{16})@.+")
+POLICY = email.policy.SMTP.clone(cte_type="7bit")
+MAX_SUBJECT = 70
+_ADDRESS = re.compile(r"[^\s<>,;:\"()\\\[\]@]{1,64}@[A-Za-z0-9.-]{1,255}")
+_REPLY = re.compile(r"\s*(re|aw|sv|antw|vs|ref)\s*(\[\d+\])?\s*:", re.IGNORECASE)
+_ID = re.compile(r"[^\s<>]{1,500}")
+JOURNAL_KEEP_SECONDS = 60 * 86400.0
+SendStage = Literal["", "begun", "accepted"]
+SMTP_SECONDS = 60.0
+RETRY_SECONDS = 15.0
+"""Seconds until a busy server is tried again."""
+_PERMANENT = 500
+RecordStage = Callable[[SendStage], Awaitable[None]]
 
-_OURS = re.compile(r"hermes\.[0-9a-f]{24}\.([0-9a-f]{16})@.+")
 
-
-class Thread(msgspec.Struct, frozen=True):
+class MailThread(msgspec.Struct, frozen=True):
     address: str
-    """Who we talk with."""
+    """The other participant."""
     root: str
     subject: str
     references: tuple[str, ...]
-    """Its mails, the oldest first, with the last one we got."""
+    """Ids of its mails, oldest first, up to the last one received."""
 
 
-class Threads:
-    """One small file for each thread, in a folder of our own."""
+class ThreadStore:
+    """One small file for each thread.
+
+    A thread is named by its first mail. Our Message-IDs contain a mark of the thread, because some
+    programs reference only the mail they answer.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def of(self, letter: Letter) -> Thread:
-        """The thread a mail belongs to, with the mail in it; not kept yet."""
-        marks = (_OURS.fullmatch(each) for each in reversed(letter.references))
-        known = next((found for mark in marks if mark and (found := self._read(mark[1]))), None)
+    def thread_of(self, letter: ParsedMail) -> MailThread:
+        """Return the thread of a mail, including the mail; it is not saved yet."""
+        marks = (_OWN_ID.fullmatch(each) for each in reversed(letter.references))
+        known = next((found for own in marks if own and (found := self._read(own[1]))), None)
         if known is not None and known.address != letter.sender:
-            known = None  # somebody else's
+            known = None  # belongs to another sender
         root = known.root if known else (*letter.references, letter.message_id)[0]
         line = [root, *letter.references, letter.message_id]
         line = [each for each in dict.fromkeys(line) if each]
-        kept = (*line[:1], *line[1:][-MOST_REFERENCES:])
-        return Thread(letter.sender, root, letter.subject or (known.subject if known else ""), kept)
+        kept = (*line[:1], *line[1:][-MAX_REFERENCES:])
+        return MailThread(
+            letter.sender, root, letter.subject or (known.subject if known else ""), kept
+        )
 
-    def keep(self, thread: Thread) -> None:
-        """On disk when it returns. Raises OSError."""
+    def save(self, thread: MailThread) -> None:
+        """Write the thread to disk. Raises OSError."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_bytes(self._file(mark(thread.address, thread.root)), msgspec.json.encode(thread))
+        write_bytes(
+            self._file(thread_mark(thread.address, thread.root)), msgspec.json.encode(thread)
+        )
 
-    def find(self, address: str, root: str) -> Thread | None:
-        return self._read(mark(address, root))
+    def find(self, address: str, root: str) -> MailThread | None:
+        return self._read(thread_mark(address, root))
 
     def clean(self) -> None:
         before = time.time() - KEEP_SECONDS
@@ -86,9 +103,9 @@ class Threads:
                 if file.stat().st_mtime < before:
                     file.unlink()
 
-    def _read(self, name: str) -> Thread | None:
+    def _read(self, name: str) -> MailThread | None:
         try:
-            return msgspec.json.decode(self._file(name).read_bytes(), type=Thread)
+            return msgspec.json.decode(self._file(name).read_bytes(), type=MailThread)
         except (OSError, msgspec.DecodeError):
             return None
 
@@ -96,48 +113,41 @@ class Threads:
         return self._folder / f"{name}.json"
 
 
-def mark(address: str, root: str) -> str:
+def thread_mark(address: str, root: str) -> str:
     return hashlib.sha256(f"{address}\0{root}".encode()).hexdigest()[:16]
 
 
-def our_id(own: str, key: str, address: str, root: str) -> str:
-    """The Message-ID of the message `key`: the same each time."""
+def make_message_id(own: str, key: str, address: str, root: str) -> str:
+    """Return the Message-ID of the message `key`; always the same one."""
     name = hashlib.sha256(f"{own}\0{key}".encode()).hexdigest()[:24]
-    tail = f".{mark(address, root)}" if root else ""
+    tail = f".{thread_mark(address, root)}" if root else ""
     return f"hermes.{name}{tail}@{own.rpartition('@')[2]}"
 
 
-POLICY = email.policy.SMTP.clone(cte_type="7bit")
-SUBJECT_CHARS = 70
-
-_ADDRESS = re.compile(r"[^\s<>,;:\"()\\\[\]@]{1,64}@[A-Za-z0-9.-]{1,255}")
-_REPLY = re.compile(r"\s*(re|aw|sv|antw|vs|ref)\s*(\[\d+\])?\s*:", re.IGNORECASE)
-_ID = re.compile(r"[^\s<>]{1,500}")
-
-
-def checked_address(address: str) -> str:
-    """Raises `SendRefused` for what is no address, also for one that would add headers."""
+def check_address(address: str) -> str:
+    """Return a valid address. Raises `SendRefused` for others, including ones that would inject
+    headers."""
     if not address.isascii() or not _ADDRESS.fullmatch(address):
         raise SendRefused(f"{address[:80]!r} is no mail address that can be written to")
     return address
 
 
-def compose(
+def compose_mail(
     own: str,
     to: str,
     message: OutgoingMessage,
     *,
     message_id: str,
-    thread: Thread | None,
+    thread: MailThread | None,
     root: str,
     files: Sequence[tuple[Media, Path]],
     now: datetime,
 ) -> bytes:
     mail = EmailMessage(policy=POLICY)
     text = clean(message.text or message.plain)
-    before = _before(message, thread, root)
+    before = _previous_ids(message, thread, root)
     mail["From"], mail["To"] = own, to
-    mail["Subject"] = _subject(message, thread, text, answers=bool(before))
+    mail["Subject"] = _make_subject(message, thread, text, answers=bool(before))
     mail["Date"] = format_datetime(now)
     mail["Message-ID"] = f"<{message_id}>"
     if before:
@@ -154,47 +164,26 @@ def compose(
     return mail.as_bytes()
 
 
-def _before(message: OutgoingMessage, thread: Thread | None, root: str) -> list[str]:
-    """The mails before this one, the one it answers last."""
-    known = [*(thread.references if thread else (root,)), message.reply_to]
-    if message.reply_to and thread and message.reply_to in thread.references:
-        known = list(thread.references[: thread.references.index(message.reply_to) + 1])
-    return [each for each in dict.fromkeys(known) if _ID.fullmatch(each)]
+class MailJournal:
+    """How far sending each mail got, written before each step.
 
+    Nothing is recorded before the mail is handed over, so a mail without a record was never sent.
+    `begun` alone means that the result is unknown.
+    """
 
-def _subject(message: OutgoingMessage, thread: Thread | None, text: str, *, answers: bool) -> str:
-    said = " ".join(clean(message.subject or (thread.subject if thread else "")).split())
-    if not said:
-        first = next((line for line in text.splitlines() if line.strip()), "Hermes")
-        said = " ".join(first.split())
-        said = said if len(said) <= SUBJECT_CHARS else f"{said[:SUBJECT_CHARS]}…"
-    return f"Re: {said}" if answers and not message.subject and not _REPLY.match(said) else said
-
-
-# How far the sending of each mail got, on disk before it goes further.
-#
-# Nothing is noted before the mail itself is handed over, so what has no note was never sent. A
-# note
-# `begun` without more means that nobody knows.
-
-JOURNAL_KEEP_SECONDS = 60 * 86400.0
-
-Stage = Literal["", "begun", "accepted"]
-
-
-class Journal:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def stage(self, key: str) -> Stage:
+    def stage(self, key: str) -> SendStage:
         try:
             said = self._file(key).read_text()
         except FileNotFoundError:
             return ""
         return "accepted" if said == "accepted" else "begun"
 
-    def note(self, key: str, stage: Stage) -> None:
-        """`""` takes the note back: the server refused the mail. Raises OSError."""
+    def record(self, key: str, stage: SendStage) -> None:
+        """Record a stage; "" removes the record, because the server rejected the mail. Raises
+        OSError."""
         if not stage:
             self._file(key).unlink(missing_ok=True)
             return
@@ -212,61 +201,54 @@ class Journal:
         return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.txt"
 
 
-# Mail out over SMTP, one connection for each.
+class SmtpSender:
+    """Sends mail over SMTP, with a new connection for each."""
 
-SECONDS = 60.0
-LATER = 15.0
-"""Seconds until a server that has no time is asked again."""
-_FOR_GOOD = 500
-
-Note = Callable[[Stage], Awaitable[None]]
-
-
-class Submission:
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: EmailOptions) -> None:
         self._options = options
 
     async def check(self) -> None:
-        """Whether we may send. Raises `CredentialsRefused`, `NotConnected`."""
+        """Check that we may send. Raises `CredentialsRefused` or `NotConnected`."""
         async with self._session():
             pass
 
-    async def send(self, to: str, mail: bytes, note: Note) -> None:
-        """Returns once the server has the mail. `note` is called with `begun` before it is handed
-        over, then with `accepted`, or with "" when the server refused it. Raises `SendRefused`,
-        `SendLater`, `SendUnsure`."""
+    async def send(self, to: str, mail: bytes, record: RecordStage) -> None:
+        """Return once the server has the mail. `record` is called with `begun` before it is
+        handed over, then with `accepted`, or with "" if the server rejected it. Raises
+        `SendRefused`, `SendLater` or `SendUnsure`."""
         try:
             async with self._session() as client:
-                await self._envelope(client, to)
-                await note("begun")
-                await self._data(client, mail, note)
+                await self._send_envelope(client, to)
+                await record("begun")
+                await self._send_data(client, mail, record)
         except (NotConnected, CredentialsRefused) as error:
-            raise SendLater(str(error), seconds=LATER) from None
+            raise SendLater(str(error), seconds=RETRY_SECONDS) from None
 
-    async def _envelope(self, client: aiosmtplib.SMTP, to: str) -> None:
+    async def _send_envelope(self, client: aiosmtplib.SMTP, to: str) -> None:
         try:
             await client.mail(self._options.address)
             await client.rcpt(to)
         except SMTPResponseException as error:
-            raise _refusal(error) from None
+            raise _map_response(error) from None
         except (SMTPException, OSError, TimeoutError) as error:
-            raise SendLater(f"Email: the SMTP server hung up ({_name(error)})") from None
+            raise SendLater(f"Email: the SMTP server hung up ({_error_name(error)})") from None
 
-    async def _data(self, client: aiosmtplib.SMTP, mail: bytes, note: Note) -> None:
+    async def _send_data(self, client: aiosmtplib.SMTP, mail: bytes, record: RecordStage) -> None:
         try:
             await client.data(mail)
         except SMTPResponseException as error:
-            await note("")
-            raise _refusal(error) from None
+            await record("")
+            raise _map_response(error) from None
         except (SMTPException, OSError, TimeoutError) as error:
             raise SendUnsure(
-                f"Email: the SMTP server did not say whether it took the mail ({_name(error)})"
+                "Email: the SMTP server did not say whether it took the mail"
+                f" ({_error_name(error)})"
             ) from None
-        await note("accepted")
+        await record("accepted")
 
     @contextlib.asynccontextmanager
     async def _session(self) -> AsyncIterator[aiosmtplib.SMTP]:
-        """Logged in. Raises `CredentialsRefused`, `NotConnected`."""
+        """Yield a logged-in client. Raises `CredentialsRefused` or `NotConnected`."""
         host = self._options.smtp
         try:
             client = aiosmtplib.SMTP(
@@ -275,8 +257,8 @@ class Submission:
                 use_tls=host.security == "tls",
                 start_tls=host.security == "starttls",
                 tls_context=None if host.security == "plain" else self._options.tls(),
-                timeout=SECONDS,
-                # Else the name of this machine is looked up and told to the server.
+                timeout=SMTP_SECONDS,
+                # Otherwise the library looks up the name of this machine and sends it.
                 local_hostname=self._options.address.rpartition("@")[2],
             )
         except OSError as error:
@@ -285,7 +267,7 @@ class Submission:
             await self._log_in(client)
             yield client
         finally:
-            await _leave(client)
+            await _quit(client)
 
     async def _log_in(self, client: aiosmtplib.SMTP) -> None:
         name = self._options.smtp.name
@@ -293,7 +275,7 @@ class Submission:
             await client.connect()
             await client.login(self._options.user, self._options.password)
         except aiosmtplib.SMTPAuthenticationError as error:
-            if error.code < _FOR_GOOD:
+            if error.code < _PERMANENT:
                 raise NotConnected(f"Email: {name} cannot let us in now") from None
             raise CredentialsRefused(
                 f"Email: {name} refuses the password of {self._options.user}",
@@ -301,15 +283,34 @@ class Submission:
             ) from None
         except aiosmtplib.SMTPNotSupported as error:
             raise NotConnected(
-                f"Email: {name} offers no way to log in or no TLS ({_name(error)})",
+                f"Email: {name} offers no way to log in or no TLS ({_error_name(error)})",
                 hint="see platforms.email.extra.smtp_security",
             ) from None
         except (SMTPException, OSError, TimeoutError) as error:
-            raise NotConnected(f"Email: {name} cannot be reached ({_name(error)})") from None
+            raise NotConnected(f"Email: {name} cannot be reached ({_error_name(error)})") from None
 
 
-async def _leave(client: aiosmtplib.SMTP) -> None:
-    """Politely if the server listens; the mail is safe either way."""
+def _previous_ids(message: OutgoingMessage, thread: MailThread | None, root: str) -> list[str]:
+    """Return the ids of the earlier mails; the one it replies to is last."""
+    known = [*(thread.references if thread else (root,)), message.reply_to]
+    if message.reply_to and thread and message.reply_to in thread.references:
+        known = list(thread.references[: thread.references.index(message.reply_to) + 1])
+    return [each for each in dict.fromkeys(known) if _ID.fullmatch(each)]
+
+
+def _make_subject(
+    message: OutgoingMessage, thread: MailThread | None, text: str, *, answers: bool
+) -> str:
+    said = " ".join(clean(message.subject or (thread.subject if thread else "")).split())
+    if not said:
+        first = next((line for line in text.splitlines() if line.strip()), "Hermes")
+        said = " ".join(first.split())
+        said = said if len(said) <= MAX_SUBJECT else f"{said[:MAX_SUBJECT]}…"
+    return f"Re: {said}" if answers and not message.subject and not _REPLY.match(said) else said
+
+
+async def _quit(client: aiosmtplib.SMTP) -> None:
+    """End the session politely if the server responds; the mail is safe either way."""
     if client.is_connected:
         with contextlib.suppress(SMTPException, OSError, TimeoutError):
             async with asyncio.timeout(2):
@@ -317,12 +318,12 @@ async def _leave(client: aiosmtplib.SMTP) -> None:
     client.close()
 
 
-def _refusal(error: SMTPResponseException) -> AdapterError:
+def _map_response(error: SMTPResponseException) -> AdapterError:
     told = f"Email: the SMTP server answered {error.code} {' '.join(error.message.split())[:200]}"
-    if error.code >= _FOR_GOOD:
+    if error.code >= _PERMANENT:
         return SendRefused(told)
-    return SendLater(told, seconds=LATER)
+    return SendLater(told, seconds=RETRY_SECONDS)
 
 
-def _name(error: Exception) -> str:
+def _error_name(error: Exception) -> str:
     return type(error).__name__

@@ -1,1 +1,1 @@
-"""A platform on this machine: a terminal, or a Unix socket that scripts and tests talk through."""
+"""The local platform: a chat in the terminal or over a Unix socket."""

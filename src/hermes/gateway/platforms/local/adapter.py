@@ -38,90 +38,87 @@ from hermes.gateway.platforms.kit.media import MediaCache, open_upload
 from hermes.gateway.platforms.local import server
 from hermes.gateway.platforms.local.manifest import HERE
 from hermes.gateway.platforms.local.server import (
-    Answer,
-    LocalPlatform,
-    News,
-    Press,
-    Said,
-    Say,
-    Shown,
-    line,
+    LocalReply,
+    LocalServer,
+    PressRequest,
+    SayRequest,
+    ServerFrame,
+    ShownMessage,
+    UserMessage,
+    encode_frame,
 )
 from hermes.store.records import OutboxRow
 
-# The gateway's end of the connection to a local platform.
-
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-_news = msgspec.json.Decoder(News)
+_frames = msgspec.json.Decoder(ServerFrame)
 
 
-class Line:
-    """Questions with numbers, answers in any order, and what comes unasked in between."""
+class RequestChannel:
+    """Sends numbered requests, matches replies in any order, and passes on messages in between."""
 
     def __init__(
         self,
         streams: Streams,
-        said: Callable[[Said], Coroutine[Any, Any, None]],
+        said: Callable[[UserMessage], Coroutine[Any, Any, None]],
     ) -> None:
         self._reader, self._writer = streams
-        self._said = said
+        self._on_message = said
         self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[Answer]] = {}
-        self._offers = TaskSet()
-        self._reading = asyncio.create_task(self._read())
+        self._pending: dict[int, asyncio.Future[LocalReply]] = {}
+        self._deliveries = TaskSet()
+        self._reader_task = asyncio.create_task(self._read())
 
     @property
-    def broken(self) -> bool:
-        return self._reading.done() or self._writer.is_closing()
+    def is_broken(self) -> bool:
+        return self._reader_task.done() or self._writer.is_closing()
 
-    async def ask(self, question: Callable[[int], msgspec.Struct]) -> Answer:
-        """`question` makes the request of its number. Raises `NotConnected` when it was surely not
-        read, `SendUnsure` when the line broke before the answer came."""
-        if self.broken:
+    async def request(self, question: Callable[[int], msgspec.Struct]) -> LocalReply:
+        """Send the request that `question` makes for a number, and return its reply. Raises
+        `NotConnected` when it was certainly not read, and `SendUnsure` when the connection broke
+        before the reply."""
+        if self.is_broken:
             raise NotConnected("the local platform is not connected")
         number = next(self._numbers)
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._asked[number] = future
+        future: asyncio.Future[LocalReply] = asyncio.get_running_loop().create_future()
+        self._pending[number] = future
         try:
-            self.tell(question(number))
+            self.send_frame(question(number))
             return await future
         finally:
-            self._asked.pop(number, None)
+            self._pending.pop(number, None)
 
-    def tell(self, frame: msgspec.Struct) -> None:
-        self._writer.write(line(frame))
+    def send_frame(self, frame: msgspec.Struct) -> None:
+        self._writer.write(encode_frame(frame))
 
     async def close(self) -> None:
         self._writer.close()
-        await cancel_and_wait(self._reading)
-        await self._offers.close()
+        await cancel_and_wait(self._reader_task)
+        await self._deliveries.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
     async def _read(self) -> None:
         try:
-            # Broken is like an end: whoever waits for an answer hears of it below.
+            # A broken connection is like its end: waiting requests fail below.
             with contextlib.suppress(OSError, ValueError):
                 while data := await self._reader.readline():
-                    self._take(_news.decode(data))
+                    self._dispatch(_frames.decode(data))
         finally:
             self._writer.close()
-            for future in self._asked.values():
+            for future in self._pending.values():
                 if not future.done():
                     future.set_exception(SendUnsure("the connection to the local platform broke"))
 
-    def _take(self, frame: Any) -> None:
-        if isinstance(frame, Said):
-            self._offers.start(self._said(frame))
+    def _dispatch(self, frame: Any) -> None:
+        if isinstance(frame, UserMessage):
+            self._deliveries.start(self._on_message(frame))
             return
-        asked = self._asked.get(frame.n) if isinstance(frame, Answer) else None
-        if asked and not asked.done():  # whoever asked may have been cancelled just now
+        asked = self._pending.get(frame.n) if isinstance(frame, LocalReply) else None
+        if asked and not asked.done():  # the caller may have been cancelled just now
             asked.set_result(frame)
 
 
-# One connection to a local platform.
-
-_REFUSALS: dict[str, Callable[[server.Answer], AdapterError]] = {
+_ERRORS: dict[str, Callable[[server.LocalReply], AdapterError]] = {
     "credentials": lambda _: CredentialsRefused("the Local platform does not accept LOCAL_TOKEN"),
     "rate_limited": lambda answer: SendLater("too many messages", seconds=answer.seconds),
     "server_error": lambda _: SendLater("the local platform has a fault"),
@@ -131,8 +128,8 @@ _REFUSALS: dict[str, Callable[[server.Answer], AdapterError]] = {
 }
 
 
-class Link(Connection):
-    line: Line
+class LocalConnection(Connection):
+    channel: RequestChannel
 
     def __init__(
         self,
@@ -140,7 +137,7 @@ class Link(Connection):
         receive: Receive,
         place: tuple[str, str],
         reach: Callable[[], Awaitable[Streams]],
-        event: Callable[[server.Said], MessageEvent],
+        event: Callable[[server.UserMessage], MessageEvent],
     ) -> None:
         """`place` is the socket and the token."""
         super().__init__(context, receive)
@@ -148,112 +145,113 @@ class Link(Connection):
         self._reach, self._event = reach, event
 
     async def open(self) -> None:
-        self.line = Line(await self._reach(), self._said)
-        self.resources.push_async_callback(self.line.close)
-        await self.answer(lambda n: server.Hello(n, "gateway", self._token))
+        self.channel = RequestChannel(await self._reach(), self._on_message)
+        self.resources.push_async_callback(self.channel.close)
+        await self.request(lambda n: server.HelloRequest(n, "gateway", self._token))
 
-    async def ask(self) -> None:
-        await self.answer(server.Ping)
+    async def ping(self) -> None:
+        await self.request(server.PingRequest)
 
-    async def answer(self, question: Callable[[int], msgspec.Struct]) -> server.Answer:
-        """For what may be asked twice: a broken line is no matter of doubt."""
+    async def request(self, question: Callable[[int], msgspec.Struct]) -> server.LocalReply:
+        """Make a request that may be repeated: a broken connection causes no uncertainty."""
         try:
-            return accepted(await self.line.ask(question))
+            return raise_for_error(await self.channel.request(question))
         except SendUnsure as error:
             raise NotConnected(str(error)) from error
 
-    async def _said(self, said: server.Said) -> None:
+    async def _on_message(self, said: server.UserMessage) -> None:
         word = (
-            server.Kept if await deliver_once(self.receive, self._event(said)) else server.NotKept
+            server.MessageStored
+            if await deliver_once(self.receive, self._event(said))
+            else server.MessageRejected
         )
-        self.line.tell(word(said.id))
+        self.channel.send_frame(word(said.id))
 
 
-def accepted(answer: server.Answer) -> server.Answer:
+def raise_for_error(answer: server.LocalReply) -> server.LocalReply:
     if not answer.error:
         return answer
-    known = _REFUSALS.get(answer.error)
+    known = _ERRORS.get(answer.error)
     raise known(answer) if known else SendRefused(f"the local platform says: {answer.error}")
 
 
-# A person at the terminal, or at the other end of a pipe: lines in, answers out.
-
-CHAT = USER = "terminal"
-PRESS = ":"
-"""`:2` presses the second button of the message that has some."""
+TERMINAL_CHAT = TERMINAL_USER = "terminal"
+PRESS_PREFIX = ":"
+"""`:2` presses the second button of the last message with buttons."""
 
 
-class Terminal:
-    """A platform with one chat. Lives as long as its adapter, over reconnections."""
+class TerminalChat:
+    """A platform with one chat, on stdin and stdout. It lives as long as its adapter, across
+    reconnections."""
 
     def __init__(self, lines: TextIO | None = None, out: TextIO | None = None) -> None:
         self._lines, self._out = lines or sys.stdin, out or sys.stdout
-        self._platform = LocalPlatform(shown=self.show)
-        self._choices: Shown | None = None
+        self._platform = LocalServer(shown=self.show)
+        self._choices: ShownMessage | None = None
         self._last = ("", "")
-        """The id and text of what was printed last."""
-        self._reading = False
+        """Id and text of the last printed message."""
+        self._reader_task = False
 
     async def joined(self) -> Streams:
-        if not self._reading:
-            self._reading = True
+        if not self._reader_task:
+            self._reader_task = True
             loop = asyncio.get_running_loop()
-            # A thread, since reading a terminal cannot be interrupted; it ends with the process.
+            # A daemon thread, because reading a terminal cannot be interrupted.
             threading.Thread(target=self._read, args=(loop,), daemon=True).start()
-        return await self._platform.joined()
+        return await self._platform.connect_in_process()
 
-    def show(self, shown: Shown) -> None:
-        """Of text that only grew, what is new."""
+    def show(self, shown: ShownMessage) -> None:
+        """Print a message; of a text that only grew, the new part."""
         name, before = self._last
         grew = name == shown.id and shown.text.startswith(before)
         if new := shown.text[len(before) if grew else 0 :]:
             self._out.write(f"{new}\n")
         self._last = (shown.id, shown.text)
         extra = [f"[file: {file}]" for file in shown.media]
-        extra += [f"[{PRESS}{n} {each.label}]" for n, each in enumerate(shown.buttons, 1)]
+        extra += [f"[{PRESS_PREFIX}{n} {each.label}]" for n, each in enumerate(shown.buttons, 1)]
         if extra:
             self._out.write("  ".join(extra) + "\n")
         if shown.buttons:
             self._choices = shown
         self._out.flush()
 
-    def heard(self, line: str) -> None:
-        """A line that was typed."""
+    def handle_line(self, line: str) -> None:
+        """Handle a typed line."""
         text = line.rstrip("\n")
         self._last = ("", "")
-        number = text.removeprefix(PRESS)
-        if text.startswith(PRESS) and number.isdecimal() and self._choices is not None:
+        number = text.removeprefix(PRESS_PREFIX)
+        if text.startswith(PRESS_PREFIX) and number.isdecimal() and self._choices is not None:
             buttons = self._choices.buttons
             if 1 <= int(number) <= len(buttons):
                 data = buttons[int(number) - 1].data
-                self._platform.press(Press(self._choices.id, data, USER))
+                self._platform.press(PressRequest(self._choices.id, data, TERMINAL_USER))
                 return
         if text.strip():
-            self._platform.say(Say(CHAT, USER, text))
+            self._platform.say(SayRequest(TERMINAL_CHAT, TERMINAL_USER, text))
 
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         for text in self._lines:
             try:
-                loop.call_soon_threadsafe(self.heard, text)
+                loop.call_soon_threadsafe(self.handle_line, text)
             except RuntimeError:  # the gateway has ended
                 return
 
 
-NAME = "hermes"
-"""What people write after an @ to address us."""
+MENTION_NAME = "hermes"
+"""Users write this name after an @ to address us."""
 FORMAT_REFUSED = "format_refused"
 
 
-class LocalAdapter(ConnectedAdapter[Link]):
+class LocalAdapter(ConnectedAdapter[LocalConnection]):
     def __init__(self, context: AdapterContext) -> None:
         super().__init__(context)
         self._socket = context.variable("LOCAL_SOCKET") or HERE
         self._cache = MediaCache(context.cache)
-        self._terminal: Terminal | None = None
+        self._terminal: TerminalChat | None = None
 
-    def make_connection(self, receive: Receive) -> Link:
+    def make_connection(self, receive: Receive) -> LocalConnection:
         place = self._socket, self.context.variable("LOCAL_TOKEN") or ""
-        return Link(self.context, receive, place, self._streams, self._event)
+        return LocalConnection(self.context, receive, place, self._streams, self._event)
 
     async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         limit = self.manifest.capabilities.max_upload_bytes
@@ -261,8 +259,8 @@ class LocalAdapter(ConnectedAdapter[Link]):
             open_upload(media, limit)
         names = tuple(media.name or Path(media.path).name for media in message.media)
 
-        def request(number: int, text: str) -> server.Send:
-            return server.Send(
+        def request(number: int, text: str) -> server.SendRequest:
+            return server.SendRequest(
                 n=number,
                 chat=target.chat_id,
                 text=text,
@@ -276,7 +274,7 @@ class LocalAdapter(ConnectedAdapter[Link]):
         return str((await self._write(request, message)).value)
 
     async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:  # noqa: ARG002 - the signature is given
-        await self._write(lambda n, text: server.Edit(n, message_id, text), message)
+        await self._write(lambda n, text: server.EditRequest(n, message_id, text), message)
 
     async def was_delivered(
         self,
@@ -284,11 +282,13 @@ class LocalAdapter(ConnectedAdapter[Link]):
         target: ChatTarget,  # noqa: ARG002 - the signature is given
         message: OutgoingMessage,  # noqa: ARG002 - the signature is given
     ) -> str | None:
-        found: str | None = (await self.connection.answer(lambda n: server.Find(n, row.key))).value
+        found: str | None = (
+            await self.connection.request(lambda n: server.FindRequest(n, row.key))
+        ).value
         return found
 
     async def typing(self, target: ChatTarget) -> None:
-        await self.connection.answer(lambda n: server.Typing(n, target.chat_id))
+        await self.connection.request(lambda n: server.TypingRequest(n, target.chat_id))
 
     async def react(
         self,
@@ -298,27 +298,27 @@ class LocalAdapter(ConnectedAdapter[Link]):
         *,
         on: bool = True,
     ) -> None:
-        await self.connection.answer(lambda n: server.React(n, message_id, emoji, on))
+        await self.connection.request(lambda n: server.ReactRequest(n, message_id, emoji, on))
 
     async def fetch(self, media: Media, limit: int) -> Media:
         return await self._cache.copy(Path(media.ref), media, limit)
 
     async def chats(self) -> Sequence[ChatInfo]:
-        found = (await self.connection.answer(server.Chats)).value
+        found = (await self.connection.request(server.ChatsRequest)).value
         return [ChatInfo(chat, chat, chat_type) for chat, chat_type in found]
 
     async def _write(
         self, request: Callable[[int, str], msgspec.Struct], message: OutgoingMessage
-    ) -> server.Answer:
-        line = self.connection.line
-        answer = await line.ask(lambda n: request(n, message.text))
+    ) -> server.LocalReply:
+        channel = self.connection.channel
+        answer = await channel.request(lambda n: request(n, message.text))
         if answer.error == FORMAT_REFUSED:
-            answer = await line.ask(lambda n: request(n, message.plain))
-        return accepted(answer)
+            answer = await channel.request(lambda n: request(n, message.plain))
+        return raise_for_error(answer)
 
     async def _streams(self) -> Streams:
         if self._socket == HERE:
-            self._terminal = self._terminal or Terminal()
+            self._terminal = self._terminal or TerminalChat()
             return await self._terminal.joined()
         try:
             return await asyncio.open_unix_connection(self._socket, limit=server.MAX_LINE)
@@ -327,7 +327,7 @@ class LocalAdapter(ConnectedAdapter[Link]):
             problem.hint = "start it, or correct LOCAL_SOCKET"
             raise problem from error
 
-    def _event(self, said: server.Said) -> MessageEvent:
+    def _event(self, said: server.UserMessage) -> MessageEvent:
         source = SessionSource(
             platform=self.manifest.name,
             chat_id=said.chat,
@@ -339,11 +339,11 @@ class LocalAdapter(ConnectedAdapter[Link]):
             account=self.account,
             is_bot=said.bot,
         )
-        named = mentions(said.text, (NAME,))
+        named = mentions(said.text, (MENTION_NAME,))
         return MessageEvent(
             source=source,
             message_id=said.id,
-            text=strip_mention(said.text, (NAME,)) if named else said.text,
+            text=strip_mention(said.text, (MENTION_NAME,)) if named else said.text,
             media=tuple(_media(file) for file in said.files),
             reply_to_id=said.reply_to,
             reply_to_text=said.reply_text,
@@ -353,5 +353,5 @@ class LocalAdapter(ConnectedAdapter[Link]):
         )
 
 
-def _media(file: server.Attached) -> Media:
+def _media(file: server.AttachedFile) -> Media:
     return Media(file.kind, file.name, file.mime, ref=file.path)

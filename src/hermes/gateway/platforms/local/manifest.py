@@ -1,4 +1,4 @@
-"""What the local platform is."""
+"""The manifest of the local platform."""
 
 from hermes.gateway.platforms.kit.contract import (
     ALL_MEDIA,
@@ -9,7 +9,7 @@ from hermes.gateway.platforms.kit.contract import (
 )
 
 HERE = "-"
-"""The value of LOCAL_SOCKET that means the terminal the gateway runs in."""
+"""The value of LOCAL_SOCKET for the terminal the gateway runs in."""
 
 MANIFEST = PlatformManifest(
     name="local",

@@ -1,10 +1,13 @@
-"""The platform itself: it lives on while gateways come, go and crash.
+"""The local platform itself, a process that survives gateways that come, go and crash.
 
-    python -m hermes.gateway.platforms.local.server --socket PATH --journal PATH
+python -m hermes.gateway.platforms.local.server --socket PATH --journal PATH
 
-What people say waits until a gateway has it. Each chat is delivered one message at a time, so its
-order holds also when one is refused. Every message of the gateway is shown and written to the
-journal, even twice if it is sent twice: whoever reads the journal sees what people saw.
+Messages of users wait until a gateway has stored them. Each chat is delivered one message at a
+time, so its order holds even when one is rejected. Every message of the gateway is shown and
+written to the journal, even twice if it is sent twice: the journal is what users saw.
+
+The protocol is one JSON object per line, distinguished by `op`. A client first sends `hello`, as
+the gateway or as a person. A request with a number `n` gets an `answer` with the same number.
 """
 
 import argparse
@@ -25,17 +28,11 @@ import msgspec
 
 from hermes.gateway.platforms.kit.contract import Button, ChatType, MediaKind
 
-# What goes over the socket of a local platform: one JSON object a line, told apart by `op`.
-#
-# Whoever connects says `hello` first, as the gateway or as a person. A request with a number `n`
-# gets
-# an `answer` with the same number.
-
 MAX_LINE = 16 * 1024 * 1024
 
 
-class Attached(msgspec.Struct, frozen=True):
-    """A file that a person sends: where it is on this machine."""
+class AttachedFile(msgspec.Struct, frozen=True):
+    """A file that a user sends, by its path on this machine."""
 
     kind: MediaKind
     path: str
@@ -43,8 +40,8 @@ class Attached(msgspec.Struct, frozen=True):
     mime: str = ""
 
 
-class Said(msgspec.Struct, frozen=True, tag_field="op", tag="said", omit_defaults=True):
-    """A message of a person, or a button they pressed."""
+class UserMessage(msgspec.Struct, frozen=True, tag_field="op", tag="said", omit_defaults=True):
+    """A message of a user, or a button they pressed."""
 
     id: str
     chat: str
@@ -55,20 +52,20 @@ class Said(msgspec.Struct, frozen=True, tag_field="op", tag="said", omit_default
     reply_to: str = ""
     reply_text: str = ""
     reply_to_us: bool = False
-    files: tuple[Attached, ...] = ()
+    files: tuple[AttachedFile, ...] = ()
     bot: bool = False
     button: str = ""
     at: float = 0.0
 
 
-class Shown(msgspec.Struct, frozen=True, tag_field="op", tag="shown", omit_defaults=True):
-    """A message of the gateway as people see it."""
+class ShownMessage(msgspec.Struct, frozen=True, tag_field="op", tag="shown", omit_defaults=True):
+    """A message of the gateway as users see it."""
 
     id: str
     chat: str
     text: str
     key: str = ""
-    """What the gateway calls it. Twice the same key means that it was sent twice."""
+    """The gateway's key. The same key twice means that it was sent twice."""
     thread: str = ""
     reply_to: str = ""
     media: tuple[str, ...] = ()
@@ -77,30 +74,30 @@ class Shown(msgspec.Struct, frozen=True, tag_field="op", tag="shown", omit_defau
     at: float = 0.0
 
 
-class Edited(msgspec.Struct, frozen=True, tag_field="op", tag="edited"):
+class EditedMessage(msgspec.Struct, frozen=True, tag_field="op", tag="edited"):
     id: str
     text: str
 
 
-class Kept(msgspec.Struct, frozen=True, tag_field="op", tag="kept"):
-    """The gateway has a message of a person; it does not come again."""
+class MessageStored(msgspec.Struct, frozen=True, tag_field="op", tag="kept"):
+    """The gateway has stored a user's message; it is not delivered again."""
 
     id: str
 
 
-class NotKept(msgspec.Struct, frozen=True, tag_field="op", tag="not_kept"):
-    """The gateway could not keep it; it comes again."""
+class MessageRejected(msgspec.Struct, frozen=True, tag_field="op", tag="not_kept"):
+    """The gateway could not store the message; it is delivered again."""
 
     id: str
 
 
-class Hello(msgspec.Struct, frozen=True, tag_field="op", tag="hello"):
+class HelloRequest(msgspec.Struct, frozen=True, tag_field="op", tag="hello"):
     n: int = 0
     role: Literal["gateway", "person"] = "person"
     token: str = ""
 
 
-class Send(msgspec.Struct, frozen=True, tag_field="op", tag="send", omit_defaults=True):
+class SendRequest(msgspec.Struct, frozen=True, tag_field="op", tag="send", omit_defaults=True):
     n: int
     chat: str
     text: str
@@ -111,43 +108,43 @@ class Send(msgspec.Struct, frozen=True, tag_field="op", tag="send", omit_default
     buttons: tuple[Button, ...] = ()
 
 
-class Edit(msgspec.Struct, frozen=True, tag_field="op", tag="edit"):
+class EditRequest(msgspec.Struct, frozen=True, tag_field="op", tag="edit"):
     n: int
     id: str
     text: str
 
 
-class Find(msgspec.Struct, frozen=True, tag_field="op", tag="find"):
-    """Was the message with this key shown? The answer's value is its id or null."""
+class FindRequest(msgspec.Struct, frozen=True, tag_field="op", tag="find"):
+    """Return the id of the message with this key, or null."""
 
     n: int
     key: str
 
 
-class Typing(msgspec.Struct, frozen=True, tag_field="op", tag="typing"):
+class TypingRequest(msgspec.Struct, frozen=True, tag_field="op", tag="typing"):
     n: int
     chat: str
 
 
-class React(msgspec.Struct, frozen=True, tag_field="op", tag="react"):
+class ReactRequest(msgspec.Struct, frozen=True, tag_field="op", tag="react"):
     n: int
     id: str
     emoji: str
     on: bool = True
 
 
-class Chats(msgspec.Struct, frozen=True, tag_field="op", tag="chats"):
-    """The answer's value: a list of [chat, type]."""
+class ChatsRequest(msgspec.Struct, frozen=True, tag_field="op", tag="chats"):
+    """Return a list of [chat, type]."""
 
     n: int
 
 
-class Ping(msgspec.Struct, frozen=True, tag_field="op", tag="ping"):
+class PingRequest(msgspec.Struct, frozen=True, tag_field="op", tag="ping"):
     n: int
 
 
-class Say(msgspec.Struct, frozen=True, tag_field="op", tag="say"):
-    """A person writes. The answer's value is the id of the message."""
+class SayRequest(msgspec.Struct, frozen=True, tag_field="op", tag="say"):
+    """A user writes a message. Returns its id."""
 
     chat: str
     user: str
@@ -156,12 +153,12 @@ class Say(msgspec.Struct, frozen=True, tag_field="op", tag="say"):
     chat_type: ChatType = "dm"
     thread: str = ""
     reply_to: str = ""
-    files: tuple[Attached, ...] = ()
+    files: tuple[AttachedFile, ...] = ()
     bot: bool = False
 
 
-class Press(msgspec.Struct, frozen=True, tag_field="op", tag="press"):
-    """A person presses a button of a message."""
+class PressRequest(msgspec.Struct, frozen=True, tag_field="op", tag="press"):
+    """A user presses a button of a message."""
 
     id: str
     data: str
@@ -169,74 +166,72 @@ class Press(msgspec.Struct, frozen=True, tag_field="op", tag="press"):
     n: int = 0
 
 
-class Look(msgspec.Struct, frozen=True, tag_field="op", tag="look"):
-    """The answer's value: the messages of the gateway in a chat, or in all."""
+class ListRequest(msgspec.Struct, frozen=True, tag_field="op", tag="look"):
+    """Return the messages of the gateway in a chat, or in all chats."""
 
     n: int = 0
     chat: str = ""
 
 
-class Watch(msgspec.Struct, frozen=True, tag_field="op", tag="watch"):
-    """From now on every message that is shown or edited comes over this connection."""
+class WatchRequest(msgspec.Struct, frozen=True, tag_field="op", tag="watch"):
+    """Send every message shown or edited from now on over this connection."""
 
     n: int = 0
 
 
-class Answer(msgspec.Struct, frozen=True, tag_field="op", tag="answer", omit_defaults=True):
+class LocalReply(msgspec.Struct, frozen=True, tag_field="op", tag="answer", omit_defaults=True):
     n: int
     value: Any = None
     error: str = ""
     seconds: float = 0.0
 
 
-Request = (
-    Hello
-    | Kept
-    | NotKept
-    | Send
-    | Edit
-    | Find
-    | Typing
-    | React
-    | Chats
-    | Ping
-    | Say
-    | Press
-    | Look
-    | Watch
+LocalRequest = (
+    HelloRequest
+    | MessageStored
+    | MessageRejected
+    | SendRequest
+    | EditRequest
+    | FindRequest
+    | TypingRequest
+    | ReactRequest
+    | ChatsRequest
+    | PingRequest
+    | SayRequest
+    | PressRequest
+    | ListRequest
+    | WatchRequest
 )
-News = Answer | Said | Shown
-Recorded = Said | Kept | Shown | Edited
+ServerFrame = LocalReply | UserMessage | ShownMessage
+LogEntry = UserMessage | MessageStored | ShownMessage | EditedMessage
 """A line of the journal."""
 
 _encoder = msgspec.json.Encoder()
 
 
-async def write(writer: asyncio.StreamWriter, frame: msgspec.Struct) -> None:
-    writer.write(line(frame))
+async def send_frame(writer: asyncio.StreamWriter, frame: msgspec.Struct) -> None:
+    writer.write(encode_frame(frame))
     await writer.drain()
 
 
-def line(frame: msgspec.Struct) -> bytes:
+def encode_frame(frame: msgspec.Struct) -> bytes:
     return _encoder.encode(frame) + b"\n"
 
 
-# What was said and shown on a local platform, and the journal it is written to.
-
-
-class Room:
-    """All chats. With a journal, another process that opens it goes on where this one was."""
+class ChatLog:
+    """All chats with their messages. A journal lets another process continue where this one
+    stopped."""
 
     def __init__(self, journal: Path | None = None) -> None:
-        self.waiting: dict[str, deque[Said]] = {}
-        """What the gateway does not have yet, by chat, oldest first."""
-        self.said: dict[str, Said] = {}
-        self.shown: dict[str, Shown] = {}
+        self.waiting: dict[str, deque[UserMessage]] = {}
+        """Messages the gateway has not stored yet, by chat, oldest first."""
+        self.said: dict[str, UserMessage] = {}
+        self.shown: dict[str, ShownMessage] = {}
         self.reactions: dict[str, list[str]] = {}
         self.typed: dict[str, int] = {}
         self._numbers = itertools.count(1)
-        # Without a journal nobody knows which names were given before.
-        self._mark = "" if journal else f"{secrets.token_hex(4)}-"
+        # Without a journal, ids given before are unknown; a random prefix keeps them unique.
+        self._id_prefix = "" if journal else f"{secrets.token_hex(4)}-"
         self._journal: BinaryIO | None = None
         if journal is not None:
             self._replay(journal)
@@ -247,11 +242,11 @@ class Room:
             self._journal.close()
             self._journal = None
 
-    def say(self, message: Say) -> Said:
-        """A person writes; waits for the gateway."""
+    def say(self, message: SayRequest) -> UserMessage:
+        """Add a user's message; it waits for the gateway."""
         answered = self.shown.get(message.reply_to) or self.said.get(message.reply_to)
-        said = Said(
-            id=f"in-{self._mark}{next(self._numbers)}",
+        said = UserMessage(
+            id=f"in-{self._id_prefix}{next(self._numbers)}",
             chat=message.chat,
             user=message.user,
             text=message.text,
@@ -264,16 +259,16 @@ class Room:
             bot=message.bot,
             at=time.time(),
         )
-        return self._wait(said)
+        return self._add(said)
 
-    def press(self, press: Press) -> Said:
-        """Raises KeyError when there is no such message, or it has no such button."""
+    def press(self, press: PressRequest) -> UserMessage:
+        """Add a pressed button. Raises KeyError when there is no such message or button."""
         shown = self.shown[press.id]
         if press.data not in {button.data for button in shown.buttons}:
             raise KeyError(press.data)
         kinds = [said.chat_type for said in self.said.values() if said.chat == shown.chat]
-        said = Said(
-            id=f"in-{self._mark}{next(self._numbers)}",
+        said = UserMessage(
+            id=f"in-{self._id_prefix}{next(self._numbers)}",
             chat=shown.chat,
             user=press.user,
             chat_type=kinds[-1] if kinds else "dm",
@@ -282,28 +277,29 @@ class Room:
             button=press.data,
             at=time.time(),
         )
-        return self._wait(said)
+        return self._add(said)
 
-    def again(self, message_id: str) -> None:
-        """As if the gateway had never said that it has it."""
+    def redeliver(self, message_id: str) -> None:
+        """Deliver a message again, as if the gateway had not acknowledged it."""
         said = self.said[message_id]
         queue = self.waiting.setdefault(said.chat, deque())
         if said not in queue:
             queue.append(said)
 
-    def kept(self, message_id: str) -> str:
-        """The gateway has it; its chat, or "" when nobody waited for that."""
+    def mark_stored(self, message_id: str) -> str:
+        """Record that the gateway has stored a message; return its chat, or "" if it was not
+        waiting."""
         said = self.said.get(message_id)
         queue = self.waiting.get(said.chat) if said else None
         if said is None or not queue or queue[0].id != message_id:
             return ""
-        self._record(Kept(message_id))
+        self._record(MessageStored(message_id))
         queue.popleft()
         return said.chat
 
-    def show(self, message: Send) -> Shown:
-        shown = Shown(
-            id=f"out-{self._mark}{next(self._numbers)}",
+    def show(self, message: SendRequest) -> ShownMessage:
+        shown = ShownMessage(
+            id=f"out-{self._id_prefix}{next(self._numbers)}",
             chat=message.chat,
             text=message.text,
             key=message.key,
@@ -317,12 +313,12 @@ class Room:
         self.shown[shown.id] = shown
         return shown
 
-    def edit(self, message_id: str, text: str) -> Shown:
-        """Raises KeyError when there is no such message of ours."""
+    def edit(self, message_id: str, text: str) -> ShownMessage:
+        """Replace the text of a message. Raises KeyError when there is no such message of ours."""
         before = self.shown[message_id]
         if before.text == text:
             return before
-        self._record(Edited(message_id, text))
+        self._record(EditedMessage(message_id, text))
         return self._edit(before, text)
 
     def find(self, key: str) -> str | None:
@@ -339,68 +335,69 @@ class Room:
         self.typed[chat] = self.typed.get(chat, 0) + 1
 
     def chats(self) -> dict[str, str]:
-        """Chats and their types."""
+        """Return the chats with their types."""
         return {said.chat: said.chat_type for said in self.said.values()}
 
-    def _wait(self, said: Said) -> Said:
+    def _add(self, said: UserMessage) -> UserMessage:
         self._record(said)
-        self._keep(said)
+        self._enqueue(said)
         return said
 
-    def _keep(self, said: Said) -> None:
+    def _enqueue(self, said: UserMessage) -> None:
         self.said[said.id] = said
         self.waiting.setdefault(said.chat, deque()).append(said)
 
-    def _edit(self, before: Shown, text: str) -> Shown:
+    def _edit(self, before: ShownMessage, text: str) -> ShownMessage:
         after = msgspec.structs.replace(before, text=text, edits=before.edits + 1)
         self.shown[after.id] = after
         return after
 
-    def _record(self, entry: Recorded) -> None:
+    def _record(self, entry: LogEntry) -> None:
         if self._journal is not None:
-            self._journal.write(line(entry))
+            self._journal.write(encode_frame(entry))
             self._journal.flush()
 
     def _replay(self, journal: Path) -> None:
         count = 0
-        for entry in records(journal):
+        for entry in read_journal(journal):
             match entry:
-                case Said():
-                    self._keep(entry)
-                case Kept(id=message_id):
-                    self.kept(message_id)
-                case Shown():
+                case UserMessage():
+                    self._enqueue(entry)
+                case MessageStored(id=message_id):
+                    self.mark_stored(message_id)
+                case ShownMessage():
                     self.shown[entry.id] = entry
-                case Edited(id=message_id, text=text):
+                case EditedMessage(id=message_id, text=text):
                     self._edit(self.shown[message_id], text)
-            count += isinstance(entry, Said | Shown)
+            count += isinstance(entry, UserMessage | ShownMessage)
         self._numbers = itertools.count(count + 1)
 
 
-def records(journal: Path) -> Iterator[Recorded]:
-    """What a journal says, oldest first. A last line that was cut off by a crash is left out."""
+def read_journal(journal: Path) -> Iterator[LogEntry]:
+    """Yield the entries of a journal, oldest first. A last line cut off by a crash is skipped."""
     if not journal.exists():
         return
-    decoder = msgspec.json.Decoder(Recorded)
+    decoder = msgspec.json.Decoder(LogEntry)
     with journal.open("rb") as file:
         for entry in file:
             if entry.endswith(b"\n"):
                 yield decoder.decode(entry)
 
 
-AGAIN_AFTER = 0.05
-"""Seconds until a message that was refused is delivered again."""
-LAST_WORDS = 1.0
-"""Seconds in which the previous gateway's requests are still read before a new one is welcome."""
-_requests = msgspec.json.Decoder(Request)
+REDELIVERY_SECONDS = 0.05
+"""Seconds until a rejected message is delivered again."""
+DRAIN_SECONDS = 1.0
+"""Seconds for which requests of the previous gateway are still read before a new one is
+accepted."""
+_requests = msgspec.json.Decoder(LocalRequest)
 
 
-class Cut(Exception):
-    """The connection breaks here, on purpose."""
+class _ConnectionDropped(Exception):
+    """The connection is dropped on purpose."""
 
 
-class Connection:
-    """Somebody who is connected."""
+class _Client:
+    """One connected client."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
@@ -408,56 +405,58 @@ class Connection:
         self.watching = False
         self.ended = asyncio.Event()
         self.in_flight: set[str] = set()
-        """Chats with a message that the gateway has not answered for."""
+        """Chats with a message that the gateway has not acknowledged."""
 
-    def tell(self, frame: Said | Shown | Answer) -> None:
+    def send(self, frame: UserMessage | ShownMessage | LocalReply) -> None:
         if not self.writer.is_closing():
-            self.writer.write(line(frame))
+            self.writer.write(encode_frame(frame))
 
 
-class LocalPlatform:
-    """Serves a `Room` to one gateway and any number of people."""
+class LocalServer:
+    """Serves a `ChatLog` to one gateway and any number of users."""
 
     def __init__(
         self,
-        room: Room | None = None,
+        log: ChatLog | None = None,
         *,
         token: str = "",
-        shown: Callable[[Shown], None] = lambda _shown: None,
+        shown: Callable[[ShownMessage], None] = lambda _shown: None,
     ) -> None:
-        self.room = room or Room()
+        self.log = log or ChatLog()
         self._on_shown = shown
         self.token = token
         self.refusing = False
-        """Nobody's token counts."""
+        """Reject every token."""
         self.troubles: list[str] = []
-        """What the next sends and edits run into; see `trouble`."""
+        """What the next sends and edits fail with; see `trouble`."""
         self._server: asyncio.Server | None = None
-        self._connections: set[Connection] = set()
+        self._connections: set[_Client] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._answers: dict[type, Callable[[Any], Any]] = {
-            Send: self._send,
-            Edit: lambda request: (
-                self._news(self.room.shown[request.id], self.room.edit(request.id, request.text)).id
+        self._handlers: dict[type, Callable[[Any], Any]] = {
+            SendRequest: self._send,
+            EditRequest: lambda request: (
+                self._announce(
+                    self.log.shown[request.id], self.log.edit(request.id, request.text)
+                ).id
             ),
-            Find: lambda request: self.room.find(request.key),
-            Typing: lambda request: self.room.typing(request.chat),
-            React: lambda request: self.room.react(request.id, request.emoji, on=request.on),
-            Chats: lambda _: list(self.room.chats().items()),
-            Ping: lambda _: "pong",
-            Say: lambda request: self.say(request).id,
-            Press: lambda request: self.press(request).id,
-            Look: lambda request: self.shown(request.chat),
+            FindRequest: lambda request: self.log.find(request.key),
+            TypingRequest: lambda request: self.log.typing(request.chat),
+            ReactRequest: lambda request: self.log.react(request.id, request.emoji, on=request.on),
+            ChatsRequest: lambda _: list(self.log.chats().items()),
+            PingRequest: lambda _: "pong",
+            SayRequest: lambda request: self.say(request).id,
+            PressRequest: lambda request: self.press(request).id,
+            ListRequest: lambda request: self.shown(request.chat),
         }
 
     async def listen(self, path: Path) -> None:
-        """Serve on a Unix socket; one that a crash left there is replaced."""
+        """Listen on a Unix socket; one left by a crash is replaced."""
         path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._serve, path, limit=MAX_LINE)
         path.chmod(0o600)
 
-    async def joined(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection within this process."""
+    async def connect_in_process(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return a connection within this process."""
         ours, theirs = socket.socketpair()
         reader, writer = await asyncio.open_connection(sock=ours, limit=MAX_LINE)
         task = asyncio.create_task(self._serve(reader, writer))
@@ -466,12 +465,12 @@ class LocalPlatform:
         return await asyncio.open_connection(sock=theirs, limit=MAX_LINE)
 
     async def close(self) -> None:
-        """Gone for everybody; may be called again."""
+        """Disconnect everyone and close the journal; may be called again."""
         if self._server is not None:
             self._server.close()
         await self.drop()
         self._server = None
-        self.room.close()
+        self.log.close()
 
     async def drop(self) -> None:
         """Break all connections."""
@@ -480,40 +479,36 @@ class LocalPlatform:
             connection.writer.transport.abort()
         await asyncio.gather(*ending)
 
-    # people
-
-    def say(self, message: Say) -> Said:
-        said = self.room.say(message)
+    def say(self, message: SayRequest) -> UserMessage:
+        said = self.log.say(message)
         self._deliver(said.chat)
         return said
 
-    def press(self, press: Press) -> Said:
-        said = self.room.press(press)
+    def press(self, press: PressRequest) -> UserMessage:
+        said = self.log.press(press)
         self._deliver(said.chat)
         return said
 
-    def again(self, message_id: str) -> None:
-        self.room.again(message_id)
-        self._deliver(self.room.said[message_id].chat)
+    def redeliver(self, message_id: str) -> None:
+        self.log.redeliver(message_id)
+        self._deliver(self.log.said[message_id].chat)
 
-    def shown(self, chat: str = "") -> list[Shown]:
-        """What the gateway wrote, oldest first, as it is now."""
-        return [each for each in self.room.shown.values() if not chat or each.chat == chat]
+    def shown(self, chat: str = "") -> list[ShownMessage]:
+        """Return the gateway's messages, oldest first, in their current form."""
+        return [each for each in self.log.shown.values() if not chat or each.chat == chat]
 
     def trouble(self, kind: str, times: int = 1) -> None:
-        """One of `Trouble` of the adapters' suite, for the next sends and edits."""
+        """Make the next sends and edits fail, with a `Trouble` of the adapter contract suite."""
         self.troubles.extend([kind] * times)
 
-    # the gateway
-
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = Connection(writer)
+        connection = _Client(writer)
         self._connections.add(connection)
         try:
-            # Broken, or it speaks another language: the connection ends, nothing else does.
-            with contextlib.suppress(OSError, ValueError, Cut):
+            # A broken or unreadable connection ends alone.
+            with contextlib.suppress(OSError, ValueError, _ConnectionDropped):
                 while data := await reader.readline():
-                    await self._take(connection, _requests.decode(data))
+                    await self._handle(connection, _requests.decode(data))
         finally:
             self._connections.discard(connection)
             connection.ended.set()
@@ -521,97 +516,108 @@ class LocalPlatform:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def _take(self, connection: Connection, request: Any) -> None:
-        if isinstance(request, Hello):
-            await self._welcome(connection, request)
-        elif isinstance(request, Kept | NotKept):
-            self._heard(connection, request)
-        elif isinstance(request, Watch):
+    async def _handle(self, connection: _Client, request: Any) -> None:
+        if isinstance(request, HelloRequest):
+            await self._accept_client(connection, request)
+        elif isinstance(request, MessageStored | MessageRejected):
+            self._on_receipt(connection, request)
+        elif isinstance(request, WatchRequest):
             connection.watching = True
-            await write(connection.writer, Answer(request.n))
+            await send_frame(connection.writer, LocalReply(request.n))
         else:
-            await write(connection.writer, self._answer(connection, request))
+            await send_frame(connection.writer, self._reply(connection, request))
 
-    async def _welcome(self, connection: Connection, hello: Hello) -> None:
+    async def _accept_client(self, connection: _Client, hello: HelloRequest) -> None:
         if hello.role == "gateway":
             if self.refusing or not hmac.compare_digest(self.token.encode(), hello.token.encode()):
-                await write(connection.writer, Answer(hello.n, error="credentials"))
-                raise Cut
-            await self._last_words()
+                await send_frame(connection.writer, LocalReply(hello.n, error="credentials"))
+                raise _ConnectionDropped
+            await self._drain_old_gateway()
             connection.gateway = True
-        await write(connection.writer, Answer(hello.n))
-        for chat in self.room.waiting if connection.gateway else ():
+        await send_frame(connection.writer, LocalReply(hello.n))
+        for chat in self.log.waiting if connection.gateway else ():
             self._deliver(chat)
 
-    async def _last_words(self) -> None:
-        """What a gateway that was killed had sent is read before the next one asks about it."""
+    async def _drain_old_gateway(self) -> None:
+        """Read what a killed gateway had sent before the next one asks about it."""
         for old in [each for each in self._connections if each.gateway]:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LAST_WORDS):
+                async with asyncio.timeout(DRAIN_SECONDS):
                     await old.ended.wait()
             old.gateway = False
             old.writer.close()
 
-    def _heard(self, connection: Connection, word: Kept | NotKept) -> None:
-        said = self.room.said.get(word.id)
+    def _on_receipt(self, connection: _Client, word: MessageStored | MessageRejected) -> None:
+        said = self.log.said.get(word.id)
         if said is None:
             return
-        if isinstance(word, Kept):
-            self.room.kept(word.id)
+        if isinstance(word, MessageStored):
+            self.log.mark_stored(word.id)
             connection.in_flight.discard(said.chat)
             self._deliver(said.chat)
         else:
-            asyncio.get_running_loop().call_later(AGAIN_AFTER, self._retry, connection, said.chat)
+            asyncio.get_running_loop().call_later(
+                REDELIVERY_SECONDS, self._retry, connection, said.chat
+            )
 
-    def _retry(self, connection: Connection, chat: str) -> None:
+    def _retry(self, connection: _Client, chat: str) -> None:
         connection.in_flight.discard(chat)
         self._deliver(chat)
 
     def _deliver(self, chat: str) -> None:
-        queue = self.room.waiting.get(chat)
+        queue = self.log.waiting.get(chat)
         for connection in self._connections:
             if connection.gateway and queue and chat not in connection.in_flight:
                 connection.in_flight.add(chat)
-                connection.tell(queue[0])
+                connection.send(queue[0])
 
-    def _answer(self, connection: Connection, request: Any) -> Answer:
-        ours = isinstance(request, Send | Edit | Find | Typing | React | Chats | Ping)
+    def _reply(self, connection: _Client, request: Any) -> LocalReply:
+        ours = isinstance(
+            request,
+            SendRequest
+            | EditRequest
+            | FindRequest
+            | TypingRequest
+            | ReactRequest
+            | ChatsRequest
+            | PingRequest,
+        )
         if ours and (not connection.gateway or self.refusing):
-            return Answer(request.n, error="credentials")
+            return LocalReply(request.n, error="credentials")
         trouble = ""
-        if isinstance(request, Send | Edit) and self.troubles:
+        if isinstance(request, SendRequest | EditRequest) and self.troubles:
             trouble = self.troubles.pop(0)
         if trouble == "cut_before":
-            raise Cut
+            raise _ConnectionDropped
         if trouble not in {"", "cut_after"}:
-            return Answer(request.n, error=trouble, seconds=0.05)
+            return LocalReply(request.n, error=trouble, seconds=0.05)
         try:
-            value = self._answers[type(request)](request)
+            value = self._handlers[type(request)](request)
         except KeyError:
-            return Answer(request.n, error="unknown")
+            return LocalReply(request.n, error="unknown")
         except ValueError as error:
-            return Answer(request.n, error=str(error))
+            return LocalReply(request.n, error=str(error))
         if trouble == "cut_after":
-            raise Cut
-        return Answer(request.n, value)
+            raise _ConnectionDropped
+        return LocalReply(request.n, value)
 
-    def _send(self, request: Send) -> str:
+    def _send(self, request: SendRequest) -> str:
         if not request.text.strip() and not request.media:
             raise ValueError("empty")
-        return self._news(None, self.room.show(request)).id
+        return self._announce(None, self.log.show(request)).id
 
-    def _news(self, before: Shown | None, shown: Shown) -> Shown:
+    def _announce(self, before: ShownMessage | None, shown: ShownMessage) -> ShownMessage:
         if shown == before:
             return shown
         self._on_shown(shown)
         for connection in self._connections:
             if connection.watching:
-                connection.tell(shown)
+                connection.send(shown)
         return shown
 
 
-async def _main(arguments: argparse.Namespace) -> None:
-    platform = LocalPlatform(Room(arguments.journal), token=arguments.token)
+async def _run(arguments: argparse.Namespace) -> None:
+    platform = LocalServer(ChatLog(arguments.journal), token=arguments.token)
     ending = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ending.set)
@@ -625,7 +631,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--socket", type=Path, required=True, help="where to listen")
     parser.add_argument("--journal", type=Path, help="where everything is written down")
     parser.add_argument("--token", default="", help="what a gateway must know")
-    asyncio.run(_main(parser.parse_args(words)))
+    asyncio.run(_run(parser.parse_args(words)))
 
 
 if __name__ == "__main__":

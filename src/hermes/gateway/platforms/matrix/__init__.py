@@ -1,1 +1,1 @@
-"""Matrix: the client-server API spoken here, encryption by matrix-nio."""
+"""The Matrix platform: its own client of the client-server API, with encryption by matrix-nio."""

@@ -1,9 +1,8 @@
-"""Matrix as the gateway sees it."""
+"""The Matrix adapter and its connection."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 import aiohttp
 import msgspec
@@ -23,97 +22,100 @@ from hermes.gateway.platforms.kit.contract import (
 )
 from hermes.gateway.platforms.kit.media import MediaCache, MediaTooLarge
 from hermes.gateway.platforms.matrix.client import (
-    TROUBLE,
+    CALL_ERRORS,
     Json,
-    Login,
-    Refusal,
-    Rooms,
-    Wire,
+    MatrixClient,
+    MatrixError,
+    MatrixLogin,
+    MatrixRooms,
+    api_path,
+    get_str,
     log_in,
-    of_connecting,
-    options_from,
-    path,
-    sending,
-    told,
-    word,
+    map_connect_error,
+    read_options,
+    translate_connect_errors,
+    translate_send_errors,
 )
-from hermes.gateway.platforms.matrix.inbound import Intake, Me
-from hermes.gateway.platforms.matrix.outbound import Sender
-from hermes.gateway.platforms.matrix.sync import Bookmark, Invites, Moves, Syncing
+from hermes.gateway.platforms.matrix.inbound import MatrixIdentity, MatrixInbound
+from hermes.gateway.platforms.matrix.outbound import MatrixSender
+from hermes.gateway.platforms.matrix.sync import InviteHandler, RoomUpgrades, SyncLoop, SyncPosition
 from hermes.store.records import OutboxRow
 from hermes.util.clock import SystemClock
 
-# One connection to Matrix.
+if TYPE_CHECKING:
+    from hermes.gateway.platforms.matrix.encryption import MatrixEncryption
 
 
-class Live(Connection):
-    login: Login
-    rooms: Rooms
-    bookmark: Bookmark
-    moves: Moves
-    sender: Sender
+class MatrixConnection(Connection):
+    login: MatrixLogin
+    rooms: MatrixRooms
+    position: SyncPosition
+    moves: RoomUpgrades
+    sender: MatrixSender
 
     def __init__(self, context: AdapterContext, receive: Receive, clock: Clock) -> None:
         super().__init__(context, receive)
-        self._clock, self.options = clock, options_from(context)
+        self._clock, self.options = clock, read_options(context)
         self.identities = (self.options.identity,)
-        self.secrecy: Any = None
-        """`secrecy.Secrecy`, when rooms may be encrypted."""
+        self.encryption: MatrixEncryption | None = None
+        """A `MatrixEncryption`, when encryption is enabled."""
 
     async def open(self) -> None:
         state, options = self.context.state, self.options
-        self.wire = wire = Wire(options.homeserver)
-        self.resources.push_async_callback(wire.close)
+        self.http = http = MatrixClient(options.homeserver)
+        self.resources.push_async_callback(http.close)
         try:
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.login = await log_in(wire, options, state / "login.json")
+            self.login = await log_in(http, options, state / "login.json")
         except OSError as error:
             raise NotConnected(f"the Matrix login cannot be kept: {error.strerror}") from error
-        me = Me(self.login.user_id, await self._own_name())
-        self.rooms = Rooms(me.user_id)
-        self.bookmark = Bookmark(state / "sync.json", me.user_id)
-        if options.encryption:  # its library is loaded only where it is used
-            module = import_module("hermes.gateway.platforms.matrix.encryption")
-            self.secrecy = module.Secrecy(wire, self.login, state / "keys")
-            self.resources.callback(self.secrecy.close)
-            with told():
-                await self.secrecy.publish(options.recovery_key)
-        errands = TaskSet()
-        self.resources.push_async_callback(errands.close)
-        invites = Invites(wire, self.bookmark, self.rooms, me.user_id, self._clock)
-        self.moves = Moves(self.bookmark, self.rooms, invites)
-        intake = Intake(
-            wire,
+        me = MatrixIdentity(self.login.user_id, await self._own_name())
+        self.rooms = MatrixRooms(me.user_id)
+        self.position = SyncPosition(state / "sync.json", me.user_id)
+        if options.encryption:
+            # Imported here: matrix-nio is slow to load and needed for encryption only.
+            from hermes.gateway.platforms.matrix.encryption import MatrixEncryption
+
+            self.encryption = MatrixEncryption(http, self.login, state / "keys")
+            self.resources.callback(self.encryption.close)
+            with translate_connect_errors():
+                await self.encryption.publish_keys(options.recovery_key)
+        tasks = TaskSet()
+        self.resources.push_async_callback(tasks.close)
+        invites = InviteHandler(http, self.position, self.rooms, me.user_id, self._clock)
+        self.moves = RoomUpgrades(self.position, self.rooms, invites)
+        intake = MatrixInbound(
+            http,
             self._clock,
             me,
             options.settings,
             self.receive,
-            bookmark=self.bookmark,
+            position=self.position,
             rooms=self.rooms,
             invites=invites,
             moves=self.moves,
-            errands=errands,
-            opener=self.secrecy,
+            tasks=tasks,
+            decryptor=self.encryption,
         )
-        self.sender = Sender(
-            wire,
+        self.sender = MatrixSender(
+            http,
             self.login,
             self._clock,
             rooms=self.rooms,
             moves=self.moves,
-            bookmark=self.bookmark,
-            sealer=self.secrecy,
-            opens=self._open,
+            position=self.position,
+            encryptor=self.encryption,
+            decrypt=self._decrypt,
             max_upload=self.context.manifest.capabilities.max_upload_bytes,
         )
-        syncing = Syncing(wire, self.bookmark, self._clock, intake.absorb, intake.take)
-        self.resources.push_async_callback(self.bookmark.keep)
+        syncing = SyncLoop(http, self.position, self._clock, intake.update, intake.deliver_new)
+        self.resources.push_async_callback(self.position.save)
         await syncing.start(self)
         self.run_until_closed(invites.run())
 
     async def ping(self) -> None:
-        with told():
-            await self.wire.get(path("account", "whoami"))
+        with translate_connect_errors():
+            await self.http.get(api_path("account", "whoami"))
 
     async def probe(self) -> None:
         try:
@@ -124,37 +126,37 @@ class Live(Connection):
             raise NotConnected("the Matrix login has ended; a new one is due") from None
 
     async def _own_name(self) -> str:
-        with told():
+        with translate_connect_errors():
             try:
-                found = await self.wire.get(path("profile", self.login.user_id, "displayname"))
-            except Refusal as error:
+                found = await self.http.get(api_path("profile", self.login.user_id, "displayname"))
+            except MatrixError as error:
                 if error.status != 404:
                     raise
                 return ""
-        return word(found, "displayname")
+        return get_str(found, "displayname")
 
-    def _open(self, room_id: str, event: Json) -> Json | None:
-        opened: Json | None = self.secrecy.open(room_id, event) if self.secrecy else None
+    def _decrypt(self, room_id: str, event: Json) -> Json | None:
+        opened: Json | None = self.encryption.decrypt(room_id, event) if self.encryption else None
         return opened
 
 
-TYPING = 6000
-"""Milliseconds that people see us writing."""
+TYPING_MILLISECONDS = 6000
+"""Milliseconds for which the typing indicator is shown."""
 CHUNK = 65_536
 
 
-class MatrixAdapter(ConnectedAdapter[Live]):
+class MatrixAdapter(ConnectedAdapter[MatrixConnection]):
     def __init__(self, context: AdapterContext, *, clock: Clock | None = None) -> None:
         super().__init__(context)
         self._clock = clock or SystemClock()
 
-    def make_connection(self, receive: Receive) -> Live:
-        return Live(self.context, receive, self._clock)
+    def make_connection(self, receive: Receive) -> MatrixConnection:
+        return MatrixConnection(self.context, receive, self._clock)
 
     async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
-        live = self.connection
-        sent = await live.sender.send(target, message, key)
-        await live.bookmark.keep()
+        connection = self.connection
+        sent = await connection.sender.send(target, message, key)
+        await connection.position.save()
         return sent
 
     async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
@@ -166,53 +168,65 @@ class MatrixAdapter(ConnectedAdapter[Live]):
         target: ChatTarget,
         message: OutgoingMessage,  # noqa: ARG002 - the signature is given
     ) -> str | None:
-        """None as long as the homeserver shows only one when it is sent again."""
-        return await self.connection.sender.find(row, target)
+        """None while the homeserver shows only one message when it is sent again."""
+        return await self.connection.sender.was_delivered(row, target)
 
     async def typing(self, target: ChatTarget) -> None:
-        live = self.connection
-        where = path("rooms", live.moves.home(target.chat_id), "typing", live.login.user_id)
-        with sending(repeatable=True):
-            await live.wire.call("PUT", where, {"typing": True, "timeout": TYPING})
+        connection = self.connection
+        where = api_path(
+            "rooms",
+            connection.moves.current_room(target.chat_id),
+            "typing",
+            connection.login.user_id,
+        )
+        with translate_send_errors(repeatable=True):
+            await connection.http.call(
+                "PUT", where, {"typing": True, "timeout": TYPING_MILLISECONDS}
+            )
 
     async def react(
         self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
     ) -> None:
-        live = self.connection
-        if not live.options.reactions:
+        connection = self.connection
+        if not connection.options.reactions:
             return
-        with sending(repeatable=True):
-            await (live.sender.react if on else live.sender.unreact)(target, message_id, emoji)
+        with translate_send_errors(repeatable=True):
+            await (connection.sender.react if on else connection.sender.unreact)(
+                target, message_id, emoji
+            )
 
     async def fetch(self, media: Media, limit: int) -> Media:
-        live, cache = self.connection, MediaCache(self.context.cache)
+        connection, cache = self.connection, MediaCache(self.context.cache)
         if media.size > limit:
             raise MediaTooLarge(media.name, limit)
-        keys = _keys(media.ref)
+        keys = _file_keys(media.ref)
         try:
-            async with live.wire.download(word(keys, "url") or media.ref) as answer:
+            async with connection.http.download(get_str(keys, "url") or media.ref) as answer:
                 if (answer.content_length or 0) > limit:
                     raise MediaTooLarge(media.name, limit)
                 if not keys:
                     return await cache.save(answer.content.iter_chunked(CHUNK), media, limit)
-                data = await _all(answer, media.name, limit)
-        except TROUBLE as error:
-            raise AdapterError(f"{media.name} cannot be fetched: {of_connecting(error)}") from None
-        # Files may be encrypted where rooms are not; the library is there in any case.
-        secrecy = import_module("hermes.gateway.platforms.matrix.encryption")
-        data = await asyncio.to_thread(secrecy.open_file, data, keys)
+                data = await _read_limited(answer, media.name, limit)
+        except CALL_ERRORS as error:
+            raise AdapterError(
+                f"{media.name} cannot be fetched: {map_connect_error(error)}"
+            ) from None
+        # Files may be encrypted in rooms that are not; the library is installed in any case.
+        from hermes.gateway.platforms.matrix.encryption import decrypt_file
+
+        data = await asyncio.to_thread(decrypt_file, data, keys)
         return await cache.save(data, media, limit)
 
     async def chats(self) -> Sequence[ChatInfo]:
         return self.connection.rooms.names()
 
 
-def _keys(ref: str) -> Json:
-    """What opens an encrypted file, when `Media.ref` names one."""
+def _file_keys(ref: str) -> Json:
+    """Return the keys of an encrypted file, when `Media.ref` contains them."""
     return msgspec.json.decode(ref, type=Json) if ref.startswith("{") else {}
 
 
-async def _all(answer: aiohttp.ClientResponse, name: str, limit: int) -> bytes:
+async def _read_limited(answer: aiohttp.ClientResponse, name: str, limit: int) -> bytes:
     data = bytearray()
     pieces: AsyncIterator[bytes] = answer.content.iter_chunked(CHUNK)
     async for piece in pieces:

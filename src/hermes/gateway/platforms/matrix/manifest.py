@@ -1,4 +1,4 @@
-"""What Matrix is to the gateway."""
+"""The manifest of the Matrix platform."""
 
 from hermes.gateway.platforms.kit.contract import (
     ALL_MEDIA,

@@ -1,4 +1,4 @@
-"""Sends, edits and reactions."""
+"""Outbound messages: event contents, sends, edits, reactions and the delivery check."""
 
 import asyncio
 import hashlib
@@ -21,26 +21,24 @@ from hermes.gateway.platforms.matrix.client import (
     ENCRYPTED,
     MESSAGE,
     Json,
-    Login,
-    Refusal,
-    Rooms,
-    Wire,
-    number,
-    path,
-    sending,
-    table,
-    tables,
-    word,
+    MatrixClient,
+    MatrixError,
+    MatrixLogin,
+    MatrixRooms,
+    api_path,
+    get_dict,
+    get_dicts,
+    get_int,
+    get_str,
+    translate_send_errors,
 )
-from hermes.gateway.platforms.matrix.inbound import VOICE, Opens, plain_of
-from hermes.gateway.platforms.matrix.sync import Bookmark, Moves
+from hermes.gateway.platforms.matrix.inbound import VOICE, DecryptEvent, html_to_plain
+from hermes.gateway.platforms.matrix.sync import RoomUpgrades, SyncPosition
 from hermes.store.records import OutboxRow
 
-# Messages of the gateway as contents of Matrix events.
-
-HTML = "org.matrix.custom.html"
-KEY = "hermes.key"
-"""By this a message can be found again, whichever device sent it."""
+HTML_FORMAT = "org.matrix.custom.html"
+KEY_FIELD = "hermes.key"
+"""Identifies a message, whichever device sent it."""
 MSGTYPES = {
     "image": "m.image",
     "voice": "m.audio",
@@ -48,36 +46,43 @@ MSGTYPES = {
     "video": "m.video",
     "document": "m.file",
 }
-ROOM_FOR_TEXT = 44_000
+MAX_CONTENT_BYTES = 44_000
 """Bytes of a content that fit into an event even when it is encrypted."""
+REACTION = "m.reaction"
+TRANSACTION_SECONDS = 20 * 3600.0
+"""Seconds for which homeservers certainly remember a transaction; Synapse does for a day."""
+CLOCK_TOLERANCE = 300.0
+"""Tolerated difference between clocks."""
+PAGE_SIZE, MAX_PAGES = 100, 10
+MAX_REACTIONS = 500
 
 
-def name_of(key: str, part: int) -> str:
-    """The transaction id of a part of a message: the homeserver shows only one event for it."""
+def transaction_id(key: str, part: int) -> str:
+    """Return the transaction id of a part: the homeserver shows only one event for it."""
     return "h" + hashlib.sha256(f"{key}\0{part}".encode()).hexdigest()[:40]
 
 
-def words_of(message: OutgoingMessage, *, key: str = "") -> Json:
-    """The text of a message. `m.mentions` says that nobody is called by it."""
+def text_content(message: OutgoingMessage, *, key: str = "") -> Json:
+    """Return the content of a text. An empty `m.mentions` means that it notifies no one."""
     marked = "<" in message.text or "&" in message.text
-    plain = message.plain or (plain_of(message.text) if marked else message.text)
+    plain = message.plain or (html_to_plain(message.text) if marked else message.text)
     content: Json = {
         "msgtype": "m.notice" if message.silent else "m.text",
         "body": plain,
         "m.mentions": {},
     }
     if key:
-        content[KEY] = key
+        content[KEY_FIELD] = key
     if marked:
-        formatted = content | {"format": HTML, "formatted_body": message.text}
-        if len(msgspec.json.encode(formatted)) <= ROOM_FOR_TEXT:
+        formatted = content | {"format": HTML_FORMAT, "formatted_body": message.text}
+        if len(msgspec.json.encode(formatted)) <= MAX_CONTENT_BYTES:
             return formatted
     return content
 
 
-def file_of(media: Media, size: int, where: Json, caption: Json) -> Json:
-    """A file and the words beside it. `where` says how to get it: `url`, or `file` when it is
-    encrypted."""
+def file_content(media: Media, size: int, where: Json, caption: Json) -> Json:
+    """Return the content of a file with its caption. `where` is its `url`, or `file` for an
+    encrypted one."""
     name = media.name or "file"
     mime = media.mime or guess_mime(name)
     content = {
@@ -93,8 +98,8 @@ def file_of(media: Media, size: int, where: Json, caption: Json) -> Json:
     return content
 
 
-def related(content: Json, thread_id: str, reply_to: str) -> Json:
-    """In its thread, and pointing to what it answers."""
+def add_relation(content: Json, thread_id: str, reply_to: str) -> Json:
+    """Add the thread and the message it replies to."""
     relation: Json = {}
     if thread_id:
         own = bool(reply_to) and reply_to != thread_id
@@ -109,9 +114,9 @@ def related(content: Json, thread_id: str, reply_to: str) -> Json:
     return content | {"m.relates_to": relation} if relation else content
 
 
-def edited(message: OutgoingMessage, message_id: str) -> Json:
-    """Clients that know edits show `m.new_content`; the rest is for those that do not."""
-    new = words_of(message)
+def edit_content(message: OutgoingMessage, message_id: str) -> Json:
+    """Return the content of an edit. Clients without edits show the fallback body."""
+    new = text_content(message)
     return {
         "msgtype": new["msgtype"],
         "body": f"* {new['body'][:200]}",
@@ -121,82 +126,74 @@ def edited(message: OutgoingMessage, message_id: str) -> Json:
     }
 
 
-def reaction(message_id: str, emoji: str) -> Json:
+def reaction_content(message_id: str, emoji: str) -> Json:
     relation = {"rel_type": "m.annotation", "event_id": message_id, "key": emoji}
     return {"m.relates_to": relation}
 
 
-REACTION = "m.reaction"
-REMEMBERED = 20 * 3600.0
-"""Seconds that homeservers surely know a transaction for; Synapse does for a day."""
-EARLIER = 300.0
-"""Seconds that clocks may differ by."""
-PAGE, MOST_PAGES = 100, 10
-MOST_REACTIONS = 500
+class EventEncryptor(Protocol):
+    async def encrypt(self, room_id: str, kind: str, content: Json) -> tuple[str, Json]: ...
+    def encrypt_file(self, data: bytes) -> tuple[bytes, Json]: ...
 
 
-class Sealer(Protocol):
-    async def seal(self, room_id: str, kind: str, content: Json) -> tuple[str, Json]: ...
-    def seal_file(self, data: bytes) -> tuple[bytes, Json]: ...
-
-
-class Sender:
+class MatrixSender:
     def __init__(
         self,
-        wire: Wire,
-        login: Login,
+        http: MatrixClient,
+        login: MatrixLogin,
         clock: Clock,
         *,
-        rooms: Rooms,
-        moves: Moves,
-        bookmark: Bookmark,
-        sealer: Sealer | None,
-        opens: Opens,
+        rooms: MatrixRooms,
+        moves: RoomUpgrades,
+        position: SyncPosition,
+        encryptor: EventEncryptor | None,
+        decrypt: DecryptEvent,
         max_upload: int,
     ) -> None:
-        self._wire, self._login, self._clock = wire, login, clock
-        self._rooms, self._moves, self._bookmark = rooms, moves, bookmark
-        self._sealer, self._opens, self._max_upload = sealer, opens, max_upload
+        self._http, self._login, self._clock = http, login, clock
+        self._rooms, self._moves, self._position = rooms, moves, position
+        self._encryptor, self._decrypt, self._max_upload = encryptor, decrypt, max_upload
         self._reactions: dict[tuple[str, str], str] = {}
-        """Events of our reactions, by message and emoji."""
+        """Event ids of our reactions, by message and emoji."""
         self._aliases: dict[str, str] = {}
 
     async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
-        """The name of its first event. Sent twice under one key by one device it is there once."""
+        """Send all parts and return the id of the first event. Sent twice under one key by one
+        device, it is shown once."""
         files = [(media, open_upload(media, self._max_upload)) for media in message.media]
-        room_id, first = await self._room(target), ""
+        room_id, first = await self._resolve_room(target), ""
         thread, reply_to = target.thread_id, message.reply_to
-        caption = words_of(message, key=name_of(key, 0))
+        caption = text_content(message, key=transaction_id(key, 0))
         for part in range(max(len(files), 1)):
             content = caption
             if files:
                 media, file = files[part]
-                content = await self._file(room_id, media, file, content if not part else {})
-            name, related = name_of(key, part), _sending_related(content, thread, reply_to)
+                content = await self._upload_file(room_id, media, file, content if not part else {})
+            name, related = transaction_id(key, part), add_relation(content, thread, reply_to)
             try:
-                sent = await self._put(room_id, MESSAGE, related, name)
+                sent = await self._send_event(room_id, MESSAGE, related, name)
             except SendRefused:
                 if not thread or room_id == target.chat_id:
                     raise
-                thread = ""  # it is of the room that this one replaced
-                sent = await self._put(room_id, MESSAGE, content, name)
+                thread = ""  # the thread belongs to the room that this one replaced
+                sent = await self._send_event(room_id, MESSAGE, content, name)
             first, reply_to = first or sent, ""
         if thread:
-            self._bookmark.talk_in(thread)
+            self._position.add_thread(thread)
         return first
 
     async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
-        room_id = await self._room(target)
-        content = edited(message, message_id)
-        await self._put(room_id, MESSAGE, content, uuid.uuid4().hex, repeatable=True)
+        room_id = await self._resolve_room(target)
+        content = edit_content(message, message_id)
+        await self._send_event(room_id, MESSAGE, content, uuid.uuid4().hex, repeatable=True)
 
-    async def find(self, row: OutboxRow, target: ChatTarget) -> str | None:
-        """Whether a message in doubt is in the room. None also while sending it again shows only
-        one, since the homeserver still knows the transaction of this device. Raises
-        `DeliveryUnknown` when too much was said there since."""
+    async def was_delivered(self, row: OutboxRow, target: ChatTarget) -> str | None:
+        """Return the id of an uncertain message. None also while sending it again shows only one,
+        because the homeserver still knows the transaction of this device. Raises `DeliveryUnknown`
+        when too much was written since."""
         age = self._clock.now().timestamp() - row.created_at
-        places = self._moves.places(await self._room(target))
-        if len(places) == 1 and age < REMEMBERED and row.created_at > self._login.since:
+        places = self._moves.rooms_of(await self._resolve_room(target))
+        if len(places) == 1 and age < TRANSACTION_SECONDS and row.created_at > self._login.since:
             return None
         for room_id in places:
             if found := await self._find_in(room_id, row):
@@ -204,123 +201,126 @@ class Sender:
         return None
 
     async def _find_in(self, room_id: str, row: OutboxRow) -> str | None:
-        name, query = name_of(row.key, 0), {"dir": "b", "limit": str(PAGE)}
-        with sending(repeatable=True):
-            for _ in range(MOST_PAGES):
+        name, query = transaction_id(row.key, 0), {"dir": "b", "limit": str(PAGE_SIZE)}
+        with translate_send_errors(repeatable=True):
+            for _ in range(MAX_PAGES):
                 try:
-                    page = await self._wire.get(path("rooms", room_id, "messages"), query)
-                except Refusal as error:
+                    page = await self._http.get(api_path("rooms", room_id, "messages"), query)
+                except MatrixError as error:
                     if error.status in (403, 404):
-                        return None  # nobody sees it there, and sending will say why
+                        return None  # not visible there; sending again reports why
                     raise
-                chunk = tables(page, "chunk")
-                recent = [event for event in chunk if _time(event) > row.created_at - EARLIER]
+                chunk = get_dicts(page, "chunk")
+                recent = [
+                    event
+                    for event in chunk
+                    if _event_time(event) > row.created_at - CLOCK_TOLERANCE
+                ]
                 for event in recent:
-                    if self._mark(room_id, event) == name:
-                        return word(event, "event_id")
-                query["from"] = word(page, "end")
+                    if self._message_key(room_id, event) == name:
+                        return get_str(event, "event_id")
+                query["from"] = get_str(page, "end")
                 if len(recent) < len(chunk) or not query["from"]:
                     return None
         raise DeliveryUnknown("too much was said on Matrix since then")
 
     async def react(self, target: ChatTarget, message_id: str, emoji: str) -> None:
-        room_id = await self._room(target)
-        content = reaction(message_id, emoji)
+        room_id = await self._resolve_room(target)
+        content = reaction_content(message_id, emoji)
         try:
-            where = path("rooms", room_id, "send", REACTION, uuid.uuid4().hex)
-            answer = await self._wire.call("PUT", where, content)
-        except Refusal as error:
+            where = api_path("rooms", room_id, "send", REACTION, uuid.uuid4().hex)
+            answer = await self._http.call("PUT", where, content)
+        except MatrixError as error:
             if error.code != "M_DUPLICATE_ANNOTATION":
                 raise
             return
-        self._reactions[message_id, emoji] = word(answer, "event_id")
-        while len(self._reactions) > MOST_REACTIONS:
+        self._reactions[message_id, emoji] = get_str(answer, "event_id")
+        while len(self._reactions) > MAX_REACTIONS:
             del self._reactions[next(iter(self._reactions))]
 
     async def unreact(self, target: ChatTarget, message_id: str, emoji: str) -> None:
-        room_id = await self._room(target)
+        room_id = await self._resolve_room(target)
         known = self._reactions.pop((message_id, emoji), "")
-        for event_id in [known] if known else await self._ours(room_id, message_id, emoji):
-            where = path("rooms", room_id, "redact", event_id, uuid.uuid4().hex)
-            await self._wire.call("PUT", where, {})
+        for event_id in (
+            [known] if known else await self._find_own_reactions(room_id, message_id, emoji)
+        ):
+            where = api_path("rooms", room_id, "redact", event_id, uuid.uuid4().hex)
+            await self._http.call("PUT", where, {})
 
-    async def _ours(self, room_id: str, message_id: str, emoji: str) -> list[str]:
-        """Reactions of ours from before a restart."""
+    async def _find_own_reactions(self, room_id: str, message_id: str, emoji: str) -> list[str]:
+        """Return our reactions from before a restart."""
         parts = ("rooms", room_id, "relations", message_id, "m.annotation", REACTION)
-        answer = await self._wire.get(path(*parts, root="/_matrix/client/v1"), {"limit": "100"})
+        answer = await self._http.get(api_path(*parts, root="/_matrix/client/v1"), {"limit": "100"})
         return [
-            word(event, "event_id")
-            for event in tables(answer, "chunk")
-            if word(event, "sender") == self._login.user_id
-            and word(event, "content", "m.relates_to", "key") == emoji
+            get_str(event, "event_id")
+            for event in get_dicts(answer, "chunk")
+            if get_str(event, "sender") == self._login.user_id
+            and get_str(event, "content", "m.relates_to", "key") == emoji
         ]
 
-    async def _put(
+    async def _send_event(
         self, room_id: str, kind: str, content: Json, name: str, *, repeatable: bool = False
     ) -> str:
-        with sending(repeatable=repeatable):
+        with translate_send_errors(repeatable=repeatable):
             if await self._is_encrypted(room_id):
-                if self._sealer is None:
+                if self._encryptor is None:
                     raise SendRefused(
                         "the room is encrypted", hint="set MATRIX_ENCRYPTION=true to write there"
                     )
-                kind, content = await self._sealer.seal(room_id, kind, content)
-            where = path("rooms", room_id, "send", kind, name)
-            return word(await self._wire.call("PUT", where, content), "event_id")
+                kind, content = await self._encryptor.encrypt(room_id, kind, content)
+            where = api_path("rooms", room_id, "send", kind, name)
+            return get_str(await self._http.call("PUT", where, content), "event_id")
 
-    async def _file(self, room_id: str, media: Media, file: Path, caption: Json) -> Json:
+    async def _upload_file(self, room_id: str, media: Media, file: Path, caption: Json) -> Json:
         try:
             data = await asyncio.to_thread(file.read_bytes)
         except OSError as error:
             raise SendRefused(f"{file.name} cannot be read: {error.strerror}") from error
         size, keys = len(data), None
         mime = media.mime or guess_mime(media.name)
-        with sending(repeatable=True):
-            if self._sealer is not None and await self._is_encrypted(room_id):
-                data, keys = await asyncio.to_thread(self._sealer.seal_file, data)
+        with translate_send_errors(repeatable=True):
+            if self._encryptor is not None and await self._is_encrypted(room_id):
+                data, keys = await asyncio.to_thread(self._encryptor.encrypt_file, data)
                 mime = "application/octet-stream"
-            mxc = await self._wire.upload(data, mime, "" if keys else media.name)
+            mxc = await self._http.upload(data, mime, "" if keys else media.name)
         where: Json = {"url": mxc} if keys is None else {"file": {**keys, "url": mxc}}
-        return file_of(media, size, where, caption)
+        return file_content(media, size, where, caption)
 
-    async def _room(self, target: ChatTarget) -> str:
-        """A room by its id, or by an address such as #hermes:matrix.org; the one that replaced it,
-        where one did."""
+    async def _resolve_room(self, target: ChatTarget) -> str:
+        """Return the room of an id or of an address such as #hermes:matrix.org; its successor,
+        where there is one."""
         name = target.chat_id
         if not name.startswith("#"):
-            return self._moves.home(name)
+            return self._moves.current_room(name)
         if name not in self._aliases:
-            with sending(repeatable=True):
-                answer = await self._wire.get(path("directory", "room", name))
-            self._aliases[name] = word(answer, "room_id")
-        return self._moves.home(self._aliases[name])
+            with translate_send_errors(repeatable=True):
+                answer = await self._http.get(api_path("directory", "room", name))
+            self._aliases[name] = get_str(answer, "room_id")
+        return self._moves.current_room(self._aliases[name])
 
     async def _is_encrypted(self, room_id: str) -> bool:
-        """Of a room that no synchronisation told of yet, the homeserver is asked."""
+        """Ask the homeserver about a room that no sync has reported yet."""
         room = self._rooms.get(room_id)
         if room is not None:
             return room.encrypted
         try:
-            await self._wire.get(path("rooms", room_id, "state", "m.room.encryption"))
-        except Refusal as error:
+            await self._http.get(api_path("rooms", room_id, "state", "m.room.encryption"))
+        except MatrixError as error:
             if error.code != "M_NOT_FOUND":
                 raise
             return False
         return True
 
-    def _mark(self, room_id: str, event: Json) -> str:
-        if word(event, "sender") != self._login.user_id:
+    def _message_key(self, room_id: str, event: Json) -> str:
+        if get_str(event, "sender") != self._login.user_id:
             return ""
         if event.get("type") == ENCRYPTED:
-            opened = self._opens(room_id, event)
+            opened = self._decrypt(room_id, event)
             if opened is None:
                 raise DeliveryUnknown("what another device of ours sent on Matrix cannot be read")
             event = opened
-        return word(table(event, "content"), KEY)
+        return get_str(get_dict(event, "content"), KEY_FIELD)
 
 
-def _time(event: Json) -> float:
-    return number(event, "origin_server_ts") / 1000
-
-
-_sending_related = related
+def _event_time(event: Json) -> float:
+    return get_int(event, "origin_server_ts") / 1000

@@ -1,1 +1,1 @@
-"""Slack, through slack-sdk and its Socket Mode."""
+"""The Slack platform, through slack_sdk and Socket Mode."""

@@ -27,62 +27,67 @@ from hermes.gateway.platforms.kit.inbound import ReadPosition
 from hermes.gateway.platforms.kit.media import MediaCache
 from hermes.gateway.platforms.slack import delivery, inbound, outbound
 from hermes.gateway.platforms.slack.client import (
+    CALL_ERRORS,
+    FORMAT_ERRORS,
     SCALE,
-    TROUBLE,
-    UNREADABLE,
     Json,
-    Options,
-    Workspace,
-    check,
-    client_of,
-    code_of,
+    SlackOptions,
+    SlackWorkspace,
+    check_tokens,
+    error_code,
+    make_client,
+    map_connect_error,
+    map_error,
     message_id,
-    of_call,
-    of_connecting,
-    options_of,
+    read_options,
     retry_after,
     split_chat,
-    told,
-    ts_of,
+    timestamp_of,
+    translate_call_errors,
 )
-from hermes.gateway.platforms.slack.delivery import Uploads
-from hermes.gateway.platforms.slack.inbound import Intake
-from hermes.gateway.platforms.slack.outbound import name_of
+from hermes.gateway.platforms.slack.delivery import UploadStore
+from hermes.gateway.platforms.slack.inbound import SlackInbound
+from hermes.gateway.platforms.slack.outbound import emoji_name
 from hermes.store.records import OutboxRow
 from hermes.util.clock import SystemClock
 
-# A connection to Slack, while it lasts.
-
 logger = logging.getLogger(__name__)
-
 TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=10)
-NO_STATUS = frozenset(
+STATUS_UNAVAILABLE_ERRORS = frozenset(
     {"missing_scope", "unknown_method", "not_allowed_token_type", "access_denied"}
 )
-"""Why people of a workspace never see that we write."""
+"""Errors that mean the workspace never shows our typing status."""
+MAX_NAMED_CHATS = 50
+"""Private chats whose user names are looked up; others show ids."""
+MAX_PARALLEL_LOOKUPS = 4
+FINAL_REACTION_ERRORS = frozenset(
+    {"already_reacted", "no_reaction", "invalid_name", "message_not_found"}
+)
+"""Errors that mean the reaction is already as wanted, or impossible."""
+TYPING_STATUS = "is thinking..."
 
 
-class Live(Connection):
+class SlackConnection(Connection):
     session: aiohttp.ClientSession
-    seen: ReadPosition[str]
-    uploads: Uploads
-    intake: Intake
-    workspaces: list[Workspace]
-    """Those that let us in; the one of the first token is home."""
+    position: ReadPosition[str]
+    uploads: UploadStore
+    inbound: SlackInbound
+    workspaces: list[SlackWorkspace]
+    """The workspaces that accept us; that of the first token is home."""
 
     def __init__(
-        self, context: AdapterContext, receive: Receive, options: Options, clock: Clock
+        self, context: AdapterContext, receive: Receive, options: SlackOptions, clock: Clock
     ) -> None:
         super().__init__(context, receive)
-        check(options)
+        check_tokens(options)
         self.identities = (options.app_token, *options.tokens)
         self._options, self._clock = options, clock
-        self.began = clock.monotonic()
-        self.broken: dict[str, float] = {}
-        """When the sending of a message broke off, by its key."""
-        self.writing: dict[str, str] = {}
-        """Chats in which people see that we write, and at which message."""
-        self._quiet: set[str] = set()
+        self.opened_at = clock.monotonic()
+        self.interrupted: dict[str, float] = {}
+        """When sending a message broke off, by its key."""
+        self.typing_at: dict[str, str] = {}
+        """Chats that show our typing status, with the message it is shown at."""
+        self._without_status: set[str] = set()
 
     async def open(self) -> None:
         options, clock = self._options, self._clock
@@ -90,24 +95,26 @@ class Live(Connection):
             aiohttp.ClientSession(timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar())
         )
         entered = [
-            Workspace(client_of(token, options.base_url, self.session), home=number == 0)
+            SlackWorkspace(make_client(token, options.base_url, self.session), home=number == 0)
             for number, token in enumerate(options.tokens)
         ]
-        self.workspaces = await self._let_in(entered)
-        self.uploads = Uploads(self.context.state / "uploads.json", self.session, options, clock)
-        self.seen = self.read_position(SCALE)
-        self.intake = Intake(self.workspaces, options, self.seen, self.receive, clock)
-        self.resources.push_async_callback(self.intake.close)
-        await self.intake.socket.open(options, self.session)
-        self.began = clock.monotonic()
+        self.workspaces = await self._authenticate(entered)
+        self.uploads = UploadStore(
+            self.context.state / "uploads.json", self.session, options, clock
+        )
+        self.position = self.read_position(SCALE)
+        self.inbound = SlackInbound(self.workspaces, options, self.position, self.receive, clock)
+        self.resources.push_async_callback(self.inbound.close)
+        await self.inbound.socket.open(options, self.session)
+        self.opened_at = clock.monotonic()
 
     async def ping(self) -> None:
-        await self._let_in(self.workspaces)
-        if not await self.intake.socket.is_up():
+        await self._authenticate(self.workspaces)
+        if not await self.inbound.socket.is_up():
             raise NotConnected("the connection to Slack is broken")
 
-    def workspace(self, team: str) -> Workspace:
-        """By its id; "" is home."""
+    def workspace(self, team: str) -> SlackWorkspace:
+        """Return a workspace by its id; "" is home."""
         for workspace in self.workspaces:
             if team in (workspace.team, workspace.prefix):
                 return workspace
@@ -115,31 +122,34 @@ class Live(Connection):
             raise SendRefused(f"we are not in the workspace {team} of Slack")
         raise NotConnected("the home workspace of Slack does not let us in")
 
-    async def set_status(self, workspace: Workspace, channel: str, ts: str, status: str) -> None:
-        if workspace.team in self._quiet:
+    async def set_status(
+        self, workspace: SlackWorkspace, channel: str, ts: str, status: str
+    ) -> None:
+        if workspace.team in self._without_status:
             return
         try:
             await workspace.client.assistant_threads_setStatus(
                 channel_id=channel, thread_ts=ts, status=status
             )
-        except TROUBLE as error:
-            if code_of(error) not in NO_STATUS:
-                raise of_call(error) from error
-            logger.info("people on Slack do not see that we write: %s", code_of(error))
-            self._quiet.add(workspace.team)
+        except CALL_ERRORS as error:
+            if error_code(error) not in STATUS_UNAVAILABLE_ERRORS:
+                raise map_error(error) from error
+            logger.info("people on Slack do not see that we write: %s", error_code(error))
+            self._without_status.add(workspace.team)
 
-    async def _let_in(self, workspaces: list[Workspace]) -> list[Workspace]:
-        """Those that we can enter. Raises when there is none, or one cannot be asked."""
-        entered: list[Workspace] = []
+    async def _authenticate(self, workspaces: list[SlackWorkspace]) -> list[SlackWorkspace]:
+        """Return the workspaces that accept our token. Raises when there is none, or when one
+        cannot be reached."""
+        entered: list[SlackWorkspace] = []
         refused: list[AdapterError] = []
         for workspace in workspaces:
             try:
-                await workspace.enter()
-            except TROUBLE as error:
+                await workspace.authenticate()
+            except CALL_ERRORS as error:
                 if workspace.team and retry_after(error) is not None:
-                    entered.append(workspace)  # it is there, and that is what we ask
+                    entered.append(workspace)  # it answered, which is enough
                     continue
-                refused.append(of_connecting(error))
+                refused.append(map_connect_error(error))
                 if not isinstance(refused[-1], CredentialsRefused):
                     raise refused[-1] from error
             else:
@@ -151,21 +161,14 @@ class Live(Connection):
         return entered
 
 
-# The chats that we are in.
-
-MOST_PEOPLE = 50
-"""Private chats whose people are asked for; others have their ids."""
-AT_ONCE = 4
-
-
-async def names_of(workspace: Workspace) -> list[ChatInfo]:
-    """Channels as `#name`, private chats by whom they are with."""
+async def list_chats(workspace: SlackWorkspace) -> list[ChatInfo]:
+    """Return the chats: channels as `#name`, private chats by the user's name."""
     try:
         found = await workspace.conversations()
-    except TROUBLE as error:
-        raise of_connecting(error) from error
+    except CALL_ERRORS as error:
+        raise map_connect_error(error) from error
     private = [each for each in found if each.get("is_im")]
-    gate = asyncio.Semaphore(AT_ONCE)
+    gate = asyncio.Semaphore(MAX_PARALLEL_LOOKUPS)
 
     async def person(chat: Json) -> ChatInfo:
         user = str(chat.get("user") or "")
@@ -173,10 +176,10 @@ async def names_of(workspace: Workspace) -> list[ChatInfo]:
             name = await workspace.user_name(user)
         return ChatInfo(workspace.chat_id(str(chat["id"])), name or user, "dm")
 
-    people = list(await asyncio.gather(*map(person, private[:MOST_PEOPLE])))
+    people = list(await asyncio.gather(*map(person, private[:MAX_NAMED_CHATS])))
     others = [
         ChatInfo(workspace.chat_id(str(each["id"])), str(each.get("user") or ""), "dm")
-        for each in private[MOST_PEOPLE:]
+        for each in private[MAX_NAMED_CHATS:]
     ]
     channels = [
         ChatInfo(workspace.chat_id(str(each["id"])), f"#{each.get('name') or each['id']}", "group")
@@ -186,161 +189,156 @@ async def names_of(workspace: Workspace) -> list[ChatInfo]:
     return [*channels, *people, *others]
 
 
-SETTLED = frozenset({"already_reacted", "no_reaction", "invalid_name", "message_not_found"})
-"""Why a reaction is as it is to be, or never can be."""
-THINKING = "is thinking..."
-
-
-class SlackAdapter(ConnectedAdapter[Live]):
+class SlackAdapter(ConnectedAdapter[SlackConnection]):
     def __init__(
         self, context: AdapterContext, *, clock: Clock | None = None, settle: float = 3.0
     ) -> None:
-        """`settle` is how many seconds a request may still be worked on after its connection
-        broke."""
+        """`settle`: seconds that Slack may still process a request after its connection broke."""
         super().__init__(context)
-        self._options = options_of(context)
+        self._options = read_options(context)
         self._clock, self._settle = clock or SystemClock(), settle
 
-    def make_connection(self, receive: Receive) -> Live:
-        return Live(self.context, receive, self._options, self._clock)
-
-    # messages of ours
+    def make_connection(self, receive: Receive) -> SlackConnection:
+        return SlackConnection(self.context, receive, self._options, self._clock)
 
     async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
-        live = self.connection
-        workspace, channel = await self._place(target)
+        connection = self.connection
+        workspace, channel = await self._resolve(target)
         try:
             if message.media:
                 limit = self.manifest.capabilities.max_upload_bytes
-                ts = await live.uploads.send(
+                ts = await connection.uploads.send(
                     workspace, channel, target.thread_id, message, key, limit
                 )
             else:
                 ts = await self._post(workspace, channel, target.thread_id, message, key)
         except SendUnsure:
-            live.broken[key] = self._clock.monotonic()
+            connection.interrupted[key] = self._clock.monotonic()
             raise
         chat_id = workspace.chat_id(channel)
-        live.intake.saw(chat_id, ts)
+        connection.inbound.record_message(chat_id, ts)
         if target.thread_id:
-            live.seen.add_thread(message_id(chat_id, target.thread_id))
+            connection.position.add_thread(message_id(chat_id, target.thread_id))
         else:
             await self._stop_typing(workspace, channel)
         return message_id(chat_id, ts)
 
     async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
-        workspace, channel = await self._place(target)
-        ts = ts_of(message_id)
+        workspace, channel = await self._resolve(target)
+        ts = timestamp_of(message_id)
         if not ts:
             raise SendRefused("that message of Slack cannot be changed")
-        body = {"blocks": [], **outbound.written(message, self._options), "parse": "none"}
-        with told():
+        body = {"blocks": [], **outbound.text_body(message, self._options), "parse": "none"}
+        with translate_call_errors():
             try:
                 await workspace.client.chat_update(channel=channel, ts=ts, **body)
             except SlackApiError as error:
-                if code_of(error) not in UNREADABLE:
+                if error_code(error) not in FORMAT_ERRORS:
                     raise
-                body = {**outbound.plainly(body, message, self._options), "blocks": []}
+                body = {**outbound.plain_body(body, message, self._options), "blocks": []}
                 await workspace.client.chat_update(channel=channel, ts=ts, **body)
 
     def newest(self, target: ChatTarget) -> str:
-        """The newest message that we know of in the chat; "" when there is none."""
+        """Return the newest message known in the chat; "" for none."""
         chat_id = target.chat_id
-        ts = self.connection.intake.newest.get(chat_id, "") if self.is_connected else ""
+        ts = self.connection.inbound.newest.get(chat_id, "") if self.is_connected else ""
         return message_id(chat_id, ts) if ts else ""
 
     async def was_delivered(
         self, row: OutboxRow, target: ChatTarget, message: OutgoingMessage
     ) -> str | None:
-        """Errors other than `Unknowable` mean: ask again later."""
-        live = self.connection
-        workspace, channel = await self._place(target)
+        """Errors other than `DeliveryUnknown` mean: try again later."""
+        connection = self.connection
+        workspace, channel = await self._resolve(target)
 
         async def look() -> str | None:
             if message.media:
-                return await live.uploads.find(workspace, channel, row.key)
-            return await delivery.find(workspace, channel, target.thread_id, row)
+                return await connection.uploads.find_timestamp(workspace, channel, row.key)
+            return await delivery.find_message(workspace, channel, target.thread_id, row)
 
         ts = await look()
-        if ts is None and (left := self._unsettled(live, row.key)) > 0:
+        if ts is None and (left := self._settle_seconds_left(connection, row.key)) > 0:
             await self._clock.sleep(left)
             ts = await look()
-        live.broken.pop(row.key, None)
+        connection.interrupted.pop(row.key, None)
         return message_id(workspace.chat_id(channel), ts) if ts else None
 
     async def typing(self, target: ChatTarget) -> None:
-        """Slack shows it in threads. Elsewhere it is shown at the message that is being answered,
-        and has to be taken away by hand."""
-        live = self.connection
-        workspace, channel = await self._place(target)
+        """Show the typing status. Slack shows it in threads; elsewhere it is shown at the message
+        being answered and must be removed explicitly."""
+        connection = self.connection
+        workspace, channel = await self._resolve(target)
         chat_id = workspace.chat_id(channel)
-        ts = target.thread_id or live.intake.spoken.get(chat_id, "")
+        ts = target.thread_id or connection.inbound.newest_by_others.get(chat_id, "")
         if ts:
-            await live.set_status(workspace, channel, ts, THINKING)
+            await connection.set_status(workspace, channel, ts, TYPING_STATUS)
             if not target.thread_id:
-                live.writing[chat_id] = ts
+                connection.typing_at[chat_id] = ts
 
     async def react(
         self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
     ) -> None:
-        workspace, channel = await self._place(target)
-        ts = ts_of(message_id)
-        if not ts:  # what asked us by a command is no message
+        workspace, channel = await self._resolve(target)
+        ts = timestamp_of(message_id)
+        if not ts:  # a command is not a message
             return
         client = workspace.client
         call = client.reactions_add if on else client.reactions_remove
-        with told():
+        with translate_call_errors():
             try:
-                await call(channel=channel, timestamp=ts, name=name_of(emoji))
+                await call(channel=channel, timestamp=ts, name=emoji_name(emoji))
             except SlackApiError as error:
-                if code_of(error) not in SETTLED:
+                if error_code(error) not in FINAL_REACTION_ERRORS:
                     raise
 
-    # what the platform knows
-
     async def fetch(self, media: Media, limit: int) -> Media:
-        live = self.connection
+        connection = self.connection
         team, file = split_chat(media.ref)
         cache = MediaCache(self.context.cache)
-        return await inbound.fetch(live.workspace(team), file, media, limit, live.session, cache)
+        return await inbound.download_file(
+            connection.workspace(team), file, media, limit, connection.session, cache
+        )
 
     async def chats(self) -> Sequence[ChatInfo]:
-        live = self.connection
-        return [chat for workspace in live.workspaces for chat in await names_of(workspace)]
+        connection = self.connection
+        return [chat for workspace in connection.workspaces for chat in await list_chats(workspace)]
 
-    # parts
-
-    async def _place(self, target: ChatTarget) -> tuple[Workspace, str]:
-        """Where a message goes; a person is written to in private."""
+    async def _resolve(self, target: ChatTarget) -> tuple[SlackWorkspace, str]:
+        """Return where a message goes; a user is written to in private."""
         team, channel = split_chat(target.chat_id)
         workspace = self.connection.workspace(team)
         if channel[:1] in ("U", "W"):
-            with told():
+            with translate_call_errors():
                 channel = await workspace.private_chat(channel)
         return workspace, channel
 
     async def _post(
-        self, workspace: Workspace, channel: str, thread: str, message: OutgoingMessage, key: str
+        self,
+        workspace: SlackWorkspace,
+        channel: str,
+        thread: str,
+        message: OutgoingMessage,
+        key: str,
     ) -> str:
-        body: Json = outbound.posted(message, self._options, key, thread)
-        with told():
+        body: Json = outbound.message_body(message, self._options, key, thread)
+        with translate_call_errors():
             try:
                 answer = await workspace.client.chat_postMessage(channel=channel, **body)
             except SlackApiError as error:
-                if code_of(error) not in UNREADABLE:
+                if error_code(error) not in FORMAT_ERRORS:
                     raise
-                body = outbound.plainly(body, message, self._options)
+                body = outbound.plain_body(body, message, self._options)
                 answer = await workspace.client.chat_postMessage(channel=channel, **body)
         return str(answer["ts"])
 
-    async def _stop_typing(self, workspace: Workspace, channel: str) -> None:
-        live = self.connection
-        ts = live.writing.pop(workspace.chat_id(channel), "")
+    async def _stop_typing(self, workspace: SlackWorkspace, channel: str) -> None:
+        connection = self.connection
+        ts = connection.typing_at.pop(workspace.chat_id(channel), "")
         if ts:
-            with contextlib.suppress(AdapterError):  # it goes away by itself after two minutes
-                await live.set_status(workspace, channel, ts, "")
+            with contextlib.suppress(AdapterError):  # it disappears by itself after two minutes
+                await connection.set_status(workspace, channel, ts, "")
 
-    def _unsettled(self, live: Live, key: str) -> float:
-        """Seconds for which a request of ours may still be worked on."""
-        since = live.broken.get(key, live.began)
+    def _settle_seconds_left(self, connection: SlackConnection, key: str) -> float:
+        """Return the seconds for which Slack may still process the request."""
+        since = connection.interrupted.get(key, connection.opened_at)
         return since + self._settle - self._clock.monotonic()

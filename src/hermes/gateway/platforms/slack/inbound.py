@@ -1,5 +1,7 @@
-"""What comes from Slack, on its way to the gateway. A message is acknowledged only when it is kept
-or is not for us."""
+"""Inbound messages: parsing, commands and buttons, catching up on missed messages, downloads.
+
+A message is acknowledged only when the gateway has stored it or it is not for us.
+"""
 
 import asyncio
 import logging
@@ -32,41 +34,60 @@ from hermes.gateway.platforms.kit.inbound import (
 )
 from hermes.gateway.platforms.kit.media import MediaCache, MediaTooLarge, media_kind
 from hermes.gateway.platforms.slack.client import (
-    GONE,
-    LOOKING_UP,
+    CALL_ERRORS,
+    GONE_ERRORS,
+    LOOKUP_SECONDS,
     NO_NAMES,
-    PAGE,
+    PAGE_SIZE,
     SCALE,
-    TROUBLE,
     Call,
     Json,
-    Names,
-    Options,
-    Socket,
-    Workspace,
-    code_of,
+    SlackNames,
+    SlackOptions,
+    SlackSocket,
+    SlackWorkspace,
+    error_code,
     mentions,
     message_id,
     micros,
     pages,
-    patiently,
-    readable,
-    ts_at,
-    ts_of,
+    readable_text,
+    retry_rate_limited,
+    timestamp_at,
+    timestamp_of,
 )
 
-# What people wrote on Slack, as events of ours.
-
+logger = logging.getLogger(__name__)
 PLATFORM = "slack"
-SPOKEN = frozenset({"", "file_share", "bot_message", "thread_broadcast", "me_message"})
-"""Kinds of messages that somebody wrote. The rest tells of edits, joins, topics."""
-NOT_THERE = frozenset({"tombstone", "hidden_by_limit"})
-"""Files that were deleted or are not shown any more."""
-QUOTED = 500
-"""Characters of a message that is answered."""
+USER_SUBTYPES = frozenset({"", "file_share", "bot_message", "thread_broadcast", "me_message"})
+"""Subtypes of messages written by users or bots. The others report edits, joins, topics."""
+HIDDEN_FILE_MODES = frozenset({"tombstone", "hidden_by_limit"})
+"""Files that were deleted or are hidden."""
+MAX_QUOTE = 500
+"""Characters of a quoted message."""
+OWN_COMMAND = "/hermes"
+HELP_COMMAND = "/help"
+MAX_PARALLEL_CHANNELS = 4
+"""Channels requested in parallel."""
+MAX_MESSAGES = 500
+"""Messages read of one channel or thread."""
+MAX_THREADS = 20
+"""Threads read of one channel."""
+UNREADABLE_CHANNEL_ERRORS = GONE_ERRORS | {"missing_scope", "no_permission"}
+"""Errors for a channel that cannot be read, while others can."""
+MESSAGE_EVENTS = frozenset({"message", "app_mention"})
+MAX_RETRY_SECONDS = 30.0
+HOLD_SECONDS = 2.5
+"""Seconds that new messages wait for missed ones."""
+LIMIT_SECONDS = 60.0
+"""Seconds for which Slack drops messages when there are too many."""
+MAX_CHATS = 2000
+CHUNK = 65_536
+DOWNLOAD_TIMEOUT = aiohttp.ClientTimeout(total=600, sock_connect=10, sock_read=60)
+SLACK_HOSTS = (".slack.com", ".slack-edge.com", ".slack-files.com")
 
 
-class File(msgspec.Struct, frozen=True):
+class SlackFile(msgspec.Struct, frozen=True):
     id: str
     name: str = ""
     title: str = ""
@@ -78,7 +99,7 @@ class File(msgspec.Struct, frozen=True):
     url_private: str = ""
 
 
-class Attachment(msgspec.Struct, frozen=True):
+class SlackAttachment(msgspec.Struct, frozen=True):
     title: str = ""
     text: str = ""
     fallback: str = ""
@@ -86,8 +107,8 @@ class Attachment(msgspec.Struct, frozen=True):
     is_share: bool = False
 
 
-class Said(msgspec.Struct, frozen=True):
-    """A message as Slack has it."""
+class SlackMessage(msgspec.Struct, frozen=True):
+    """A message as Slack sends it."""
 
     ts: str
     channel: str = ""
@@ -101,12 +122,12 @@ class Said(msgspec.Struct, frozen=True):
     parent_user_id: str = ""
     user_team: str = ""
     hidden: bool = False
-    files: tuple[File, ...] = ()
-    attachments: tuple[Attachment, ...] = ()
+    files: tuple[SlackFile, ...] = ()
+    attachments: tuple[SlackAttachment, ...] = ()
 
     @property
     def thread(self) -> str:
-        """ "" for the first message of a thread."""
+        """The thread; "" for the first message of a thread."""
         return self.thread_ts if self.thread_ts != self.ts else ""
 
     @property
@@ -118,23 +139,23 @@ class Said(msgspec.Struct, frozen=True):
         return bool(self.bot_id) or self.subtype == "bot_message"
 
     @property
-    def is_spoken(self) -> bool:
-        return self.subtype in SPOKEN and not self.hidden
+    def is_user_message(self) -> bool:
+        return self.subtype in USER_SUBTYPES and not self.hidden
 
 
-def said(data: Mapping[str, Any]) -> Said:
-    """Raises `msgspec.ValidationError` for what is no message."""
-    return msgspec.convert(_filled(dict(data)), Said)
+def parse_message(data: Mapping[str, Any]) -> SlackMessage:
+    """Parse a message. Raises `msgspec.ValidationError`."""
+    return msgspec.convert(_drop_nulls(dict(data)), SlackMessage)
 
 
 def is_private(channel: str, channel_type: str = "") -> bool:
     return channel_type == "im" or (not channel_type and channel.startswith("D"))
 
 
-def source_of(
-    workspace: Workspace, channel: str, user_id: str, *, private: bool, thread: str = ""
+def make_source(
+    workspace: SlackWorkspace, channel: str, user_id: str, *, private: bool, thread: str = ""
 ) -> SessionSource:
-    """Without names."""
+    """Return the source, without names."""
     chat_type: ChatType = "dm" if private else "group"
     return SessionSource(
         platform=PLATFORM,
@@ -145,15 +166,19 @@ def source_of(
     )
 
 
-def event_of(
-    message: Said, workspace: Workspace, *, in_talk: bool = False, in_threads: bool = False
+def make_event(
+    message: SlackMessage,
+    workspace: SlackWorkspace,
+    *,
+    in_talk: bool = False,
+    in_threads: bool = False,
 ) -> MessageEvent:
-    """Without names. `in_talk`: we take part in its thread, so that no mention is needed.
-    `in_threads`: what is written in a channel is answered in a thread of its own."""
+    """Return the event, without names. `in_talk`: we take part in its thread, so no mention is
+    needed. `in_threads`: a message in a channel is answered in a thread of its own."""
     thread = message.thread
     if in_threads and not thread and not message.is_private:
         thread = message.ts
-    source = source_of(
+    source = make_source(
         workspace,
         message.channel,
         workspace.user_id(message.user or message.bot_id, message.user_team),
@@ -169,15 +194,17 @@ def event_of(
     return MessageEvent(
         source=msgspec.structs.replace(source, is_bot=message.is_bot),
         message_id=message_id(source.chat_id, message.ts),
-        text=text_of(message, NO_NAMES, workspace.me),
+        text=message_text(message, NO_NAMES, workspace.me),
         media=tuple(_media(message, workspace)),
         addressed=addressed,
         sent_at=float(message.ts),
     )
 
 
-def named(event: MessageEvent, message: Said, names: Names, me: str) -> MessageEvent:
-    """The same with names in place of ids."""
+def add_names(
+    event: MessageEvent, message: SlackMessage, names: SlackNames, me: str
+) -> MessageEvent:
+    """Return the event with names in place of ids."""
     source = event.source
     user = names.users.get(message.user) or message.username
     channel = names.channels.get(message.channel)
@@ -185,62 +212,24 @@ def named(event: MessageEvent, message: Said, names: Names, me: str) -> MessageE
     return msgspec.structs.replace(
         event,
         source=msgspec.structs.replace(source, user_name=user, chat_name=place),
-        text=text_of(message, names, me),
+        text=message_text(message, names, me),
     )
 
 
-def answering(event: MessageEvent, root: Said, names: Names) -> MessageEvent:
-    """The same with the first message of its thread."""
+def add_thread_root(event: MessageEvent, root: SlackMessage, names: SlackNames) -> MessageEvent:
+    """Return the event with the first message of its thread as the quoted one."""
     return msgspec.structs.replace(
         event,
         reply_to_id=message_id(event.source.chat_id, root.ts),
-        reply_to_text=text_of(root, names)[:QUOTED],
+        reply_to_text=message_text(root, names)[:MAX_QUOTE],
     )
 
 
-def text_of(message: Said, names: Names = NO_NAMES, me: str = "") -> str:
-    return "\n".join(filter(None, _texts(message, names, me)))
+def message_text(message: SlackMessage, names: SlackNames = NO_NAMES, me: str = "") -> str:
+    return "\n".join(filter(None, _text_parts(message, names, me)))
 
 
-def _texts(message: Said, names: Names, me: str) -> Iterator[str]:
-    yield readable(message.text, names, me)
-    for attachment in message.attachments:
-        if attachment.is_share:
-            by = f" from {attachment.author_name}" if attachment.author_name else ""
-            yield f"[forwarded{by}] {readable(attachment.text or attachment.fallback, names)}"
-        elif message.is_bot:  # of people they are only previews of their links
-            words = attachment.text or attachment.fallback
-            yield "\n".join(filter(None, (attachment.title, readable(words, names))))
-    for file in message.files:
-        if file.is_external:
-            yield f"[file: {file.title or file.name}] {file.url_private}"
-
-
-def _media(message: Said, workspace: Workspace) -> Iterator[Media]:
-    for file in message.files:
-        if file.is_external or file.mode in NOT_THERE:
-            continue
-        kind = "voice" if file.subtype == "slack_audio" else media_kind(file.mimetype, file.name)
-        ref = workspace.chat_id(file.id)
-        yield Media(kind, file.name or file.title, file.mimetype, file.size, ref=ref)
-
-
-def _filled(value: Any) -> Any:
-    """Without what is null: Slack leaves fields out or empties them, as it likes."""
-    if isinstance(value, dict):
-        return {key: _filled(each) for key, each in value.items() if each is not None}
-    if isinstance(value, list):
-        return [_filled(each) for each in value if each is not None]
-    return value
-
-
-# Slash commands and buttons.
-
-OURS = "/hermes"
-HELP = "/help"
-
-
-class Command(msgspec.Struct, frozen=True):
+class SlackCommand(msgspec.Struct, frozen=True):
     command: str
     user_id: str
     channel_id: str
@@ -250,37 +239,37 @@ class Command(msgspec.Struct, frozen=True):
     team_id: str = ""
 
 
-def command_of(payload: Mapping[str, Any]) -> Command:
-    """Raises `msgspec.ValidationError`."""
+def parse_command(payload: Mapping[str, Any]) -> SlackCommand:
+    """Parse a slash command. Raises `msgspec.ValidationError`."""
     given = {name: value for name, value in payload.items() if value is not None}
-    return msgspec.convert(given, Command)
+    return msgspec.convert(given, SlackCommand)
 
 
-def interactions_text_of(command: Command) -> str:
-    """As if it had been written: `/hermes /stop` is `/stop`, `/hermes hello` is `hello`, and
-    `/stop`, where the app has a command of that name, is itself."""
-    said = readable(command.text).strip()
-    if command.command == OURS:
-        return said or HELP
-    return f"{command.command} {said}".strip()
+def command_text(command: SlackCommand) -> str:
+    """Return a command as typed text: `/hermes /stop` becomes `/stop`, `/hermes hello` becomes
+    `hello`, and a `/stop` command of the app stays."""
+    parse_message = readable_text(command.text).strip()
+    if command.command == OWN_COMMAND:
+        return parse_message or HELP_COMMAND
+    return f"{command.command} {parse_message}".strip()
 
 
-async def event_of_command(
-    command: Command, workspace: Workspace, now: float
+async def make_command_event(
+    command: SlackCommand, workspace: SlackWorkspace, now: float
 ) -> MessageEvent | None:
-    """Commands can be used where we are not; then the answer comes in private. None when it could
-    not come anywhere."""
+    """Return the event of a slash command. In channels we are not in, the answer goes to the
+    private chat. None when there is no place for the answer."""
     channel = command.channel_id
     known = None if is_private(channel) else await workspace.channel(channel)
     if known is None or not known.is_member:
         try:
-            async with asyncio.timeout(LOOKING_UP):
+            async with asyncio.timeout(LOOKUP_SECONDS):
                 channel = await workspace.private_chat(command.user_id)
-        except TROUBLE:
+        except CALL_ERRORS:
             return None
-    await workspace.meet(command.user_id, command.team_id)
+    await workspace.look_up_enterprise(command.user_id, command.team_id)
     private = is_private(channel)
-    source = source_of(
+    source = make_source(
         workspace,
         channel,
         workspace.user_id(command.user_id, command.team_id),
@@ -290,33 +279,34 @@ async def event_of_command(
     return MessageEvent(
         source=msgspec.structs.replace(source, user_name=command.user_name, chat_name=name),
         message_id=f"{source.chat_id}:command:{command.trigger_id}",
-        text=interactions_text_of(command),
+        text=command_text(command),
         addressed=True,
         sent_at=now,
     )
 
 
-def user_of(payload: Mapping[str, Any]) -> tuple[str, str]:
-    """Who pressed, and of which workspace they are."""
+def pressed_by(payload: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the user who pressed a button, and their workspace."""
     return str(payload["user"]["id"]), str(payload["user"].get("team_id") or "")
 
 
-def channel_of(payload: Mapping[str, Any]) -> str:
+def payload_channel(payload: Mapping[str, Any]) -> str:
     container = payload.get("container") or {}
     return str((payload.get("channel") or {}).get("id") or container["channel_id"])
 
 
-def presses_of(payload: Mapping[str, Any], workspace: Workspace) -> Iterator[MessageEvent]:
-    """Buttons of ours that were pressed. Who pressed is who Slack says."""
+def button_events(payload: Mapping[str, Any], workspace: SlackWorkspace) -> Iterator[MessageEvent]:
+    """Yield an event for each of our buttons that was pressed. The user is the one Slack
+    reports."""
     container, message = payload.get("container") or {}, payload.get("message") or {}
-    channel = channel_of(payload)
-    user, team = user_of(payload)
+    channel = payload_channel(payload)
+    user, team = pressed_by(payload)
     ts = str(container.get("message_ts") or message["ts"])
     thread = str(container.get("thread_ts") or message.get("thread_ts") or "")
     for action in payload.get("actions") or ():
         if action.get("type") != "button" or not action.get("value"):
             continue
-        source = source_of(
+        source = make_source(
             workspace,
             channel,
             workspace.user_id(user, team),
@@ -334,326 +324,253 @@ def presses_of(payload: Mapping[str, Any], workspace: Workspace) -> Iterator[Mes
         )
 
 
-def interactions_named(event: MessageEvent, names: Names) -> MessageEvent:
+def add_user_name(event: MessageEvent, names: SlackNames) -> MessageEvent:
     name = next(iter(names.users.values()), "")
     source = msgspec.structs.replace(event.source, user_name=name)
     return msgspec.structs.replace(event, source=source)
 
 
-# What was written while nobody was connected. Slack keeps it, but does not deliver it.
+async def fetch_missed(
+    workspace: SlackWorkspace, seen: ReadPosition[str], since: str
+) -> list[SlackMessage]:
+    """Return all messages after `since`, oldest first: of our channels, and of threads that we take
+    part in or that have new replies. Raises any of `CALL_ERRORS`."""
+    gate = asyncio.Semaphore(MAX_PARALLEL_CHANNELS)
 
-logger = logging.getLogger(__name__)
-
-AT_ONCE = 4
-"""Channels asked side by side."""
-MOST = 500
-"""Messages of one channel or thread."""
-MOST_THREADS = 20
-"""Threads of one channel that are looked into."""
-CLOSED = GONE | {"missing_scope", "no_permission"}
-"""Why a channel cannot be read; the others can."""
-
-
-async def missed(workspace: Workspace, seen: ReadPosition[str], since: str) -> list[Said]:
-    """All messages after `since`, oldest first, with their channel: of channels we are in, and of
-    threads that we talk in or that began since then. Raises what a call may raise."""
-    gate = asyncio.Semaphore(AT_ONCE)
-
-    async def of(conversation: Json) -> list[Said]:
+    async def of(conversation: Json) -> list[SlackMessage]:
         async with gate:
-            return await _of_channel(workspace, seen, conversation, since)
+            return await _fetch_channel(workspace, seen, conversation, since)
 
     found = await asyncio.gather(*map(of, await workspace.conversations()))
     return sorted((each for some in found for each in some), key=lambda each: micros(each.ts))
 
 
-async def after(call: Call, since: str, most: int, **where: Any) -> Sequence[Json]:
-    """Messages after `since`, of a channel newest first, of a thread oldest first. Raises what a
-    call may raise."""
+async def fetch_after(call: Call, since: str, most: int, **where: Any) -> Sequence[Json]:
+    """Return messages after `since`; of a channel newest first, of a thread oldest first. Raises
+    any of `CALL_ERRORS`."""
     found: list[Json] = []
-    async for page in pages(call, oldest=since, limit=PAGE, **where):
+    async for page in pages(call, oldest=since, limit=PAGE_SIZE, **where):
         found += page.get("messages") or ()
         if len(found) >= most:
             break
     return found
 
 
-async def _of_channel(
-    workspace: Workspace, seen: ReadPosition[str], conversation: Json, since: str
-) -> list[Said]:
-    channel, client = str(conversation["id"]), workspace.client
-    kind = "im" if conversation.get("is_im") else "channel"
-    try:
-        found = {
-            each["ts"]: each
-            for each in await after(client.conversations_history, since, MOST, channel=channel)
-        }
-        fresh = [ts for ts, each in found.items() if each.get("latest_reply")]
-        known = _threads_of(workspace.chat_id(channel), seen)
-        for thread in dict.fromkeys([*known, *fresh[:MOST_THREADS]]):
-            replies = await _replies(workspace, channel, thread, since)
-            found |= {each["ts"]: each for each in replies}
-    except SlackApiError as error:
-        if code_of(error) not in CLOSED:
-            raise
-        logger.debug("a channel of Slack cannot be read: %s", code_of(error))
-        return []
-    if len(found) >= MOST:
-        logger.warning("a channel of Slack has more than %d new messages", MOST)
-    return list(
-        _read({**each, "channel": channel, "channel_type": kind} for each in found.values())
-    )
+class SlackInbound:
+    """Receives the requests of the socket and delivers messages in the order of their channels."""
 
-
-def _threads_of(chat_id: str, seen: ReadPosition[str]) -> list[str]:
-    """Those of a chat that were used last."""
-    names = [name for name in seen.threads if name.rpartition(":")[0] == chat_id]
-    return [ts_of(name) for name in names[-MOST_THREADS:]]
-
-
-def _read(found: Iterable[Json]) -> Iterator[Said]:
-    for each in found:
-        try:
-            yield said(each)
-        except msgspec.ValidationError as error:
-            logger.error("a message of Slack cannot be read: %s", error)
-
-
-async def _replies(workspace: Workspace, channel: str, thread: str, since: str) -> list[Json]:
-    """Without the first message of the thread, which always comes along."""
-    try:
-        found = await after(
-            workspace.client.conversations_replies, since, MOST, channel=channel, ts=thread
-        )
-    except SlackApiError as error:
-        if code_of(error) not in CLOSED:
-            raise
-        return []  # it was deleted
-    return [each for each in found if micros(str(each["ts"])) > micros(since)]
-
-
-HEARD = frozenset({"message", "app_mention"})
-LONGEST_PAUSE = 30.0
-HELD = 2.5
-"""Seconds that what comes now waits for what was missed."""
-LIMITED = 60.0
-"""Seconds that Slack leaves out messages for when there are too many."""
-MOST_CHATS = 2000
-
-
-class Intake:
     def __init__(
         self,
-        workspaces: Sequence[Workspace],
-        options: Options,
+        workspaces: Sequence[SlackWorkspace],
+        options: SlackOptions,
         seen: ReadPosition[str],
         receive: Receive,
         clock: Clock,
     ) -> None:
-        self._workspaces, self._options, self._seen = workspaces, options, seen
+        self._workspaces, self._options, self._position = workspaces, options, seen
         self._receive, self._clock = receive, clock
         self._rules = group_rules(options.settings)
-        self._lanes = ChatQueues("Slack")
+        self._queues = ChatQueues("Slack")
         self._tasks = TaskSet()
         self._catching_up: asyncio.Task[None] | None = None
-        self._held: list[tuple[Workspace, Said, str]] | None = None
-        """What comes while we look for what was missed."""
-        self._patience: asyncio.TimerHandle | None = None
-        self.socket = Socket(self._heard, self._began)
+        self._held_messages: list[tuple[SlackWorkspace, SlackMessage, str]] | None = None
+        """Messages that arrive while missed ones are fetched."""
+        self._hold_timer: asyncio.TimerHandle | None = None
+        self.socket = SlackSocket(self._handle_request, self._on_connect)
         self.newest: dict[str, str] = {}
-        """The newest message of chats, by its time."""
-        self.spoken: dict[str, str] = {}
-        """The newest message of somebody else."""
+        """Timestamp of the newest message of each chat."""
+        self.newest_by_others: dict[str, str] = {}
+        """Timestamp of the newest message of another author."""
 
     async def close(self) -> None:
-        if self._patience:
-            self._patience.cancel()
+        if self._hold_timer:
+            self._hold_timer.cancel()
         await cancel_and_wait(self._catching_up)
         await self._tasks.close()
-        await self._lanes.close()
+        await self._queues.close()
         await self.socket.close()
 
-    def saw(self, chat_id: str, ts: str, *, others: bool = False) -> None:
-        """A message is there."""
-        for known in (self.newest, self.spoken) if others else (self.newest,):
-            remember(known, chat_id, max(known.get(chat_id, ""), ts, key=micros), MOST_CHATS)
+    def record_message(self, chat_id: str, ts: str, *, others: bool = False) -> None:
+        """Record a message that is in the chat."""
+        for known in (self.newest, self.newest_by_others) if others else (self.newest,):
+            remember(known, chat_id, max(known.get(chat_id, ""), ts, key=micros), MAX_CHATS)
 
-    # from the connection
-
-    def _began(self) -> None:
-        if not self._seen.start(self._now()):
+    def _on_connect(self) -> None:
+        if not self._position.start(self._now()):
             return
-        if self._held is None:
-            self._held = []
-        if self._patience:
-            self._patience.cancel()
-        self._patience = asyncio.get_running_loop().call_later(HELD, self._release, [])
+        if self._held_messages is None:
+            self._held_messages = []
+        if self._hold_timer:
+            self._hold_timer.cancel()
+        self._hold_timer = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._release, [])
         if self._catching_up:
             self._catching_up.cancel()
         self._catching_up = asyncio.create_task(self._catch_up())
 
-    def _heard(self, request: SocketModeRequest) -> None:
+    def _handle_request(self, request: SocketModeRequest) -> None:
         envelope, payload = request.envelope_id, request.payload
         try:
-            if request.type == "events_api" and self._is_message(envelope, payload):
+            if request.type == "events_api" and self._handle_event(envelope, payload):
                 return
             if request.type == "slash_commands":
-                self._command(envelope, payload)
+                self._handle_command(envelope, payload)
                 return
             if request.type == "interactive":
-                self._pressed(payload)
+                self._handle_button(payload)
         except (msgspec.ValidationError, LookupError, TypeError, ValueError) as error:
             logger.error("Slack sent something that cannot be read: %s", error)
         self._tasks.start(self.socket.acknowledge(envelope))
 
-    def _is_message(self, envelope: str, payload: Mapping[str, Any]) -> bool:
-        """Whether it will be acknowledged later."""
+    def _handle_event(self, envelope: str, payload: Mapping[str, Any]) -> bool:
+        """Handle an event; return True if it will be acknowledged later."""
         if payload.get("type") == "app_rate_limited":
             logger.warning("Slack leaves out messages: there are more than it delivers in an hour")
-            self._tasks.start(self._after_limit())
+            self._tasks.start(self._catch_up_after_limit())
             return False
         event = payload.get("event") or {}
         teams = [each.get("team_id") for each in payload.get("authorizations") or ()]
         workspace = self._workspace([*teams, payload.get("team_id")])
-        if event.get("type") not in HEARD or workspace is None:
+        if event.get("type") not in MESSAGE_EVENTS or workspace is None:
             return False
-        message = said(event)
+        message = parse_message(event)
         chat_id = workspace.chat_id(message.channel)
         ours = workspace.is_ours(message.user, message.bot_id)
-        if not message.is_spoken:
+        if not message.is_user_message:
             return False
-        self.saw(chat_id, message.ts, others=not ours)
-        if ours or self._seen.is_done(message_id(chat_id, message.ts)):
+        self.record_message(chat_id, message.ts, others=not ours)
+        if ours or self._position.is_done(message_id(chat_id, message.ts)):
             return False
-        if self._held is not None:
-            self._held.append((workspace, message, envelope))
+        if self._held_messages is not None:
+            self._held_messages.append((workspace, message, envelope))
         else:
-            self._put(workspace, message, envelope)
+            self._enqueue(workspace, message, envelope)
         return True
 
-    def _command(self, envelope: str, payload: Mapping[str, Any]) -> None:
+    def _handle_command(self, envelope: str, payload: Mapping[str, Any]) -> None:
         workspace = self._workspace([payload.get("team_id")])
-        command = command_of(payload)
+        command = parse_command(payload)
         if workspace is None:
             return
 
         async def take() -> None:
-            event = await event_of_command(command, workspace, self._now())
+            event = await make_command_event(command, workspace, self._now())
             if event is not None and is_for_us(event, self._rules):
                 await deliver_until_accepted(self._receive, event, self._clock.sleep)
             await self.socket.acknowledge(envelope)
 
-        self._lanes.put(workspace.chat_id(command.channel_id), take)
+        self._queues.put(workspace.chat_id(command.channel_id), take)
 
-    def _pressed(self, payload: Mapping[str, Any]) -> None:
-        """Acknowledged at once: whoever presses a button sees that it was."""
+    def _handle_button(self, payload: Mapping[str, Any]) -> None:
+        """Handle a button. It is acknowledged at once, so that the user sees an effect."""
         team = payload.get("team") or {}
         workspace = self._workspace([team.get("id")])
         if workspace is None or payload.get("type") != "block_actions":
             return
-        user, team = user_of(payload)
-        channel = channel_of(payload)
+        user, team = pressed_by(payload)
+        channel = payload_channel(payload)
 
         async def take() -> None:
-            await workspace.meet(user, team)
+            await workspace.look_up_enterprise(user, team)
             names = await workspace.names("", [user])
-            for event in presses_of(payload, workspace):
-                named = interactions_named(event, names)
-                await deliver_until_accepted(self._receive, named, self._clock.sleep)
+            for event in button_events(payload, workspace):
+                add_names = add_user_name(event, names)
+                await deliver_until_accepted(self._receive, add_names, self._clock.sleep)
 
-        self._lanes.put(workspace.chat_id(channel), take)
+        self._queues.put(workspace.chat_id(channel), take)
 
-    # messages
-
-    def _put(self, workspace: Workspace, message: Said, envelope: str) -> None:
+    def _enqueue(self, workspace: SlackWorkspace, message: SlackMessage, envelope: str) -> None:
         name = message_id(workspace.chat_id(message.channel), message.ts)
-        if not self._seen.is_done(name):
-            self._seen.mark_pending(name)
-        self._lanes.put(
+        if not self._position.is_done(name):
+            self._position.mark_pending(name)
+        self._queues.put(
             workspace.chat_id(message.channel),
-            partial(self._take, workspace, message, envelope, name),
+            partial(self._handle, workspace, message, envelope, name),
         )
 
-    async def _take(self, workspace: Workspace, message: Said, envelope: str, name: str) -> None:
-        if not self._seen.is_done(name):
-            event = await self._event(workspace, message)
+    async def _handle(
+        self, workspace: SlackWorkspace, message: SlackMessage, envelope: str, name: str
+    ) -> None:
+        if not self._position.is_done(name):
+            event = await self._make_event(workspace, message)
             if event is not None:
                 await deliver_until_accepted(self._receive, event, self._clock.sleep)
-            self._seen.mark_done(name)
+            self._position.mark_done(name)
         await self.socket.acknowledge(envelope)
 
-    async def _event(self, workspace: Workspace, message: Said) -> MessageEvent | None:
-        """None when it is not for us."""
+    async def _make_event(
+        self, workspace: SlackWorkspace, message: SlackMessage
+    ) -> MessageEvent | None:
+        """Return the event; None if the message is not for us."""
         chat_id = workspace.chat_id(message.channel)
-        await workspace.meet(message.user, message.user_team)
-        in_talk = bool(message.thread) and self._seen.has_thread(
+        await workspace.look_up_enterprise(message.user, message.user_team)
+        in_talk = bool(message.thread) and self._position.has_thread(
             message_id(chat_id, message.thread)
         )
-        event = event_of(message, workspace, in_talk=in_talk, in_threads=self._options.threads)
+        event = make_event(message, workspace, in_talk=in_talk, in_threads=self._options.threads)
         says = event.text.strip() or event.media
         if not says or not is_for_us(event, self._rules):
             return None
         names = await workspace.names(message.text, [message.user], message.channel)
-        event = named(event, message, names, workspace.me)
-        if message.thread and not in_talk:  # what it is about was said before we came
-            root = await self._root(workspace, message)
+        event = add_names(event, message, names, workspace.me)
+        if message.thread and not in_talk:  # the topic was set before we took part
+            root = await self._fetch_thread_root(workspace, message)
             if root is not None:
-                event = answering(event, root, await workspace.names(root.text))
+                event = add_thread_root(event, root, await workspace.names(root.text))
         return event
 
-    async def _root(self, workspace: Workspace, message: Said) -> Said | None:
+    async def _fetch_thread_root(
+        self, workspace: SlackWorkspace, message: SlackMessage
+    ) -> SlackMessage | None:
         try:
-            async with asyncio.timeout(LOOKING_UP):
+            async with asyncio.timeout(LOOKUP_SECONDS):
                 answer = await workspace.client.conversations_replies(
                     channel=message.channel, ts=message.thread, limit=1
                 )
-            return said(answer["messages"][0])
-        except (*TROUBLE, msgspec.ValidationError, LookupError) as error:
+            return parse_message(answer["messages"][0])
+        except (*CALL_ERRORS, msgspec.ValidationError, LookupError) as error:
             logger.debug("the beginning of a thread is not known: %s", type(error).__name__)
             return None
 
-    # what was missed
-
     async def _catch_up(self) -> None:
-        """What was missed comes before what comes now, as far as it is found soon enough."""
+        """Deliver missed messages before the ones held back, if they are found soon enough."""
         pause = 1.0
-        since = ts_at(SCALE.time_of(self._seen.missed_since(self._now())))
+        since = timestamp_at(SCALE.time_of(self._position.missed_since(self._now())))
         while True:
             try:
                 found = [
                     (workspace, message)
                     for workspace in self._workspaces
-                    for message in await missed(workspace, self._seen, since)
+                    for message in await fetch_missed(workspace, self._position, since)
                 ]
-            except TROUBLE as error:
+            except CALL_ERRORS as error:
                 logger.warning("what was missed on Slack cannot be asked for yet: %s", error)
                 self._release([])
                 await self._clock.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                pause = min(pause * 2, MAX_RETRY_SECONDS)
             else:
                 self._release(found)
-                self._seen.caught_up()
+                self._position.caught_up()
                 return
 
-    async def _after_limit(self) -> None:
-        """What Slack leaves out for a minute is asked for when that is over."""
-        self._seen.start(self._now())
-        await self._clock.sleep(LIMITED)
-        self._began()
+    async def _catch_up_after_limit(self) -> None:
+        """Fetch the messages that Slack dropped, once its limit is over."""
+        self._position.start(self._now())
+        await self._clock.sleep(LIMIT_SECONDS)
+        self._on_connect()
 
-    def _release(self, found: list[tuple[Workspace, Said]]) -> None:
+    def _release(self, found: list[tuple[SlackWorkspace, SlackMessage]]) -> None:
         for workspace, message in found:
             chat_id = workspace.chat_id(message.channel)
-            if message.is_spoken and not workspace.is_ours(message.user, message.bot_id):
-                self.saw(chat_id, message.ts, others=True)
-                if not self._seen.is_known(message_id(chat_id, message.ts)):
-                    self._put(workspace, message, "")
-        held, self._held = self._held or [], None
+            if message.is_user_message and not workspace.is_ours(message.user, message.bot_id):
+                self.record_message(chat_id, message.ts, others=True)
+                if not self._position.is_known(message_id(chat_id, message.ts)):
+                    self._enqueue(workspace, message, "")
+        held, self._held_messages = self._held_messages or [], None
         for waiting in held:
-            self._put(*waiting)
+            self._enqueue(*waiting)
 
-    def _workspace(self, teams: Sequence[object]) -> Workspace | None:
-        """The one of a team; where we are in one only, it is that one."""
+    def _workspace(self, teams: Sequence[object]) -> SlackWorkspace | None:
+        """Return the workspace of a team, or the only one."""
         for workspace in self._workspaces:
             if workspace.team in teams:
                 return workspace
@@ -663,51 +580,134 @@ class Intake:
         return self._clock.now().timestamp()
 
 
-# Files that people sent.
-
-CHUNK = 65_536
-DOWNLOADING = aiohttp.ClientTimeout(total=600, sock_connect=10, sock_read=60)
-HOSTS = (".slack.com", ".slack-edge.com", ".slack-files.com")
-
-
-async def fetch(
-    workspace: Workspace,
+async def download_file(
+    workspace: SlackWorkspace,
     file: str,
     media: Media,
     limit: int,
     session: aiohttp.ClientSession,
     cache: MediaCache,
 ) -> Media:
-    """The file in the cache. Raises `AdapterError`."""
+    """Download a file to the cache. Raises `AdapterError`."""
     try:
-        data = (await patiently(workspace.client.files_info, file=file))["file"]
+        data = (await retry_rate_limited(workspace.client.files_info, file=file))["file"]
         if int(data.get("size") or 0) > limit:
             raise MediaTooLarge(media.name or "the file", limit)
         url = str(data.get("url_private_download") or data.get("url_private") or "")
-        if not _is_slacks(url, workspace.client.base_url):
+        if not _is_slack_url(url, workspace.client.base_url):
             raise AdapterError("the file is not on Slack")
         headers = {"Authorization": f"Bearer {workspace.client.token}"}
         async with session.get(
             url,
             headers=headers,
             allow_redirects=False,
-            timeout=DOWNLOADING,
+            timeout=DOWNLOAD_TIMEOUT,
             proxy=workspace.client.proxy,
         ) as response:
-            if response.status != 200:  # who may not see it is sent to the page for signing in
+            if response.status != 200:  # without access Slack redirects to the sign-in page
                 raise AdapterError(
                     f"Slack answered {response.status} for the file",
                     hint="The app needs the scope files:read.",
                 )
             return await cache.save(response.content.iter_chunked(CHUNK), media, limit)
-    except TROUBLE as error:
-        what = code_of(error) or type(error).__name__
+    except CALL_ERRORS as error:
+        what = error_code(error) or type(error).__name__
         raise AdapterError(f"the file did not come from Slack: {what}") from error
 
 
-def _is_slacks(url: str, base_url: str) -> bool:
-    """Our token goes nowhere else."""
+def _text_parts(message: SlackMessage, names: SlackNames, me: str) -> Iterator[str]:
+    yield readable_text(message.text, names, me)
+    for attachment in message.attachments:
+        if attachment.is_share:
+            by = f" from {attachment.author_name}" if attachment.author_name else ""
+            yield f"[forwarded{by}] {readable_text(attachment.text or attachment.fallback, names)}"
+        elif message.is_bot:  # attachments of users are only previews of their links
+            words = attachment.text or attachment.fallback
+            yield "\n".join(filter(None, (attachment.title, readable_text(words, names))))
+    for file in message.files:
+        if file.is_external:
+            yield f"[file: {file.title or file.name}] {file.url_private}"
+
+
+def _media(message: SlackMessage, workspace: SlackWorkspace) -> Iterator[Media]:
+    for file in message.files:
+        if file.is_external or file.mode in HIDDEN_FILE_MODES:
+            continue
+        kind = "voice" if file.subtype == "slack_audio" else media_kind(file.mimetype, file.name)
+        ref = workspace.chat_id(file.id)
+        yield Media(kind, file.name or file.title, file.mimetype, file.size, ref=ref)
+
+
+def _drop_nulls(value: Any) -> Any:
+    """Remove null values: Slack omits fields or sets them to null at random."""
+    if isinstance(value, dict):
+        return {key: _drop_nulls(each) for key, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [_drop_nulls(each) for each in value if each is not None]
+    return value
+
+
+async def _fetch_channel(
+    workspace: SlackWorkspace, seen: ReadPosition[str], conversation: Json, since: str
+) -> list[SlackMessage]:
+    channel, client = str(conversation["id"]), workspace.client
+    kind = "im" if conversation.get("is_im") else "channel"
+    try:
+        found = {
+            each["ts"]: each
+            for each in await fetch_after(
+                client.conversations_history, since, MAX_MESSAGES, channel=channel
+            )
+        }
+        fresh = [ts for ts, each in found.items() if each.get("latest_reply")]
+        known = _known_threads(workspace.chat_id(channel), seen)
+        for thread in dict.fromkeys([*known, *fresh[:MAX_THREADS]]):
+            replies = await _fetch_replies(workspace, channel, thread, since)
+            found |= {each["ts"]: each for each in replies}
+    except SlackApiError as error:
+        if error_code(error) not in UNREADABLE_CHANNEL_ERRORS:
+            raise
+        logger.debug("a channel of Slack cannot be read: %s", error_code(error))
+        return []
+    if len(found) >= MAX_MESSAGES:
+        logger.warning("a channel of Slack has more than %d new messages", MAX_MESSAGES)
+    return list(
+        _parse_all({**each, "channel": channel, "channel_type": kind} for each in found.values())
+    )
+
+
+def _known_threads(chat_id: str, seen: ReadPosition[str]) -> list[str]:
+    """Return the most recently used threads of a chat."""
+    names = [name for name in seen.threads if name.rpartition(":")[0] == chat_id]
+    return [timestamp_of(name) for name in names[-MAX_THREADS:]]
+
+
+def _parse_all(found: Iterable[Json]) -> Iterator[SlackMessage]:
+    for each in found:
+        try:
+            yield parse_message(each)
+        except msgspec.ValidationError as error:
+            logger.error("a message of Slack cannot be read: %s", error)
+
+
+async def _fetch_replies(
+    workspace: SlackWorkspace, channel: str, thread: str, since: str
+) -> list[Json]:
+    """Return the replies, without the first message of the thread, which Slack always includes."""
+    try:
+        found = await fetch_after(
+            workspace.client.conversations_replies, since, MAX_MESSAGES, channel=channel, ts=thread
+        )
+    except SlackApiError as error:
+        if error_code(error) not in UNREADABLE_CHANNEL_ERRORS:
+            raise
+        return []  # the thread was deleted
+    return [each for each in found if micros(str(each["ts"])) > micros(since)]
+
+
+def _is_slack_url(url: str, base_url: str) -> bool:
+    """True for addresses of Slack: our token is sent nowhere else."""
     there, api = urlsplit(url), urlsplit(base_url)
     if (there.scheme, there.netloc) == (api.scheme, api.netloc):
         return True
-    return there.scheme == "https" and (there.hostname or "").endswith(HOSTS)
+    return there.scheme == "https" and (there.hostname or "").endswith(SLACK_HOSTS)

@@ -1,4 +1,4 @@
-"""What Slack is to the gateway."""
+"""The manifest of the Slack platform."""
 
 from hermes.gateway.platforms.kit.contract import (
     ALL_MEDIA,
