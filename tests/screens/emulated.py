@@ -13,7 +13,7 @@ from pathlib import Path
 import ptyprocess
 import pyte
 
-PATIENCE = 30.0
+PATIENCE = 100.0
 HISTORY = 20_000
 KEYS = {
     "enter": "\r", "alt-enter": "\x1b\r", "escape": "\x1b", "tab": "\t", "up": "\x1b[A",

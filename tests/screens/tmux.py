@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-PATIENCE = 30.0
+PATIENCE = 100.0
 
 
 class Tmux:

@@ -19,7 +19,7 @@ from hermes.gateway.platforms.kit.contract import (
 from hermes.store.records import OutboxRow
 from tests.contracts.adapters.harness import Harness, Shown
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 """Seconds until something that must happen has failed to; nothing waits this long when it works."""
 
 

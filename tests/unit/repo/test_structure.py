@@ -65,7 +65,7 @@ def test_violation_within_the_ceiling_passes(tmp_path: Path, rule: str) -> None:
 def test_ceiling_that_can_be_lowered_is_a_reminder(tmp_path: Path) -> None:
     failures, reminders = check(tmp_path, CLEAN, ceilings={"odd_words": 3})
     assert failures == []
-    assert reminders == ["odd_words: 0; lower the ceiling of 3"]
+    assert reminders == ["odd_words: 0; lower the ceiling of 3 (--lower)"]
 
 
 def test_lazy_packages_may_import_by_string(tmp_path: Path) -> None:
@@ -114,3 +114,16 @@ def test_dependency_that_is_not_imported_is_found(tmp_path: Path) -> None:
 )
 def test_packages_keep_their_budgets(tmp_path: Path, budgets: dict[str, Any], failure: str) -> None:
     assert check(tmp_path, CLEAN, packages=budgets) == ([failure], [])
+
+
+def test_numbers_are_lowered_and_never_raised(tmp_path: Path) -> None:
+    check(tmp_path, CLEAN | PLANTED["odd_words"])
+    text = (
+        "[ceilings]\nodd_words = 9\nvague_class_names = 4\n\n[packages]\n"
+        "app = { files = 9, lines = 50 }\ncore = { files = 9, lines = 900 }\n"
+    )
+    source = structure.read_source(tmp_path / "hermes")
+    assert structure.lowered(text, source, PROJECT) == (
+        "[ceilings]\nodd_words = 1\n\n[packages]\n"
+        "app = { files = 3, lines = 50 }\ncore = { files = 3, lines = 7 }\n"
+    )

@@ -12,7 +12,7 @@ from hermes.core.errors import HermesError
 from hermes.core.testing import ModelServer, echo
 from hermes.gateway.documented.adapters import unregister_platform
 
-LONG = 20.0
+LONG = 100.0
 
 PLUGIN = '''
 import asyncio
