@@ -1,7 +1,7 @@
-"""The part of the terminal that is painted again and again: below everything that is finished.
+"""The repainted area at the bottom of the terminal.
 
-Finished output is printed above it, once, and belongs to the terminal from then on: it scrolls,
-can be searched and copied, and is never drawn a second time.
+Finished output is printed above it, once. From then on it belongs to the terminal: it scrolls, can
+be searched and copied, and is never drawn again.
 """
 
 import asyncio
@@ -25,29 +25,27 @@ from wcwidth import iter_graphemes, wcswidth
 from hermes.config.environment import variable
 from hermes.tui.text import Depth, terminal_depth
 
-# Terminal output in frames: what belongs together reaches the terminal in one piece.
-
 BEGIN_FRAME, END_FRAME = "\x1b[?2026h", "\x1b[?2026l"
-"""Synchronised update: a terminal that knows it shows nothing until the end; others ignore it."""
+"""Synchronised update: terminals that support it show nothing until the end; others ignore it."""
 COLOR_DEPTHS = {
     Depth.NONE: ColorDepth.DEPTH_1_BIT,
     Depth.NAMED: ColorDepth.DEPTH_4_BIT,
     Depth.INDEXED: ColorDepth.DEPTH_8_BIT,
     Depth.TRUE: ColorDepth.DEPTH_24_BIT,
 }
-"""What prompt_toolkit calls them."""
+"""The colour depths of prompt_toolkit."""
 
 
 class FrameOutput(Vt100_Output):
-    """Holds back what is flushed inside a frame until its end."""
+    """Holds back output that is flushed inside a frame until the frame ends."""
 
     _held = 0
 
     @classmethod
     def on(cls, stdout: TextIO) -> "FrameOutput":
         output = cls.from_pty(stdout, default_color_depth=COLOR_DEPTHS[terminal_depth()])
-        # The position of the cursor is not asked for: the answer would come between keys, and
-        # some terminals have none.
+        # Do not ask for the cursor position: the answer would arrive between keys, and some
+        # terminals do not answer.
         output.enable_cpr = False
         assert isinstance(output, cls)
         return output
@@ -68,19 +66,21 @@ class FrameOutput(Vt100_Output):
         self._buffer.append(END_FRAME)
         try:
             super().flush()
-        except OSError:  # the terminal was closed; whoever watches it ends the program
+        except OSError:  # the terminal was closed; `TerminalUI` notices that and ends the program
             self._buffer.clear()
 
 
 SETTLE_SECONDS = 0.05
-"""Seconds after which what was written has surely been drawn at the size it was written for."""
+"""Seconds after which the terminal has drawn the output at the size it was written for."""
 _REFLOWING = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WEZTERM_PANE", "ALACRITTY_WINDOW_ID",
     "KONSOLE_VERSION", "WT_SESSION", "ITERM_SESSION_ID", "GHOSTTY_RESOURCES_DIR")  # fmt: skip
 
 
 def terminal_reflows() -> bool:
-    """Whether the terminal breaks long lines anew when it becomes narrower, as far as its
-    variables tell."""
+    """Return whether the terminal rewraps long lines when it becomes narrower.
+
+    This is a guess from environment variables.
+    """
     term = variable("TERM") or ""
     return term.startswith(("tmux", "foot", "alacritty", "xterm-kitty", "xterm-ghostty")) or any(
         map(variable, _REFLOWING)
@@ -88,8 +88,7 @@ def terminal_reflows() -> bool:
 
 
 class Area(Application[Any]):
-    """An application that stays where the output ends, shrinks when it can, and survives being
-    resized."""
+    """An application below the output, which shrinks when it can and handles resizing."""
 
     output: FrameOutput
 
@@ -98,20 +97,20 @@ class Area(Application[Any]):
             output=output,
             full_screen=False,
             erase_when_done=True,
-            # The signal tells. To look as well paints again what has just been painted.
+            # SIGWINCH is enough. Polling would paint again what has just been painted.
             terminal_size_polling_interval=None,
             **more,
         )
         self._reflows = terminal_reflows()
         self._drawn_at = 0.0
         self._unprinted: list[str] = []
-        """Waits while another program, such as an editor, has the terminal."""
+        """Output that waits while another program, such as an editor, uses the terminal."""
         self.frames = 0
-        """How often it was painted."""
+        """Number of times the area was painted."""
 
     def print_above(self, text: str) -> None:
-        """Print lines for good. `text` is finished: it ends with a line end and holds nothing
-        that steers the terminal but colours."""
+        """Print finished lines. `text` ends with a line end and has no escape sequences but
+        colours."""
         with self.output.frame():
             if self.is_running:
                 self._unprinted.append(text)
@@ -120,12 +119,12 @@ class Area(Application[Any]):
                 self.output.write_raw(text)
 
     def repaint(self) -> None:
-        """Paint it anew, whatever is on the screen now."""
+        """Paint everything again, whatever is on the screen."""
         self.renderer.reset()
         self.draw()
 
     def draw(self) -> None:
-        """Paint the area as it is now, if it is there."""
+        """Paint the area if it is shown."""
         if self.is_running:
             self._redraw()
 
@@ -156,7 +155,7 @@ class Area(Application[Any]):
             self._redraw()
 
     def _take_away(self) -> None:
-        """Clear the rows of the area and put the cursor where it began.
+        """Clear the rows of the area and move the cursor to its first row.
 
         Row by row: tmux keeps a copy of a screen that is cleared from its first cell on.
         """
@@ -174,11 +173,11 @@ class Area(Application[Any]):
         renderer.reset(leave_alternate_screen=False)
 
     def _rows_now(self, screen: Screen, cursor: Point) -> tuple[int, int]:
-        """Rows above the cursor and rows in all, as they are after a change of the size."""
+        """Return the rows above the cursor and all rows, as they are after a resize."""
         drawn: Size | None = self.renderer._last_size  # noqa: SLF001 - what the rows were made for
         columns = self.output.get_size().columns
-        # What was written just before may have been drawn at the new size, cut rather than broken.
-        # To be careful then leaves a line behind; the other way loses one.
+        # Output written just before may have been drawn at the new size, cut instead of rewrapped.
+        # Assuming that leaves a line behind in the worst case; the opposite would lose one.
         settled = time.monotonic() - self._drawn_at > SETTLE_SECONDS
         if drawn is None or drawn.columns <= columns or not self._reflows or not settled:
             return cursor.y, screen.height
@@ -187,23 +186,24 @@ class Area(Application[Any]):
 
 
 def _rows_when_broken(screen: Screen, row: int, columns: int) -> int:
-    """How many rows a row takes when it is broken at `columns`."""
+    """Return the number of rows that a row takes when it is rewrapped at `columns`."""
     cells = screen.data_buffer[row]
     used = max((at + cell.width for at, cell in cells.items() if cell.char != " "), default=0)
     return max(1, -(-used // columns))
 
 
-# Finished lines as a part of the area, without the machinery of an editor.
-
 Cell = tuple[str, str, int]
-"""A sign, its style, and the columns it takes."""
+"""A character, its style, and its columns."""
 
 
 class LineBox(Container):
-    """Shows what `lines` gives, a row each, cut at the right edge; nothing hides it."""
+    """Shows the lines that `lines` returns, one row each, cut at the right edge.
+
+    It avoids the cost of a prompt_toolkit window. An empty list hides it.
+    """
 
     def __init__(self, lines: Callable[[], list[str]], most: int, frame: Callable[[], int]) -> None:
-        """`frame` is another number for each painting: within one, the lines are asked for once."""
+        """`frame` returns the frame number: `lines` is called once per frame."""
         self._lines, self._most, self._frame = lines, most, frame
         self._asked, self._shown = -1, list[str]()
 
@@ -257,17 +257,15 @@ def _line_cells(line: str) -> tuple[Cell, ...]:
     return tuple(found)
 
 
-# Finished lines on their way to the terminal, a few frames a second at most.
-
 FRAME_SECONDS = 0.03
-"""Seconds between frames while lines pour in. The first line of a burst does not wait."""
+"""Minimum seconds between frames. The first line of a burst does not wait."""
 
 
 class Printer:
-    """Prints above the area. Called in the event loop's thread."""
+    """Prints lines above the area at a limited frame rate, in the thread of the event loop."""
 
     def __init__(self, area: Area, *, before: Callable[[], None] = lambda: None) -> None:
-        """`before` is called ahead of each frame that new lines or `refresh` cause."""
+        """`before` is called before each frame that new lines or `refresh` cause."""
         self._area, self._before = area, before
         self._lines: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -279,7 +277,7 @@ class Printer:
         self.refresh()
 
     def refresh(self, *, at_once: bool = False) -> None:
-        """Something in the area has changed."""
+        """Schedule a frame, because the area has changed."""
         self._stale = True
         if at_once:
             self.flush()
@@ -292,7 +290,7 @@ class Printer:
                 self._timer = loop.call_later(wait, self.flush)
 
     def flush(self) -> None:
-        """Everything is on the terminal when this returns."""
+        """Write everything that is pending to the terminal."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

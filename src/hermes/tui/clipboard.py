@@ -1,4 +1,4 @@
-"""The clipboard of the desktop, through whichever program for it is there."""
+"""The clipboard of the desktop, accessed by external programs, and attached images."""
 
 import asyncio
 import base64
@@ -23,9 +23,9 @@ from hermes.util.text import human_size
 
 TIMEOUT_SECONDS = 5.0
 MAX_OSC52_BYTES = 100_000
-"""Bytes of an OSC 52 sequence; terminals drop longer ones."""
+"""Terminals drop longer OSC 52 sequences."""
 IMAGE_KINDS = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""In the order of preference."""
+"""In order of preference."""
 _X = ("xclip", "-selection", "clipboard")
 _PNG_TO_BASE64 = (
     "Add-Type -AssemblyName System.Windows.Forms,System.Drawing;"
@@ -58,26 +58,26 @@ def _to_utf16(text: str) -> bytes:
 
 
 class ClipboardReader(msgspec.Struct, frozen=True):
-    """A program that gives what is in the clipboard."""
+    """A program that prints the contents of the clipboard."""
 
     picture: tuple[str, ...]
-    """The command; `{kind}` stands for the kind of picture."""
+    """The command; `{kind}` is replaced by the media type of the image."""
     text: tuple[str, ...]
     kinds: tuple[str, ...] = ()
-    """The command that lists what there is; without it a picture is PNG."""
+    """The command that lists the available types; without it images are PNG."""
     needs: str = ""
-    """The variable without which it has nothing to talk to."""
+    """Environment variable without which the program cannot work."""
     decode: Callable[[bytes], bytes] = _identity
 
 
 class ClipboardWriter(msgspec.Struct, frozen=True):
-    """A program that puts a text into the clipboard."""
+    """A program that writes a text to the clipboard."""
 
     command: tuple[str, ...]
     needs: str = ""
     encode: Callable[[str], bytes] = lambda text: text.encode("utf-8", "replace")
     local: bool = True
-    """It means the clipboard of this machine, which over SSH is not that of the user."""
+    """It writes the clipboard of this machine, which over SSH is not that of the user."""
 
 
 READERS = (
@@ -115,18 +115,18 @@ WRITERS = (
 
 
 async def clipboard_image() -> bytes:
-    """The picture in the clipboard. Raises `UsageError`."""
+    """Return the image in the clipboard. Raises `UsageError`."""
     readers = list(_available_readers())
     for reader in readers:
         if data := await _read_image(reader):
             return data
     if readers:
-        raise UsageError("there is no picture in the clipboard")
-    raise UsageError("the clipboard cannot be reached", hint=_install_hint())
+        raise UsageError("there is no image in the clipboard")
+    raise UsageError("the clipboard is not accessible", hint=_install_hint())
 
 
 async def clipboard_text() -> str:
-    """The text in the clipboard, "" when there is none or no way to it."""
+    """Return the text in the clipboard; "" when there is none or it is not accessible."""
     for reader in _available_readers():
         if reader.kinds and not any(map(_is_text, await _list_kinds(reader))):
             continue
@@ -136,8 +136,11 @@ async def clipboard_text() -> str:
 
 
 async def copy_text(text: str, terminal: Callable[[str], object]) -> str:
-    """Put `text` into the clipboard; the result is a sentence that says by what. Without a program
-    for it the terminal is asked to: `terminal` writes to it as it is. Raises `HermesError`."""
+    """Copy `text` to the clipboard and return a sentence that says how.
+
+    Without a suitable program an OSC 52 sequence is sent by `terminal`, which writes it
+    unchanged. Raises `HermesError`.
+    """
     remote = variable("SSH_CONNECTION") is not None
     for writer in WRITERS:
         there = _is_available(writer.command[0], writer.needs) and not (remote and writer.local)
@@ -165,7 +168,7 @@ def _install_hint() -> str:
         return "install the package wl-clipboard"
     if variable("DISPLAY"):
         return "install the package xclip"
-    return "there is no desktop here: save it to a file instead"
+    return "there is no desktop; save it to a file instead"
 
 
 async def _read_image(reader: ClipboardReader) -> bytes:
@@ -188,19 +191,19 @@ def _is_text(kind: str) -> bool:
 
 
 async def _read_from(command: tuple[str, ...] | list[str]) -> bytes:
-    """What a program prints; nothing when it fails or takes too long."""
+    """Return the output of a program; empty when it fails or takes too long."""
     return await _run(command, None, output=asyncio.subprocess.PIPE) or b""
 
 
 async def _write_to(command: tuple[str, ...], data: bytes) -> bool:
-    # These programs go on in the background, so nothing may wait for the end of their output.
+    # These programs stay in the background, so do not wait for the end of their output.
     return await _run(command, data, output=asyncio.subprocess.DEVNULL) is not None
 
 
 async def _run(
     command: tuple[str, ...] | list[str], data: bytes | None, *, output: int
 ) -> bytes | None:
-    """The output, None when it failed."""
+    """Return the output; None when the program failed."""
     quiet = asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
@@ -210,7 +213,7 @@ async def _run(
             stderr=quiet,
             env=child_environment(),
         )
-    except OSError:  # it went away, or cannot be run
+    except OSError:  # it was removed, or cannot be run
         return None
     try:
         async with asyncio.timeout(TIMEOUT_SECONDS):
@@ -224,11 +227,9 @@ async def _run(
     return (printed or b"") if process.returncode == 0 else None
 
 
-# Pictures that go with a message.
-
 MAX_IMAGE_BYTES = 20_000_000
 SNIFF_BYTES = 16
-"""First bytes of a file that tell what it is."""
+"""Bytes at the start of a file that identify its type."""
 NAME_COLUMNS = 24
 MAX_PATH_CHARS = 4_096
 FORMATS = "PNG, JPEG, GIF or WebP"
@@ -241,7 +242,7 @@ class AttachedImage(msgspec.Struct, frozen=True):
 
 
 class ImageAttachments:
-    """Those attached to the message that is being typed."""
+    """Images attached to the message that is being typed."""
 
     def __init__(self) -> None:
         self._pictures: list[AttachedImage] = []
@@ -251,17 +252,17 @@ class ImageAttachments:
 
     @property
     def labels(self) -> list[str]:
-        """Short, for the image bar: `#1 cat.png 1.2 MB`."""
+        """Short labels for the image bar: `#1 cat.png 1.2 MB`."""
         return [
             f"#{number} {one_line(each.name, NAME_COLUMNS)} {human_size(each.size)}"
             for number, each in enumerate(self._pictures, start=1)
         ]
 
     def add(self, data: bytes, name: str) -> str:
-        """Its label. Raises `UsageError` for what is no picture."""
+        """Attach an image and return its label. Raises `UsageError` for other data."""
         kind = image_kind(data[:SNIFF_BYTES])
         if not kind:
-            raise UsageError(f"{name} is no picture", hint=f"use {FORMATS}")
+            raise UsageError(f"{name} is not an image", hint=f"use {FORMATS}")
         if len(data) > MAX_IMAGE_BYTES:
             raise _too_large(name, len(data))
         encoded = base64.b64encode(data).decode("ascii")
@@ -276,33 +277,33 @@ class ImageAttachments:
         return self.add(_read_image_file(path), path.name)
 
     async def paste(self) -> str:
-        """Add the picture in the clipboard; its label. Raises `UsageError`."""
+        """Attach the image in the clipboard and return its label. Raises `UsageError`."""
         return self.add(await clipboard_image(), "clipboard")
 
     def remove(self, number: int) -> None:
-        """By the number of its label; those behind it move up. Raises `UsageError`."""
+        """Remove an image by the number of its label. Raises `UsageError`."""
         if not 0 < number <= len(self._pictures):
-            raise UsageError(f"there is no picture #{number}")
+            raise UsageError(f"there is no image #{number}")
         del self._pictures[number - 1]
 
     def clear(self) -> None:
         self._pictures.clear()
 
     def take(self) -> tuple[Image, ...]:
-        """All of them, for a message that is sent now."""
+        """Return all images, for a message that is sent now, and forget them."""
         taken = tuple(each.image for each in self._pictures)
         self.clear()
         return taken
 
 
 def parse_path(written: str, folder: Path) -> Path:
-    """The file that a path means as it was typed, pasted or dropped: quoted, with escaped blanks,
-    as a file: address, relative to `folder` or with `~`."""
+    """Return the path of a file as it was typed, pasted or dropped: quoted, with escaped spaces,
+    as a file: URL, relative to `folder` or with `~`."""
     written = written.strip()
     if not os.path.lexists(_resolve(written, folder)):
         try:
             words = shlex.split(written)
-        except ValueError:  # a quote that is part of the name
+        except ValueError:  # a quote character that is part of the name
             words = []
         if len(words) == 1:
             return _resolve(words[0], folder)
@@ -310,8 +311,10 @@ def parse_path(written: str, folder: Path) -> Path:
 
 
 def dropped_images(pasted: str) -> list[Path]:
-    """The pictures whose paths a paste consists of; none when there is anything else in it, or a
-    path that is not absolute: that may be meant as a word."""
+    """Return the images if a paste consists only of their absolute paths, else nothing.
+
+    A relative path may be meant as a word.
+    """
     text = pasted.strip()
     if not text.startswith(("/", "~/", "file://", "'", '"')) or len(text) > MAX_PATH_CHARS:
         return []
@@ -332,7 +335,7 @@ def _resolve(written: str, folder: Path) -> Path:
         written = unquote(urlsplit(written).path)
     try:
         return folder / Path(written.partition("\0")[0]).expanduser()
-    except RuntimeError:  # the home of nobody
+    except RuntimeError:  # `~` of an unknown user
         return folder / written
 
 
@@ -351,11 +354,11 @@ def _read_image_file(path: Path) -> bytes:
         if not path.exists():
             raise UsageError(f"there is no file {path}")
         if not path.is_file():
-            raise UsageError(f"{path} is no file")
+            raise UsageError(f"{path} is not a file")
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if not image_kind(file.read(SNIFF_BYTES)):
-                raise UsageError(f"{path.name} is no picture", hint=f"use {FORMATS}")
+                raise UsageError(f"{path.name} is not an image", hint=f"use {FORMATS}")
             if size > MAX_IMAGE_BYTES:
                 raise _too_large(path.name, size)
             file.seek(0)
@@ -367,5 +370,5 @@ def _read_image_file(path: Path) -> bytes:
 def _too_large(name: str, size: int) -> UsageError:
     most = human_size(MAX_IMAGE_BYTES)
     return UsageError(
-        f"{name} has {human_size(size)}, and a picture may have {most}", hint="make it smaller"
+        f"{name} has {human_size(size)}; the limit is {most}", hint="attach a smaller image"
     )

@@ -1,4 +1,4 @@
-"""Slash commands that only a terminal has."""
+"""Slash commands that only the terminal has."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,12 +33,12 @@ class CommandTerminal(Protocol):
     def leave(self, code: int = 0) -> None: ...
 
     def raw(self, sequence: str) -> None:
-        """An escape sequence for the terminal."""
+        """Write an escape sequence to the terminal."""
         ...
 
 
 class TerminalCommands:
-    """`handlers` go to `Commands` beside the shared ones."""
+    """The handlers of the commands; `Commands` adds them to the shared ones."""
 
     def __init__(self, terminal: CommandTerminal, skins: Path) -> None:
         self._terminal, self._skins = terminal, skins
@@ -72,7 +72,7 @@ class TerminalCommands:
     async def _history(self, call: CommandCall) -> str:
         lines = self._recap(call, _parse_number(call, MAX_EXCHANGES))
         self._terminal.out(lines)
-        return "" if lines else "Nothing was said yet."
+        return "" if lines else "There are no messages yet."
 
     async def _resume(self, call: CommandCall) -> str:
         before = call.agent.session_id
@@ -115,7 +115,7 @@ class TerminalCommands:
         does = {
             "interrupt": "stops the agent and is answered then",
             "queue": "waits until the agent is done",
-            "steer": "is heard by the agent after its next step",
+            "steer": "is passed to the agent after its next step",
         }
         return (
             f"While the agent works, a message {does[self._display.busy]} ({self._display.busy})."
@@ -144,7 +144,7 @@ class TerminalCommands:
 
     async def _image(self, call: CommandCall) -> str:
         if not call.arguments:
-            raise UsageError("which picture?", hint="/image FILE")
+            raise UsageError("the name of the image is missing", hint="/image FILE")
         return f"Attached {self._terminal.images.add_file(call.arguments)}"
 
     async def _copy(self, call: CommandCall) -> str:
@@ -179,13 +179,13 @@ def _parse_number(call: CommandCall, default: int) -> int:
     if not call.arguments:
         return default
     if not call.arguments.isdecimal() or not int(call.arguments):
-        raise UsageError(f"{call.arguments!r} is no number", hint=f"/{call.command.name} [N]")
+        raise UsageError(f"{call.arguments!r} is not a number", hint=f"/{call.command.name} [N]")
     return int(call.arguments)
 
 
 def _check_word(word: str, words: Sequence[str] | dict[str, bool]) -> str:
     if word not in words:
-        raise UsageError(f"{word!r} is none of {', '.join(filter(None, words))}")
+        raise UsageError(f"{word!r} must be one of {', '.join(filter(None, words))}")
     return word
 
 

@@ -1,4 +1,4 @@
-"""What may follow while something is being typed: commands, what stands behind them, and files."""
+"""The completion menu: slash commands, their arguments, references and image files."""
 
 import asyncio
 import logging
@@ -19,29 +19,29 @@ from hermes.app.references.completion import Suggestion, fragment_at_end
 from hermes.tui.text import one_line
 from hermes.util.threads import in_thread
 
-# Things to choose from by name, and which of them a few letters mean.
-
 MAX_OFFERS = 50
 _BETWEEN = re.compile(r"[\W_]+")
 _NAME = re.compile(r"[\w -]*")
 NO_MATCH = "\0"
-"""Stands in no name."""
+"""Occurs in no name."""
 
 
 class Offer(msgspec.Struct, frozen=True):
+    """An entry of the completion menu."""
+
     name: str
     about: str = ""
     aliases: tuple[str, ...] = ()
-    """Other names; one is offered when its beginning is typed and that of the name is not."""
+    """Other names. One is offered if it starts with the typed text and the name does not."""
     takes_more: bool = False
-    """Something may stand behind it."""
+    """The command takes arguments."""
     words: tuple[str, ...] = ()
-    """First words behind it."""
+    """Possible first arguments."""
 
 
 class OfferMatch(msgspec.Struct, frozen=True):
     name: str
-    """Or the alias."""
+    """The name or the alias that matches."""
     offer: Offer
 
 
@@ -49,13 +49,13 @@ class _Prepared(msgspec.Struct, frozen=True):
     offer: Offer
     lowered: str
     words: str
-    """In small letters, with `-` before each."""
+    """In lower case, with `-` before each word."""
     aliases: tuple[tuple[str, str], ...]
-    """In small letters and as they are."""
+    """In lower case, and as written."""
 
 
 class OfferIndex:
-    """Offers, prepared for looking into them at every key."""
+    """Offers, prepared for a search at each key press."""
 
     def __init__(self, offers: Sequence[Offer]) -> None:
         self.offers = tuple(offers)
@@ -70,8 +70,8 @@ class OfferIndex:
         ]
 
     def find(self, typed: str, most: int = MAX_OFFERS) -> list[OfferMatch]:
-        """Exact names first, then beginnings, beginnings of words inside, parts, and letters in
-        order; inside of each in the order of the offers."""
+        """Return the matches: exact names first, then prefixes, prefixes of words, substrings, and
+        letters in order; within each group in the order of the offers."""
         typed = typed.lower()
         ranks: tuple[list[OfferMatch], ...] = ([], [], [], [], [], [])
         words = _word_starts(typed) if _NAME.fullmatch(typed) else NO_MATCH
@@ -109,7 +109,7 @@ def _letters_in_order(typed: str) -> re.Pattern[str]:
 
 
 def unique_offers(offers: Sequence[Offer]) -> Iterator[Offer]:
-    """The first of those that share a name."""
+    """Yield the first offer of each name."""
     seen: set[str] = set()
     for each in offers:
         if each.name not in seen:
@@ -117,18 +117,16 @@ def unique_offers(offers: Sequence[Offer]) -> Iterator[Offer]:
             yield each
 
 
-# Lists that may take their time to be made, for a menu that may not.
-
 WAIT_SECONDS = 0.05
-"""Seconds that a list is waited for when there is no older one."""
+"""Seconds to wait for offers when there are no older ones."""
 FRESH_SECONDS = 5.0
-"""Seconds after which it is asked for again."""
+"""Seconds after which offers are loaded again."""
 
 MAX_CACHED = 64
-"""Lists that are kept."""
+"""Number of cached lists."""
 
 Source = Callable[[], Sequence[Offer]]
-"""Called in a thread."""
+"""Loads offers. Called in a worker thread."""
 
 _log = logging.getLogger(__name__)
 
@@ -139,6 +137,8 @@ class _CachedIndex(msgspec.Struct, frozen=True):
 
 
 class OfferCache:
+    """Caches lists of offers that are slow to load, because the menu must not wait."""
+
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self.wait_seconds = WAIT_SECONDS
@@ -146,10 +146,10 @@ class OfferCache:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._late: set[str] = set()
         self.on_update: Callable[[], None] = lambda: None
-        """Called when a list has come that nobody waits for any more."""
+        """Called when offers arrive after the menu stopped waiting for them."""
 
     async def get(self, name: str, source: Source) -> OfferIndex:
-        """What is cached, at once; while it is old a new list is on its way."""
+        """Return the cached offers; if they are old, load new ones in the background."""
         cached = self._cached.get(name)
         if cached is not None and self._now() - cached.at < FRESH_SECONDS:
             return cached.index
@@ -179,7 +179,7 @@ class OfferCache:
 
 
 def _build_index(name: str, source: Source, before: OfferIndex) -> OfferIndex:
-    """The one of before when nothing has changed."""
+    """Return the index of the loaded offers, or `before` if nothing has changed."""
     try:
         offers = tuple(source())
     except Exception as error:  # noqa: BLE001 - a list that fails costs its entries in the menu
@@ -188,16 +188,17 @@ def _build_index(name: str, source: Source, before: OfferIndex) -> OfferIndex:
     return before if offers == before.offers else OfferIndex(offers)
 
 
-# Paths of pictures, while one is being typed.
-
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 MAX_FOLDER_ENTRIES = 5_000
-"""Of a folder that are looked at."""
+"""Entries of a folder that are read."""
 
 
 def image_offers(place: str, folder: Path) -> list[Offer]:
-    """Folders and pictures in `place`, which is relative to `folder`, ends with `/` unless it is
-    empty, and stands before each of them. Hidden ones are left out."""
+    """Return the folders and images in `place`, with `place` before each name.
+
+    `place` is relative to `folder` and ends with `/` unless it is empty. Hidden entries are left
+    out.
+    """
     try:
         with os.scandir(folder / Path(place).expanduser()) as entries:
             found = [
@@ -207,22 +208,24 @@ def image_offers(place: str, folder: Path) -> list[Offer]:
                 and not entry.name.startswith(".")
                 and entry.name.isprintable()
             ]
-    except (OSError, RuntimeError, ValueError):  # no such folder, the home of nobody
+    except (OSError, RuntimeError, ValueError):  # no such folder, or `~` of an unknown user
         return []
     return [Offer(f"{place}{name}{'' if file else '/'}") for file, name in sorted(found)]
 
 
 References = Callable[[str], Sequence[Suggestion]]
-"""What can take the place of a fragment such as `@src/ma`; quick, because it is asked at every
-key."""
+"""Returns the completions of a fragment such as `@src/ma`. Called at each key press."""
 MAX_COLUMNS = 60
-"""Of a name or a remark in the menu."""
+"""Columns of a name or description in the menu."""
 
 
 class InputCompleter(Completer):
-    """`more` are commands beside the built-in ones: quick commands, plugins, skills. `arguments`
-    are what may stand behind a command, by its name, or by its name and first word (`tools
-    enable`). Both are asked in threads, and again when they are some seconds old."""
+    """Completes slash commands, their arguments and references.
+
+    `more` loads commands of the user, of plugins and skills. `arguments` load the arguments of a
+    command, by its name or by its name and first word (`tools enable`). Both are called in worker
+    threads, and again when their offers are some seconds old.
+    """
 
     def __init__(
         self,
@@ -249,7 +252,7 @@ class InputCompleter(Completer):
         self._added: OfferIndex | None = None
 
     def wants(self, document: Document) -> bool:
-        """Whether there may be something to offer for what stands before the cursor."""
+        """Return whether the text before the cursor may have completions."""
         line = document.current_line_before_cursor
         return self._is_command(document) or ("@" in line and bool(fragment_at_end(line)))
 
@@ -296,7 +299,7 @@ class InputCompleter(Completer):
     async def _complete_argument(
         self, word: str, rest: str, commands: OfferIndex
     ) -> list[Completion]:
-        """What may stand behind a command."""
+        """Complete the argument `rest` of the command `word`."""
         wanted = word.lower()
         offer = next((each for each in commands.offers if wanted in _names(each)), None)
         found = resolve_command(word)

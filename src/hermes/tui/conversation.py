@@ -1,4 +1,4 @@
-"""A conversation in a terminal: what is typed, what is answered, and what happens meanwhile."""
+"""A conversation in the terminal: turns, waiting messages, status area and references."""
 
 import asyncio
 import time
@@ -26,20 +26,18 @@ from hermes.tui.skins import skin_names
 from hermes.tui.text import one_line
 from hermes.tui.view import STOP_HINT, EventView, StatusInfo, status_line
 
-# One turn after another, and what waits for its own.
-
 PENDING_POLL_SECONDS = 0.1
-"""Seconds between looks whether news can be told."""
+"""Seconds between checks whether a background message can start a turn."""
 
 COMMAND_SECONDS = 1.0
-"""How long the end of a command is waited for when the conversation is left."""
+"""Seconds that a running command gets to finish when the user leaves."""
 
 Expand = Callable[[User], Awaitable[User]]
-"""A message as it is sent: with what it refers to. Raises a `HermesError`."""
+"""Returns the message with the contents it refers to. Raises `HermesError`."""
 
 
 class TurnQueue:
-    """Runs turns of the agent that `agent` gives, and shows them. All in the event loop."""
+    """Runs one turn after another and shows them. Used only in the event loop."""
 
     def __init__(
         self,
@@ -48,8 +46,8 @@ class TurnQueue:
         command: Callable[[str], Awaitable[bool]],
         failed: Callable[[BaseException], None],
     ) -> None:
-        """`command` carries out what begins with `/`, or says that it is a message; `failed` hears
-        of what should never happen."""
+        """`agent` returns the current agent. `command` runs a slash command and returns False when
+        the text is a message. `failed` gets unexpected errors."""
         self._view, self._agent, self._command, self._failed = view, agent, command, failed
         self.waiting: deque[UserInput] = deque()
         self._work: asyncio.Task[None] | None = None
@@ -58,26 +56,26 @@ class TurnQueue:
         self._listener: asyncio.Task[None] | None = None
         self.expand: Expand = _unchanged
         self.on_event: Callable[[Event], None] = lambda _event: None
-        """Sees every event after it was shown."""
+        """Called with each event after it was shown."""
 
     @property
     def busy(self) -> bool:
-        """Whether the agent works. Other commands than those that let it do not count: what is sent
-        while they run waits for its turn."""
+        """True while a turn runs. Commands that start no turn do not count: input that is sent
+        while they run waits."""
         return self._in_turn or self._agent().running
 
     @property
     def command_seconds(self) -> float:
-        """Seconds for which a command has been at work; 0 when none is."""
+        """Seconds since the running command was started; 0 when none runs."""
         return 0.0 if self._command_started is None else time.monotonic() - self._command_started
 
     def cancel_command(self) -> None:
-        """End a command that is at work."""
+        """Cancel the running command, if there is one."""
         if self._command_started is not None and self._work is not None:
             self._work.cancel()
 
     def add(self, user_input: UserInput, *, first: bool = False) -> None:
-        """Begin with it, or let it wait."""
+        """Queue the input, and start working when idle."""
         if first:
             self.waiting.appendleft(user_input)
         else:
@@ -86,11 +84,11 @@ class TurnQueue:
             self._begin(self._run_waiting())
 
     def begin(self, message: User | None) -> None:
-        """A turn for `message`; without one, the turn that was broken off."""
+        """Start a turn for `message`; None continues the interrupted turn."""
         self._begin(self._turn(message))
 
     async def ask(self, message: User) -> None:
-        """A turn within what runs already, as a command does it."""
+        """Run a turn inside of the running task; commands use this."""
         await self._turn(message)
 
     def _begin(self, work: Any) -> None:
@@ -143,8 +141,7 @@ class TurnQueue:
                 self.on_event(event)
 
     def listen(self) -> None:
-        """From now on news of this agent's background processes begin a turn when nothing else
-        runs."""
+        """Start a turn for each message of the agent's background processes, whenever idle."""
         if self._listener is not None:
             self._listener.cancel()
         self._listener = asyncio.ensure_future(self._listen(self._agent().pending))
@@ -160,7 +157,7 @@ class TurnQueue:
                 self.begin(news)
 
     async def stop(self) -> None:
-        """End what runs, and forget what waits."""
+        """Interrupt the running turn and drop waiting input."""
         await self._stop_listening()
         self.waiting.clear()
         self._agent().interrupt("the conversation was left")
@@ -168,7 +165,7 @@ class TurnQueue:
             await asyncio.wait({work}, timeout=None if self.busy else COMMAND_SECONDS)
             work.cancel()
             await asyncio.wait({work})
-        await self._stop_listening()  # a command may have gone on with another agent meanwhile
+        await self._stop_listening()  # a command may have switched to another agent
 
     async def _stop_listening(self) -> None:
         if self._listener is not None:
@@ -180,16 +177,16 @@ async def _unchanged(message: User) -> User:
     return message
 
 
-# What stands below the conversation: unfinished work, waiting messages and the status line.
-
 MAX_WAITING_ROWS = 3
 WORKING = f"working… {STOP_HINT}"
-"""While nothing is known yet of what the agent does."""
+"""Shown until the first event of a turn arrives."""
 SLOW_COMMAND_SECONDS = 0.3
-"""Seconds after which it is user_input that a command is at work."""
+"""Seconds after which a running command is shown as working."""
 
 
 class StatusArea:
+    """The lines below the conversation: running work, waiting messages, status line."""
+
     def __init__(
         self,
         app: App,
@@ -203,7 +200,7 @@ class StatusArea:
         self._view, self._turns, self._columns = view, turns, columns
 
     def live(self) -> list[str]:
-        """What is not finished, and below it what waits."""
+        """Return the lines of unfinished work, then of waiting messages."""
         paint, columns = self._display.paint, self._columns()
         waiting = self._turns.waiting
         lines = self._view.live()
@@ -232,7 +229,7 @@ class StatusArea:
     def _notes(self) -> list[str]:
         notes = []
         if self._app.session(self._agent()).approvals.allow_all:
-            notes.append("nobody is asked")
+            notes.append("no approvals")
         if self._turns.busy and self._display.busy != "interrupt":
             notes.append(f"Enter: {self._display.busy}")
         running = len(self._app.background.lines(self._agent()))
@@ -240,17 +237,17 @@ class StatusArea:
 
 
 DOUBLE_PRESS_SECONDS = 2.0
-"""Seconds within which a second Ctrl-C leaves."""
+"""A second Ctrl-C within this time leaves."""
 TICK_SECONDS = 0.1
 """Seconds between frames of the spinner."""
 
 CommandRunner = Callable[[str], Awaitable[bool]]
-"""Carries out what begins with `/`; False when it is a message."""
+"""Runs a slash command. Returns False when the text is a message."""
 
 
 class Conversation:
     """Implements `app.commands.talk.Talk`. Everything happens in one event loop: the area takes
-    keys at any time, and turns run beside it."""
+    keys at any time while turns run."""
 
     place = Surface.TERMINAL
 
@@ -263,7 +260,7 @@ class Conversation:
         area: Area,
         leave: Callable[[int], None],
     ) -> None:
-        """`leave` ends the area, and with it the conversation."""
+        """`leave` closes the area, which ends the conversation."""
         self.app, self._agent = app, agent
         self.display, self.questions = display, questions
         self.area, self.leave = area, leave
@@ -278,7 +275,7 @@ class Conversation:
         self._commands: set[asyncio.Task[None]] = set()
         self.take: CommandRunner = _no_command
 
-    # What commands use
+    # The protocol of commands
 
     @property
     def agent(self) -> Agent:
@@ -302,7 +299,7 @@ class Conversation:
     def show(self, markdown: str) -> None:
         self.view.markdown(markdown)
 
-    # What the view uses
+    # The protocol `LineSink`
 
     def lines(self, lines: list[str]) -> None:
         self._printer.lines(lines)
@@ -313,11 +310,12 @@ class Conversation:
     def columns(self) -> int:
         return self.area.output.get_size().columns
 
-    # What the user does
+    # User input
 
     def submit(self, user_input: UserInput) -> None:
-        """Something was sent."""
-        self._last_press = -DOUBLE_PRESS_SECONDS  # a Ctrl-C before it was for something else
+        """Handle a message or command that the user sent."""
+        # A Ctrl-C before this message does not count as the first of two.
+        self._last_press = -DOUBLE_PRESS_SECONDS
         if not self.busy:
             self.turns.add(user_input)
         elif user_input.is_command:
@@ -334,7 +332,7 @@ class Conversation:
         return self._agent.steer(user_input.expanded or user_input.text)
 
     async def _run_during_turn(self, user_input: UserInput) -> None:
-        """A command while a turn runs."""
+        """Run a command while a turn is running."""
         self.view.user_message(user_input.text)
         if not await self._take_command(user_input.text):
             self.turns.add(UserInput(user_input.text, shown=True))
@@ -354,7 +352,7 @@ class Conversation:
         task.add_done_callback(done)
 
     def on_interrupt(self) -> None:
-        """Ctrl-C: ends a question and the turn, else clears what was typed; twice it leaves."""
+        """Handle Ctrl-C: end the question and the turn, else clear the input; twice leaves."""
         now = time.monotonic()
         again, self._last_press = now - self._last_press < DOUBLE_PRESS_SECONDS, now
         if self.questions.kind:
@@ -383,8 +381,10 @@ class Conversation:
         *,
         resume: bool,
     ) -> None:
-        """Until `shown`, the area, is gone. What was `sent` before is answered first, and `resume`
-        goes on with a turn that was broken off."""
+        """Run until `shown`, the task of the area, is done.
+
+        `sent` is answered first. With `resume`, an interrupted turn is continued.
+        """
         ticking = asyncio.ensure_future(self._tick())
         self.turns.listen()
         if resume:
@@ -416,22 +416,20 @@ async def _no_command(_text: str) -> bool:
     return False
 
 
-# What the menu of the input offers in a conversation.
-
 MAX_SESSIONS = 50
 
 Wait = Callable[[Coroutine[Any, Any, Any]], Any]
-"""The result of work in the event loop, for another thread."""
+"""Runs a coroutine in the event loop and returns its result to the calling thread."""
 
 
 class MenuOffers:
-    """Asked in threads."""
+    """Entries of the completion menu. Called in worker threads."""
 
     def __init__(self, app: App, agent: Callable[[], Agent], skins: Path, wait: Wait) -> None:
         self._app, self._agent, self._skins, self._wait = app, agent, skins, wait
 
     def of(self, command: str) -> list[Offer]:
-        """What may stand behind a command; behind "" the commands themselves."""
+        """Return the arguments of a command; for "", the additional commands."""
         match command:
             case "resume" | "sessions":
                 return self._sessions()
@@ -458,7 +456,7 @@ class MenuOffers:
         return [*(Offer(name, "an alias") for name in aliases), *known]
 
     def _commands(self) -> list[Offer]:
-        """Those of plugins and settings, and the skills."""
+        """Commands of plugins, quick commands of the settings, and skills."""
         plugins = self._app.extensions.commands.items()
         own = [Offer(name, each.description, takes_more=True) for name, each in plugins]
         quick = [Offer(name, "your own") for name in self._app.loaded.settings.quick_commands]
@@ -467,20 +465,17 @@ class MenuOffers:
         return [*own, *quick, *(Offer(name, about, takes_more=True) for name, about in skills)]
 
 
-# Messages with what they refer to: `@file:…`, `@diff` and the like.
-
-
 class ReferenceExpander:
-    """Expands the references in a message of the user."""
+    """Adds the contents of references such as `@file:…` and `@diff` to a message."""
 
     def __init__(
         self, app: App, agent: Callable[[], Agent], folder: Path, warn: Callable[[str], object]
     ) -> None:
-        """`warn` gets what could not be attached, and what is large."""
+        """`warn` is called for what could not be attached or is large."""
         self._app, self._agent, self._folder, self._warn = app, agent, folder, warn
 
     async def __call__(self, message: User) -> User:
-        """Raises `UsageError` when it would be too much."""
+        """Return the expanded message. Raises `UsageError` when it would be too large."""
         if "@" not in message.text:
             return message
         session, home = self._app.session(self._agent()), self._app.home

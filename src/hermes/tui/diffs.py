@@ -1,4 +1,7 @@
-"""What a call changed in files, line by line: from its result or, failing that, its arguments."""
+"""Changes of files by a tool call, as coloured diffs.
+
+They are read from the result of the call or, failing that, from its arguments.
+"""
 
 import difflib
 import re
@@ -14,12 +17,11 @@ from hermes.tui.tool_results import INDENT, CallInfo, more_line
 
 Kind = Literal["same", "added", "removed", "gap", "title", "note", "more"]
 MAX_LINES = 2_000
-"""Lines that are read of a diff."""
+"""Lines of a diff that are used."""
 MAX_LINE_CHARS = 2_000
-"""Characters that are read of a line."""
+"""Characters of a line that are used."""
 MAX_COMPARED_LINES = 40_000
-"""Pairs of lines of an old and a new text that are worth comparing; beyond that, all of one became
-all of the other."""
+"""Pairs of lines up to which texts are compared; larger ones count as replaced completely."""
 
 _HUNK = re.compile(r"@@ -(?P<old>\d+)(?:,(?P<lost>\d+))? \+(?P<new>\d+)(?:,(?P<won>\d+))? @@")
 _TITLE = re.compile(r"(?:changed|created|deleted|moved) \S")
@@ -31,17 +33,19 @@ Step = tuple[str, int, int, int, int]
 
 
 class DiffLine(msgspec.Struct, frozen=True):
-    """Safe for a terminal, and one line."""
+    """A line of a diff, safe for a terminal."""
 
     kind: Kind
     text: str = ""
     number: int = 0
-    """In the new file, of a removed line in the old one; 0 when it is not known. Of `more`, how
-    many lines are missing."""
+    """Line number in the new file, or in the old file for a removed line; 0 if unknown.
+
+    For `more`, the number of missing lines.
+    """
 
 
 def file_changes(call: CallInfo, result: str) -> list[DiffLine]:
-    """Empty when the call changed no file that is known of."""
+    """Return the changes of a call; empty if no changed file is known."""
     match call.name:
         case "patch":
             return _patch_changes(call, result)
@@ -76,7 +80,7 @@ def _add_content(line: DiffLine, new: dict[str, list[DiffLine]]) -> list[DiffLin
 
 
 def _write_changes(call: CallInfo, result: str) -> list[DiffLine]:
-    """The content of a new file is added; of a replaced one nobody knows what was there before."""
+    """The content of a new file is added; the old content of a replaced file is unknown."""
     kind: Kind = "added" if "created " in result.partition("\n")[0] else "same"
     notes = [_note(line) for line in result.split("\n") if _NOTE.match(line)]
     return [*number_lines(kind, call.text("content")), *notes]
@@ -89,8 +93,10 @@ def number_lines(kind: Kind, content: str) -> list[DiffLine]:
 
 
 def parse_reported_diff(result: str) -> Iterator[DiffLine]:
-    """The diff in what `patch` answers. Hunks end where their head says, so what a file holds is
-    never taken for a word of the tool."""
+    """Parse the diff in a result of `patch`.
+
+    Hunks end where their header says, so file contents are never taken for text of the tool.
+    """
     old = new = lost = won = 0
     first = True
     for text in result.split("\n"):
@@ -118,7 +124,7 @@ def parse_reported_diff(result: str) -> Iterator[DiffLine]:
 
 
 def added_files(patch: str) -> dict[str, list[DiffLine]]:
-    """The content of the new files in a patch, by path."""
+    """Return the contents of the new files in a patch, by path."""
     files: dict[str, list[str]] = {}
     content: list[str] | None = None
     for text in patch.split("\n"):
@@ -131,7 +137,7 @@ def added_files(patch: str) -> dict[str, list[DiffLine]]:
 
 
 def diff_texts(before: str, after: str) -> list[DiffLine]:
-    """The diff of two parts of a file; where in the file they stand is not known."""
+    """Return the diff of two fragments, without line numbers."""
     (old, cut_old), (new, cut_new) = _split_lines(before), _split_lines(after)
     lines: list[DiffLine] = []
     for kind, i, j, k, m in diff_steps(old, new, MAX_COMPARED_LINES):
@@ -145,7 +151,7 @@ def diff_texts(before: str, after: str) -> list[DiffLine]:
 
 
 def diff_steps(old: Sequence[str], new: Sequence[str], most: int) -> list[Step]:
-    """How the one becomes the other, as `difflib` tells it."""
+    """Return the opcodes of `difflib` that turn `old` into `new`."""
     head = _common_prefix(old, new)
     tail = _common_prefix(old[head:][::-1], new[head:][::-1])
     left, right = old[head : len(old) - tail], new[head : len(new) - tail]
@@ -160,13 +166,13 @@ def diff_steps(old: Sequence[str], new: Sequence[str], most: int) -> list[Step]:
 
 
 def _common_prefix(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many entries at the start are the same."""
+    """Return the length of the common prefix."""
     pairs = zip(old, new, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _split_lines(text: str) -> tuple[list[str], int]:
-    """The lines of a text, and how many were left out."""
+    """Return the lines of a text and the number of lines left out."""
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -185,21 +191,19 @@ def _safe(text: str) -> str:
     return safe(text[:MAX_LINE_CHARS].rstrip("\r")).replace("\n", " ")
 
 
-# Which words of a changed line are others now.
-
 Range = tuple[int, int]
 MAX_COMPARED_WORDS = 2_500
-"""Pairs of words worth comparing; more of them count as changed as a whole."""
+"""Pairs of words up to which lines are compared; longer ones count as changed completely."""
 MIN_SIMILARITY = 0.35
-"""Share of the characters that two lines must have in common to be the same line, changed."""
+"""Minimum share of common characters of two versions of a line."""
 
 _MARKS = "[\u0300-\u036f\ufe0f\U0001f3fb-\U0001f3ff]*"
 _WORD = re.compile(rf"[0-9A-Za-z_\u00c0-\u2e7f]+|\s+|(?:\S{_MARKS}\u200d)*\S{_MARKS}")
-"""Words, spaces and single characters; what is seen as one emoji stays together."""
+"""Words, spaces and single characters; an emoji of several parts is one."""
 
 
 def changed_words(lines: Sequence[DiffLine]) -> dict[int, list[Range]]:
-    """Ranges of the texts by the index of their line, for lines that replace each other."""
+    """Return the changed ranges of lines that replace each other, by index of the line."""
     found: dict[int, list[Range]] = {}
     at = 0
     while at < len(lines):
@@ -219,7 +223,7 @@ def _run_length(lines: Sequence[DiffLine], start: int, kind: str) -> int:
 
 
 def changed_ranges(before: str, after: str) -> tuple[list[Range], list[Range]] | None:
-    """What differs; None when the lines have too little in common."""
+    """Return the differing ranges; None when the lines have too little in common."""
     old, new = _WORD.findall(before), _WORD.findall(after)
     differing = [step for step in diff_steps(old, new, MAX_COMPARED_WORDS) if step[0] != "equal"]
     ranges = (
@@ -232,7 +236,7 @@ def changed_ranges(before: str, after: str) -> tuple[list[Range], list[Range]] |
 
 
 def _ranges(words: Sequence[str], changed: Sequence[Range]) -> list[Range]:
-    """Ranges of words as ranges of characters; those with only a space between are joined."""
+    """Convert word ranges to character ranges; ranges separated by a space are joined."""
     joined: list[Range] = []
     for first, last in changed:
         if first == last:
@@ -245,21 +249,21 @@ def _ranges(words: Sequence[str], changed: Sequence[Range]) -> list[Range]:
     return [(starts[first], starts[last]) for first, last in joined]
 
 
-# A diff in colours, with line numbers.
-
 _SIGNS: Mapping[Kind, str] = MappingProxyType({"added": "+", "removed": "-", "same": " "})
 _ROLES: Mapping[Kind, str] = MappingProxyType(
     {"added": "added", "removed": "removed", "same": "dim", "title": "strong", "note": "warn"}
 )
 MIN_TEXT_COLUMNS = 10
-"""Columns of a text below which it is left out that lines have numbers."""
+"""Minimum columns of the text; otherwise line numbers are left out."""
 
 
 def diff_rows(
     lines: Sequence[DiffLine], columns: int, paint: Paint, most: int, *, whole: bool
 ) -> list[str]:
-    """At most so many rows, and one that tells how many lines follow. Long lines are cut, or broken
-    when they are wanted `whole`."""
+    """Return at most `most` rows, plus one with the number of remaining lines.
+
+    Long lines are cut, or wrapped with `whole`.
+    """
     missing = sum(line.number for line in lines if line.kind == "more")
     lines = [line for line in lines if line.kind != "more"]
     shown, words = lines[:most], changed_words(lines[:most])
@@ -276,7 +280,7 @@ def diff_rows(
 
 
 def _gutter_columns(lines: Sequence[DiffLine], columns: int) -> int:
-    """Columns of the line numbers; 0 when there are none, or no room for them."""
+    """Return the columns of the line numbers; 0 if there are none or they do not fit."""
     digits = len(str(max((line.number for line in lines), default=0) or ""))
     return digits if columns - len(INDENT) - digits - 3 >= MIN_TEXT_COLUMNS else 0
 
@@ -304,7 +308,7 @@ def _line_rows(
 
 
 def _pieces(start: int, end: int, words: Sequence[Range]) -> Iterator[tuple[int, int, bool]]:
-    """The part of a text from `start` to `end`, cut at the ends of changed words."""
+    """Split the range `start` to `end` at the boundaries of changed words."""
     at = start
     for first, last in words:
         first, last = max(first, at), min(last, end)
@@ -316,6 +320,6 @@ def _pieces(start: int, end: int, words: Sequence[Range]) -> Iterator[tuple[int,
 
 
 def reverse_paint(paint: Paint, role: str) -> Callable[[str], str]:
-    """The colour of a role, turned round: changed words in a changed line."""
+    """Return a painter with the inverted colour of a role, for changed words."""
     code = escape_codes(f"{paint.colours.get(role, '')} reverse", paint.depth)
     return lambda text: f"\x1b[{code}m{text}\x1b[0m" if code and text else text

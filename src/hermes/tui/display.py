@@ -1,4 +1,4 @@
-"""How the conversation is shown at present; commands change it while it runs."""
+"""State of the display that commands change, and input of the user."""
 
 from typing import Literal
 
@@ -14,6 +14,8 @@ BusyMode = Literal["interrupt", "queue", "steer"]
 
 
 class DisplayState:
+    """How the conversation is shown. Commands change it; views read it at each use."""
+
     def __init__(self, settings: DisplaySettings, skin: Skin, depth: Depth) -> None:
         self._depth = depth
         self.set_skin(skin)
@@ -32,11 +34,11 @@ class DisplayState:
         self.busy: BusyMode = settings.busy_input_mode
 
     def set_detail(self, level: Level) -> None:
-        """Of everything."""
+        """Set the level of thinking, tool results and activity."""
         self.thinking = self.results = self.activity = level
 
     def set_skin(self, skin: Skin) -> None:
-        """Raises `ValueError` for a colour that is none."""
+        """Switch to a skin. Raises `ValueError` for an invalid colour."""
         self.paint = Paint(skin.colors, self._depth)
         self.skin = skin
 
@@ -45,19 +47,16 @@ def _level(details: Details) -> Level:
     return "full" if details == "expanded" else details
 
 
-# What the user sent.
-
-
 class UserInput(msgspec.Struct, frozen=True):
-    """Something the user sent."""
+    """A message or command that the user sent."""
 
     text: str
-    """As it is shown."""
+    """The text as shown, with placeholders for long pastes."""
     images: tuple[Image, ...] = ()
     expanded: str = ""
-    """With what was pasted, where that is shown as a placeholder."""
+    """The text with the pastes, if it has placeholders."""
     shown: bool = False
-    """It stands on the screen already."""
+    """The text is on the screen already."""
 
     @property
     def is_command(self) -> bool:

@@ -1,6 +1,7 @@
-"""What was typed before, kept in a file that several processes write to at once.
+"""The history of the input, its search (Ctrl-R) and suggestions.
 
-Its format is that of prompt_toolkit: `# time`, then the lines of an entry with `+` before each.
+Several processes write to the file at once. Its format is that of prompt_toolkit: `# time`, then
+the lines of an entry with `+` before each.
 """
 
 import asyncio
@@ -24,27 +25,29 @@ from hermes.util.text import clean
 from hermes.util.threads import in_thread
 
 MAX_ENTRIES = 10_000
-"""Entries that are kept."""
+"""Entries that the file keeps."""
 TRIM_SLACK = 500
-"""More of them that are put up with, so that not every start writes the file anew."""
+"""Additional entries that are tolerated, so that not every start rewrites the file."""
 MAX_READ_BYTES = 20_000_000
-"""Of the file that are read, from its end."""
+"""Bytes read from the end of the file."""
 BATCH = 500
-"""Entries that are handed over before keys are looked at again."""
+"""Entries that are loaded before keys are handled again."""
 
 _log = logging.getLogger(__name__)
 _ENTRY = re.compile(r"^(?:\+[^\n]*\n?)+", re.MULTILINE)
 
 
 class InputHistory(History):
-    """`redact` makes of an entry what the file gets of it: secrets, say, are taken out. A file that
-    cannot be read or written is told to the log and costs the history, nothing else."""
+    """The history file. `redact` removes secrets from an entry before it is written.
+
+    A file that cannot be read or written is logged; the input then has no history.
+    """
 
     def __init__(self, file: Path, redact: Callable[[str], str] = str) -> None:
         super().__init__()
         self._file, self._redact = file, redact
         self._size: int | None = None
-        """Of the file before this process wrote to it."""
+        """Size of the file before this process wrote to it."""
 
     async def load(self) -> AsyncGenerator[str, None]:
         if not self._loaded:
@@ -59,7 +62,7 @@ class InputHistory(History):
             yield entry
 
     def newest_first(self) -> Sequence[str]:
-        """What is loaded so far."""
+        """Return the entries loaded so far."""
         return self._loaded_strings
 
     def load_history_strings(self) -> Iterable[str]:
@@ -85,17 +88,17 @@ class InputHistory(History):
         return self._size
 
     def _append(self, data: bytes) -> None:
-        """In one piece, so that entries of other processes stand before or behind it."""
+        """Append in one write, so that entries of several processes do not mix."""
         while True:
             with _open_private(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as descriptor:
                 fcntl.flock(descriptor, fcntl.LOCK_SH)
-                # Somebody may have put a shorter file in its place meanwhile.
+                # Another process may have replaced the file by a trimmed one.
                 if os.path.samestat(os.fstat(descriptor), self._file.stat()):
                     os.write(descriptor, data)
                     return
 
     def _read(self, size: int) -> list[str]:
-        """The newest first."""
+        """Return the entries, the newest first."""
         if not size:
             return []
         try:
@@ -111,7 +114,9 @@ class InputHistory(History):
         with _open_private(self._file, os.O_RDONLY) as descriptor:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:  # another process does it, or writes; there will be a next time
+            except (
+                BlockingIOError
+            ):  # another process trims it or writes; the next start tries again
                 return
             text = _read_tail(self._file, os.fstat(descriptor).st_size)
             starts = [found.start() for found in _ENTRY.finditer(text)]
@@ -138,7 +143,7 @@ def _read_tail(file: Path, size: int) -> str:
 
 
 def _parse_entries(text: str) -> list[str]:
-    """The oldest first; what is no entry is passed over, and of equal ones in a row one is kept."""
+    """Return the entries, oldest first, without invalid lines and consecutive duplicates."""
     found: list[str] = []
     for written in _ENTRY.findall(clean(text)):
         entry = written.removesuffix("\n")[1:].replace("\n+", "\n")
@@ -152,20 +157,18 @@ def _format_entry(entry: str) -> bytes:
     return f"\n# {datetime.now().astimezone():%Y-%m-%d %H:%M:%S}\n{lines}".encode()
 
 
-# Looking for something that was typed before (Ctrl-R), shown in the input itself.
-
 QUERY_COLUMNS = 20
 
 
 class HistorySearch:
-    """The input shows the entry that is found; whatever changes it otherwise ends the search."""
+    """Incremental search (Ctrl-R). The input shows the match; any other change ends the search."""
 
     def __init__(self, history: InputHistory) -> None:
         self._history = history
         self._buffer: Buffer | None = None
         self._before = self._shown = Document()
         self._entries: list[tuple[str, str]] = []
-        """In small letters and as they are, the newest first."""
+        """In lower case and as written, the newest first."""
         self._found: list[tuple[str, str]] = []
         self._at = 0
         self._query = ""
@@ -182,7 +185,7 @@ class HistorySearch:
 
     @property
     def prompt(self) -> str:
-        """Stands before the input meanwhile."""
+        """The prompt during a search."""
         none = self._query and not self._found
         return f"{'no match' if none else 'search'}: {one_line(self._query, QUERY_COLUMNS)} ❯"
 
@@ -206,11 +209,11 @@ class HistorySearch:
         self._go(self._at - 1)
 
     def take(self) -> None:
-        """End with what was found in the input."""
+        """End the search and keep the match."""
         self._buffer = None
 
     def cancel(self) -> None:
-        """End with what was there before."""
+        """End the search and restore the input."""
         if self.active:
             self._show(self._before)
         self._buffer = None
@@ -228,7 +231,7 @@ class HistorySearch:
         if 0 <= number < len(self._found):
             self._at = number
             lowered, entry = self._found[number]
-            # Small letters may be more than there were (İ); then the position is near enough.
+            # Lower case may be longer (İ); then the position is only approximate.
             self._show(Document(entry, min(lowered.find(self._query.lower()), len(entry))))
 
     def _show(self, document: Document) -> None:
@@ -236,14 +239,12 @@ class HistorySearch:
             self._buffer.document = self._shown = document
 
 
-# The rest of what was typed before, in grey behind the cursor.
-
 MIN_SUGGEST_CHARS = 2
-"""Characters from which something is suggested."""
+"""Characters from which an entry is suggested."""
 
 
 class HistorySuggest(AutoSuggest):
-    """The newest entry that begins like what is typed; of several lines, the first one."""
+    """Suggests the rest of the newest entry that starts with the typed text; its first line."""
 
     def __init__(self, history: InputHistory) -> None:
         self._history = history

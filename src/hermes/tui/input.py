@@ -1,4 +1,4 @@
-"""Everything around typing, put together."""
+"""The input field: keys, cursor steps, pastes, attachments and the editor."""
 
 import asyncio
 import contextlib
@@ -50,18 +50,14 @@ from hermes.tui.text import TAB, cut, width
 from hermes.util.plain import plain
 from hermes.util.text import human_size, many
 
-# What is typed, as the input shows it.
-#
-# Terminals do not agree on how wide some signs are: emoji of several parts, flags, keycaps. A
-# wrong
-# guess puts everything behind them into wrong columns. They are shown here by their parts, of
-# which
-# every terminal makes the same; the message keeps what was typed.
+# Terminals disagree on the width of some characters: emoji of several parts, flags, keycaps. A
+# wrong guess would shift everything after them. The input field therefore shows their parts, which
+# have the same width everywhere; the message keeps what was typed.
 
 _FLAG, _LETTER = 0x1F1E6, ord("A")
 _HIDDEN = re.compile(
     "[\ufe0e\ufe0f\u20e3\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"  # parts of emoji
-    "\u202a-\u202e\u2066-\u2069"  # what turns the direction, also of what stands behind it
+    "\u202a-\u202e\u2066-\u2069"  # direction marks, which also affect the text after them
     "\u200b\u200e\u200f\u2060\ufeff\u00ad]"
 )
 _JOINER = "\u200d"
@@ -69,11 +65,11 @@ _FIRST_EMOJI = "\u2190"
 
 
 class GlyphProcessor(Processor):
-    """Shows signs by their parts, and of a suggestion what fits into the row."""
+    """Shows characters by their parts, and as much of a suggestion as fits into the row."""
 
     def __init__(self, margin: Callable[[], int]) -> None:
         self._margin = margin
-        """Columns of what stands before a row."""
+        """Returns the columns of the prompt."""
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         given = transformation_input
@@ -123,26 +119,29 @@ def _source_position(positions: list[int], at: int) -> int:
     return next((number for number, each in enumerate(positions) if each >= at), at)
 
 
-# Long pastes: the input shows a short placeholder, the message has the text.
-
 MAX_PASTE_LINES, MAX_PASTE_CHARS = 5, 1_000
-"""What has more is collapsed."""
+"""Longer pastes are collapsed."""
 MAX_PASTE_BYTES = 10_000_000
 MAX_HISTORY_CHARS = 20_000
-"""Characters of a paste that the history keeps in full."""
+"""Pastes of up to so many characters are written to the history."""
 
 _PLACEHOLDER = re.compile(r"\[pasted #\d+: ([\d,]+ (?:lines?|characters?))\]")
 
 
 class PasteStore:
-    """Those of a conversation. Numbers are never used again: what was sent before can be sent once
-    more from the history."""
+    """Long pastes of a conversation: the input shows a placeholder, the message has the text.
+
+    Numbers are never reused, so a message from the history can be sent again.
+    """
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     def collapse(self, text: str) -> str:
-        """What to put into the input. Raises `UsageError` for a paste that is too large."""
+        """Return the text for the input: the paste, or a placeholder if it is long.
+
+        Raises `UsageError` for a paste that is too large.
+        """
         if len(text) > MAX_PASTE_BYTES or len(text.encode("utf-8", "replace")) > MAX_PASTE_BYTES:
             raise UsageError(
                 f"the paste has more than {human_size(MAX_PASTE_BYTES)}",
@@ -158,18 +157,18 @@ class PasteStore:
         return placeholder
 
     def expand(self, text: str) -> str:
-        """`text` with what was pasted instead of the placeholders."""
+        """Return `text` with the pastes in place of the placeholders."""
         return _PLACEHOLDER.sub(lambda found: self._texts.get(found[0], found[0]), text)
 
     def restore_placeholders(self, text: str, before: str) -> str:
-        """The placeholders of `before` put back where their texts stand in `text` unchanged."""
+        """Replace unchanged pastes in `text` by the placeholders that `before` has for them."""
         for start, end in self.spans(before):
             pasted = self._texts[before[start:end]]
             text = text.replace(pasted, before[start:end], 1)
         return text
 
     def for_history(self, text: str) -> str:
-        """`text` for a history that outlives the pastes: they are kept unless they are long."""
+        """Return `text` for the history file: with the pastes, unless they are very long."""
 
         def kept(found: re.Match[str]) -> str:
             pasted = self._texts.get(found[0])
@@ -180,25 +179,24 @@ class PasteStore:
         return _PLACEHOLDER.sub(kept, text)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where in `text` placeholders stand."""
+        """Return the positions of the placeholders in `text`."""
         if not self._texts or "[pasted #" not in text:
             return []
         return [each.span() for each in _PLACEHOLDER.finditer(text) if each[0] in self._texts]
 
 
-# What counts as one when the cursor moves or something is deleted: the placeholder of a paste, or
-# all the characters that make one sign on the screen.
-
 MAX_GRAPHEME_CHARS = 64
-"""Characters in which a sign ends; longer ones are no text."""
+"""Characters that are searched for the end of a grapheme."""
 
 
 class CursorSteps:
+    """Units of cursor movement and deletion: a placeholder, or a grapheme."""
+
     def __init__(self, pastes: PasteStore) -> None:
         self._pastes = pastes
 
     def before(self, text: str, at: int) -> int:
-        """Where the one before `at` begins."""
+        """Return the start of the unit before `at`."""
         if at <= 0:
             return 0
         for start, end in self._pastes.spans(text):
@@ -208,7 +206,7 @@ class CursorSteps:
         return start + int(grapheme_boundary_before(text[start:at], at - start))
 
     def after(self, text: str, at: int) -> int:
-        """Where the one that begins at `at` ends."""
+        """Return the end of the unit that begins at `at`."""
         if at >= len(text):
             return len(text)
         for start, end in self._pastes.spans(text):
@@ -217,7 +215,7 @@ class CursorSteps:
         return at + len(next(iter(iter_graphemes(text[at : at + MAX_GRAPHEME_CHARS]))))
 
     def snap(self, text: str, at: int, came_from: int) -> int:
-        """`at`, or where a cursor that would land inside of one goes on to."""
+        """Return `at`, or the edge of the unit around it in the direction of the movement."""
         back = came_from > at
         for start, end in self._pastes.spans(text):
             if start < at < end:
@@ -232,17 +230,15 @@ class CursorSteps:
         return begun if back else self.after(text, begun)
 
     def widen(self, text: str, start: int, end: int) -> tuple[int, int]:
-        """The range, widened to whole placeholders."""
+        """Return the range, widened to complete placeholders."""
         for first, last in self._pastes.spans(text):
             if first < end and start < last:
                 start, end = min(start, first), max(end, last)
         return start, end
 
 
-# The input: several lines, as high as they need up to a third of the screen.
-
 MAX_SCREEN_SHARE = 3
-"""The input takes at most one row of so many."""
+"""The input takes at most this fraction of the rows: one third."""
 
 
 def make_text_area(
@@ -252,7 +248,7 @@ def make_text_area(
     search: HistorySearch,
     steps: CursorSteps,
 ) -> TextArea:
-    """The prompt follows the skin that is worn."""
+    """Build the widget. The prompt follows the current skin."""
 
     def margin() -> int:
         return width(display.skin.branding.prompt_symbol) + 1
@@ -285,7 +281,7 @@ def make_text_area(
 
 
 def _refresh_menu(buffer: Buffer, completer: InputCompleter) -> None:
-    """A list came late: show it, unless the user has gone on."""
+    """Reopen the menu with offers that came late, unless the user has chosen already."""
     state = buffer.complete_state
     chosen = state is not None and state.complete_index is not None
     if not chosen and get_app().current_buffer is buffer and completer.wants(buffer.document):
@@ -294,12 +290,12 @@ def _refresh_menu(buffer: Buffer, completer: InputCompleter) -> None:
 
 
 def _snap_cursor(buffer: Buffer, steps: CursorSteps) -> None:
-    """A cursor that is moved, by whatever key, does not stay inside of a sign or a placeholder."""
+    """Keep the cursor out of graphemes and placeholders, whichever key moves it."""
     last = buffer.cursor_position
 
     def changed(_: Buffer) -> None:
         nonlocal last
-        last = buffer.cursor_position  # where a change put it is where it belongs
+        last = buffer.cursor_position  # an edit puts the cursor at a valid position
 
     def moved(_: Buffer) -> None:
         nonlocal last
@@ -313,6 +309,8 @@ def _snap_cursor(buffer: Buffer, steps: CursorSteps) -> None:
 
 
 class InputField(msgspec.Struct, frozen=True):
+    """The parts of the input field that its keys use."""
+
     area: TextArea
     completer: InputCompleter
     search: HistorySearch
@@ -323,9 +321,9 @@ class InputField(msgspec.Struct, frozen=True):
     """Called with the typed text, in which pastes are placeholders (see `PasteStore.expand`). The
     attached images are in `images`."""
     tell: Callable[[str], object]
-    """Shows a line to the user."""
+    """Shows a message to the user."""
     repaint: Callable[[], object]
-    """Paints the area anew, whatever is on the screen."""
+    """Paints the whole area again."""
 
 
 def make_input_field(
@@ -339,8 +337,7 @@ def make_input_field(
     tell: Callable[[str], object],
     repaint: Callable[[], object],
 ) -> InputField:
-    """`history` is the file of what was typed before, and `redact` takes secrets out of what it
-    gets."""
+    """Build the input field. `history` is the history file; `redact` removes secrets from it."""
     pastes = PasteStore()
     steps = CursorSteps(pastes)
     entries = InputHistory(history, lambda text: redact(pastes.for_history(text)))
@@ -349,26 +346,27 @@ def make_input_field(
     return InputField(area, completer, search, steps, pastes, images, send, tell, repaint)
 
 
-# Reading long pastes from the terminal.
-#
-# prompt_toolkit looks through all that has come so far with every piece that comes: ten megabytes
-# would take a minute.
-
 PASTE_END = "\x1b[201~"
 
 
 def read_pastes_quickly(terminal: Input) -> None:
-    """From now on, where it is a terminal of this kind."""
+    """Use `PasteParser` for this input, if it is a VT100 terminal."""
     if isinstance(terminal, Vt100Input):
         terminal.vt100_parser = PasteParser(terminal.vt100_parser.feed_key_callback)
 
 
 class PasteParser(Vt100Parser):
+    """Reads a bracketed paste in linear time.
+
+    prompt_toolkit searches everything received so far with each new piece, so that ten megabytes
+    would take a minute.
+    """
+
     def reset(self, request: bool = False) -> None:
         super().reset(request)
         self._pieces: list[str] = []
         self._tail = ""
-        """The end of what has come, in which the end mark may have begun."""
+        """The end of the received text, where the end mark may have begun."""
 
     def feed(self, data: str) -> None:
         if not self._in_bracketed_paste:
@@ -388,16 +386,16 @@ class PasteParser(Vt100Parser):
         self.feed(whole[end + len(PASTE_END) :])
 
 
-# The message in the user's own editor.
-
 EDITOR_FILE = "message.md"
 
 
 async def edit_in_editor(text: str) -> str:
-    """What the user made of `text`. The area gives the terminal away for the time. Raises
-    `HermesError`; then nothing was changed."""
+    """Open `text` in the user's editor and return the result. Raises `HermesError`.
+
+    The area is hidden while the editor uses the terminal.
+    """
     command = editor_command()
-    # A folder of its own: what the editor puts beside the file goes with it.
+    # A folder of its own, so that backup files of the editor are removed with it.
     with tempfile.TemporaryDirectory(prefix="hermes-") as folder:
         file = Path(folder, EDITOR_FILE)
         file.touch(mode=0o600)
@@ -405,7 +403,7 @@ async def edit_in_editor(text: str) -> str:
         async with in_terminal():
             code = await _run_editor([*command, str(file)])
         if code:
-            raise HermesError(f"{command[0]} ended with code {code}, so the message is as it was")
+            raise HermesError(f"{command[0]} ended with code {code}; the message is unchanged")
         try:
             return file.read_bytes().decode("utf-8", "replace").removesuffix("\n")
         except OSError as error:
@@ -429,7 +427,7 @@ async def _run_editor(command: list[str]) -> int:
 
 @contextlib.contextmanager
 def _ignore_ctrl_c() -> Iterator[None]:
-    """The terminal sends it to every process in front; the editor knows what to do with it."""
+    """Ignore Ctrl-C: the terminal sends it to the editor too, which handles it."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
@@ -437,11 +435,8 @@ def _ignore_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-# What comes into the input other than by typing: pastes, pictures, and a text from an editor.
-
-
 def insert_paste(field: InputField, text: str) -> None:
-    """Put a text into the input, or attach the pictures whose paths it consists of."""
+    """Insert a pasted text, or attach the images if it consists of paths of images."""
     if paths := dropped_images(text):
         _attach_files(field, paths)
         return
@@ -459,7 +454,7 @@ async def attach_from_clipboard(field: InputField) -> None:
 
 
 async def paste_from_clipboard(field: InputField) -> None:
-    """The text in the clipboard, else the picture."""
+    """Paste the text in the clipboard, or attach the image in it."""
     if text := await clipboard_text():
         insert_paste(field, text)
     else:
@@ -467,7 +462,7 @@ async def paste_from_clipboard(field: InputField) -> None:
 
 
 async def edit_message(field: InputField) -> None:
-    """In the user's editor, with what was pasted."""
+    """Edit the message, with its pastes expanded, in the user's editor."""
     before = field.area.text
     text = plain(await edit_in_editor(field.pastes.expand(before)))
     text = field.pastes.restore_placeholders(text, before)
@@ -475,7 +470,7 @@ async def edit_message(field: InputField) -> None:
 
 
 def run_in_background(field: InputField, work: Coroutine[Any, Any, None]) -> None:
-    """Do something that takes its time; the user is told why it failed."""
+    """Run `work` as a background task and show its error to the user."""
 
     async def told() -> None:
         try:
@@ -499,11 +494,8 @@ def _show_error(field: InputField, error: HermesError) -> None:
     field.tell(f"{error}: {error.hint}" if error.hint else str(error))
 
 
-# The keys of the input. Those that stop, leave, suspend and speak belong to the conversation.
-
-
 def input_keys(field: InputField) -> KeyBindingsBase:
-    """They work while the input has the keyboard."""
+    """Return the keys that work while the input has the focus."""
     return merge_key_bindings(
         [
             _send_keys(field),
@@ -563,7 +555,7 @@ def _on_enter(buffer: Buffer, field: InputField) -> None:
 
 
 async def _open_menu(buffer: Buffer, field: InputField) -> None:
-    """Show the menu; what is alone in it is taken."""
+    """Open the completion menu; a single completion is accepted at once."""
     document = buffer.document
     asked = CompleteEvent(completion_requested=True)
     found = [each async for each in field.completer.get_completions_async(document, asked)]
@@ -578,7 +570,7 @@ async def _open_menu(buffer: Buffer, field: InputField) -> None:
 
 
 def _accept_completion(buffer: Buffer, field: InputField) -> None:
-    """Take the chosen completion; what follows a folder or a command is offered at once."""
+    """Accept the chosen completion, and complete what follows a folder or command."""
     buffer.complete_state = None
     before = buffer.document.text_before_cursor
     if before.endswith((" ", "/")) and field.completer.wants(buffer.document):
@@ -625,7 +617,7 @@ def _delete_keys(field: InputField) -> KeyBindings:
         buffer.delete(steps.after(buffer.text, buffer.cursor_position) - buffer.cursor_position)
 
     def word(command: str, *, back: bool, blanks: bool) -> None:
-        """Delete a word as `command` does, but never a part of a placeholder."""
+        """Delete a word as the readline command does, but never a part of a placeholder."""
         named = get_by_name(command)
 
         def delete(event: KeyPressEvent) -> None:

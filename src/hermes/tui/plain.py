@@ -1,5 +1,4 @@
-"""A conversation in lines, with nothing painted twice: for screen readers, simple terminals, and
-terminals that cannot move their cursor."""
+"""A conversation in plain lines that never repaints: for screen readers and simple terminals."""
 
 import asyncio
 import shutil
@@ -23,7 +22,7 @@ PROMPT = "> "
 EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 ReadLine = Callable[[], Awaitable[str]]
-"""The next line with its line end; "" at the end of the input."""
+"""Returns the next line with its line end; "" at the end of the input."""
 
 
 class Renderer(Protocol):
@@ -31,7 +30,7 @@ class Renderer(Protocol):
 
 
 class PlainConversation:
-    """Implements `app.commands.talk.Talk`: one thing after another."""
+    """Implements `app.commands.talk.Talk`: one step after another."""
 
     place = Surface.TERMINAL
 
@@ -47,7 +46,7 @@ class PlainConversation:
         self.expand: Callable[[User], Awaitable[User]] = _unchanged
         self._left, self._code = False, 0
         self._stop: Callable[[], object] | None = None
-        """What Ctrl-C does at the moment."""
+        """Called on Ctrl-C."""
 
     @property
     def agent(self) -> Agent:
@@ -78,7 +77,7 @@ class PlainConversation:
         self._left, self._code = True, code
 
     async def ask(self, message: User | None) -> None:
-        """A turn; without a message it is the one that was broken off."""
+        """Run a turn; None continues the interrupted turn."""
         agent = self._agent
         try:
             message = None if message is None else await self.expand(message)
@@ -96,7 +95,7 @@ class PlainConversation:
             self._running = False
 
     async def run(self) -> int:
-        """Until the user leaves or the input ends; the result is the exit code."""
+        """Run until the user leaves or the input ends; return the exit code."""
         with self._stopped_by(self._interrupt):
             while not self._left:
                 text = (self._kept.popleft() if self._kept else await self._line()).strip()
@@ -112,7 +111,7 @@ class PlainConversation:
 
     @contextmanager
     def _stopped_by(self, stop: Callable[[], object]) -> Iterator[None]:
-        """Within it Ctrl-C does `stop`, and so do signals that end the conversation."""
+        """Call `stop` on Ctrl-C and on signals that end the conversation."""
         loop = asyncio.get_running_loop()
         outer, self._stop = self._stop, stop
         if outer is None:
@@ -136,8 +135,10 @@ class PlainConversation:
         self._ctrl_c()
 
     async def _line(self) -> str:
-        """What the user types, or news of a background process. A backslash at the end of a line
-        goes on with the next."""
+        """Return the next input of the user, or "" after a message of a background process.
+
+        A backslash at the end of a line continues it on the next.
+        """
         reading = asyncio.ensure_future(self._lines())
         hearing = asyncio.ensure_future(self._agent.pending.wait())
         try:

@@ -1,4 +1,4 @@
-"""What the agent asks while it works: consent, a decision, a secret. One question at a time."""
+"""Questions of the agent to the user: approval, clarification, secrets. One at a time."""
 
 import asyncio
 import time
@@ -23,10 +23,9 @@ from hermes.tui.text import safe
 Kind = Literal["", "approval", "clarify", "secret", "sudo"]
 SUDO_VARIABLE = "SUDO_PASSWORD"
 MAX_SUBJECT_LINES = 12
-"""Of what would be done; all of it is printed on demand."""
+"""Lines of the subject that are shown; `v` prints all of it."""
 GRACE_SECONDS = 0.5
-"""Seconds after a question appeared, and after each letter, in which a letter is meant for the
-message that is being typed, and no answer."""
+"""Seconds after a question appeared in which a key belongs to the message being typed."""
 ANSWERS = (
     ("o", Consent.ONCE, "once"),
     ("s", Consent.SESSION, "in this session"),
@@ -36,7 +35,7 @@ ANSWERS = (
 
 
 class Questions:
-    """Implements `Approver`, `Clarifier` and what reads secrets for skills."""
+    """Implements `Approver`, `Clarifier` and the secret reader of skills."""
 
     def __init__(self, display: DisplayState, *, now: Callable[[], float] = time.monotonic) -> None:
         self._display, self._now = display, now
@@ -51,22 +50,20 @@ class Questions:
         self.show_full_text: Callable[[str], None] = lambda _text: None
         """Prints a text above the area."""
         self.focus: Callable[[Any], None] = lambda _control: None
-        """Moves the keyboard to a control; None is the input."""
+        """Moves the keyboard focus to a control; None is the input."""
         self.is_composing: Callable[[], bool] = lambda: False
-        """Whether a message is being typed."""
+        """True while the user is typing a message."""
         self.type_into_message: Callable[[str], None] = lambda _text: None
-        """Puts letters into that message."""
+        """Inserts text into that message."""
         self._control: Any = None
         self.is_deferred = False
-        """The question is shown, but the keyboard is with the message: Tab answers."""
+        """The question is shown, but the input keeps the focus until the user presses Tab."""
         self._buttons = FormattedTextControl(
             lambda: ANSI(self._text()), focusable=True, key_bindings=self._approval_keys()
         )
         self._typed = self._field(password=False)
         self._hidden = self._field(password=True)
         self.widgets = self._build_widgets()
-
-    # Asking
 
     async def ask(self, question: ApprovalAsked) -> Consent:
         paint = self._display.paint
@@ -89,7 +86,7 @@ class Questions:
             return str(await answer)
 
     async def secret(self, name: str, prompt: str, how: str) -> str:
-        """A value that is not shown; "" when the user skips it."""
+        """Read a value without echo; "" when the user skips it. Raises `Interrupted`."""
         paint = self._display.paint
         lines = [paint("accent", f"🔑 {safe(prompt)} ({name})")]
         lines += [paint("dim", f"   {safe(how)}")] if how else []
@@ -118,13 +115,13 @@ class Questions:
                 self.focus(None)
 
     def resume(self) -> None:
-        """The user turns to the question."""
+        """Give the focus to a deferred question."""
         if self.is_deferred:
             self.is_deferred, self._shown_at = False, self._now() - GRACE_SECONDS
             self.focus(self._control)
 
     def decline(self) -> None:
-        """Whoever asks gets a no, or nothing; who wants a secret is stopped."""
+        """Answer with deny or ""; a question for a secret raises `Interrupted` instead."""
         if self.kind not in ("secret", "sudo"):
             self._resolve(Consent.DENY if self.kind == "approval" else "")
         elif self._answer is not None and not self._answer.done():
@@ -134,10 +131,8 @@ class Questions:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(answer)
 
-    # Showing
-
     def _build_widgets(self) -> dict[str, ConditionalContainer]:
-        """By their names in the layout."""
+        """Return the widgets by their names in the layout."""
         head = Window(FormattedTextControl(lambda: ANSI(self._text())), wrap_lines=True)
         buttons = Window(self._buttons, wrap_lines=True, dont_extend_height=True)
         asked = {
@@ -158,7 +153,7 @@ class Questions:
         paint = self._display.paint
         lines = list(self._lines)
         if self.is_deferred:
-            lines.append(paint("accent", "  Tab answers; your message is kept."))
+            lines.append(paint("accent", "  Press Tab to answer; your message is kept."))
         elif self.kind == "approval":
             lines.append("  " + "  ".join(self._button(number) for number in range(len(ANSWERS))))
         elif self.kind == "clarify":
@@ -175,8 +170,6 @@ class Questions:
         key, _, words = ANSWERS[number]
         text = f"[{key}] {words}"
         return self._display.paint("strong", f"▸{text}") if number == self._chosen else f" {text}"
-
-    # Keys
 
     def _field(self, *, password: bool) -> TextArea:
         field = TextArea(
@@ -204,7 +197,7 @@ class Questions:
         return keys
 
     def _answer_text(self, typed: str) -> str:
-        """The answer to a question: own words, the number of a choice, or the chosen one."""
+        """Return the typed answer, the choice with the typed number, or the marked choice."""
         if self.kind != "clarify" or not self._choices:
             return typed
         if not typed.strip():
@@ -237,7 +230,7 @@ class Questions:
             self._defer(event)
 
     def _defer(self, event: KeyPressEvent) -> None:
-        """A key that is no answer belongs to a message: the keyboard goes back to it."""
+        """A key that is not an answer belongs to the message: give the focus back to the input."""
         if event.data.isprintable():
             self.is_deferred = True
             self.focus(None)

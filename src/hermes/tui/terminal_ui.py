@@ -1,7 +1,7 @@
-"""A conversation on a terminal, put together.
+"""The terminal application: input, output area and the conversation.
 
-The prompt is there before anything else: what a conversation needs beside it is loaded while the
-user reads and types. What is sent meanwhile waits.
+The prompt is shown first. The agent is imported and opened while the user reads and types;
+messages that are sent in the meantime wait.
 """
 
 import asyncio
@@ -49,10 +49,8 @@ if TYPE_CHECKING:
     from hermes.tui.conversation import Conversation
 
 
-# The area below the conversation: what is put together there, and what others may change of it.
-
 Lines = Callable[[], list[str]]
-"""What a widget shows at the moment, with colours; nothing hides it."""
+"""Returns the current lines of a widget, with colours. An empty list hides the widget."""
 
 STYLES = {
     "completion-menu": "bg:default fg:default noreverse",
@@ -66,38 +64,38 @@ STYLES = {
 }
 MENU_ROWS = 8
 KEY_SECONDS, ESCAPE_SECONDS = 0.2, 0.05
-"""How long a key is waited for that may belong to the one before it."""
+"""Seconds to wait for the next key of a sequence."""
 
 
 class LayoutOverrides(msgspec.Struct, frozen=True):
-    """What an extension makes of the screen."""
+    """Changes of the screen by a subclass of `HermesCLI`."""
 
     keys: Callable[..., None]
-    """Adds to the keys: `keys(kb, input_area=…)`."""
+    """Adds key bindings: `keys(kb, input_area=…)`."""
     children: Callable[..., list[Any]]
-    """The widgets, given by name, from top to bottom."""
+    """Gets the widgets by name; returns them from top to bottom."""
     styles: Callable[[], dict[str, str]]
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """What the area is made of."""
+    """The contents of the area."""
 
     input_area: TextArea
     questions: dict[str, ConditionalContainer]
     """The widgets of questions, by name."""
     live: Lines
-    """What is not finished yet."""
+    """Output of the running turn."""
     status: Lines
     images: Lines
-    """Pictures that go with the message."""
+    """Images attached to the message."""
     frame: Callable[[], int]
-    """Another number for each painting."""
+    """Returns the number of the current frame."""
 
 
 def make_area(
     output: FrameOutput, parts: Parts, keys: KeyBindingsBase, own: Any, changes: LayoutOverrides
 ) -> Area:
-    """`own` are the key bindings that an extension may add to."""
+    """Build the area. `own` are the key bindings that an extension adds to."""
     changes.keys(own, input_area=parts.input_area)
     widgets: dict[str, Any] = {
         **parts.questions,
@@ -125,18 +123,19 @@ def make_area(
 
 
 def _empty_widget() -> ConditionalContainer:
-    """Has its place in the layout, and nothing to show."""
+    """Return a widget that is never shown: a place in the layout that extensions know."""
     return ConditionalContainer(Window(), filter=Condition(lambda: False))
 
-
-# Errors nobody catches, in whatever paints or answers a key: ours, or those of a plugin.
 
 log = logging.getLogger(__name__)
 
 
 class LoopErrorHandler:
-    """An exception handler of the event loop: the conversation goes on. Each is told once, since
-    what paints may fail with every frame."""
+    """Exception handler of the event loop: logs an uncaught error and shows it to the user.
+
+    The conversation continues. Each error is shown once, since code that paints may fail with
+    every frame.
+    """
 
     def __init__(self, note: Callable[[str], Any]) -> None:
         self._note = note
@@ -148,14 +147,14 @@ class LoopErrorHandler:
         text = repr(error) if error is not None else str(context["message"])
         if text not in self._reported:
             self._reported.add(text)
-            self._note(f"hermes: something went wrong: {text}; `hermes logs errors` tells more")
-
-
-# What plugins and wrappers print, while the terminal is ours.
+            self._note(f"hermes: unexpected error: {text}; for details: hermes logs errors")
 
 
 class StdoutProxy(io.TextIOBase):
-    """A standard output whose lines go above the area, or through while there is none."""
+    """Standard output of plugins and wrappers: prints lines above the area.
+
+    While the area is not shown, lines go to the real standard output.
+    """
 
     def __init__(self, note: Callable[[str], bool], stdout: TextIO) -> None:
         self._note, self._stdout = note, stdout
@@ -185,13 +184,13 @@ class StdoutProxy(io.TextIOBase):
 EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 WATCH_SECONDS = 0.5
 YES_NO = {"y": True, "yes": True, "n": False, "no": False, "": False}
-"""To whether a hook may run; Escape leaves it empty."""
+"""Answers to whether a hook may run. Escape gives an empty answer."""
 COMMANDS_WITH_OFFERS = ("resume", "sessions", "model", "personality", "skin")
-"""Commands behind which something is offered; see `offering`."""
+"""Commands whose arguments the menu completes; see `MenuOffers`."""
 
 
 class TerminalUI:
-    """The area, from the first moment; and the conversation, once it is attached."""
+    """Shows the area from the start, and the conversation once it is attached."""
 
     def __init__(
         self,
@@ -242,7 +241,7 @@ class TerminalUI:
         self.questions.type_into_message = self._input.area.buffer.insert_text
 
     async def show(self) -> None:
-        """The area, until it is left."""
+        """Show the area until the user leaves."""
         loop = asyncio.get_running_loop()
         for number in EXIT_SIGNALS:
             loop.add_signal_handler(number, self.leave, 128 + number)
@@ -260,8 +259,10 @@ class TerminalUI:
                 loop.remove_signal_handler(number)
 
     async def _watch_terminal(self) -> None:
-        """End with the terminal. A program that was suspended hears no signal of its end, and
-        would read from it for ever."""
+        """Leave when the terminal is closed.
+
+        A suspended program gets no signal for that and would read from it forever.
+        """
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             if not is_terminal_open(self.stdout):
@@ -269,7 +270,7 @@ class TerminalUI:
                 return
 
     def attach(self, app: "App", agent: "Agent", folder: Path) -> "Conversation":
-        """The conversation begins; what was sent before is answered first."""
+        """Begin the conversation and connect it to the area."""
         # Loads the agent and the app: the prompt must appear before that.
         from hermes.tui.conversation import Conversation, MenuOffers, ReferenceExpander
 
@@ -289,18 +290,21 @@ class TerminalUI:
         return conversation
 
     def take_early_input(self) -> "list[UserInput]":
-        """What was sent before the conversation began; it is forgotten here."""
+        """Return what the user sent before the conversation began, and forget it."""
         early, self._early = self._early, []
         return early
 
     def leave(self, code: int = 0) -> None:
-        """End it."""
+        """Close the area; `code` becomes the exit code."""
         self.code = code
         if self.area.future is not None and not self.area.future.done():
             self.area.exit()
 
     def note(self, text: str) -> bool:
-        """A line beside the conversation, from any thread; False when nothing is shown."""
+        """Print a message above the area. May be called from any thread.
+
+        Returns False when the area is not shown.
+        """
         loop = self.area.loop
         if loop is None or not self.area.is_running:
             return False
@@ -312,7 +316,7 @@ class TerminalUI:
         return True
 
     async def consent(self, event: str, command: str) -> bool:
-        """Whether a hook may run; asked until it is clear."""
+        """Ask whether a hook may run, until the user answers yes or no."""
         asked = (
             f"A hook of your settings wants to run at {event}:\n{command}\nLet it, now and later?"
         )
@@ -321,8 +325,6 @@ class TerminalUI:
             if (answer := YES_NO.get(user_input.strip().lower())) is not None:
                 return answer
             self.note("please answer yes or no")
-
-    # What is shown
 
     def _live(self) -> list[str]:
         if self.conversation is not None:
@@ -347,8 +349,6 @@ class TerminalUI:
         found: Sequence[Offer] = self._offers_source.of(command) if self._offers_source else ()
         return found
 
-    # What is typed
-
     def _send(self, text: str) -> None:
         text = text.strip()
         user_input = UserInput(text, self.images.take(), self._input.pastes.expand(text))
@@ -358,7 +358,7 @@ class TerminalUI:
             self._early.append(user_input)
 
     def on_interrupt(self) -> None:
-        """Ctrl-C."""
+        """Handle Ctrl-C."""
         if self._input.search.active:
             self._input.search.cancel()
         elif self.conversation is not None:
@@ -367,7 +367,7 @@ class TerminalUI:
             self.leave(130)
 
     def on_ctrl_d(self, buffer: Buffer) -> None:
-        """Ctrl-D: the sign under the cursor, or the end."""
+        """Handle Ctrl-D: delete the character under the cursor; leave when nothing is typed."""
         if not buffer.text:
             self.leave()
         else:
@@ -378,7 +378,7 @@ class TerminalUI:
         self.area.layout.focus(control or self._input.area)
         self.area.invalidate()
 
-    # What terminal commands use
+    # The protocol `CommandTerminal`
 
     def out(self, lines: Sequence[str]) -> None:
         if self.conversation is not None:
@@ -394,7 +394,7 @@ class TerminalUI:
 
 
 class StartProgress:
-    """Of long work before the conversation begins: a `providers.local.progress.Progress`."""
+    """Shows the progress of long work before the conversation begins."""
 
     def __init__(self, say: Callable[[str], object], changed: Callable[[], None]) -> None:
         self.say, self._changed = say, changed
@@ -415,7 +415,7 @@ def is_terminal_open(stream: TextIO) -> bool:
 
 
 def ui_keys(ui: TerminalUI) -> KeyBindings:
-    """Those beside typing."""
+    """Return the key bindings that are not part of typing."""
     keys = KeyBindings()
 
     @keys.add("c-c")
@@ -443,8 +443,6 @@ def _references(fragment: str, folder: Path) -> Sequence[Any]:
     return complete_reference(fragment, folder)
 
 
-# What was user_input so far, in short, when a conversation is taken up again.
-
 MAX_EXCHANGES = 10
 USER_CHARS = 300
 ANSWER_CHARS, ANSWER_LINES = 200, 3
@@ -453,7 +451,7 @@ ANSWER_CHARS, ANSWER_LINES = 200, 3
 def recap(
     history: Sequence[Message], paint: Paint, columns: int, symbol: str, most: int = MAX_EXCHANGES
 ) -> list[str]:
-    """The last exchanges: what was asked, and how the answers begin."""
+    """Return the last exchanges as lines: each question and the beginning of its answer."""
     starts = [at for at, message in enumerate(history) if isinstance(message, User)]
     shown = starts[-most:]
     if not shown:
@@ -487,14 +485,14 @@ def _shorten(text: str, most: int, lines: int) -> list[str]:
     return [*found[: lines - 1], f"{found[lines - 1]} …"] if lines > 1 else [f"{found[0]} …"]
 
 
-# How a conversation begins.
-
-BROKEN_OFF = "The last turn was broken off and goes on now; what its tools did is not done again."
+BROKEN_OFF = (
+    "The last turn was interrupted and continues now; tool calls that finished are not repeated."
+)
 HINT = "Alt-Enter begins a new line, Ctrl-C stops, /help lists the commands."
 
 
 def greet(conversation: "Conversation", complaint: str, resume_display: str) -> None:
-    """Who answers, what was user_input so far, and what is wrong with the skin."""
+    """Print the header: model and session, the recap, and a problem with the skin."""
     view, agent, display = conversation.view, conversation.agent, conversation.display
     branding, paint = display.skin.branding, display.paint
     where = f"{agent.models.name} on {agent.models.provider}, session {agent.session_id}"

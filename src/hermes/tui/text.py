@@ -1,4 +1,4 @@
-"""Text by the columns it takes on a terminal."""
+"""Text on a terminal: columns, wrapping, colours, and events in words."""
 
 import re
 import unicodedata
@@ -28,15 +28,17 @@ TAB = 4
 
 
 def safe(text: str) -> str:
-    """`text` without what would steer the terminal: a model, a tool or a file may have written it.
-    Line ends become `\\n`, tabs become spaces."""
+    """Return `text` without control characters, which a model, tool or file may contain.
+
+    Line ends become `\\n`, tabs become spaces.
+    """
     if text.isascii() and text.isprintable():
         return text
     return plain(text).expandtabs(TAB)
 
 
 def width(text: str) -> int:
-    """Columns of a line without control characters; colours take none."""
+    """Return the columns of a line without control characters; colours take none."""
     if text.isascii() and "\x1b" not in text:
         return len(text)
     columns = wcswidth(COLOUR.sub("", text))
@@ -44,7 +46,7 @@ def width(text: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """The beginning of a line that fits; an ellipsis tells that there was more. Plain text only."""
+    """Cut a plain line to `columns`, with an ellipsis at the end."""
     if width(text) <= columns:
         return text
     taken = end = 0
@@ -57,26 +59,23 @@ def cut(text: str, columns: int) -> str:
 
 
 def one_line(text: str, columns: int) -> str:
-    """All of a text on one line, cut to fit."""
+    """Return a text as one line, cut to `columns`."""
     return cut(" ".join(safe(text[: 8 * columns + 200]).split()), columns)
 
 
-# Lines broken to the columns of a terminal, never inside of what is seen as one character.
-#
-# Rows are given as ranges `(start, end)` of the text, so that whoever knows how the text is
-# dressed
-# can dress the rows. The text is without control characters and escape sequences.
+# Wrapping never breaks inside a grapheme. Rows are ranges `(start, end)` of the text, so that the
+# caller can paint them. The text has no control characters and escape sequences.
 
 Range = tuple[int, int]
 
 _IDEOGRAPHIC = ("CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "YI ", "FULLWIDTH", "IDEOGRAPHIC")
 _NOT_FIRST = frozenset("、。，．：；？！）」』】〉》〕〗〙’”…ー々っゃゅょッャュョ,.;:!?)]}%")
-"""What does not stand at the beginning of a row beside an ideograph."""
+"""Characters that must not begin a row next to an ideograph."""
 _NOT_LAST = frozenset("（「『【〈《〔〖〘‘“([{")
 
 
 def wrap_ranges(text: str, columns: int) -> list[Range]:
-    """The rows of a paragraph, broken between words. Spaces at both ends of a row are left out.
+    """Return the rows of a paragraph, broken between words, without spaces at their ends.
 
     A row depends only on where it begins, so all rows but the last two stay what they are when
     more text follows.
@@ -90,12 +89,12 @@ def wrap_ranges(text: str, columns: int) -> list[Range]:
 
 
 def wrap(text: str, columns: int) -> list[str]:
-    """The rows of a paragraph as texts; at least one."""
+    """Return the rows of a paragraph as texts; at least one."""
     return [text[start:end] for start, end in wrap_ranges(text, columns)] or [""]
 
 
 def break_ranges(text: str, first: int, rest: int) -> list[Range]:
-    """The rows of a line of code: as many columns as fit in the first and the other rows."""
+    """Return the rows of a line of code: `first` columns in the first row, `rest` in others."""
     found = []
     at, columns = 0, first
     while at < len(text):
@@ -106,7 +105,7 @@ def break_ranges(text: str, first: int, rest: int) -> list[Range]:
 
 
 def is_ideographic(character: str) -> bool:
-    """Whether the character belongs to a script that is written without spaces between words."""
+    """Return whether the script of the character has no spaces between words."""
     return character >= "\u2e80" and _is_ideographic(character)
 
 
@@ -121,7 +120,7 @@ def _columns(cluster: str) -> int:
 
 
 def _next_row(text: str, at: int, columns: int) -> Range | None:
-    """The row that begins at `at` or behind the spaces there."""
+    """Return the row that begins at `at` or after the spaces there."""
     start = end = -1
     used = 0
     for begin, stop, wide in _words(text, at, columns):
@@ -137,14 +136,16 @@ def _next_row(text: str, at: int, columns: int) -> Range | None:
     if start < 0:
         return None
     if not text.isascii() and width(text[start:end]) > columns:
-        # Stray marks take columns that depend on what stands before them.
+        # Stray combining marks take columns that depend on the character before them.
         end = _fitting_end(text, start, end, columns)
     return start, end
 
 
 def _words(text: str, at: int, columns: int) -> Iterator[tuple[int, int, int]]:
-    """What a row is not broken inside of, with its columns. A word wider than a row is given up
-    to where that is known."""
+    """Yield start, end and columns of each unbreakable unit.
+
+    A word that is wider than a row is only yielded up to that point.
+    """
     if not text.isascii():
         yield from _mixed_words(text, at, columns)
         return
@@ -185,7 +186,7 @@ def _may_break(before: str, after: str) -> bool:
 
 
 def _fitting_end(text: str, start: int, end: int, columns: int) -> int:
-    """Where a row from `start` must end: at least one character on."""
+    """Return where a row from `start` must end: at least one character later."""
     if text.isascii():
         return min(end, start + columns)
     at, used = start, 0
@@ -200,18 +201,15 @@ def _fitting_end(text: str, start: int, end: int, columns: int) -> int:
 
 
 def _forced_end(text: str, start: int, end: int, columns: int) -> int:
-    """A cluster that is wider than a row, which only nonsense is, is broken all the same."""
+    """Break inside a cluster that is wider than a row."""
     at = start + 1
     while at < end and width(text[start : at + 1]) <= columns:
         at += 1
     return at
 
 
-# Colours of a skin, as escape sequences for the terminal at hand.
-
-
 class Depth(IntEnum):
-    """How many colours a terminal shows."""
+    """Number of colours of a terminal."""
 
     NONE = 0
     NAMED = 16
@@ -220,7 +218,7 @@ class Depth(IntEnum):
 
 
 def terminal_depth() -> Depth:
-    """That of the terminal of this process, as far as its variables tell."""
+    """Return the depth of the terminal, as its environment variables say."""
     term = variable("TERM") or ""
     if no_color() or not term:
         return Depth.NONE
@@ -232,7 +230,7 @@ def terminal_depth() -> Depth:
 COLOUR_NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 ATTRIBUTES = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7"}
 _LEVELS = (0, 95, 135, 175, 215, 255)
-"""Of one channel in the 6×6×6 cube of the 256 colours."""
+"""Levels of a channel in the 6×6×6 cube of the 256 colours."""
 
 DEFAULT_COLOURS: dict[str, str] = {
     "text": "",
@@ -257,14 +255,14 @@ DEFAULT_COLOURS: dict[str, str] = {
     "rule": "dim",
     "banner": "bold cyan",
 }
-"""Roles and what they look like: attributes and a colour, by name or as `#rrggbb`."""
+"""Styles by role: attributes and a colour, by name or as `#rrggbb`."""
 
 
 class Paint:
-    """`paint("warn", text)` dresses a text; without colours it is returned as it is."""
+    """`paint("warn", text)` colours a text; without colours the text is returned unchanged."""
 
     def __init__(self, colours: Mapping[str, str] | None = None, depth: Depth = Depth.NONE) -> None:
-        """`colours` replace those of the default roles. Raises `ValueError` for a wrong one."""
+        """`colours` override the default roles. Raises `ValueError` for an invalid one."""
         self.depth = depth
         self.colours = {**DEFAULT_COLOURS, **(colours or {})}
         self._codes = {role: escape_codes(look, depth) for role, look in self.colours.items()}
@@ -280,7 +278,7 @@ class Paint:
 
 
 def escape_codes(look: str, depth: Depth) -> str:
-    """The parameters of the escape sequence for a look such as `bold #7aa2f7`."""
+    """Return the parameters of the escape sequence for a style such as `bold #7aa2f7`."""
     if depth is Depth.NONE:
         look = ""
     return ";".join(_code(word, depth) for word in look.split())
@@ -295,7 +293,9 @@ def _code(word: str, depth: Depth) -> str:
     bright = word.startswith("bright_")
     name = word.removeprefix("bright_")
     if name not in COLOUR_NAMES:
-        raise ValueError(f"{word!r} is no colour: use #rrggbb or one of {', '.join(COLOUR_NAMES)}")
+        raise ValueError(
+            f"{word!r} is not a colour: use #rrggbb or one of {', '.join(COLOUR_NAMES)}"
+        )
     return str((90 if bright else 30) + COLOUR_NAMES.index(name))
 
 
@@ -306,7 +306,7 @@ def _rgb(word: str, depth: Depth) -> str:
     try:
         red, green, blue = bytes.fromhex(digits)
     except ValueError:
-        raise ValueError(f"{word!r} is no colour: it is written #rrggbb") from None
+        raise ValueError(f"{word!r} is not a colour: write it as #rrggbb") from None
     if depth is Depth.TRUE:
         return f"38;2;{red};{green};{blue}"
     if depth is Depth.INDEXED:
@@ -321,8 +321,6 @@ def _nearest_level(channel: int) -> int:
     return min(range(6), key=lambda level: abs(_LEVELS[level] - channel))
 
 
-# Events in words, the same on every kind of terminal.
-
 EXIT_REASONS = {
     "max_iterations": "stopped: the step limit of this turn was reached; --max-turns raises it",
     "iteration_budget": "stopped: the turn and its subagents used up their steps; --max-turns "
@@ -331,18 +329,18 @@ EXIT_REASONS = {
     "truncated": "the reply was cut at the model's output limit",
     "empty": "the model gave no answer; ask again, or choose another model",
 }
-"""What a turn that ended without an error, but early, is called."""
+"""Messages for turns that ended early without an error."""
 
 APPROVAL_TEXTS = {
     Consent.ONCE: "allowed once",
     Consent.SESSION: "allowed in this session",
-    Consent.ALWAYS: "allowed for good",
+    Consent.ALWAYS: "always allowed",
     Consent.DENY: "not allowed",
 }
 
 
 def progress_lines(event: Event) -> list[str]:
-    """What happens beside text and tools; nothing of most events."""
+    """Return lines for compactions and subagents; nothing for other events."""
     match event:
         case CompactionStarted():
             return [f"compacting the conversation ({event.tokens:,} tokens) …"]
@@ -361,14 +359,14 @@ def progress_lines(event: Event) -> list[str]:
 
 
 def trouble_line(event: Retrying | FellBack) -> str:
-    """A model call that failed, and what comes next."""
+    """Return a line that says why a model call failed and what happens next."""
     if isinstance(event, Retrying):
         return f"{event.error}; trying again in {event.seconds:.0f} s"
     return f"{event.error}; {event.model} on {event.provider} takes over"
 
 
 def problem_lines(end: TurnFinished) -> list[str]:
-    """What went wrong in a turn, if anything, and what to do about it."""
+    """Return the problem of a turn and its hint, if there is one."""
     if end.exit_reason in EXIT_REASONS:
         return [f"({EXIT_REASONS[end.exit_reason]})"]
     if not end.error:
@@ -377,7 +375,7 @@ def problem_lines(end: TurnFinished) -> list[str]:
 
 
 def approval_text(answer: str) -> str:
-    """How a question for consent was answered."""
+    """Return the answer to a request for approval in words."""
     try:
         return APPROVAL_TEXTS[Consent(answer)]
     except ValueError:

@@ -1,4 +1,4 @@
-"""The list of the tool `todo`, for people."""
+"""Results of tools as text for the user: descriptions, outcomes and todo lists."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,6 +19,8 @@ _LINE = re.compile(r"(?P<mark>\[[x> -]\]) \S+: (?P<text>.*)")
 
 
 class TaskStyle(msgspec.Struct, frozen=True):
+    """How a task of the tool `todo` is shown."""
+
     mark: str
     role: str
     open: bool = False
@@ -35,7 +37,7 @@ TASK_STYLES: Mapping[str, TaskStyle] = MappingProxyType(
 
 
 def parse_tasks(result: str) -> list[tuple[TaskStyle, str]]:
-    """The tasks in a result of the tool; none when it shows no list."""
+    """Return the tasks in a result of `todo`; none if it shows no list."""
     head, *lines = result.split("\n")
     if not head.startswith(TODO_LIST):
         return []
@@ -49,14 +51,14 @@ def parse_tasks(result: str) -> list[tuple[TaskStyle, str]]:
 
 
 def count_tasks(result: str) -> str:
-    """`2 done of 5`."""
+    """Return a text such as `2 done of 5`."""
     found = parse_tasks(result)
     done = sum(look is TASK_STYLES["[x]"] for look, _ in found)
     return f"{done} done of {len(found)}" if found else ""
 
 
 def todo_rows(result: str, columns: int, paint: Paint, most: int) -> list[str]:
-    """A row for each task; of a long list, those around the first that is open."""
+    """Return a row for each task; for a long list, those around the first open one."""
     found = parse_tasks(result)
     start = 0
     if len(found) > most:
@@ -76,22 +78,21 @@ def _task_row(look: TaskStyle, text: str, columns: int, paint: Paint) -> str:
     return f"{paint(look.role, look.mark)} {shown if look.open else paint('dim', shown)}"
 
 
-# A tool call, taken apart for those who tell about it.
-
-
 class CallInfo(msgspec.Struct, frozen=True):
+    """A tool call with decoded arguments."""
+
     name: str
     arguments: dict[str, Any] = {}
     unread: str = ""
-    """What the model wrote, where that is no JSON object."""
+    """The arguments as written, if they are not a JSON object."""
 
     def text(self, key: str) -> str:
-        """An argument as text; "" when there is none."""
+        """Return an argument as text; "" if it is missing."""
         return as_text(self.arguments.get(key))
 
 
 def parse_call(call: ToolCall) -> CallInfo:
-    """A tool that is run by `tool_search` is shown as itself."""
+    """Decode a call. A tool that is called through `tool_search` is shown as itself."""
     arguments = decode_json(call.arguments or "{}")
     if not isinstance(arguments, dict):
         return CallInfo(call.name, unread=call.arguments)
@@ -102,7 +103,7 @@ def parse_call(call: ToolCall) -> CallInfo:
 
 
 def as_text(value: Any) -> str:
-    """Any value of a JSON text; "" for none."""
+    """Return a JSON value as text; "" for None."""
     if isinstance(value, str) or value is None:
         return value or ""
     try:
@@ -112,19 +113,17 @@ def as_text(value: Any) -> str:
 
 
 def decode_json(text: str) -> Any:
-    """The value of a JSON text; None when it is none."""
+    """Return the value of a JSON text; None if it is invalid."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return None
 
 
-# What a tool call is about, in a few words.
-
 MAX_CHARS = 4_000
-"""Characters that are looked at: only a line of them is shown."""
+"""Characters of an argument that are used; only one line is shown."""
 MAX_RESULT_LINES = 1_000_000_000
-"""A file has fewer."""
+"""Larger line numbers are ignored."""
 
 _FILE = re.compile(
     r"^(?:\*\*\* (?:Update|Add|Delete) File: (?P<ours>.+)|\+\+\+ (?:b/)?(?P<git>\S+).*)$",
@@ -133,7 +132,7 @@ _FILE = re.compile(
 
 
 def describe_call(call: CallInfo) -> str:
-    """As the model wrote it: of any length, and not safe for a terminal."""
+    """Describe a call by its arguments. The text may be long and is not safe for a terminal."""
     if call.unread:
         return call.unread[:MAX_CHARS]
     words = _DESCRIPTIONS.get(call.name)
@@ -147,7 +146,7 @@ def describe_call(call: CallInfo) -> str:
 
 
 def changed_files(patch: str) -> list[str]:
-    """The files a patch names."""
+    """Return the files that a patch changes."""
     names = (found["ours"] or found["git"] for found in _FILE.finditer(patch))
     return [name.strip() for name in dict.fromkeys(names) if name != "/dev/null"]
 
@@ -183,7 +182,7 @@ def _describe_search_files(call: CallInfo) -> str:
 
 
 def _describe_list(call: CallInfo, key: str) -> str:
-    """The first of a list of texts, and how many more there are."""
+    """Return the first text of a list and the number of others."""
     values = call.arguments.get(key)
     if not isinstance(values, list) or not values:
         return call.text(key)
@@ -200,7 +199,7 @@ def _describe_delegate_task(call: CallInfo) -> str:
 
 
 def _describe_execute_code(call: CallInfo) -> str:
-    """The first line that does something."""
+    """Return the first line that is not an import or comment."""
     lines = call.text("code")[:MAX_CHARS].strip().splitlines()
     quiet = ("import ", "from ", "#")
     telling = (line for line in lines if line.strip() and not line.startswith(quiet))
@@ -242,19 +241,17 @@ _KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "mixture_of_agents": ("user_prompt",),
     }
 )
-"""Arguments that tell what a call is about, where no more is needed; of other tools, the first."""
+"""Arguments that describe a call. Other tools show their first three."""
 
-
-# Rows of a terminal that tell of tool calls.
 
 INDENT = "   "
-"""Before everything that stands below the line of a call."""
+"""Indent of the rows below a call."""
 MIN_COLUMNS = 8
-"""Columns that are worth giving to what a call is about."""
+"""Minimum columns of the description."""
 MAX_NOTE_COLUMNS = 40
-"""Columns of a note."""
+"""Maximum columns of a note."""
 MAX_LINE_CHARS = 4_000
-"""Characters that are looked at of one line of a result."""
+"""Characters of a result line that are used."""
 
 
 def headline(
@@ -264,8 +261,10 @@ def headline(
     notes: Sequence[str] = (),
     mark: tuple[str, str] = ("", ""),
 ) -> str:
-    """Symbol, tool, what it is about, notes, and a mark given as role and text. Notes are left out
-    where there is no room."""
+    """Return the line of a call: symbol, name, description, notes, mark.
+
+    `mark` is a role and a text. Notes that do not fit are left out.
+    """
     paint = display.paint
     symbol = _symbol(call.name, display)
     end = f" {mark[1]}" if mark[1] else ""
@@ -282,7 +281,7 @@ def headline(
 
 
 def _fit_notes(notes: Sequence[str], room: int) -> Sequence[str]:
-    """All of the notes, else the first, else the last, else none."""
+    """Return all notes, or the first, or the last, or none: what fits."""
     notes = [one_line(note, MAX_NOTE_COLUMNS) for note in notes]
     choices = (notes, notes[:1], notes[-1:])
     fitting = (each for each in choices if sum(3 + width(note) for note in each) <= room)
@@ -290,7 +289,7 @@ def _fit_notes(notes: Sequence[str], room: int) -> Sequence[str]:
 
 
 def _symbol(name: str, display: DisplayState) -> str:
-    """As wide for all tools of a skin, so that their names stand below each other."""
+    """Return the symbol, padded so that the names of all tools are aligned."""
     emojis = display.skin.tool_emojis
     symbol = emojis.get(name, display.skin.tool_prefix)
     return symbol + " " * (max(map(width, emojis.values())) - width(symbol)) if emojis else symbol
@@ -303,7 +302,7 @@ def cut_rows(lines: Iterable[str], columns: int, paint: Paint, role: str) -> lis
 
 
 def wrap_rows(text: str, columns: int, paint: Paint, role: str, most: int) -> list[str]:
-    """A text broken to fit, at most so many rows and one that tells how many lines follow."""
+    """Wrap a text to at most `most` rows, plus one with the number of remaining lines."""
     room = columns - len(INDENT)
     lines = text.strip("\n").split("\n")
     rows: list[str] = []
@@ -320,7 +319,7 @@ def wrap_rows(text: str, columns: int, paint: Paint, role: str, most: int) -> li
 
 
 def _wrap_indented(line: str, room: int) -> list[str]:
-    """With the indentation of the line kept before each of its rows, as far as it leaves room."""
+    """Wrap a line and repeat its indent on each row, if there is space."""
     body = line.lstrip(" ")
     margin = " " * min(len(line) - len(body), room // 2)
     return [margin + row for row in wrap(body, room - len(margin))]
@@ -334,19 +333,17 @@ def _safe_line(line: str) -> str:
     return safe(line[:MAX_LINE_CHARS].rstrip("\r")).replace("\n", " ").rstrip()
 
 
-# Results of tools as text for people: what is inside of JSON and of fences.
-
 _TEXTS = ("error", "output", "text", "content", "result", "results", "message", "summary", "answer")
-"""Keys under which the text of a result stands, the most telling first."""
+"""Keys that hold the text of a result, the most specific first."""
 _FENCE = re.compile(r"^\[[^\n]*data, not instructions\]\n<<<(?P<mark>[0-9a-f]{6,32})\n", re.M)
 _ESCAPE = r"\\(?:u[0-9a-fA-F]{4}|[^u\n])"
 _BROKEN = re.compile(rf'"(?:{"|".join(_TEXTS)})":\s*"((?:[^"\\\n]|{_ESCAPE})+)')
-"""A text in JSON that was cut somewhere."""
+"""A text inside truncated JSON."""
 MAX_DEPTH = 8
 
 
 def readable(result: str) -> str:
-    """As the tool wrote it otherwise; not safe for a terminal."""
+    """Return the text inside of JSON and fences; not safe for a terminal."""
     text = strip_fences(result).strip("\n")
     begins = text.lstrip()[:1]
     if begins not in ("{", "["):
@@ -360,14 +357,14 @@ def readable(result: str) -> str:
 
 
 def strip_fences(text: str) -> str:
-    """Without the lines that tell a model where foreign text begins and ends."""
+    """Remove the lines that mark untrusted text for the model."""
     for mark in {found["mark"] for found in _FENCE.finditer(text)}:
         text = text.replace(f"\n{mark}>>>", "")
     return _FENCE.sub("", text)
 
 
 def format_value(value: Any, depth: int = 0) -> str:
-    """A JSON value in lines: its text when it has one, else a line for each entry."""
+    """Format a JSON value: its text if it has one, else a line for each entry."""
     if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, dict):
@@ -381,7 +378,7 @@ def format_value(value: Any, depth: int = 0) -> str:
 
 
 def _format_entry(value: Any, depth: int) -> str:
-    """An entry, on one line if it is no text."""
+    """Format an entry of a JSON value, on one line unless it is a text."""
     if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, dict):
@@ -400,11 +397,9 @@ def _format_scalar(value: Any) -> str:
     return str(value)
 
 
-# What came of a tool call.
-
 Mark = Literal["ok", "failed", "stopped"]
 BRIEF_LINES = 2
-"""Lines of a result that are shown where there is little room."""
+"""Lines of a collapsed result."""
 
 _EXIT = re.compile(r"^\[exit code (?P<code>-?\d+)(?:: (?P<meaning>.+))?\]$", re.MULTILINE)
 _PAGE = re.compile(r"^\[lines (\d+-\d+ of (?:more than )?\d+)", re.MULTILINE)
@@ -415,17 +410,17 @@ _HIT = re.compile(r"^\d+\. ", re.MULTILINE)
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
-    """None of the texts is safe for a terminal yet."""
+    """The result of a call. Its texts are not safe for a terminal."""
 
     mark: Mark
     text: str = ""
-    """The result for people."""
+    """The result for the user."""
     note: str = ""
-    """The same in a word or two."""
+    """A summary of a few words."""
     brief: tuple[str, ...] = ()
-    """The lines to show where there is little room."""
+    """Lines for a collapsed result."""
     error: bool = False
-    """The text says why the call failed."""
+    """The text is an error message."""
 
 
 def parse_outcome(call: CallInfo, event: ToolFinished) -> ToolOutcome:
@@ -451,7 +446,7 @@ def _default_outcome(result: str) -> ToolOutcome:
 
 
 def _line_count(text: str, shown: int = 0) -> str:
-    """How many lines a text has, when not all of them are shown."""
+    """Return the number of lines in words, if more than `shown`."""
     lines = text.count("\n") + 1 if text else 0
     return many(lines, "line") if lines > shown else ""
 
@@ -460,7 +455,7 @@ def _terminal_outcome(result: str) -> ToolOutcome:
     ends = list(_EXIT.finditer(result))
     if not ends:
         return _output_outcome(result)
-    end = ends[-1]  # the tool's own; the others are what the command wrote
+    end = ends[-1]  # the last one is of the tool; the others are output of the command
     whole = _output_outcome(result[: end.start()] + result[end.end() + 1 :])
     note = f"exit code {end['code']}"
     if "not an error" in (end["meaning"] or ""):
@@ -499,13 +494,13 @@ def _web_search_outcome(result: str) -> ToolOutcome:
 
 
 def _long_text_outcome(result: str) -> ToolOutcome:
-    """Of a long text, how long it is."""
+    """For long texts only the length is noted."""
     text = readable(result).strip("\n")
     return ToolOutcome("ok", text, _line_count(text))
 
 
 def _clarify_outcome(result: str) -> ToolOutcome:
-    """The question is shown with its answer when that comes."""
+    """The question is shown together with its answer."""
     return ToolOutcome("ok", result.removeprefix("The user answers: "))
 
 
@@ -563,7 +558,7 @@ def _child_status(number: int, child: Mapping[str, Any]) -> str:
 
 
 def _child_text(child: Mapping[str, Any]) -> str:
-    return as_text(child.get("error") or child.get("summary")).strip() or "(nothing was said)"
+    return as_text(child.get("error") or child.get("summary")).strip() or "(no text)"
 
 
 _OUTCOMES: Mapping[str, Callable[[str], ToolOutcome]] = MappingProxyType(

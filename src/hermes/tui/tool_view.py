@@ -1,4 +1,4 @@
-"""The tool calls of a turn on their way to the terminal."""
+"""The tool calls of a turn: running, finished and stopped."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -34,18 +34,16 @@ from hermes.tui.tool_results import (
 )
 from hermes.util.text import many
 
-# Tool calls that run, for the area that is painted again and again.
-
 MAX_ROWS = 8
-"""Lines of all running calls together."""
+"""Rows of all running calls together."""
 MAX_OUTPUT_ROWS = 3
-"""Lines of the output of one of them."""
+"""Rows of output of one call."""
 MAX_OUTPUT_CHARS = 4_000
-"""Characters of output that are kept."""
+"""Characters of output that are kept in memory."""
 
 
 class RunningCall:
-    """One call. Its time begins when it is first painted."""
+    """A running call. Its time starts when it is first painted."""
 
     def __init__(self, call: ToolCall) -> None:
         self.call = parse_call(call)
@@ -64,7 +62,7 @@ class RunningCall:
         return headline(self.call, display, columns, [f"{max(0, int(now - began))} s"])
 
     def below(self, display: DisplayState, columns: int, most: int) -> list[str]:
-        """What its subagents do, or its last lines of output."""
+        """Return the rows of its subagents, or its last lines of output."""
         room = columns - len(INDENT)
         if self._children:
             lines = [
@@ -77,7 +75,7 @@ class RunningCall:
         return [INDENT + display.paint("dim", line) for line in few]
 
     def _last_lines(self, most: int) -> list[str]:
-        """What a program wrote over with a carriage return is gone, as it would be on a screen."""
+        """Text before a carriage return is dropped, as on a screen."""
         lines = (line.rstrip("\r").rpartition("\r")[2] for line in self._output.split("\n"))
         shown = [safe(line).replace("\n", " ").rstrip() for line in lines if line.strip()]
         return shown[-most:] if most > 0 else []
@@ -96,7 +94,7 @@ def _subagent_text(event: SubagentStarted | SubagentProgress | SubagentFinished)
 def running_lines(
     calls: Iterable[RunningCall], display: DisplayState, columns: int, now: float
 ) -> list[str]:
-    """A line for each call, and output below it as far as there is room."""
+    """Return a row for each call, and output below it as far as rows are left."""
     every = list(calls)
     few = every if len(every) <= MAX_ROWS else every[: MAX_ROWS - 1]
     room = MAX_ROWS - len(few) if display.activity != "hidden" else 0
@@ -113,9 +111,6 @@ def running_lines(
     return lines
 
 
-# What is shown below the line of a finished call.
-
-
 class Limits(msgspec.Struct, frozen=True):
     lines: int
     diff: int
@@ -125,7 +120,7 @@ class Limits(msgspec.Struct, frozen=True):
 LIMITS: Mapping[Level, Limits] = MappingProxyType(
     {"collapsed": Limits(4, 16, 16), "full": Limits(40, 60, 40)}
 )
-"""Rows at most, of each kind; of a text where there is little room, only as an error."""
+"""Maximum rows of each kind. Collapsed results show a text only for errors."""
 _SHOWN_AS_DIFF = ("old_string", "new_string", "content", "patch")
 
 
@@ -153,7 +148,7 @@ def result_rows(
 
 
 def argument_rows(call: CallInfo, display: DisplayState, columns: int, *, diff: bool) -> list[str]:
-    """Every argument by its name; without those that a diff shows."""
+    """Return the arguments as rows, without those that the diff shows."""
     left_out = _SHOWN_AS_DIFF if diff else ()
     given: Mapping[str, Any] = {"": call.unread} if call.unread else call.arguments
     text = "\n".join(
@@ -173,15 +168,17 @@ def _format_argument(name: str, value: Any) -> str:
 MARKS: Mapping[Mark, tuple[str, str]] = MappingProxyType(
     {"ok": ("ok", "✓"), "failed": ("error", "✗"), "stopped": ("warn", "■")}
 )
-"""Role and sign."""
+"""Role and symbol."""
 MIN_SECONDS = 0.1
-"""Shorter times are not told."""
+"""Shorter times are not shown."""
 DEFAULT_COLUMNS = 80
 
 
 class ToolView:
-    """Tool calls of a turn: those that run, for the area that is repainted, and finished ones as
-    lines. How they look is read from `looks` at each call, as it may change."""
+    """Shows the tool calls of a turn: running ones in the area, finished ones as lines.
+
+    `DisplayState` is read at each call, because commands may change it.
+    """
 
     def __init__(self, display: DisplayState) -> None:
         self._display = display
@@ -202,7 +199,7 @@ class ToolView:
             running.subagent(event)
 
     def running(self, columns: int, now: float) -> list[str]:
-        """The calls that run; `now` may be of any clock that counts seconds."""
+        """Return the rows of the running calls. `now` is in seconds of any clock."""
         self._columns = columns
         if self._display.tool_progress == "off":
             return []
@@ -227,8 +224,10 @@ class ToolView:
         return lines
 
     def flush_repeats(self) -> list[str]:
-        """With `tool_progress: new`, how often the last tool was used again since its line. For
-        when something else is going to be printed, and for the end of a turn."""
+        """Return the number of repeated calls of the last tool, with `tool_progress: new`.
+
+        Called before other output and at the end of a turn.
+        """
         repeats, self._repeats = self._repeats, 0
         if not repeats:
             return []
@@ -236,7 +235,7 @@ class ToolView:
         return [INDENT + self._display.paint("dim", one_line(text, self._columns - len(INDENT)))]
 
     def stop_all(self) -> list[str]:
-        """Calls that never finished, as wide as the last lines were."""
+        """Return lines for the calls that did not finish, and forget them."""
         calls = [running.call for running in self._running.values()]
         self._running.clear()
         if self._display.tool_progress == "off":
@@ -262,7 +261,7 @@ class ToolView:
 
 
 def _change_counts(diff: list[DiffLine]) -> str:
-    """`+3 -1`, when that is all of it."""
+    """Return `+3 -1`, or "" for an incomplete diff."""
     kinds = [line.kind for line in diff]
     added, removed = kinds.count("added"), kinds.count("removed")
     told = f"{f'+{added} ' if added else ''}{f'-{removed}' if removed else ''}".rstrip()

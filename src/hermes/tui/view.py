@@ -1,4 +1,4 @@
-"""The stream of events on the terminal: finished lines go out, the rest is shown below them."""
+"""Shows the events of a conversation: finished lines, the spinner and the status line."""
 
 import random
 import time
@@ -49,23 +49,21 @@ from hermes.tui.text import (
 from hermes.tui.tool_view import ToolView
 from hermes.util.text import many
 
-# The line that tells that the agent is at work.
-
 SpinnerPhase = Literal["waiting", "thinking", "writing", "tools"]
 
 PHASE_WORDS: Mapping[SpinnerPhase, str] = MappingProxyType(
     {"writing": "writing", "tools": "working"}
 )
-"""What is done in a phase; in the others it is one of the skin's verbs."""
+"""The verb of a phase; other phases use one of the skin."""
 FAST, SLOW = 0.1, 0.6
-"""Seconds of a frame: of one or two columns, which turns, and of a face, which looks around."""
+"""Seconds of a frame: of a symbol of one or two columns, and of a wider face."""
 WING_SECONDS = 0.6
-"""Seconds of a pair of wings."""
+"""Seconds for which a pair of wings is shown."""
 STOP_HINT = "ctrl-c stops"
 
 
 class SpinnerLine:
-    """Its faces are all of one width, so that nothing beside them moves."""
+    """The line that shows that the agent works. Faces are padded to the same width."""
 
     def __init__(self, skin: Skin, paint: Paint, chance: random.Random) -> None:
         spinner = skin.spinner
@@ -80,8 +78,10 @@ class SpinnerLine:
         self._verb = ""
 
     def text(self, now: float, began: float, phase: SpinnerPhase, tokens: int, columns: int) -> str:
-        """One line; what matters least is left out where there is no room. `began` is when the turn
-        did: each has a verb of its own."""
+        """Return one line; the least important parts are left out where they do not fit.
+
+        `began` is the start of the turn. Each turn has its own verb.
+        """
         if began != self._turn:
             self._turn, self._verb = began, self._chance.choice(self._verbs)
         passed = max(0.0, now - began)
@@ -112,7 +112,7 @@ class SpinnerLine:
 
 
 def _pad_frames(frames: Sequence[str]) -> tuple[str, ...]:
-    """All as wide as the widest."""
+    """Pad all frames to the width of the widest."""
     widest = max(map(width, frames), default=0)
     return tuple(frame + " " * (widest - width(frame)) for frame in frames)
 
@@ -124,31 +124,29 @@ def _frame_at(frames: Sequence[str], passed: float) -> str:
     return frames[int(passed / seconds) % len(frames)]
 
 
-# The line that tells how things stand.
-
 WIDE_COLUMNS, MEDIUM_COLUMNS = 76, 52
-"""Columns from which more is shown."""
+"""Columns from which more parts are shown."""
 CONTEXT_BAR_COLUMNS = 8
 CONTEXT_ROLES = ((0.95, "error"), (0.80, "warn"), (0.50, "accent"))
-"""From which share of the window on the context is shown in which role."""
+"""Minimum share of the context window, and the role it is painted in."""
 
 
 class StatusInfo(msgspec.Struct, frozen=True):
     model: str
     share: float | None = None
-    """How full the context is; None when that is not known."""
+    """Used share of the context window; None if unknown."""
     cache: float | None = None
-    """Share of the input that the cache had; None before the first call."""
+    """Share of the input read from the cache; None before the first call."""
     cost: float | None = None
-    """Dollars of this session; None when a price is not known or costs are not wanted."""
+    """Dollars of this session; None if a price is unknown."""
     seconds: float = 0.0
-    """Since the turn began, or how long the last one took."""
+    """Seconds since the turn began, or the duration of the last turn."""
     notes: tuple[str, ...] = ()
-    """What else is to be known: queued messages, background tasks, that nobody is asked."""
+    """Further remarks: input mode, background tasks, approvals switched off."""
 
 
 def status_line(status: StatusInfo, columns: int, paint: Paint) -> str:
-    """At most `columns` wide; what matters least is left out first."""
+    """Return the status line, at most `columns` wide; the last parts are left out first."""
     model = status.model.rpartition("/")[2]
     parts = [paint("strong", cut(model, max(10, columns // 3)))]
     if status.share is not None:
@@ -181,21 +179,21 @@ def format_cost(dollars: float) -> str:
 
 Phase = Literal["idle", "waiting", "thinking", "writing", "tools"]
 LIVE_ROWS = 12
-"""Most rows of unfinished text below what is finished."""
+"""Maximum number of rows of unfinished text."""
 
 
 class LineSink(Protocol):
-    """Where finished lines go."""
+    """Receives finished lines."""
 
     def lines(self, lines: list[str]) -> None: ...
 
     def refresh(self, *, at_once: bool = False) -> None:
-        """What is below them has changed; the user waits for it when it is to be shown at once."""
+        """The area has changed; with `at_once` it is painted without delay."""
         ...
 
 
 class EventView:
-    """Renders one conversation. Everything is called in the event loop's thread."""
+    """Renders one conversation. All methods are called in the thread of the event loop."""
 
     def __init__(
         self,
@@ -212,14 +210,12 @@ class EventView:
         self._reasoning = ReasoningBuffer()
         self._questions: dict[str, str] = {}
         self._blank = True
-        """Whether the last line that went out was empty."""
+        """Whether the last printed line was empty."""
         self.phase: Phase = "idle"
         self.began = self.took = 0.0
         self.spent = UsageTotal()
         self._tokens = 0
         self._spinner = SpinnerLine(display.skin, display.paint, random.Random())
-
-    # What is shown
 
     def show(self, event: Event) -> None:
         before = self.phase
@@ -247,7 +243,7 @@ class EventView:
         self._sink.refresh(at_once=self.phase != before)
 
     def user_message(self, text: str) -> None:
-        """What the user said, as it stays above."""
+        """Print a message of the user."""
         paint, symbol = self.display.paint, self.display.skin.branding.prompt_symbol
         first, *rest = safe(text).split("\n")
         self.gap()
@@ -256,14 +252,14 @@ class EventView:
         self.gap()
 
     def markdown(self, text: str) -> None:
-        """The answer of a command, or another text that is complete."""
+        """Print a complete Markdown text, such as the answer of a command."""
         stream = MarkdownStream(self.display.paint, self._columns())
         self.gap()
         self.out([*stream.feed(safe(text)), *stream.finish()])
         self.gap()
 
     def note(self, text: str, role: str = "warn") -> None:
-        """A line beside the conversation; where it is too long it is broken between words."""
+        """Print a message in the colour of a role, wrapped between words."""
         columns, paint = self._columns(), self.display.paint
         for line in safe(text).split("\n"):
             rows = [line] if width(line) <= columns else wrap(line, columns)
@@ -275,16 +271,16 @@ class EventView:
             self._sink.lines(lines)
 
     def gap(self) -> None:
-        """An empty line, unless there is one."""
+        """Print an empty line unless the last one is empty."""
         if not self._blank and not self.display.compact:
             self.out([""])
 
     def refresh(self) -> None:
-        """What is below has changed."""
+        """Repaint the area."""
         self._sink.refresh()
 
     def live(self) -> list[str]:
-        """What is not finished yet."""
+        """Return the lines of the area: unfinished text, running tools, spinner."""
         if self.phase == "idle":
             return []
         columns, now = self._columns(), self._now()
@@ -292,8 +288,6 @@ class EventView:
         lines = [*lines, *self._tools.running(columns, now)]
         seconds = (now, self.began)
         return [*lines, self._spinner.text(*seconds, self.phase, self._tokens, columns)]
-
-    # One kind of event each
 
     def _begin_turn(self) -> None:
         self.phase, self.began, self._tokens = "waiting", self._now(), 0
@@ -346,9 +340,9 @@ class EventView:
         self.gap()
 
     def _discard_reply(self) -> None:
-        """What came of a reply is void; it is on the screen all the same."""
+        """Mark a reply that will be requested again; what was printed stays on the screen."""
         if self._text is not None:
-            self.out([*self._text.finish(), self.display.paint("warn", "— broken off —")])
+            self.out([*self._text.finish(), self.display.paint("warn", "— interrupted —")])
             self._text = None
         self._reasoning = ReasoningBuffer()
 
@@ -370,7 +364,7 @@ class EventView:
                 self._discard_reply()
                 self.note(trouble_line(event))
             case Notice():
-                if not event.text.startswith(STEERED):  # it was shown when it was said
+                if not event.text.startswith(STEERED):  # it was shown when the user sent it
                     self.note(event.text)
             case ApprovalAsked():
                 self._questions[event.call_id] = f"⚠ {event.subject}"
@@ -403,12 +397,12 @@ class EventView:
 
 
 class UsageTotal:
-    """What the calls of a conversation took."""
+    """Tokens and costs of a conversation."""
 
     def __init__(self) -> None:
         self.used = Usage()
         self.money: float | None = 0.0
-        """Dollars; None when a price is not known."""
+        """Dollars; None if a price is unknown."""
 
     def add(self, event: UsageReported) -> None:
         self.used += event.usage
@@ -419,20 +413,20 @@ class UsageTotal:
 
 
 class ReasoningBuffer:
-    """Reasoning that arrives in pieces."""
+    """Collects streamed reasoning into lines."""
 
     def __init__(self) -> None:
         self.began = 0.0
         self._line = ""
 
     def add(self, text: str, now: float) -> list[str]:
-        """Lines that are complete now."""
+        """Return the lines that are now complete."""
         self.began = self.began or now
         *lines, self._line = safe(self._line + text).split("\n")
         return lines
 
     def end(self, now: float) -> tuple[list[str], float]:
-        """What is left, and how long it took; it is as new then."""
+        """Return the last line and the duration, and reset the buffer."""
         rest, seconds = [self._line] if self._line else [], now - self.began
         self.began, self._line = 0.0, ""
         return rest, seconds

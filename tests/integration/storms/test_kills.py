@@ -240,7 +240,7 @@ def test_a_conversation_that_is_continued_goes_on_by_itself(make_scene):
         order = Order(str(scene.home.root), str(scene.folder), start, event=12, seconds=0.0)
         assert run_command(order).exit_code == -9
         it = Emulated([*HERMES, "chat", "--continue"], scene.folder, HERMES_HOME=order.home)
-        it.sees("The last turn was broken off and goes on now")
+        it.sees("The last turn was interrupted and continues now")
         it.sees(scene.done)
         it.press("ctrl-d")
         assert it.ended() == 0

@@ -89,7 +89,7 @@ def test_always_is_remembered_by_the_next_conversation(chat, junk: Path) -> None
         it.say("clean up")
         consider(it)
         it.type("a")
-        it.sees("→ allowed for good")
+        it.sees("→ always allowed")
         it.sees("Done.")
         assert it.leave() == 0
         junk.mkdir()
@@ -106,7 +106,7 @@ def test_a_message_that_is_being_typed_does_not_answer(chat, junk: Path) -> None
         it.type("yes, and so")
         it.sees_last("❯ yes, and so")
         typed.set()
-        it.sees_last("Tab answers; your message is kept.")
+        it.sees_last("Press Tab to answer; your message is kept.")
         it.type(" on")
         it.sees_last("❯ yes, and so on")
         it.press("tab")
@@ -143,7 +143,7 @@ def test_letters_right_after_the_question_came_belong_to_a_message(chat, junk: P
             it.press("ctrl-u")
             it.ready()
         assert took < HANDS_OFF
-        it.sees_last("Tab answers; your message is kept.")
+        it.sees_last("Press Tab to answer; your message is kept.")
         assert it.input == ["❯ do"]
     assert junk.is_dir()
 

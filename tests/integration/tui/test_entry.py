@@ -203,7 +203,7 @@ def test_the_clipboard_gives_pictures_or_says_why_not(tmp_path: Path) -> None:
     (programs / "xclip").chmod(0o755)
     it = Typed(tmp_path, PATH=f"{programs}:/usr/bin:/bin", DISPLAY=":0", WAYLAND_DISPLAY="")
     it.press("alt-v")
-    it.sees("told: there is no picture in the clipboard")
+    it.sees("told: there is no image in the clipboard")
     (tmp_path / "picture").write_bytes(PNG)
     it.press("alt-v")
     it.sees_last("#1 clipboard 28 B")
@@ -382,7 +382,7 @@ def test_an_editor_that_fails_leaves_the_message(tmp_path: Path) -> None:
     it = Typed(tmp_path, EDITOR="false", VISUAL="")
     it.type("a message")
     it.press("ctrl-o")
-    it.sees("told: false ended with code 1, so the message is as it was")
+    it.sees("told: false ended with code 1; the message is unchanged")
     assert it.input == ["❯ a message"]
     it.sent("a message")
     it.close()

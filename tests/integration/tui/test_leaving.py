@@ -102,11 +102,11 @@ def test_a_conversation_that_was_killed_goes_on(shell: Chat, work: Path) -> None
         shell.say("stty sane; printf '\\033[?2004l\\033[?25h'; clear")
         shell.wait(lambda it: it.shown == ["$"], "a clear screen")
         shell.say(shlex.join([*HERMES, "chat", "--continue", *at(server)]))
-        shell.sees("The last turn was broken off and goes on now")
+        shell.sees("The last turn was interrupted and continues now")
         shell.reads("""
 ❯ build it
   ● 1 tool call
-The last turn was broken off and goes on now; what its tools did is not done again.
+The last turn was interrupted and continues now; tool calls that finished are not repeated.
 
 💻 terminal echo again ✓
    again

@@ -239,7 +239,7 @@ def test_mistakes_of_a_wrapper_are_told_and_the_conversation_goes_on(screen, wor
         it = screen("run", "mine.py", f"{server.url}/v1").ready()
         it.sees_last("all is well")
         it.type(F2)
-        it.sees("hermes: something went wrong: LookupError('no such key')")
+        it.sees("hermes: unexpected error: LookupError('no such key')")
         it.type(F3 + F3)
         it.ask("are you there?", "Still here.")
         it.ready()

@@ -18,9 +18,9 @@ async def test_each_is_told_once_and_logged_always(caplog: pytest.LogCaptureFixt
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert told == [
-        "hermes: something went wrong: without an exception; `hermes logs errors` tells more",
-        "hermes: something went wrong: KeyError('paint'); `hermes logs errors` tells more",
-        "hermes: something went wrong: KeyError('key'); `hermes logs errors` tells more",
+        "hermes: unexpected error: without an exception; for details: hermes logs errors",
+        "hermes: unexpected error: KeyError('paint'); for details: hermes logs errors",
+        "hermes: unexpected error: KeyError('key'); for details: hermes logs errors",
     ]
     errors = [each for each in caplog.records if each.levelno == logging.ERROR]
     assert len(errors) == 4

@@ -87,7 +87,7 @@ async def test_a_picture_on_windows(desk: Desk) -> None:
 async def test_no_picture_and_no_program_are_told_apart(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(UsageError, match="cannot be reached") as refused:
+    with pytest.raises(UsageError, match="is not accessible") as refused:
         await clipboard_image()
     assert "no desktop" in refused.value.hint
     monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
@@ -100,7 +100,7 @@ async def test_no_picture_and_no_program_are_told_apart(
         await clipboard_image()
     assert refused.value.hint == "install the package xclip"
     desk.has("xclip", "echo STRING")
-    with pytest.raises(UsageError, match="no picture in the clipboard"):
+    with pytest.raises(UsageError, match="no image in the clipboard"):
         await clipboard_image()
 
 

@@ -37,7 +37,7 @@ async def test_what_the_editor_leaves_is_the_message(editor: Path) -> None:
 
 async def test_an_editor_that_fails_changes_nothing(editor: Path) -> None:
     script(editor, 'echo "$2" > given; echo lost > "$2"; exit 3')
-    with pytest.raises(HermesError, match="ended with code 3, so the message is as it was"):
+    with pytest.raises(HermesError, match="ended with code 3; the message is unchanged"):
         await edit_in_editor("draft")
     assert not Path((editor.parent / "given").read_text().strip()).exists()
 

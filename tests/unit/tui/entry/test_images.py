@@ -44,12 +44,12 @@ def test_labels_are_short_and_numbered(tmp_path: Path) -> None:
 def test_what_is_no_picture_is_refused_with_the_reason(tmp_path: Path) -> None:
     images = ImageAttachments()
     (tmp_path / "text.png").write_text("no picture")
-    with pytest.raises(UsageError, match=r"text\.png is no picture") as refused:
+    with pytest.raises(UsageError, match=r"text\.png is not an image") as refused:
         images.add_file(tmp_path / "text.png")
     assert refused.value.hint == "use PNG, JPEG, GIF or WebP"
     with pytest.raises(UsageError, match="there is no file"):
         images.add_file(tmp_path / "missing.png")
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="is not a file"):
         images.add_file(tmp_path)
     with pytest.raises(UsageError, match="cannot read"):
         images.add_file("x" * 5_000)
