@@ -15,7 +15,7 @@ from hermes.app.build import context_usage
 from hermes.app.commands import Surface
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Notice, TurnFinished
-from hermes.core.messages import Image, Text, User
+from hermes.core.messages import Image, User
 from hermes.skills import skill_commands
 from hermes.store.records import SessionFilter
 from hermes.tui.area import Area, Printer
@@ -478,12 +478,12 @@ class ReferenceExpander:
         """Return the expanded message. Raises `UsageError` when it would be too large."""
         if "@" not in message.text:
             return message
-        session, home = self._app.session(self._agent()), self._app.home
-        # Only messages with a reference need these modules.
+        # Most messages refer to nothing, so this is loaded when the first one does.
         from hermes.app.references.expansion import expand_references
         from hermes.app.references.reference import ReferenceContext, page_fetch
         from hermes.security import PathGuard
 
+        session, home = self._app.session(self._agent()), self._app.home
         context = ReferenceContext(
             guard=PathGuard(Path.home(), (self._folder,), (home.root, home.default_root)),
             folder=self._folder,
@@ -492,9 +492,8 @@ class ReferenceExpander:
             fetch=page_fetch(session.session_tools.bench),
             images=session.target.profile.images is not False,
         )
-        done = await expand_references(message.text, context)
-        for warning in done.warnings:
+        expanded = await expand_references(message.text, context)
+        for warning in expanded.warnings:
             self._warn(warning)
-        pictures = [part for part in message.parts if isinstance(part, Image)]
-        parts: tuple[Text | Image, ...] = (*done.message.parts, *pictures)
-        return User(parts)
+        images = [part for part in message.parts if isinstance(part, Image)]
+        return User((*expanded.message.parts, *images))

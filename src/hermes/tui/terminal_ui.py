@@ -11,7 +11,6 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -29,6 +28,7 @@ from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import TextArea
 
+from hermes.app.references.completion import complete_reference
 from hermes.config.home import Home
 from hermes.config.settings.display import DisplaySettings
 from hermes.core.events import QuestionAsked
@@ -215,7 +215,7 @@ class TerminalUI:
             self.display,
             InputCompleter(
                 folder=folder,
-                references=lambda fragment: _references(fragment, folder),
+                references=lambda fragment: complete_reference(fragment, folder),
                 more=partial(self._offers, ""),
                 arguments={name: partial(self._offers, name) for name in COMMANDS_WITH_OFFERS},
             ),
@@ -406,7 +406,9 @@ class StartProgress:
 
 
 def is_terminal_open(stream: TextIO) -> bool:
-    termios = import_module("termios")  # not on every system
+    """Return whether the terminal of `stream` still exists."""
+    import termios  # does not exist on every system
+
     try:
         termios.tcgetattr(stream)
     except (termios.error, OSError, ValueError):
@@ -435,12 +437,6 @@ def ui_keys(ui: TerminalUI) -> KeyBindings:
         event.app.suspend_to_background()
 
     return keys
-
-
-def _references(fragment: str, folder: Path) -> Sequence[Any]:
-    from hermes.app.references.completion import complete_reference  # needed only after `@`
-
-    return complete_reference(fragment, folder)
 
 
 MAX_EXCHANGES = 10

@@ -109,7 +109,7 @@ async def test_a_program_that_hangs_is_given_up(
 ) -> None:
     monkeypatch.setattr(clipboard, "TIMEOUT_SECONDS", 0.2)
     desk.has("xclip", "exec sleep 600", DISPLAY=":0")
-    with pytest.raises(UsageError, match="no picture"):
+    with pytest.raises(UsageError, match="no image"):
         await clipboard_image()
 
 

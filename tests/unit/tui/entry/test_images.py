@@ -35,7 +35,7 @@ def test_labels_are_short_and_numbered(tmp_path: Path) -> None:
     assert images.labels == ["#1 a.png 28 B", "#2 a very long name of a p… 28 B", "#3 c.gif 26 B"]
     images.remove(2)
     assert images.labels == ["#1 a.png 28 B", "#2 c.gif 26 B"]
-    with pytest.raises(UsageError, match="no picture #3"):
+    with pytest.raises(UsageError, match="no image #3"):
         images.remove(3)
     images.clear()
     assert images.labels == []
