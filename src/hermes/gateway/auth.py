@@ -1,4 +1,4 @@
-"""Who may talk to the agent. Whoever is not let in on purpose stays outside."""
+"""Who may talk to the agent, and what each role may do. Access is denied by default."""
 
 import asyncio
 import logging
@@ -18,32 +18,32 @@ from hermes.gateway.platforms.kit.contract import SessionSource
 log = logging.getLogger(__name__)
 
 Variable = Callable[[str], str | None]
-"""A variable of .env or of the process."""
+"""Returns a variable of .env or of the process."""
 
 BOTS = frozenset({"all", "mentions", "true", "1", "yes", "on"})
-"""Values of <P>_ALLOW_BOTS that let other programs talk to us, if their ids are let in too."""
+"""Values of <P>_ALLOW_BOTS that let other programs write, if their ids are authorized too."""
 BY_ROLE = "has a role that is on the list"
 NOBODY: Mapping[str, Role] = MappingProxyType({})
 
 CODE_REPLY = (
-    "I do not know you yet. Your pairing code is {code}; it is good for one hour.\n"
-    "Ask my owner to run: hermes pairing approve {platform} {code}"
+    "You are not authorized yet. Your pairing code is {code}; it is valid for one hour.\n"
+    "Ask the owner to run: hermes pairing approve {platform} {code}"
 )
-WELCOME = "You are let in. Say something!"
+WELCOME = "You are now authorized. Send a message to start."
 
 
 class Admission(msgspec.Struct, frozen=True):
     allowed: bool
     role: Role | None = None
-    """Of whoever is let in."""
+    """The role of an authorized user."""
     reply: str = ""
-    """What to answer to whoever is not; "" is silence."""
+    """The reply to an unauthorized user; "" means none."""
     why: str = ""
-    """For the log; never shown in the chat."""
+    """Reason for the log; never shown in the chat."""
 
 
 class Pairing(Protocol):
-    """What the doorman needs of the pairing store."""
+    """The operations of the pairing store that the authorizer needs."""
 
     def is_approved(self, platform: str, user_id: str) -> bool: ...
 
@@ -55,11 +55,11 @@ class Pairing(Protocol):
 
 
 class Authorizer:
-    """Looks at each message before anything else does.
+    """Checks the author of each message before it is stored.
 
-    `prefixes` are the beginnings of variables by platform (`telegram` has `TELEGRAM`). `trusted`
-    are platforms that check by themselves who writes, such as the API server with its key, and the
-    role of whoever gets through.
+    `prefixes` are the prefixes of variables by platform (`telegram` has `TELEGRAM`). `trusted` are
+    the platforms that authenticate users themselves, such as the API server with its key, with the
+    role of those users.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class Authorizer:
         self._prefixes, self._trusted = prefixes, trusted
 
     async def admit(self, source: SessionSource, text: str) -> Admission:
-        """Whether a message is for the agent. Who wrote it is what the platform says; `text` is
-        looked at only when a stranger may have been invited by a code."""
+        """Decide whether a message may reach the agent. The platform says who wrote it; `text`
+        matters only if a stranger may be redeeming an invitation code."""
         if found := self.known(source):
             return found
         user = identity(source.platform, source.user_id)
@@ -87,7 +87,7 @@ class Authorizer:
         return await self._stranger(source, user, text)
 
     def known(self, source: SessionSource) -> Admission | None:
-        """None for somebody who is not let in; nothing comes of asking."""
+        """Return the admission of an authorized user; None for others. Has no side effects."""
         if role := self._trusted.get(source.platform):
             return Admission(True, role, why="the platform lets in whom it knows")
         user = identity(source.platform, source.user_id)
@@ -105,7 +105,7 @@ class Authorizer:
         return Admission(True, self.role(source.platform, user, paired=known), why=why)
 
     def role(self, platform: str, user: str, *, paired: bool) -> Role:
-        """The role of somebody who is let in; `user` is an `identity`."""
+        """Return the role of an authorized user; `user` is an `identity`."""
         gateway = self._settings.gateway
         owners = of_platform(platform, gateway.owners)
         if user in owners:
@@ -121,7 +121,7 @@ class Authorizer:
         return gateway.open_role
 
     def _reason(self, source: SessionSource, user: str, *, paired: bool) -> str:
-        """Why a user is let in; "" when there is no reason."""
+        """Return why a user is authorized; "" if there is no reason."""
         platform = source.platform
         allowed = self._allowlist(platform)
         roles = listed(platform, self._variable(self._name(platform, "ALLOWED_ROLES")))
@@ -163,7 +163,7 @@ class Authorizer:
         return pairing.redeem(source.platform, text, user, source.user_name)
 
     def _behaviour(self, platform: str) -> str:
-        """`pair` or `ignore`: of the platform, else for all."""
+        """Return `pair` or `ignore`: the setting of the platform, otherwise the general one."""
         settings = self._settings
         for section in (
             getattr(settings, platform, None),
@@ -191,23 +191,16 @@ class Authorizer:
         return f"{prefix}_{ending}"
 
 
-# What a role may do: which toolsets its conversations have, and which slash commands.
-#
-# Owners may do everything. Members have all tools, but not the commands that change things for
-# others. Guests can ask and look things up. `gateway.role_toolsets` and `gateway.role_commands`
-# say
-# otherwise.
-
 ALL = frozenset({"all", "*"})
 
 TOOLSETS: Mapping[Role, tuple[str, ...]] = {"guest": ("web", "clarify", "todo", "vision")}
-"""Roles that are not here have everything the platform has."""
+"""Toolsets by role. Roles that are missing have all toolsets of the platform."""
 
 OWNERS_ONLY = frozenset({
     "yolo", "restart", "update", "reload", "reload-mcp", "sethome", "debug", "pair", "insights",
     "model --global", "approve always",
 })  # fmt: skip
-"""With a word behind it, a command is the owner's only when the word stands in it."""
+"""An entry with a second word restricts the command only if that word is used with it."""
 
 OWNERS = "Owners are named in the setting `gateway.owners`, as PLATFORM:USER-ID."
 
@@ -220,14 +213,19 @@ _ALIASES: Mapping[str, str] = {"set-home": "sethome"}
 
 
 def toolsets_for(role: Role, settings: GatewaySettings) -> tuple[str, ...] | None:
-    """The only toolsets a role's conversations may have; None for all of the platform's."""
+    """Return the only toolsets that a role may use; None for all of the platform.
+
+    Owners may do everything. Members have all tools, but not the commands that affect other users.
+    Guests can ask and look things up. `gateway.role_toolsets` and `gateway.role_commands` override
+    this.
+    """
     wanted = settings.role_toolsets.get(role, TOOLSETS.get(role))
     return None if wanted is None or ALL.intersection(wanted) else wanted
 
 
 def may(role: Role, command: str, settings: GatewaySettings) -> str:
-    """Why a role may not use a command, in one line; "" when it may. `command` is the whole line:
-    `/model gpt-5 --global`."""
+    """Return why a role may not use a command; "" if it may. `command` is the whole line, such
+    as `/model gpt-5 --global`."""
     name, words = _taken_apart(command)
     if not name:
         return ""
@@ -244,12 +242,14 @@ def may(role: Role, command: str, settings: GatewaySettings) -> str:
 
 
 def _refusal(role: Role, name: str) -> str:
-    return f"A {role} may not use /{name}. /commands lists what there is."
+    return f"A {role} may not use /{name}. /commands lists the available commands."
 
 
 def _restricted(name: str, words: list[str]) -> str:
-    """`model --global` when that is what is asked for. Dashes of any kind count: telephones turn
-    two into one long one."""
+    """Return the restricted form that a command line uses, such as `model --global`.
+
+    Dashes of any kind count, because phones turn two hyphens into one long dash.
+    """
     options = {word.lower().lstrip("-\u2012\u2013\u2014\u2015\u2212") for word in words}
     for each in OWNERS_ONLY:
         command, _, option = each.partition(" ")
@@ -259,8 +259,10 @@ def _restricted(name: str, words: list[str]) -> str:
 
 
 def _taken_apart(line: str) -> tuple[str, list[str]]:
-    """The name of a command as the registry has it, and the words behind it. `/yol@our_bot` is
-    `yolo`: what the name will be resolved to counts, not what was typed."""
+    """Return the name of a command as the registry knows it, and the words after it.
+
+    The resolved name counts, not the typed one: `/yol@our_bot` is `yolo`.
+    """
     words = line.split()
     if not words:
         return "", []

@@ -106,7 +106,7 @@ class BackgroundNotices:
         try:
             row = await self._store.inbox.receive(item, now)
         except HermesError as error:
-            log.error("news of a process are lost: %s", error)
+            log.error("a notice of a background process was lost: %s", error)
             return
         if row is not None:
             self.on_stored(key)
@@ -234,7 +234,7 @@ class ChatSessions:
         outdated."""
         session = self._sessions.get(key)
         if session is not None and fence > session.fence + 1:
-            log.info("%s was worked on elsewhere; its conversation is read again", key)
+            log.info("another process worked on %s; its session is read again", key)
             await self.close(key)
 
     def note_fence(self, key: str, fence: int) -> None:
@@ -259,10 +259,10 @@ class ChatSessions:
                 for each in self._sessions.values()
                 if each.agent.session_id == resume
             ):
-                raise StoreConflict("this conversation is being worked on in another chat")
+                raise StoreConflict("this session is in use in another chat")
             return await self._app.agent(msgspec.structs.replace(request, resume=resume))
         except SessionNotFound:
-            log.info("the conversation of %s is gone; a new one begins", key)
+            log.info("the session of %s was deleted; a new one starts", key)
             return await self._app.agent(request)
 
     async def latest_session(self, session_id: str) -> str:
@@ -533,15 +533,15 @@ class ResetPolicy:
         return cls(default, by_platform, zone)
 
     def rule(self, platform: str) -> ResetRule:
-        by_platform = self._by_platform.get(platform)
-        if by_platform is None:
+        override = self._by_platform.get(platform)
+        if override is None:
             return self._default
-        message = {
+        values = {
             key: value
-            for key, value in msgspec.structs.asdict(by_platform).items()
+            for key, value in msgspec.structs.asdict(override).items()
             if value is not None
         }
-        return msgspec.structs.replace(self._default, **message)
+        return msgspec.structs.replace(self._default, **values)
 
     def reset_reason(self, platform: str, last: datetime, now: datetime) -> str:
         """Return why a session that was last active at `last` ends; "" while it continues."""

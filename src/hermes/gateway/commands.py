@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 
 INTERRUPTED_MESSAGE = (
-    "I was cut off while I did this. It may have taken effect; I do not do it again."
+    "The gateway was interrupted while this command ran. It may have taken effect, so it is not"
+    " repeated. Check the result, and send the command again if needed."
 )
 
 OutcomeCheck = Callable[[CommandCall, InboxRow], Awaitable[str | None]]
@@ -204,7 +205,7 @@ class ChatCommandContext:
     def agent(self) -> Agent:
         found = self.open_agent
         if found is None:
-            raise UsageError("there is no conversation yet")
+            raise UsageError("this chat has no session yet", hint="send a message first")
         return found
 
     @property
@@ -225,7 +226,7 @@ class ChatCommandContext:
         name = line.split(None, 1)[0].removeprefix("/").lower()
         command = exact_command(name, Surface.CHATS)
         if command is not None and command.name in AGENT_COMMANDS and self._agent_has_other_role:
-            self.show(f"The agent works for somebody else here; `/{name}` can be had after that.")
+            self.show(f"The agent works for another person; use `/{name}` after that turn.")
             return True
         await self.fire_hook(f"command:{name}", command=name, args=line.partition(" ")[2])
         return await IdempotentCommands(self, {**OPS_HANDLERS, **CHAT_HANDLERS}).run(line)
@@ -375,9 +376,9 @@ async def stop(call: CommandCall) -> str:
 
 async def background(call: CommandCall) -> str:
     if not call.arguments:
-        raise UsageError("what is to be done?", hint="/background TASK")
+        raise UsageError("the task is missing", hint="/background TASK")
     name = await _chat_context(call).start_background_task(call.arguments)
-    return f"Started `{name}`; its answer comes here. `/agents` shows what runs."
+    return f"Started `{name}`; the result is posted here. `/agents` lists running tasks."
 
 
 async def agents(call: CommandCall) -> str:
@@ -397,12 +398,14 @@ async def approve(call: CommandCall) -> str:
 async def steer(call: CommandCall) -> str:
     context = _chat_context(call)
     if not call.arguments:
-        raise UsageError("nothing to say", hint="/steer MESSAGE")
+        raise UsageError("the message is missing", hint="/steer MESSAGE")
     if context.busy and not context.worker.may_steer(context.event.source, context.role):
-        raise UsageError("somebody else's turn runs", hint="/queue MESSAGE waits for its end")
+        raise UsageError(
+            "the running turn belongs to another person", hint="/queue MESSAGE waits for its end"
+        )
     if await context.steer(call.arguments):
-        return "The agent hears it after its next step."
-    return "Kept for after this turn." if context.busy else ""
+        return "The agent reads it after its next step."
+    return "Queued for after this turn." if context.busy else ""
 
 
 async def deny(call: CommandCall) -> str:
@@ -453,7 +456,7 @@ async def sethome(call: CommandCall) -> str:
     place = f"{source.chat_id}{thread}"
     await asyncio.to_thread(edit.set_variable, call.app.home, home_variable(manifest), place)
     call.app.reread_variables()
-    return f"This chat is the home channel of {manifest.label} now."
+    return f"This chat is now the home channel of {manifest.label}."
 
 
 async def resume(call: CommandCall) -> str:
@@ -466,15 +469,14 @@ async def resume(call: CommandCall) -> str:
     try:
         found = await call.app.store.resolve(call.arguments)
     except (SessionNotFound, UsageError) as error:
-        if (
-            isinstance(error, UsageError) and not request.user_id
-        ):  # its message would list the ids of all users
+        # An ambiguous title lists session ids of all users, so only the owner gets that message.
+        if isinstance(error, UsageError) and not request.user_id:
             raise
         raise _not_own_session(call) from error
     if found.user_id != request.user_id:
         raise _not_own_session(call)
     if found.id == call.agent.session_id:
-        return "You are in this conversation."
+        return "This chat is already in that session."
     await call.app.move(call.agent, found.id, context.continue_with)
     return f"Back in {found.title or found.id}."
 
@@ -490,12 +492,14 @@ async def _own_sessions(call: CommandCall, user_id: str) -> str:
     found = await call.app.store.sessions(SessionFilter(sources=(source,), limit=200))
     mine = [each for each in found if each.user_id == user_id and not each.parent_id]
     lines = [f"- `{each.id}` {each.title or each.preview}" for each in mine[:MAX_SESSIONS]]
-    return "\n".join((*lines, "`/resume ID or TITLE` goes on with one.")) if lines else "None yet."
+    return (
+        "\n".join((*lines, "`/resume ID or TITLE` continues one.")) if lines else "No sessions yet."
+    )
 
 
 async def restart(call: CommandCall) -> str:
     _chat_context(call).gateway.restart()
-    return "Restarting. What is not finished goes on after that."
+    return "Restarting. Unfinished turns continue after the restart."
 
 
 async def update(call: CommandCall) -> str:
@@ -510,7 +514,7 @@ async def verbose(call: CommandCall) -> str:
     context = _chat_context(call)
     manifest = context.gateway.manifests[context.event.source.platform]
     if not manifest.capabilities.edits:
-        return f"{manifest.label} shows no tool calls."
+        return f"{manifest.label} cannot show tool calls."
     progress = context.gateway.display_modes
     wanted = await progress.change(context.worker.key, manifest.name, call.arguments)
     return f"Tool calls in this chat: {wanted}"
@@ -547,16 +551,17 @@ CHAT_HANDLERS: Mapping[str, CommandHandler] = {
 
 
 USAGE = (
-    "/pair makes a code that lets in whoever sends it to me.\n"
-    "/pair CODE lets in who got this code from me; /pair PLATFORM CODE on another platform.\n"
-    "/pair list shows who waits."
+    "/pair creates an invitation code for one person.\n"
+    "/pair CODE approves the person who received this code;"
+    " /pair PLATFORM CODE on another platform.\n"
+    "/pair list shows pending requests."
 )
 
 
 def pair_command(store: PairingStore, source: SessionSource, words: str) -> str:
     """Run `/pair WORDS` and return the reply. `auth.may` has already checked the role."""
     if source.chat_type not in ("dm", "private"):
-        return "Codes are not for everybody to see: use /pair in a private chat with me."
+        return "Pairing codes are secret: use /pair in a private chat with me."
     try:
         return _run_pair(store, source.platform, words.split())
     except HermesError as error:
@@ -568,15 +573,15 @@ def _run_pair(store: PairingStore, platform: str, words: list[str]) -> str:
         case []:
             code = store.invite(platform)
             return (
-                f"{code} lets in the first who sends it to me on {platform}, alone in a private"
-                " message, within an hour."
+                f"{code} gives access to the first person who sends it to me on {platform}, alone"
+                " in a private message, within one hour."
             )
         case ["list"]:
             waiting = [
-                f"{plain_line(each.user_name) or 'somebody'} ({plain_line(each.user_id)})"
+                f"{plain_line(each.user_name) or 'unknown'} ({plain_line(each.user_id)})"
                 for each in store.pending(platform)
             ]
-            return f"Waiting on {platform}: {', '.join(waiting) or 'nobody'}."
+            return f"Pending on {platform}: {', '.join(waiting) or 'none'}."
         case [code]:
             return _approve_code(store, platform, code)
         case [other, code]:
@@ -588,4 +593,4 @@ def _run_pair(store: PairingStore, platform: str, words: list[str]) -> str:
 def _approve_code(store: PairingStore, platform: str, code: str) -> str:
     user, approved = store.approve(platform, code)
     name = plain_line(approved.user_name)
-    return f"{name or 'User'} ({plain_line(user)}) may talk to me on {platform} now."
+    return f"{name or 'User'} ({plain_line(user)}) can now write to me on {platform}."

@@ -131,7 +131,7 @@ class GatewayContext:
         try:
             await self.store.chats.release(lease)
         except HermesError as error:
-            log.warning("a chat is free only when its lease ends: %s", error)
+            log.warning("a lease could not be released and expires by itself: %s", error)
 
     async def renew_leases(self) -> None:
         """Renew the chat leases of this process until cancelled."""
@@ -140,7 +140,7 @@ class GatewayContext:
             try:
                 await self.store.chats.renew(self._owner.name, self.now() + LEASE_SECONDS)
             except HermesError as error:
-                log.error("the leases of the chats could not be renewed: %s", error)
+                log.error("the chat leases could not be renewed: %s", error)
 
     async def role(self, source: SessionSource) -> Role | None:
         """Return the role of the author of a message; None if the author is not authorized (any
@@ -162,7 +162,7 @@ class GatewayContext:
             or self.sessions.has_running_processes(key)
         ):
             return
-        log.info("%s begins a new conversation: %s", key, reason)
+        log.info("%s starts a new session: %s", key, reason)
         origin = msgspec.json.decode(row.origin, type=SessionSource)
         agent = self.sessions.get(key)
         if agent is None and questions is not None:
@@ -184,7 +184,7 @@ class GatewayContext:
                 return None
             return await self.sessions.open(row.session_key, origin, role, questions)
         except HermesError as error:
-            log.warning("nothing was saved of the conversation of %s: %s", row.session_key, error)
+            log.warning("the memory of the session of %s was not saved: %s", row.session_key, error)
             return None
 
     def reset_reason(self, chat: ChatRow) -> str:
@@ -208,7 +208,7 @@ class GatewayContext:
             except Interrupted:
                 raise
             except HermesError as error:  # the turn compacts again if it has to
-                log.warning("there is little room left in a conversation: %s", error)
+                log.warning("a session could not be compacted before the turn: %s", error)
 
     def view(
         self, row: InboxRow, event: MessageEvent, attachments: Attachments | None = None
@@ -255,7 +255,7 @@ class GatewayContext:
         try:
             home = self.home(source.platform, source.account)
         except UsageError as error:  # the name of the channel may be unknown (yet)
-            log.info("the home channel of %s: %s", source.platform, error)
+            log.info("the home channel of %s cannot be used: %s", source.platform, error)
             return ()
         place = (source.chat_id, source.thread_id)
         if home is None or (home.chat_id, home.thread_id) == place:
@@ -296,7 +296,7 @@ class GatewayContext:
         Raises `UsageError` if the platform is not configured any more.
         """
         if target.platform not in self.manifests:
-            raise UsageError(f"{target.platform} is not set up any more")
+            raise UsageError(f"{target.platform} is not configured any more")
         capabilities = self.manifests[target.platform].capabilities
         name = key or f"{kind}:{target.chat_id}:{self.now():.6f}"
         meta = OutgoingMeta(

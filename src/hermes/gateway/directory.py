@@ -1,7 +1,7 @@
-"""Names of chats, so that one can write `discord:#ops` instead of a number.
+"""Names of chats, and the targets that users write, such as `discord:#ops`.
 
-Kept in `<home>/channel_directory.json`: what adapters tell of their chats, and chats that messages
-came from which were let in. A name is what people gave a chat; two chats may have the same one.
+The directory is stored in `<home>/channel_directory.json`. It holds the chats that adapters report,
+and those that authorized messages came from. Several chats may have the same name.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 
 FILE = "channel_directory.json"
 MAX_CHATS = 5000
-"""Chats of one platform that are kept; those seen longest ago go first."""
+"""Chats per platform; the ones seen longest ago are dropped first."""
 MAX_NAME = 200
 CHATS_SECONDS = 10.0
-"""Seconds that a platform gets to tell its chats."""
+"""Seconds that a platform has to list its chats."""
 NAME_SIGNS = "#@"
 
 
@@ -56,7 +56,7 @@ class _DirectoryFile(msgspec.Struct, frozen=True):
 
 
 class ChatDirectory:
-    """In memory; `save` writes it when something changed."""
+    """The known chats, in memory; `save` writes changes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -72,27 +72,27 @@ class ChatDirectory:
         return sorted(self._chats)
 
     def name_of(self, platform: str, chat_id: str, thread_id: str = "", account: str = "") -> str:
-        """ "" when it is not known."""
+        """Return the name of a chat; "" if it is not known."""
         found = self._chats.get(platform, {}).get((account, chat_id, thread_id))
         return found.name if found else ""
 
     def add_chats(self, platform: str, chats: Iterable[ChatInfo], account: str = "") -> None:
-        """What an adapter tells of its chats."""
+        """Add the chats that an adapter reports."""
         for each in chats:
             name = plain_line(each.name)[:MAX_NAME]
             chat = KnownChat(each.chat_id, name, each.chat_type, each.thread_id, account)
             self._put(platform, chat)
 
     def note_source(self, source: SessionSource) -> None:
-        """A message that was let in came from there."""
+        """Add the chat of an authorized message."""
         name = source.chat_name or (source.user_name if source.chat_type == "dm" else "")
         if name and source.chat_id:
             seen = ChatInfo(source.chat_id, name, source.chat_type)
             self.add_chats(source.platform, (seen,), source.account)
 
     def find(self, platform: str, wanted: str, account: str = "") -> KnownChat:
-        """The chat with this name; `#` or `@` before it and letter case do not matter. Raises
-        UsageError when there is none, or more than one."""
+        """Return the chat with this name, ignoring a leading `#` or `@` and letter case. Raises
+        `UsageError` if there is none, or more than one."""
         name = plain_line(wanted).lstrip(NAME_SIGNS).casefold()
         among = [each for each in self.chats(platform) if not account or each.account == account]
         found = [each for each in among if each.name.lstrip(NAME_SIGNS).casefold() == name]
@@ -107,7 +107,7 @@ class ChatDirectory:
         raise UsageError(f"no chat of {platform} is called {wanted}", hint=_names_hint(among))
 
     def save(self) -> None:
-        """Raises ConfigError when it cannot be written."""
+        """Write the file if something changed. Raises `ConfigError` if that fails."""
         if not self._changed:
             return
         data = _DirectoryFile({platform: self.chats(platform) for platform in self.platforms()})
@@ -127,7 +127,8 @@ class ChatDirectory:
             del held[next(iter(held))]
 
     def _read(self) -> dict[str, list[KnownChat]]:
-        """A damaged file is left alone until there is something to write: names come again."""
+        """Read the file. A damaged one is ignored and later overwritten: names are learned
+        again."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=_DirectoryFile).platforms
         except FileNotFoundError:
@@ -142,7 +143,7 @@ class ChatDirectory:
 async def refresh_names(
     directory: ChatDirectory, describe: ConnectionRegistry, target: str
 ) -> None:
-    """Names of chats as the platform of a target has them now. What cannot be asked for stays."""
+    """Ask the platform of a target for its current chats. Errors are logged; known names stay."""
     platform = target.partition(":")[0].partition("@")[0].strip().lower()
     for connection in describe:
         if connection.manifest.name != platform:
@@ -169,28 +170,27 @@ def _names_hint(chats: Sequence[KnownChat]) -> str:
     return f"there are {', '.join(names[:10])}{more}"
 
 
-# Where messages go, as people write it.
-#
-# origin                        where the work was asked for
-# telegram                      the home channel of the platform
-# telegram:-100123              a chat, by id
-# telegram:-100123:17           a thread of it
-# discord:#ops                  a chat, by its name
-# telegram:@channelname         a public channel or group that nobody wrote from yet
-# slack@work:C0123              a chat of one of several accounts
-#
-# For jobs and scripts there is also `local`: files of this machine. Nobody sends messages there.
-
 ORIGIN, LOCAL = "origin", "local"
 MATRIX_THREAD = ":$"
-"""Ids of Matrix hold colons; its threads are events."""
+"""Matrix ids contain colons; its threads are events."""
 MAX_LISTED = 50
 PUBLIC_NAMES = {"telegram": re.compile(r"@[A-Za-z]\w{3,31}", re.ASCII)}
-"""Names that a platform knows itself, also of chats that we have never seen."""
+"""Names that a platform resolves itself, also for chats that we have never seen."""
 
 
 class TargetResolver:
-    """`platforms` are those that are configured."""
+    """Resolves targets. `platforms` are the configured ones.
+
+    origin: the chat in which the work was requested
+    telegram: the home channel of the platform
+    telegram:-100123: a chat, by id
+    telegram:-100123:17: a thread of it
+    discord:#ops: a chat, by name
+    telegram:@channelname: a public channel or group that has not written yet
+    slack@work:C0123: a chat of one of several accounts
+
+    Jobs and scripts can also use `local`, a file on this machine; no messages are sent there.
+    """
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class TargetResolver:
         self._variable, self._directory = variable, directory
 
     def resolve(self, text: str, origin: ChatTarget | None = None) -> ChatTarget:
-        """Raises UsageError that says what there is."""
+        """Return the target that a text means. Raises `UsageError` with the possible ones."""
         written = text.strip()
         if written == ORIGIN:
             if origin is None:
@@ -218,13 +218,13 @@ class TargetResolver:
         return self._chat(platform, rest.strip(), account)
 
     def home(self, platform: str, account: str = "") -> ChatTarget | None:
-        """The home channel of a platform, if it has one."""
+        """Return the home channel of a platform, if it has one."""
         found = self._platforms.get(platform)
         said = (self._variable(home_variable(found)) or "").strip() if found else ""
         return self._chat(platform, said, account) if said else None
 
     def homes(self) -> dict[str, ChatTarget]:
-        """Without those whose name is not known (yet)."""
+        """Return the home channels by platform, without those whose name is not known (yet)."""
         found: dict[str, ChatTarget] = {}
         for name in self._platforms:
             with contextlib.suppress(UsageError):
@@ -233,7 +233,7 @@ class TargetResolver:
         return found
 
     def describe(self) -> list[str]:
-        """What can be written, a line each."""
+        """Return the possible targets, one line each."""
         describe: list[str] = []
         homes = self.homes()
         for name, manifest in self._platforms.items():
@@ -287,12 +287,13 @@ def _unknown_platform(platform: str) -> str:
 
 
 def _is_name(platform: str, chat: str) -> bool:
-    """`#ops`, `@news`, or with the server before it: `home/#ops`."""
+    """Return whether a chat is written as a name: `#ops`, `@news`, or with its server,
+    `home/#ops`."""
     return platform != "matrix" and (chat[0] in NAME_SIGNS or "/#" in chat)
 
 
 def split_chat(platform: str, rest: str) -> tuple[str, str]:
-    """A chat and its thread."""
+    """Split a target into chat and thread."""
     if platform == "email":
         return rest, ""
     if platform == "matrix":

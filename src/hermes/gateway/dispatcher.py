@@ -40,7 +40,7 @@ STOPPING_COMMANDS = frozenset({"new"})
 """Commands that wait for the end of the turn, and stop it for that."""
 NOT_DURING_TURN = frozenset({"model"})
 """Commands that are refused during a turn instead of queued: a model change is meant for now."""
-BUSY_MESSAGE = "I am at work. `/stop` ends that, then `/{name}` does what you want."
+BUSY_MESSAGE = "A turn is running. Stop it with `/stop`, then send `/{name}` again."
 SAVE_SECONDS = 5.0
 """Seconds that a stopped turn has to save its state."""
 
@@ -174,7 +174,7 @@ class ChatDispatcher:
         questions = next((each for each in askers if each.owns_button(event.button)), None)
         try:
             if questions is None:
-                raise UsageError("this question is over")
+                raise UsageError("this question is closed")
             questions.press(event.source, role, event.button)
         except UsageError as error:
             source = event.source
@@ -232,7 +232,9 @@ class ChatDispatcher:
         self._side_tasks.discard(task)
         worker.side_rows.discard(row.id)
         if not task.cancelled() and (fault := task.exception()) is not None:
-            log.error("a message waits for its turn after all", exc_info=fault)
+            log.error(
+                "handling a message outside the chat order failed; it is queued", exc_info=fault
+            )
             worker.wake()
         self._forget_if_idle(worker)
 
@@ -285,7 +287,7 @@ class InboundHandler:
         try:
             return await self._receive(sanitize(event))
         except StoreError as error:
-            log.error("a message of %s cannot be kept now: %s", event.source.platform, error)
+            log.error("a message of %s cannot be stored now: %s", event.source.platform, error)
             return False
 
     async def _receive(self, event: MessageEvent) -> bool:
@@ -325,7 +327,7 @@ class InboundHandler:
             match result:
                 case {"action": "skip"}:
                     reason = result.get("reason", "")
-                    log.info("%s: a plugin skips a message: %s", event.source.platform, reason)
+                    log.info("%s: a plugin skipped a message: %s", event.source.platform, reason)
                     return None
                 case {"action": "rewrite", "text": str(text)}:
                     return msgspec.structs.replace(event, text=text)
@@ -356,7 +358,7 @@ class InboundHandler:
         )
         row_id = await self._gateway.store.inbox.receive(item, self._clock.now().timestamp())
         if row_id is None:
-            log.info("%s: a message came twice", source.platform)
+            log.info("%s: a duplicate message was ignored", source.platform)
             await self._dispatcher.redispatch(item, event, role)
             return True
         self._counters.count_message(source.platform)

@@ -1,9 +1,9 @@
-"""Programs that hear what happens in the gateway: folders with HOOK.yaml and handler.py in
-`builtin_hooks/` here, always, and in `<home>/hooks/`.
+"""Gateway hooks: user code that is called on gateway events.
 
-HOOK.yaml names the hook and its events; `handle(event_type, context)` of handler.py is called for
-each, async or not. An event `command:*` means every command. What a hook does wrong, or what it
-takes too long for, is logged; the gateway goes on.
+A hook is a folder with HOOK.yaml and handler.py, in `builtin_hooks/` of this package or in
+`<home>/hooks/`. HOOK.yaml has the name of the hook and its events; `handle(event_type, context)` of
+handler.py is called for each, async or not. The event `command:*` means every command. A hook that
+fails or takes too long is logged; the gateway continues.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Hook(msgspec.Struct, frozen=True):
 
 
 class HookRegistry:
-    """`tell` gets what is wrong with a hook when it is loaded."""
+    """Loads hooks and calls them."""
 
     def __init__(self, hooks: tuple[Hook, ...] = ()) -> None:
         self.hooks = hooks
@@ -57,17 +57,18 @@ class HookRegistry:
     def load(
         cls, folder: Path, tell: Callable[[str], None], *, builtin: Path = BUILTIN
     ) -> "HookRegistry":
-        """Ours, and then those of the user in `folder`."""
+        """Load the built-in hooks, then those of the user in `folder`. `tell` receives a message
+        for each hook that cannot be loaded."""
         found: list[Hook] = []
         for each in (*sorted(builtin.glob("*/HOOK.yaml")), *sorted(folder.glob("*/HOOK.yaml"))):
             try:
                 found.append(_hook(each.parent))
-            except Exception as error:  # noqa: BLE001 - a hook is code of the user
+            except Exception as error:  # noqa: BLE001 - a hook is user code
                 tell(f"hook {each.parent.name} is left out: {type(error).__name__}: {error}")
         return cls(tuple(found))
 
     async def fire(self, event: str, **facts: object) -> None:
-        """Begin to tell everybody who wants to hear of it; nobody waits for them."""
+        """Start all hooks that listen to an event, without waiting for them."""
         for hook in self.hooks:
             if hook.hears(event):
                 task = asyncio.ensure_future(_called(hook, event, dict(facts)))
@@ -80,17 +81,17 @@ class HookRegistry:
 
 
 def about(source: SessionSource, key: str) -> dict[str, object]:
-    """What every event of a chat says."""
+    """Return the facts that every event of a chat has."""
     return {"platform": source.platform, "user_id": source.user_id, "session_key": key}
 
 
 class TurnEvents:
-    """Tells hooks of one turn."""
+    """Reports the events of one turn to the hooks."""
 
     def __init__(self, hooks: HookRegistry, facts: dict[str, object]) -> None:
         self._hooks, self._facts = hooks, facts
         self._names: list[str] = []
-        """Of the tools called since the model was asked last."""
+        """Tools that were called since the last model call."""
         self._steps = 0
 
     async def see(self, event: Event) -> None:
@@ -127,7 +128,7 @@ async def _called(hook: Hook, event: str, context: dict[str, Any]) -> None:
                 await asyncio.to_thread(hook.handle, event, context)
     except TimeoutError:
         log.warning("hook %s took more than %.0f seconds for %s", hook.name, SECONDS, event)
-    except Exception as error:  # noqa: BLE001 - a hook is code of the user
+    except Exception as error:  # noqa: BLE001 - a hook is user code
         log.warning("hook %s failed at %s: %s: %s", hook.name, event, type(error).__name__, error)
 
 

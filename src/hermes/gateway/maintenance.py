@@ -61,7 +61,9 @@ class Maintenance:
                 and not worker.questions.has_open
                 and now - worker.turn.last_activity > most
             ):
-                log.warning("%s: a turn is stopped, it showed no sign of life", worker.key)
+                log.warning(
+                    "%s: a turn was stopped because it was inactive for too long", worker.key
+                )
                 worker.turn.stop("stuck")
 
     async def expire(self) -> None:
@@ -87,7 +89,7 @@ class Maintenance:
         gone = await asyncio.to_thread(self._cache.clean, before)
         gone += await asyncio.to_thread(remove_old_copies, self._gateway.app.home.root, before)
         if gone:
-            log.info("%d old files from chats were removed", gone)
+            log.info("removed %d old files of chats", gone)
         app = self._gateway.app
         await asyncio.to_thread(back_up_when_due, app.home, app.loaded.settings)
 

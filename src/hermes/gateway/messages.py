@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from hermes.gateway.context import GatewayContext
 
 
+log = logging.getLogger(__name__)
+
 PRIVATE_PLATFORMS = frozenset({"whatsapp", "signal", "telegram"})
 """Platforms whose user ids are phone numbers or similar, which `privacy.redact_pii` hides."""
 KINDS = {"dm": "a private chat", "group": "a group", "channel": "a channel"}
@@ -73,8 +75,6 @@ def format_message(event: MessageEvent, settings: Settings, *, shared: bool) -> 
     who = f"[{display_name(event.source, settings)}] " if shared else ""
     return f"{before}{who}{event.text}"
 
-
-log = logging.getLogger(__name__)
 
 MAX_INLINE_BYTES = 5_000_000
 """Maximum size of an image that is passed inline; a larger one is named as a file."""

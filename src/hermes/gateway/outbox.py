@@ -39,6 +39,8 @@ from hermes.gateway.process import LeaseOwner
 from hermes.store.records import OutboxItem, OutboxRow
 from hermes.store.session_store import OutboxQueue
 
+log = logging.getLogger(__name__)
+
 PlatformAccount = tuple[str, str]
 """Name of a platform, and of our account on it."""
 
@@ -113,8 +115,6 @@ def decode_target(data: bytes) -> ChatTarget:
 def decode_message(data: bytes) -> OutgoingMessage:
     return _messages.decode(data)
 
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 MirrorMessage = Callable[[ChatTarget, str, str], Awaitable[object]]
@@ -270,11 +270,13 @@ class OutboxSender:
                 connection.adapter.was_delivered(row, target, message), seconds=VERIFY_SECONDS
             )
         except (DeliveryUnknown, SendRefused) as error:
-            log.error("nobody knows whether a message to %s is there: %s", row.platform, error)
+            log.error(
+                "it is unknown whether a message to %s was delivered: %s", row.platform, error
+            )
             await self._outbox.give_up(row.id, "uncertain", str(error))
             return ""
         except AdapterError as error:
-            log.info("%s cannot be asked now: %s", row.platform, error)
+            log.info("%s cannot verify a delivery now: %s", row.platform, error)
             connection.recheck()
             return None  # the row stays in state `sending` until the platform can be asked
         await self._record_verification(row, found)
@@ -287,7 +289,7 @@ class OutboxSender:
             return decode_target(row.target), decode_message(row.body)
         except msgspec.DecodeError as error:
             log.error("message %d to %s cannot be read: %s", row.id, row.platform, error)
-            await self._outbox.give_up(row.id, "failed", "it cannot be read")
+            await self._outbox.give_up(row.id, "failed", "the stored message is damaged")
             return None
 
     async def _record_verification(self, row: OutboxRow, found: str | None) -> None:
@@ -296,13 +298,13 @@ class OutboxSender:
             # reply is stored already.
             over = row.kind == "progress" or await self._outbox.get(f"reply:{row.inbox_id}:0")
             if found is None:
-                await self._outbox.give_up(row.id, "failed", "it was not there")
+                await self._outbox.give_up(row.id, "failed", "it was not delivered")
             elif over:
                 await self._outbox.mark_sent(row.id, found, self._now())
             else:
                 await self._outbox.mark_streaming(row.id, found)
         elif found is None:
-            await self._retry(row, "it was not there", 0.0)
+            await self._retry(row, "it was not delivered", 0.0)
         else:
             await self._mark_sent(row, found)
 
@@ -314,7 +316,7 @@ class OutboxSender:
     async def _send_as_new(self, row: OutboxRow, error: str) -> None:
         """Handle a message that can no longer be edited: a reply is sent as a new message, other
         kinds stay as they are."""
-        log.warning("%s: a message cannot be changed: %s", row.platform, error)
+        log.warning("%s: a message cannot be edited: %s", row.platform, error)
         if row.kind in STREAM_KINDS:
             await self._outbox.mark_sent(row.id, row.platform_id, self._now())
         else:
@@ -344,7 +346,7 @@ async def _call_platform(call: Awaitable[T], seconds: float = CALL_SECONDS) -> T
     except TimeoutError as error:
         raise SendUnsure("the platform did not answer in time") from error
     except Exception as error:  # libraries raise anything
-        log.exception("a call of a platform failed in an unknown way")
+        log.exception("a platform call raised an unexpected exception")
         raise SendUnsure(f"unexpected {type(error).__name__}") from error
 
 
@@ -477,10 +479,10 @@ class OutboxLoop:
         try:
             await work(row)
         except StoreError as error:
-            log.error("what became of a message cannot be kept: %s", error)
+            log.error("the result of a delivery cannot be stored: %s", error)
             await self._clock.sleep(1.0)
         except Exception:  # one broken row must not stop all sending
-            log.exception("a message to %s cannot be dealt with", row.platform)
+            log.exception("a message to %s cannot be processed", row.platform)
             await self._clock.sleep(IDLE_SECONDS)
         finally:
             self._sending.pop(row.lane, None)
@@ -550,9 +552,9 @@ def draft(message: OutgoingMessage, meta: OutgoingMeta, number: int = 0) -> Outb
 
 
 MAX_FILES = 20
-"""Files of one message."""
+"""Maximum number of files in one message."""
 MAX_WORDS = 12
-"""Words of a path with spaces. Each further word costs one look into the workplace."""
+"""Maximum words of a path with spaces; each word costs one lookup in the workspace."""
 _TAG = re.compile(r"[`\"'(*<]*MEDIA:\s?(?P<path>[/~](?:(?!MEDIA:)[^\n])*)")
 _AFTER_PATH = " \t\r`\"'()*<>.,;"
 
@@ -598,11 +600,11 @@ def hide_tags(text: str) -> str:
 class _Tag(msgspec.Struct, frozen=True):
     before: str
     rest: str
-    """The line from the path on."""
+    """The rest of the line, starting with the path."""
 
     @property
     def paths(self) -> list[str]:
-        """What the path may be, the longest first: it may contain spaces, and text may follow."""
+        """Possible paths, longest first: a path may contain spaces, and text may follow it."""
         words = self.rest.split(" ")[:MAX_WORDS]
         ends = (" ".join(words[:count]).rstrip(_AFTER_PATH) for count in range(len(words), 0, -1))
         return list(dict.fromkeys(ends))
@@ -725,7 +727,7 @@ class OutboxService:
         items = compose_items(text, meta, manifest.capabilities, files)
         rows = await self._outbox.enqueue(items, self._clock.now().timestamp())
         if not rows:
-            raise UsageError("there is nothing in the message")
+            raise UsageError("the message is empty")
         self._wake()
         return name
 

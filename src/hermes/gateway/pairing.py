@@ -29,13 +29,12 @@ from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.core.ports import Clock
 from hermes.util import atomic
 
-# Pairing codes: made from a cryptographic source, kept only as a salted, slow hash.
-
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""32 characters: without 0 and O, 1 and I."""
+"""32 characters, without 0 and O, 1 and I."""
 LENGTH = 8
 COST = 2**14
-"""Of one try: about 16 MB and 50 ms. All codes would take one core two thousand years."""
+"""Cost of one scrypt call: about 16 MB and 50 ms. Trying all codes would take one core two
+thousand years."""
 
 _CODE = re.compile(f"[{ALPHABET}]{{{LENGTH}}}")
 _LONGEST = 64
@@ -52,8 +51,8 @@ def new_code() -> str:
 
 
 def typed(text: str) -> str:
-    """The code somebody typed, or "" when it cannot be one. Spaces, dashes and letter case do not
-    matter."""
+    """Return the code that a user typed; "" if it cannot be one. Spaces, dashes and letter case
+    are ignored."""
     if len(text) > _LONGEST or not text.isascii():
         return ""
     code = re.sub(r"[\s-]", "", text).upper()
@@ -66,7 +65,7 @@ def hashed(code: str, cost: int = COST) -> Hashed:
 
 
 def matches(code: str, kept: Hashed) -> bool:
-    """Takes the same time whatever the code is. A hash that nobody could have made matches none."""
+    """Compare in constant time. A hash with invalid parameters matches no code."""
     try:
         digest = _digest(code, kept.salt, kept.cost)
     except ValueError:
@@ -77,9 +76,6 @@ def matches(code: str, kept: Hashed) -> bool:
 def _digest(code: str, salt: str, cost: int) -> str:
     return hashlib.scrypt(code.encode(), salt=salt.encode(), n=cost, r=8, p=1, dklen=32).hex()
 
-
-# Files that only their owner reads and writes. What somebody else could have written is refused,
-# and left as it is.
 
 LOCK_FILE = ".lock"
 LOCK_SECONDS = 10.0
@@ -92,14 +88,17 @@ T = TypeVar("T")
 
 
 class PrivateFolder:
-    """JSON files below one folder; each is replaced as a whole."""
+    """JSON files in one folder that only their owner reads and writes; each is replaced as a whole.
+
+    A file that another user could have written is refused and left unchanged.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def read(self, name: str, kind: type[T]) -> T | None:
-        """What the file holds; None when it is not there. Raises ConfigError when it is damaged or
-        cannot be trusted."""
+        """Return the content of a file; None if it does not exist. Raises `ConfigError` if it is
+        damaged or cannot be trusted."""
         path = self.folder / name
         self._check_folder()
         try:
@@ -119,7 +118,7 @@ class PrivateFolder:
         try:
             return msgspec.json.decode(data, type=kind)
         except msgspec.DecodeError as error:
-            hint = "it was left as it is; mend it, or move it away to begin anew"
+            hint = "the file was not changed; fix it, or move it away to start over"
             raise ConfigError(f"{tilde(path)} is damaged: {error}", hint=hint) from error
 
     def write(self, name: str, value: object) -> None:
@@ -134,7 +133,7 @@ class PrivateFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Alone among all processes and threads that change the files."""
+        """Hold the lock for changing the files, across processes and threads."""
         lock = self.folder / LOCK_FILE
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -172,27 +171,25 @@ def _checked(path: Path, descriptor: int) -> bytes:
     if found.st_mode & _OTHERS and found.st_uid == os.geteuid():
         os.fchmod(descriptor, 0o600)
     if found.st_size > MOST_BYTES:
-        raise _untrusted(path, "is far too large", "move it away to begin anew")
+        raise _untrusted(path, "is far too large", "move it away to start over")
     with os.fdopen(os.dup(descriptor), "rb") as file:
         return file.read()
 
 
 def _check_owner(path: Path, found: os.stat_result) -> None:
     if os.geteuid() and found.st_uid not in (0, os.geteuid()):
-        raise _untrusted(path, "belongs to somebody else", f"chown it: {tilde(path)}")
+        raise _untrusted(path, "belongs to another user", f"chown it: {tilde(path)}")
     if found.st_mode & _OTHERS_WRITE:
         hint = f"look at what it says, then: chmod go-rwx {tilde(path)}"
         raise _untrusted(path, "can be written by others", hint)
 
 
 def _untrusted(path: Path, what: str, hint: str) -> ConfigError:
-    return ConfigError(f"{tilde(path)} {what}, so it is not believed", hint=hint)
+    return ConfigError(f"{tilde(path)} {what}, so it is not used", hint=hint)
 
 
-# Which users a list names. An id is what the platform calls a user, and nothing else: no display
-# name, no text. Ids are compared as they are; only where a platform itself ignores letter case,
-# the
-# case of ASCII letters is ignored (other letters have look-alikes that fold into ASCII).
+# Ids are compared exactly. Only where a platform itself ignores case is the case of ASCII letters
+# ignored: other letters have look-alikes that fold into ASCII.
 
 EVERYBODY = "*"
 CASE_IGNORED = frozenset({"email", "matrix"})
@@ -203,23 +200,25 @@ _TRUE = frozenset({"1", "true", "yes", "on"})
 
 
 def identity(platform: str, user_id: str) -> str:
-    """A user's id in the form it is compared in; "" is nobody."""
+    """Return a user id in the form in which ids are compared."""
     return user_id.translate(_ASCII_LOWER) if platform in CASE_IGNORED else user_id
 
 
 def listed(platform: str, text: str | None) -> frozenset[str]:
-    """The entries of a list such as TELEGRAM_ALLOWED_USERS."""
+    """Return the entries of a list such as TELEGRAM_ALLOWED_USERS. Entries are user ids, never
+    display names."""
     words = (word.strip(_SPACE) for word in (text or "").split(","))
     return frozenset(identity(platform, word) for word in words if word)
 
 
 def switched_on(text: str | None) -> bool:
-    """Whether a variable such as TELEGRAM_ALLOW_ALL_USERS says yes. What is no clear yes is no."""
+    """Return whether a variable such as TELEGRAM_ALLOW_ALL_USERS is on. Any unclear value means
+    no."""
     return (text or "").strip(_SPACE).lower() in _TRUE
 
 
 def of_platform(platform: str, names: Iterable[str]) -> frozenset[str]:
-    """The users of `platform` among entries such as `telegram:12345`."""
+    """Return the users of `platform` among entries such as `telegram:12345`."""
     parts = (name.strip(_SPACE).partition(":") for name in names)
     return frozenset(
         identity(platform, user.strip(_SPACE))
@@ -229,16 +228,17 @@ def of_platform(platform: str, names: Iterable[str]) -> frozenset[str]:
 
 
 FOLDER = "pairing"
-"""In the home."""
+"""Folder in the Hermes home."""
 LIFE_SECONDS = 3600.0
 ASK_SECONDS = 600.0
-"""Between two requests of one user."""
+"""Seconds between two requests of one user."""
 MOST_PENDING = 3
-"""Requests of one platform; and as many invitations."""
+"""Open requests per platform; the same limit applies to invitations."""
 MOST_WRONG = 5
 LOCKOUT_SECONDS = 3600.0
 SKEW_SECONDS = 60.0
-"""A code that comes from further in the future was made before the clock was set back."""
+"""Tolerated clock difference. A code further in the future was created before the clock was set
+back."""
 LIMITS = "_rate_limits.json"
 PENDING, APPROVED = "-pending.json", "-approved.json"
 
@@ -247,7 +247,7 @@ _LONGEST_NAME = 100
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """A code that waits: of a stranger who asked, or, without a user, an invitation."""
+    """An open code: the request of a stranger or, without a user, an invitation."""
 
     code: Hashed
     made_at: float
@@ -262,23 +262,26 @@ class Approved(msgspec.Struct, frozen=True):
 
 class Limits(msgspec.Struct):
     asked: dict[str, float] = field(default_factory=dict)
-    """When a user asked, by `platform:user`."""
+    """Time of the last request, by `platform:user`."""
     wrong: dict[str, int] = field(default_factory=dict)
     """Wrong codes in a row, by platform."""
     guessed: dict[str, int] = field(default_factory=dict)
-    """Wrong codes of strangers since there are invitations, by platform."""
+    """Wrong codes from strangers since the last invitation, by platform."""
     locked_until: dict[str, float] = field(default_factory=dict)
 
 
 class Request(msgspec.Struct, frozen=True):
     code: str = ""
-    """"" when there is none."""
+    """"" if no code was created; `why` says the reason."""
     why: str = ""
 
 
 class PairingStore:
-    """Safe to use from several processes. Raises ConfigError when a file is damaged or could have
-    been written by others; nobody is paired then."""
+    """Stores pairing requests, invitations and approved users. Safe to use from several processes.
+
+    Raises `ConfigError` if a file is damaged or could have been written by other users; then no
+    user is paired.
+    """
 
     def __init__(self, folder: Path, clock: Clock, *, cost: int = COST) -> None:
         self._files, self._clock, self._cost = PrivateFolder(folder), clock, cost
@@ -290,21 +293,21 @@ class PairingStore:
         return self._files.read(_file(platform, APPROVED), dict[str, Approved]) or {}
 
     def pending(self, platform: str) -> list[Pending]:
-        """Requests that can be approved now, the oldest first."""
+        """Return the requests that can be approved now, oldest first."""
         return [each for each in self._live(platform) if each.user_id]
 
     def invitations(self, platform: str) -> list[Pending]:
-        """Those whose codes still let somebody in."""
+        """Return the invitations that can still be redeemed."""
         return [each for each in self._live(platform) if not each.user_id]
 
     def platforms(self) -> list[str]:
-        """Those of which somebody asked or was let in."""
+        """Return the platforms that have requests or approved users."""
         found = (path.name for path in self._files.folder.glob("*.json"))
         names = {name.removesuffix(end) for name in found for end in _ends(name)}
         return sorted(name for name in names if _PLATFORM.fullmatch(name))
 
     def request(self, platform: str, user_id: str, user_name: str = "") -> Request:
-        """A code for a stranger, who gets one in ten minutes at most."""
+        """Create a code for a stranger, at most once in ten minutes."""
         user, now = identity(platform, user_id), self._now()
         with self._files.locked():
             limits = self._limits(now)
@@ -323,8 +326,10 @@ class PairingStore:
         return Request(code, "a code was made")
 
     def approve(self, platform: str, text: str) -> tuple[str, Approved]:
-        """Lets in the user whose code it is, and says who. The code is used up. Raises UsageError
-        for a wrong code and HermesError when too many were wrong."""
+        """Approve the request with this code and return its user. The code is used up.
+
+        Raises `UsageError` for a wrong code and `HermesError` after too many wrong ones.
+        """
         now = self._now()
         with self._files.locked():
             limits = self._limits(now)
@@ -332,7 +337,7 @@ class PairingStore:
             code = typed(text)
             if not code:
                 raise UsageError(
-                    f"{text.strip()[:20]!r} is no pairing code",
+                    f"{text.strip()[:20]!r} is not a pairing code",
                     hint=f"a code has {LENGTH} letters and digits, such as K7PXM2QA",
                 )
             waiting = self._waiting(platform)
@@ -344,7 +349,7 @@ class PairingStore:
             return self._let_in(platform, found, waiting, now)
 
     def invite(self, platform: str) -> str:
-        """A code that lets in whoever sends it first."""
+        """Create an invitation code, which the first person to send it can redeem."""
         now = self._now()
         with self._files.locked():
             limits = self._limits(now)
@@ -363,8 +368,8 @@ class PairingStore:
         return code
 
     def redeem(self, platform: str, text: str, user_id: str, user_name: str = "") -> bool:
-        """Whether `text` is the code of an invitation, which lets in who sent it. After a few wrong
-        ones the invitations are withdrawn."""
+        """Return whether `text` is the code of an invitation; if so, its sender is approved.
+        Several wrong codes withdraw all invitations."""
         code, now = typed(text), self._now()
         if not code or not user_id:
             return False
@@ -383,7 +388,8 @@ class PairingStore:
         return True
 
     def revoke(self, platform: str, user_id: str) -> bool:
-        """Whether somebody was let in who no longer is. What they asked for is gone too."""
+        """Remove an approved user and the user's requests. Returns False if the user was not
+        approved."""
         user = identity(platform, user_id)
         with self._files.locked():
             held = self.approved(platform)
@@ -397,7 +403,7 @@ class PairingStore:
         return True
 
     def clear_pending(self, platform: str) -> int:
-        """How many requests and invitations were thrown away."""
+        """Remove all requests and invitations. Returns their number."""
         with self._files.locked():
             waiting = self._waiting(platform)
             if waiting:
@@ -405,14 +411,15 @@ class PairingStore:
         return len(waiting)
 
     def _live(self, platform: str) -> list[Pending]:
-        """What has not run out. A code of the future is one of before the clock was set back."""
+        """Return the codes that have not expired. A code from the future predates a clock change
+        and is ignored."""
         held = self._files.read(_file(platform, PENDING), list[Pending]) or []
         now = self._now()
         return [each for each in held if -SKEW_SECONDS <= now - each.made_at < LIFE_SECONDS]
 
     def _waiting(self, platform: str) -> list[Pending]:
-        """The same, when the lock is held: what has run out is gone, also if the clock is set back
-        later."""
+        """Return the same with the lock held, and delete expired codes, so that setting the
+        clock back does not revive them."""
         live = self._live(platform)
         held = self._files.read(_file(platform, PENDING), list[Pending]) or []
         if len(live) != len(held):
@@ -420,7 +427,7 @@ class PairingStore:
         return live
 
     def _limits(self, now: float) -> Limits:
-        """The limits in force; what has run out is left out."""
+        """Return the limits without expired entries."""
         held = self._files.read(LIMITS, Limits) or Limits()
         held.asked = {who: at for who, at in held.asked.items() if abs(now - at) < ASK_SECONDS}
         held.locked_until = {
@@ -451,7 +458,7 @@ class PairingStore:
     def _let_in(
         self, platform: str, found: Pending, waiting: list[Pending], now: float
     ) -> tuple[str, Approved]:
-        """The code goes first: a crash in between lets nobody in twice."""
+        """The code is deleted first, so that it cannot be used twice after a crash."""
         left = [each for each in waiting if each.user_id != found.user_id]
         self._files.write(_file(platform, PENDING), left)
         approved = Approved(found.user_name, now)
@@ -476,7 +483,8 @@ def _refuse_locked(limits: Limits, platform: str, now: float) -> None:
 
 
 def _match(code: str, waiting: Iterable[Pending]) -> Pending | None:
-    """All are looked at, so that the time tells nothing."""
+    """Return the entry with this code. All entries are compared, so that the duration reveals
+    nothing."""
     found = [each for each in waiting if matches(code, each.code)]
     return found[0] if found else None
 

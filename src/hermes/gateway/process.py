@@ -1,8 +1,8 @@
-"""Which process is the gateway of a home.
+"""The gateway process of a home: PID file and lock, state file, start and stop, lease owners.
 
-A process claims the home with a lock that ends with it, whatever happens to it, and says who it is
-in `gateway.pid`. A number alone is not enough, since numbers are used again: the file also says
-when the process began.
+A process claims the home with a lock that the system releases when the process ends, and describes
+itself in `gateway.pid`. Because process ids are reused, the file also holds the start time of the
+process.
 """
 
 import contextlib
@@ -26,7 +26,8 @@ from hermes.util.machine import process_began, this_machine
 PID_FILE = "gateway.pid"
 LOCK_FILE = "gateway.lock"
 KNOWN_FOLDER = Path(".local") / "state" / "hermes" / "gateways"
-"""In the user's own folder: a link for each home that had a gateway, for `stop --all`."""
+"""Folder in the user's home with a link for each Hermes home that had a gateway, for `stop
+--all`."""
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -34,9 +35,9 @@ class Running(msgspec.Struct, frozen=True):
 
     pid: int
     began: str
-    """When the process began, as the system counts: see `util.machine.process_began`."""
+    """Start of the process as the system counts it; see `util.machine.process_began`."""
     started_at: float
-    """The same as a time."""
+    """Start of the process in seconds since 1970."""
     home: str
     version: str = ""
 
@@ -63,22 +64,23 @@ def claimed(home: Home, *, now: float, version: str = "") -> Iterator[Running]:
         finally:
             (root / PID_FILE).unlink(missing_ok=True)
     finally:
-        os.close(descriptor)  # which also lets go of the lock
+        os.close(descriptor)  # also releases the lock
 
 
 def running(root: Path) -> Running | None:
-    """The gateway of the home folder `root`, if one runs. Files left by a crash are no gateway."""
+    """Return the running gateway of the home folder `root`, if any. Files left by a crash do not
+    count."""
     try:
         found = msgspec.json.decode((root / PID_FILE).read_bytes(), type=Running)
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
-        return None  # half a file is impossible; another program's file says nothing
+        return None  # the file is written atomically, so another program must have written this
     except OSError as error:
         raise unusable(root / PID_FILE, error) from error
     return found if found.pid > 0 and process_began(found.pid) == found.began else None
 
 
 def all_running(home: Home) -> list[Running]:
-    """Every gateway of this user: of all profiles, and of other homes that had one."""
+    """Return every gateway of this user: of all profiles, and of other homes that had one."""
     root = home.default_root
     roots = [home.root, root, *sorted((root / "profiles").glob("*"))]
     with contextlib.suppress(OSError):
@@ -104,7 +106,7 @@ def _write(path: Path, value: Running) -> None:
 
 
 def _remember(root: Path) -> None:
-    """Only for `stop --all`, so a folder that cannot be written to stops nobody."""
+    """Record the home for `stop --all`. A folder that is not writable must not stop the gateway."""
     with contextlib.suppress(OSError, RuntimeError):
         known = _known()
         known.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -120,8 +122,6 @@ def _known() -> Path:
     return Path.home() / KNOWN_FOLDER
 
 
-# Ending a gateway from outside, and waiting until it is gone.
-
 PAUSE = 0.05
 
 
@@ -132,9 +132,12 @@ def stop(
     force: bool = False,
     pause: Callable[[float], None] = time.sleep,
 ) -> bool:
-    """Ask a gateway to end; whether it is gone. It ends running turns first, which `seconds` must
-    allow for. With `force` it is killed after that: nothing is lost, since all it has is on disk.
-    Raises PermissionError when it belongs to somebody else."""
+    """Ask a gateway to stop and return whether it is gone.
+
+    It finishes running turns first, so `seconds` must allow for them. With `force` it is killed
+    after that; nothing is lost, because its state is on disk. Raises `PermissionError` if it
+    belongs to another user.
+    """
     _send(found, signal.SIGTERM)
     if _gone_within(found, seconds, pause):
         return True
@@ -163,9 +166,6 @@ def _gone_within(found: Running, seconds: float, pause: Callable[[float], None])
     return True
 
 
-# What the running gateway says of itself in `gateway_state.json`, for `hermes gateway status` and
-# for whoever watches it. No secret is ever in it.
-
 STATE_FILE = "gateway_state.json"
 
 
@@ -173,17 +173,17 @@ class AdapterState(msgspec.Struct, frozen=True):
     platform: str
     state: str
     """`connected`, `connecting`, `waiting` (for its next attempt), `failed`, `stopped`, or
-    `incomplete`: it is not tried, since only some of its variables are there."""
+    `incomplete`: not tried, because some of its variables are missing."""
     account: str = ""
     detail: str = ""
-    """Why it is not connected; of one that is, where it listens."""
+    """Why it is not connected; if it is, the address where it listens."""
     hint: str = ""
-    """What to do about it."""
+    """How to fix the problem."""
     since: float = 0.0
     last_in: float | None = None
     last_out: float | None = None
     waiting_out: int = 0
-    """Messages that are to be sent there."""
+    """Messages that wait to be sent there."""
 
 
 class GatewayState(msgspec.Struct, frozen=True):
@@ -194,18 +194,18 @@ class GatewayState(msgspec.Struct, frozen=True):
     updated_at: float
     adapters: tuple[AdapterState, ...] = ()
     waiting_in: int = 0
-    """Messages nobody works on yet."""
+    """Messages that wait for a worker."""
     waiting_out: int = 0
     unreadable_in: int = 0
-    """Messages that were damaged in the store, so that nobody answers them."""
+    """Messages that are damaged in the store and cannot be answered."""
     turns: int = 0
-    """Turns that run now."""
+    """Number of running turns."""
     last_in: float | None = None
     last_out: float | None = None
     cron: str = ""
-    """How scheduled jobs fare, in few words."""
+    """State of the scheduled jobs in a few words."""
     troubles: tuple[str, ...] = ()
-    """What does not work, beside platforms."""
+    """Problems that do not concern a platform."""
 
 
 def write_state(root: Path, state: GatewayState) -> None:
@@ -217,8 +217,10 @@ def write_state(root: Path, state: GatewayState) -> None:
 
 
 def read_state(root: Path) -> GatewayState | None:
-    """The last that was said; None when there is nothing one can read. It is the state of the
-    running gateway only if the process is the same."""
+    """Return the last state that was written; None if there is none that can be read.
+
+    It describes the running gateway only if the process id is the same.
+    """
     path = root / STATE_FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=GatewayState)
@@ -228,8 +230,6 @@ def read_state(root: Path) -> GatewayState | None:
         raise unusable(path, error) from error
 
 
-# Starting the gateway in the background, without a service manager.
-
 START_SECONDS = 30.0
 CONNECT_SECONDS = 15.0
 OUTPUT = "gateway.out"
@@ -238,8 +238,12 @@ LAST_BYTES = 4000
 
 
 def start(home: Home, command: Sequence[str], *, seconds: float = START_SECONDS) -> Running:
-    """Start it, and return when it is there: its state says so, or `seconds` have passed. What it
-    prints goes to logs/gateway.out. Raises `HermesError` with its last words when it ends."""
+    """Start the gateway in the background without a service manager, and return when its state file
+    exists or `seconds` have passed.
+
+    Its output goes to logs/gateway.out. Raises `HermesError` with the end of the output if the
+    process ends.
+    """
     ensure_hermes_home(home)
     output = home.logs / OUTPUT
     try:
@@ -266,8 +270,11 @@ def start(home: Home, command: Sequence[str], *, seconds: float = START_SECONDS)
 def connected(
     root: Path, *, seconds: float = CONNECT_SECONDS, pause: Callable[[float], None] = time.sleep
 ) -> GatewayState | None:
-    """What a gateway that was just started says of its platforms, once each is connected or has
-    failed, or when `seconds` have passed; None when it has said nothing, or is gone."""
+    """Wait until each platform of a gateway that was just started is connected or has failed, for
+    at most `seconds`.
+
+    Returns its state; None if it has not written one, or is gone.
+    """
     deadline = time.monotonic() + seconds
     seen = False
     while True:
@@ -292,7 +299,7 @@ def _wait(process: subprocess.Popen[bytes], home: Home, before: int, seconds: fl
         ready = state is not None and found is not None and state.pid == found.pid
         late = time.monotonic() >= deadline
         if found is not None and (ready or late):
-            process.returncode = 0  # it goes on without us
+            process.returncode = 0  # detach: Popen must not wait for it
             return found
         if late:
             break
@@ -311,15 +318,12 @@ def _last_words(home: Home, before: int) -> str:
     return f": {' / '.join(told)}" if told else ""
 
 
-# Names of processes in leases: `machine:pid:when it began`, so that the dead are known.
-
-
 class LeaseOwner(msgspec.Struct, frozen=True):
-    """This process, as leases and messages on their way name it."""
+    """This process, as leases and messages in flight name it."""
 
     name: str
     dead: Callable[[tuple[str, ...]], tuple[str, ...]]
-    """Of some owners those that surely do not live any more."""
+    """Returns those of the given owners that certainly do not exist any more."""
 
 
 def this_process() -> str:
@@ -327,7 +331,8 @@ def this_process() -> str:
 
 
 def dead_owners(owners: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of this machine whose process is gone. Of other machines nothing is known here."""
+    """Return the owners on this machine whose process is gone. Nothing is known about other
+    machines."""
     return tuple(owner for owner in owners if _is_dead(owner))
 
 

@@ -1,9 +1,9 @@
-"""Proxy mode (`gateway.proxy_url`): the platforms are here, the turns of their chats are done by
-the API server of another Hermes.
+"""Proxy mode (`gateway.proxy_url`): the platforms are connected here, and the turns of their chats
+run on the API server of another Hermes.
 
-To a chat that Hermes is the model of its conversation: what was said is kept here, and comes along
-with each request. It has its own tools, memory and instructions, and the rights of its key, whoever
-writes.
+For a chat, the other Hermes is the model of its session: the history is stored here and sent with
+each request. The other side has its own tools, memory and instructions, and the rights of its key,
+whoever writes.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ KEY = "GATEWAY_PROXY_KEY"
 API = "/v1"
 MODEL = "hermes-agent"
 KEYS_OF = "custom"
-"""The provider as which its key is looked after."""
+"""The provider under which the key is managed."""
 LONGEST_TURN = 24 * 3600.0
 SILENCE = 90.0
-"""Seconds without a byte after which the other side is taken for dead: it gives a sign every 15."""
+"""Read timeout in seconds; the other side sends a sign of life every 15 seconds."""
 ENDLESS = 10_000_000
-"""Tokens. The other side shortens conversations by itself."""
+"""Context length in tokens: the other side compacts sessions by itself."""
 FREE = Price(0.0, 0.0, 0.0, 0.0)
-"""What it costs is counted over there."""
+"""Costs are counted on the other side."""
 HINT = (
     "it is the address of the API server of another Hermes, such as http://127.0.0.1:8642;"
     f" its key goes into {KEY}"
@@ -52,13 +52,16 @@ class Proxy:
 
     @property
     def in_the_open(self) -> bool:
-        """Whether others on the way can read along."""
+        """Whether the connection is neither encrypted nor local."""
         url = self.target.base_url
         return url.startswith("http://") and not is_loopback(url)
 
     def request(self, request: SessionRequest) -> SessionRequest:
-        """The same conversation, answered by the other Hermes. Raises `UsageError` for somebody who
-        may have some tools only: over there nobody would keep them from the others."""
+        """Return the request with the other Hermes as its model.
+
+        Raises `UsageError` for users who may use only some tools: the other side could not enforce
+        that.
+        """
         if request.toolsets:
             raise UsageError(
                 "you may not use every tool, and the Hermes that answers here cannot tell",
@@ -75,7 +78,7 @@ class Proxy:
         )
 
     async def trouble(self, client: httpx2.AsyncClient) -> HermesError | None:
-        """What keeps it from answering now."""
+        """Return the error that keeps the other Hermes from answering now, if any."""
         url = f"{self.target.base_url}/models"
         secret = next((each.secret for each in self.target.credentials), "")
         headers = {"authorization": f"Bearer {secret}"} if secret else {}
@@ -89,7 +92,7 @@ class Proxy:
 
 
 def load_proxy(loaded: Loaded) -> Proxy | None:
-    """None when the work is done here. Raises `ConfigError`."""
+    """Read the proxy settings; None if turns run here. Raises `ConfigError`."""
     said = loaded.settings.gateway.proxy_url.strip()
     if not said:
         return None
@@ -124,7 +127,7 @@ def load_proxy(loaded: Loaded) -> Proxy | None:
 async def check_proxy(
     proxy: Proxy, client: httpx2.AsyncClient, tell: Callable[[str], None]
 ) -> None:
-    """At the start: whoever runs the gateway should hear of trouble before a chat does."""
+    """Report problems at the start of the gateway, before a chat runs into them."""
     if proxy.in_the_open:
         tell("gateway.proxy_url is not https: others on the way can read the chats and the key")
     if trouble := await proxy.trouble(client):

@@ -17,10 +17,10 @@ YES = frozenset({"yes", "y", "approve", "ok", "go"})
 NO = frozenset({"no", "n", "deny", "cancel"})
 WORDS = {"once": Consent.ONCE, "session": Consent.SESSION, "always": Consent.ALWAYS}
 CONFIRMATIONS = {
-    Consent.ONCE: "Allowed this once.",
+    Consent.ONCE: "Allowed once.",
     Consent.SESSION: "Allowed for this conversation.",
-    Consent.ALWAYS: "Allowed from now on.",
-    Consent.DENY: "Not allowed.",
+    Consent.ALWAYS: "Allowed permanently.",
+    Consent.DENY: "Denied.",
 }
 LABELS = (("Allow", "once"), ("For this chat", "session"), ("Always", "always"), ("Deny", "deny"))
 ANSWER_HINTS: Mapping[Role, str] = {
@@ -67,7 +67,7 @@ class ChatQuestions:
         if not self._pending:
             return ""
         consent = any(each.consent for each in self._pending.values())
-        return "waiting for consent" if consent else "waiting for an answer to its question"
+        return "waiting for approval" if consent else "waiting for an answer to its question"
 
     def owns_button(self, data: str) -> bool:
         """Return whether a button belongs to an open question of this chat."""
@@ -106,7 +106,7 @@ class ChatQuestions:
         consent: bool = False,
     ) -> str:
         if self.person is None:
-            raise UsageError("nobody is there to ask")
+            raise UsageError("there is no user to ask")
         token = secrets.token_hex(4)
         pending = PendingQuestion(
             token, asyncio.get_running_loop().create_future(), self.person, choices, consent
@@ -143,7 +143,7 @@ class ChatQuestions:
         `UsageError`."""
         asked = [each for each in self._pending.values() if each.consent and not each.answer.done()]
         if not asked:
-            raise UsageError("nothing waits for consent")
+            raise UsageError("no approval is pending")
         return self._decide(asked[0], source, role, word)
 
     def press(self, source: SessionSource, role: Role, data: str) -> str:
@@ -151,13 +151,13 @@ class ChatQuestions:
         token, _, value = data.partition(":")
         pending = self._pending.get(token)
         if pending is None or pending.answer.done():
-            raise UsageError("this question is over")
+            raise UsageError("this question is closed")
         if pending.consent:
             return self._decide(pending, source, role, value)
         if not same_person(pending.person, source) and role != "owner":
-            raise UsageError("somebody else was asked")
+            raise UsageError("this question is for another person")
         if not value.isdecimal() or int(value) >= len(pending.choices):
-            raise UsageError("there is no such answer")
+            raise UsageError("this is not one of the answers")
         _resolve(pending, pending.choices[int(value)])
         return pending.choices[int(value)]
 
@@ -165,12 +165,14 @@ class ChatQuestions:
         self, pending: PendingQuestion, source: SessionSource, role: Role, word: str
     ) -> str:
         if not same_person(pending.person, source) and role != "owner":
-            raise UsageError("somebody else was asked")
+            raise UsageError("this question is for another person")
         answer = Consent.DENY if word == "deny" else WORDS.get(word or "once")
         if answer is None:
-            raise UsageError(f"{word!r} is no answer", hint="/approve [session | always], /deny")
+            raise UsageError(
+                f"{word!r} is not an answer", hint="/approve [session | always], /deny"
+            )
         if answer is Consent.ALWAYS and role != "owner":
-            raise UsageError("only an owner may allow something for always", hint=OWNERS)
+            raise UsageError("only an owner may allow something permanently", hint=OWNERS)
         _resolve(pending, answer.value)
         return CONFIRMATIONS[answer]
 

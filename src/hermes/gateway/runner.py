@@ -1,4 +1,4 @@
-"""The gateway as a whole: put together, run until it is told to stop, closed in order."""
+"""Runs a gateway: builds its parts, connects the platforms, and closes everything in order."""
 
 import asyncio
 import contextlib
@@ -58,9 +58,6 @@ from hermes.gateway.worker import reply_target
 from hermes.util.text import many
 from hermes.util.threads import in_thread
 
-# BOOT.md: what the agent does at each start of the gateway. Its answer goes to the log and, unless
-# it begins with [SILENT], to the home channels.
-
 log = logging.getLogger(__name__)
 
 SILENT = "[SILENT]"
@@ -83,7 +80,7 @@ class BootTask:
         self._proxy = proxy
 
     async def run(self) -> None:
-        """What goes wrong is logged: the gateway runs all the same."""
+        """Run BOOT.md. Errors are logged; the gateway starts anyway."""
         try:
             text = self._file.read_text(encoding="utf-8").strip()
             if text:
@@ -112,31 +109,32 @@ class BootTask:
                 await self._gateway.notify(target, answer, "notice", attachments=attachments)
 
 
-RESTART_NOTICE = "I have to restart. I go on with this as soon as I am back."
+RESTART_NOTICE = "The gateway is restarting. This turn continues when it is back."
 RETRY_SECONDS = 1.0
-"""Seconds until something is tried again."""
+"""Seconds before a failed part is started again."""
 MAX_SETTLE_TRIES = 3
 SETTLE_SECONDS = 10.0
-"""Seconds in which a platform says what became of messages in doubt, before work begins there."""
+"""Seconds that a platform has to report on uncertain deliveries before work starts there."""
 FLUSH_SECONDS = 3.0
-"""Seconds for what is still to be sent at the end."""
+"""Seconds for sending the last messages at shutdown."""
 
 
 class CronSupport(Protocol):
-    """Scheduled jobs, as whoever composes the program brings them."""
+    """Scheduled jobs, passed in by the program that starts the gateway."""
 
     def scheduler(self, app: App, outbox: Outbox) -> Scheduler: ...
 
     async def run(self, app: App, outbox: Outbox, stop: asyncio.Event) -> None:
-        """Until `stop` is set; running jobs are left in a state from which they go on."""
+        """Run due jobs until `stop` is set. Running jobs are left in a state from which they can
+        continue."""
         ...
 
     async def is_needed(self, app: App) -> bool:
-        """Whether there is a job that may run."""
+        """Return whether there is a job that may run."""
         ...
 
     def told(self) -> str:
-        """How the jobs fare, in few words; "" when there is nothing to say."""
+        """Describe the state of the jobs in a few words; "" if there is nothing to say."""
         ...
 
 
@@ -148,13 +146,13 @@ def start_gateway(
     note: Callable[[str], None] = print,
     scheduling: CronSupport | None = None,
 ) -> int:
-    """Run the gateway of a home until a signal comes; the exit code."""
+    """Run the gateway of a home until a signal arrives. Returns the exit code."""
     runner = GatewayRunner(home, loaded, note=note, quiet=quiet, scheduling=scheduling)
     return asyncio.run(runner.run())
 
 
 class _LogProgress:
-    """`providers.local.progress.Progress`: nobody watches the embedded model being fetched."""
+    """Implements `providers.local.progress.Progress` by logging: no user watches the download."""
 
     def report(self, label: str, done: int, total: int) -> None:
         log.debug("%s: %d of %d", label, done, total)
@@ -178,7 +176,7 @@ class GatewayRunner:
         self._quiet, self._scheduling, self._clock = quiet, scheduling, clock
         self._stop, self._hurry = asyncio.Event(), asyncio.Event()
         self.began = asyncio.Event()
-        """Set once everything is put together and the platforms are being connected."""
+        """Set when everything is built and the platforms are being connected."""
         self._exit_code = 0
         self._proxy: Proxy | None = None
         self._supervisors: list[Supervisor] = []
@@ -186,7 +184,7 @@ class GatewayRunner:
         self._side_tasks: set[asyncio.Task[None]] = set()
 
     def stop(self, exit_code: int = 0) -> None:
-        """End; said again, without waiting for turns."""
+        """Stop the gateway; a second call does not wait for running turns."""
         if self._stop.is_set():
             self._hurry.set()
         self._exit_code = exit_code
@@ -344,11 +342,11 @@ class GatewayRunner:
             supervisor.start()
 
     def _skip_platform(self, name: str, why: HermesError, state: str) -> None:
-        self._warn(f"{name} is left out: {why}\n{why.hint}".strip())
+        self._warn(f"{name} is not started: {why}\n{why.hint}".strip())
         self._unavailable.append(AdapterState(name, state, detail=str(why), hint=why.hint))
 
     def _health_changed(self, health: Health) -> None:
-        """Told by a supervisor: the platform can be used from now on, or not any more."""
+        """Handle a new state of a supervisor: the platform is usable from now on, or no longer."""
         for supervisor in self._supervisors:
             adapter = supervisor.adapter
             if adapter.manifest.name != health.platform:
@@ -384,8 +382,8 @@ class GatewayRunner:
             await self.gateway.clock.sleep(RETRY_SECONDS)
 
     async def _resume_platform(self, account_key: PlatformAccount, *, anyway: bool) -> bool:
-        """Work on what waits on a platform begins once nothing there is in doubt any more, or
-        `anyway` when it cannot be asked."""
+        """Start work on the pending messages of a platform, once no delivery there is uncertain,
+        or `anyway` if the platform cannot be asked."""
         try:
             if not anyway and not await self.outbox_loop.settle(
                 (account_key,), seconds=SETTLE_SECONDS
@@ -393,13 +391,13 @@ class GatewayRunner:
                 return False
             await self.dispatcher.resume_platform(account_key[0])
         except StoreError as error:
-            log.warning("what waits on %s has to wait on: %s", account_key[0], error)
+            log.warning("pending messages on %s cannot be processed yet: %s", account_key[0], error)
             return False
         self.outbox_loop.wake()
         return True
 
     def _boot(self, app: App) -> None:
-        """BOOT.md says what is to be done at each start."""
+        """Start the tasks of BOOT.md, if the file exists."""
         file = self._home.root / "BOOT.md"
         if file.is_file():
             boot = BootTask(app, self.gateway, file, self.targets.homes(), self._proxy)
@@ -412,7 +410,8 @@ class GatewayRunner:
         task.add_done_callback(_log_failure)
 
     async def _close(self, background: list["asyncio.Task[None]"]) -> None:
-        """Turns get time to end, the rest is cut off and told; what is to be sent goes out."""
+        """Let turns finish, stop the others with a notice, send the last messages, close all
+        parts."""
         self._status.set_state("draining")
         seconds = self._loaded.settings.gateway.drain_seconds
         if running := self.dispatcher.running_turns + self._direct.running:
@@ -425,8 +424,8 @@ class GatewayRunner:
                 if worker.source is not None:
                     await self.gateway.notify(reply_target(worker.source), RESTART_NOTICE, "notice")
             await self._flush_outbox()
-        except HermesError as error:  # the rest is closed all the same
-            log.warning("not everything could be said at the end: %s", error)
+        except HermesError as error:  # the other parts are closed anyway
+            log.warning("not all notices could be sent at shutdown: %s", error)
         for task in (*background, *self._side_tasks):
             task.cancel()
         await asyncio.gather(*background, *self._side_tasks, return_exceptions=True)
@@ -437,7 +436,7 @@ class GatewayRunner:
         try:
             await asyncio.to_thread(self.directory.save)
         except HermesError as error:
-            log.warning("names of chats are forgotten: %s", error)
+            log.warning("the names of chats could not be saved: %s", error)
         await self._status.write("stopped")
 
     async def _flush_outbox(self) -> None:
@@ -470,7 +469,7 @@ class GatewayRunner:
         self._print(text)
 
     def _print(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # the terminal may be closed: the gateway goes on
+        with contextlib.suppress(OSError):  # the terminal may be closed: the gateway continues
             self._note(text)
 
 
@@ -488,7 +487,7 @@ def _signals(stop: Callable[[int], None]) -> Iterator[None]:
 
 
 async def _require_jobs(app: App, scheduling: CronSupport | None) -> None:
-    """Without platforms there are only scheduled jobs to run. Raises `HermesError`."""
+    """Raise `HermesError` if there are neither platforms nor scheduled jobs."""
     if scheduling is None or not await scheduling.is_needed(app):
         raise HermesError(
             "no platform is set up, and there is no scheduled job",
@@ -499,15 +498,15 @@ async def _require_jobs(app: App, scheduling: CronSupport | None) -> None:
 
 
 async def _run_forever(work: Callable[[], Awaitable[None]], clock: Clock) -> None:
-    """What must go on as long as the gateway does: after a fault it begins anew."""
+    """Run a part of the gateway for as long as the gateway runs; start it again after a failure."""
     while True:
         try:
             return await work()
-        except Exception:  # without it the gateway would be there and do nothing
-            log.exception("a part of the gateway failed and begins anew")
+        except Exception:  # without this part the gateway would run and do nothing
+            log.exception("a part of the gateway failed and is restarted")
             await clock.sleep(RETRY_SECONDS)
 
 
 def _log_failure(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (fault := task.exception()) is not None:
-        log.warning("a platform did not do all that was asked", exc_info=fault)
+        log.warning("a background operation of the gateway failed", exc_info=fault)

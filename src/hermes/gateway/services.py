@@ -1,4 +1,4 @@
-"""The gateway as a service: what is the same for systemd and launchd."""
+"""The gateway as a system service: systemd units and launchd agents."""
 
 import getpass
 import hashlib
@@ -21,10 +21,10 @@ from hermes.core.errors import HermesError
 from hermes.util import atomic
 
 RESTART = 75
-"""Exit code of a gateway that wants to be started again."""
+"""Exit code of a gateway that asks to be started again."""
 SUFFIX_LENGTH = 8
 SECONDS = 90.0
-"""The longest a service manager may take to answer; stopping waits for running turns."""
+"""Time limit in seconds for a service manager; stopping waits for running turns."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -33,11 +33,11 @@ class Job(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
     environment: Mapping[str, str]
     folder: Path
-    """Where it starts."""
+    """The working directory."""
     logs: Path
     stop_seconds: int
     user: str = ""
-    """Of a service of the whole machine: who it runs as."""
+    """For a system-wide service: the user it runs as."""
 
 
 class Service(Protocol):
@@ -47,7 +47,7 @@ class Service(Protocol):
     def installed(self) -> bool: ...
 
     def install(self, job: Job) -> list[str]:
-        """Write it, check it, switch it on. What the user should know."""
+        """Write, check and enable the service. Returns notes for the user."""
         ...
 
     def uninstall(self) -> None: ...
@@ -59,7 +59,7 @@ class Service(Protocol):
     def restart(self) -> None: ...
 
     def state(self) -> str:
-        """In the words of the service manager."""
+        """Return the state as the service manager names it."""
         ...
 
 
@@ -68,7 +68,8 @@ class ServiceFailed(HermesError):
 
 
 def suffix(home: Home, usual: Path) -> str:
-    """What tells the services of several homes apart; "" for the `usual` home."""
+    """Return the suffix that distinguishes the services of several homes; "" for the `usual`
+    home."""
     if home.root == usual:
         return ""
     digest = hashlib.sha256(str(home.root).encode()).hexdigest()
@@ -76,7 +77,8 @@ def suffix(home: Home, usual: Path) -> str:
 
 
 def call(command: Sequence[str], *, seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
-    """Run a service manager's program. Raises `ServiceFailed` when it is not there."""
+    """Run a program of the service manager. Raises `ServiceFailed` if it is not installed or
+    does not end."""
     try:
         return subprocess.run(
             list(command),
@@ -93,7 +95,7 @@ def call(command: Sequence[str], *, seconds: float = SECONDS) -> subprocess.Comp
 
 
 def demand(command: Sequence[str], hint: str = "") -> None:
-    """The same, for what must succeed."""
+    """Run a program that must succeed. Raises `ServiceFailed` with its last line of output."""
     done = call(command)
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
@@ -101,11 +103,9 @@ def demand(command: Sequence[str], hint: str = "") -> None:
         raise ServiceFailed(f"`{' '.join(command)}` failed: {why}", hint=hint)
 
 
-# The gateway as a systemd service, of the user or of the whole machine.
-
 NAME = "hermes-gateway"
 BOOTED = Path("/run/systemd/system")
-"""There only on a machine that systemd started."""
+"""Exists only on machines that systemd started."""
 SYSTEM_UNITS = Path("/etc/systemd/system")
 USER_UNITS = Path(".config") / "systemd" / "user"
 
@@ -113,7 +113,7 @@ NETWORK = """\
 Wants=network-online.target
 After=network-online.target
 """
-"""Only the manager of the machine knows it."""
+"""Only the system-wide manager knows this target."""
 
 UNIT = """\
 [Unit]
@@ -158,7 +158,7 @@ def systemd_is_running() -> bool:
 
 
 class Systemd:
-    """A unit `hermes-gateway[-hash].service`."""
+    """A unit `hermes-gateway[-hash].service`, of the user or system-wide."""
 
     def __init__(self, suffix: str, *, system: bool = False, units: Path | None = None) -> None:
         self.name = f"{NAME}{suffix}.service"
@@ -187,7 +187,7 @@ class Systemd:
         return notes if self.system else [*notes, *_linger()]
 
     def uninstall(self) -> None:
-        call(self._command("disable", "--now", self.name))  # it may be off already
+        call(self._command("disable", "--now", self.name))  # it may be stopped already
         try:
             self.file.unlink(missing_ok=True)
         except OSError as error:
@@ -215,7 +215,7 @@ class Systemd:
 
 
 def verify(text: str, name: str) -> None:
-    """Have systemd itself read the unit. Raises `ServiceFailed` with what it says."""
+    """Let systemd check the unit. Raises `ServiceFailed` with its message."""
     if shutil.which("systemd-analyze") is None:
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -228,7 +228,7 @@ def verify(text: str, name: str) -> None:
 
 
 def _linger() -> list[str]:
-    """A user's services end with the last login unless they linger."""
+    """Keep the user's services running after the last logout; returns a note if that fails."""
     done = call(["loginctl", "enable-linger"]) if shutil.which("loginctl") else None
     if done is not None and done.returncode == 0:
         return []
@@ -236,7 +236,8 @@ def _linger() -> list[str]:
 
 
 def _command_line(words: Sequence[str]) -> str:
-    """`%` and `$` mean themselves; in the name of the program `$` does so anyway."""
+    """Quote a command line so that `%` and `$` are literal; in the program name `$` is literal
+    anyway."""
     program, *rest = (_quoted(_literal(word)) for word in words)
     return " ".join([program, *(word.replace("$", "$$") for word in rest)])
 
@@ -250,15 +251,14 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-# The gateway as a launchd agent of the user.
-
 LABEL = "ai.hermes.gateway"
 AGENTS = Path("Library") / "LaunchAgents"
 NOT_LOADED = "not loaded"
 
 
 def plist(job: Job, label: str) -> bytes:
-    """`KeepAlive` starts it again unless it ended well."""
+    """Return the agent definition. `KeepAlive` starts the process again unless it exited
+    successfully."""
     return plistlib.dumps({
         "Label": label,
         "ProgramArguments": list(job.command),
@@ -274,7 +274,7 @@ def plist(job: Job, label: str) -> bytes:
 
 
 class Launchd:
-    """An agent `ai.hermes.gateway[-suffix]`."""
+    """An agent `ai.hermes.gateway[-suffix]` of the user."""
 
     def __init__(self, suffix: str, *, agents: Path | None = None) -> None:
         self.name = f"{LABEL}{suffix}"
@@ -295,7 +295,7 @@ class Launchd:
         return [f"the service is {tilde(self.file)}"]
 
     def uninstall(self) -> None:
-        call(["launchctl", "bootout", f"{self._domain}/{self.name}"])  # it may be off already
+        call(["launchctl", "bootout", f"{self._domain}/{self.name}"])  # it may be stopped already
         try:
             self.file.unlink(missing_ok=True)
         except OSError as error:
@@ -308,7 +308,8 @@ class Launchd:
             demand(["launchctl", "kickstart", f"{self._domain}/{self.name}"])
 
     def stop(self) -> None:
-        """Taken out until the next login or start: else it would be started again at once."""
+        """Unload the agent until the next login or start; otherwise launchd would start it again
+        at once."""
         demand(["launchctl", "bootout", f"{self._domain}/{self.name}"])
 
     def restart(self) -> None:
@@ -325,15 +326,14 @@ class Launchd:
         return next((value for name, _, value in lines if name == "state"), "unknown")
 
 
-# Which service manager this machine has, and what the gateway's service runs.
-
 GRACE_SECONDS = 15
-"""Beyond the time that running turns get."""
+"""Seconds added to the time that running turns get."""
 CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 
 def service_of(home: Home, *, system: bool = False) -> Service:
-    """The service of a home, installed or not. Raises `ServiceFailed` where there can be none."""
+    """Return the service of a home, installed or not. Raises `ServiceFailed` if the machine has
+    no service manager."""
     name = suffix(home, Path.home() / ".hermes")
     if sys.platform == "darwin":
         if system:
@@ -345,7 +345,7 @@ def service_of(home: Home, *, system: bool = False) -> Service:
 
 
 def installed_service(home: Home, *, system: bool = False) -> Service | None:
-    """The service of a home, if it is installed here."""
+    """Return the service of a home if it is installed."""
     try:
         found = service_of(home, system=system)
     except ServiceFailed:
@@ -354,7 +354,7 @@ def installed_service(home: Home, *, system: bool = False) -> Service | None:
 
 
 def under_a_manager() -> bool:
-    """Whether a service manager started this process, and so would start it again."""
+    """Return whether a service manager started this process, and would start it again."""
     return bool(variable("INVOCATION_ID")) or (variable("XPC_SERVICE_NAME") or "0") != "0"
 
 
@@ -371,7 +371,7 @@ def job(home: Home, *, drain_seconds: float, user: str = "") -> Job:
 
 
 def instead(marks: tuple[Path, ...] = CONTAINER_MARKS, kernel: Path = Path("/proc/version")) -> str:
-    """What to do on a machine without services."""
+    """Return a hint for machines without a service manager."""
     if any(mark.exists() for mark in marks):
         return "in a container make `hermes gateway run` its main process, or: hermes gateway start"
     if kernel.is_file() and "microsoft" in kernel.read_text(errors="replace").lower():

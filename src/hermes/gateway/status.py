@@ -1,4 +1,4 @@
-"""How the gateway fares, for `hermes gateway status`, /platforms, the API server and Prometheus."""
+"""State of the gateway for `hermes gateway status`, /platforms, the API server and Prometheus."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from hermes.gateway.process import AdapterState, GatewayState, write_state
 from hermes.gateway.supervisor import Supervisor
 from hermes.store.records import QueueCount
 
-# Numbers for Prometheus: what came in, what went out, how long it took, how the platforms are.
+log = logging.getLogger(__name__)
 
 BUCKETS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
 
@@ -34,7 +34,7 @@ class PlatformHealth(Protocol):
 
 
 class Metrics:
-    """`house.Counters`, and what is read when somebody asks."""
+    """Implements `context.Counters`, and renders the metrics for Prometheus."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -65,7 +65,7 @@ class Metrics:
         self._turns = Gauge("hermes_turns_running", "Turns that run now", registry=own)
 
         self.changed: Callable[[], None] = lambda: None
-        """Called when something was counted."""
+        """Called after each count."""
 
     def count_message(self, platform: str) -> None:
         self._in.labels(platform).inc()
@@ -79,7 +79,7 @@ class Metrics:
     def text(
         self, counts: Iterable[QueueCount], health: Iterable[PlatformHealth], turns: int
     ) -> bytes:
-        """In the text format of Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         for count in counts:
             self._waiting.labels(count.platform, "in").set(count.waiting_in)
             self._waiting.labels(count.platform, "out").set(count.waiting_out)
@@ -91,10 +91,6 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-# `GET /metrics` on this machine, for Prometheus (`gateway.metrics_port`).
-
-log = logging.getLogger(__name__)
-
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MAX_REQUEST_BYTES = 8_192
 REQUEST_SECONDS = 10.0
@@ -102,8 +98,11 @@ REQUEST_SECONDS = 10.0
 
 @contextlib.asynccontextmanager
 async def serve_metrics(port: int, text: Callable[[], bytes]) -> AsyncIterator[str]:
-    """Served within it; port 0 is nobody. Gives why they are not, "" when all is well: chats matter
-    more than a port that is taken."""
+    """Serve `GET /metrics` on 127.0.0.1 inside the block; port 0 disables it.
+
+    Yields the reason if the port cannot be used, otherwise "": an unavailable port must not keep
+    the gateway from running.
+    """
     if not port:
         yield ""
         return
@@ -144,13 +143,9 @@ async def _serve_request(
             )
             await writer.drain()
     except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-        log.debug("a request for metrics was broken off: %r", error)
+        log.debug("a metrics request was aborted: %r", error)
     finally:
         writer.close()
-
-
-# Turns that pass neither inbox nor outbox, such as those of the API server: they are counted as
-# those of chats are.
 
 
 class DirectTurns:
@@ -172,12 +167,12 @@ class DirectTurns:
         self._counters.count_answer(platform, self._clock.monotonic() - began, failed=failed)
 
     def last_times(self, platform: str) -> tuple[float | None, float | None]:
-        """When the last request came and the last answer went."""
+        """Return the times of the last request and the last reply."""
         return self._last_in.get(platform), self._last_out.get(platform)
 
 
 class DirectTurn:
-    """One that runs."""
+    """One running turn."""
 
     def __init__(self, turns: DirectTurns, platform: str, began: float) -> None:
         self._turns, self._platform, self._began = turns, platform, began
@@ -188,9 +183,9 @@ class DirectTurn:
 
 INTERVAL_SECONDS = 10.0
 MIN_PAUSE_SECONDS = 1.0
-"""Seconds between two writings when much happens."""
+"""Minimum seconds between two writes."""
 STATE_NAMES = {"healthy": "connected", "failing": "waiting"}
-"""States of a supervisor that people know by another name."""
+"""User-visible names of supervisor states."""
 
 
 class StatusReporter:
@@ -210,10 +205,10 @@ class StatusReporter:
         self._wake = asyncio.Event()
         self.state = "starting"
         self.unavailable: list[AdapterState] = []
-        """Platforms that could not even be tried."""
+        """Platforms that could not be started at all."""
         self.troubles: list[str] = []
         self.cron: Callable[[], str] = str
-        """How scheduled jobs fare."""
+        """Describes the state of the scheduled jobs."""
 
     def changed(self) -> None:
         self._wake.set()
@@ -223,7 +218,7 @@ class StatusReporter:
         self.changed()
 
     async def run(self) -> None:
-        """Write the state file, now and then and whenever something changed."""
+        """Write the state file at intervals and after each change, until cancelled."""
         while True:
             await self.write(self.state)
             with contextlib.suppress(TimeoutError):

@@ -1,7 +1,7 @@
-"""Keeps one adapter connected: connects, asks whether it still works, connects again.
+"""Keeps one adapter connected: connects, probes, and reconnects.
 
-Each adapter has a supervisor with a task of its own. Whatever an adapter does, raise or hang, is
-seen here and nowhere else.
+Each adapter has its own supervisor task. An adapter that raises or hangs affects only its
+supervisor.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ State = Literal["connecting", "healthy", "failing", "stopped"]
 
 
 class Patience(msgspec.Struct, frozen=True):
-    """Seconds for all that is waited for."""
+    """Time limits and pauses in seconds."""
 
     connect: float = 60.0
     probe: float = 15.0
     disconnect: float = 10.0
     between_probes: float = 30.0
     first_pause: float = 1.0
-    """After the first failure; doubled after each further one."""
+    """Pause after the first failure; it doubles with each further one."""
     longest_pause: float = 300.0
 
 
@@ -38,7 +38,7 @@ USUAL = Patience()
 
 
 class Health(msgspec.Struct, frozen=True):
-    """How an adapter is. Times are seconds since 1970."""
+    """State of an adapter. Times are seconds since 1970."""
 
     platform: str
     state: State
@@ -46,19 +46,22 @@ class Health(msgspec.Struct, frozen=True):
     """When the state began."""
     account: str = ""
     last_error: str = ""
-    """Of the present trouble, or of the last one."""
+    """The current error, or the last one."""
     hint: str = ""
     attempts: int = 0
-    """Connections tried since it last worked."""
+    """Connection attempts since it last worked."""
     last_probe: float | None = None
-    """When it last proved to work."""
+    """When the last probe succeeded."""
     refused: bool = False
-    """The platform does not accept us: not tried again before a restart."""
+    """True if the platform rejected the credentials: not tried again before a restart."""
 
 
 class Supervisor:
-    """Of one adapter. `changed` is told each new state; `jitter` gives numbers from 0 to 1, so that
-    many adapters that lost one network do not come back in step."""
+    """Supervises one adapter.
+
+    `changed` is called with each new state. `jitter` returns numbers from 0 to 1, so that adapters
+    that lost the same network do not reconnect in step.
+    """
 
     def __init__(
         self,
@@ -76,20 +79,21 @@ class Supervisor:
         self._doubt = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._abandoned: set[asyncio.Task[None]] = set()
-        """Calls that ran out of time and do not end; kept so that nobody has to wait for them."""
+        """Calls that exceeded their time limit and did not end; kept so that no caller has to
+        wait for them."""
         self.health = Health(adapter.manifest.name, "stopped", self._now())
 
     def start(self) -> None:
-        """Begin, or begin anew after `stop`; then also refused credentials are tried again."""
+        """Start, or start again after `stop`; then rejected credentials are tried again."""
         self.health = msgspec.structs.replace(self.health, refused=False)
         self._task = asyncio.create_task(self._run(), name=f"adapter {self.adapter.manifest.name}")
 
     def check(self) -> None:
-        """Something looks wrong: ask the platform now, not at the next time."""
+        """Probe the connection now instead of at the next interval."""
         self._doubt.set()
 
     async def stop(self) -> None:
-        """Disconnect, in the time there is for it, and end. May be called again."""
+        """Disconnect within the time limit and stop. May be called again."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -125,7 +129,7 @@ class Supervisor:
         return True
 
     async def _watch(self) -> None:
-        """Returns when the adapter does not work any more."""
+        """Return when the adapter no longer works."""
         while True:
             await self._rest()
             if not await self._works(self.adapter.probe(), self._patience.probe):
@@ -133,7 +137,7 @@ class Supervisor:
             self.health = msgspec.structs.replace(self.health, last_probe=self._now())
 
     async def _rest(self) -> None:
-        """Until the next probe is due, or somebody has doubts."""
+        """Wait until the next probe is due, or until `check` is called."""
         sleep = asyncio.ensure_future(self._clock.sleep(self._patience.between_probes))
         doubt = asyncio.ensure_future(self._doubt.wait())
         try:
@@ -144,14 +148,16 @@ class Supervisor:
         self._doubt.clear()
 
     async def _disconnect(self) -> None:
-        if self._abandoned:  # it gets the time to clean up behind itself
+        if self._abandoned:  # give it time to clean up after itself
             await self._problem(_ended(set(self._abandoned)), self._patience.disconnect)
         problem = await self._problem(self.adapter.disconnect(), self._patience.disconnect)
         if problem is not None:
-            logger.warning("%s did not let go: %s", self.adapter.manifest.label, problem)
+            logger.warning(
+                "%s did not disconnect cleanly: %s", self.adapter.manifest.label, problem
+            )
 
     async def _works(self, call: Awaitable[None], seconds: float) -> bool:
-        """Whether a call went well; if not, the state says why."""
+        """Return whether a call succeeded; otherwise the state holds the error."""
         problem = await self._problem(call, seconds)
         if problem is None:
             return True
@@ -162,12 +168,12 @@ class Supervisor:
             hint=problem.hint if isinstance(problem, HermesError) else "",
             refused=refused,
         )
-        logger.warning("%s does not work: %s", self.adapter.manifest.label, problem)
+        logger.warning("%s failed: %s", self.adapter.manifest.label, problem)
         return False
 
     async def _problem(self, call: Awaitable[None], seconds: float) -> Exception | None:
-        """What a call ended with. One that takes too long is left alone: it may not even heed that
-        it is cancelled."""
+        """Return the error of a call, if any. A call that takes too long is abandoned, because
+        it may ignore its cancellation."""
         work = asyncio.ensure_future(_done(call))
         limit = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
@@ -190,7 +196,7 @@ class Supervisor:
     def _abandon(self, work: asyncio.Task[None]) -> None:
         self._abandoned.discard(work)
         if not work.cancelled() and (fault := work.exception()) is not None:
-            logger.debug("%s, long after: %s", self.adapter.manifest.label, fault)
+            logger.debug("%s: an abandoned call ended: %s", self.adapter.manifest.label, fault)
 
     def _be(self, state: State, **news: object) -> None:
         same = state == self.health.state
@@ -214,9 +220,9 @@ async def _ended(tasks: set[asyncio.Task[None]]) -> None:
 
 
 def _readable(fault: Exception | None) -> Exception | None:
-    """An error of ours as it is; a fault of the adapter by its kind only, since nobody knows what
-    its text gives away."""
+    """Return our own errors as they are. Others are reduced to their type, because their text
+    may contain secrets."""
     if fault is None or isinstance(fault, HermesError):
         return fault
-    logger.error("an adapter has a fault", exc_info=fault)
+    logger.error("an adapter raised an unexpected exception", exc_info=fault)
     return RuntimeError(f"unexpected {type(fault).__name__}")

@@ -46,6 +46,8 @@ from hermes.store.records import OutboxItem, OutboxRow
 from hermes.store.session_store import OutboxQueue
 from hermes.util import atomic
 
+log = logging.getLogger(__name__)
+
 NO_OVERRIDES = PlatformDisplay()
 MAX_PREVIEW = 60
 SYMBOL = "⚙️"
@@ -107,8 +109,6 @@ def _one_line(text: str, most: int) -> str:
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
-log = logging.getLogger(__name__)
-
 RESERVED_CALLS = 5
 """Rate-limit calls that edits leave free, so that a reply to /stop never waits for them."""
 EDIT_SECONDS = 30.0
@@ -163,7 +163,9 @@ class StreamingMessage:
             except SendLater as error:
                 self._connection.buckets.pause(self.target.chat_id, error.seconds)
             except (AdapterError, TimeoutError) as error:
-                log.info("%s: text could not be shown as it grew: %s", self.target.platform, error)
+                log.info(
+                    "%s: a growing message could not be updated: %s", self.target.platform, error
+                )
                 return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._interval):
@@ -178,7 +180,7 @@ class StreamingMessage:
         if self.row is None:
             self.row = await self._sender.open_stream(first)
             if self.row is None:
-                raise NotConnected("it could not be shown")
+                raise NotConnected("the message could not be sent")
             self._shown = text
             return
         if self.row.platform_id and self._connection.buckets.try_take(
@@ -211,7 +213,7 @@ class StreamingMessage:
         if self._task is not None:
             await asyncio.wait([self._task])
             if (fault := self._task.exception()) is not None:
-                log.error("text could not be shown as it grew", exc_info=fault)
+                log.error("a growing message could not be updated", exc_info=fault)
             self._task = None
         return self.row
 
@@ -394,7 +396,7 @@ class TurnView:
 
     def _new_stream(self, kind: str, cursor: str) -> StreamingMessage:
         if self._connection is None:
-            raise RuntimeError("nothing grows where nobody is connected")
+            raise RuntimeError("a stream needs a connected platform")
         meta = OutgoingMeta(
             f"{kind}:{self._inbox_id}:{self._texts_before}:{self._now():.6f}",
             self._target,
@@ -485,7 +487,7 @@ class ChatDisplayModes:
         following = MODES[(MODES.index(now) + 1) % len(MODES)]
         wanted = next((mode for mode in MODES if mode == (said.lower() or following)), None)
         if wanted is None:
-            raise UsageError(f"{said!r} is no way to show tool calls", hint=", ".join(MODES))
+            raise UsageError(f"{said!r} is not a display mode", hint=", ".join(MODES))
         self._modes[key] = wanted
         data = msgspec.json.encode(self._modes)
         await asyncio.to_thread(atomic.write_bytes, self._file, data, mode=0o600)
@@ -498,5 +500,5 @@ def _read_modes(file: Path) -> dict[str, ToolProgress]:
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError) as error:
-        log.warning("%s is not used, so every chat is shown the usual: %s", file, error)
+        log.warning("%s is ignored, all chats use the default display: %s", file, error)
         return {}

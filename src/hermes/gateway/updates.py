@@ -1,5 +1,7 @@
-"""/update: `hermes update` in a process of its own, beside the chats. When there is a new version
-the gateway restarts, and the chat hears of the outcome from the version that runs then."""
+"""/update: runs `hermes update` in a separate process.
+
+After an update the gateway restarts, and the new version reports the result to the chat.
+"""
 
 import asyncio
 import logging
@@ -25,25 +27,28 @@ NOTE = "gateway_update.json"
 OUTPUT = "update.out"
 PAUSE = 0.2
 NEWER = 10
-"""Exit code of `hermes update --check` when there is something to update to."""
+"""Exit code of `hermes update --check` if there is a newer version."""
 MOST_OUTPUT = 1500
 
 Say = Callable[[ChatTarget, str], Awaitable[None]]
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """Whom to tell after the restart."""
+    """Where to report the result after the restart."""
 
     target: ChatTarget
     before: str
-    """The version."""
+    """The version before the update."""
     state: Literal["running", "done"] = "running"
     output: str = ""
 
 
 class UpdateRunner:
-    """`say` sends a message; `restart` restarts the gateway. `found` and `command` are what is
-    installed and how it is started."""
+    """Runs updates for chats.
+
+    `say` sends a message and `restart` restarts the gateway. `found` and `command` are the
+    installation and its start command.
+    """
 
     def __init__(
         self,
@@ -60,37 +65,38 @@ class UpdateRunner:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, target: ChatTarget) -> str:
-        """What to answer at once. Raises `UsageError` where nothing can be updated from here."""
+        """Start an update and return the immediate reply. Raises `UsageError` if this
+        installation cannot update itself."""
         _check(self.found or installation())
         if self._task is not None and not self._task.done():
-            return "An update is running already."
+            return "An update is already running."
         self._task = asyncio.create_task(self._update(target))
-        return "I look for a newer version, and tell you what came of it."
+        return "Checking for a newer version; the result is posted here."
 
     async def report(self) -> None:
-        """After a start: tell what became of an update."""
+        """Report the result of an update after a start."""
         try:
             note = msgspec.json.decode(self._note.read_bytes(), type=_Note)
         except FileNotFoundError:
             return
         except (OSError, msgspec.MsgspecError) as error:
-            log.warning("nobody is told of the last update: %s", error)
+            log.warning("the result of the last update cannot be reported: %s", error)
             return
         if note.state == "done":
             text = f"Updated from {note.before}. This is Hermes {__version__}.\n{note.output}"
         else:
             text = (
                 "The gateway was stopped while an update ran. This is Hermes"
-                f" {__version__}; `/update` looks again."
+                f" {__version__}; run `/update` to try again."
             )
         try:
             await self._say(note.target, text)
-        except HermesError as error:  # whatever it is, the gateway starts
-            log.warning("nobody is told of the last update: %s", error)
+        except HermesError as error:  # the gateway starts anyway
+            log.warning("the result of the last update cannot be reported: %s", error)
         self._note.unlink(missing_ok=True)
 
     async def close(self) -> None:
-        """The program goes on by itself: it changes everything or nothing."""
+        """Stop waiting. The update process continues: it changes everything or nothing."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -113,8 +119,8 @@ class UpdateRunner:
             await self._say(target, f"The update failed: {error}")
 
     async def _run(self, *words: str) -> tuple[int, str]:
-        """The exit code of `hermes update`, and what it printed. It outlives the gateway, and so
-        does what it prints."""
+        """Run `hermes update` and return its exit code and output. The process and its output
+        file outlive the gateway."""
         process = self._started(*words)
         while process.poll() is None:  # noqa: ASYNC110 - asyncio would kill it with the gateway
             await asyncio.sleep(PAUSE)
@@ -149,6 +155,6 @@ def _check(found: Checkout | Package) -> None:
         )
     if not found.is_repository:
         raise UsageError(
-            "this Hermes is no git repository, so nothing says what is newer",
+            "this installation is not a git repository, so it cannot check for newer versions",
             hint="get the new version where this one came from, then /restart",
         )

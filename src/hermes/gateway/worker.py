@@ -27,13 +27,15 @@ from hermes.gateway.turn_view import TurnView
 from hermes.store.records import ChatLease, InboxRow, OutboxItem
 from hermes.store.session_store import under_lease
 
+log = logging.getLogger(__name__)
+
 StopReason = Literal["", "stop", "newer", "shutdown", "stuck"]
 STOP_REASONS: dict[StopReason, str] = {
     "": "",
     "stop": "stopped by the user",
     "newer": "stopped by a newer message",
-    "shutdown": "the gateway stops",
-    "stuck": "stopped: there was no sign of life",
+    "shutdown": "the gateway is stopping",
+    "stuck": "stopped: the turn was inactive for too long",
 }
 """Why a turn was ended from outside, in words."""
 
@@ -225,15 +227,16 @@ class SteeredMessages:
         self._row_ids = [row for row in self._row_ids if row not in rows]
 
 
-log = logging.getLogger(__name__)
-
 CLAIM_RETRY_SECONDS = 1.0
 """Seconds between two attempts to claim a chat that another process works on."""
 MAX_RETRY_SECONDS = 30.0
 """Longest pause in seconds after the work of a chat failed."""
-FAILURE_MESSAGE = "Something went wrong inside me. The log of the gateway has the details."
+FAILURE_MESSAGE = (
+    "An unexpected error occurred, so your message was not processed. Please send it again."
+    " Details: hermes logs gateway"
+)
 STOPPED_MESSAGE = "Stopped."
-NO_ANSWER_MESSAGE = "I have no answer to that."
+NO_ANSWER_MESSAGE = "The model returned an empty reply. Send /retry to ask again."
 
 
 class ChatWorker:
@@ -307,12 +310,12 @@ class ChatWorker:
     def _log_failure(self, error: Exception) -> None:
         match error:
             case LeaseLost():
-                log.warning("another process works on %s now", self.key)
+                log.warning("another process has taken over %s", self.key)
                 self.steering.release(self.steering.row_ids)
             case StoreError():
-                log.error("the work on %s has to wait: %s", self.key, error)
+                log.error("the store is unavailable, messages of %s wait: %s", self.key, error)
             case _:
-                log.error("the work on %s failed", self.key, exc_info=error)
+                log.error("processing messages of %s failed", self.key, exc_info=error)
 
     async def _process(self) -> None:
         """Process messages until none is pending. Waits while another process holds the lease."""
@@ -370,7 +373,7 @@ class ChatWorker:
         except HermesError as error:
             await self._reply_with(rows, f"⚠️ {error}\n{error.hint}".strip(), lease)
         except Exception:  # one message must not block those behind it
-            log.exception("a message of %s could not be dealt with", self.key)
+            log.exception("a message of %s could not be processed", self.key)
             await self._reply_with(rows, FAILURE_MESSAGE, lease)
 
     async def _handle(
@@ -389,9 +392,8 @@ class ChatWorker:
         else:
             await context.store_deferred()
             command = parse_command(text)
-            if (
-                command is not None and command.at_once
-            ):  # it must not start a session or change its last activity
+            # A side command must not count as activity of the session.
+            if command is not None and command.at_once:
                 await self._gateway.reply_now(row, context.output())
             else:
                 await self._reply_with(rows, context.output(), lease)
@@ -480,7 +482,7 @@ class ChatWorker:
 
     async def _send_question(self, text: str, buttons: tuple[Button, ...]) -> None:
         if self.source is None:
-            raise RuntimeError("nobody is there to ask")
+            raise RuntimeError("a question was asked outside a turn")
         await self._gateway.notify(reply_target(self.source), text, "question", buttons)
 
 
@@ -515,13 +517,13 @@ def next_batch(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
     if not merge:
         return [first]
     events = [decode_event(row) for row in rows]
-    row_ids = [
+    mergeable = [
         not event.text.startswith("/")
         and not is_mirrored(event)
         and same_person(event.source, events[0].source)
         for event in events
     ]
-    return list(rows[: max(row_ids.index(False), 1) if False in row_ids else len(rows)])
+    return list(rows[: max(mergeable.index(False), 1) if False in mergeable else len(rows)])
 
 
 def reply_target(source: SessionSource) -> ChatTarget:

@@ -128,7 +128,7 @@ async def test_the_model_cannot_be_changed_under_a_running_turn(harness: Gateway
         await harness.open(server)
         harness.say("begin")
         await harness.until(lambda: server.calls, "the call")
-        await harness.ask("/model other", "I am at work")
+        await harness.ask("/model other", "A turn is running")
         await harness.ask("/stop", "Stopped.")
 
 

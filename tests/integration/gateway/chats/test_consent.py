@@ -60,7 +60,7 @@ async def test_a_button_gives_consent(harness: GatewayHarness, cwd: Path) -> Non
         shown = await harness.wait_for("rm -rf junk")
         assert [each.label for each in shown.buttons][2] == "Always"
         assert "`/approve always`" in shown.text
-        await harness.ask("/status", "State: waiting for consent")
+        await harness.ask("/status", "State: waiting for approval")
         allow = next(each for each in shown.buttons if each.label == "Allow")
         harness.press(shown, allow.data)
         await harness.wait_for("removed")
@@ -75,12 +75,12 @@ async def test_nobody_else_can_consent(harness: GatewayHarness) -> None:
         shown = await harness.wait_for("rm -rf junk", chat="room")
         for _ in range(2):
             harness.press(shown, shown.buttons[0].data, user="ben")
-        await harness.wait_for("ben: somebody else was asked", chat="room")
+        await harness.wait_for("ben: this question is for another person", chat="room")
         harness.say("/approve", user="ben", chat="room", chat_type="group")
-        await harness.wait_for("nothing waits for consent", chat="room")
+        await harness.wait_for("no approval is pending", chat="room")
         await harness.wait_for("left alone", chat="room")
         assert "nobody answered" in str(server.calls[-1].body["messages"][-1])
-        assert sum("somebody else" in text for text in harness.texts("room")) == 1
+        assert sum("another person" in text for text in harness.texts("room")) == 1
 
 
 async def test_who_presses_too_late_is_told_so_once(harness: GatewayHarness, cwd: Path) -> None:
@@ -91,10 +91,10 @@ async def test_who_presses_too_late_is_told_so_once(harness: GatewayHarness, cwd
         await harness.ask("/deny", "left alone")
         for button in (*shown.buttons, *shown.buttons):
             harness.press(shown, button.data)
-        await harness.wait_for("this question is over")
+        await harness.wait_for("this question is closed")
         await harness.ask("what did I press", "noted")
         await harness.wait_idle()
-    assert sum("this question is over" in text for text in harness.texts()) == 1
+    assert sum("this question is closed" in text for text in harness.texts()) == 1
     assert (cwd / "junk").exists()
 
 
@@ -144,7 +144,7 @@ async def test_a_button_answers_a_question(harness: GatewayHarness) -> None:
 async def test_without_a_question_approve_says_so(harness: GatewayHarness) -> None:
     with ModelServer([]) as server:
         await harness.open(server)
-        await harness.ask("/approve", "nothing waits for consent")
+        await harness.ask("/approve", "no approval is pending")
 
 
 async def test_consent_is_asked_for_in_every_turn(harness: GatewayHarness, cwd: Path) -> None:
@@ -165,7 +165,7 @@ async def test_an_owner_answers_for_somebody_else(harness: GatewayHarness) -> No
         harness.say("@hermes clean up", chat="room", chat_type="group")
         await harness.wait_for("rm -rf junk", chat="room")
         harness.say("/approve", user="ben", chat="room", chat_type="group")
-        await harness.wait_for("Allowed this once", chat="room")
+        await harness.wait_for("Allowed once", chat="room")
         await harness.wait_for("done", chat="room")
 
 

@@ -54,7 +54,7 @@ async def test_verbose_goes_through_all_modes(
     await harness.open(echoing, **OPEN)
     for mode in ("new", "all", "verbose", "off"):
         await harness.ask("/verbose", f"Tool calls in this chat: {mode}")
-    await harness.ask("/verbose loud", "'loud' is no way to show tool calls")
+    await harness.ask("/verbose loud", "'loud' is not a display mode")
     await harness.ask("/help verbose", "how much of tool calls is shown".capitalize())
 
 
@@ -82,7 +82,7 @@ async def test_after_an_update_the_new_version_tells(
     owners = {"gateway__owners": ["local:anna"]}
     runner = await harness.open(echoing, **owners)
     installed(runner, tmp_path, program(tmp_path, check=10, update=0))
-    await harness.ask("/update", "I look for a newer version")
+    await harness.ask("/update", "Checking for a newer version")
     assert await harness.wait_exit() == RESTART
     assert not any("9.9" in text for text in harness.texts())
     note = harness.home / NOTE
@@ -142,7 +142,7 @@ async def test_where_it_cannot_update_itself_it_says_what_can(
     shown = await harness.ask("/update", "pipx installed Hermes here")
     assert "pipx install --force git+https://x" in shown.text
     runner.gateway.updates.found = Checkout(tmp_path)
-    await harness.ask("/update", "is no git repository")
+    await harness.ask("/update", "is not a git repository")
 
 
 async def test_the_list_of_models_is_fetched_once_a_day(

@@ -40,9 +40,9 @@ async def test_an_owner_invites_somebody(
 ) -> None:
     monkeypatch.setenv("LOCAL_ALLOWED_USERS", "anna")
     await harness.open(echoing)
-    shown = await harness.ask("/pair", "lets in the first")
+    shown = await harness.ask("/pair", "gives access to the first")
     code = shown.text.split()[0]
-    await harness.ask(code, "You are let in", user="carl")
+    await harness.ask(code, "You are now authorized", user="carl")
     await harness.ask("hello", "hello", user="carl")
 
 
@@ -90,7 +90,7 @@ async def test_nobody_goes_on_with_the_conversation_of_somebody_else(
     await harness.ask("my plan is plum", "plum")
     session = runner.gateway.sessions.get(runner.gateway.sessions.keys()[0]).session_id
     await harness.ask(f"/resume {session}", "no conversation", user="ben")
-    shown = await harness.ask("/resume", "goes on with one", user="ben")
+    shown = await harness.ask("/resume", "continues one", user="ben")
     assert session not in shown.text
     for named in ("nosuch", session[:2]):  # the beginning of several ids
         shown = await harness.ask(f"/resume {named}", f"no conversation '{named}' of y", user="ben")

@@ -18,7 +18,7 @@ SKILL = "---\nname: look\ndescription: look at things\n---\n\nLook closely.\n"
     [
         ("/status", "State: working"),
         ("/stop", "Stopped."),
-        ("/approve", "nothing waits for consent"),
+        ("/approve", "no approval is pending"),
         ("/agents", "Nothing runs in the background."),
         ("/help", "/status"),
     ],

@@ -268,7 +268,7 @@ async def test_a_fault_in_a_turn_that_is_shown_is_told(
 
         monkeypatch.setattr(TurnEvents, "see", broken)
         harness.say("count")
-        await harness.wait_for("Something went wrong inside me")
+        await harness.wait_for("An unexpected error occurred")
         await harness.wait_idle()
         assert len(harness.texts()) == 1
 

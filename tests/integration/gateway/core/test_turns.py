@@ -145,7 +145,7 @@ async def test_a_command_with_a_fault_is_answered(
         raise KeyError("x")
 
     monkeypatch.setattr(runner.gateway, "platform_summary", broken)
-    await harness.ask("/platforms", "Something went wrong inside me")
+    await harness.ask("/platforms", "An unexpected error occurred")
     await harness.wait_idle()
 
 

@@ -130,7 +130,7 @@ def test_a_right_code_forgets_the_wrong_ones(scene: Scene) -> None:
 
 def test_what_is_no_code_is_not_held_against_anybody(scene: Scene) -> None:
     for _ in range(9):
-        with pytest.raises(UsageError, match="is no pairing code"):
+        with pytest.raises(UsageError, match="is not a pairing code"):
             scene.store.approve("telegram", "hello")
     assert scene.store.request("telegram", "5").code
 
@@ -166,8 +166,8 @@ def test_pair_in_a_chat_invites_lists_and_approves(scene: Scene) -> None:
     invitation = pair_command(scene.store, owner, "").split()[0]
     assert scene.store.redeem("telegram", invitation, "8")
     code = scene.store.request("telegram", "5", "An\x1b[31mn").code
-    assert pair_command(scene.store, owner, "list") == "Waiting on telegram: Ann (5)."
-    assert pair_command(scene.store, owner, code) == "Ann (5) may talk to me on telegram now."
+    assert pair_command(scene.store, owner, "list") == "Pending on telegram: Ann (5)."
+    assert pair_command(scene.store, owner, code) == "Ann (5) can now write to me on telegram."
     other = scene.store.request("discord", "6").code
     assert "on discord now" in pair_command(scene.store, owner, f"discord {other}")
     assert "no request on telegram has this code" in pair_command(scene.store, owner, "22222222")
