@@ -71,7 +71,7 @@ async def test_a_turn_cut_off_by_a_stop_is_finished_after_the_next_start(
         harness.say("take your time")
         await harness.until(lambda: server.calls, "the call")
         await harness.close()
-        await harness.wait_for("I go on with this")
+        await harness.wait_for("This turn continues")
         await harness.open(server)
         await harness.wait_for("here it is")
         await harness.wait_idle()

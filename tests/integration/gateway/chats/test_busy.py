@@ -84,7 +84,7 @@ async def test_what_was_answered_before_the_chat_was_heard_is_shown(
         await harness.wait_for("the second answer")
         await harness.wait_idle()
         assert "listen to me" in str(server.calls[-1].body["messages"])
-    seen = [text for text in harness.texts() if not text.startswith("The agent hears it")]
+    seen = [text for text in harness.texts() if not text.startswith("The agent reads it")]
     assert seen == ["the first answer", "the second answer"]
 
 

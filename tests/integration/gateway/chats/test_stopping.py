@@ -25,7 +25,7 @@ async def test_said_twice_it_stops_without_waiting_for_turns(harness: GatewayHar
         await harness.until(lambda: "1 turn still runs" in "".join(harness.notes), "the note")
         runner.stop()
         assert await harness.wait_exit() == 0
-        await harness.wait_for("I go on with this")
+        await harness.wait_for("This turn continues")
         await harness.open(server, **PATIENT)
         await harness.wait_for("after that")
 

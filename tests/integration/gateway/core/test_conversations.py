@@ -199,7 +199,7 @@ async def test_a_conversation_that_is_worked_on_cannot_be_had_in_another_chat(
         agent = runner.gateway.sessions.get(KEY)
         harness.say("think")
         await harness.until(lambda: len(server.calls) == 2, "the call")
-        refused = "is in use in another chat"
+        refused = "is being worked on in another chat"
         await harness.ask(f"/resume {agent.session_id}", refused, chat="elsewhere")
         await harness.wait_for("there")
         await harness.ask("hello", "a new one", chat="elsewhere")

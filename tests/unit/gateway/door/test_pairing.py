@@ -169,7 +169,7 @@ def test_pair_in_a_chat_invites_lists_and_approves(scene: Scene) -> None:
     assert pair_command(scene.store, owner, "list") == "Pending on telegram: Ann (5)."
     assert pair_command(scene.store, owner, code) == "Ann (5) can now write to me on telegram."
     other = scene.store.request("discord", "6").code
-    assert "on discord now" in pair_command(scene.store, owner, f"discord {other}")
+    assert "on discord." in pair_command(scene.store, owner, f"discord {other}")
     assert "no request on telegram has this code" in pair_command(scene.store, owner, "22222222")
     assert "/pair CODE" in pair_command(scene.store, owner, "one two three")
 

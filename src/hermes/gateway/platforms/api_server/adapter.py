@@ -1,4 +1,4 @@
-"""The API server as a platform of the gateway."""
+"""The API server as a platform of the gateway: the uvicorn server and its adapter."""
 
 import asyncio
 import contextlib
@@ -33,22 +33,20 @@ from hermes.gateway.status import DirectTurns
 from hermes.util.hosts import from_here, http_address
 from hermes.util.open_files import allow_many_open_files
 
-# uvicorn in our own event loop: no signal handlers, no log set-up, no patience for idlers.
-
 KEEP_ALIVE_SECONDS = 75
 BACKLOG = 2048
 MOST_HEAD_BYTES = 65536
 LAST_SECONDS = 10
-"""After what was to be drained is: connections that are still open are cut then."""
+"""Seconds after draining; connections that are still open are cut then."""
 
 
 class _Protocol(TimeLimitedProtocol):
     def send_400_response(self, _msg: str) -> None:
-        """What is no HTTP gets an answer of the usual form."""
+        """Answer a request that is not valid HTTP in the usual error format."""
         said = invalid("this is no valid HTTP request", code="invalid_http").answer
         body = msgspec.json.encode(said)
         headers = [("Content-Type", JSON), ("Content-Length", str(len(body))), *SAFE, *CLOSE]
-        with contextlib.suppress(h11.LocalProtocolError):  # an answer is under way
+        with contextlib.suppress(h11.LocalProtocolError):  # another response is being sent
             head = h11.Response(status_code=400, headers=headers, reason=b"Bad Request")
             for event in (head, h11.Data(data=body), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
@@ -62,10 +60,10 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        yield  # they are the gateway's
+        yield  # the gateway handles the signals
 
     async def main_loop(self) -> None:
-        """Wakes once a second, for the date in the headers, instead of ten times."""
+        """Wake once a second, for the date header, instead of ten times."""
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
@@ -77,7 +75,7 @@ class _Server(uvicorn.Server):
 
 
 class Serving:
-    """A server at work."""
+    """A running server."""
 
     def __init__(self, server: _Server, task: "asyncio.Task[None]", port: int) -> None:
         self._server, self._task, self.port = server, task, port
@@ -90,7 +88,7 @@ class Serving:
         self._server.leave()
 
     async def close(self) -> None:
-        """Answers under way get `LAST_SECONDS`."""
+        """Stop; responses in progress have `LAST_SECONDS` to finish."""
         self._server.leave()
         _done, pending = await asyncio.wait([self._task], timeout=LAST_SECONDS)
         if pending:
@@ -104,7 +102,8 @@ class Serving:
 
 
 async def serve(application: Any, options: Options) -> Serving:
-    """Returns when requests are answered. Raises `NotConnected` when the address is taken."""
+    """Start to serve, and return when requests are answered. Raises `NotConnected` if the
+    address is in use."""
     sock = _listening(options)
     config = uvicorn.Config(
         application,
@@ -155,11 +154,11 @@ PROBE_SECONDS = 5.0
 
 
 class ApiServer(BaseAdapter):
-    """Serves `context.extra["app"]`. Nothing of it goes through inbox and outbox: who asks waits
+    """Serves `context.extra["app"]`. Requests do not use the inbox and outbox: the client waits
     for the answer."""
 
     def __init__(self, context: AdapterContext, options: Options | None = None) -> None:
-        """`options` instead of those of settings and variables."""
+        """`options` replaces those of the settings and variables."""
         super().__init__(context)
         self._options = options
         self._app: App = context.extra["app"]
@@ -167,12 +166,12 @@ class ApiServer(BaseAdapter):
         self._turns: Turns | None = None
         self._idempotency = Idempotency(self._app.clock)
         self._draining = False
-        """It answers nobody new, and that is as it should be."""
+        """True while draining: then it is correct that /health does not answer."""
         self.port = 0
-        """Where it listens, once connected."""
+        """The port it listens on, once connected."""
 
     async def connect(self, receive: Receive) -> None:
-        """Returns when /health answers; `receive` is not used."""
+        """Start the server and return when /health answers; `receive` is not used."""
         del receive
         options = self._options = self._options or self._read_options()
         self._draining = False
@@ -189,8 +188,8 @@ class ApiServer(BaseAdapter):
         self.port = self._serving.port
         self.address = http_address(options.host, self.port)
         await self.probe()
-        # What the process is made of stays: looking through it for garbage, again and again, is a
-        # tenth of what a new conversation costs.
+        # Exclude the objects that exist now from garbage collection: scanning them takes a tenth of
+        # the cost of a new session.
         gc.freeze()
 
     def _read_options(self) -> Options:
@@ -207,8 +206,8 @@ class ApiServer(BaseAdapter):
             await self._turns.drain(seconds)
 
     async def disconnect(self) -> None:
-        """Turns that run get `gateway.drain_seconds`; then they are stopped, and their clients
-        told."""
+        """Let running turns finish for `gateway.drain_seconds`, then stop them and inform their
+        clients."""
         serving, turns = self._serving, self._turns
         self._serving = self._turns = None
         if serving is None or turns is None:

@@ -1,4 +1,4 @@
-"""From a request to its answer: the door, the table of operations, and errors in one form."""
+"""The ASGI application: access control, the table of operations, and the OpenAPI document."""
 
 import hmac
 import logging
@@ -56,20 +56,16 @@ from hermes.gateway.platforms.api_server.turns import Turns
 from hermes.gateway.platforms.kit.http_server import AsgiReceive
 from hermes.util.hosts import is_loopback
 
-# Who may use the API: the key, and what keeps web pages out.
-#
-# Without a key everybody on this machine may, but a browser on this machine works for any web
-# page.
-# So the address it asked for must be a loopback one (a name that was made to point here is not),
-# and
-# a page must be one of those that were named.
+# Without a key, every program on this machine may use the API, but a browser on this machine acts
+# for any web page. So the requested address must be a loopback one (a DNS name that points here is
+# not), and a page must be one of the configured origins.
 
 MAX_AGE = "600"
 METHODS = "GET, POST, PATCH, DELETE, OPTIONS"
 USUAL_HEADERS = "authorization, content-type, idempotency-key, x-hermes-session-id"
 EXPOSED = "X-Hermes-Session-Id, Idempotent-Replayed"
 SAFE: Headers = (("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"))
-"""Every answer has them."""
+"""Headers of every response."""
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+)(?::[0-9]{1,5})?", re.ASCII)
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~ ,-]{1,2000}", re.ASCII)
@@ -82,7 +78,7 @@ class Door:
         self._origins = frozenset(options.origins)
 
     def check(self, headers: Mapping[str, str], *, public: bool = False) -> None:
-        """Raises `Refused`. What is `public` needs no key."""
+        """Check access. Raises `Refused`. A `public` operation needs no key."""
         if not self._key:
             self._check_local(headers)
         elif not public and not self._has_key(headers.get("authorization", "")):
@@ -95,7 +91,7 @@ class Door:
 
     def _has_key(self, authorization: str) -> bool:
         scheme, _, given = authorization.partition(" ")
-        # Headers are bytes that came to us as Latin-1; the key is compared as it was sent.
+        # Headers were decoded as Latin-1; compare the bytes as they were sent.
         same = hmac.compare_digest(given.strip(" ").encode("latin-1"), self._key)
         return same and scheme.lower() == "bearer"
 
@@ -119,7 +115,7 @@ class Door:
         return ANY in self._origins or origin.lower() in self._origins
 
     def shared(self, headers: Mapping[str, str]) -> Headers:
-        """What an answer to this request says beside its content."""
+        """Return the headers of every response to this request."""
         if not self._origins:
             return SAFE
         origin = headers.get("origin", "")
@@ -129,7 +125,7 @@ class Door:
         return (*SAFE, ("Vary", "Origin"), allowed, ("Access-Control-Expose-Headers", EXPOSED))
 
     def preflight(self, headers: Mapping[str, str]) -> Headers | None:
-        """What a browser that asks first is told; None when it does not, or may not."""
+        """Return the headers for a CORS preflight; None if it is not one, or not allowed."""
         origin = headers.get("origin", "")
         if "access-control-request-method" not in headers or not self._allows(origin):
             return None
@@ -146,27 +142,24 @@ class Door:
 
 
 def is_local(host: str) -> bool:
-    """Whether a Host header names this machine by itself."""
+    """Return whether a Host header names this machine by a loopback address."""
     found = _HOST.fullmatch(host.lower())
     return found is not None and is_loopback(found[1])
 
-
-# The table of what the server does. Requests find their way by it, and the OpenAPI document is
-# made of it, so neither can say what the other does not do.
 
 STREAM = "text/event-stream"
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An answer that an operation may give."""
+    """A response that an operation may give."""
 
     says: str
     kind: Any = None
-    """The type of its JSON; None when it has none."""
+    """The type of its JSON; None if it has none."""
     stream: bool = False
-    """It may be a stream of events instead."""
+    """True if it may be an event stream instead."""
     text: str = ""
-    """The media type when it is no JSON."""
+    """The media type if it is not JSON."""
 
 
 class Operation(msgspec.Struct, frozen=True):
@@ -176,18 +169,18 @@ class Operation(msgspec.Struct, frozen=True):
     summary: str
     handler: Handler
     answers: Mapping[int, Answer]
-    """Those of success; what it may refuse is in `refuses`."""
+    """Responses for success; error statuses are in `refuses`."""
     refuses: tuple[int, ...] = ()
     takes: Any = None
-    """The type of the JSON of its body."""
+    """The type of the JSON body."""
     headers: tuple[str, ...] = ()
-    """Those it knows."""
+    """Headers that the operation reads."""
     public: bool = False
-    """It needs no key."""
+    """True if it needs no key."""
 
     @property
     def once(self) -> bool:
-        """A request that comes twice is done once."""
+        """Whether a repeated request runs only once."""
         return "Idempotency-Key" in self.headers
 
 
@@ -207,7 +200,7 @@ class Routes:
                 self._exact[path] = methods
 
     def find(self, method: str, path: str) -> tuple[Operation, dict[str, str]]:
-        """Raises `Refused` when there is nothing."""
+        """Return the operation for a request. Raises `Refused` if there is none."""
         methods, given = self._place(path)
         operation = methods.get("GET" if method == "HEAD" else method)
         if operation is None:
@@ -217,7 +210,8 @@ class Routes:
         return operation, given
 
     def _place(self, path: str) -> tuple[dict[str, Operation], dict[str, str]]:
-        """A slash at the end does not matter: front ends put paths together in many ways."""
+        """Split a path. A trailing slash is ignored, because clients join paths in different
+        ways."""
         plain = path.rstrip("/")
         if plain in self._exact:
             return self._exact[plain], {}
@@ -232,7 +226,7 @@ logger = logging.getLogger(__name__)
 
 
 class Application:
-    """An ASGI application."""
+    """The ASGI application of the server."""
 
     def __init__(self, options: Options, routes: Routes, idempotency: Idempotency) -> None:
         self._options, self._routes, self._idempotency = options, routes, idempotency
@@ -245,7 +239,7 @@ class Application:
             reply = await self._reply(scope, headers, exchange)
         except HermesError as error:
             reply = refused(refusal_of(error))
-        except Exception:  # a client gets an answer also when we are at fault
+        except Exception:  # the client gets a response even if the server is at fault
             logger.exception("a request failed")
             reply = refused(OUR_FAULT)
         if scope["method"] == "HEAD" and reply.stream is not None:
@@ -262,7 +256,9 @@ class Application:
             operation, places = self._routes.find(method, path)
             public = operation.public
         finally:
-            self._door.check(headers, public=public)  # strangers do not hear what there is
+            self._door.check(
+                headers, public=public
+            )  # unauthenticated clients do not learn which paths exist
         body = b""
         if operation.takes is not None:
             _check_kind(headers)
@@ -280,7 +276,8 @@ def refused(refusal: Refused) -> Reply:
 
 
 def _headers(pairs: Any) -> dict[str, str]:
-    """By name. One that comes twice is what comes twice, so no second key is ever overlooked."""
+    """Return the headers by name. A repeated header keeps both values, so that a second key is
+    never overlooked."""
     headers: dict[str, str] = {}
     for name, value in pairs:
         key, text = name.decode("latin-1"), value.decode("latin-1")
@@ -293,8 +290,6 @@ def _check_kind(headers: dict[str, str]) -> None:
     if kind != JSON and not kind.endswith("+json"):
         raise Refused(415, f"the body must be {JSON}, not {kind[:100]}", code="unsupported_media")
 
-
-# The OpenAPI document: the table of operations, written down.
 
 Json = dict[str, Any]
 
@@ -316,7 +311,7 @@ REFUSALS = {
 ALWAYS = (400, 403, 500)
 WITH_BODY = (408, 413, 415)
 TURN = (429, 502, 503)
-"""What a turn adds."""
+"""Statuses that a turn adds."""
 
 HEADERS: dict[str, Json] = {
     "Idempotency-Key": {
@@ -336,7 +331,7 @@ HEADERS: dict[str, Json] = {
 
 
 def document(operations: Iterable[Operation], *, keyed: bool) -> Json:
-    """`keyed`: the server has a key."""
+    """Return the OpenAPI document for the operations; `keyed` if the server has a key."""
     listed = tuple(operations)
     kinds = [ErrorAnswer, *filter(None, map(_taken, listed)), *_answered(listed)]
     unique = list({id(kind): kind for kind in kinds}.values())
@@ -422,8 +417,6 @@ def _parameters(operation: Operation) -> list[Json]:
     return [*places, *headers]
 
 
-# What the server says of itself: /health, /health/detailed, /v1/models, /metrics.
-
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -437,9 +430,9 @@ class DetailedHealth(msgspec.Struct, frozen=True):
     uptime_seconds: float
     turns_running: int
     agents_ready: int
-    """Conversations that can go on at once."""
+    """Sessions whose agent is open."""
     gateway: dict[str, Any] | None = None
-    """What the gateway says of its platforms."""
+    """State of the platforms of the gateway."""
     status: Literal["ok"] = "ok"
 
 
@@ -497,8 +490,6 @@ class About:
             raise missing("there are no metrics", "no_metrics")
         return Reply(self._metrics(), kind=METRICS)
 
-
-# Everything the server answers, put together.
 
 ONCE = "Idempotency-Key"
 SESSION = "X-Hermes-Session-Id"

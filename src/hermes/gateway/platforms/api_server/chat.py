@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions."""
+"""POST /v1/chat/completions: the client sends the whole conversation each time."""
 
 import secrets
 from collections.abc import AsyncGenerator, Callable
@@ -35,15 +35,13 @@ from hermes.gateway.platforms.api_server.reading import (
 )
 from hermes.gateway.platforms.api_server.turns import Ask, Fingerprint, Running, Speech, Turns
 
-# POST /v1/chat/completions: the client brings the whole conversation each time.
-
 PROGRESS = "hermes.tool.progress"
 DONE = b"data: [DONE]\n\n"
 SESSION = "X-Hermes-Session-Id"
 NO_DELTA = [ChunkChoice(Delta())]
 
 CUT = frozenset({"truncated", "max_iterations", "iteration_budget"})
-"""Ends of a turn that are no end of what there was to say."""
+"""Exit reasons of a turn whose answer is incomplete."""
 
 
 class ChatCompletions:
@@ -89,7 +87,7 @@ async def _whole(
 async def _streamed(
     running: Running, writer: "_Writer", print_: Fingerprint, *, usage: bool
 ) -> AsyncGenerator[bytes, None]:
-    """A role, the text piece by piece, why it ends, what it cost if that was asked for."""
+    """Yield the role, the text, the finish reason, and the usage if the client asked for it."""
     unset = None if usage else msgspec.UNSET
     speech = Speech()
     yield writer.chunk(Delta("assistant", ""), usage=unset)
@@ -110,7 +108,7 @@ async def _streamed(
 
 
 class _Writer:
-    """The JSON of one completion."""
+    """Creates the JSON of one completion."""
 
     def __init__(self, name: str, created: int, model: str) -> None:
         self._about = (name, created, model)

@@ -1,4 +1,4 @@
-"""How the API server is set up: `platforms.api_server` and the variables API_SERVER_*."""
+"""HTTP for the API server: options, errors in OpenAI's format, requests and responses over ASGI."""
 
 import asyncio
 import logging
@@ -45,23 +45,23 @@ NEW_KEY = "`openssl rand -hex 24` makes a good one"
 class Options(msgspec.Struct, frozen=True):
     host: str = HOST
     port: int = PORT
-    """0 takes any that is free."""
+    """0 takes any free port."""
     key: str = ""
-    """What clients have to give; "" lets in who is on this machine and no web page."""
+    """The key that clients must send; "" admits programs on this machine and no web page."""
     origins: tuple[str, ...] = ()
-    """Web pages that may use it; `*` is all."""
+    """Web pages that may use the API; `*` means all."""
     model_name: str = MODEL_NAME
     most_body_bytes: int = 16_000_000
     most_turns: int = 2000
-    """At the same time."""
+    """Maximum number of turns at the same time."""
     body_seconds: float = 30.0
-    """Silence after which a client that has not sent its whole request is left."""
+    """Seconds without data after which an incomplete request is dropped."""
     head_seconds: float = 15.0
-    """Time after which a client that has not said what it wants is left."""
+    """Seconds after which a client that has not sent its headers is dropped."""
     send_seconds: float = 60.0
-    """Time after which a client that does not read is left."""
+    """Seconds after which a client that does not read is dropped."""
     beat_seconds: float = 15.0
-    """Silence after which a stream shows that it is alive."""
+    """Seconds without data after which a stream sends a keep-alive comment."""
 
 
 def read_options(
@@ -69,8 +69,11 @@ def read_options(
     connection: ApiServerPlatform = ApiServerPlatform(),  # noqa: B008 - frozen
     unset: Callable[[str], tuple[str, ...]] = lambda _name: (),
 ) -> Options:
-    """Raises `CredentialsRefused` for what would let in anybody. config.yaml (`connection`) comes
-    before variables. `unset` says what is missing in a variable that counts as missing."""
+    """Read the options from config.yaml (`connection`), then from variables.
+
+    `unset` returns the missing references of a variable. Raises `CredentialsRefused` for settings
+    that would admit anyone.
+    """
     said = {name: (variable(f"API_SERVER_{name}") or "").strip() for name in NAMES}
     extra = connection.extra
     host = extra.host.strip() or said["HOST"] or HOST
@@ -96,7 +99,7 @@ NAMES = ("HOST", "PORT", "KEY", "CORS_ORIGINS", "MODEL_NAME")
 
 
 def _key(key: str, unset: Callable[[str], tuple[str, ...]]) -> str:
-    """Who wanted a key does not run without one, and not with one that everybody knows."""
+    """Check the key. A key that is configured but missing or too short is an error."""
     if names := unset_names(key) if key else unset("API_SERVER_KEY"):
         raise CredentialsRefused(
             f"the key of the API server is missing: {told(names)}",
@@ -118,7 +121,7 @@ def _port(text: str) -> int:
 
 
 def _origin(text: str) -> str:
-    """As browsers write it: no slash at the end, the host in small letters."""
+    """Normalise an origin as browsers write it: no trailing slash, lower case."""
     text = text.strip().rstrip("/")
     if text in ("", ANY, "null"):
         return text
@@ -129,8 +132,6 @@ def _origin(text: str) -> str:
         )
     return text.lower()
 
-
-# Answers to what cannot be done, in the form of OpenAI's errors.
 
 INVALID = "invalid_request_error"
 
@@ -163,7 +164,7 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
 
 
 class Refused(HermesError):
-    """The client is told so."""
+    """An error response for the client."""
 
     def __init__(
         self, status: int, message: str, *, code: str = "", param: str = "", headers: Headers = ()
@@ -186,7 +187,7 @@ def missing(message: str, code: str = "not_found") -> Refused:
 
 
 AGAIN_IS_NO_HELP = (("X-Should-Retry", "false"),)
-"""OpenAI's clients repeat a request that failed with 5xx; tools of a turn would run twice."""
+"""OpenAI's clients retry after 5xx errors, which would run the tools of a turn twice."""
 
 
 OUR_FAULT = Refused(500, "internal error; the log has more", code="internal_error")
@@ -208,14 +209,14 @@ STATUSES: tuple[tuple[type[HermesError], int, str], ...] = (
     (StoreError, 503, "store_failed"),
     (Interrupted, 503, "interrupted"),
 )
-"""The first that fits."""
+"""Status and code by error type; the first match counts."""
 
 EXITS = {4: (500, "not_configured"), 5: (502, "model_failed"), 6: (503, "store_failed")} | {
     7: (502, "model_failed"),
     8: (429, "insufficient_quota"),
     130: (503, "interrupted"),
 }
-"""The same for the exit code of a turn."""
+"""Status and code by the exit code of a turn."""
 
 
 def refusal_of(error: HermesError) -> Refused:
@@ -231,7 +232,7 @@ def refusal_of(error: HermesError) -> Refused:
 
 
 def failure_of(end: TurnFinished) -> Refused | None:
-    """What to say of a turn that did not come to an answer; None for one that did."""
+    """Return the error response for a turn without an answer; None if it has one."""
     if not end.error and not end.interrupted:
         return None
     status, code = EXITS.get(end.exit_code, (500, "internal_error"))
@@ -240,8 +241,6 @@ def failure_of(end: TurnFinished) -> Refused | None:
         message = f"{message}; {end.hint}"
     return Refused(status, message, code=code, headers=AGAIN_IS_NO_HELP)
 
-
-# One request and its answer, over ASGI. The client may leave at any moment.
 
 logger = logging.getLogger(__name__)
 
@@ -261,9 +260,10 @@ class Reply(msgspec.Struct, frozen=True):
     headers: Headers = ()
     kind: str = JSON
     stream: AsyncGenerator[bytes, None] | None = None
-    """Instead of `body`: server-sent events. It is read to its end, also when nobody listens."""
+    """Server-sent events instead of `body`. The stream is read to its end even if the client has
+    left."""
     close: Callable[[], Awaitable[None]] | None = None
-    """Called at the end, also of a stream that was never begun."""
+    """Called at the end, also if the stream was never started."""
 
 
 def answered(value: Any, status: int = 200, headers: Headers = ()) -> Reply:
@@ -271,20 +271,20 @@ def answered(value: Any, status: int = 200, headers: Headers = ()) -> Reply:
 
 
 class Request:
-    """What a client asked."""
+    """A request of a client."""
 
     def __init__(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Names of `headers` are in small letters."""
+        """The names in `headers` are lower case."""
         self.method, self.path, self.headers, self.body = method, path, headers, body
         self.places: Mapping[str, str] = {}
-        """What stands in the path for `{name}`."""
+        """Values for `{name}` in the path."""
         self._gone = False
         self._leaving: list[Callable[[], object]] = []
         self.watched: Callable[[], None] = lambda: None
-        """Called when somebody wants to know whether the client leaves."""
+        """Called when code starts to wait for the client to leave."""
 
     def decoded(self, kind: type[T]) -> T:
-        """The body; raises `Refused` for one that is no JSON of this form."""
+        """Decode the body. Raises `Refused` if it is not JSON of this type."""
         try:
             return msgspec.json.decode(self.body, type=kind)
         except msgspec.ValidationError as error:
@@ -297,11 +297,11 @@ class Request:
 
     @property
     def left(self) -> bool:
-        """Whether the client has left; only who waits for that with `on_gone` can know."""
+        """Whether the client has left; known only after `on_gone` was called."""
         return self._gone
 
     def on_gone(self, do: Callable[[], object]) -> None:
-        """`do` is called when the client leaves before its answer; now, when it has."""
+        """Call `do` when the client leaves before its response; at once if it has left already."""
         if self._gone:
             do()
         else:
@@ -316,10 +316,10 @@ class Request:
 
 
 class Exchange:
-    """The way to one client and back."""
+    """The connection to one client."""
 
     def __init__(self, receive: AsgiReceive, send: Send, options: Options, shared: Headers) -> None:
-        """`shared` are headers that every answer has."""
+        """`shared` are the headers of every response."""
         self._receive, self._send, self._options = receive, send, options
         self._shared = shared
         self._beats = self._spoke = False
@@ -327,7 +327,7 @@ class Exchange:
         self._unread: BodyTooLarge | None = None
 
     async def body(self, headers: Mapping[str, str]) -> bytes:
-        """All of it. Raises `Refused` for too much, or for nothing in too long a time."""
+        """Read the whole body. Raises `Refused` if it is too large or too slow."""
         most = self._options.most_body_bytes
         try:
             return await read_body(self._soon, headers, most)
@@ -346,7 +346,7 @@ class Exchange:
             return await self._receive()
 
     def watch(self, request: Request) -> None:
-        """Tell `request` when its client leaves, and let a silent stream show that it is alive."""
+        """Watch for the client to leave, and keep a silent stream alive."""
         if self._watcher is None:
             self._watcher = asyncio.ensure_future(self._watch(request))
 
@@ -399,7 +399,7 @@ class Exchange:
             await asyncio.wait([self._watcher])
 
     async def _end(self, piece: bytes) -> None:
-        await self._unwatch()  # that the answer is complete looks like leaving
+        await self._unwatch()  # a complete response looks like a client that left
         await self._write(piece, more=False)
 
     async def _head(self, reply: Reply, more: Headers) -> None:
@@ -415,33 +415,32 @@ class Exchange:
 
 
 async def to_the_end(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """`pieces`, and what became of them when they break off: the status was sent long ago."""
+    """Yield `pieces`, and an error event if they fail: the status was already sent."""
     async with aclosing(pieces):
         try:
             async for piece in pieces:
                 yield piece
         except HermesError as error:
             yield event_bytes(msgspec.json.encode(refusal_of(error).answer))
-        except Exception:  # the client must not take half an answer for a whole one
+        except Exception:  # the client must not take a partial answer for a complete one
             logger.exception("an answer broke off")
             yield event_bytes(msgspec.json.encode(OUR_FAULT.answer))
 
 
 def event_bytes(data: bytes, name: str = "", number: int | None = None) -> bytes:
-    """A server-sent event. `data` is JSON, so it has no line breaks."""
+    """Return a server-sent event. `data` is JSON and has no line breaks."""
     head = f"event: {name}\n" if name else ""
     if number is not None:
         head = f"id: {number}\n{head}"
     return head.encode() + b"data: " + data + b"\n\n"
 
 
-# The form a client wants its answer in: `response_format`, in responses `text.format`.
-
 ONLY_JSON = "Your last answer must be valid JSON and nothing else: no words around it, no fences."
 
 
 def form_wanted(given: Any) -> str:
-    """What to tell the agent; "" for plain text, and for what is no form at all."""
+    """Return the instruction for a requested response format (`response_format`, `text.format`);
+    "" for plain text."""
     if not isinstance(given, dict) or given.get("type") not in ("json_object", "json_schema"):
         return ""
     inner = given.get("json_schema", given)
@@ -452,5 +451,5 @@ def form_wanted(given: Any) -> str:
 
 
 def joined(*texts: str | None) -> str:
-    """What was said of how to answer, in several places."""
+    """Join instructions from several places."""
     return "\n\n".join(filter(None, texts))

@@ -1,4 +1,4 @@
-"""The JSON of /v1/chat/completions. Fields that are not here are ignored."""
+"""The JSON of /v1/chat/completions and its conversion into messages. Unknown fields are ignored."""
 
 import asyncio
 import binascii
@@ -35,7 +35,7 @@ class ImageUrl(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A piece of what was said."""
+    """A part of a message."""
 
     type: str
     """`text` or `image_url`; in responses `input_text`, `output_text` or `input_image`."""
@@ -69,13 +69,14 @@ class StreamOptions(msgspec.Struct, frozen=True):
 class ChatRequest(msgspec.Struct, frozen=True):
     messages: Annotated[list[ChatMessage], Meta(min_length=1)]
     model: str | None = None
-    """Ignored and said back: the model is that of the settings."""
+    """Ignored and returned: the settings choose the model."""
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     n: Annotated[int, Meta(ge=1, le=1)] | None = None
     user: str | None = None
     response_format: Any = None
-    """`json_object` and `json_schema` are asked of the agent; nothing checks its answer."""
+    """`json_object` and `json_schema` become instructions for the agent; its answer is not
+    validated."""
 
 
 class PromptDetails(msgspec.Struct, frozen=True):
@@ -129,8 +130,8 @@ class ChunkChoice(msgspec.Struct, frozen=True):
 
 
 class ToolProgress(msgspec.Struct, frozen=True):
-    """The event `hermes.tool.progress`. It is a chunk that says nothing, so that clients which do
-    not know it are not disturbed."""
+    """The event `hermes.tool.progress`: a chunk without content, so that clients which do not
+    know it can ignore it."""
 
     id: str
     created: int
@@ -142,7 +143,7 @@ class ToolProgress(msgspec.Struct, frozen=True):
     """`started`, `finished` or `failed`."""
     object: str = "chat.completion.chunk"
     label: str = ""
-    """What it works on, in a few words."""
+    """The subject of the call in a few words."""
     seconds: float | None = None
 
 
@@ -166,7 +167,7 @@ def usage_of(usage: Usage) -> ChatUsage:
 
 
 def label_of(arguments: str) -> str:
-    """The first thing that the arguments of a call name."""
+    """Return the first text in the arguments of a call, shortened."""
     try:
         found: Any = msgspec.json.decode(arguments)
     except msgspec.DecodeError:
@@ -176,27 +177,28 @@ def label_of(arguments: str) -> str:
     return " ".join(text.split())[:80]
 
 
-# What a client said, as a conversation of ours.
-
 TEXTS = frozenset({"text", "input_text", "output_text"})
 IMAGES = frozenset({"image_url", "input_image"})
 UNSUPPORTED = "unsupported_content_type"
 GO_ON = "Go on."
-"""What a client means that lets a conversation end with an answer, or the result of a tool."""
+"""The message for clients whose conversation ends with an answer or a tool result."""
 _DATA = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.ASCII | re.IGNORECASE)
 
 
 class Conversation(msgspec.Struct, frozen=True):
     manner: str
-    """What its system messages say."""
+    """The text of its system messages."""
     history: tuple[Message, ...]
     message: User
-    """What is to be answered."""
+    """The message to answer."""
 
 
 def conversation(messages: Iterable[Message], param: str = "messages") -> Conversation:
-    """Raises `Refused` when there is nothing to answer. Front ends ask for a summary by a system
-    message at the end, and for more by ending with the answer itself."""
+    """Split messages into instructions, history and the message to answer.
+
+    Clients ask for a summary with a system message at the end, and for more text by ending with the
+    answer itself. Raises `Refused` if there is nothing to answer.
+    """
     said = list(messages)
     if said and isinstance(said[-1], System):
         said[-1] = User.say(said[-1].text)
@@ -212,8 +214,8 @@ def conversation(messages: Iterable[Message], param: str = "messages") -> Conver
 
 
 def _sound(spoken: Iterable[Message]) -> tuple[Message, ...]:
-    """What a provider accepts: an answer that was stopped before its first word is kept by many
-    front ends as an empty message."""
+    """Return a history that providers accept. Many clients keep an answer that was stopped
+    before its first word as an empty message."""
     filled = (each for each in spoken if not (isinstance(each, User) and _is_empty(each)))
     return repair_history(filled)
 
@@ -223,7 +225,7 @@ def _is_empty(message: User) -> bool:
 
 
 def chat_messages(messages: Sequence[ChatMessage]) -> list[Message]:
-    """Raises `Refused` for content that cannot be used."""
+    """Convert messages. Raises `Refused` for unsupported content."""
     return [message_of(each, f"messages[{number}]") for number, each in enumerate(messages)]
 
 
@@ -289,9 +291,6 @@ def _unsupported(message: str, param: str) -> Refused:
     return invalid(message, param=param, code=UNSUPPORTED)
 
 
-# A stream that is kept: who comes later hears it from the beginning.
-
-
 class Recording:
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -315,7 +314,7 @@ class Recording:
         self._waiting.clear()
 
     async def play(self, start: int = 0) -> AsyncGenerator[bytes, None]:
-        """The pieces from number `start` on, until the end."""
+        """Yield the pieces from number `start` on, until the end."""
         while True:
             while start < len(self._pieces):
                 yield self._pieces[start]

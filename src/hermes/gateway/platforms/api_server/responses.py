@@ -1,4 +1,4 @@
-"""/v1/responses."""
+"""/v1/responses: the server stores the conversation and can continue from any of its answers."""
 
 import asyncio
 import secrets
@@ -41,13 +41,11 @@ from hermes.store.records import StoredResponse
 from hermes.store.rows import repair_history
 from hermes.store.session_store import SessionStore
 
-# The JSON of /v1/responses. Fields of a request that are not here are ignored.
-
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
 
 
 class InputItem(msgspec.Struct, frozen=True):
-    """A message, or a call of a function and its result."""
+    """A message, or a function call and its result."""
 
     type: str | None = None
     role: Role | None = None
@@ -65,18 +63,18 @@ class ConversationRef(msgspec.Struct, frozen=True):
 class ResponseRequest(msgspec.Struct, frozen=True):
     input: str | Annotated[list[InputItem], Meta(min_length=1)]
     model: str | None = None
-    """Ignored and said back: the model is that of the settings."""
+    """Ignored and returned: the settings choose the model."""
     instructions: str | None = None
     """Only for this answer."""
     previous_response_id: str | None = None
     conversation: Annotated[str, Meta(min_length=1, max_length=200)] | ConversationRef | None = None
-    """The name of a conversation: it goes on where it was, or begins."""
+    """The name of a conversation to continue or start."""
     store: bool | None = None
     stream: bool | None = None
     background: bool | None = None
     metadata: dict[str, str] | None = None
     text: Any = None
-    """Its `format`, as `response_format` of chat completions."""
+    """Its `format` works like `response_format` of chat completions."""
 
 
 class OutputText(msgspec.Struct, frozen=True):
@@ -94,7 +92,7 @@ class MessageItem(msgspec.Struct, frozen=True, tag_field="type", tag="message"):
 
 
 class CallItem(msgspec.Struct, frozen=True, tag_field="type", tag="function_call"):
-    """A call of one of our tools; it was made, the client has nothing to do."""
+    """A call of a server-side tool that has already been made; the client has nothing to do."""
 
     id: str
     call_id: str
@@ -148,11 +146,11 @@ class TextSettings(msgspec.Struct, frozen=True):
 
 
 class Where(msgspec.Struct, frozen=True):
-    """Where the conversation is kept."""
+    """Where the conversation is stored."""
 
     session_id: str
     messages: int = 0
-    """How many it has up to this answer."""
+    """Number of messages up to this answer."""
 
 
 class ResponseObject(msgspec.Struct, frozen=True):
@@ -197,14 +195,12 @@ def usage_of(usage: Usage) -> ResponseUsage:
     )
 
 
-# The input of a response, as messages of ours.
-
 IGNORED = frozenset({"reasoning"})
 CALL = "function_call"
 
 
 def input_messages(given: str | Sequence[InputItem]) -> list[Message]:
-    """Raises `Refused` for content that cannot be used."""
+    """Convert the input of a response. Raises `Refused` for unsupported content."""
     if isinstance(given, str):
         return [User.say(given)]
     messages: list[Message] = []
@@ -214,7 +210,7 @@ def input_messages(given: str | Sequence[InputItem]) -> list[Message]:
         message = _message(item, f"input[{number}]")
         before = messages[-1] if messages else None
         if item.type == CALL and isinstance(before, Assistant) and isinstance(message, Assistant):
-            # What one reply said and called comes as several items.
+            # The text and the calls of one reply arrive as separate items.
             messages[-1] = Assistant((*before.parts, *message.parts), message.finish_reason)
         else:
             messages.append(message)
@@ -238,8 +234,6 @@ def _message(item: InputItem, param: str) -> Message:
             raise invalid(message, param=param, code=UNSUPPORTED)
 
 
-# A response as it comes into being: its items, and the events that tell of them.
-
 Told = dict[str, Any]
 
 
@@ -249,7 +243,7 @@ class Unfolding:
         self._items: list[Item] = []
         self._speech = Speech()
         self._message: MessageItem | None = None
-        """The message whose text comes in."""
+        """The message whose text is being received."""
         self._number = 0
 
     def begin(self) -> Iterator[Told]:
@@ -274,7 +268,7 @@ class Unfolding:
                 pass
 
     def end(self, end: TurnFinished, *, messages: int) -> ResponseObject:
-        """The response as it is in the end; `messages` are those of the conversation."""
+        """Return the final response; `messages` is the length of the conversation."""
         failure = failure_of(end)
         cut = end.exit_reason == "truncated"
         self.response = replace(
@@ -292,7 +286,7 @@ class Unfolding:
         self.response = replace(self.response, status="failed", error=error)
 
     def last(self) -> Iterator[Told]:
-        """After `end`."""
+        """Yield the last event, after `end`."""
         yield self._event(f"response.{self.response.status}", response=self.response)
 
     def _said(self, text: str) -> Iterator[Told]:
@@ -329,7 +323,7 @@ class Unfolding:
         return self._event("response.output_item.done", output_index=place, item=item)
 
     def _part(self, kind: str, **more: Any) -> Told:
-        """Of the message that comes in."""
+        """Return an event about the message that is being received."""
         name = self._message.id if self._message else ""
         place = len(self._items)
         return self._event(kind, item_id=name, output_index=place, content_index=0, **more)
@@ -344,13 +338,11 @@ def _id(start: str) -> str:
     return f"{start}_{secrets.token_hex(12)}"
 
 
-# /v1/responses: the server keeps the conversation, and goes on from any answer of it.
-
 SESSION = "X-Hermes-Session-Id"
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """What is read of a stored response to go on from it."""
+    """The part of a stored response that is needed to continue from it."""
 
     hermes: Where
 
@@ -366,7 +358,7 @@ class ResponsesEndpoint:
     ) -> None:
         self._turns, self._store, self._model_name, self._now = turns, store, model_name, now
         self._named: dict[str, _Queue] = {}
-        """Conversations that an answer is made in; each goes on once at a time."""
+        """Locks of named conversations: one answer at a time."""
 
     async def create(self, request: Request) -> Reply:
         wanted = request.decoded(ResponseRequest)
@@ -389,7 +381,7 @@ class ResponsesEndpoint:
         except BaseException:
             leave()
             raise
-        running.on_close(lambda *, failed: leave())  # noqa: ARG005 - the name is Closed's
+        running.on_close(lambda *, failed: leave())  # noqa: ARG005 - the parameter name belongs to the Closed protocol
         return await self._answer(wanted, running, past, name)
 
     async def get(self, request: Request) -> Reply:
@@ -405,7 +397,7 @@ class ResponsesEndpoint:
         return answered(ResponseDeleted(name))
 
     async def _enter(self, name: str) -> Callable[[], None]:
-        """Wait for one's turn in a named conversation; the result ends it."""
+        """Wait until the named conversation is free. Returns a function that frees it."""
         if not name:
             return lambda: None
         queue = self._named.setdefault(name, _Queue())
@@ -426,7 +418,7 @@ class ResponsesEndpoint:
         return leave
 
     async def _past(self, name: str, previous: str) -> StoredResponse | None:
-        """The answer to go on from; None when there is none. Raises `Refused`."""
+        """Return the answer to continue from; None if there is none. Raises `Refused`."""
         if name:
             return await self._store.responses.last(name, self._now())
         if not previous:
@@ -453,7 +445,7 @@ class ResponsesEndpoint:
         return replace(ask, history=(*until, *talk.history))
 
     async def _messages(self, past: StoredResponse) -> tuple[tuple[Message, ...], bool]:
-        """The conversation up to an answer, and whether it has not gone on since."""
+        """Return the messages up to an answer, and whether none follow it."""
         count = msgspec.json.decode(past.body, type=_Kept).hermes.messages
         try:
             messages = repair_history(await self._store.messages(past.session_id))
@@ -518,7 +510,7 @@ class ResponsesEndpoint:
         end: TurnFinished,
         past: StoredResponse | None,
     ) -> None:
-        """What came of it is stored before the client hears of it."""
+        """Store the result before the client receives it."""
         response = unfolding.end(end, messages=len(running.agent.history))
         if response.status == "failed" or not response.store:
             return

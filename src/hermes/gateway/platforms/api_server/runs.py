@@ -1,4 +1,4 @@
-"""POST /v1/runs: a turn that goes on by itself, and its events for whoever wants to see them."""
+"""POST /v1/runs, /api/jobs, and requests with an `Idempotency-Key`."""
 
 import asyncio
 import hashlib
@@ -38,9 +38,9 @@ class RunRequest(msgspec.Struct, frozen=True):
     input: str | Annotated[list[InputItem], Meta(min_length=1)]
     instructions: str | None = None
     session_id: str | None = None
-    """Goes on with a session of the API."""
+    """The session of the API to continue."""
     model: str | None = None
-    """Ignored: the model is that of the settings."""
+    """Ignored: the settings choose the model."""
 
 
 class RunBegun(msgspec.Struct, frozen=True):
@@ -83,13 +83,13 @@ class Runs:
         return answered(RunBegun(name, running.session_id), 202)
 
     async def events(self, request: Request) -> Reply:
-        """All events from the first on, or those behind the one the client has seen."""
+        """Stream all events, or those after the last one that the client has seen."""
         run = self._found(request)
         seen = request.headers.get("last-event-id", "")
         if seen and not (seen.isascii() and seen.isdigit() and len(seen) < 10):
             raise invalid("Last-Event-ID is the number of an event", param="Last-Event-ID")
         start = int(seen) + 1 if seen else 0
-        request.on_gone(lambda: None)  # a silent stream shows that it is alive
+        request.on_gone(lambda: None)  # so that a silent stream sends keep-alive comments
         return Reply(kind=SSE, stream=run.recording.play(start))
 
     async def stop(self, request: Request) -> Reply:
@@ -106,7 +106,7 @@ class Runs:
         return run
 
     def _forget(self) -> None:
-        """The oldest that are over, beyond what is kept."""
+        """Forget the oldest finished runs beyond the limits."""
         size = sum(run.recording.size for run in self._runs.values())
         for name, run in tuple(self._runs.items()):
             if size <= MOST_KEPT_BYTES and len(self._runs) < MOST_KEPT:
@@ -132,15 +132,13 @@ async def _told(running: Running) -> AsyncGenerator[bytes, None]:
             number += 1
 
 
-# /api/jobs: scheduled work.
-
 Text = str | UnsetType | None
 Names = str | list[str] | UnsetType | None
 Record = dict[str, Any]
 
 
 class JobWanted(msgspec.Struct, frozen=True):
-    """What can be said of a job. null takes something away."""
+    """The fields of a job. null clears a field."""
 
     schedule: Text = UNSET
     """`every 2h`, `30m`, `0 9 * * *`, or a time."""
@@ -169,7 +167,7 @@ class JobList(msgspec.Struct, frozen=True):
 
 class Jobs:
     def __init__(self, scheduler: Scheduler | None, backend: str = "") -> None:
-        """`backend` is where commands of clients run: those of their jobs run nowhere else."""
+        """`backend` is where commands of clients run; their jobs may not use another one."""
         self._held = scheduler
         self._limits = {"by": {"backend": backend}} if backend else {}
 
@@ -221,12 +219,8 @@ class Jobs:
             raise missing(told, "job_not_found") from error
 
 
-# A request with an `Idempotency-Key` runs once: who sends it again gets the same answer.
-#
-# The work goes on when the client leaves, since that is when it will ask again.
-
 KEEP_SECONDS = 300.0
-"""After the answer is complete: a client may wait longer than that for it, and ask again then."""
+"""Seconds after the response is complete: a client may have waited that long before it retries."""
 IDEMPOTENCY_MOST_KEPT = 1000
 LONGEST_KEY = 255
 REPLAYED = (("Idempotent-Replayed", "true"),)
@@ -239,7 +233,7 @@ class _Kept:
         self.print, self.work = print_, work
         self.recording: Recording | None = None
         self.ended: float | None = None
-        """When the answer was complete."""
+        """When the response was complete."""
 
     @property
     def size(self) -> int:
@@ -261,8 +255,11 @@ class Idempotency:
         self._pumps: set[asyncio.Task[None]] = set()
 
     async def once(self, request: Request, handler: Handler) -> Reply:
-        """What `handler` answers, or what it answered to the same request. Raises `Refused` for
-        another request with the same key."""
+        """Return the response of `handler`, or its stored response to the same request.
+
+        The work continues when the client leaves, because the client will retry then. Raises
+        `Refused` for a different request with the same key.
+        """
         key = request.headers.get("idempotency-key")
         if key is None:
             return await handler(request)
@@ -295,7 +292,7 @@ class Idempotency:
         return await kept.reply()
 
     def _worked(self, place: tuple[str, str], kept: _Kept) -> None:
-        """A stream is recorded from now on. A failure is not kept: it can be tried again."""
+        """Record the stream. A failure is not kept, so that it can be retried."""
         work = kept.work
         if work.cancelled() or work.exception() is not None or work.result().status >= 500:
             self._drop(place, kept)
@@ -318,7 +315,7 @@ class Idempotency:
             del self._kept[place]
 
     def _forget_old(self) -> None:
-        """Those whose time is over, and the oldest beyond what is kept."""
+        """Forget expired responses, and the oldest ones beyond the limits."""
         oldest = self._clock.monotonic() - KEEP_SECONDS
         size = sum(kept.size for kept in self._kept.values())
         for place, kept in tuple(self._kept.items()):

@@ -1,4 +1,5 @@
-"""Turns for requests: finding or making the agent, running it, stopping it, keeping it."""
+"""Turns for API requests: find or create the agent, run it, stop it, and keep it for the next
+request."""
 
 import asyncio
 import hashlib
@@ -21,22 +22,23 @@ from hermes.gateway.platforms.api_server.http import Options, Refused, missing, 
 from hermes.gateway.platforms.api_server.manifest import MANIFEST
 from hermes.gateway.status import DirectTurns
 
-# Agents that are kept ready, and how a conversation that grows finds its own again.
-
 MOST_KNOWN = 4096
-"""Conversations whose session is known, with or without an agent that is ready."""
+"""Maximum number of conversations whose session is remembered, with or without an open agent."""
 
 
 class Slot:
-    """A session that can go on, and its agent while that is kept."""
+    """A session that can continue, and its agent while that is open."""
 
     def __init__(self, session_id: str, agent: Agent | None, keys: tuple[str, ...]) -> None:
         self.session_id, self.agent, self.keys = session_id, agent, keys
 
 
 class LiveAgents:
-    """The ones used last. A conversation goes on in one place: who takes an agent has it alone,
-    and another that goes on from the same point gets none."""
+    """The most recently used agents.
+
+    A caller that takes an agent owns it alone; a second request that continues from the same point
+    gets none.
+    """
 
     def __init__(self, leave: Callable[[Agent], Awaitable[None]], most: int) -> None:
         self._leave, self._most = leave, most
@@ -57,7 +59,7 @@ class LiveAgents:
         return slot
 
     async def keep(self, session_id: str, agent: Agent, keys: Iterable[str]) -> None:
-        """`agent` goes on under any of `keys`. The one that was used longest ago may be left."""
+        """Keep an agent so that any of `keys` finds it. May close the least recently used one."""
         slot = Slot(session_id, agent, tuple(dict.fromkeys(keys)))
         left: list[Agent] = []
         for key in slot.keys:
@@ -95,14 +97,14 @@ def session_key(session_id: str) -> str:
 
 
 class Fingerprint:
-    """Names a conversation by what was said in it, whoever quotes it."""
+    """Identifies a conversation by its content, whichever client sends it."""
 
     def __init__(self, *around: str) -> None:
-        """`around` is what else must be the same."""
+        """`around` is what else must be equal."""
         self._hash = hashlib.sha256("\0".join(around).encode("utf-8", "replace"))
 
     def add(self, role: str, *said: str) -> None:
-        # Surrounding blanks are lost on many ways.
+        # Many clients strip surrounding whitespace.
         parts = "\1".join([role, *(each.strip() for each in said)])
         self._hash.update(f"\0{len(parts)}:{parts}".encode("utf-8", "replace"))
 
@@ -112,7 +114,7 @@ class Fingerprint:
         return self
 
     def and_then(self, role: str, said: str) -> str:
-        """The key once this was said too."""
+        """Return the key of the conversation after one more message."""
         copy = Fingerprint()
         copy._hash = self._hash.copy()
         copy.add(role, said)
@@ -142,33 +144,33 @@ def _said(message: Message) -> Iterator[str]:
 SOURCE = "api-server"
 LEFT = "the client left"
 SOON = 5.0
-"""Seconds after which a client that was sent away may try again."""
+"""Seconds for the Retry-After header."""
 STOP_SECONDS = 10.0
-"""For a turn that was stopped."""
+"""Seconds that a stopped turn has to end."""
 
 
 class Closed(Protocol):
-    """Told that a turn is over."""
+    """Called when a turn is over."""
 
     def __call__(self, *, failed: bool) -> object: ...
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """What is wanted of a turn."""
+    """A requested turn."""
 
     message: User
     manner: str = ""
-    """What the client says of how to answer; sent behind our system prompt, never stored."""
+    """Instructions of the client; sent after the system prompt and never stored."""
     key: str = ""
-    """Under which a live agent may be found."""
+    """Key under which an open agent may be found."""
     session_id: str = ""
-    """The session to go on with."""
+    """The session to continue."""
     history: tuple[Message, ...] = ()
-    """What a new session begins with, when none is found."""
+    """Initial history of a new session, if none is found."""
 
 
 class Running:
-    """One turn. Whoever has it must read its events to their end, or close it."""
+    """One turn. The owner must read its events to the end, or close it."""
 
     def __init__(self, turns: "Turns", ask: Ask) -> None:
         self._turns, self.ask = turns, ask
@@ -196,7 +198,7 @@ class Running:
         self._closing.append(do)
 
     def keep_as(self, *keys: str) -> None:
-        """The conversation goes on under these, when the turn ends well."""
+        """Keep the agent under these keys if the turn succeeds."""
         self._keys += keys
 
     def stop(self, reason: str = LEFT) -> None:
@@ -205,7 +207,8 @@ class Running:
             self._agent.interrupt(reason)
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """The last one is `TurnFinished`; then the agent is kept or left."""
+        """Run the turn and yield its events; the last one is `TurnFinished`. Then the agent is
+        kept or closed."""
         end: TurnFinished | None = None
         try:
             async with aclosing(self.agent.run(self.ask.message)) as events:
@@ -219,7 +222,7 @@ class Running:
             await self.close(end)
 
     async def finished(self, key_of: Callable[[TurnFinished], str]) -> TurnFinished:
-        """The end, when nobody wants to know what happens until then."""
+        """Run the turn and return only its last event."""
         end: TurnFinished | None = None
         async with aclosing(self.events()) as events:
             async for event in events:
@@ -231,7 +234,7 @@ class Running:
         return end
 
     async def close(self, end: TurnFinished | None = None) -> None:
-        """May be called again."""
+        """End the turn. May be called again."""
         if self._over:
             return
         self._over = True
@@ -250,7 +253,7 @@ class Turns:
         backend: str = "",
         counted: DirectTurns | None = None,
     ) -> None:
-        """`backend` is where commands run, instead of that of the settings; `counted` hears of
+        """`backend` is where commands run, instead of the one in the settings; `counted` counts
         every turn."""
         self._app, self._options, self.backend = app, options, backend
         self._counted = counted
@@ -267,8 +270,11 @@ class Turns:
         return len(self._running)
 
     async def begin(self, ask: Ask, on_gone: Callable[[Callable[[], None]], None]) -> Running:
-        """A turn with its agent, ready to run. `on_gone` hears what stops it. Raises `Refused` and
-        every error of making an agent."""
+        """Create a turn with its agent, ready to run.
+
+        `on_gone` registers the callback that stops the turn when the client leaves. Raises
+        `Refused` and the errors of creating an agent.
+        """
         if self._closing:
             message = "the server is stopping"
             raise Refused(503, message, code="stopping", headers=retry_after(SOON))
@@ -307,7 +313,7 @@ class Turns:
         except SessionNotFound:
             if not ask.history:
                 raise
-            return await self._made(history=ask.history)  # somebody deleted it meanwhile
+            return await self._made(history=ask.history)  # the session was deleted meanwhile
 
     async def _made(self, *, resume: str = "", history: Sequence[Message] = ()) -> Agent:
         return await self._app.agent(
@@ -316,17 +322,17 @@ class Turns:
                 source=SOURCE,
                 resume=resume,
                 history=tuple(history),
-                goes_on=False,  # a client that wants a title asks for one
+                goes_on=False,  # clients that want a title ask for one
                 backend=self.backend,
             )
         )
 
     def busy(self, session_id: str) -> bool:
-        """Whether a turn runs in it."""
+        """Return whether a turn runs in the session."""
         return session_id in self._running.values()
 
     async def check_session(self, session_id: str) -> None:
-        """Raises `Refused` unless it is one that a client of the API began."""
+        """Raise `Refused` unless the session was created by the API and is idle."""
         try:
             info = await self._app.store.info(session_id)
         except SessionNotFound:
@@ -352,7 +358,7 @@ class Turns:
                 self._idle.set()
 
     async def drain(self, seconds: float) -> None:
-        """No turn begins any more; those that run get so long to end, and are stopped then."""
+        """Start no more turns. Running ones have `seconds` to finish, and are stopped then."""
         self._closing = "the server is stopping"
         try:
             async with asyncio.timeout(seconds):
@@ -368,25 +374,26 @@ class Turns:
         await self.live.close()
 
 
-# The text of a turn for a reader who cannot unsee what came.
-
 GAP = "\n\n"
-"""Between two replies of one turn."""
+"""Separator between two replies of one turn."""
 
 
 class Speech:
-    """What to send for each event. A call that is made again says its text anew: what is the same
-    is not sent twice, and what is not is sent behind what cannot be taken back."""
+    """The text of a turn for a client that cannot remove what it has received.
+
+    After a retry the model repeats its text: the part that is equal is not sent again; a different
+    text is sent after what was already sent.
+    """
 
     def __init__(self) -> None:
         self.text = ""
-        """All that was sent."""
+        """Everything that was sent."""
         self._reply = ""
-        """What was sent of the reply that comes in."""
+        """The part of the current reply that was sent."""
         self._anew: str | None = None
-        """What came since the reply began again."""
+        """The text since the reply was restarted; None if it was not."""
         self._due = ""
-        """What has to stand before the next text."""
+        """Separator to send before the next text."""
 
     def hear(self, event: Event) -> str:
         match event:
@@ -399,7 +406,7 @@ class Speech:
                 self._reply, self._due = "", GAP
                 return said
             case UsageReported() if event.finish_reason == "length":
-                self._due = ""  # the next reply goes on in the middle of a sentence
+                self._due = ""  # the next reply continues in the middle of a sentence
             case _:
                 pass
         return ""
@@ -411,7 +418,7 @@ class Speech:
         return "" if self._reply.startswith(self._anew) else self._caught_up(self._anew)
 
     def _caught_up(self, whole: str) -> str:
-        """What is missing, now that the reply is `whole` so far."""
+        """Return what is missing if the reply is `whole` so far."""
         self._anew = None
         if whole.startswith(self._reply):
             return self._more(whole[len(self._reply) :])

@@ -1,1 +1,1 @@
-"""Calls of other programs, signed, become messages; answers go where the route says."""
+"""Webhooks: signed HTTP requests become messages; replies go where the route says."""

@@ -1,7 +1,8 @@
-"""Webhooks: a signed call becomes a message, and its answer goes where the route says.
+"""The webhook platform: a signed request becomes a message, and its reply goes where the route
+says.
 
-Each call is a chat of its own (`<route>:<delivery>`), so calls know nothing of one another. What
-came with a call was written by strangers; in the prompt it stands between marks that say so.
+Each request is a chat of its own (`<route>:<delivery>`), so requests do not see each other. The
+content of a request comes from outside; in the prompt it is enclosed in marks that say so.
 """
 
 import asyncio
@@ -61,8 +62,6 @@ from hermes.util.clock import SystemClock
 from hermes.util.hosts import from_here, http_address, is_loopback
 from hermes.util.late_tls import LateTls
 
-# The HTTP server that calls come to, while it listens.
-
 log = logging.getLogger(__name__)
 
 TAKEN = "another program has it, or the address is not ours: change WEBHOOK_PORT"
@@ -94,7 +93,7 @@ def application(answer: Answer) -> Starlette:
 
 class Server(Connection):
     port = 0
-    """Where it listens, once it does."""
+    """The port it listens on, once open."""
 
     def __init__(self, context: AdapterContext, receive: Receive, clock: Clock, keep: Keep) -> None:
         super().__init__(context, receive)
@@ -124,7 +123,7 @@ class Server(Connection):
         return http_address(self._host, self.port)
 
     async def ping(self) -> None:
-        """Ask ourselves."""
+        """Request our own /health."""
         try:
             async with asyncio.timeout(5):
                 reader, writer = await asyncio.open_connection(from_here(self._host), self.port)
@@ -150,34 +149,33 @@ class Server(Connection):
             log.warning("there is no webhook route yet: hermes webhook subscribe NAME")
 
 
-# Where the answer of each call goes, kept until it was sent: the call itself is gone by then.
-
 KEEP_SECONDS = 30 * 86400.0
 CLEAN_SECONDS = 86400.0
-"""At least between two times that old ones are removed."""
+"""Minimum seconds between two clean-ups."""
 
 
 class Delivery(msgspec.Struct, frozen=True):
     deliver: str
     extra: dict[str, str] = {}
-    """`deliver_extra` with the values of the call."""
+    """`deliver_extra` with the values of the request."""
 
     def target(self) -> str:
-        """A chat as people write it: `telegram:-100:17`."""
+        """Return the target as users write it: `telegram:-100:17`."""
         parts = [self.deliver, self.extra.get("chat_id", "")]
         parts.append(self.extra.get("thread_id", "") if parts[1] else "")
         return ":".join(part for part in parts if part)
 
 
 class Deliveries:
-    """One small file for each call, in a folder of our own."""
+    """Where the replies to requests go: one small file per request, kept until the reply was
+    sent."""
 
     def __init__(self, folder: PathlibPath) -> None:
         self._folder = folder
         self._cleaned = 0.0
 
     def keep(self, chat_id: str, delivery: Delivery) -> None:
-        """On disk when it returns. Raises OSError."""
+        """Store a delivery; it is on disk when this returns. Raises `OSError`."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_bytes(self._file(chat_id), msgspec.json.encode(delivery))
         if time.time() - self._cleaned > CLEAN_SECONDS:
@@ -190,7 +188,7 @@ class Deliveries:
             return None
 
     def clean(self) -> None:
-        """Forget calls that nobody answers any more."""
+        """Delete old deliveries."""
         self._cleaned = time.time()
         before = self._cleaned - KEEP_SECONDS
         for file in self._folder.glob("*.json"):
@@ -203,15 +201,12 @@ class Deliveries:
 
 
 def texts(extra: dict[str, Any]) -> dict[str, str]:
-    """The values as text; numbers may be written without quotes in YAML."""
+    """Return the values as text; YAML may have them as numbers."""
     return {name: str(value) for name, value in extra.items() if value is not None}
 
 
-# Comments on issues and pull requests, through GitHub's REST API.
-#
-# Each comment ends with an invisible mark made of the message's key and the token, so that a
-# comment
-# in doubt can be found again and nobody else can make one that passes for it.
+# Each comment ends with an invisible mark made of the message key and the token, so that an
+# uncertain comment can be found again and cannot be forged.
 
 API = "https://api.github.com"
 SECONDS = 30.0
@@ -226,7 +221,7 @@ _USUAL = (
     ("number", "{issue.number}"),
     ("number", "{pull_request.number}"),
 )
-"""Where calls of GitHub name what they are about; of two the later counts."""
+"""Where GitHub requests name their issue; if two match, the later one counts."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -235,7 +230,8 @@ class Place(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, extra: dict[str, str]) -> "Place":
-        """Raises `SendRefused` for what is no place; the values may come from the call."""
+        """Read the place of a comment. Raises `SendRefused` if it is invalid; the values may
+        come from the request."""
         repo = extra.get("repo", "")
         number = extra.get("pr_number") or extra.get("issue_number") or extra.get("number") or ""
         if not _REPO.fullmatch(repo) or _DOTS & set(repo.split("/")):
@@ -246,7 +242,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def place_in(data: Any) -> dict[str, str]:
-    """As `deliver_extra` would name what the call is about; what it does not say is left out."""
+    """Return the place that a request is about, as `deliver_extra` names it."""
     said = ((name, path, requests.render(path, data, requests.line)) for name, path in _USUAL)
     return {name: value for name, path, value in said if value != path}
 
@@ -256,7 +252,7 @@ class GitHub:
         self._token, self._api = token, api.rstrip("/")
 
     async def comment(self, place: Place, text: str, key: str) -> str:
-        """The comment's id. Raises `SendRefused`, `SendLater`, `SendUnsure`."""
+        """Write a comment and return its id. Raises `SendRefused`, `SendLater`, `SendUnsure`."""
         if not self._token:
             raise SendRefused("github_comment needs the variable GITHUB_TOKEN")
         body = {"body": f"{text}\n\n{self._mark(key)}"}
@@ -270,8 +266,8 @@ class GitHub:
         return str(_json(answer).get("id", ""))
 
     async def find(self, place: Place, key: str, since: float) -> str | None:
-        """The id of the comment with this key; None when it is not there. Raises `NotConnected` and
-        `DeliveryUnknown`."""
+        """Return the id of the comment with this key; None if there is none. Raises
+        `NotConnected` and `DeliveryUnknown`."""
         mark = self._mark(key)
         day = datetime.fromtimestamp(max(since - 3600, 0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for page in range(1, MOST_PAGES + 1):
@@ -312,7 +308,7 @@ class GitHub:
 
 
 def _check(answer: httpx2.Response) -> None:
-    """Raises what a refusal means."""
+    """Raise the error that a refusal of GitHub means."""
     if answer.is_success:
         return
     status, headers = answer.status_code, answer.headers
@@ -342,8 +338,11 @@ ABOUT = (
 
 
 class WebhookAdapter(ConnectedAdapter[Server]):
-    """`context.extra` may hold `outbox` (for answers to chats) and `clock`. `GITHUB_API_URL` is
-    where GitHub's API is, when it is not the public one."""
+    """The webhook platform.
+
+    `context.extra` may hold `outbox` (for replies to chats) and `clock`. `GITHUB_API_URL` is the
+    address of a GitHub API other than the public one.
+    """
 
     def __init__(self, context: AdapterContext) -> None:
         super().__init__(context)
@@ -355,7 +354,7 @@ class WebhookAdapter(ConnectedAdapter[Server]):
 
     @property
     def port(self) -> int:
-        """Where it listens, once it does."""
+        """The port it listens on, once connected."""
         return self.connection.port
 
     async def connect(self, receive: Receive) -> None:
@@ -367,7 +366,7 @@ class WebhookAdapter(ConnectedAdapter[Server]):
         return Server(self.context, receive, self._clock, partial(self._keep, receive))
 
     async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
-        """To the log, to GitHub, or into the outbox of the chat that the route names."""
+        """Send a reply to the log, to GitHub, or to the chat that the route names."""
         chat = _chat(target)
         text = message.text or message.plain
         try:
@@ -388,17 +387,19 @@ class WebhookAdapter(ConnectedAdapter[Server]):
         self,
         row: OutboxRow,
         target: ChatTarget,
-        message: OutgoingMessage,  # noqa: ARG002 - the key tells
+        message: OutgoingMessage,  # noqa: ARG002 - the key is sufficient
     ) -> str | None:
-        """A log line may stand twice, and the outbox of a chat keeps a key once."""
+        """Return whether a reply was delivered. A log line may be repeated, and the outbox of a
+        chat stores a key once."""
         delivery = self._delivery(_chat(target))
         if delivery.deliver != "github_comment":
             return None
         return await self._github.find(Place.of(delivery.extra), row.key, row.created_at)
 
     async def _keep(self, receive: Receive, of: Route, call: Call) -> bool:
-        """A body that is unique is remembered for as long as deliveries are, once it is kept."""
-        name, body = f"{call.route}:{call.delivery}", f"\0{call.body}"  # no route is called so
+        """Store a request as a message. A unique body is remembered for as long as deliveries
+        are."""
+        name, body = f"{call.route}:{call.delivery}", f"\0{call.body}"  # such a route cannot exist
         before = await asyncio.to_thread(self._deliveries.find, body) if call.body else None
         if before is not None and before.deliver != name:
             raise Copied
@@ -431,7 +432,7 @@ class WebhookAdapter(ConnectedAdapter[Server]):
         return await deliver_once(receive, event)
 
     async def _deliver_only(self, of: Route, call: Call, delivery: Delivery) -> bool:
-        """The text goes out without the agent; the outbox of our own sends what is no chat."""
+        """Deliver the text without the agent; the own outbox sends what is not for a chat."""
         chat = f"{call.route}:{call.delivery}"
         text = requests.render(of.prompt or "{__raw__}", call.data, requests.plain)
         if delivery.deliver == "log":
@@ -454,7 +455,7 @@ class WebhookAdapter(ConnectedAdapter[Server]):
             raise SendLater(str(error), seconds=5.0) from None
 
     def _delivery(self, chat: str) -> Delivery:
-        """As it was kept with the call; without that, as the route says now."""
+        """Return the delivery that was stored with the request; without one, that of the route."""
         routes = self.connection.routes
         if found := self._deliveries.find(chat):
             return found
@@ -465,8 +466,8 @@ class WebhookAdapter(ConnectedAdapter[Server]):
 
 
 def prompt(of: Route, call: Call) -> str:
-    """What the agent reads. It never begins with a word of the call, so the call cannot give
-    commands such as /stop."""
+    """Return the text for the agent. It never starts with text of the request, so a request
+    cannot give commands such as /stop."""
     about = ABOUT.format(route=call.route, event=call.event or "unknown", tag=requests.TAG)
     skills = f"Load these skills first with skill_view: {', '.join(of.skills)}." * bool(of.skills)
     told = requests.render(of.prompt or "{__raw__}", call.data, requests.fenced)
@@ -474,5 +475,6 @@ def prompt(of: Route, call: Call) -> str:
 
 
 def _chat(target: ChatTarget) -> str:
-    """`<route>:<delivery>`, also from a target that was written as `webhook:<route>:<delivery>`."""
+    """Return `<route>:<delivery>`, also for a target that was written as
+    `webhook:<route>:<delivery>`."""
     return f"{target.chat_id}:{target.thread_id}" if target.thread_id else target.chat_id

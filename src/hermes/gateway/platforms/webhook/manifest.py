@@ -1,4 +1,4 @@
-"""What webhooks are."""
+"""Manifest of the webhook platform."""
 
 from hermes.gateway.platforms.kit.contract import (
     Capabilities,

@@ -1,4 +1,4 @@
-"""What happens to a call: looked at from the outside in, and kept before it is acknowledged."""
+"""Checks a webhook request from the outside in, and stores it before it is acknowledged."""
 
 import asyncio
 import hashlib
@@ -44,7 +44,7 @@ from hermes.util.text import clean
 # minutes from our clock. The older X-Hub-Signature with SHA-1 proves nothing.
 
 WINDOW = 300.0
-"""Seconds that the clock of a caller may be off, and that a call is remembered."""
+"""Seconds that the clock of a caller may differ, and that a request is remembered."""
 
 _TIMES = (b"x-webhook-timestamp", b"x-timestamp")
 _SIGNED = {
@@ -59,18 +59,18 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Forged(Exception):
-    """The proof is missing or wrong; the text is for our log only."""
+    """The proof is missing or wrong; the text is only for the log."""
 
 
 class Proof(msgspec.Struct, frozen=True):
     signed: bool
-    """The body is signed: the same body again may be a copy of the call."""
+    """True if the body is signed: the same body again may be a replay."""
     timestamp: str = ""
-    """When the caller signed it, if that is signed too."""
+    """When the caller signed it, if the time is signed too."""
 
 
 def check(headers: Headers, body: bytes, secret: str, now: float) -> Proof:
-    """Raises `Forged`."""
+    """Check the proof of a request. Raises `Forged`."""
     key = secret.encode()
     found = [(name.lower(), value) for name, value in headers]
     proofs = [each for each in found if each[0] in _SIGNED or each[0] == _TOKEN]
@@ -106,8 +106,6 @@ def _digest(key: bytes, text: bytes) -> bytes:
     return hmac.new(key, text, hashlib.sha256).digest()
 
 
-# What a call says: its data, the kind of event, and its own name.
-
 _EVENTS = ("x-github-event", "x-gitlab-event")
 GITHUB = "x-github-delivery"
 NAMES = (
@@ -119,14 +117,14 @@ NAMES = (
     "x-delivery-id",
     "x-request-id",
 )
-"""Headers that name a call, the same when it is sent again."""
+"""Headers with the id of a request, which is the same for a retry."""
 _SAFE_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _SAFE_EVENT = re.compile(r"[A-Za-z0-9_.: -]{1,64}")
 MOST_FIELDS = 1000
 
 
 class Unreadable(Exception):
-    """The body is not what it should be; the text is for the caller."""
+    """The body is invalid; the text is for the caller."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -134,8 +132,7 @@ class Unreadable(Exception):
 
 
 def data_of(content_type: str, body: bytes) -> Any:
-    """The JSON of a body, or the fields of a form; GitHub's form holds JSON in `payload`. Raises
-    `Unreadable`."""
+    """Decode a JSON body or a form; GitHub's form holds JSON in `payload`. Raises `Unreadable`."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind in ("", "application/json") or kind.endswith("+json"):
         return _json(body)
@@ -162,7 +159,7 @@ def _json(body: bytes) -> Any:
 
 
 def event_of(headers: Mapping[str, str], data: Any) -> str:
-    """The kind of event; "" when the call does not say."""
+    """Return the event type; "" if the request does not name one."""
     said = next((headers[name] for name in _EVENTS if headers.get(name)), "")
     if not said and isinstance(data, dict) and isinstance(data.get("event_type"), str):
         said = data["event_type"]
@@ -171,7 +168,8 @@ def event_of(headers: Mapping[str, str], data: Any) -> str:
 
 
 def same_event(one: str, other: str) -> bool:
-    """Whether two names mean one kind: GitLab's `Merge Request Hook` is `merge_request`."""
+    """Return whether two names mean the same event: GitLab's `Merge Request Hook` is
+    `merge_request`."""
     return _plain(one) == _plain(other)
 
 
@@ -180,8 +178,8 @@ def _plain(event: str) -> str:
 
 
 def delivery_of(headers: Mapping[str, str], body: bytes, proof: Proof, window: int) -> str:
-    """The call's own name, the same when it comes again. Without a header it is made of what was
-    signed, and of the time (`window`) when no time was signed."""
+    """Return the id of a request, which is the same for a retry. Without a header it is derived
+    from the signed content, and from the time (`window`) if no time was signed."""
     for name in NAMES:
         if said := headers.get(name, "").strip():
             return said if _SAFE_NAME.fullmatch(said) else _hash(said.encode())
@@ -195,7 +193,7 @@ def _hash(*parts: bytes) -> str:
 log = logging.getLogger(__name__)
 
 BODY_SECONDS = 20.0
-"""Seconds in which a caller must have sent everything."""
+"""Seconds in which a caller must send the whole request."""
 MOST_REMEMBERED = 10_000
 NO_LIMIT = RateLimit(1_000_000, 1.0)
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -207,31 +205,31 @@ class Call(msgspec.Struct, frozen=True):
     delivery: str
     data: Any
     body: str = ""
-    """The hash of a body whose signature says nothing of the time: a copy may come any day."""
+    """Hash of a body whose signature does not cover the time: it can be replayed at any time."""
     is_unique: bool = False
-    """Its sender never sends the same body again under another name."""
+    """True if the sender never sends the same body under another id."""
 
 
 class Copied(Exception):
-    """The call was kept before, under another name."""
+    """The request was already stored under another id."""
 
 
 Keep = Callable[[Route, Call], Awaitable[bool]]
-"""Takes a call that is genuine and wanted. True once it is kept. Raises `Copied`."""
+"""Stores a genuine and wanted request. Returns True once it is stored. Raises `Copied`."""
 
 
 class Limits(msgspec.Struct, frozen=True):
     secret: str
-    """Of routes that have none of their own."""
+    """The secret of routes without their own."""
     on_loopback: bool
-    """Whether only this machine can call us."""
+    """Whether only this machine can reach the server."""
     per_minute: int
     max_body_bytes: int
     body_seconds: float = BODY_SECONDS
 
 
 class Refusal(Exception):
-    """The call is not taken; the text is for the caller."""
+    """The request is refused; the text is for the caller."""
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -262,9 +260,9 @@ class Calls:
         self._routes, self._limits, self._clock, self._keep = routes, limits, clock, keep
         self._buckets = RateLimiter(RateLimit(limits.per_minute, 60.0), NO_LIMIT, clock)
         self._recent: dict[bytes, float] = {}
-        """What was kept a short while ago: bodies, with the time when that was signed too."""
+        """Recently stored bodies, with their time if it was signed."""
         self._told: set[tuple[str, str]] = set()
-        """Routes whose secret is of no use, and why."""
+        """Routes whose secret is unusable, with the reason."""
 
     async def answer(self, request: Request) -> Response:
         try:
@@ -302,7 +300,8 @@ class Calls:
         named = any(request.headers.get(each) for each in NAMES)
         if (proof.signed or not named) and self._seen(copied):
             return JSONResponse({"status": "duplicate", **told})
-        if self._limits.per_minute and not self._buckets.try_take(name):  # of those that make work
+        # Only requests that cause work count towards the limit.
+        if self._limits.per_minute and not self._buckets.try_take(name):
             raise Refusal(429, "too many calls", **{"Retry-After": "60"})
         self._recent[copied] = self._clock.monotonic()
         try:
@@ -354,8 +353,8 @@ class Calls:
             raise Refusal(401, "the signature is missing or wrong") from None
 
     def _seen(self, copied: bytes) -> bool:
-        """Whether this was kept within the last minutes. A copied call may have another id, which
-        is not signed."""
+        """Return whether this was stored within the last minutes. A replay may have another id,
+        because the id is not signed."""
         oldest = self._clock.monotonic() - WINDOW
         if len(self._recent) > MOST_REMEMBERED or any(t < oldest for t in self._recent.values()):
             kept = [each for each in self._recent.items() if each[1] >= oldest]
@@ -373,12 +372,12 @@ class Calls:
 def _wanted(route: Route, event: str) -> bool:
     if route.events:
         return any(same_event(event, each) for each in route.events)
-    return event != "ping"  # GitHub's first call, which only tries the address
+    return event != "ping"  # GitHub's first request, which only tests the address
 
 
 def _check_local(request: Request) -> None:
-    """A page in a browser on this machine reaches loopback too, but cannot hide that it is one:
-    it names its origin, or the host it was told to ask, or may not send JSON."""
+    """Detect requests of web pages. A page in a browser on this machine reaches loopback too,
+    but its requests name their origin or host, or cannot send JSON."""
     host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     strange = "origin" in request.headers or host.strip("[]").lower() not in LOOPBACK
@@ -386,13 +385,8 @@ def _check_local(request: Request) -> None:
         raise Refusal(403, "unsigned calls must come from a program on this machine, as JSON")
 
 
-# Text with values of a call in it: `{dot.path}` and `{__raw__}`.
-#
-# A path goes through keys of objects and numbers of lists, and nothing else: there is no
-# attribute,
-# call or format to reach. What was put in is not looked at again. A path that leads nowhere stays
-# as
-# it is written.
+# A path follows object keys and list indices and nothing else: there is no attribute, call or
+# format to reach. Inserted values are not expanded again. A path without a value stays as it is.
 
 RAW = "__raw__"
 RAW_CHARS = 4000
@@ -407,7 +401,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _MISSING = object()
 
 Show = Callable[[str], str]
-"""How a value is shown in the text."""
+"""Formats a value for the text."""
 
 
 def render(template: str, data: Any, show: Show) -> str:
@@ -421,18 +415,18 @@ def render(template: str, data: Any, show: Show) -> str:
 
 
 def plain(text: str) -> str:
-    """A value for people to read."""
+    """Format a value for people."""
     return _CONTROL.sub("", clean(text))
 
 
 def line(text: str) -> str:
-    """A value in one line."""
+    """Format a value in one line."""
     return " ".join(plain(text).split())
 
 
 def fenced(text: str) -> str:
-    """A value for the agent: words of a stranger, marked as such, without what reads like an
-    injection. A short name or number stands as it is."""
+    """Format a value for the agent: enclosed in marks as foreign text, without what looks like
+    an injection. A short name or number stays as it is."""
     told = plain(text)
     lines = [(each, scan(each)) for each in told.split("\n")]
     if found := scan("\n".join(each for each, signs in lines if not signs)):

@@ -21,44 +21,44 @@ log = logging.getLogger(__name__)
 
 FILE = "webhook_subscriptions.json"
 NO_AUTH = "INSECURE_NO_AUTH"
-"""The secret of a route that takes unsigned calls; only where the server listens on loopback."""
+"""The secret of a route that accepts unsigned requests; only allowed on loopback."""
 
 LOOPBACK_HINT = "hermes config set platforms.webhook.extra.host 127.0.0.1"
 SHORT_SECRET = 16
-"""Characters."""
+"""Number of characters below which a secret is reported as short."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     events: tuple[str, ...] = ()
-    """Kinds of events that are taken; empty is all."""
+    """Accepted event types; empty means all."""
     secret: str = ""
-    """What calls are signed with; "" is the secret of all routes."""
+    """The secret that signs requests; "" uses the common secret."""
     prompt: str = ""
-    """What the agent is told: `{dot.path}` is a value of the call, `{__raw__}` all of it. "" is
-    all of it."""
+    """The prompt: `{dot.path}` is a value of the request, `{__raw__}` all of it. "" means all of
+    it."""
     skills: tuple[str, ...] = ()
-    """Skills the agent loads first."""
+    """Skills that the agent loads first."""
     deliver: str = "log"
-    """Where the answer goes: `log`, `github_comment`, or a chat: `telegram`, `telegram:-100:17`."""
+    """Where the reply goes: `log`, `github_comment`, or a chat: `telegram`, `telegram:-100:17`."""
     deliver_extra: dict[str, Any] = {}
-    """`repo` and `pr_number` of github_comment, `chat_id` and `thread_id` of a chat; they may hold
-    `{dot.path}`."""
+    """`repo` and `pr_number` of github_comment, `chat_id` and `thread_id` of a chat; they may
+    contain `{dot.path}`."""
     deliver_only: bool = False
-    """The text goes out as it is, without the agent."""
+    """True if the text is delivered as it is, without the agent."""
     description: str = ""
     created_at: str = ""
 
 
 def common_secret(extra: WebhookExtra, unset: Callable[[str], tuple[str, ...]]) -> str:
-    """Of routes that have none of their own; with the `${NAME}` that nobody set, so that `weakness`
-    can say so."""
+    """Return the secret of routes without their own; unset references stay as `${NAME}`, so that
+    `weakness` can report them."""
     return extra.secret or "".join(f"${{{name}}}" for name in unset("WEBHOOK_SECRET"))
 
 
 def weakness(secret: str, *, on_loopback: bool) -> str:
-    """Why it proves nothing that a call is signed with it; "" when it does."""
+    """Return why a signature with this secret proves nothing; "" if it does."""
     if not secret:
         return "it has no secret: give it one, or set WEBHOOK_SECRET"
     if names := unset_names(secret):
@@ -69,7 +69,7 @@ def weakness(secret: str, *, on_loopback: bool) -> str:
 
 
 def doubt(secret: str) -> str:
-    """What should be known of a secret that counts."""
+    """Return a warning about a usable secret."""
     if secret == NO_AUTH:
         return f"takes calls of anybody: {NO_AUTH}"
     if len(secret) < SHORT_SECRET:
@@ -86,7 +86,7 @@ def check_name(name: str) -> None:
 
 
 def route(name: str, raw: Any, where: str = "") -> Route:
-    """A route as it is written in a file. Raises `ConfigError`."""
+    """Convert a route of a file. Raises `ConfigError`."""
     try:
         check_name(name)
         return msgspec.convert(raw, Route)
@@ -99,7 +99,7 @@ def route(name: str, raw: Any, where: str = "") -> Route:
 
 
 def load(path: Path) -> dict[str, Route]:
-    """The routes of the file; none when it is not there. Raises `ConfigError`."""
+    """Read the routes of the file; empty if it does not exist. Raises `ConfigError`."""
     try:
         found = msgspec.json.decode(path.read_bytes())
     except FileNotFoundError:
@@ -121,8 +121,8 @@ def save(path: Path, routes: Mapping[str, Route]) -> None:
 
 
 class Routes:
-    """The routes in force. Those of config.yaml go before those of the file. A file that cannot be
-    read changes nothing until it can."""
+    """The current routes. Those of config.yaml take precedence over the file. A file that cannot
+    be read changes nothing."""
 
     def __init__(self, fixed: Mapping[str, Route], path: Path) -> None:
         self._fixed, self._path = fixed, path
