@@ -56,8 +56,10 @@ class BackgroundTask(msgspec.Struct, frozen=True, eq=False):
 
 
 class BackgroundTasks:
-    """Those of a process, by the conversation they were started in. Nobody is asked in them:
-    what would need consent is decided as `approvals.headless` says."""
+    """The background tasks of a process, by the conversation that started them.
+
+    They cannot ask the user: `approvals.headless` decides about actions that need approval.
+    """
 
     def __init__(
         self,
@@ -65,12 +67,12 @@ class BackgroundTasks:
         end: Callable[[Agent], Awaitable[None]],
         now: Callable[[], datetime],
     ) -> None:
-        """`start` makes the agent of a task and `end` closes it."""
+        """`start` builds the agent of a task and `end` closes it."""
         self._start, self._end, self._now = start, end, now
         self._tasks: dict[str, BackgroundTask] = {}
 
     def start(self, owner: Agent, request: SessionRequest, goal: str, show: Show) -> str:
-        """Begin; `show` gets the answer. The result is the name of the task."""
+        """Start a task and return its name. `show` is called with the answer."""
         name = f"bg_{self._now():%H%M%S}_{secrets.token_hex(3)}"
         work = asyncio.ensure_future(self._run(name, request, goal, show))
         self._tasks[name] = BackgroundTask(name, goal, owner, time.monotonic(), work)
@@ -99,7 +101,7 @@ class BackgroundTasks:
             show(f"`{name}` ({shorten_goal(goal)}) failed: {error}")
 
     def lines(self, owner: Agent) -> list[str]:
-        """What runs, a line each."""
+        """Return one line for each running task."""
         now = time.monotonic()
         return [
             f"`{task.id}` {shorten_goal(task.goal)} ({now - task.began:.0f} s)"
@@ -107,16 +109,16 @@ class BackgroundTasks:
         ]
 
     async def stop(self, owner: Agent) -> int:
-        """End those of a conversation; how many there were."""
+        """Cancel the tasks of a conversation and return their number."""
         works = [task.work for task in self._of(owner)]
-        await _ended(works)
+        await _cancel(works)
         return len(works)
 
     async def close(self) -> None:
-        await _ended([task.work for task in self._tasks.values()])
+        await _cancel([task.work for task in self._tasks.values()])
 
     def moved(self, old: Agent, new: Agent) -> None:
-        """The conversation has another agent from now on."""
+        """Assign the tasks of `old` to `new`, the next agent of the conversation."""
         for name, task in self._tasks.items():
             if task.owner is old:
                 self._tasks[name] = msgspec.structs.replace(task, owner=new)
@@ -125,7 +127,7 @@ class BackgroundTasks:
         return [task for task in self._tasks.values() if task.owner is owner]
 
 
-async def _ended(works: "list[asyncio.Task[None]]") -> None:
+async def _cancel(works: "list[asyncio.Task[None]]") -> None:
     for work in works:
         work.cancel()
     if works:
@@ -156,7 +158,7 @@ Adopt = Callable[[Agent], Awaitable[None]]
 
 
 class App:
-    """What one process needs, made when first used and closed together."""
+    """What the agents of one process share; opened here and closed together."""
 
     def __init__(
         self,
@@ -169,9 +171,11 @@ class App:
         clock: Clock | None = None,
         extensions: Extensions | None = None,
     ) -> None:
-        """`tell` gets what the user must know beside the conversation; `state_db` is the file of
-        the sessions, when it is another one than that of the settings. `extensions` are closed
-        with the rest; without them they are loaded, and nobody is asked about hooks."""
+        """`tell` is called with notices for the user that are not part of a conversation.
+
+        `state_db` replaces the session file of the settings. The app closes `extensions`; without
+        them it loads the plugins itself, and shell hooks that need approval stay off.
+        """
         self.home, self.loaded = home, loaded
         ensure_hermes_home(home)
         self._redactor = Redactor(loaded.secrets() | stored_secrets(home))
@@ -208,7 +212,7 @@ class App:
     async def __aexit__(
         self, _kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
     ) -> None:
-        async with AsyncExitStack() as stack:  # one that fails keeps none of the others open
+        async with AsyncExitStack() as stack:  # a failing close does not prevent the others
             stack.callback(self.store.close)
             if self._telemetry is not None:
                 stack.push_async_callback(asyncio.to_thread, self._telemetry.close)
@@ -221,14 +225,14 @@ class App:
             await prune_when_due(self.store, self.loaded.settings.sessions, self.home, time.time)
 
     async def agent(self, request: SessionRequest) -> Agent:
-        """An agent for a new or an old conversation. One that the session has already is left."""
-        agent = await self._made(request)
+        """Build an agent for a new or a stored session; close the session's other open agent."""
+        agent = await self._build(request)
         await self._leave(agent.session_id, but=agent)
         return agent
 
-    async def _made(self, request: SessionRequest) -> Agent:
+    async def _build(self, request: SessionRequest) -> Agent:
         settings = self.loaded.settings
-        for name in request.skills:  # a wrong name is told before anybody has typed a message
+        for name in request.skills:  # report a wrong name before the user types a message
             await in_thread(self._parts.skills.skills.get, name)
         sampler = SessionSampler()
         remote = request.remote is not None
@@ -271,8 +275,8 @@ class App:
         return agent
 
     async def opened(self, agent: Agent, text: str) -> User:
-        """The first message of a conversation: what the user says, behind the skills that were
-        asked for, or with the one it calls. Raises `SkillNotFound` and `SkillInvalid`."""
+        """Return the first message of a conversation: the text after the requested skills, or with
+        the skill that it calls. Raises `SkillNotFound` and `SkillInvalid`."""
         if text.startswith("/") and (called := await self.skill_message(agent, text)) is not None:
             return called
         builder = self._open[agent]
@@ -283,7 +287,7 @@ class App:
         return User.say(f"{self._redactor.redact(before)}\n\n{text}")
 
     async def skill_message(self, agent: Agent, text: str) -> User | None:
-        """What `/skill-name …` says to the agent; None when it names no skill."""
+        """Return the message for `/skill-name …`, or None if the text names no skill."""
         skills = self._open[agent].skills
         called = await in_thread(
             lambda: skill_command(text, skills.catalog.skills.skills(), skills.context)
@@ -297,21 +301,21 @@ class App:
         return self._redactor.redact(text)
 
     def reread_variables(self) -> list[str]:
-        """Take up what changed in .env; the names of it."""
+        """Read .env again and return the names of the changed variables."""
         names = self.loaded.reread_variables()
         self._redactor.learn(*self.loaded.secrets())
         return names
 
     def is_open(self, agent: Agent) -> bool:
-        """False once it was left, also when another took over its session."""
+        """False after `leave`, also when another agent took over the session."""
         return agent in self._open
 
     def session(self, agent: Agent) -> AgentBuilder:
-        """Everything around an agent that is open."""
+        """Return the builder of an open agent, which holds its parts."""
         return self._open[agent]
 
     async def renew(self, agent: Agent, adopt: Adopt) -> Agent:
-        """`move` to a new conversation; what matters of the one that is left is saved first."""
+        """Save notes of the current conversation, then `move` to a new one."""
         await self.flush(agent)
         old = self.session(agent)
         new = await self.move(agent, "", adopt)
@@ -324,8 +328,10 @@ class App:
         return new
 
     async def move(self, agent: Agent, session: str, adopt: Adopt) -> Agent:
-        """An agent for the conversation `session`, an id or a title, in the place of `agent`;
-        "" is a new one. `adopt` gets it while both are open, so that who talks is never closed."""
+        """Replace `agent` by one for `session`, an id or a title; "" starts a new session.
+
+        `adopt` gets the new agent while both are open, so the surface never holds a closed one.
+        """
         request = msgspec.structs.replace(
             self._open[agent].spec.request,
             resume=session,
@@ -334,7 +340,7 @@ class App:
             history=(),
             skills=(),
         )
-        new = await self._made(request)  # first: when that fails, the old one goes on
+        new = await self._build(request)  # first: if it fails, the old agent stays open
         self.background.moved(agent, new)
         await adopt(new)
         await self.leave(agent)
@@ -342,23 +348,23 @@ class App:
         return new
 
     async def leave(self, agent: Agent) -> None:
-        """Close what an agent worked with. Its conversation is kept."""
+        """Close an agent and its parts. The session stays in the store."""
         if builder := self._open.pop(agent, None):
             await builder.close()
 
     async def flush(self, agent: Agent) -> int:
-        """Save what matters of a conversation that is left; how many notes were written."""
+        """Let the model save notes of the conversation; return how many it wrote."""
         least = self.loaded.settings.memory.flush_min_turns
         return await flush_memory(agent, self._open[agent].reviewer, least=least)
 
     async def _leave(self, session_id: str, but: Agent) -> None:
-        """Close what other agents of the session worked with, if there are any."""
+        """Close the other open agents of the session."""
         for agent in [each for each in self._open if each.session_id == session_id]:
             if agent is not but:
                 await self.leave(agent)
 
     def caching_line(self, agent: Agent) -> str:
-        """What a conversation says at its start about the cache of its prompts; "" without one."""
+        """Return the start-up notice about prompt caching; "" if the model has none."""
         target = self._open[agent].target
         if not target.profile.cache_marks:
             return ""
@@ -366,7 +372,7 @@ class App:
         return f"💾 Prompt caching: ENABLED (Claude via {service}, {target.cache_ttl} TTL)"
 
     async def auxiliary(self, session_id: str) -> AuxiliaryModels:
-        """Models for the work beside a session's conversation, paid from the session's budget."""
+        """Return the auxiliary models of a session; their cost counts against its budget."""
         return AuxiliaryModels(
             self.loaded.settings,
             self.providers,
@@ -377,7 +383,7 @@ class App:
         )
 
     async def _target(self, request: SessionRequest) -> Target:
-        """What answers: the model of the settings, or the one that was asked for."""
+        """Return the model of the request, or else that of the settings."""
         if request.remote is not None:
             return request.remote
         if not (request.model or request.provider or request.base_url):
@@ -385,7 +391,7 @@ class App:
         return await self.providers.ready(choice_of_request(request, self.loaded))
 
     async def _past(self, request: SessionRequest) -> SessionInfo | None:
-        """The session to go on with; None for a new one."""
+        """Return the session to continue; None for a new one."""
         if request.resume:
             found = await self.store.resolve(request.resume)
             if (found.system_prompt == REMOTE_PROMPT) != (request.remote is not None):

@@ -1,4 +1,4 @@
-"""From a request to an agent with everything around it."""
+"""Build an agent and its parts from a session request; start subagents."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -60,10 +60,10 @@ from hermes.tools.builtin.delegate_task import allowed_tools
 from hermes.util.session_ids import new_session_id
 from hermes.util.threads import in_thread
 
-# What every agent of a process shares.
-
 
 class AppContext(msgspec.Struct, frozen=True):
+    """What all agents of a process share."""
+
     home: Home
     loaded: Loaded
     store: SessionStore
@@ -73,21 +73,21 @@ class AppContext(msgspec.Struct, frozen=True):
     skills: SkillCatalog
     clock: Clock
     tell: Callable[[str], None]
-    """Gets what the user must know beside the conversation."""
+    """Called with notices for the user that are not part of the conversation."""
     services: Services
     telemetry: Telemetry | None = None
-    """None: nobody wants to see traces."""
+    """None if telemetry is off."""
 
     @property
     def hooks(self) -> Hooks:
         return self.extensions.hooks
 
 
-# What happens at the beginning and the end of a session's turns.
-
-
 class TurnHooks:
-    """Of one session; `own` is False for that of a subagent."""
+    """What runs at the start and the end of the turns of one session.
+
+    `own` is False for a subagent: it saves no trajectories and has no reviews.
+    """
 
     def __init__(
         self,
@@ -103,19 +103,19 @@ class TurnHooks:
         self._session_memory = session_memory
 
     def openings(self) -> tuple[Opening, ...]:
-        """What is said beside the user's message."""
+        """Return the functions that add context to the user's message."""
         recall = (self._session_memory.recall,) if self._session_memory else ()
         return (self._session_hooks.on_turn_start, *recall)
 
     def at_end(self) -> tuple[AfterTurn, ...]:
-        """Done before a turn is over."""
+        """Return what runs before a turn ends."""
         wanted = self._settings.agent.save_trajectories and self._own
         saved = (TrajectorySaver(self._request.working_folder),) if wanted else ()
         remembered = (self._session_memory.on_turn_end,) if self._session_memory else ()
         return (*saved, *remembered, self._session_hooks.on_turn_end)
 
     def beside(self, auxiliary: AuxiliaryModels, looking: ReviewRunner) -> tuple[AfterTurn, ...]:
-        """Done after a turn, while the user thinks; nothing of it is for a small model."""
+        """Return what runs in the background after a turn; nothing for a small model."""
         if auxiliary.main.profile.small:
             return ()
         titled = self._settings.sessions.auto_title
@@ -139,37 +139,37 @@ DEFAULT_EFFORT = "medium"
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What is decided before an agent is made."""
+    """Everything that is decided before an agent is built."""
 
     request: SessionRequest
     session_id: str
     system: System | None = None
-    """That of a session that exists; None for a new one."""
+    """System prompt of a stored session; None for a new one."""
     history: tuple[Message, ...] = ()
     was_interrupted: bool = False
-    """That session was left without an end."""
+    """True if the stored session did not end properly."""
     target: Target
     fallbacks: tuple[ModelChoice, ...] = ()
     tools: Sequence[str]
-    """Names of those it may have."""
+    """Names of the allowed tools."""
     budget: Budget
     max_iterations: int
     depth: int = 0
-    """0 for an agent that talks to people, 1 for those it starts, and so on."""
+    """0 for an agent of a user, 1 for its subagents, and so on."""
     parent: "AgentBuilder | None" = None
     session_memory: SessionMemory | None = None
     """The external memory provider."""
     brought: tuple[Tool, ...] = ()
     """Tools of MCP servers."""
     toolsets: ToolSelection
-    """What `tools` were chosen from, those of `brought` included."""
+    """The selection that `tools` come from, including `brought`."""
 
 
 StartChild = Callable[["AgentBuilder", ChildTask], Awaitable[Subagent]]
 
 
 class AgentBuilder:
-    """One agent, put together part by part, and closed with all of them."""
+    """Builds one agent from its parts, holds them while it is open, and closes them with it."""
 
     def __init__(self, parts: AppContext, spec: AgentSpec, start_child: StartChild) -> None:
         self.spec, self._parts = spec, parts
@@ -188,7 +188,7 @@ class AgentBuilder:
             request.shared_folders,
         )
         self.attachments = outgoing_files(request, self.place, parts.redactor, parts.home)
-        """Files that its messages may carry."""
+        """Files that its messages may attach."""
         self._session_hooks = HookedSession(
             parts.hooks,
             lambda: self.auxiliary.session_id,
@@ -245,11 +245,11 @@ class AgentBuilder:
 
     @property
     def target(self) -> Target:
-        """What answers at present; `spec.target` did at the start."""
+        """The current model; `spec.target` is the one of the start."""
         return self.auxiliary.main
 
     async def switch(self, target: Target) -> None:
-        """Another model answers from the next request on. The conversation stays as it is."""
+        """Use another model from the next request on."""
         self.auxiliary.main = self._models.main = target
         length = target.profile.context_length
         await in_thread(self._engine.update_model, target.model, context_length=length)
@@ -259,7 +259,7 @@ class AgentBuilder:
         return SecretKeeper(parts.home, parts.loaded, parts.redactor, read) if read else None
 
     def _hint(self, arguments: dict[str, Any]) -> str:
-        """What the folders a call touches have to say."""
+        """Return the hints of the folders that a tool call touches."""
         return self._hints.hints_for(
             paths_in_arguments(arguments), str(self.place.workplace.shell.cwd)
         )
@@ -292,7 +292,7 @@ class AgentBuilder:
         )
 
     def _make_approvals(self) -> Approvals:
-        """Those of a subagent are its parent's: what was allowed there is allowed here."""
+        """Return the parent's approvals for a subagent: an approval holds for both."""
         if self.spec.parent is not None:
             return self.spec.parent.approvals
         parts, request = self._parts, self.spec.request
@@ -321,8 +321,10 @@ class AgentBuilder:
         return box
 
     def _unclaimed(self, more: Iterable[Tool], others: Iterable[Tool]) -> Iterator[Tool]:
-        """Those of `more` that do not pretend to be another tool: what is asked about its calls
-        would be asked about the wrong thing."""
+        """Yield the tools of `more` whose names are free.
+
+        A second tool of the same name would get the approvals that were given to the first.
+        """
         taken = {tool.name for tool in others}
         for tool in more:
             if tool.name in taken:
@@ -332,7 +334,7 @@ class AgentBuilder:
                 yield tool
 
     async def make(self) -> Agent:
-        """The agent; a new session is in the store then. What fails leaves nothing open."""
+        """Build the agent and store a new session. On failure all parts are closed."""
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self.close)
             agent = await self._make()
@@ -364,7 +366,7 @@ class AgentBuilder:
                 self.compaction_policy,
                 parts.store,
                 parts.clock,
-                self._moved,
+                self._on_compaction,
                 spec.session_memory.shortened if spec.session_memory else None,
             ),
             base_request=ModelRequest(
@@ -401,7 +403,7 @@ class AgentBuilder:
         text = prompt.text
         for line in text.splitlines() if BLOCKED in text else ():
             if line.startswith(BLOCKED):
-                parts.tell(line)  # the user should know what the agent was not told
+                parts.tell(line)  # the user should know which file was left out of the prompt
         return text
 
     async def _new_session(self) -> System:
@@ -420,8 +422,8 @@ class AgentBuilder:
             await parts.store.append(spec.session_id, message)
         return system
 
-    async def _moved(self, old: str, new: str) -> None:
-        """After a compaction: what the model saw of files is gone from its context."""
+    async def _on_compaction(self, old: str, new: str) -> None:
+        """Follow a compaction to the new session: the files read are no longer in the context."""
         self.auxiliary.session_id = new
         self.session_tools.bench.reads.forget_pages()
         self._hints.reset()
@@ -454,7 +456,7 @@ class AgentBuilder:
         return parent.agent.budget if parent and parent.agent else None
 
     async def close(self) -> None:
-        async with AsyncExitStack() as stack:  # one that fails keeps none of the others open
+        async with AsyncExitStack() as stack:  # a failing close does not prevent the others
             stack.push_async_callback(self.session_tools.close)
             stack.push_async_callback(self.dispatcher.close)
             stack.push_async_callback(self.children.close)
@@ -469,7 +471,7 @@ class AgentBuilder:
             await self.spec.session_memory.close(self.agent.history if self.agent else ())
 
     async def reset(self) -> None:
-        """The conversation was left for a new one."""
+        """Tell the engine that the user started a new conversation."""
         await self._engine_runner.reset(self._engine)
 
     async def _end_engine(self, agent: Agent) -> None:
@@ -483,7 +485,7 @@ SOURCE = "subagent"
 
 
 class AppSubagent:
-    """An agent for one task (`agent.subagents.Subagent`)."""
+    """An agent for one task; implements `hermes.agent.Subagent`."""
 
     def __init__(self, builder: AgentBuilder, agent: Agent) -> None:
         self._builder, self._agent = builder, agent
@@ -503,7 +505,7 @@ class AppSubagent:
 
 
 class SubagentFactory:
-    """Starts them: with the parent's money, consent, fallbacks and budget of calls, and fewer
+    """Starts subagents. They share the parent's budgets, approvals and fallbacks, and have fewer
     tools."""
 
     def __init__(self, parts: AppContext) -> None:
@@ -550,8 +552,8 @@ class SubagentFactory:
     def _tools(
         self, task: ChildTask, above: AgentSpec, toolsets: ToolSelection, depth: int
     ) -> list[str]:
-        """Those the task asks for, as far as the parent has them and a subagent may."""
-        jobless = above.request.source == "cron"  # a job makes no jobs, nor does who works for it
+        """Return the tools of the task that the parent has and a subagent may use."""
+        jobless = above.request.source == "cron"  # a cron job and its subagents cannot create jobs
         names = [name for name in above.tools if not (jobless and name == "cronjob")]
         if task.toolsets:
             wanted = toolsets.names(above.request.source, task.toolsets)
@@ -562,7 +564,7 @@ class SubagentFactory:
         )
 
     def _target(self, settings: DelegationSettings, main: Target) -> Target:
-        """The model of the parent, unless the settings name another."""
+        """Return the parent's model, unless the settings name another."""
         if not (settings.model or settings.provider or settings.base_url):
             return main
         resolver = self._parts.providers.resolver
@@ -587,12 +589,12 @@ class ContextUsage(msgspec.Struct, frozen=True):
     model: str
     provider: str
     tokens: int
-    """Of the next request, about."""
+    """Estimate for the next request."""
     window: int
-    """Tokens the model takes; 0 when that is not known."""
+    """Context length of the model in tokens; 0 if unknown."""
     questions: int
     elsewhere: bool = False
-    """Another program answers, and keeps the conversation short by itself."""
+    """True if another program answers; it compacts the conversation itself."""
 
     @property
     def share(self) -> float:

@@ -1,4 +1,4 @@
-"""Every slash command as data: what drives completion, help, chats and their menus."""
+"""The registry of slash commands, which completion, help and chat menus read; command types."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
@@ -35,15 +35,15 @@ class CommandDef(msgspec.Struct, frozen=True):
     group: CommandGroup
     summary: str
     usage: str = ""
-    """What may stand behind it."""
+    """Syntax of the arguments."""
     aliases: tuple[str, ...] = ()
     where: Surface = Surface.EVERYWHERE
     at_once: bool = False
-    """Done also while a turn runs; the others wait for its end."""
+    """True if it runs during a turn; other commands wait for the end of the turn."""
     words: tuple[str, ...] = ()
-    """First words behind it, for completion."""
+    """First words of the arguments, for completion."""
     gateway_config_gate: str = ""
-    """The setting that opens a command of the terminal to chats."""
+    """The setting that enables a terminal command in chats."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ class CommandDef(msgspec.Struct, frozen=True):
         return gated or self.where in (Surface.EVERYWHERE, place)
 
     def is_open(self, place: Surface, settings: Settings) -> bool:
-        """Whether the settings let a command be used that is there."""
+        """Whether the settings enable the command on the surface."""
         if place is not Surface.CHATS or not self.gateway_config_gate:
             return True
         return bool(find(settings, split_key(self.gateway_config_gate)))
@@ -167,20 +167,20 @@ COMMAND_REGISTRY: tuple[CommandDef, ...] = (
     CommandDef("quit", CommandGroup.EXIT, "leave", aliases=("exit", "q"),
                where=_HERE, at_once=True),
 )  # fmt: skip
-"""In the order of the help text, which also decides between beginnings of names."""
+"""In the order of the help text; the first match wins for an abbreviated name."""
 
 
 GATEWAY_KNOWN_COMMANDS = frozenset(
     name for each in COMMAND_REGISTRY if each.is_in(Surface.CHATS) for name in each.names
 )
-"""What chats know, with the aliases."""
+"""Names and aliases of the commands that chats have."""
 
 
 def resolve_command(
     word: str, place: Surface = Surface.TERMINAL, settings: Settings | None = None
 ) -> CommandDef | None:
-    """The command that a word such as `/Mod` means. Names and aliases come first, then the first
-    command of which it is the beginning."""
+    """Return the command for a word such as `/Mod`: by name or alias, else the first command whose
+    name starts with it."""
     return exact_command(word, place, settings) or command_by_prefix(word, place, settings)
 
 
@@ -202,7 +202,7 @@ def command_by_prefix(
 
 
 def commands_in(place: Surface, settings: Settings | None = None) -> Iterable[CommandDef]:
-    """Those of a place. With `settings`, without those that they keep shut."""
+    """Return the commands of a surface; with `settings`, only the enabled ones."""
     return (
         each
         for each in COMMAND_REGISTRY
@@ -214,18 +214,15 @@ def _name(word: str) -> str:
     return word.strip().removeprefix("/").lower()
 
 
-# What a command works with.
-
-
 class CommandContext(Protocol):
-    """The conversation a command was given in, on whatever surface."""
+    """The conversation in which a command was entered, on any surface."""
 
     app: "App"
     place: Surface
 
     @property
     def agent(self) -> "Agent":
-        """Who talks at present."""
+        """The current agent of the conversation."""
         ...
 
     @property
@@ -234,24 +231,24 @@ class CommandContext(Protocol):
         ...
 
     async def continue_with(self, agent: "Agent") -> None:
-        """Another conversation takes the place of this one."""
+        """Switch the surface to the conversation of `agent`."""
         ...
 
     async def ask(self, message: User) -> None:
-        """A turn that answers `message`, shown as any other."""
+        """Run a turn for `message` and show it."""
         ...
 
     def later(self, text: str) -> None:
-        """Keep what the user said for the time after this turn."""
+        """Queue the text until the current turn has ended."""
         ...
 
     def show(self, markdown: str) -> None:
-        """What the user is to see, now."""
+        """Show Markdown to the user at once."""
         ...
 
 
 class CommandCall(msgspec.Struct, frozen=True):
-    """A command that was given."""
+    """A command with its arguments and the conversation."""
 
     command: CommandDef
     arguments: str

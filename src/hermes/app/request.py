@@ -1,4 +1,4 @@
-"""What a surface asks for when it wants an agent."""
+"""The request of a surface (terminal, gateway, cron, API) for an agent."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,15 +14,13 @@ from hermes.memory import MemoryScope
 from hermes.providers import Target
 from hermes.security import Redactor
 
-# Secrets a user gives in the middle of a conversation: kept in .env, and shown to nobody.
-
 ReadSecret = Callable[[str, str, str], Awaitable[str]]
-"""Reads the value of a variable from the user, unseen: its name, what to ask, how to get it. ""
-when the user would rather not."""
+"""Reads a secret from the user without echo, given its name, a prompt and a help text. Returns ""
+if the user declines."""
 
 
 class SecretKeeper:
-    """A `SecretAsker`. The model learns only whether there is a value now."""
+    """A `SecretAsker` that stores the value in .env. The model only learns whether there is one."""
 
     def __init__(self, home: Home, loaded: Loaded, redactor: Redactor, read: ReadSecret) -> None:
         self._home, self._loaded, self._redactor, self._read = home, loaded, redactor, read
@@ -44,74 +42,74 @@ REMOTE_PROMPT = (
     " shown there. Files that the messages name are on that machine, where you cannot read them,"
     " and it cannot send files of yours."
 )
-"""The system prompt of sessions that another agent answers (`SessionRequest.remote`), which has its
-own instructions. By it such sessions are known."""
+"""The stored system prompt of sessions that another agent answers (`SessionRequest.remote`).
+It also marks these sessions in the store."""
 
 
 class SessionRequest(msgspec.Struct, frozen=True):
-    """Which conversation, for whom, and where."""
+    """Which session to open, for which user and surface, and with which options."""
 
     working_folder: Path
     resume: str = ""
-    """Id or title of a session to go on with."""
+    """Id or title of a session to continue."""
     latest: bool = False
-    """Go on with the newest session of `source`; a new one when there is none."""
+    """Continue the newest session of `source`; start a new one if there is none."""
     session_id: str = ""
-    """What to call a new session; one of this name that exists is gone on with."""
+    """Id of the session; an existing one is continued, else a new one gets this id."""
     source: str = "cli"
     user_id: str = ""
     approver: Approver | None = None
-    """None: nobody is there to ask."""
+    """None if no user can be asked for approval."""
     clarifier: Clarifier | None = None
-    """Who answers questions of the agent; None: nobody."""
+    """Answers questions of the agent; None if no user can."""
     read_secret: ReadSecret | None = None
-    """Reads a key that a skill needs from the user; None: nobody is there."""
+    """Reads a key that a skill needs from the user; None if no user can be asked."""
     skills: tuple[str, ...] = ()
     """Skills that are loaded with the first message."""
     toolsets: tuple[str, ...] = ()
-    """Toolsets and tools instead of those of the settings."""
+    """Toolsets and tools that replace those of the settings."""
     goes_on: bool = True
-    """False when one turn is all: nothing is prepared for a next one."""
+    """False for a single turn: nothing is prepared for a next one."""
     scope: MemoryScope = MemoryScope()
-    """Whose memory. The project is found from the working folder."""
+    """The user and chat whose memory is used; the project is that of the working folder."""
     system_message: str = ""
     """Text in the system prompt, in addition to `agent.system_prompt`."""
     ephemeral_system_prompt: str = ""
-    """Sent behind the system prompt, but never stored; in addition to that of the settings."""
+    """Sent after the system prompt and never stored; in addition to that of the settings."""
     prefill: tuple[Message, ...] = ()
-    """Sent before the conversation, but never stored; in addition to those of the settings."""
+    """Sent before the conversation and never stored; in addition to those of the settings."""
     history: tuple[Message, ...] = ()
-    """What a new session begins with."""
+    """Messages that a new session starts with."""
     skip_context_files: bool = False
     """Without SOUL.md and the files of the project."""
     skip_memory: bool = False
     """Without notes and profile, and without the tool for them."""
     model: str = ""
-    """Another model than that of the settings, as people write it: `[provider:]model`."""
+    """Model that replaces that of the settings, as `[provider:]model`."""
     provider: str = ""
     base_url: str = ""
     remote: Target | None = None
-    """Another agent that answers instead of a model. It has its own tools, memory and instructions:
-    nothing of ours goes along, and nobody else answers in its place."""
+    """Another agent that answers instead of a model. It has its own tools, memory and instructions,
+    so ours are not sent and no fallback is used."""
     budget_usd: float | None = None
-    """Most the session may cost, beside the caps of the settings."""
+    """Cost limit of the session, in addition to the limits of the settings."""
     backend: str = ""
-    """Where commands run, instead of `terminal.backend`."""
+    """Replaces `terminal.backend`."""
     origin: str = ""
     """The chat it is for, as a target of messages: `telegram:-100:17`."""
     sends_files: bool = True
-    """False: files that the answer names are not sent, whatever folder they are in."""
+    """False: files that the answer names are never sent."""
     shared_folders: tuple[Path, ...] = ()
     """Folders of this machine, besides the working folder, whose files may be sent."""
     patience: float = 0.0
-    """Seconds a question to the user waits at least: some platforms are not looked at at once."""
+    """Minimum time in seconds to wait for an answer of the user, who may read chats late."""
     user_day_usd: float | None = None
-    """Most the sessions of `user_id` may cost in a day."""
+    """Daily cost limit for all sessions of `user_id`."""
 
 
 class Services(msgspec.Struct):
-    """What tools reach up for. Who composes the program puts in what there is, before the first
-    agent is made."""
+    """Services of higher layers that tools use. The entry point (chat, gateway, cron) sets them
+    before it builds the first agent."""
 
     scheduler: Scheduler | None = None
     outbox: Outbox | None = None

@@ -1,4 +1,4 @@
-"""A model looks back at a conversation, with a few tools of the session and no others."""
+"""Requests about a finished conversation: skill reviews, memory flush and side questions."""
 
 import asyncio
 import logging
@@ -19,28 +19,31 @@ ASIDE = "[Beside the work, which goes on afterwards. Answer from what you know, 
 
 
 class ReviewRunner:
-    """Over one session. Requests begin as those of the conversation did, with the same tools in
-    them, so that the prompt cache holds."""
+    """Asks the model of a session about its conversation.
+
+    Requests start with the same messages and tools as those of the conversation, so that the
+    prompt cache is used. Only the tools of the review run.
+    """
 
     def __init__(self, toolbox: Toolbox, auxiliary: AuxiliaryModels) -> None:
         self._toolbox, self._auxiliary = toolbox, auxiliary
 
     def has(self, tool: str) -> bool:
-        """Whether it makes sense: the session has the tool, and its model is up to it."""
+        """Whether the session has the tool and its model is not a small one."""
         return self._toolbox.get(tool) is not None and not self._auxiliary.main.profile.small
 
     async def ask(
         self, agent: Agent, asked: User, task: str, tools: Mapping[str, Tool | None], rounds: int
     ) -> list[ToolResult]:
-        """What its calls gave. `tools` are those it may use; None stands for the session's own.
-        Raises a `ProviderError`."""
+        """Return the results of its tool calls. `tools` are the allowed ones; None as a value means
+        the tool of the session. Raises `ProviderError`."""
         messages: tuple[Message, ...] = (agent.system, *agent.history, asked)
         given: list[ToolResult] = []
         for _ in range(rounds):
             request = ModelRequest(messages, agent.tools)
             reply = await self._auxiliary.ask_one_of((self._auxiliary.main,), task, request)
             calls = reply.message.calls
-            results = [await self._answered(call, tools, agent.session_id) for call in calls]
+            results = [await self._run_tool(call, tools, agent.session_id) for call in calls]
             given += results
             if not results:
                 break
@@ -48,14 +51,14 @@ class ReviewRunner:
         return given
 
     async def aside(self, agent: Agent, question: str) -> str:
-        """The answer to a question beside the conversation, which hears nothing of it. No tool
-        runs. Raises a `ProviderError`."""
+        """Answer a side question (`/btw`) without changing the conversation. No tool runs.
+        Raises `ProviderError`."""
         asked = User.say(f"{ASIDE}\n\n{question}")
         request = ModelRequest((agent.system, *agent.history, asked), agent.tools)
         reply = await self._auxiliary.ask_one_of((self._auxiliary.main,), "btw", request)
         return reply.message.text.strip() or "There was no answer in words; ask it in the open."
 
-    async def _answered(
+    async def _run_tool(
         self, call: ToolCall, tools: Mapping[str, Tool | None], session_id: str
     ) -> ToolResult:
         tool = (tools[call.name] or self._toolbox.get(call.name)) if call.name in tools else None
@@ -66,15 +69,13 @@ class ReviewRunner:
         try:
             text = await tool.handler(context, self._toolbox.decode(tool, call.arguments))
         except ToolError as error:
-            return ToolResult(call.id, call.name, _summarize_results(error), True)
+            return ToolResult(call.id, call.name, _error_text(error), True)
         return ToolResult(call.id, call.name, await self._toolbox.fit(call.name, call.id, text))
 
 
-def _summarize_results(error: ToolError) -> str:
+def _error_text(error: ToolError) -> str:
     return f"{error} ({error.hint})" if error.hint else str(error)
 
-
-# After a longer piece of work: what could be learnt from it.
 
 REVIEW_TASK = "skill_review"
 REVIEW_TOOL = "skill_manage"
@@ -88,18 +89,17 @@ REVIEW_PROMPT = User.say(
 
 
 class SkillReviews:
-    """Counts tool calls over the turns of a session. After `interval` of them without a change of a
-    skill, the model looks back while the user thinks of the next question."""
+    """Starts a background skill review after `interval` tool calls without a skill change."""
 
     def __init__(
         self,
-        looking: ReviewRunner,
+        runner: ReviewRunner,
         tools: Mapping[str, Tool | None],
         interval: int,
         tell: Callable[[str], None],
     ) -> None:
-        """`tools` are what it may use; `tell` says to the user what was learnt."""
-        self._looking, self._tools = looking, tools
+        """`tools` are the allowed tools; `tell` reports changed skills to the user."""
+        self._runner, self._tools = runner, tools
         self._interval, self._tell = interval, tell
         self._calls = 0
 
@@ -107,10 +107,10 @@ class SkillReviews:
         done = last_tool_results(agent.history)
         learnt = any(call.name == REVIEW_TOOL and not call.failed for call in done)
         self._calls = 0 if learnt else self._calls + len(done)
-        if not end.completed or self._calls < self._interval or not self._looking.has(REVIEW_TOOL):
+        if not end.completed or self._calls < self._interval or not self._runner.has(REVIEW_TOOL):
             return
         self._calls = 0
-        results = await self._looking.ask(
+        results = await self._runner.ask(
             agent, REVIEW_PROMPT, REVIEW_TASK, self._tools, MAX_REVIEW_ROUNDS
         )
         for result in results:
@@ -118,30 +118,30 @@ class SkillReviews:
                 self._tell(f"Learnt: {result.text}. `hermes skills log` shows what changed.")
 
 
-# The last look at a conversation that is left: what matters later is saved.
-
 log = logging.getLogger(__name__)
 
 FLUSH_TASK = "memory_flush"
 FLUSH_TOOL = "memory"
 MAX_FLUSH_ROUNDS = 3
 FLUSH_TIMEOUT = 60.0
-"""Longest time somebody waits for it."""
+"""The user waits for it, so it is limited."""
 FLUSH_PROMPT = User.say(
     "[The conversation ends here.] Save with memory what later ones need to know: lasting facts, "
     "preferences, corrections. Use no other tool. If there is nothing, say so."
 )
 
 
-async def flush_memory(agent: Agent, looking: ReviewRunner, *, least: int) -> int:
-    """How many notes were written. Nothing is asked when the user said less than `least` things;
-    0 never asks. What fails is logged: the conversation is over either way."""
+async def flush_memory(agent: Agent, runner: ReviewRunner, *, least: int) -> int:
+    """Let the model save notes at the end of a conversation; return how many it wrote.
+
+    Do nothing if the user sent fewer than `least` messages or `least` is 0. Failures are logged.
+    """
     said = sum(isinstance(message, User) for message in agent.history)
-    if not least or said < least or not looking.has(FLUSH_TOOL):
+    if not least or said < least or not runner.has(FLUSH_TOOL):
         return 0
     try:
         async with asyncio.timeout(FLUSH_TIMEOUT):
-            results = await looking.ask(
+            results = await runner.ask(
                 agent, FLUSH_PROMPT, FLUSH_TASK, {FLUSH_TOOL: None}, MAX_FLUSH_ROUNDS
             )
     except (HermesError, TimeoutError) as error:
