@@ -93,7 +93,7 @@ async def test_a_message_whose_key_comes_late_is_told_once_and_comes_then(
     ours = [each for each in caplog.records if each.name.startswith("hermes.")]
     told = [each for each in ours if each.levelno >= logging.WARNING]
     assert len(told) == 1
-    assert "cannot be decrypted until its key comes" in told[0].getMessage()
+    assert "cannot be decrypted until its key arrives" in told[0].getMessage()
     async with connected(matrix) as (_, inbox):
         await friend.account.say(room_id, "the end")
         await inbox.take("the end")

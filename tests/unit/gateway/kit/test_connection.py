@@ -226,7 +226,7 @@ async def test_one_that_does_not_let_go_keeps_the_others_from_nothing(tmp_path: 
     [
         (None, "the reason"),
         (CredentialsRefused("not you"), "not you"),
-        (ValueError("of ours"), "Small: messages do not come any more"),
+        (ValueError("of ours"), "Small: the connection ended; no messages arrive any more"),
     ],
 )
 async def test_the_probe_says_why_work_has_ended(

@@ -122,8 +122,8 @@ def test_settings_and_variables_are_taken_together() -> None:
     [
         ("", "xapp-1", "SLACK_BOT_TOKEN", "there is no bot token"),
         ("xoxb-1", "", "SLACK_APP_TOKEN", "there is no app-level token"),
-        ("xapp-1", "xoxb-1", "SLACK_APP_TOKEN", "SLACK_APP_TOKEN is no app-level token (xapp-…)"),
-        ("xapp-1", "xapp-1", "SLACK_BOT_TOKEN", "SLACK_BOT_TOKEN is no bot token (xoxb-…)"),
+        ("xapp-1", "xoxb-1", "SLACK_APP_TOKEN", "SLACK_APP_TOKEN is not an app-level token (xapp-…)"),
+        ("xapp-1", "xapp-1", "SLACK_BOT_TOKEN", "SLACK_BOT_TOKEN is not a bot token (xoxb-…)"),
     ],
 )
 def test_tokens_that_are_missing_or_mixed_up_are_told(

@@ -62,7 +62,7 @@ class DiscordConnection(Connection):
     def __init__(self, context: AdapterContext, receive: Receive, options: DiscordOptions) -> None:
         super().__init__(context, receive)
         if not options.token:
-            raise CredentialsRefused("there is no token for Discord", hint=TOKEN_HINT)
+            raise CredentialsRefused("no bot token for Discord is set", hint=TOKEN_HINT)
         self.identities, self._options = (options.token,), options
 
     async def open(self) -> None:
@@ -278,7 +278,7 @@ class DiscordAdapter(ConnectedAdapter[DiscordConnection]):
                     bot, await _refresh_url(bot, media.ref), media, limit
                 )
         except CALL_ERRORS as error:
-            raise AdapterError(f"the file did not come: {type(error).__name__}") from error
+            raise AdapterError(f"the file could not be downloaded: {type(error).__name__}") from error
         if fetched is None:
             raise AdapterError("Discord does not have the file any more")
         return fetched

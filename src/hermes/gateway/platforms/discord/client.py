@@ -225,7 +225,7 @@ class DiscordHTTP(HTTPClient):
 def map_error(error: BaseException) -> AdapterError:
     """Map errors of `send` and `edit`."""
     if isinstance(error, discord.RateLimited):
-        return SendLater("Discord wants us to wait", seconds=max(error.retry_after, 0.01))
+        return SendLater("Discord asks us to wait", seconds=max(error.retry_after, 0.01))
     if isinstance(error, discord.HTTPException):
         return _map_status(error)
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -436,7 +436,7 @@ def command_text(data: Mapping[str, Any]) -> str:
 
 def _map_status(error: discord.HTTPException) -> AdapterError:
     if isinstance(error, ForeignAnswer):
-        return SendLater(f"a server before Discord answered {error.status}", seconds=30.0)
+        return SendLater(f"a server in front of Discord answered {error.status}", seconds=30.0)
     if error.status == 401:  # it can be sent once there is a new token
         return NotConnected("Discord does not accept the bot token", hint=TOKEN_HINT)
     if error.status in (
@@ -447,7 +447,7 @@ def _map_status(error: discord.HTTPException) -> AdapterError:
     if error.status >= 500:
         return SendLater(f"Discord answered {error.status}", seconds=2.0)
     code = f"{error.status}, {error.code}" if error.code else f"{error.status}"
-    return SendRefused(f"Discord refuses it ({code}): {error.text}".strip())
+    return SendRefused(f"Discord rejected it ({code}): {error.text}".strip())
 
 
 def _read_batch_times(variable: Callable[[str], str | None]) -> BatchTimes:

@@ -500,7 +500,7 @@ class DiscordInbound:
             try:
                 return await self._parse(message)
             except CALL_ERRORS as error:
-                logger.warning("Discord does not say where a message is from: %s", error)
+                logger.warning("the channel of a Discord message cannot be read: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, MAX_RETRY_SECONDS)
 
@@ -584,7 +584,7 @@ class DiscordInbound:
             try:
                 self._release(await fetch_missed(self._bot, since, list(self._position.private)))
             except CALL_ERRORS as error:
-                logger.warning("what was missed on Discord cannot be asked for yet: %s", error)
+                logger.warning("missed messages of Discord cannot be fetched yet: %s", error)
                 self._release([])  # new messages need not wait for the missed ones
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, MAX_RETRY_SECONDS)

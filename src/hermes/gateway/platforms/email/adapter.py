@@ -106,7 +106,7 @@ class EmailConnection(Connection):
         try:
             self._sent_folder = await self.session.use(keep)
         except AdapterError as error:
-            logger.warning("a mail is sent but not kept among the sent ones: %s", error)
+            logger.warning("a mail was sent but not stored in the Sent folder: %s", error)
 
     async def is_in_sent_folder(self, message_id: str) -> bool:
         def look(box: Mailbox) -> bool:
@@ -161,7 +161,7 @@ class EmailConnection(Connection):
             )
             text += " many parts: only its beginning was read, and no attachment.]"
         if not text.strip() and not files:
-            logger.info("Email: a mail of %s says nothing", mail.sender)
+            logger.info("Email: a mail of %s is empty", mail.sender)
             return None
         self.threads.save(thread)
         return MessageEvent(
@@ -237,7 +237,7 @@ class EmailAdapter(ConnectedAdapter[EmailConnection]):
             return message_id
         if stage == "":
             return None
-        raise DeliveryUnknown("Email: the SMTP server did not say whether it took the mail")
+        raise DeliveryUnknown("Email: the SMTP server did not confirm the mail")
 
     async def fetch(self, media: Media, limit: int) -> Media:
         connection = self.connection
@@ -271,7 +271,7 @@ def _is_for_us(head: MailHead, options: EmailOptions) -> bool:
         server=options.extra.authserv_id,
     )
     if why:
-        logger.info("Email: a mail of %s gets no answer: %s", address or "somebody", why)
+        logger.info("Email: a mail of %s gets no answer: %s", address or "an unknown sender", why)
     return not why
 
 

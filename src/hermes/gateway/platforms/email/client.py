@@ -79,7 +79,7 @@ def read_options(context: AdapterContext) -> EmailOptions:
     """Read the options. Raises `CredentialsRefused` for missing or invalid values."""
     address = _require(context, "EMAIL_ADDRESS").lower()
     if address.count("@") != 1 or not address.isascii():
-        raise CredentialsRefused(f"Email: {address!r} is no address", hint="set EMAIL_ADDRESS")
+        raise CredentialsRefused(f"Email: {address!r} is not an address", hint="set EMAIL_ADDRESS")
     extra = _read_extra(context.connection)
     return EmailOptions(
         address=address,
@@ -317,10 +317,10 @@ def _read_extra(connection: Any) -> EmailExtra:
     try:
         found = msgspec.convert(getattr(connection, "extra", {}), EmailExtra)
     except msgspec.ValidationError as error:
-        raise CredentialsRefused(f"Email: platforms.email.extra is wrong: {error}") from None
+        raise CredentialsRefused(f"Email: platforms.email.extra is invalid: {error}") from None
     if found.require_authentication is True and not found.authserv_id:
         raise CredentialsRefused(
-            "Email: require_authentication needs to know whose word counts",
+            "Email: require_authentication needs authserv_id",
             hint="set platforms.email.extra.authserv_id to the name that your mail server puts"
             " first in Authentication-Results",
         )
@@ -330,7 +330,7 @@ def _read_extra(connection: Any) -> EmailExtra:
 def _require(context: AdapterContext, name: str) -> str:
     value = (context.variable(name) or "").strip()
     if not value:
-        raise CredentialsRefused(f"Email needs {name}", hint="`hermes gateway setup email` asks")
+        raise CredentialsRefused(f"Email needs {name}", hint="set it with `hermes gateway setup email`")
     return value
 
 

@@ -242,7 +242,7 @@ def authentication_problem(
                 if _is_genuine(results, address.rpartition("@")[2].lower())
                 else ("Authentication-Results does not say that the sender is genuine")
             )
-    return "nobody says that the sender is genuine" if required is True else ""
+    return "no server confirms that the sender is genuine" if required is True else ""
 
 
 def parse_results(header: str) -> tuple[str, list[AuthenticationResult]]:
@@ -286,7 +286,7 @@ def screen_message(head: EmailMessage, own: str) -> str:
     """
     address, _ = parse_sender(head)
     if not address:
-        return "it does not say clearly who wrote it"
+        return "it does not clearly name its author"
     if address == own:
         return "it is ours"
     if _PROGRAM_ADDRESSES.fullmatch(address.rpartition("@")[0]):
@@ -298,7 +298,7 @@ def screen_message(head: EmailMessage, own: str) -> str:
     ):
         return "it went to a list"
     if any(name in head for name in _AUTO_HEADERS):
-        return "a program answers for somebody who is away"
+        return "it is an automatic reply"
     if _header(head, "Return-Path") == "<>" or head.get_content_type() == "multipart/report":
         return "it reports about another mail"
     return ""
@@ -512,7 +512,7 @@ class MailWatcher:
     async def _rescan(self, place: MailboxPosition, validity: int) -> list[int]:
         """The server assigned new uids: offer everything since a day before the last mail again.
         The gateway recognizes known mails by Message-ID."""
-        logger.warning("Email: the server has numbered the mail of %s anew", self._folder)
+        logger.warning("Email: the server assigned new numbers to the mail in %s", self._folder)
         day = (datetime.fromtimestamp(place.at, UTC) - timedelta(days=1)).date()
         uids = await self._session.use(lambda box: box.uids_since(self._folder, day))
         self._position = self._save_position(validity, min(uids) - 1 if uids else 0)
@@ -542,7 +542,7 @@ class MailWatcher:
         try:
             await self._session.use(lambda box: box.mark_seen(self._folder, uid))
         except AdapterError as error:
-            logger.warning("a mail that was taken is not marked as read: %s", error)
+            logger.warning("a handled mail is not marked as read: %s", error)
 
     def _save_position(self, validity: int, uid: int) -> MailboxPosition:
         place = MailboxPosition(validity, uid, self._clock.now().timestamp())

@@ -128,7 +128,7 @@ def check_address(address: str) -> str:
     """Return a valid address. Raises `SendRefused` for others, including ones that would inject
     headers."""
     if not address.isascii() or not _ADDRESS.fullmatch(address):
-        raise SendRefused(f"{address[:80]!r} is no mail address that can be written to")
+        raise SendRefused(f"{address[:80]!r} is not a valid mail address")
     return address
 
 
@@ -231,7 +231,7 @@ class SmtpSender:
         except SMTPResponseException as error:
             raise _map_response(error) from None
         except (SMTPException, OSError, TimeoutError) as error:
-            raise SendLater(f"Email: the SMTP server hung up ({_error_name(error)})") from None
+            raise SendLater(f"Email: the SMTP server disconnected ({_error_name(error)})") from None
 
     async def _send_data(self, client: aiosmtplib.SMTP, mail: bytes, record: RecordStage) -> None:
         try:
@@ -241,7 +241,7 @@ class SmtpSender:
             raise _map_response(error) from None
         except (SMTPException, OSError, TimeoutError) as error:
             raise SendUnsure(
-                "Email: the SMTP server did not say whether it took the mail"
+                "Email: the SMTP server did not confirm the mail"
                 f" ({_error_name(error)})"
             ) from None
         await record("accepted")
@@ -276,14 +276,14 @@ class SmtpSender:
             await client.login(self._options.user, self._options.password)
         except aiosmtplib.SMTPAuthenticationError as error:
             if error.code < _PERMANENT:
-                raise NotConnected(f"Email: {name} cannot let us in now") from None
+                raise NotConnected(f"Email: {name} cannot accept the login now") from None
             raise CredentialsRefused(
                 f"Email: {name} refuses the password of {self._options.user}",
                 hint="set EMAIL_PASSWORD; some servers want a password made for one application",
             ) from None
         except aiosmtplib.SMTPNotSupported as error:
             raise NotConnected(
-                f"Email: {name} offers no way to log in or no TLS ({_error_name(error)})",
+                f"Email: {name} supports no usable login or no TLS ({_error_name(error)})",
                 hint="see platforms.email.extra.smtp_security",
             ) from None
         except (SMTPException, OSError, TimeoutError) as error:

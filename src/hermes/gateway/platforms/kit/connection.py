@@ -217,8 +217,8 @@ class Connection(ABC):
         if isinstance(error, AdapterError):
             return error
         if error is not None:
-            logger.error("%s: a fault of the adapter", self.label, exc_info=error)
-        return NotConnected(f"{self.label}: messages do not come any more")
+            logger.error("%s: internal error in the adapter", self.label, exc_info=error)
+        return NotConnected(f"{self.label}: the connection ended; no messages arrive any more")
 
     async def start(self) -> None:
         name, locks, holder = self.context.manifest.name, self.context.locks, self.context.state
@@ -227,7 +227,7 @@ class Connection(ABC):
             self.resources.callback(release_scoped_lock, lock)
         await self.open()
         if self._stopped:  # disconnected while it was opening
-            raise NotConnected(f"{self.label} was disconnected meanwhile")
+            raise NotConnected(f"{self.label} was disconnected while it connected")
         self.is_open = True
 
     async def stop(self) -> None:
@@ -311,7 +311,7 @@ class ChatQueues:
                 try:
                     await waiting.popleft()()
                 except Exception:  # one unreadable message must not stop its chat
-                    logger.exception("something from %s could not be worked on", self._platform)
+                    logger.exception("a message of %s could not be processed", self._platform)
         finally:
             del self._waiting[chat]
 

@@ -338,7 +338,7 @@ class BaseAdapter:
         """Do nothing: the platform has no reactions."""
 
     async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:  # noqa: ARG002 - the signature is that of Adapter
-        raise SendRefused(f"{self.manifest.label} has no edits")
+        raise SendRefused(f"{self.manifest.label} does not support edits")
 
     async def was_delivered(
         self,
@@ -349,7 +349,7 @@ class BaseAdapter:
         raise DeliveryUnknown(f"{self.manifest.label} cannot tell whether a message was sent")
 
     async def fetch(self, media: Media, limit: int) -> Media:  # noqa: ARG002 - likewise
-        raise AdapterError(f"{self.manifest.label} has no files")
+        raise AdapterError(f"{self.manifest.label} does not support files")
 
     async def chats(self) -> Sequence[ChatInfo]:
         return ()

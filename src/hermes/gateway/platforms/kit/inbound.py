@@ -30,7 +30,7 @@ MAX_THREADS = 500
 MAX_BATCHES = 50
 WRITE_INTERVAL = 1.0
 """Seconds between two writes."""
-_WRITE_FAILED = "how far %s was read cannot be kept: %s"
+_WRITE_FAILED = "the read position of %s cannot be written: %s"
 
 
 async def deliver_once(receive: Receive, event: MessageEvent) -> bool:
@@ -38,7 +38,7 @@ async def deliver_once(receive: Receive, event: MessageEvent) -> bool:
     try:
         return await receive(event)
     except Exception:  # the connection must survive every failure of the gateway
-        logger.exception("a message of %s could not be taken", event.source.platform)
+        logger.exception("a message of %s could not be stored", event.source.platform)
         return False
 
 
@@ -99,8 +99,8 @@ def compile_patterns(patterns: Sequence[str]) -> tuple[re.Pattern[str], ...]:
             compiled.append(re.compile(pattern, re.IGNORECASE))
         except re.error as error:
             raise ConfigError(
-                f"mention_patterns: {pattern!r} is no regular expression: {error}",
-                hint="correct it with `hermes config edit`",
+                f"mention_patterns: {pattern!r} is not a regular expression: {error}",
+                hint="fix it with `hermes config edit`",
             ) from error
     return tuple(compiled)
 
@@ -325,5 +325,5 @@ def _load(path: Path, platform: str) -> _StoredPosition:
     except FileNotFoundError:
         return _StoredPosition()
     except (OSError, msgspec.MsgspecError) as error:
-        logger.error("how far %s was read is not known any more: %s", platform, error)
+        logger.error("the read position of %s is lost: %s", platform, error)
         return _StoredPosition()

@@ -81,7 +81,7 @@ class MediaCache:
             size = await _write(part, _chunks(data), name, limit)
             part.rename(final)
         except OSError as error:
-            raise AdapterError(f"{name} cannot be kept: {error.strerror}") from error
+            raise AdapterError(f"{name} cannot be stored: {error.strerror}") from error
         finally:
             with contextlib.suppress(OSError):  # after success the file has its final name
                 part.unlink()
@@ -124,7 +124,7 @@ def open_upload(media: Media, limit: int) -> Path:
     except OSError as error:
         raise SendRefused(f"the file {name} cannot be sent: {error.strerror}") from error
     if not path.is_file():
-        raise SendRefused(f"the file {name} cannot be sent: it is no file")
+        raise SendRefused(f"the file {name} cannot be sent: it is not a file")
     if size > limit:
         raise SendRefused(f"the file {name} is too large: more than {human_size(limit)}")
     return path

@@ -121,9 +121,9 @@ class RequestChannel:
 _ERRORS: dict[str, Callable[[server.LocalReply], AdapterError]] = {
     "credentials": lambda _: CredentialsRefused("the Local platform does not accept LOCAL_TOKEN"),
     "rate_limited": lambda answer: SendLater("too many messages", seconds=answer.seconds),
-    "server_error": lambda _: SendLater("the local platform has a fault"),
+    "server_error": lambda _: SendLater("the local platform reports an error"),
     "chat_gone": lambda _: SendRefused("the chat is gone"),
-    "empty": lambda _: SendRefused("a message must say something"),
+    "empty": lambda _: SendRefused("a message must have content"),
     "unknown": lambda _: SendRefused("there is no such message"),
 }
 

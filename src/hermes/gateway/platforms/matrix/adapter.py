@@ -68,7 +68,7 @@ class MatrixConnection(Connection):
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.login = await log_in(http, options, state / "login.json")
         except OSError as error:
-            raise NotConnected(f"the Matrix login cannot be kept: {error.strerror}") from error
+            raise NotConnected(f"the Matrix login cannot be stored: {error.strerror}") from error
         me = MatrixIdentity(self.login.user_id, await self._own_name())
         self.rooms = MatrixRooms(me.user_id)
         self.position = SyncPosition(state / "sync.json", me.user_id)
@@ -123,7 +123,7 @@ class MatrixConnection(Connection):
         except CredentialsRefused:
             if self.options.token:
                 raise
-            raise NotConnected("the Matrix login has ended; a new one is due") from None
+            raise NotConnected("the Matrix login has expired; logging in again") from None
 
     async def _own_name(self) -> str:
         with translate_connect_errors():

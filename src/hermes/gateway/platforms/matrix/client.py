@@ -287,9 +287,9 @@ async def log_in(http: MatrixClient, options: MatrixOptions, file: Path) -> Matr
             )
     user_id, device_id = get_str(who, "user_id"), get_str(who, "device_id")
     if options.user_id and options.user_id.startswith("@") and options.user_id != user_id:
-        raise CredentialsRefused(f"the Matrix token is of {user_id}", hint=HINT)
+        raise CredentialsRefused(f"the Matrix token belongs to {user_id}", hint=HINT)
     if options.device_id and device_id != options.device_id:
-        logger.warning("the Matrix token is of device %s; MATRIX_DEVICE_ID is not used", device_id)
+        logger.warning("the Matrix token belongs to device %s; MATRIX_DEVICE_ID is ignored", device_id)
     same = before is not None and (before.user_id, before.device_id) == (user_id, device_id)
     since = before.since if before is not None and same else time.time()
     kept = "" if options.token else http.token
@@ -313,9 +313,9 @@ async def retry_until_final(
                 raise
             faults += isinstance(error, MatrixError) and error.status >= 500
             if _is_final(error) or faults >= MAX_SERVER_ERRORS:
-                logger.error("%s cannot be had: %s", what, error)
+                logger.error("could not get %s: %s", what, error)
                 return otherwise
-            logger.warning("%s cannot be had yet: %s", what, type(error).__name__)
+            logger.warning("could not get %s yet: %s", what, type(error).__name__)
             wished = error.seconds if isinstance(error, MatrixError) else 0.0
         await clock.sleep(max(pause, wished))
         pause = min(pause * 2, MAX_RETRY_SECONDS)
@@ -326,7 +326,7 @@ async def attempt(work: Awaitable[Any], what: str) -> None:
     try:
         await work
     except CALL_ERRORS as error:
-        logger.debug("%s was left undone: %s", what, error)
+        logger.debug("%s failed: %s", what, error)
 
 
 class MatrixRoom:
@@ -456,7 +456,7 @@ def _read_homeserver(given: str) -> str:
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
         raise CredentialsRefused(
-            "MATRIX_HOMESERVER is no address", hint="it looks like https://matrix.example.org"
+            "MATRIX_HOMESERVER is not an address", hint="it looks like https://matrix.example.org"
         )
     return address.rstrip("/")
 
@@ -491,12 +491,12 @@ def _decode_object(body: bytes) -> Json | None:
 
 def _map_refusal(error: MatrixError) -> AdapterError:
     if error.code == "M_LIMIT_EXCEEDED" or error.status == 429:
-        return SendLater("Matrix wants us to wait", seconds=error.seconds or DEFAULT_RETRY_SECONDS)
+        return SendLater("Matrix asks us to wait", seconds=error.seconds or DEFAULT_RETRY_SECONDS)
     if is_login_refused(error):
         return SendLater("Matrix does not accept our login", seconds=LOGIN_PAUSE)
     if error.status >= 500:
-        return SendUnsure(f"Matrix has a fault: {error}")
-    return SendRefused(f"Matrix refused it: {error}")
+        return SendUnsure(f"Matrix reports an error: {error}")
+    return SendRefused(f"Matrix rejected it: {error}")
 
 
 def _belongs_to(login: MatrixLogin, options: MatrixOptions) -> bool:

@@ -67,7 +67,7 @@ async def sign_device(http: MatrixClient, login: MatrixLogin, recovery_key: str)
     query: Json = {"device_keys": {login.user_id: []}}
     known = await http.call("POST", api_path("keys", "query"), query)
     if public not in get_dict(known, "self_signing_keys", login.user_id, "keys").values():
-        logger.error("MATRIX_RECOVERY_KEY cannot be used: the account has other keys by now")
+        logger.error("MATRIX_RECOVERY_KEY cannot be used: the account has different keys now")
         return
     device = get_dict(known, "device_keys", login.user_id, login.device_id)
     name = f"ed25519:{public}"
@@ -239,7 +239,7 @@ class MatrixEncryption:
             client.sharing_session.pop(room_id, None)  # nio keeps it when a call fails
         if not self._is_shared(room_id):
             client.invalidate_outbound_session(room_id)
-            raise SendLater("the key of an encrypted room did not reach everybody")
+            raise SendLater("the key of an encrypted room did not reach all devices")
 
     def _is_shared(self, room_id: str) -> bool:
         """True if all reachable devices have the key."""
@@ -283,7 +283,7 @@ def decrypt_file(data: bytes, file: Json) -> bytes:
     try:
         decrypt_secret: bytes = decrypt_attachment(data, key, get_str(file, "hashes", "sha256"), iv)
     except (nio.EncryptionError, ValueError) as error:
-        raise AdapterError("an encrypted file cannot be opened") from error
+        raise AdapterError("an encrypted file cannot be decrypted") from error
     return decrypt_secret
 
 

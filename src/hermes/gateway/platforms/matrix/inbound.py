@@ -251,7 +251,7 @@ class QuoteCache:
                 lambda: self._http.get(api_path("rooms", room_id, "event", event_id)),
                 self._clock,
                 nothing,
-                "a message that was answered",
+                "a quoted message",
             )
             if event.get("type") == ENCRYPTED:
                 event = self._decrypt(room_id, event) or {}
@@ -314,7 +314,7 @@ class MatrixInbound:
             room, nothing = self._rooms[room_id], list[Json]()
             missed = partial(fetch_new_events, self._http, room, joined, since, self._me.user_id)
             events = await retry_until_final(
-                missed, self._clock, nothing, "what was said in a room"
+                missed, self._clock, nothing, "the new messages of a room"
             )
             for event in events:
                 if not self._position.is_handled(get_str(event, "event_id")):
@@ -368,7 +368,7 @@ class MatrixInbound:
         if get_str(event, "sender") == self._me.user_id:
             return
         if self._decryptor is not None:
-            logger.warning("a message in %s cannot be decrypted until its key comes", room.id)
+            logger.warning("a message in %s cannot be decrypted until its key arrives", room.id)
             self._position.add_undecrypted(UndecryptedEvent(room.id, event))
         elif room.id not in self._warned_rooms:
             logger.warning("%s is encrypted: set MATRIX_ENCRYPTION=true to read it", room.id)
@@ -381,7 +381,7 @@ class MatrixInbound:
                 continue
             opened = self._decrypt_event(sealed.room_id, sealed.event)
             if opened is None:
-                logger.warning("the key of a message in %s does not open it", sealed.room_id)
+                logger.warning("the key of a message in %s does not decrypt it", sealed.room_id)
             else:
                 await self._deliver(self._rooms[sealed.room_id], opened)
             self._position.remove_undecrypted(sealed)

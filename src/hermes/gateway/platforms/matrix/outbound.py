@@ -222,7 +222,7 @@ class MatrixSender:
                 query["from"] = get_str(page, "end")
                 if len(recent) < len(chunk) or not query["from"]:
                     return None
-        raise DeliveryUnknown("too much was said on Matrix since then")
+        raise DeliveryUnknown("too much was written on Matrix since then")
 
     async def react(self, target: ChatTarget, message_id: str, emoji: str) -> None:
         room_id = await self._resolve_room(target)

@@ -238,7 +238,7 @@ class SyncPosition:
             atomic.write_bytes(self._file, data, mode=0o600)
         except OSError as error:
             self._changed = True
-            logger.error("how far Matrix was read cannot be kept: %s", error.strerror)
+            logger.error("the read position of Matrix cannot be written: %s", error.strerror)
 
 
 class SyncLoop:
@@ -264,7 +264,7 @@ class SyncLoop:
             except MatrixError as error:
                 if error.status != 400 or not self._position.since:
                     raise
-                logger.error("Matrix does not know how far we had read: %s", error)
+                logger.error("Matrix does not know our read position: %s", error)
                 self._position.advance("")
                 first = await self._fetch(whole=True)
         await self._update(first)  # before any send, which must know the encrypted rooms
@@ -291,7 +291,7 @@ class SyncLoop:
                 logger.info("%s", map_connect_error(error))
                 self._failures += 1
                 if self._failures >= MAX_FAILURES:
-                    connection.trouble = NotConnected("Matrix does not say what is new")
+                    connection.trouble = NotConnected("syncing with Matrix fails")
                 wished = error.seconds if isinstance(error, MatrixError) else 0.0
                 await self._clock.sleep(max(pause, wished))
                 pause = min(pause * 2, MAX_RETRY_SECONDS)
@@ -451,7 +451,7 @@ async def _fetch_gap(
     else:
         if fresh:  # a long history without an invite is not for us
             return []
-        logger.warning("too much was said in %s: the oldest of it is left out", room.id)
+        logger.warning("too many new messages in %s: the oldest are skipped", room.id)
     return found[::-1]
 
 
@@ -485,5 +485,5 @@ def _load(file: Path) -> _StoredPosition:
     except FileNotFoundError:
         return _StoredPosition()
     except (OSError, msgspec.DecodeError) as error:
-        logger.error("how far Matrix was read is not known any more: %s", error)
+        logger.error("the read position of Matrix is lost: %s", error)
         return _StoredPosition()

@@ -120,7 +120,7 @@ class SlackConnection(Connection):
                 return workspace
         if team:
             raise SendRefused(f"we are not in the workspace {team} of Slack")
-        raise NotConnected("the home workspace of Slack does not let us in")
+        raise NotConnected("the home workspace of Slack rejects our token")
 
     async def set_status(
         self, workspace: SlackWorkspace, channel: str, ts: str, status: str
@@ -134,7 +134,7 @@ class SlackConnection(Connection):
         except CALL_ERRORS as error:
             if error_code(error) not in STATUS_UNAVAILABLE_ERRORS:
                 raise map_error(error) from error
-            logger.info("people on Slack do not see that we write: %s", error_code(error))
+            logger.info("Slack does not show our typing status: %s", error_code(error))
             self._without_status.add(workspace.team)
 
     async def _authenticate(self, workspaces: list[SlackWorkspace]) -> list[SlackWorkspace]:
@@ -157,7 +157,7 @@ class SlackConnection(Connection):
         if not entered:
             raise refused[0]
         for each in refused:
-            logger.error("a workspace of Slack is left out: %s", each)
+            logger.error("a workspace of Slack is skipped: %s", each)
         return entered
 
 

@@ -128,13 +128,13 @@ def read_options(context: AdapterContext) -> SlackOptions:
 def check_tokens(options: SlackOptions) -> None:
     """Raises `CredentialsRefused` for tokens that are missing or swapped."""
     if not options.tokens:
-        raise CredentialsRefused("there is no bot token for Slack", hint=BOT_HINT)
+        raise CredentialsRefused("no bot token for Slack is set", hint=BOT_HINT)
     if not options.app_token:
-        raise CredentialsRefused("there is no app-level token for Slack", hint=APP_HINT)
+        raise CredentialsRefused("no app-level token for Slack is set", hint=APP_HINT)
     if not options.app_token.startswith("xapp-"):
-        raise CredentialsRefused("SLACK_APP_TOKEN is no app-level token (xapp-…)", hint=APP_HINT)
+        raise CredentialsRefused("SLACK_APP_TOKEN is not an app-level token (xapp-…)", hint=APP_HINT)
     if any(token.startswith("xapp-") for token in options.tokens):
-        raise CredentialsRefused("SLACK_BOT_TOKEN is no bot token (xoxb-…)", hint=BOT_HINT)
+        raise CredentialsRefused("SLACK_BOT_TOKEN is not a bot token (xoxb-…)", hint=BOT_HINT)
 
 
 def message_id(chat_id: str, ts: str) -> str:
@@ -246,7 +246,7 @@ def map_connect_error(error: BaseException, hint: str = BOT_HINT) -> AdapterErro
         return CredentialsRefused(f"Slack does not accept the token ({code})", hint=hint)
     if code == "missing_scope":
         return CredentialsRefused(
-            f"Slack lets us do too little: {_missing_scope(error)}", hint=hint
+            f"the Slack app lacks a permission: {_missing_scope(error)}", hint=hint
         )
     if code:
         return NotConnected(f"Slack answered {code}")
@@ -343,7 +343,7 @@ class SlackWorkspace:
             async with asyncio.timeout(LOOKUP_SECONDS):
                 await asyncio.gather(*map(self._learn_user, people), *map(self.channel, places))
         except TimeoutError:
-            logger.info("Slack does not say who is who")
+            logger.info("looking up names on Slack timed out")
         return SlackNames(
             {user: self._users.get(user, "") for user in people},
             {place: self._channels[place].name for place in places if place in self._channels},
@@ -485,7 +485,7 @@ class SlackSocket:
         try:
             await wire.send_json({"envelope_id": envelope})
         except CALL_ERRORS as error:
-            logger.info("Slack did not hear that we have a message: %s", type(error).__name__)
+            logger.info("a message of Slack was not acknowledged: %s", type(error).__name__)
 
     async def _on_message(
         self,
@@ -533,7 +533,7 @@ def _render_link(url: str, label: str) -> str:
 def _map_api_error(error: SlackApiError) -> AdapterError:
     code, status = error_code(error), _status(error)
     if (seconds := retry_after(error)) is not None:
-        return SendLater("Slack wants us to wait", seconds=seconds)
+        return SendLater("Slack asks us to wait", seconds=seconds)
     if code in AUTH_ERRORS:
         return CredentialsRefused(f"Slack does not accept the token ({code})", hint=BOT_HINT)
     if code in TRANSIENT_ERRORS or (not code and status == 503):
@@ -545,7 +545,7 @@ def _map_api_error(error: SlackApiError) -> AdapterError:
         return SendRefused(f"Slack does not allow it: {_missing_scope(error)}", hint=hint)
     if code == "not_in_channel":
         return SendRefused("we are not in that channel of Slack", hint="Invite us with /invite.")
-    return SendRefused(f"Slack refuses it: {code}")
+    return SendRefused(f"Slack rejected it: {code}")
 
 
 def _missing_scope(error: BaseException) -> str:

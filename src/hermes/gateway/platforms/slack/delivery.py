@@ -114,7 +114,7 @@ class UploadStore:
             if code == "file_not_found":
                 return None
             if code == "missing_scope":
-                raise DeliveryUnknown("Slack does not tell of files without files:read") from error
+                raise DeliveryUnknown("Slack cannot confirm files without the scope files:read") from error
             raise map_connect_error(error) from error
         if ts or self._now() - upload.at > ABANDONED_SECONDS:
             return ts
@@ -137,7 +137,7 @@ class UploadStore:
                 proxy=workspace.client.proxy,
             ) as response:
                 if response.status != 200:
-                    raise SendLater(f"Slack did not take the file ({response.status})", seconds=5.0)
+                    raise SendLater(f"Slack did not accept the file ({response.status})", seconds=5.0)
         return str(answer["file_id"])
 
     async def _wait_for_share(self, workspace: SlackWorkspace, channel: str, file: str) -> str:
@@ -147,9 +147,9 @@ class UploadStore:
                     return ts
             except CALL_ERRORS as error:
                 if error_code(error) == "missing_scope":
-                    logger.warning("Slack does not tell of files: the scope files:read is missing")
+                    logger.warning("Slack cannot confirm files: the scope files:read is missing")
                     return file
-                raise SendUnsure("Slack does not tell whether it shared the file") from error
+                raise SendUnsure("Slack did not confirm that it shared the file") from error
             await self._clock.sleep(pause)
         raise SendUnsure("Slack did not share the file in time")
 
@@ -160,7 +160,7 @@ class UploadStore:
             try:
                 await write_in_thread(self._path, data)
             except OSError as error:
-                raise SendLater(f"the upload cannot be noted: {error.strerror}") from error
+                raise SendLater(f"the upload cannot be recorded: {error.strerror}") from error
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
@@ -212,5 +212,5 @@ def _load(path: Path) -> dict[str, SlackUpload]:
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError) as error:
-        logger.error("uploads to Slack are not known any more: %s", error)
+        logger.error("the record of uploads to Slack is lost: %s", error)
         return {}

@@ -424,7 +424,7 @@ class SlackInbound:
     def _handle_event(self, envelope: str, payload: Mapping[str, Any]) -> bool:
         """Handle an event; return True if it will be acknowledged later."""
         if payload.get("type") == "app_rate_limited":
-            logger.warning("Slack leaves out messages: there are more than it delivers in an hour")
+            logger.warning("Slack drops messages: its hourly limit is exceeded")
             self._tasks.start(self._catch_up_after_limit())
             return False
         event = payload.get("event") or {}
@@ -543,7 +543,7 @@ class SlackInbound:
                     for message in await fetch_missed(workspace, self._position, since)
                 ]
             except CALL_ERRORS as error:
-                logger.warning("what was missed on Slack cannot be asked for yet: %s", error)
+                logger.warning("missed messages of Slack cannot be fetched yet: %s", error)
                 self._release([])
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, MAX_RETRY_SECONDS)
@@ -612,7 +612,7 @@ async def download_file(
             return await cache.save(response.content.iter_chunked(CHUNK), media, limit)
     except CALL_ERRORS as error:
         what = error_code(error) or type(error).__name__
-        raise AdapterError(f"the file did not come from Slack: {what}") from error
+        raise AdapterError(f"the file could not be downloaded from Slack: {what}") from error
 
 
 def _text_parts(message: SlackMessage, names: SlackNames, me: str) -> Iterator[str]:

@@ -91,7 +91,7 @@ def text_body(message: OutgoingMessage, options: SlackOptions) -> Json:
     """Return text and blocks. Raises `SendRefused` when there is nothing to show."""
     text = add_prefix(message.text, message, options)
     if not text.strip() and not message.media:
-        raise SendRefused("Slack shows no empty messages")
+        raise SendRefused("Slack does not accept empty messages")
     if not message.buttons:
         return {"text": text}
     return {"text": text, "blocks": [*_sections(text), _actions(message.buttons)]}

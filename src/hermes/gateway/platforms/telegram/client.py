@@ -162,10 +162,10 @@ class RateLimited(TelegramError):
 def map_error(error: TelegramError) -> AdapterError:
     """Map errors of `send` and `edit`."""
     if _is_foreign_answer(error):
-        return SendUnsure(f"a server before Telegram answered: {type(error).__name__}")
+        return SendUnsure(f"a server in front of Telegram answered: {type(error).__name__}")
     match error:
         case RateLimited():
-            return SendLater("Telegram wants us to wait", seconds=error.seconds)
+            return SendLater("Telegram asks us to wait", seconds=error.seconds)
         case Forbidden() | ChatMigrated():
             return SendRefused(f"Telegram does not let us write there: {error.message}")
         case InvalidToken():
@@ -183,7 +183,7 @@ def map_error(error: TelegramError) -> AdapterError:
 def map_connect_error(error: TelegramError) -> AdapterError:
     """Map errors of `connect`, `probe` and the long poll."""
     if _is_foreign_answer(error):
-        return NotConnected("a server before Telegram answers in its place")
+        return NotConnected("a server in front of Telegram answers in its place")
     match error:
         case InvalidToken() | EndPointNotFound():
             return CredentialsRefused("Telegram does not accept the bot token", hint=TOKEN_HINT)
@@ -330,14 +330,14 @@ def _read_port(value: str | None) -> int:
     if not value:
         return TelegramOptions.webhook_port
     if not value.isascii() or not value.isdecimal() or int(value) > 65535:
-        raise CredentialsRefused(f"TELEGRAM_WEBHOOK_PORT is no port: {value}", hint="8443 is usual")
+        raise CredentialsRefused(f"TELEGRAM_WEBHOOK_PORT is not a port: {value}", hint="8443 is usual")
     return int(value)
 
 
 def _read_secret(value: str) -> str:
     if value and not _SECRET_PATTERN.fullmatch(value):
         raise CredentialsRefused(
-            "TELEGRAM_WEBHOOK_SECRET has characters that Telegram does not take",
+            "TELEGRAM_WEBHOOK_SECRET has characters that Telegram does not accept",
             hint="use up to 256 letters, digits, _ and -",
         )
     return value
@@ -365,7 +365,7 @@ def _map_network_error(error: NetworkError) -> AdapterError:
     if error.__cause__ is None:
         if error_mentions(error, "entity too large"):
             return SendRefused("the file is too large for Telegram")
-        return SendLater(f"Telegram has a fault: {error.message}")
+        return SendLater(f"Telegram reports an error: {error.message}")
     if isinstance(error.__cause__, NEVER_SENT):
         return SendLater(f"Telegram cannot be reached: {_reason(error)}")
     return SendUnsure(f"the connection to Telegram broke: {_reason(error)}")

@@ -250,7 +250,7 @@ class AlbumBuffer:
                 else:
                     self._add(update)
             except (msgspec.MsgspecError, KeyError, OSError):
-                logger.warning("a held part of an album cannot be read: %s", path.name)
+                logger.warning("a stored part of an album cannot be read: %s", path.name)
 
     async def stop(self) -> None:
         """Stop; stored parts stay on disk."""
@@ -265,7 +265,7 @@ class AlbumBuffer:
         try:
             await asyncio.to_thread(self._write, number, msgspec.json.encode(update))
         except OSError as error:
-            logger.error("a part of an album cannot be kept: %s", error.strerror)
+            logger.error("a part of an album cannot be stored: %s", error.strerror)
             return False
         self._add(update)
         return True
@@ -405,7 +405,7 @@ class UpdateHandler:
         try:
             await self._bot.answer_callback_query(press.id)
         except TelegramError as error:
-            logger.info("a press was not answered: %s", type(error).__name__)
+            logger.info("a pressed button was not acknowledged: %s", type(error).__name__)
 
 
 class UpdatePoller:
@@ -443,7 +443,7 @@ class UpdatePoller:
             async with asyncio.timeout(patience):
                 await self._up_to_date.wait()
         except TimeoutError:
-            raise NotConnected("Telegram still has older messages for us") from None
+            raise NotConnected("Telegram has older messages that are not read yet") from None
 
     async def _confirm_offset(self) -> None:
         """Confirm handled updates, so that they are not delivered again."""
@@ -452,7 +452,7 @@ class UpdatePoller:
         try:
             await self._fetch(hold=0, limit=1, patience=2.0)
         except TelegramError as error:
-            logger.info("Telegram was not told what was kept: %s", map_connect_error(error))
+            logger.info("handled updates were not confirmed to Telegram: %s", map_connect_error(error))
 
     async def _first_poll(self) -> None:
         """Poll once without waiting. The poll of a gateway that was just killed may conflict."""
@@ -560,7 +560,7 @@ class UpdateWebhook:
         told_at = info.last_error_date
         if info.pending_update_count and told_at and told_at != self._logged_error_at:
             self._logged_error_at = told_at
-            logger.warning("Telegram cannot call us: %s", info.last_error_message)
+            logger.warning("Telegram cannot call our webhook: %s", info.last_error_message)
 
     async def catch_up(self, patience: float) -> None:
         """Wait until no update is pending at Telegram."""
@@ -571,7 +571,7 @@ class UpdateWebhook:
             if not info.pending_update_count:
                 return
             if self._clock.monotonic() > end:
-                raise NotConnected("Telegram still has older messages for us")
+                raise NotConnected("Telegram has older messages that are not read yet")
             await self._clock.sleep(0.2)
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:

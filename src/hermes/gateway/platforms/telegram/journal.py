@@ -135,7 +135,7 @@ class TelegramJournal:
                 try:
                     self._apply(_decoder.decode(line))
                 except msgspec.MsgspecError:
-                    logger.warning("a line of %s cannot be read and is left out", self._path.name)
+                    logger.warning("skipped an unreadable line of %s", self._path.name)
         self._rewrite()
 
     def close(self) -> None:
@@ -175,7 +175,7 @@ class TelegramJournal:
 
     def record_move(self, chat_id: int, to: int) -> None:
         if self.moved.get(chat_id) != to:
-            logger.info("the Telegram group %d is %d now; its name here stays", chat_id, to)
+            logger.info("the Telegram group %d became the supergroup %d; its conversation continues", chat_id, to)
             self._append_or_log(MovedEntry(chat_id, to))
 
     def record_album(self, updates: tuple[int, ...]) -> None:
@@ -281,7 +281,7 @@ class TelegramChats:
             return known
         name = target.chat_id.lower()
         if not name.startswith("@"):
-            raise SendRefused(f"{target.chat_id!r} is no Telegram chat")
+            raise SendRefused(f"{target.chat_id!r} is not a Telegram chat")
         try:
             chat = await self._bot.get_chat(name)
         except TelegramError as error:
@@ -339,6 +339,6 @@ async def _create_topic(
     try:
         made = await bot.create_forum_topic(chat_id, topic.name, icon_color=topic.icon_color)
     except TelegramError as error:
-        logger.warning("the topic %r cannot be made: %s", topic.name, map_error(error))
+        logger.warning("the topic %r cannot be created: %s", topic.name, map_error(error))
         return
     journal.record_topic(chat_id, topic.name, made.message_thread_id)

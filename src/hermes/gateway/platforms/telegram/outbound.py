@@ -149,7 +149,7 @@ def button_signature(buttons: Sequence[Button]) -> str:
 def check_buttons(buttons: Sequence[Button]) -> None:
     for each in buttons:
         if not 0 < len(each.data.encode()) <= MAX_BUTTON_BYTES or not each.label.strip():
-            raise SendRefused(f"Telegram does not take the button {each.label!r}")
+            raise SendRefused(f"Telegram does not accept the button {each.label!r}")
 
 
 def utf16_length(text: str) -> int:
@@ -399,7 +399,7 @@ class DeliveryCheck:
         ]
         markup = sending.begun.markup if sending else button_signature(message.buttons)
         if any(each.begun.markup != markup for each in doubts):
-            raise DeliveryUnknown("two messages with different buttons are in doubt in one chat")
+            raise DeliveryUnknown("two messages with different buttons are uncertain in one chat")
         return doubts
 
     async def _wait_until_settled(self, sending: JournaledSend | None) -> None:
@@ -442,13 +442,13 @@ class DeliveryCheck:
                 return _owner_from_error(error)
             except RateLimited as error:
                 if error.seconds > MAX_PAUSE:
-                    raise SendLater("Telegram wants us to wait", seconds=error.seconds) from None
+                    raise SendLater("Telegram asks us to wait", seconds=error.seconds) from None
                 await self._clock.sleep(error.seconds)
             except TelegramError as error:
                 raise map_connect_error(error) from None
             else:
                 return MessageOwner.CHANGED
-        raise SendLater("Telegram wants us to wait")
+        raise SendLater("Telegram asks us to wait")
 
     async def _is_channel(self, chat_id: int) -> bool:
         try:
@@ -464,7 +464,7 @@ class DeliveryCheck:
                 self._journal.record_absent(each.begun.key)
             return None
         if sending is None or len(found) != len(doubts):
-            raise DeliveryUnknown(f"{len(found)} messages of ours could be the one in doubt")
+            raise DeliveryUnknown(f"{len(found)} messages of ours could be the uncertain one")
         for each, number in zip(doubts, found, strict=True):
             self._journal.record_delivered(each.begun.key, number)
         return _delivered_id(self._journal.sends[key])
