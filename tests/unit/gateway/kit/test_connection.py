@@ -1,13 +1,22 @@
-"""The base that adapters stand on: what a connection holds, and how it ends."""
+"""Connections, token locks, ordered queues and error translation."""
 
 import asyncio
+import os
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from hermes.gateway.platforms.kit.connection import ConnectedAdapter, Connection, TokenInUse
+from hermes.gateway.platforms.kit.connection import (
+    ChatQueues,
+    ConnectedAdapter,
+    Connection,
+    TokenInUse,
+    acquire_scoped_lock,
+    release_scoped_lock,
+    translate_errors,
+)
 from hermes.gateway.platforms.kit.contract import (
     Adapter,
     AdapterContext,
@@ -16,9 +25,12 @@ from hermes.gateway.platforms.kit.contract import (
     CredentialsRefused,
     NotConnected,
     OutgoingMessage,
+    SendLater,
+    SendRefused,
+    SendUnsure,
 )
 from hermes.gateway.platforms.kit.http_server import serve_http
-from tests.contracts.adapters.driving import Inbox, failure
+from tests.contracts.adapters.driving import Inbox, failure, told
 from tests.unit.gateway.kit.kinds import (
     MANIFEST,
     TOKEN,
@@ -201,7 +213,7 @@ async def test_a_connection_that_comes_after_nobody_waits_for_it_is_let_go_of(
     connecting = asyncio.create_task(adapter.connect(Inbox().receive))
     await asyncio.sleep(0)
     await adapter.disconnect()
-    with pytest.raises(NotConnected, match="meanwhile"):
+    with pytest.raises(NotConnected, match="while it connected"):
         await connecting
     assert not adapter.is_connected
     await comes_and_goes(stepping(tmp_path))
@@ -254,3 +266,125 @@ async def test_a_port_that_is_taken_is_named_with_what_to_do(tmp_path: Path) -> 
         error = await failure(serve_http(connection, None, "127.0.0.1", port, hint="take another"))
     assert str(port) in str(error)
     assert error.hint == "take another"
+
+
+TOKEN = "123:secret-token"
+
+
+def test_the_second_is_told_who_has_it(tmp_path: Path) -> None:
+    lock = acquire_scoped_lock("telegram", TOKEN, tmp_path, holder="profile work")
+    with pytest.raises(TokenInUse) as caught:
+        acquire_scoped_lock("telegram", TOKEN, tmp_path)
+    assert f"process {os.getpid()}, profile work" in str(caught.value)
+    assert "hermes gateway stop" in caught.value.hint
+    assert isinstance(caught.value, NotConnected)  # so it is tried again
+    release_scoped_lock(lock)
+    release_scoped_lock(acquire_scoped_lock("telegram", TOKEN, tmp_path))
+
+
+def test_other_tokens_and_platforms_are_free(tmp_path: Path) -> None:
+    locks = [
+        acquire_scoped_lock(scope, token, tmp_path)
+        for scope, token in (("telegram", TOKEN), ("telegram", "other"), ("discord", TOKEN))
+    ]
+    for lock in locks:
+        release_scoped_lock(lock)
+
+
+def test_the_token_is_written_nowhere(tmp_path: Path) -> None:
+    lock = acquire_scoped_lock("telegram", TOKEN, tmp_path)
+    for path in tmp_path.iterdir():
+        assert "secret" not in path.name
+        assert b"secret" not in path.read_bytes()
+        assert not path.stat().st_mode & 0o077
+    release_scoped_lock(lock)
+
+
+def test_giving_it_back_twice_or_never_having_had_it_is_fine(tmp_path: Path) -> None:
+    lock = acquire_scoped_lock("telegram", TOKEN, tmp_path)
+    release_scoped_lock(lock)
+    release_scoped_lock(lock)
+    release_scoped_lock(None)
+
+
+async def test_a_chat_keeps_its_order_and_does_not_hold_up_others() -> None:
+    lanes, done, gate = ChatQueues("Somewhere"), [], asyncio.Event()
+
+    async def slow() -> None:
+        await gate.wait()
+        done.append("a1")
+
+    async def note(name: str) -> None:
+        done.append(name)
+
+    lanes.put("a", slow)
+    lanes.put("a", lambda: note("a2"))
+    lanes.put("b", lambda: note("b1"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert done == ["b1"]
+    gate.set()
+    while len(done) < 3:
+        await asyncio.sleep(0)
+    assert done == ["b1", "a1", "a2"]
+
+
+async def test_a_fault_is_told_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    lanes, done = ChatQueues("Somewhere"), asyncio.Event()
+
+    async def broken() -> None:
+        raise ValueError("oh")
+
+    async def fine() -> None:
+        done.set()
+
+    lanes.put("a", broken)
+    lanes.put("a", fine)
+    await done.wait()
+    assert "Somewhere" in caplog.text
+
+
+async def test_what_is_not_done_when_it_closes_is_dropped() -> None:
+    lanes, done = ChatQueues("Somewhere"), []
+
+    async def forever() -> None:
+        await asyncio.Event().wait()
+
+    async def never() -> None:
+        done.append("never")
+
+    lanes.put("a", forever)
+    lanes.put("a", never)
+    await asyncio.sleep(0)
+    await lanes.close()
+    assert done == []
+
+
+TROUBLE = (ValueError, OSError)
+
+
+def meaning(error: Exception) -> AdapterError:
+    return SendRefused("no") if isinstance(error, ValueError) else SendUnsure("who knows")
+
+
+def test_the_error_itself_is_left_out() -> None:
+    with pytest.raises(SendRefused) as caught, translate_errors(meaning, TROUBLE):
+        raise ValueError("https://platform.example/bot-secret-token")
+    assert "secret" not in told(caught.value)
+
+
+def test_what_may_be_done_twice_is_no_matter_of_doubt() -> None:
+    with pytest.raises(SendUnsure), translate_errors(meaning, TROUBLE):
+        raise OSError
+    with (
+        pytest.raises(SendLater, match="who knows"),
+        translate_errors(meaning, TROUBLE, repeatable=True),
+    ):
+        raise OSError
+    with pytest.raises(SendRefused), translate_errors(meaning, TROUBLE, repeatable=True):
+        raise ValueError
+
+
+def test_other_errors_are_faults_of_ours() -> None:
+    with pytest.raises(KeyError), translate_errors(meaning, TROUBLE):
+        raise KeyError

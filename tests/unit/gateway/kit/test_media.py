@@ -59,7 +59,7 @@ async def test_a_broken_download_leaves_nothing(tmp_path: Path) -> None:
         yield b"half"
         raise ConnectionResetError(104, "reset")
 
-    with pytest.raises(AdapterError, match="cannot be kept: reset"):
+    with pytest.raises(AdapterError, match="cannot be stored: reset"):
         await MediaCache(tmp_path).save(broken(), Media("document", "a"), 100)
     assert list(tmp_path.iterdir()) == []
 

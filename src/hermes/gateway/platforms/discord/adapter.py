@@ -278,7 +278,9 @@ class DiscordAdapter(ConnectedAdapter[DiscordConnection]):
                     bot, await _refresh_url(bot, media.ref), media, limit
                 )
         except CALL_ERRORS as error:
-            raise AdapterError(f"the file could not be downloaded: {type(error).__name__}") from error
+            raise AdapterError(
+                f"the file could not be downloaded: {type(error).__name__}"
+            ) from error
         if fetched is None:
             raise AdapterError("Discord does not have the file any more")
         return fetched

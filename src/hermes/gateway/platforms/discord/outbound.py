@@ -31,7 +31,9 @@ MAX_LABEL = 80
 
 def parse_id(text: str) -> int:
     if not text.isdecimal():
-        raise SendRefused(f"{text!r} is not a chat of Discord", hint="Chats of Discord are numbers.")
+        raise SendRefused(
+            f"{text!r} is not a chat of Discord", hint="Chats of Discord are numbers."
+        )
     return int(text)
 
 

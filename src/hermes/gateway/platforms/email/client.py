@@ -330,7 +330,9 @@ def _read_extra(connection: Any) -> EmailExtra:
 def _require(context: AdapterContext, name: str) -> str:
     value = (context.variable(name) or "").strip()
     if not value:
-        raise CredentialsRefused(f"Email needs {name}", hint="set it with `hermes gateway setup email`")
+        raise CredentialsRefused(
+            f"Email needs {name}", hint="set it with `hermes gateway setup email`"
+        )
     return value
 
 

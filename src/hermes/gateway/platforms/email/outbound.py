@@ -241,8 +241,7 @@ class SmtpSender:
             raise _map_response(error) from None
         except (SMTPException, OSError, TimeoutError) as error:
             raise SendUnsure(
-                "Email: the SMTP server did not confirm the mail"
-                f" ({_error_name(error)})"
+                f"Email: the SMTP server did not confirm the mail ({_error_name(error)})"
             ) from None
         await record("accepted")
 

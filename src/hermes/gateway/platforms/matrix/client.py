@@ -289,7 +289,9 @@ async def log_in(http: MatrixClient, options: MatrixOptions, file: Path) -> Matr
     if options.user_id and options.user_id.startswith("@") and options.user_id != user_id:
         raise CredentialsRefused(f"the Matrix token belongs to {user_id}", hint=HINT)
     if options.device_id and device_id != options.device_id:
-        logger.warning("the Matrix token belongs to device %s; MATRIX_DEVICE_ID is ignored", device_id)
+        logger.warning(
+            "the Matrix token belongs to device %s; MATRIX_DEVICE_ID is ignored", device_id
+        )
     same = before is not None and (before.user_id, before.device_id) == (user_id, device_id)
     since = before.since if before is not None and same else time.time()
     kept = "" if options.token else http.token

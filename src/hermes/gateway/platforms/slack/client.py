@@ -132,7 +132,9 @@ def check_tokens(options: SlackOptions) -> None:
     if not options.app_token:
         raise CredentialsRefused("no app-level token for Slack is set", hint=APP_HINT)
     if not options.app_token.startswith("xapp-"):
-        raise CredentialsRefused("SLACK_APP_TOKEN is not an app-level token (xapp-…)", hint=APP_HINT)
+        raise CredentialsRefused(
+            "SLACK_APP_TOKEN is not an app-level token (xapp-…)", hint=APP_HINT
+        )
     if any(token.startswith("xapp-") for token in options.tokens):
         raise CredentialsRefused("SLACK_BOT_TOKEN is not a bot token (xoxb-…)", hint=BOT_HINT)
 

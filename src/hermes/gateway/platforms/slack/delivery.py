@@ -114,7 +114,9 @@ class UploadStore:
             if code == "file_not_found":
                 return None
             if code == "missing_scope":
-                raise DeliveryUnknown("Slack cannot confirm files without the scope files:read") from error
+                raise DeliveryUnknown(
+                    "Slack cannot confirm files without the scope files:read"
+                ) from error
             raise map_connect_error(error) from error
         if ts or self._now() - upload.at > ABANDONED_SECONDS:
             return ts
@@ -137,7 +139,9 @@ class UploadStore:
                 proxy=workspace.client.proxy,
             ) as response:
                 if response.status != 200:
-                    raise SendLater(f"Slack did not accept the file ({response.status})", seconds=5.0)
+                    raise SendLater(
+                        f"Slack did not accept the file ({response.status})", seconds=5.0
+                    )
         return str(answer["file_id"])
 
     async def _wait_for_share(self, workspace: SlackWorkspace, channel: str, file: str) -> str:

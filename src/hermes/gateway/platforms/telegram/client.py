@@ -330,7 +330,9 @@ def _read_port(value: str | None) -> int:
     if not value:
         return TelegramOptions.webhook_port
     if not value.isascii() or not value.isdecimal() or int(value) > 65535:
-        raise CredentialsRefused(f"TELEGRAM_WEBHOOK_PORT is not a port: {value}", hint="8443 is usual")
+        raise CredentialsRefused(
+            f"TELEGRAM_WEBHOOK_PORT is not a port: {value}", hint="8443 is usual"
+        )
     return int(value)
 
 

@@ -452,7 +452,9 @@ class UpdatePoller:
         try:
             await self._fetch(hold=0, limit=1, patience=2.0)
         except TelegramError as error:
-            logger.info("handled updates were not confirmed to Telegram: %s", map_connect_error(error))
+            logger.info(
+                "handled updates were not confirmed to Telegram: %s", map_connect_error(error)
+            )
 
     async def _first_poll(self) -> None:
         """Poll once without waiting. The poll of a gateway that was just killed may conflict."""

@@ -175,7 +175,11 @@ class TelegramJournal:
 
     def record_move(self, chat_id: int, to: int) -> None:
         if self.moved.get(chat_id) != to:
-            logger.info("the Telegram group %d became the supergroup %d; its conversation continues", chat_id, to)
+            logger.info(
+                "the Telegram group %d became the supergroup %d; its conversation continues",
+                chat_id,
+                to,
+            )
             self._append_or_log(MovedEntry(chat_id, to))
 
     def record_album(self, updates: tuple[int, ...]) -> None:

@@ -1,4 +1,4 @@
-"""How the mailbox is reached, and what is refused before a password is sent."""
+"""Options of the email platform, message ids and the send journal."""
 
 from pathlib import Path
 from typing import Any

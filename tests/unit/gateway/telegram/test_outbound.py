@@ -1,4 +1,4 @@
-"""One message of ours as Telegram's messages, its buttons and its menu."""
+"""Splitting messages into Telegram messages."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""From Slack's messages to ours."""
+"""Parsing Slack messages."""
 
 from typing import Any
 

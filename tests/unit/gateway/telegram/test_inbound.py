@@ -1,4 +1,4 @@
-"""What an update of Telegram is to the gateway."""
+"""Parsing Telegram updates."""
 
 import itertools
 from typing import Any

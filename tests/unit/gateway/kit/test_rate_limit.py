@@ -1,4 +1,4 @@
-"""How often a platform is called."""
+"""Rate limits of a platform and its chats."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Our slash commands as Discord wants them."""
+"""The command menu of Discord."""
 
 from hermes.gateway.platforms.discord.client import (
     command_definitions,

@@ -1,4 +1,4 @@
-"""What we send, what Discord's answers mean, and what settings do."""
+"""Parsing Discord messages."""
 
 import asyncio
 from pathlib import Path

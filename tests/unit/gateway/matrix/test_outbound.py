@@ -1,4 +1,4 @@
-"""Messages of ours as Matrix events."""
+"""Contents of Matrix events."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""The gateway's end of a connection to a local platform."""
+"""Requests over the connection to a local platform."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Messages of ours, and what Slack needs to know before."""
+"""Message bodies for Slack."""
 
 from pathlib import Path
 
@@ -120,9 +120,14 @@ def test_settings_and_variables_are_taken_together() -> None:
 @pytest.mark.parametrize(
     ("bot", "app", "named", "told"),
     [
-        ("", "xapp-1", "SLACK_BOT_TOKEN", "there is no bot token"),
-        ("xoxb-1", "", "SLACK_APP_TOKEN", "there is no app-level token"),
-        ("xapp-1", "xoxb-1", "SLACK_APP_TOKEN", "SLACK_APP_TOKEN is not an app-level token (xapp-…)"),
+        ("", "xapp-1", "SLACK_BOT_TOKEN", "no bot token"),
+        ("xoxb-1", "", "SLACK_APP_TOKEN", "no app-level token"),
+        (
+            "xapp-1",
+            "xoxb-1",
+            "SLACK_APP_TOKEN",
+            "SLACK_APP_TOKEN is not an app-level token (xapp-…)",
+        ),
         ("xapp-1", "xapp-1", "SLACK_BOT_TOKEN", "SLACK_BOT_TOKEN is not a bot token (xoxb-…)"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What people read on Slack is what the agent reads."""
+"""Slack markup as text."""
 
 import pytest
 from hypothesis import given
