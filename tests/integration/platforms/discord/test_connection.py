@@ -278,7 +278,7 @@ async def test_a_channel_made_since_is_found_by_its_name(
             ConnectionRegistry(SystemClock()),
             ChatDirectory(tmp_path / "channel_directory.json"),
         )
-        lines.up(adapter)
+        lines.add(adapter)
         made = harness.fake.text_channel(harness.server, "ops")
         await harness.fake.gateway.dispatch("CHANNEL_CREATE", harness.fake.world.channels[made])
         await harness.fake.until(lambda: adapter.live.bot.get_channel(made))

@@ -295,7 +295,7 @@ async def test_a_channel_we_joined_since_is_found_by_its_name(
             ConnectionRegistry(SystemClock()),
             ChatDirectory(tmp_path / "channel_directory.json"),
         )
-        lines.up(adapter)
+        lines.add(adapter)
         channel = slack.channel("ops")
         slack.fake.api.refusals = {"users.conversations": ["internal_error"]}
         await refresh_names(known, lines, "slack:#ops")  # what cannot be asked for is no error
