@@ -1,4 +1,4 @@
-"""What a subcommand works with: the home in force, its settings and the terminal."""
+"""What a subcommand works with: home, settings, terminal, its arguments and its output style."""
 
 import argparse
 import signal
@@ -17,12 +17,12 @@ from hermes.core.errors import Interrupted, UsageError
 from hermes.util.plain import escaped_json
 
 NOT_A_TERMINAL_HINT = "say it on the command line; --help shows how"
-"""What to do where nobody can be asked."""
+"""Hint for a question that is asked without a terminal."""
 
 
 @contextmanager
 def _immediate_ctrl_c() -> Iterator[None]:
-    """An event loop would hear of Ctrl-C only after the answer."""
+    """Let Ctrl-C interrupt a blocking read; an event loop would notice it only afterwards."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -41,14 +41,14 @@ class Cli:
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self._loaded: Loaded | None = None
         self.above: Callable[[str], bool] | None = None
-        """Prints a line above what the user is typing; False when nobody is."""
+        """Prints a line above the input field; returns False while none is shown."""
 
     @classmethod
     def open(cls, profile: str | None) -> "Cli":
         home = Home.resolve(profile)
         use_home(home)
         for root in {home.root, home.default_root}:
-            if (root / ".import").exists():  # an import was cut short
+            if (root / ".import").exists():  # an import was interrupted
                 from hermes.ops.restore import finish_restore  # loads the backup code
 
                 finish_restore(Home(root))
@@ -57,7 +57,7 @@ class Cli:
     def load(
         self, overrides: Mapping[str, Any] | None = None, *, user_config: bool = True
     ) -> Loaded:
-        """The settings, read once; `overrides` are what the command line said."""
+        """Return the settings, which are read once. `overrides` come from the command line."""
         if self._loaded is None or overrides or not user_config:
             self._loaded = load(self.home, overrides or {}, user_config=user_config)
         return self._loaded
@@ -90,8 +90,7 @@ class Cli:
             return self.stdin.readline().rstrip("\n")
 
     def ask_secret(self, prompt: str, *, hint: str = NOT_A_TERMINAL_HINT) -> str:
-        """A line that is not shown while it is typed. The question goes to the terminal itself,
-        wherever the output goes."""
+        """Read a line without echo. The question goes to the terminal itself."""
         if not self.stdin.isatty():
             raise _not_a_terminal_error(prompt, hint)
         from getpass import getpass  # only where a secret is read
@@ -108,7 +107,7 @@ def _not_a_terminal_error(prompt: str, hint: str) -> UsageError:
     return UsageError(f"cannot ask {prompt.strip()!r}: this is not a terminal", hint=hint)
 
 
-# The actions of a subcommand, such as `set` in `hermes config set`.
+# Actions of a subcommand, such as `set` in `hermes config set`.
 
 Act = Callable[[argparse.Namespace, Cli], int]
 
@@ -123,7 +122,7 @@ class Actions:
     def add(
         self, name: str, act: Act, summary: str, *, json: bool = False, **options: Any
     ) -> argparse.ArgumentParser:
-        """The parser of a new action; with `json` it has the flag `--json`."""
+        """Add an action and return its parser; `json` adds the flag `--json`."""
         parser = self._parsers.add_parser(
             name,
             help=summary,
@@ -137,7 +136,7 @@ class Actions:
 
 
 def run_action(args: argparse.Namespace, cli: Cli) -> int:
-    """The `run` of a subcommand that has actions."""
+    """Run the action that was parsed: the `run` of a subcommand with actions."""
     act: Act = args.act
     return act(args, cli)
 
@@ -156,11 +155,11 @@ def _help(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-# Colour and glyphs for people, plain text for everything else.
+# Colours on a terminal, plain text elsewhere.
 
 
 class Style(msgspec.Struct, frozen=True):
-    """How to dress text. Without colour every method returns its text unchanged."""
+    """Terminal colours. Without colour every method returns its text unchanged."""
 
     colour: bool = False
 
@@ -190,7 +189,7 @@ class Style(msgspec.Struct, frozen=True):
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
 
 
-# Progress of long work on one line of the terminal.
+# Progress of a download or another long operation, on one line.
 
 BAR = 24
 
@@ -206,7 +205,7 @@ class ProgressLine:
         self._open = False
 
     def report(self, label: str, done: int, total: int) -> None:
-        """`done` of `total` (bytes, unless told otherwise) of the work called `label`."""
+        """Show that `done` of `total` (bytes by default) of the operation `label` is finished."""
         share = min(done / total, 1.0) if total else 0.0
         if label == self._label and int(share * 1000) == self._permille:
             return

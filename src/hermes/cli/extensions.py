@@ -1,4 +1,4 @@
-"""Plugins and hooks at the command line."""
+"""Plugins, hooks and the subcommands they add, at the command line."""
 
 import argparse
 import asyncio
@@ -16,18 +16,18 @@ from hermes.core.errors import HermesError, UsageError
 from hermes.memory import describe_error
 
 Consent = Callable[[str, str], Awaitable[bool]]
-"""Asks whether a hook may run: its event and its command."""
+"""Asks the user to approve a hook, given its event and its command."""
 
 
 def load_extensions(loaded: Loaded, cli: Cli, consent: Consent | None = None) -> Extensions:
-    """What plugins bring. Without `consent` nobody is asked about hooks."""
+    """Load the plugins. Without `consent` hooks that need approval do not run."""
     slash = [name for each in COMMAND_REGISTRY for name in each.names]
     taken = ReservedNames(slash, [command.name for command in COMMANDS])
     return Extensions(cli.home, loaded, cli.note, ask=consent, taken=taken)
 
 
 def inspect_extensions(loaded: Loaded, cli: Cli) -> Extensions:
-    """What plugins bring, only to see it. What they print is not mixed with what is shown."""
+    """Load the plugins to list what they add, then close them. Their output goes to stderr."""
     with redirect_stdout(cli.stderr):
         extensions = load_extensions(loaded, cli)
     asyncio.run(extensions.close())
@@ -42,11 +42,11 @@ def ask_hook_approval(cli: Cli) -> Consent:
     return consent
 
 
-# Subcommands that plugins and the memory provider bring; looked for when no other fits.
+# Subcommands of plugins and of the memory provider. They are searched last.
 
 T = TypeVar("T")
 HELP_DEST = "_hermes_help"
-"""Where the parsed arguments carry what shows the help."""
+"""Name of the parsed argument that holds the function for the help text."""
 
 
 def find_command(name: str, profile: str | None) -> Command | None:
@@ -63,7 +63,7 @@ def _plugin_command(name: str, loaded: Loaded, cli: Cli) -> Command | None:
 
 
 def _provider_command(name: str, loaded: Loaded) -> Command | None:
-    """`hermes <provider> …`, only while that provider is the one in use."""
+    """Return `hermes <provider> …` if that provider is in use."""
     if name != loaded.settings.memory.provider:
         return None
     from hermes.memory import active_cli  # only the commands of a provider need the discovery
@@ -81,7 +81,7 @@ def _provider_command(name: str, loaded: Loaded) -> Command | None:
 
 
 def _run_subcommand(args: argparse.Namespace) -> int:
-    """What `register_cli` put behind the subcommand: `func` by argparse's custom."""
+    """Run the subcommand that `register_cli` set as `func`, as is usual with argparse."""
     act = getattr(args, "func", None)
     if act is None:
         sys.stderr.write(getattr(args, HELP_DEST)())
@@ -91,12 +91,12 @@ def _run_subcommand(args: argparse.Namespace) -> int:
 
 
 def _report_failure(provider: str, work: Callable[[], T]) -> T:
-    """In this thread: the command belongs to the user, who can end it with Ctrl-C."""
+    """Call `work` in this thread, so that Ctrl-C ends it, and report its failure."""
     try:
         return work()
     except (HermesError, BrokenPipeError):
         raise
-    except Exception as error:  # whatever it is, it is the provider's
+    except Exception as error:  # code of the provider can raise anything
         raise HermesError(
             f"`hermes {provider}` of the memory provider {provider} failed:"
             f" {describe_error(error)}",

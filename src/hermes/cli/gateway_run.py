@@ -16,8 +16,10 @@ from hermes.gateway.services import GRACE_SECONDS, RESTART
 
 
 class GatewayRunner:
-    """Without a `config` it is set up as the settings say. Only one runs in a home; call it in the
-    main thread, since it heeds signals."""
+    """Runs the gateway in a script. Without a `config` it uses the settings.
+
+    A home has at most one gateway. Start it in the main thread: it installs signal handlers.
+    """
 
     def __init__(self, config: GatewayConfig | None = None) -> None:
         self._home = current_home()
@@ -27,18 +29,20 @@ class GatewayRunner:
 
     @property
     def adapters(self) -> dict[Platform | str, Adapter]:
-        """Those that are connected now."""
+        """The connected adapters."""
         lines = getattr(self._inner, "lines", ())
         return {platform_named(line.manifest.name): line.adapter for line in lines}
 
     @property
     def drain_seconds(self) -> float:
-        """What turns that run get to end."""
+        """Seconds that running turns get before a stop."""
         return self._loaded.settings.gateway.drain_seconds
 
     async def start(self) -> bool:
-        """Begin; platforms connect by themselves, and again when they are lost. Raises
-        `HermesError` when there is nothing to run, or another runs."""
+        """Start. Platforms connect, and reconnect, in the background.
+
+        Raises `HermesError` if nothing is configured or another gateway runs.
+        """
         if self._task is not None:
             return True
         inner = runner.GatewayRunner(self._home, self._loaded, note=tell, scheduling=GatewayJobs())
@@ -53,13 +57,13 @@ class GatewayRunner:
         return True
 
     async def stop(self) -> None:
-        """Turns that run get the time they have by the settings."""
+        """Stop, after running turns have had `drain_seconds`."""
         if self._inner is not None:
             self._inner.stop()
             await self.wait_for_shutdown()
 
     async def wait_for_shutdown(self) -> int:
-        """Until a signal, `stop` or /restart; the exit code of a gateway."""
+        """Wait for a signal, `stop` or /restart; return the exit code."""
         return 0 if self._task is None else await self._task
 
     async def _run(self, inner: runner.GatewayRunner) -> int:
@@ -68,8 +72,10 @@ class GatewayRunner:
 
 
 async def start_gateway(config: GatewayConfig | None = None, replace: bool = False) -> bool:
-    """Run until a signal comes. False when it is to be started again, as /restart asks. With
-    `replace` the one that runs is stopped first."""
+    """Run until a signal. Return False if it should be started again, as after /restart.
+
+    `replace` stops a running gateway first.
+    """
     here = GatewayRunner(config)
     if replace and (found := running(current_home().root)):
         await asyncio.to_thread(stop, found, seconds=here.drain_seconds + GRACE_SECONDS, force=True)

@@ -1,4 +1,4 @@
-"""The conversation at a terminal, as a class that programs of others may extend.
+"""The conversation at a terminal, as a class that other programs may extend.
 
 class MyCLI(HermesCLI):
     def process_command(self, cmd: str) -> bool:
@@ -52,12 +52,12 @@ class HermesCLI:
 
     @property
     def agent(self) -> "Agent | None":
-        """Who talks; None before the conversation."""
+        """The agent; None before the conversation."""
         return self._talk.agent if self._talk else None
 
     @property
     def model(self) -> str:
-        """The model that answers; before the conversation, the one that was asked for."""
+        """The model in use; before the conversation, the requested one."""
         agent = self.agent
         return agent.models.name if agent else str(self._options.get("model") or "")
 
@@ -68,14 +68,14 @@ class HermesCLI:
 
         return [to_dict(message) for message in agent.history] if agent else []
 
-    # What extensions override.
+    # Methods that subclasses override.
 
     def _get_extra_tui_widgets(self) -> list[Any]:
         """Widgets between the spacer and the status bar."""
         return []
 
     def _register_extra_tui_keybindings(self, kb: KeyBindings, *, input_area: TextArea) -> None:
-        """Called after our own keys: Enter, Escape-Enter, Ctrl-C, Ctrl-D, Ctrl-Z, Tab."""
+        """Add key bindings. Called after those of Hermes are added."""
 
     def _build_tui_layout_children(self, **widgets: Any) -> list[Any]:
         """The widgets from top to bottom."""
@@ -96,8 +96,10 @@ class HermesCLI:
         return {}
 
     def process_command(self, cmd: str) -> bool:
-        """Carry out what begins with `/`; False when it is no command of ours. It may take its
-        time: it runs beside the event loop."""
+        """Run a slash command; return False if it is unknown.
+
+        Called in a thread, so it may block.
+        """
         if self._commands is None:
             return False
         return self._wait(self._commands.run(cmd))
@@ -110,13 +112,13 @@ class HermesCLI:
     # The conversation itself.
 
     def run(self) -> int:
-        """Talk until the user leaves; the result is the exit code."""
+        """Run the conversation until the user leaves; return the exit code."""
         from hermes.cli.commands import chat  # it imports this module
 
         return chat.run(_arguments(self._options), self._cli(), self)
 
     def _cli(self) -> Cli:
-        """Over the profile that was asked for, else over the home in force."""
+        """Use the requested profile, or the current home."""
         if self._profile is not None:
             return Cli.open(self._profile)
         return Cli(current_home(), sys.stdin, sys.stdout, sys.stderr)
@@ -124,7 +126,7 @@ class HermesCLI:
     async def talk(
         self, loaded: Loaded, args: argparse.Namespace, cli: Cli, *, plainly: bool
     ) -> int:
-        """Turn after turn. Called by `hermes chat`."""
+        """Run the conversation. Called by `hermes chat`."""
         self._loop = asyncio.get_running_loop()
         if plainly:
             return await self._in_lines(loaded, args, cli)
@@ -146,9 +148,9 @@ class HermesCLI:
         shown = asyncio.ensure_future(ui.show())
         work = asyncio.ensure_future(self._run_in_ui(ui, shown, loaded, args, cli))
         await asyncio.wait({shown, work}, return_when=asyncio.FIRST_COMPLETED)
-        if not shown.done():  # it could not begin
+        if not shown.done():  # the conversation could not start
             ui.leave()
-        elif ui.conversation is None:  # the user did not wait for it
+        elif ui.conversation is None:  # the user left before the agent was ready
             work.cancel()
         await asyncio.wait({shown, work})
         for task in (shown, work):
@@ -208,10 +210,10 @@ class HermesCLI:
         app.extensions.inject = message_injector(asyncio.get_running_loop(), lambda: self.agent)
 
     async def _take(self, text: str) -> bool:
-        """A command that fails, perhaps one of whoever extends this class, ends no conversation."""
+        """Run a command. A failure, also of a subclass, does not end the conversation."""
         try:
             return await in_thread(self.process_command, text)
-        except Exception as error:  # anybody's code
+        except Exception as error:  # a subclass can raise anything
             log.exception("a command failed")
             from hermes.plugins.isolation import describe_error  # only for failures
 
@@ -221,7 +223,7 @@ class HermesCLI:
             return True
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, for the thread a command runs in."""
+        """Run `work` on the event loop and wait for it in the thread of a command."""
         if self._loop is None:
             raise RuntimeError("there is no conversation")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -235,7 +237,7 @@ def _import_open_session() -> "Callable[..., AbstractAsyncContextManager[Any]]":
 
 
 def _arguments(options: dict[str, Any]) -> argparse.Namespace:
-    """`options` as the command line would give them. Raises `TypeError` for an unknown one."""
+    """Return `options` as parsed arguments. Raises `TypeError` for an unknown option."""
     from hermes.cli.commands import chat  # it imports this module
 
     parser = argparse.ArgumentParser()

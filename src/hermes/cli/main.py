@@ -23,7 +23,7 @@ SWITCHES = (
     "-w", "--worktree", "--yolo", "--pass-session-id", "--ignore-user-config", "--ignore-rules",
     "--accept-hooks", "--tui", "--plain",
 )  # fmt: skip
-"""Options of the chat that may stand before its name."""
+"""Options of `hermes chat` that may precede the command."""
 
 USAGE = """\
 usage: hermes [-p PROFILE] [COMMAND] [OPTIONS]
@@ -46,18 +46,18 @@ examples:
 
 
 class Invocation(NamedTuple):
-    """The command line, taken apart."""
+    """The parsed command line."""
 
     command: registry.CommandEntry | None
-    """None when only help or the version was asked for."""
+    """None if only help or the version is shown."""
     arguments: list[str]
     profile: str | None
     wants: str = ""
-    """`help` or `version` when that was asked of `hermes` itself."""
+    """`help` or `version` for `hermes --help` and `--version`."""
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are errors like any other."""
+    """An argument parser that raises `UsageError` instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
@@ -77,7 +77,7 @@ def main(argv: list[str]) -> int:
         _ignore_further_ctrl_c()
         return _print_error(Interrupted())
     except BrokenPipeError:
-        # Whoever read our output went away (`hermes … | head`). Say nothing more, also at exit.
+        # The reader of our output has exited (`hermes … | head`). Write nothing more, also at exit.
         sys.stdout = sys.stderr = None
         return PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - the last boundary: a bug shows no traceback
@@ -125,7 +125,7 @@ def _load(entry: registry.CommandEntry, profile: str | None) -> "Command":
 
 
 def parse(argv: list[str]) -> Invocation:
-    """Options of `hermes` itself, then a command; anything else belongs to the default command."""
+    """Parse the options of `hermes` and the command; other words go to the default command."""
     rest, profile = list(argv), None
     chat: list[str] = []
     while rest:
@@ -154,7 +154,7 @@ def parse(argv: list[str]) -> Invocation:
 
 
 def _count_chat_words(rest: list[str]) -> int:
-    """How many words an option of the chat takes that stands before a command; 0 for none."""
+    """Return how many words a leading option of `hermes chat` takes; 0 if it is not one."""
     word, following = rest[0], rest[1:2]
     if word in SWITCHES:
         return 1
@@ -177,7 +177,7 @@ def _suggestion(word: str) -> str:
 
 
 def _ignore_further_ctrl_c() -> None:
-    """One Ctrl-C more, as `timeout` sends beside the terminal, shows no traceback."""
+    """Ignore a second Ctrl-C, such as `timeout` forwards: it would show a traceback."""
     import signal  # only after Ctrl-C
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)

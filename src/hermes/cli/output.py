@@ -1,4 +1,4 @@
-"""Sessions in words for a terminal. Stored text never reaches it raw."""
+"""Tables, questions, argument types and progress that several commands use."""
 
 import argparse
 import time
@@ -17,7 +17,7 @@ def ago(timestamp: float) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> list[str]:
-    """Lines with their columns aligned, those of `numbers` to the right."""
+    """Return lines with aligned columns; those in `numbers` are right-aligned."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -28,7 +28,7 @@ def table(rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> list[st
     ]
 
 
-# Values of the command line, checked while it is read.
+# Types of command line arguments.
 
 DAY = 86_400
 
@@ -41,7 +41,7 @@ def positive(text: str) -> int:
 
 
 def age(text: str) -> int:
-    """Seconds of a number of days, or of a duration such as `12h`."""
+    """Parse a number of days, or a duration such as `12h`, to seconds."""
     if text.isascii() and text.isdigit():
         text = f"{text}d"
     seconds = parse_duration(text)
@@ -51,12 +51,12 @@ def age(text: str) -> int:
 
 
 def since(text: str) -> float:
-    """The moment a date begins, or that long ago."""
+    """Parse a date to its start, or a duration to the time that long ago."""
     return _time_range(text)[0]
 
 
 def until(text: str) -> float:
-    """The moment a date ends, or that long ago."""
+    """Parse a date to its end, or a duration to the time that long ago."""
     return _time_range(text)[1]
 
 
@@ -71,7 +71,7 @@ def add_yes(parser: argparse.ArgumentParser) -> None:
 
 
 def examples(*lines: str) -> str:
-    """The end of a help text."""
+    """Return the examples at the end of a help text."""
     return "\n".join(["example:" if len(lines) == 1 else "examples:", *(f"  {x}" for x in lines)])
 
 
@@ -83,7 +83,7 @@ def _parse_int(text: str) -> int:
 
 
 def _time_range(text: str) -> tuple[float, float]:
-    """The first and the last moment that `text` can mean; a time without zone is local time."""
+    """Return the first and last timestamp `text` can mean, in local time unless it names a zone."""
     seconds = parse_duration(text)
     if seconds is not None and seconds < time.time():
         ago = time.time() - seconds
@@ -107,18 +107,16 @@ def _is_date(text: str) -> bool:
 
 
 def confirm(args: argparse.Namespace, cli: Cli, question: str) -> bool:
-    """Whether the user wants it: `--yes`, or an answer that is not the default, which is no."""
+    """Return True with `--yes`, or if the user answers yes. The default answer is no."""
     if args.yes:
         return True
     if not cli.interactive:
-        raise UsageError(
-            "this needs --yes when nobody can be asked", hint=f"the question is: {question}"
-        )
+        raise UsageError("this needs --yes without a terminal", hint=f"the question is: {question}")
     return cli.ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
 
 def progress_on(cli: Cli, label: str) -> Progress:
-    """Tells a person at a terminal how far the work is, and nobody else."""
+    """Return a progress callback that draws a bar on a terminal and does nothing elsewhere."""
     if not cli.stderr.isatty():
         return ignore_progress
     line = ProgressLine(cli.stderr, in_bytes=False)

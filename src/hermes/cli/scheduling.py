@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from hermes.gateway.platforms.kit.contract import PlatformManifest
 
 
-# What jobs send while no gateway runs here: it is kept, and the next gateway sends it.
+# Without a gateway, messages of jobs are stored; the next gateway sends them.
 
 
 def offline_outbox(app: App) -> Outbox | None:
-    """None when no platform is set up."""
+    """Return an outbox that only stores messages; None if no platform is set up."""
     platforms = _configured_platforms(app.loaded)
     if not platforms:
         return None

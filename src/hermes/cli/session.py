@@ -1,4 +1,4 @@
-"""From the flags of `hermes chat` to an agent."""
+"""Sessions at the terminal: open an agent, run a turn, run subcommands as slash commands."""
 
 import argparse
 import asyncio
@@ -41,8 +41,10 @@ async def open_session(
     consent: Consent | None,
     goes_on: bool = True,
 ) -> AsyncIterator[tuple[App, Agent, Path]]:
-    """Everything is closed at the end. `asker` asks the user, `consent` about hooks; None: nobody
-    is there."""
+    """Open the app and the agent for the flags of `hermes chat`; close both at the end.
+
+    `asker` asks the user and `consent` asks about hooks. Both are None without a user.
+    """
     async with _working_folder(args, loaded, cli) as folder:
         request = SessionRequest(
             resume=args.resume or args.go_on or "",
@@ -71,7 +73,7 @@ async def open_session(
 async def _working_folder(
     args: argparse.Namespace, loaded: Loaded, cli: Cli
 ) -> AsyncIterator[Path]:
-    """Where the agent works: here, or in a worktree that is closed afterwards."""
+    """Return the current folder, or a new git worktree that is closed at the end."""
     here = Path.cwd()
     if not (args.worktree or loaded.settings.worktree):
         yield here
@@ -89,7 +91,7 @@ async def _working_folder(
 
 
 def with_images(message: User, files: Iterable[Path]) -> User:
-    """The message with pictures. Raises `UsageError`."""
+    """Add pictures to a message. Raises `UsageError` if a file is not a picture."""
     files = list(files)
     if not files:
         return message
@@ -102,7 +104,7 @@ def with_images(message: User, files: Iterable[Path]) -> User:
 
 
 def split_names(given: Iterable[str]) -> tuple[str, ...]:
-    """Names with commas between, said in one go or in several."""
+    """Split comma-separated names, given in one option or in several."""
     return tuple(name.strip() for each in given for name in each.split(",") if name.strip())
 
 
@@ -110,8 +112,7 @@ def split_names(given: Iterable[str]) -> tuple[str, ...]:
 
 
 async def run_turn(agent: Agent, message: User | None, renderer: Renderer) -> int:
-    """Run a turn and show it; the result is the exit code. Without a message it is the turn that
-    was broken off."""
+    """Run and show a turn; return the exit code. Without a message, resume the interrupted turn."""
     exit_code = 0
     with stop_turn_on_signals(agent):
         async for event in agent.resume() if message is None else agent.run(message):
@@ -123,7 +124,7 @@ async def run_turn(agent: Agent, message: User | None, renderer: Renderer) -> in
 
 @contextmanager
 def interrupt_on_ctrl_c() -> Iterator[None]:
-    """Within it Ctrl-C ends what the current task does, as `Interrupted`, and not the program."""
+    """Turn Ctrl-C into `Interrupted` in the current task instead of ending the program."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     if task is None:
         raise RuntimeError("stopped_by_ctrl_c() needs a running task")
@@ -146,7 +147,7 @@ def interrupt_on_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def stop_turn_on_signals(agent: Agent) -> Iterator[None]:
-    """Within it Ctrl-C and SIGTERM stop the turn; a second Ctrl-C ends the program."""
+    """Stop the turn on Ctrl-C and SIGTERM; a second Ctrl-C ends the program."""
     loop = asyncio.get_running_loop()
 
     def stop(reason: str) -> None:
@@ -163,7 +164,7 @@ def stop_turn_on_signals(agent: Agent) -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGTERM)
 
 
-# Slash commands that do what a subcommand does, and show what it prints.
+# Slash commands that run a subcommand and show its output.
 
 SLASH_SUBCOMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "config": ("config", ("show",)),
@@ -174,18 +175,18 @@ SLASH_SUBCOMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "insights": ("insights", ()),
     "debug": ("dump", ()),
 }
-"""The subcommand of each, and its arguments when none are given."""
+"""Slash command to subcommand and its default arguments."""
 IMPLIED_WORDS = {
     "config": "explain",
     "sessions": "search",
     "skills": "search",
     "insights": "--days",
 }
-"""What stands before a first word that is no action of the subcommand."""
+"""The word inserted before a first word that is not an action: `/skills pdf` searches."""
 
 
 def subcommand_handlers(home: Home) -> dict[str, CommandHandler]:
-    """Handlers by the name of their slash command."""
+    """Return handlers by slash command."""
     return {name: _handler(name, home) for name in SLASH_SUBCOMMANDS}
 
 
@@ -205,7 +206,7 @@ def _handler(name: str, home: Home) -> CommandHandler:
 
 
 def _reload_toolsets(loaded: Loaded, home: Home) -> None:
-    """New conversations have the tools that were chosen."""
+    """Apply changed toolsets to new conversations."""
     fresh = load(home).settings.platform_toolsets
     loaded.settings = msgspec.structs.replace(loaded.settings, platform_toolsets=fresh)
 

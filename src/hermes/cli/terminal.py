@@ -1,4 +1,4 @@
-"""Asking the person at the terminal."""
+"""Line mode: renderers for events, questions to the user, and the conversation in plain lines."""
 
 import argparse
 import asyncio
@@ -50,7 +50,7 @@ ANSWERS = {
 
 
 class TerminalApprover:
-    """Reads the answer to a question; where consent is asked, anything but a clear yes is a no.
+    """Reads answers from the terminal. For an approval, anything but a clear yes is a no.
 
     The question is an event among others, so the renderer shows it in its turn and then calls
     `shown`; only then is the answer read.
@@ -68,13 +68,13 @@ class TerminalApprover:
         return ANSWERS.get(answer.strip().lower(), Consent.DENY)
 
     async def clarify(self, question: QuestionAsked) -> str:
-        """The answer; a number stands for a choice."""
+        """Read the answer; a number selects a choice."""
         answer = (await self._answer()).strip()
         choices = dict(enumerate(question.choices, 1))
         return choices.get(int(answer), answer) if answer.isdecimal() else answer
 
     async def secret(self, name: str, prompt: str, how: str) -> str:
-        """A value that is not shown while it is typed; "" when the user skips it."""
+        """Read a value without echo; return "" if the user skips it."""
         lines = [f"  🔑 {prompt} ({name})", *([f"     {how}"] if how else [])]
         self._stdout.write("\n".join(lines) + "\n     not shown; Enter skips it: ")
         self._stdout.flush()
@@ -90,13 +90,13 @@ class TerminalApprover:
         try:
             return await read_line(self._stdin)
         except asyncio.CancelledError:
-            self._stdout.write("\n")  # as the Enter of an answer would have done
+            self._stdout.write("\n")  # end the line, as Enter would have
             raise
 
 
 @contextmanager
 def echo_off(stream: TextIO) -> Iterator[None]:
-    """Within it the terminal does not show what is typed."""
+    """Switch the echo of the terminal off."""
     import termios  # not on every system
 
     before = termios.tcgetattr(stream)
@@ -110,7 +110,7 @@ def echo_off(stream: TextIO) -> Iterator[None]:
 
 
 async def read_line(stream: TextIO) -> str:
-    """A line from a terminal, without a thread that a timeout or Ctrl-C would leave behind."""
+    """Read a line without a thread, which would survive a timeout or Ctrl-C."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
 
@@ -127,7 +127,7 @@ async def read_line(stream: TextIO) -> str:
     return stream.readline()
 
 
-# Renderers: the agent's events as text on a terminal, as an answer in a pipe, as JSON lines.
+# Renderers of the agent's events.
 
 ARGUMENT_WIDTH = 60
 PREVIEW_WIDTH = 76
@@ -143,7 +143,7 @@ class Renderer(Protocol):
 
 
 class JsonRenderer:
-    """Every event, a JSON object a line."""
+    """Prints each event as a JSON object on its own line."""
 
     def __init__(self, stdout: TextIO) -> None:
         self._stdout = stdout
@@ -154,7 +154,7 @@ class JsonRenderer:
 
 
 class AnswerRenderer:
-    """The final answer on stdout and nothing else; problems on stderr."""
+    """Prints only the final answer to stdout, and problems to stderr."""
 
     def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
         self._stdout, self._stderr = stdout, stderr
@@ -170,7 +170,7 @@ class AnswerRenderer:
 
 
 class TerminalRenderer:
-    """Text as it comes, a line for each tool call, and how it went."""
+    """Prints text as it arrives, and a line for each tool call and its result."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class TerminalRenderer:
         self._write(f"  {style.bold('allow?')} {CHOICES} ")
 
     def _lines(self, event: Event) -> list[str]:
-        """What an event that is not text adds to the screen; most add nothing."""
+        """Return the lines for an event other than text; most have none."""
         style = self._style
         match event:
             case ToolStarted(call=call):
@@ -252,13 +252,13 @@ class TerminalRenderer:
 
 
 def _shorten_indented(line: str) -> str:
-    """Cut to fit, with its indent."""
+    """Shorten a line but keep its indent."""
     indent = line[: len(line) - len(line.lstrip())]
     return indent + one_line(escape_unprintable(line))
 
 
 def brief_arguments(arguments: str) -> str:
-    """The arguments of a call in a few words: values alone, the long ones cut."""
+    """Return the argument values of a call, with long ones shortened."""
     try:
         values = msgspec.json.decode(arguments)
     except msgspec.DecodeError:
@@ -270,7 +270,7 @@ def brief_arguments(arguments: str) -> str:
 
 
 def readable_result(result: str) -> str:
-    """A tool's result for people: of an error object, the error."""
+    """Return a tool result for display: of an error object, its message."""
     if not result.startswith('{"error"'):
         return result
     try:
@@ -280,7 +280,7 @@ def readable_result(result: str) -> str:
 
 
 def escape_unprintable(text: str) -> str:
-    """The text with every character that would hide or change something shown as `\\xNN`."""
+    """Escape unprintable characters, which could hide text, as `\\xNN`."""
     return "".join(
         each if each == "\n" or each.isprintable() else each.encode("unicode_escape").decode()
         for each in text
@@ -292,7 +292,7 @@ def one_line(text: str, width: int = PREVIEW_WIDTH) -> str:
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 
-# The conversation in lines: see `tui.plain`.
+# The conversation in plain lines; see `tui.plain`.
 
 HINT = "A backslash at the end goes on with the next line; /help lists the commands."
 LINE_MODE_COMMANDS = (
@@ -305,11 +305,11 @@ LINE_MODE_COMMANDS = (
     "terminal-setup",
     "quit",
 )
-"""Those of the terminal that make sense without an area."""
+"""Terminal commands that work without the full screen interface."""
 
 
 class LineMode:
-    """First `approver` is there, which an agent needs; then it is opened and run."""
+    """The conversation in line mode. The agent needs `approver`, so it exists before `open`."""
 
     def __init__(self, cli: Cli, *, verbose: bool) -> None:
         self._cli = cli
@@ -367,10 +367,10 @@ class LineModeTerminal:
         self._lines.talk.leave(code)
 
     def raw(self, sequence: str) -> None:
-        """No escape sequence goes to a terminal that may not know it."""
+        """Write no escape sequences: the terminal may not support them."""
 
 
-# The renderer of one answer.
+# The renderer for `hermes chat -q`.
 
 
 def renderer_for(args: argparse.Namespace, cli: Cli, approver: TerminalApprover) -> Renderer:

@@ -75,11 +75,11 @@ def test_ctrl_c_keeps_the_answers_and_the_next_run_goes_on(terminal, hermes_home
     first.sees("where [local]")
     first.press("ctrl-c")
     first.sees("stopped; what you answered is saved")
-    first.sees("to go on: hermes setup")
+    first.sees("to continue: hermes setup")
     assert first.ended() == 130
     assert saved(hermes_home)["model"]["provider"] == "local"
     second = terminal("setup")
-    second.sees("done already: model")
+    second.sees("stopped; done: model")
     second.sees("where [local]")
     second.press("ctrl-c")
     assert second.ended() == 130

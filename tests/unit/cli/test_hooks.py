@@ -164,7 +164,7 @@ def test_nothing_is_run_without_consent(scene: Scene) -> None:
         (("test", "pre_tool_cal"), "did you mean pre_tool_call?"),
         (("test", "on_session_end"), "there is no shell hook for on_session_end"),
         (("test", "pre_tool_call", "--for-tool", "patch"), "(1 for other tools)"),
-        (("test", "on_session_start", "--for-tool", "patch"), "belongs to no tool"),
+        (("test", "on_session_start", "--for-tool", "patch"), "has no tool"),
         (("test", "pre_tool_call", "--payload-file", "/no/such"), "cannot read /no/such"),
     ],
 )

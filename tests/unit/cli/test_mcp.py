@@ -157,7 +157,7 @@ def test_a_token_is_read_from_standard_input(
     assert servers()["web"].headers == {"Authorization": "Bearer tok-12345"}
     assert servers()["web"].auth == ""
     bad = hermes("add", "other", *url, "--auth", "header", "--no-test", stdin="\n")
-    assert (bad.code, "no token" in bad.err) == (2, True)
+    assert (bad.code, "not a token" in bad.err) == (2, True)
 
 
 def test_a_name_may_have_dots(hermes: Run, config: Path, servers: Callable[[], Any]) -> None:
@@ -196,9 +196,9 @@ def test_a_command_in_one_word_is_taken_apart(
         (("add", "x" * 33, "--url", "https://a"), "cannot be the name"),
         (("add", "x"), "either --url or --command"),
         (("add", "x", "--url", "https://a", "--command", "b"), "either --url or --command"),
-        (("add", "x", "--url", "ftp://a"), "no web address"),
-        (("add", "x", "--url", "https://[::1"), "no web address"),
-        (("add", "x", "--url", "https://a b"), "no web address"),
+        (("add", "x", "--url", "ftp://a"), "not a web address"),
+        (("add", "x", "--url", "https://[::1"), "not a web address"),
+        (("add", "x", "--url", "https://a b"), "not a web address"),
         (("add", "x", "--url", "http://a.com", "--auth", "oauth"), "needs https"),
         (("add", "x", "--url", "https://a", "--env", "A=b"), "are for servers with --command"),
         (("add", "x", "--command", "a", "--auth", "oauth"), "--auth is for servers with --url"),
@@ -498,7 +498,7 @@ def test_signing_in_from_another_machine(
     assert tested[1] == "✓ login: signed in"
     assert json.loads(hermes("list", "--json").out)[0]["login"] == "signed in"
     assert hermes("logout", "tickets").out == "signed out of tickets\n"
-    assert "nobody was signed in" in hermes("logout", "tickets").out
+    assert "you were not signed in" in hermes("logout", "tickets").out
     tested = hermes("test", "tickets").out.splitlines()
     assert tested[-1] == "✗ login: not signed in (`hermes mcp login tickets` signs in)"
 

@@ -15,12 +15,12 @@ def test_an_address_that_makes_no_sense_does_not_spoil_the_list(hermes: Run, con
     listed = hermes("list")
     assert listed.code == 0
     assert "✗ bad  wrong settings" in listed.out
-    assert "its `url` is no web address (begin it with https://)" in listed.out
+    assert "its `url` is not a web address (it must start with https://)" in listed.out
     assert "secret" not in listed.out
     tested = hermes("test", "bad")
     assert (tested.code, tested.out) == (
         1,
-        "✗ settings: its `url` is no web address (begin it with https://)\n",
+        "✗ settings: its `url` is not a web address (it must start with https://)\n",
     )
 
 

@@ -22,7 +22,7 @@ def store(hermes_home: Path) -> PairingStore:
 
 
 def test_nobody_is_there_at_first(hermes: Run) -> None:
-    assert hermes("list").out == "nobody was let in by a code, and nobody waits\n"
+    assert hermes("list").out == "no user is approved by a code, and none waits\n"
     assert json.loads(hermes("list", "--json").out) == []
 
 

@@ -1,4 +1,4 @@
-"""`hermes approvals`: which commands need consent, why, and what was consented to for good."""
+"""`hermes approvals`: which commands need approval, why, and which are approved permanently."""
 
 import argparse
 import io
@@ -17,7 +17,7 @@ ALLOWLIST = "command_allowlist"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "See which commands need consent, and what was consented to for good."
+    parser.description = "Show which commands need approval, and which are approved permanently."
     action = Actions(parser).add
     test = action("test", _test, "say whether a command is allowed, asked about or refused")
     test.add_argument(
@@ -56,7 +56,7 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _read_commands(cli: Cli) -> Iterator[str]:
-    """One command a line. A line that is a JSON string means the text in it."""
+    """Read a command per line. A line that is a JSON string is decoded."""
     if isinstance(cli.stdin, io.TextIOWrapper):
         cli.stdin.reconfigure(encoding="utf-8", errors="replace", newline="\n")
     for line in cli.stdin:

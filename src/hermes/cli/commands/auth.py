@@ -192,7 +192,7 @@ def _show_login_url(cli: Cli, invitation: LoginPrompt) -> None:
     if invitation.code:
         lasts = human_duration(invitation.seconds)
         cli.say(f"Code   {invitation.code}")
-        cli.say(f"Never give this code to anybody. It is good for {lasts}.")
+        cli.say(f"Never share this code. It is good for {lasts}.")
     elif cli.interactive:
         cli.say("In a browser on another machine you end at a page that does not load:")
         cli.say("copy its address, paste it here and press Enter.")
@@ -200,7 +200,7 @@ def _show_login_url(cli: Cli, invitation: LoginPrompt) -> None:
 
 
 def _paste_reader(cli: Cli) -> ReadPaste:
-    """One line of the terminal. The thread that reads it never holds up the end of the program."""
+    """Read a line of the terminal in a thread that does not delay the end of the program."""
 
     async def paste() -> str:
         loop = asyncio.get_running_loop()
@@ -279,7 +279,7 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
     desk.check_removable(endpoint, row)
     if not args.yes:
         if not cli.interactive:
-            raise UsageError("removing a key needs --yes when nobody can be asked")
+            raise UsageError("removing a key needs --yes without a terminal")
         question = f"Remove {row.label or row.key} ({row.id}) from {endpoint.id}? [y/N] "
         if cli.ask(question).strip().lower() not in ("y", "yes"):
             cli.say("nothing was removed")

@@ -80,7 +80,7 @@ async def _copy(args: argparse.Namespace, cli: Cli, now: datetime) -> BackupResu
 
 
 def output_file(asked: Path | None, home: Home, now: datetime) -> Path:
-    """Where an archive goes: the file asked for, or one with a name that says what it is."""
+    """Return the path of an archive: the requested file, or one with a default name."""
     profile = "" if home.is_default else f"{home.profile}-"
     name = f"hermes-backup-{profile}{now:%Y%m%d-%H%M%S}.zip"
     if asked is None:
@@ -100,7 +100,7 @@ def _note_remote_store(cli: Cli) -> None:
 BACKUP = Command(configure_backup, run_backup)
 
 
-# `hermes import`: bring back what `hermes backup` wrote.
+# `hermes import`: restore an archive of `hermes backup`.
 
 SHOWN = 6
 IMPORT_DESCRIPTION = """\
@@ -155,7 +155,7 @@ def run_import(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _snapshot_replaced(cli: Cli, archive: Archive) -> str:
-    """What is replaced, in an archive like the one that comes."""
+    """Save the files that the import replaces as a snapshot; return its path."""
     now = datetime.now(UTC).astimezone()
     kind = archive.manifest.kind
     shelf = Snapshots(cli.home)

@@ -16,7 +16,7 @@ examples:
   hermes chat                                    a conversation
   hermes chat -q "what is in this folder?"       one question
   git diff | hermes chat -q "review this: -"     `-` at the end stands for standard input
-  hermes chat --continue -q "and the tests?"     go on where the last chat ended
+  hermes chat --continue -q "and the tests?"     continue the last chat
   hermes chat -w                                 in a git worktree of its own
   hermes chat --image photo.png -q "who is it?"  with a picture
   hermes chat -q "…" --json | jq .type           every event as a JSON line
@@ -34,10 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("-m", "--model", metavar="NAME", help="model to use")
     add("--provider", metavar="ID", help="provider to use (openrouter, openai, custom, local, …)")
     add("--base-url", metavar="URL", help="address of an OpenAI-compatible endpoint")
-    add("-r", "--resume", metavar="ID", help="go on with this session (an id or a title)")
+    add("-r", "--resume", metavar="ID", help="continue this session (an id or a title)")
     add(
         "-c", "--continue", dest="go_on", nargs="?", const="", metavar="TITLE",
-        help="go on with the latest session, or the latest of this title",
+        help="continue the latest session, or the latest with this title",
     )  # fmt: skip
     add(
         "-t", "--toolsets", metavar="NAMES", default="",
@@ -55,12 +55,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("-w", "--worktree", action="store_true", help="work in a new git worktree")
     add("--checkpoints", action="store_true", help="keep copies of files before they change")
     add("--yolo", action="store_true", help="run dangerous commands without asking")
-    add("--accept-hooks", action="store_true", help="run the hooks of the settings unasked")
+    add("--accept-hooks", action="store_true", help="run the configured hooks without asking")
     add(
         "--ignore-rules", action="store_true",
         help="without AGENTS.md and the like, and without memory",
     )  # fmt: skip
-    add("--ignore-user-config", action="store_true", help="leave config.yaml aside")
+    add("--ignore-user-config", action="store_true", help="ignore config.yaml")
     add(
         "--pass-session-id", action="store_true",
         help="tell the agent the id of its session, as is always done",
@@ -78,7 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, cli: Cli, talk: Any = None) -> int:
-    """`talk` leads the conversation, when it is another `HermesCLI` than ours."""
+    """Run the command. `talk` is the caller's `HermesCLI` subclass, if there is one."""
     query = _query(args, cli)
     loaded = cli.load(_overrides(args), user_config=not args.ignore_user_config)
     for warning in loaded.warnings:
@@ -124,7 +124,7 @@ async def _answer(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str
 
 
 def _query(args: argparse.Namespace, cli: Cli) -> str | None:
-    """What to ask; None for a conversation. A trailing `-` is replaced by standard input."""
+    """Return the question; None for a conversation. A trailing `-` stands for standard input."""
     query: str | None = args.query
     if query is None:
         if cli.stdin.isatty():
@@ -140,7 +140,7 @@ def _query(args: argparse.Namespace, cli: Cli) -> str | None:
 
 
 def _overrides(args: argparse.Namespace) -> dict[str, Any]:
-    """Flags as settings; a flag that was not given says nothing."""
+    """Return the given flags as settings."""
     if args.max_turns is not None and args.max_turns < 1:
         raise UsageError("--max-turns must be at least 1")
     given = {

@@ -7,7 +7,7 @@ from hermes.cli.completion.tree import build_tree
 from hermes.cli.context import Cli, Command
 
 SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
-"""What writes the script of each shell."""
+"""The function that writes the script of each shell."""
 DESCRIPTION = """\
 Print a script that lets your shell complete commands, options, choices, profiles, sessions and
 files after Tab. Nothing is installed: you say where it goes."""

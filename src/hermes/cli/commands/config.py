@@ -1,4 +1,4 @@
-"""`hermes config`: look at settings, change them, and say where each comes from."""
+"""`hermes config`: show and change settings, and explain where each comes from."""
 
 import argparse
 import shlex
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 RESOLVED = ("model.provider", "model.default", "model.base_url", "model.api_key")
-"""Settings that mean little by themselves: together with the keys they choose the model."""
+"""Settings that choose the model only together, and with the keys."""
 
 EMPTY = "# Settings of Hermes. `hermes config show` lists them with their defaults.\n"
 
@@ -142,7 +142,7 @@ def _note_about_variable(name: str, cli: Cli) -> None:
     key = key_of(name)
     if not key and not is_known_variable(name):
         cli.note(f"note: Hermes itself does not use {name}")
-    with suppress(ConfigError):  # what else is wrong is not the matter now
+    with suppress(ConfigError):  # other errors are reported by other commands
         if key and examine(cli.home).origin(key).kind == "config":
             cli.note(f"note: config.yaml sets {key}, and that counts; `hermes config unset {key}`")
 
@@ -294,7 +294,7 @@ def _explain(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _model_resolution(key: str, cli: Cli) -> "Resolution | None":
-    """Which model answers and why, for the settings that decide it."""
+    """Return which model is used and why; None for settings that do not decide it."""
     if key not in RESOLVED:
         return None
     from hermes.cli.commands.model import resolve_main_model  # loads the providers
@@ -342,7 +342,7 @@ def _accepted_values(key: str) -> str:
 
 
 def _changed_part(value: Any, default: Any) -> Any:
-    """The part of `value` that is not as in `default`."""
+    """Return the part of `value` that differs from `default`."""
     if not isinstance(value, dict) or not isinstance(default, dict):
         return value
     return {
@@ -353,7 +353,7 @@ def _changed_part(value: Any, default: Any) -> Any:
 
 
 def _format_inline(value: Any) -> str:
-    """A value on one line."""
+    """Return a value on one line."""
     return (
         msgspec.json.encode(_without_trailing_zeros(value)).decode()
         if value is not None
@@ -375,7 +375,7 @@ def _yaml(value: Any) -> str:
 
 
 def _without_trailing_zeros(value: Any) -> Any:
-    """Whole numbers without `.0`."""
+    """Write whole numbers without `.0`."""
     if isinstance(value, dict):
         return {key: _without_trailing_zeros(held) for key, held in value.items()}
     if isinstance(value, list | tuple):

@@ -285,8 +285,8 @@ def add_edit_actions(actions: Actions) -> None:
             "schedule", metavar="SCHEDULE", help='30m, "every 2h", "0 9 * * *", a time; in quotes'
         )
         prompt = create.add_argument("prompt", metavar="PROMPT", help="what to do, in quotes")
-        # As options they may be left out here. With `nargs="?"` an option between them would end
-        # the places: what follows it would belong nowhere.
+        # Both are optional. With `nargs="?"`, argparse would reject a positional argument
+        # that follows an option.
         schedule.required = prompt.required = False
         create.add_argument("--skill", action="append", metavar="NAME", help="loaded before it")
         _add_job_arguments(create)
@@ -307,7 +307,7 @@ def add_edit_actions(actions: Actions) -> None:
 
 
 def _add_job_arguments(parser: argparse.ArgumentParser) -> None:
-    """What can be said of a job; "" takes it away."""
+    """Add the options for the fields of a job; "" removes a value."""
     parser.add_argument("--schedule", dest="schedule_option", metavar="SCHEDULE", help="when")
     parser.add_argument("--prompt", dest="prompt_option", metavar="PROMPT", help="what to do")
     parser.add_argument("--name", help="what it is called; else the beginning of the prompt")
@@ -331,7 +331,7 @@ def _add_job_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _job_fields(args: argparse.Namespace) -> dict[str, Any]:
-    """What the command line says of the job."""
+    """Return the fields of the job that the command line sets."""
     said: dict[str, Any]
     plain = ("name", "repeat", "workdir", "script", "model", "provider", "base_url", "budget_usd")
     said = {name: getattr(args, name) for name in plain}
@@ -350,7 +350,10 @@ async def _create(args: argparse.Namespace, cli: Cli, context: CronCommandContex
     said = _job_fields(args)
     schedule, prompt = args.schedule, args.prompt
     if args.schedule_option is not None and schedule is not None and prompt is None:
-        schedule, prompt = None, schedule  # the one text beside --schedule is the prompt
+        schedule, prompt = (
+            None,
+            schedule,
+        )  # the only positional text is the prompt
     for name, given in (("schedule", schedule), ("prompt", prompt)):
         if given is not None and said.setdefault(name, given) != given:
             raise UsageError(f"the {name} was given twice")

@@ -1,4 +1,4 @@
-"""`hermes doctor`: find what is wrong, say what to do, and mend what can be mended safely."""
+"""`hermes doctor`: find problems, name the next step, and fix what can be fixed safely."""
 
 import argparse
 import asyncio
@@ -28,7 +28,7 @@ DOCTOR_EPILOG = """\
 examples:
   hermes doctor              look at everything; a few seconds
   hermes doctor --offline    without asking the model's endpoint
-  hermes doctor --fix        also mend what can be mended without losing anything:
+  hermes doctor --fix        also fix what can be fixed without losing anything:
                              permissions, a missing home, older forms in config.yaml, the
                              search index, damaged caches, files of crashed runs
 
@@ -43,7 +43,7 @@ NARROWEST, WIDEST = 30, 100
 def configure_doctor(parser: argparse.ArgumentParser) -> None:
     parser.description = "Find what is wrong with this installation and say what to do about it."
     parser.epilog = DOCTOR_EPILOG
-    parser.add_argument("--fix", action="store_true", help="mend what can be mended safely")
+    parser.add_argument("--fix", action="store_true", help="fix what can be fixed safely")
     parser.add_argument("--offline", action="store_true", help="ask no other machine")
     parser.add_argument("--json", action="store_true", help="as JSON")
 
@@ -68,7 +68,7 @@ def run_doctor(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _redactor(cli: Cli) -> Redactor:
-    """Knows the secrets; what is logged meanwhile goes to the log files, where there are any."""
+    """Return a redactor that knows the secrets, and send log records to the log files."""
     loaded = best_settings(cli.home)
     if loaded is None:
         return Redactor()
@@ -76,7 +76,7 @@ def _redactor(cli: Cli) -> Redactor:
     try:
         secrets |= stored_secrets(cli.home)
     except HermesError:
-        secrets |= frozenset()  # a check says what is wrong with the file
+        secrets |= frozenset()  # a check reports what is wrong with the file
     redactor = Redactor(secrets)
     if cli.home.root.is_dir():
         start_logging(cli.home, loaded.settings.logging, redactor)
@@ -84,7 +84,7 @@ def _redactor(cli: Cli) -> Redactor:
 
 
 def _without_secrets(outcome: Outcome, redact: Callable[[str], str]) -> Outcome:
-    """An error may quote what it was given."""
+    """Redact findings: an error can quote its input."""
     found = (
         msgspec.structs.replace(each, text=redact(each.text), advice=redact(each.advice))
         for each in outcome.found
@@ -97,7 +97,7 @@ def _without_secrets(outcome: Outcome, redact: Callable[[str], str]) -> Outcome:
 def report(
     outcomes: list[Outcome], style: Style, width: int, marks: dict[Level, str]
 ) -> Iterator[str]:
-    """The lines for a person, each at most `width` columns wide."""
+    """Return the report as lines of at most `width` columns."""
     for group, members in groupby(outcomes, key=lambda outcome: outcome.group):
         yield style.bold(group)
         for outcome in members:
@@ -188,7 +188,7 @@ def _marks(cli: Cli) -> dict[Level, str]:
 DOCTOR = Command(configure_doctor, run_doctor)
 
 
-# `hermes debug share`: a file for a bug report, with everything secret and personal taken out.
+# `hermes debug share`: a file for a bug report without secrets and personal data.
 
 DEBUG_EPILOG = """\
 examples:
@@ -196,7 +196,7 @@ examples:
   hermes debug share --lines 500 -o report.tar.gz
 
 Keys, tokens, passwords, e-mail addresses, telephone numbers, your name and the path of your folder
-are taken out; conversations are not in it. Look through the file before you send it to anybody.
+are taken out; conversations are not in it. Check the file before you send it.
 """
 
 MOST_LINES = 10_000
@@ -204,7 +204,7 @@ DAYS = 7
 
 
 def configure_debug(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Make a report of what is wrong, for somebody who can help."
+    parser.description = "Create a report for people who help you."
     share = Actions(parser).add(
         "share",
         _share,

@@ -34,15 +34,17 @@ from hermes.gateway.services import GRACE_SECONDS, RESTART, Job, installed_servi
 from hermes.util.plain import plain_line
 from hermes.util.text import human_duration, many
 
-# What became of the platforms of a gateway that was just started.
+# The platforms of a gateway that has just started.
 
 MORE = "to look further: hermes gateway status, hermes logs gateway"
 TRIES_AGAIN = {"waiting": "; it is tried again", "connecting": "; it takes its time"}
 
 
 def report_platforms(cli: Cli) -> int:
-    """Say which are connected and which are not, why, and what to do; the exit code: 1 when none
-    is. Those that lack variables do not count: perhaps nobody wants them."""
+    """Print which platforms are connected and what to do about the others.
+
+    Return 1 if none is connected. Platforms without credentials do not count.
+    """
     state = process.connected(cli.home.root)
     if state is None:
         raise HermesError("the gateway ended, or does not say how it fares", hint=MORE)
@@ -70,7 +72,7 @@ def _start_lines(each: AdapterState, width: int, style: Style) -> list[str]:
 
 
 def hint_lines(each: AdapterState, width: int) -> list[str]:
-    """What to do about it, below the line that begins with the name."""
+    """Return the hint, indented below the line that names the platform."""
     return [f"{'':<{width}}  {plain_line(each.hint)}"] if each.hint else []
 
 
@@ -140,7 +142,7 @@ def _stop(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _restart(args: argparse.Namespace, cli: Cli) -> int:
-    cli.load()  # one that could not start again is not stopped
+    cli.load()  # do not stop a gateway that could not start again
     service = installed_service(cli.home, system=args.system)
     found = running(cli.home.root)
     if service:
@@ -158,7 +160,7 @@ def _running_here(home: Home) -> list[Running]:
 
 
 def _stop_service_or_process(found: Running, args: argparse.Namespace, cli: Cli) -> None:
-    """By its service, which would otherwise wonder; else by a signal."""
+    """Stop by the service manager, which would restart a killed process; else by a signal."""
     service = installed_service(Home(Path(found.home)), system=args.system)
     if service and service.state() in ("active", "running") and not args.force:
         service.stop()
@@ -191,7 +193,7 @@ def _stop_process(found: Running, cli: Cli, *, force: bool) -> None:
 
 
 def _drain_seconds(cli: Cli) -> float:
-    """A gateway can be stopped whatever became of the settings since it started."""
+    """Return the drain time; the default if the settings are invalid, so that stopping works."""
     try:
         return cli.load().settings.gateway.drain_seconds
     except ConfigError:
@@ -205,7 +207,7 @@ def _command(*, quiet: bool) -> list[str]:
 # `hermes gateway status`.
 
 STALE_SECONDS = 120.0
-"""A gateway that has said nothing of itself for so long hangs."""
+"""A gateway whose state file is older than this hangs."""
 
 
 def add_status_actions(actions: Actions) -> None:
@@ -321,7 +323,7 @@ def _uninstall(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _service_job(args: argparse.Namespace, cli: Cli) -> tuple[Home, Job]:
-    """What the service runs. With sudo it is for the user who called sudo, not for root."""
+    """Return what the service runs. With sudo, it runs as the calling user, not as root."""
     drain = cli.load().settings.gateway.drain_seconds
     me = getpass.getuser()
     wanted = getattr(args, "run_as", None)

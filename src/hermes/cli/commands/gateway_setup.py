@@ -15,7 +15,7 @@ from hermes.gateway.platforms.kit.contract import CredentialField, PlatformManif
 from hermes.gateway.platforms.registry import install_libraries, is_configured, lacking
 
 LONGEST = 100_000
-"""Characters read from standard input."""
+"""The most characters read from standard input."""
 UNASKED = (
     "give the credentials by --from-env or --from-stdin, the rest by --allowed-users and"
     " --home-channel; --non-interactive takes what is saved already"
@@ -33,7 +33,7 @@ def add_setup_actions(actions: Actions) -> None:
     add("--from-stdin", action="store_true", help="read credentials as NAME=VALUE lines")
     add("--allowed-users", metavar="IDS", help="who may write, with commas between; none: pairing")
     add("--home-channel", metavar="CHAT", help="where results without a chat go")
-    add("--more", action="store_true", help="ask also for what hardly anybody needs")
+    add("--more", action="store_true", help="also ask for rarely needed settings")
     add("--no-install", action="store_true", help="do not install missing libraries")
     add("--non-interactive", action="store_true", help="ask nothing")
 
@@ -55,7 +55,7 @@ def _setup(args: argparse.Namespace, cli: Cli) -> int:
     else:
         _ask(platform, cli, more=args.more)
     _check(platform, cli)
-    if not is_configured(platform, cli.load()):  # it needs no credentials, only to be wanted
+    if not is_configured(platform, cli.load()):  # it needs no credentials, only to be enabled
         edit.set_value(cli.home, ("platforms", platform.name, "enabled"), True)
     if not args.no_install and install_libraries(platform):
         cli.say(f"installed what {platform.label} needs")
@@ -83,7 +83,7 @@ def _resolve_choice(said: str, names: list[str]) -> str:
 def _given_credentials(
     args: argparse.Namespace, platform: PlatformManifest, cli: Cli
 ) -> dict[str, str]:
-    """What the options say, by variable."""
+    """Return the credentials from options, standard input and the environment, by variable."""
     given: dict[str, str] = {}
     names = [each.name for each in platform.credentials]
     if args.from_env:
@@ -190,14 +190,14 @@ def _next_steps(platform: PlatformManifest, cli: Cli) -> None:
             cli.note(f"note: everybody can write to it, since {everybody} is set")
         elif not allowed:
             cli.note(
-                "nobody is on its list yet: write to it, and approve the code you get with"
+                "no user is allowed yet: write to it, and approve the code you get with"
                 f" `hermes pairing approve {platform.name} CODE`"
             )
     cli.note("to connect: hermes gateway start (or restart)")
 
 
 def _user_list_error(platform: PlatformManifest, text: str) -> UsageError | None:
-    """What is wrong with a list of who may write."""
+    """Return the error in a list of allowed users, if there is one."""
     ids = re.compile(platform.users.pattern)
     names = sorted(listed(platform.name, text) - {EVERYBODY})
     wrong = ", ".join(name for name in names if not ids.fullmatch(name))

@@ -1,4 +1,4 @@
-"""`hermes hooks`: the commands of yours that run at events of the agent."""
+"""`hermes hooks`: shell commands that run at events of the agent."""
 
 import argparse
 import asyncio
@@ -26,7 +26,7 @@ from hermes.plugins.shell_hooks import (
 )
 
 SLOW = 2.0
-"""Seconds from which on a hook that holds up every call is worth a word."""
+"""Seconds after which a hook is reported as slow."""
 SAMPLES: dict[str, Any] = {
     "tool_name": "terminal",
     "args": {"command": "echo hello"},
@@ -44,7 +44,7 @@ SAMPLES: dict[str, Any] = {
     "model": "example/model",
     "platform": "cli",
 }
-"""What a hook is given when it is tried; other arguments are empty texts."""
+"""Arguments for `hermes hooks test`; others are empty strings."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -122,10 +122,10 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _example_payload(event: HookName, tool: str, file: str | None) -> dict[str, Any]:
-    """Made-up arguments of the event, those of a file in their place."""
+    """Return sample arguments of the event, overridden by those of a file."""
     details = {name: SAMPLES.get(name, "") for name in ARGUMENTS[event]}
     if tool and "tool_name" not in details:
-        raise UsageError(f"{event} belongs to no tool: --for-tool makes no sense")
+        raise UsageError(f"{event} has no tool; leave out --for-tool")
     if tool:
         details["tool_name"] = tool
         details |= {"args": {}} if tool != SAMPLES["tool_name"] else {}
@@ -138,7 +138,7 @@ def _example_payload(event: HookName, tool: str, file: str | None) -> dict[str, 
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
     except msgspec.DecodeError as error:
         raise UsageError(f"{file} does not hold arguments of a hook: {error}") from error
-    given |= extra  # a payload as hooks get it is understood too
+    given |= extra  # a whole payload is accepted too
     if "tool_input" in given:
         given["args"] = given.pop("tool_input")
     return {**details, **{name: held for name, held in given.items() if name in details}}
@@ -147,7 +147,7 @@ def _example_payload(event: HookName, tool: str, file: str | None) -> dict[str, 
 def _run(
     hook: HookSpec, details: dict[str, Any], args: argparse.Namespace, cli: Cli
 ) -> HookRun | None:
-    """What the hook did; None when there is no consent."""
+    """Run the hook; return None if it is not approved."""
     consents = HookApprovals(cli.home.root)
     if not _may_run(hook, consents, args, cli):
         cli.note(f"{hook.command}: not run, there is no consent (--accept-hooks runs it)")

@@ -17,16 +17,16 @@ from hermes.tui.text import cut, one_line, width, wrap
 from hermes.util.clock import SystemClock
 from hermes.util.text import human_duration, many
 
-# Bars, sparklines and heat rows out of block characters; plain text, fit to a width.
+# Bars, sparklines and heat rows of block characters.
 
 MOST_LABEL = 26
 
 
 class ChartSigns(NamedTuple):
     bar: str
-    """The parts of a full cell, from the smallest to the whole."""
+    """Fractions of a cell, smallest first."""
     spark: str
-    """From nothing to the most."""
+    """Shades, lightest first."""
     heat: str
 
 
@@ -38,7 +38,7 @@ class ChartBar(NamedTuple):
     label: str
     amount: float
     text: str
-    """The amount in words, behind the bar."""
+    """The amount as text, after the bar."""
 
 
 class Charts(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class Charts(msgspec.Struct, frozen=True):
     signs: ChartSigns = BLOCKS
 
     def bars(self, rows: Sequence[ChartBar]) -> list[str]:
-        """A line each, as long as their amounts are to the largest of them."""
+        """Return a line per bar, scaled to the largest amount."""
         if not rows:
             return []
         room = min(MOST_LABEL, self.columns // 3)
@@ -68,8 +68,7 @@ class Charts(msgspec.Struct, frozen=True):
         return f"{bar:<{cells}}"
 
     def spark(self, amounts: Sequence[float]) -> str:
-        """One character for each amount, or for a few that follow each other when there are more
-        than fit."""
+        """Return a character per amount; neighbours are added up if they do not fit."""
         cells = max(1, self.columns - 2)
         size = -(-len(amounts) // cells)
         sums = [sum(amounts[at : at + size]) for at in range(0, len(amounts), size)]
@@ -79,7 +78,7 @@ class Charts(msgspec.Struct, frozen=True):
         return self._row(amounts, most, self.signs.heat)
 
     def _row(self, amounts: Sequence[float], most: float, signs: str) -> str:
-        """What is more than nothing shows as something."""
+        """Return a character per amount; any amount above zero is visible."""
         top = len(signs) - 1
         return "".join(
             signs[max(1, round(amount / most * top))] if amount and most else signs[0]
@@ -90,13 +89,13 @@ class Charts(msgspec.Struct, frozen=True):
 # The page of `hermes insights`, line by line.
 
 MOST_ROWS = 8
-"""Models, tools or sources that are shown."""
+"""The most models, tools or sources shown."""
 LABEL = 10
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def page(found: Insights, charts: Charts, style: Style) -> Iterator[str]:
-    """At most `charts.columns` wide."""
+    """Return the page in lines of at most `charts.columns`."""
     yield style.bold(cut(_title(found), charts.columns))
     if found.is_empty:
         yield "nothing was said in this time"
@@ -244,7 +243,7 @@ async def _load_insights(args: argparse.Namespace, cli: Cli) -> Insights | None:
 
 
 def insights_facts(found: Insights) -> dict[str, Any]:
-    """Every figure as plain data, those that are worked out too."""
+    """Return all figures, also derived ones, as plain data."""
     facts: dict[str, Any] = msgspec.to_builtins(found)
     return facts | {
         "cache_hit_rate": round(found.cache_hit_rate, 4),

@@ -77,7 +77,7 @@ def _until_ctrl_c(args: argparse.Namespace, cli: Cli, answer: Any) -> int:
         raise UsageError(f"cannot listen on port {args.port}: {error}", hint=hint) from None
     try:
         base = f"{server.url}/v1"
-        # In one piece: whoever reads the first line may call before the second is out.
+        # One write: a program that reads the first line may call before a second line is written.
         how = f"hermes chat --provider custom --base-url {base} --model lab-model"
         cli.say(f"model server at {base}; Ctrl-C ends it\ntry it: {how}")
         signal.sigwait({signal.SIGINT})
@@ -89,7 +89,7 @@ def _until_ctrl_c(args: argparse.Namespace, cli: Cli, answer: Any) -> int:
 
 @contextmanager
 def _defer_ctrl_c() -> Iterator[None]:
-    """Ctrl-C is kept for `sigwait`: a handler run just before a wait begins would not end it."""
+    """Block SIGINT for `sigwait`: a handler that runs just before the wait would not end it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -98,7 +98,7 @@ def _defer_ctrl_c() -> Iterator[None]:
 
 
 def scripted_answers(steps: list[Step], *, then_echo: bool) -> Any:
-    """The steps as a list for the server, or as a function that goes on with an echo."""
+    """Return the steps as a list, or as a function that echoes requests after the last step."""
     if not then_echo:
         return steps
     left = iter(steps)
@@ -110,7 +110,7 @@ def scripted_answers(steps: list[Step], *, then_echo: bool) -> Any:
 
 
 def read_script(path: Path) -> list[Step]:
-    """The steps of a script file; `UsageError` names the place of what is wrong."""
+    """Read the steps of a script file. Raises `UsageError` with the place of an error."""
     try:
         text = path.read_text(encoding="utf-8")
         data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)

@@ -40,7 +40,7 @@ from hermes.mcp.oauth import LoginStore, logout
 from hermes.util.plain import plain_line
 from hermes.util.text import many
 
-# `hermes mcp list` and `tools`: what is known of servers.
+# `hermes mcp list` and `tools`.
 
 
 class ServerRow(msgspec.Struct, frozen=True):
@@ -53,16 +53,15 @@ class ServerRow(msgspec.Struct, frozen=True):
     transport: str
     place: str
     tools: int | None
-    """How many the agent is offered; None when that is not known yet."""
+    """Number of tools offered to the agent; None if unknown."""
     tools_found: int | None
-    """How many the server has."""
+    """Number of tools the server has."""
     login: str
     problems: tuple[str, ...]
     last_connected: str | None
-    """ISO 8601, or None when never."""
+    """ISO 8601; None if never."""
     last_failed: str | None
-    """When it could not be connected, while that has not worked again; the reason is among the
-    problems."""
+    """Time of the last failed connection since the last success. `problems` has the reason."""
 
 
 def add_list_actions(actions: Actions) -> None:
@@ -134,7 +133,7 @@ def _iso(moment: float | None) -> str | None:
 
 
 def _login(cli: Cli, name: str, settings: McpServer) -> tuple[str, bool]:
-    """In words, and whether it can be used."""
+    """Return the login as text, and whether it is usable."""
     try:
         login = LoginStore(tokens_folder(cli), name).load()
     except HermesError as error:
@@ -185,7 +184,7 @@ def _tools(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-# `hermes mcp test`: connect once, step by step, and say what is wrong.
+# `hermes mcp test`: connect once and report each step.
 
 
 class TestStep(msgspec.Struct, frozen=True):
@@ -196,7 +195,7 @@ class TestStep(msgspec.Struct, frozen=True):
 
 
 class TestReport:
-    """The steps that were taken; the last one may have failed."""
+    """The executed steps; the last one may have failed."""
 
     def __init__(self) -> None:
         self.steps: list[TestStep] = []
@@ -236,7 +235,7 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _steps(cli: Cli, name: str, settings: McpServer, report: TestReport) -> Iterator[TestStep]:
-    """Each as it is done. A step that fails is the last one."""
+    """Yield each step when it is done. A failed step is the last one."""
     fault = find_fault(name, settings)
     if fault:
         yield TestStep("settings", False, plain_line(fault))
@@ -307,7 +306,7 @@ def _facts(name: str, settings: McpServer, report: TestReport) -> dict[str, obje
     }
 
 
-# `hermes mcp remove`: a server, and all that was kept for it.
+# `hermes mcp remove`: a server with its variables, tokens and cache.
 
 ALLOWLIST = "command_allowlist"
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
@@ -332,7 +331,7 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
     server_named(cli, name)
     if not args.yes:
         if not cli.interactive:
-            raise UsageError("removing a server needs --yes when nobody can be asked")
+            raise UsageError("removing a server needs --yes without a terminal")
         if cli.ask(f"Remove {name}? [y/N] ").strip().lower() not in ("y", "yes"):
             cli.say("nothing was removed")
             return 1
@@ -344,7 +343,7 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
     for variable in sorted(_references(before) - _references(after)):
         if variable.startswith(variable_prefix(name)):
             edit.unset_variable(cli.home, variable)
-    # Another server of that name must not find consents that were not meant for it.
+    # A later server of this name must not inherit these approvals.
     held = cli.load().settings.command_allowlist
     for place in reversed(range(len(held))):
         if held[place].startswith(f"mcp:{name}:"):
@@ -358,7 +357,7 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _references(value: Any) -> set[str]:
-    """The variables that are referred to."""
+    """Return the names of the referenced variables."""
     if isinstance(value, str):
         return set(_REFERENCE.findall(value))
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What the actions of `hermes mcp` share: the servers, and what is known of them."""
+"""Configured MCP servers: parse, find, probe and describe them. Shared by `hermes mcp`."""
 
 import argparse
 import asyncio
@@ -41,7 +41,7 @@ from hermes.security import Redactor
 from hermes.util.plain import plain_line
 from hermes.util.text import human_duration
 
-# What `hermes mcp add` was given, as settings: checked, and secrets apart from the rest.
+# The arguments of `hermes mcp add` as settings, with secrets separated.
 
 OAUTH, HEADER = "oauth", "header"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
@@ -52,9 +52,9 @@ _REFERENCE = re.compile(r"\$\{\w+\}")
 
 class ServerArguments(msgspec.Struct, frozen=True):
     settings: dict[str, Any]
-    """What is written to config.yaml, with `${NAME}` in the place of secrets."""
+    """Written to config.yaml, with `${NAME}` in place of secrets."""
     variables: dict[str, str]
-    """The secrets, which are written to .env."""
+    """The secrets, written to .env."""
 
 
 def check_server_name(name: str) -> str:
@@ -67,15 +67,17 @@ def check_server_name(name: str) -> str:
 
 
 def variable_prefix(name: str) -> str:
-    """How the variables begin that hold the secrets of a server."""
+    """Return the prefix of the variables that hold the secrets of a server."""
     return f"MCP_{_variable_name(name)}_"
 
 
 def parse_server_arguments(
     args: argparse.Namespace, read_token: Callable[[], str], taken: Collection[str]
 ) -> ServerArguments:
-    """`read_token` gives the token of `--auth header`; the variables in `taken` hold something
-    else already. Raises `UsageError`."""
+    """Check the arguments and convert them. Raises `UsageError`.
+
+    `read_token` returns the token for `--auth header`. Variables in `taken` are already in use.
+    """
     if bool(args.url) == bool(args.command):
         raise UsageError(
             "say either --url or --command",
@@ -143,23 +145,23 @@ def is_web_address(url: str) -> bool:
 
 def _check_url(url: str, auth: str | None) -> None:
     if not is_web_address(url):
-        raise UsageError(f"{url!r} is no web address", hint="begin it with https://")
+        raise UsageError(f"{url!r} is not a web address", hint="start it with https://")
     if auth == OAUTH and not may_carry_tokens(url):
         raise UsageError(
-            "a login needs https, so that nobody on the way can read it",
+            "a login needs https, so that it cannot be read on the way",
             hint="begin the url with https://; only a server on this machine may do without",
         )
 
 
 class _Secrets:
-    """Values that are kept in .env, and referred to."""
+    """Collects values for .env and returns references to them."""
 
     def __init__(self, server: str, taken: Collection[str]) -> None:
         self._prefix, self._taken = variable_prefix(server), taken
         self.variables: dict[str, str] = {}
 
     def apart(self, name: str, value: str) -> str:
-        """What stands in config.yaml in its place. A reference stays one."""
+        """Store a value and return its reference. A reference is returned unchanged."""
         if not value or _REFERENCE.search(value):
             return value
         plain = f"{self._prefix}{_variable_name(name)}"
@@ -174,13 +176,13 @@ class _Secrets:
 def _parse_pair(form: re.Pattern[str], text: str, flag: str, example: str) -> tuple[str, str]:
     found = form.fullmatch(text)
     if found is None or not all(c.isprintable() for c in found[2]):
-        # The text may hold a secret: it is not repeated.
+        # Do not repeat the text: it can hold a secret.
         raise UsageError(f"{flag} takes NAME=VALUE on one line", hint=f"for example: {example}")
     return found[1], found[2]
 
 
 def _split(command: str) -> list[str]:
-    """`npx -y server` in one word is understood too."""
+    """Split a command given in one word, such as `npx -y server`."""
     try:
         return shlex.split(command) or [command]
     except ValueError as error:
@@ -217,8 +219,10 @@ def tokens_folder(cli: Cli) -> Path:
 
 
 async def probe_server(cli: Cli, name: str, settings: McpServer) -> ProbeResult:
-    """Connects once; new conversations start with what was found. Raises `ToolError`, with
-    nothing in it that could drive a terminal."""
+    """Connect once and cache the result for new conversations.
+
+    Raises `ToolError` with control characters removed from the message.
+    """
     options = McpOptions(cache=cli.home.cache / "mcp", folder=str(Path.cwd()))
     authorizer = authorizers(cli.home)(name, settings)
     try:
@@ -229,8 +233,7 @@ async def probe_server(cli: Cli, name: str, settings: McpServer) -> ProbeResult:
 
 
 def run_logged(cli: Cli, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`. What is logged meanwhile, such as the last words of a program, goes to
-    the files of `hermes logs` and not to the terminal."""
+    """Run `work` with log records in the log files instead of on the terminal."""
     loaded = cli.load()
     start_logging(cli.home, loaded.settings.logging, Redactor(loaded.secrets()))
     try:
@@ -240,37 +243,37 @@ def run_logged(cli: Cli, work: Coroutine[Any, Any, T]) -> T:
 
 
 def transport_name(settings: McpServer) -> str:
-    """As far as the settings say."""
+    """Return the transport that the settings name."""
     if settings.command:
         return "stdio"
     return settings.transport or "http"
 
 
 def find_fault(name: str, settings: McpServer) -> str:
-    """What is wrong with the settings, seen without starting anything; or nothing."""
+    """Return what is wrong with the settings, without starting the server; "" if nothing is."""
     try:
         TransportFactory(McpLimits()).kinds(name, settings)
     except ServerUnavailable as error:
         return f"{error} ({error.hint})"
     if settings.url and not is_web_address(settings.url):
-        return "its `url` is no web address (begin it with https://)"
+        return "its `url` is not a web address (it must start with https://)"
     path = program_environment(settings.env).get("PATH")
     if settings.command and shutil.which(settings.command, path=path) is None:
         return f"there is no program {settings.command!r}"
     return ""
 
 
-# Servers and tools in words for a terminal. What servers say never reaches it raw.
+# Descriptions for a terminal. Text of a server is always cleaned first.
 
 WIDTH = 70
 
 
 def describe_place(cli: Cli, settings: McpServer) -> str:
-    """The program or the address, without secrets in it."""
+    """Return the program or the address without secrets."""
     if settings.command:
         text = shlex.join((settings.command, *settings.args))
     elif not is_web_address(settings.url):
-        return "?"  # nobody can tell what in it is a secret
+        return "?"  # it cannot be parsed, so any part may be a secret
     else:
         parts = urlsplit(settings.url)
         text = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
@@ -278,7 +281,7 @@ def describe_place(cli: Cli, settings: McpServer) -> str:
 
 
 def describe_effect(tool: RemoteTool) -> str:
-    """What a call of the tool can do, by the word of its server."""
+    """Describe the effect of a call, as the server declares it."""
     if tool.read_only:
         return "reads, also elsewhere" if tool.open_world else "reads"
     return "may destroy" if tool.destructive else "may do anything"
@@ -308,7 +311,7 @@ def tool_rows(tools: Sequence[RemoteTool]) -> list[str]:
 
 
 def error_line(error: HermesError) -> str:
-    """An error and what to do about it, on one line."""
+    """Return an error and its hint on one line."""
     hint = f" ({plain_line(error.hint)})" if error.hint else ""
     return f"{plain_line(str(error))}{hint}"
 
@@ -331,7 +334,7 @@ def login_state(login: McpLogin | None, url: str) -> str:
 def cached_or_probed_tools(
     cli: Cli, name: str, settings: McpServer, *, refresh: bool = False
 ) -> ServerCatalog:
-    """What the server offers: known from earlier, else asked now. Raises `HermesError`."""
+    """Return the cached catalog of the server, or connect to get it. Raises `HermesError`."""
     known = None if refresh else catalog_cache(cli).load(name, settings)
     if known is not None:
         return known

@@ -1,4 +1,4 @@
-"""`hermes mcp add`: a new server, tried before it is written down."""
+"""`hermes mcp add`, `configure`, `login` and `logout`."""
 
 import argparse
 import asyncio
@@ -41,7 +41,7 @@ from hermes.util.plain import plain_line
 from hermes.util.text import many
 from hermes.util.threads import in_thread
 
-# `hermes mcp configure`: which tools of a server the agent has, and how long things may take.
+# `hermes mcp configure`: the tools of a server that the agent gets, and time limits.
 
 SECONDS = ("timeout", "connect_timeout", "idle_timeout")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
@@ -105,7 +105,7 @@ def _configure(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _changes(args: argparse.Namespace, cli: Cli, settings: McpServer) -> dict[str, Any]:
-    """Keys below the server and their new values; None takes one out."""
+    """Return new values by key below the server; None removes a key."""
     changes: dict[str, Any] = {}
     for which in ("include", "exclude"):
         wanted = getattr(args, which)
@@ -146,7 +146,7 @@ def _check_known(cli: Cli, name: str, settings: McpServer, wanted: Collection[st
 
 
 def _menu(cli: Cli, name: str, settings: McpServer) -> dict[str, Any] | None:
-    """What the user chose from a numbered list; None to change nothing."""
+    """Let the user choose from a numbered list; return None to change nothing."""
     catalog = cached_or_probed_tools(cli, name, settings)
     tools = catalog.tools
     if not tools:
@@ -286,7 +286,7 @@ def _login(args: argparse.Namespace, cli: Cli) -> int:
 async def sign_in(
     cli: Cli, name: str, url: str, wishes: LoginOptions, *, browser: bool = True
 ) -> None:
-    """The login, kept. Raises `HermesError`."""
+    """Log in and store the tokens. Raises `HermesError`."""
     opens = browser and _has_browser()
     person = McpLoginPrompt(
         show=lambda address: _show_login_url(cli, address, opens),
@@ -310,7 +310,7 @@ def _show_login_url(cli: Cli, address: str, opens: bool) -> None:
 
 
 def _has_browser() -> bool:
-    """One with windows: one in the terminal would take it away from us."""
+    """Return True for a graphical browser; one in the terminal would take over our screen."""
     if variable("BROWSER"):
         return True
     if sys.platform in ("darwin", "win32"):
@@ -319,17 +319,17 @@ def _has_browser() -> bool:
 
 
 async def _open_browser(address: str) -> None:
-    with suppress(webbrowser.Error, OSError):  # the address is shown all the same
+    with suppress(webbrowser.Error, OSError):  # the address is shown anyway
         await in_thread(webbrowser.open, address)
 
 
 async def _read_line(cli: Cli) -> str:
-    """One line of the terminal. The thread that reads it never holds up the end of the program."""
+    """Read a line of the terminal in a thread that does not delay the end of the program."""
     return await in_thread(cli.stdin.readline)
 
 
 def _check_login(cli: Cli, name: str, settings: McpServer) -> int:
-    """Whether the server takes the login."""
+    """Check that the server accepts the login; return the exit code."""
     try:
         found = run_logged(cli, probe_server(cli, name, settings))
     except ToolError as error:
@@ -341,8 +341,8 @@ def _check_login(cli: Cli, name: str, settings: McpServer) -> int:
 
 def _logout(args: argparse.Namespace, cli: Cli) -> int:
     if not LoginStore(tokens_folder(cli), args.name).path.exists():
-        server_named(cli, args.name)  # a name nobody knows is a mistake
-        cli.say(f"nobody was signed in to {args.name}")
+        server_named(cli, args.name)  # raises for an unknown name
+        cli.say(f"you were not signed in to {args.name}")
         return 0
     problem = run_logged(cli, logout(args.name, tokens_folder(cli)))
     cli.say(f"signed out of {args.name}")
@@ -421,12 +421,12 @@ def _token(cli: Cli, name: str) -> str:
     else:
         token = cli.stdin.read(LONGEST_TOKEN + 1).strip()
     if not token or len(token) > LONGEST_TOKEN or not (token.isascii() and token.isprintable()):
-        raise UsageError("this is no token: it is one line of ASCII characters")
+        raise UsageError("this is not a token: a token is one line of ASCII characters")
     return token
 
 
 def _expand_settings(cli: Cli, given: ServerArguments) -> McpServer:
-    """The settings as they will be read."""
+    """Return the settings with variables expanded, as they will be loaded."""
     saved = {name: value for name, value in cli.load().saved.items() if value}
     known = {**variables(), **saved, **given.variables}
     settings: dict[str, Any] = expand(given.settings, known)
@@ -438,7 +438,7 @@ def _expand_settings(cli: Cli, given: ServerArguments) -> McpServer:
 
 
 def _probe_before_adding(cli: Cli, name: str, settings: McpServer) -> ProbeResult | None:
-    """What it offers; None when it does not work and is wanted all the same."""
+    """Connect to the server; return None if that fails and the user wants to add it anyway."""
     cli.note(f"connecting to {name} …")
     try:
         return run_logged(cli, probe_server(cli, name, settings))
@@ -446,7 +446,7 @@ def _probe_before_adding(cli: Cli, name: str, settings: McpServer) -> ProbeResul
         words = error_line(error)
         if isinstance(error, ServerUnauthorized) and not settings.auth and not settings.headers:
             words = f"{plain_line(str(error))} (it may want --auth oauth or --auth header)"
-        # After a login a thread may still wait for a line, and would take the answer.
+        # After a login, a thread may still read stdin and would swallow the answer.
         if cli.interactive and settings.auth != OAUTH:
             cli.say(f"✗ {words}")
             if cli.ask("Add it all the same? [y/N] ").strip().lower() in ("y", "yes"):

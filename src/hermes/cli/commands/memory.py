@@ -48,7 +48,7 @@ from hermes.security.injection import scan
 from hermes.util.plain import escaped_json, plain, plain_line
 from hermes.util.text import many
 
-# The built-in notes of everybody, as they lie on the disk.
+# The built-in note files of all owners.
 
 YOURS = "yours"
 LOCK_SECONDS = 10
@@ -62,7 +62,7 @@ class OwnedNotes(msgspec.Struct, frozen=True):
 
     target: NoteTarget
     owner: str
-    """`yours`, else whom or what they belong to."""
+    """`yours`, or the name of another owner."""
     place: NoteLocation
     file: NoteFile
     limit: int
@@ -72,7 +72,7 @@ class OwnedNotes(msgspec.Struct, frozen=True):
         return f"{self.target} ({self.owner})"
 
     def fullness(self) -> str:
-        """Raises `ToolError` when the file cannot be read."""
+        """Return the used share of the limit. Raises `ToolError` if the file cannot be read."""
         size = len(join_entries(self.file.read()))
         return f"{100 * size // max(self.limit, 1)}%, {size:,}/{self.limit:,} characters"
 
@@ -88,12 +88,14 @@ class NoteFiles:
         self._settings: MemorySettings = cli.load().settings.memory
 
     def all(self, target: str = "") -> list[OwnedNotes]:
-        """Those that exist, yours first."""
+        """Return the existing notes, the user's own first."""
         return [notes for notes in self._found() if target in ("", notes.target)]
 
     def one(self, target: NoteTarget, of: str) -> OwnedNotes:
-        """The notes meant by a target and a part of their owner's name. Without it: yours, or
-        those of the project in the working folder; they may not exist yet."""
+        """Return the notes of a target whose owner's name contains `of`.
+
+        Without `of`: the user's own, or those of the current project. They may not exist yet.
+        """
         if not of:
             own = self._own(target)
             if own is not None:
@@ -144,7 +146,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _owner(folder: Path) -> str:
-    """What the file beside the notes says, else the name of the folder."""
+    """Return the owner from the owner file, or the name of the folder."""
     try:
         return (folder / OWNER_FILE).read_text("utf-8", "replace").strip() or folder.name
     except OSError:
@@ -249,21 +251,21 @@ def _where(cli: Cli, name: str, brought: Extensions | None) -> str:
     return f"plugin {plugin}" if plugin else "not found"
 
 
-# `hermes memory show`: what is remembered.
+# `hermes memory show`.
 
 PROVIDER = "provider"
 PLACES = (*TARGETS, PROVIDER)
 
 
 class MemoryItem(msgspec.Struct, frozen=True):
-    """One thing that is remembered."""
+    """One stored memory."""
 
     place: str
-    """A target of the notes, or `provider`."""
+    """A note target, or `provider`."""
     owner: str
     text: str
     id: str = ""
-    """Of the provider."""
+    """The id of the provider."""
     more: Dict = {}
 
     @property
@@ -272,18 +274,18 @@ class MemoryItem(msgspec.Struct, frozen=True):
 
     @property
     def mark(self) -> str:
-        """The id as it is shown, if there is one."""
+        """The id as text, or ""."""
         return f"[{plain_line(self.id)}] " if self.id else ""
 
     def may_be_of(self, user: str) -> bool:
-        """Not another person's note."""
+        """Return False for a note of another user."""
         return self.place not in PERSONAL or self.owner == (f"user {user}" if user else YOURS)
 
 
 class MemoryItems(NamedTuple):
     items: list[MemoryItem]
     unread: list[str]
-    """Why some of it could not be looked at."""
+    """Why some memories could not be read."""
 
 
 def add_show_actions(actions: Actions) -> None:
@@ -303,8 +305,10 @@ def add_place(parser: argparse.ArgumentParser, whose: str) -> None:
 
 
 def items(cli: Cli, query: str, target: str, user: str, limit: int) -> MemoryItems:
-    """Notes that hold every word of the query, and what the provider finds for it. A provider that
-    cannot be used is an error when only that was asked for."""
+    """Return notes with every word of the query, and what the provider finds.
+
+    An unusable provider is an error only if `target` names it.
+    """
     words, found = query.casefold().split(), MemoryItems([], [])
     for notes in NoteFiles(cli).all(target) if target != PROVIDER else ():
         try:
@@ -372,12 +376,14 @@ def _item_line(item: MemoryItem) -> str:
     return f"  - {item.mark}{text}{f' ({more})' if more else ''}"
 
 
-# Letting the user edit a text.
+# Text editing in the user's editor.
 
 
 class Draft:
-    """A copy of a text in a folder of its own, so that an editor's side files go with it. Kept when
-    it could not be used."""
+    """A copy of a text in a temporary folder, removed with the editor's side files.
+
+    It is kept if the edited text was rejected.
+    """
 
     def __init__(self, text: str, name: str, cli: Cli) -> None:
         self._command = editor_command(terminal=cli.interactive)
@@ -388,7 +394,7 @@ class Draft:
         shutil.rmtree(self.file.parent, ignore_errors=True)
 
     def edited(self) -> str:
-        """The text after the user's editor has ended. Raises `HermesError`."""
+        """Open the editor and return the edited text. Raises `HermesError`."""
         try:
             code = subprocess.run([*self._command, str(self.file)], check=False).returncode
         except OSError as error:
@@ -468,7 +474,7 @@ def _edit(args: argparse.Namespace, cli: Cli) -> int:
 def _merge_entries(
     before: tuple[str, ...], now: tuple[str, ...], wanted: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """What the user wants, with what others did to the file in the meantime."""
+    """Merge the user's edit with changes made to the file meanwhile."""
     gone = set(before) - set(now)
     new = [entry for entry in now if entry not in before]
     return tuple(dict.fromkeys([*(entry for entry in wanted if entry not in gone), *new]))
@@ -525,9 +531,9 @@ def _forget(args: argparse.Namespace, cli: Cli) -> int:
         desk: ProviderClient | None = None
         try:
             desk = stack.enter_context(open_provider(cli, args.user))
-        except ConfigError as error:  # notes can be deleted without it
+        except ConfigError as error:  # notes can be deleted without the provider
             cli.note(f"note: {error}")
-        # The provider's copy first: a deleted note takes its copy along.
+        # Delete the provider's copy first: deleting a note also deletes its copy.
         for item in sorted(found, key=lambda item: item.place != PROVIDER):
             _delete(cli, item, desk)
     cli.say("forgotten")
@@ -547,8 +553,11 @@ def _delete(cli: Cli, item: MemoryItem, desk: ProviderClient | None) -> None:
 
 
 def _find_matching(cli: Cli, wanted: str, target: str, user: str) -> list[MemoryItem]:
-    """What holds the text, of one person and of projects and chats. All that a provider lists is
-    looked at, because it looks for words; what it does not list, it may find."""
+    """Return the memories that contain the text.
+
+    A provider searches by words, so its whole list is filtered here, and its search is tried if
+    that finds nothing.
+    """
     if not wanted.strip():
         raise UsageError("what should be looked for?", hint="give a part of the text, or an id")
     looked = items(cli, "", target, user, MOST_FOUND)
@@ -566,7 +575,7 @@ def _items_containing(looked: MemoryItems, wanted: str, user: str) -> list[Memor
 
 
 def _require_one_text(found: list[MemoryItem], wanted: str) -> list[MemoryItem]:
-    """The matches, if they are one text: a note and the provider's copy of it, say."""
+    """Return the matches if all have the same text, as a note and its copy do; else raise."""
     texts = {item.text: item for item in found}
     if len(texts) == 1:
         return found

@@ -1,4 +1,4 @@
-"""The provider in use, as the commands talk to it: with time limits, and only what it offers."""
+"""`hermes memory setup`, `off` and `test`, and the provider in use with time limits."""
 
 import argparse
 import json
@@ -36,7 +36,7 @@ SESSION = "hermes-memory"
 
 
 class ProviderClient:
-    """A provider that is loaded, available and initialised."""
+    """A loaded and initialized provider."""
 
     def __init__(self, isolated: IsolatedProvider) -> None:
         self._isolated = isolated
@@ -44,7 +44,7 @@ class ProviderClient:
 
     @property
     def shows(self) -> bool:
-        """Whether it can tell what it holds."""
+        """Whether the provider can list its memories."""
         return isinstance(self._isolated.provider, Inspectable)
 
     def summary(self) -> str:
@@ -72,8 +72,10 @@ class ProviderClient:
 
 
 def isolated_provider(cli: Cli, name: str, brought: Extensions | None = None) -> IsolatedProvider:
-    """The provider of that name. What goes wrong is logged; the caller tells the user. `brought` is
-    what `brought_for` gave, if that was asked already. Raises `ConfigError`."""
+    """Load a provider. Raises `ConfigError`; details go to the log.
+
+    `brought` is the result of `extensions_for_provider`, if the caller already has it.
+    """
     loaded = cli.load()
     start_logging(cli.home, loaded.settings.logging, Redactor(loaded.secrets()))
     brought = brought or extensions_for_provider(cli, name)
@@ -89,24 +91,24 @@ def isolated_provider(cli: Cli, name: str, brought: Extensions | None = None) ->
 
 
 def available_providers(cli: Cli) -> tuple[PluginInfo, ...]:
-    """What can be set up; for those that enabled plugins bring, these are loaded."""
+    """Return the providers that can be set up. Loads the enabled plugins."""
     plugins = cli.load().settings.plugins
     brought = inspect_extensions(cli.load(), cli) if plugins.enabled else None
     registered = tuple(brought.memory_providers.values()) if brought else ()
-    said = {tilde(cli.home.plugins / name) for name in plugins.enabled}  # have said what they bring
+    said = {tilde(cli.home.plugins / name) for name in plugins.enabled}  # already registered
     found = list_providers(cli.home, registered, plugins.disabled)
     return tuple(info for info in found if info.where not in said)
 
 
 def provider_info(cli: Cli, name: str) -> PluginInfo | None:
-    """What is known of it without running anything; None for what only a loaded plugin brings."""
+    """Return what is known of a provider without loading plugins; None if a plugin registers it."""
     disabled = cli.load().settings.plugins.disabled
     found = list_providers(cli.home, disabled=disabled)
     return next((info for info in found if info.name == name), None)
 
 
 def extensions_for_provider(cli: Cli, name: str) -> Extensions | None:
-    """What enabled plugins bring; they are loaded only for a name that nothing else has."""
+    """Load the enabled plugins if no folder has a provider of this name."""
     loaded = cli.load()
     needed = loaded.settings.plugins.enabled and provider_info(cli, name) is None
     return inspect_extensions(loaded, cli) if needed else None
@@ -114,8 +116,10 @@ def extensions_for_provider(cli: Cli, name: str) -> Extensions | None:
 
 @contextmanager
 def open_provider(cli: Cli, user: str = "") -> Iterator[ProviderClient | None]:
-    """The provider in use, about one user (empty: you); None when there is none. Raises
-    `ConfigError` when it cannot be used."""
+    """Open the provider in use for a user ("" is the owner); None if there is none.
+
+    Raises `ConfigError` if the provider cannot be used.
+    """
     name = cli.load().settings.memory.provider
     if not name:
         yield None
@@ -232,7 +236,7 @@ def _choose_provider(cli: Cli) -> str:
 
 
 def _saved_options(cli: Cli, name: str) -> dict[str, str]:
-    """What was answered before, if the provider keeps it where options belong."""
+    """Return earlier answers from the provider's options file."""
     try:
         held = msgspec.json.decode((cli.home.root / f"{name}.json").read_bytes())
     except (OSError, msgspec.DecodeError):
@@ -242,7 +246,7 @@ def _saved_options(cli: Cli, name: str) -> dict[str, str]:
 
 
 def _field_value(field: ConfigField, given: Mapping[str, str], saved: str, cli: Cli) -> str:
-    """What was given, else what the user says, else what there is already."""
+    """Return the given value, else the user's answer, else the saved value."""
     held = (cli.load().variable(field.env_var) or "") if field.env_var else ""
     fallback = held or saved or field.default
     if field.key in given:
@@ -273,10 +277,10 @@ def _ask_user(field: ConfigField, fallback: str, cli: Cli) -> str:
     return cli.ask(f"  {field.key}{choices}{default}: ").strip()
 
 
-# `hermes memory test`: try the provider out, step by step.
+# `hermes memory test`: try each function of the provider.
 
 USER = "hermes-memory-test"
-"""A user of its own: the trial never mixes with anybody's memory."""
+"""A separate user, so that the test does not touch real memories."""
 
 
 def add_test_actions(actions: Actions) -> None:
@@ -353,7 +357,7 @@ def _recall(isolated: IsolatedProvider, word: str) -> str:
 
 
 def _clean(isolated: IsolatedProvider, word: str) -> str:
-    """Delete what the trial left, where the provider lets us."""
+    """Delete the test memories, if the provider supports it."""
     if not isinstance(isolated.provider, Inspectable):
         return f"left as it is, below the user {USER}"
     found: Dicts = isolated.call("entries", SECONDS, word, 10)

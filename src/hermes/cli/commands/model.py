@@ -1,4 +1,4 @@
-"""`hermes model`: which model answers, choosing another, and trying one out."""
+"""`hermes model` and `hermes fallback`: the models in use, and how they are chosen."""
 
 import argparse
 import asyncio
@@ -19,7 +19,7 @@ from hermes.providers import CUSTOM, ENDPOINTS, ModelChoice, Target
 from hermes.util.clock import SystemClock
 from hermes.util.text import many
 
-# Choosing a provider and one of its models from lists.
+# Choose a provider and one of its models from lists.
 
 SHOWN = 20
 
@@ -29,7 +29,7 @@ class ModelWizard:
         self._cli, self._providers = cli, providers
 
     async def choose(self) -> str:
-        """`provider:model`, or empty when the user left."""
+        """Return `provider:model`, or "" if the user leaves."""
         offers = self._offers()
         for number, (name, why) in enumerate(offers, start=1):
             self._cli.say(f"{number:>3}  {name:<18} {why}")
@@ -41,18 +41,18 @@ class ModelWizard:
         return f"{provider}:{model}" if model else ""
 
     async def model_of(self, provider: str) -> str:
-        """One of the provider's models, or empty when none was chosen."""
+        """Let the user choose a model of a provider; return "" for none."""
         return await self.model_at(self._providers.lister.target(provider, None))
 
     async def model_at(self, target: Target) -> str:
-        """One of those at an address, or empty when none was chosen."""
+        """Let the user choose a model at an address; return "" for none."""
         found = await self._providers.lister.models(target, ModelFilter())
         if found.note:
             self._cli.note(found.note)
         return self._pick_model([one.facts.id for one in found.models])
 
     def _offers(self) -> list[tuple[str, str]]:
-        """Providers that can be used now, and why."""
+        """Return usable providers and why they are usable."""
         found = [
             (c.endpoint.id, c.reason) for c in self._providers.resolver.candidates(ModelChoice())
         ]
@@ -61,7 +61,7 @@ class ModelWizard:
         return [*found, *own, *here]
 
     def _pick_model(self, models: Sequence[str]) -> str:
-        """A number, a name, or words that narrow the list down."""
+        """Read a number, a name, or words that filter the list."""
         shown = list(models)
         while True:
             for number, name in enumerate(shown[:SHOWN], start=1):
@@ -90,7 +90,7 @@ class ModelWizard:
             self._cli.say(f"{said!r} is not in the list")
 
 
-# Which model answers and why, in lines for a person.
+# Which model is used, and why.
 
 
 def resolution_lines(resolution: "Resolution", style: Style) -> Iterator[str]:
@@ -113,7 +113,7 @@ def resolution_lines(resolution: "Resolution", style: Style) -> Iterator[str]:
 
 
 def resolution_line(found: "Resolved", style: Style) -> str:
-    """One line: what it is, or what is wrong with it."""
+    """Return a line with the model, or with its problem."""
     if found.problem:
         return style.bad(f"{_model_label(found)}: {found.problem}")
     return _model_label(found)
@@ -197,7 +197,7 @@ def _set(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _use(text: str, base_url: str, cli: Cli, providers: Providers) -> int:
-    """Save what `text` names, after it was resolved: what cannot be used is not saved."""
+    """Resolve the named model and save it. A model that cannot be used is not saved."""
     choice = parse_choice(text, cli.load(), _current(providers))
     if base_url:
         choice = msgspec.structs.replace(choice, base_url=base_url, base_url_source="--base-url")
@@ -214,7 +214,7 @@ def _current(providers: Providers) -> Target | None:
     try:
         return providers.known_target(providers.main_choice())
     except HermesError:
-        return None  # nothing to keep of a choice that does not work
+        return None  # a broken choice has nothing worth keeping
 
 
 def _test(args: argparse.Namespace, cli: Cli) -> int:
@@ -254,7 +254,7 @@ def _providers(cli: Cli) -> Providers:
 MODEL = Command(configure_model)
 
 
-# What the settings of the model come to. Loaded only where it is asked for.
+# The result of the model settings.
 
 
 def resolve_main_model(cli: Cli) -> Resolution:
@@ -266,7 +266,7 @@ def resolve_main_model(cli: Cli) -> Resolution:
     return asyncio.run(resolve())
 
 
-# `hermes fallback`: the models that answer when the first one cannot.
+# `hermes fallback`.
 
 FALLBACK_EPILOG = """\
 examples:
@@ -322,7 +322,7 @@ def _add(args: argparse.Namespace, cli: Cli) -> int:
 
 
 async def _add_checked(args: argparse.Namespace, cli: Cli) -> int:
-    """What cannot be used now is not saved."""
+    """Check the model and add it. A model that cannot be used is not saved."""
     async with _providers(cli) as providers:
         choice = parse_choice(args.model, cli.load(), None)
         if choice.is_auto:
@@ -356,7 +356,7 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
 def _clear(args: argparse.Namespace, cli: Cli) -> int:
     if not args.yes:
         if not cli.interactive:
-            raise UsageError("removing all fallbacks needs --yes when nobody can be asked")
+            raise UsageError("removing all fallbacks needs --yes without a terminal")
         if cli.ask("Remove all fallbacks? [y/N] ").strip().lower() not in ("y", "yes"):
             cli.say("nothing was removed")
             return 1

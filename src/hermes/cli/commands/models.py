@@ -1,4 +1,4 @@
-"""`hermes models`: which models there are, what they can do and what they cost."""
+"""`hermes models` and `hermes local`: available models with prices, and the embedded model."""
 
 import argparse
 import asyncio
@@ -109,7 +109,7 @@ async def _list_models(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _split(words: Sequence[str], custom_names: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """The first word is a provider when there is one of that name."""
+    """Split off the first word if it names a provider."""
     if not words:
         return "", ()
     name = words[0].removeprefix("custom:")
@@ -119,7 +119,7 @@ def _split(words: Sequence[str], custom_names: Sequence[str]) -> tuple[str, Sequ
 
 
 def _current(parts: Providers, *, needed: bool) -> Target | None:
-    """What is in use; a choice that does not work matters only when it is what is asked for."""
+    """Return the model in use; a broken choice is an error only if it was requested."""
     try:
         return parts.known_target(parts.main_choice())
     except HermesError:
@@ -237,7 +237,7 @@ def _provider_facts(one: ProviderModels, limit: int | None) -> dict[str, Any]:
 
 
 def _facts(facts: ModelFacts) -> dict[str, Any]:
-    """All fields, also those that are not known."""
+    """Return all fields, including unknown ones."""
     known = {name: getattr(facts, name) for name in facts.__struct_fields__ if name != "aliases"}
     price: Price | None = facts.price
     return {**known, "price": msgspec.to_builtins(price)}
@@ -246,7 +246,7 @@ def _facts(facts: ModelFacts) -> dict[str, Any]:
 MODELS = Command(configure_models, run_models)
 
 
-# `hermes local`: the embedded model.
+# `hermes local`.
 
 LOCAL_EPILOG = """\
 examples:

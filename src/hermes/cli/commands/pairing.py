@@ -1,4 +1,4 @@
-"""`hermes pairing`: strangers who were let in by a code, or wait for it."""
+"""`hermes pairing`: users who were approved by a code, or wait for it."""
 
 import argparse
 import time
@@ -26,16 +26,16 @@ platform is locked for an hour.
 
 
 class PairingRow(msgspec.Struct, frozen=True):
-    """What `list --json` shows of a user."""
+    """A user in `hermes pairing list --json`."""
 
     platform: str
     user_id: str
     user_name: str
     state: str
-    """`approved`, `pending`, or `invited`: whoever sends the code of an invitation."""
+    """`approved`, `pending` or `invited` (an invitation code without a user yet)."""
     at: float
     until: float | None = None
-    """When a code runs out."""
+    """When the code expires."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     approve.add_argument("platform")
     approve.add_argument("code", help="as the user got it; letter case does not matter")
     invite = action(
-        "invite", _create_invitation, "make a code that lets in whoever sends it", json=True
+        "invite",
+        _create_invitation,
+        "create a code that approves its first sender",
+        json=True,
     )
     invite.add_argument("platform")
     revoke = action("revoke", _revoke, "shut out a user who was let in by a code", json=True)
@@ -66,7 +69,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
         cli.json(rows)
         return 0
     if not rows:
-        cli.say("nobody was let in by a code, and nobody waits")
+        cli.say("no user is approved by a code, and none waits")
         return 0
     now, width = time.time(), max(len(row.platform) for row in rows)
     for row in rows:

@@ -1,4 +1,4 @@
-"""`hermes plugins`: look at plugins, add and remove them, switch them on and off."""
+"""`hermes plugins`: list, install, remove, enable and disable plugins."""
 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ from hermes.plugins.discovery import (
 from hermes.plugins.installer import PluginFetcher, PluginInstaller, parse_source
 from hermes.plugins.manifest import PluginManifest, RequiredVariable
 
-# The plugins of a profile as people see them: with their state, shipped providers among them.
+# The plugins of a profile with their state, including bundled providers.
 
 BUILT_IN = "built in"
 
@@ -46,7 +46,7 @@ class PluginRow(msgspec.Struct, frozen=True):
     folder: str = ""
     problem: str = ""
     missing: tuple[str, ...] = ()
-    """Variables it needs that are not set."""
+    """Required variables that are not set."""
     tools: tuple[str, ...] = ()
     hooks: tuple[str, ...] = ()
 
@@ -61,7 +61,7 @@ def _plugins(home: Home, loaded: Loaded) -> tuple[Plugin, ...]:
 
 
 def plugin_rows(cli: Cli) -> list[PluginRow]:
-    """By kind and name, with the settings as they are now."""
+    """Return all plugins by kind and name. Reads the settings again."""
     home, loaded = cli.home, load(cli.home)
     settings = loaded.settings
     single = {
@@ -93,7 +93,7 @@ def _built_in_plugins() -> Iterator[tuple[PluginKind, str, str]]:
 
 
 def _provided_row(kind: PluginKind, name: str, loaded: Loaded, cli: Cli) -> PluginRow:
-    """What the settings name and no folder of its kind holds: a plugin has to bring it."""
+    """Return the row of a provider that has no folder: an enabled plugin must register it."""
 
     def has_a_folder(disabled: tuple[str, ...] = ()) -> bool:
         found = list_providers(cli.home, disabled=disabled) if kind is PluginKind.MEMORY else ()
@@ -107,7 +107,7 @@ def _provided_row(kind: PluginKind, name: str, loaded: Loaded, cli: Cli) -> Plug
 
 
 def _providing_plugin(kind: PluginKind, name: str, loaded: Loaded, cli: Cli) -> str:
-    """Enabled plugins say what they bring when they are loaded."""
+    """Load the enabled plugins and return the one that registers the provider."""
     enabled = loaded.settings.plugins.enabled
     return inspect_extensions(loaded, cli).plugin_with(kind, name) if enabled else ""
 
@@ -131,7 +131,7 @@ def _row(plugin: Plugin, state: PluginState, loaded: Loaded) -> PluginRow:
 
 
 def find_row(cli: Cli, name: str) -> PluginRow:
-    """A plugin before a provider of the same name. Raises `UsageError`."""
+    """Find a row by name; a plugin precedes a provider. Raises `UsageError`."""
     rows = plugin_rows(cli)
     found = next((row for row in rows if row.name == name), None)
     if found is None:
@@ -143,7 +143,7 @@ def find_row(cli: Cli, name: str) -> PluginRow:
     return found
 
 
-# `hermes plugins` on a terminal: a numbered list that switches plugins and chooses providers.
+# The numbered menu of `hermes plugins`.
 
 HEADINGS = {
     PluginKind.PLUGIN: "Plugins",
@@ -154,7 +154,7 @@ MARKS = {PluginState.ENABLED: "✓", PluginState.DISABLED: "✗", PluginState.NO
 
 
 def plugin_line(row: PluginRow, width: int) -> str:
-    """One line of a list."""
+    """Return the line of a plugin."""
     facts = [row.state if row.kind is PluginKind.PLUGIN else "", row.origin]
     if row.problem:
         facts.append(row.problem)
@@ -170,7 +170,7 @@ def name_width(rows: Sequence[PluginRow]) -> int:
 
 
 def run_menu(cli: Cli, toggle: Callable[[PluginRow], None]) -> int:
-    """Shows the list until the user leaves with an empty line."""
+    """Show the menu until the user enters an empty line."""
     while True:
         rows = plugin_rows(cli)
         _show(cli, rows)
@@ -275,7 +275,7 @@ def _install(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _hide_password(address: str) -> str:
-    """The address of a source without a password in it."""
+    """Return the address of a source without its password."""
     head, at, tail = address.rpartition("@")
     scheme, slashes, _ = head.partition("://")
     return f"{scheme}://…@{tail}" if at and slashes else address
@@ -332,7 +332,7 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
         return 1
     folder = _folder_name(cli, args.name)
     _plugin_installer(cli).remove(folder)
-    for name in {args.name, folder}:  # the settings may call it either
+    for name in {args.name, folder}:  # settings may use either name
         forget_plugin(cli.home, name)
     cli.say(f"removed {args.name}")
     return 0
@@ -345,7 +345,7 @@ def _enable(args: argparse.Namespace, cli: Cli) -> int:
 
 def _disable(args: argparse.Namespace, cli: Cli) -> int:
     settings = cli.load().settings.plugins
-    if args.name in settings.enabled:  # also one that is gone
+    if args.name in settings.enabled:  # also a plugin that is no longer installed
         set_enabled(cli.home, args.name, on=False)
         cli.say(f"{args.name} is disabled")
         return 0
@@ -379,7 +379,7 @@ def _choose(cli: Cli, row: PluginRow, *, on: bool) -> None:
 
 
 def _ask_variables(cli: Cli, row: PluginRow) -> None:
-    """Those it needs and that are not set; without a terminal, what to do is said."""
+    """Ask for missing variables; without a terminal, print how to set them."""
     found = next((each for each in installed_plugins(cli.home) if each.name == row.name), None)
     for variable in found.manifest.requires_env if found else ():
         if variable.name not in row.missing:
@@ -403,7 +403,7 @@ def _value(cli: Cli, variable: RequiredVariable) -> str:
 
 
 def _folder_name(cli: Cli, name: str) -> str:
-    """Of the plugin that its manifest calls `name`."""
+    """Return the folder of the plugin with this name in its manifest."""
     folders = [
         plugin.folder.name
         for plugin in installed_plugins(cli.home)

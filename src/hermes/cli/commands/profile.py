@@ -1,4 +1,4 @@
-"""`hermes profile`: homes beside each other, each with its own settings, keys and memory."""
+"""`hermes profile`: several homes, each with its own settings, keys and memory."""
 
 import argparse
 import asyncio
@@ -113,7 +113,7 @@ def _create(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _offer_alias(args: argparse.Namespace, cli: Cli, home: Home) -> None:
-    """The command is a convenience: without it the profile is as good."""
+    """Create the command of a profile. A failure is only a note: the command is optional."""
     if not args.no_alias:
         try:
             _say_alias(make_alias(home), cli)
@@ -135,7 +135,7 @@ def _delete(args: argparse.Namespace, cli: Cli) -> int:
     home = Home.resolve(args.name)
     if not args.yes:
         if not cli.interactive:
-            raise UsageError("deleting a profile needs --yes when nobody can be asked")
+            raise UsageError("deleting a profile needs --yes without a terminal")
         question = f"Delete {args.name} with all its sessions, memory and keys? Type its name: "
         if cli.ask(question).strip() != args.name:
             cli.say("nothing was deleted")

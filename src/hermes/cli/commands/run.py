@@ -1,4 +1,4 @@
-"""`hermes run`: a script of the user's, written to the documented Python names."""
+"""`hermes run`: run a script that uses the documented Python names."""
 
 import argparse
 import importlib.util
@@ -23,7 +23,7 @@ The script sees its own arguments in sys.argv, and its folder comes first among 
 import from. The exit code is that of the script."""
 
 OWN_FILES = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
-"""Files whose frames are of no interest in a script's traceback."""
+"""Files that are removed from the traceback of a script."""
 
 SHARED = "hermes.app.compat.runtime"
 """Loaded by scripts that use tools or models without a conversation."""
@@ -106,7 +106,7 @@ def _module_spec(name: str) -> Any:
 
 
 def _report_error(error: HermesError, cli: Cli) -> int:
-    """An error that says what to do needs no traceback, but the place in the script helps."""
+    """Print an error with its hint and the line of the script instead of a traceback."""
     cli.stdout.flush()
     lines = [f"hermes: {error}", *([f"  {error.hint}"] if error.hint else [])]
     frames = traceback.extract_tb(_script_traceback(error.__traceback__))
@@ -117,7 +117,7 @@ def _report_error(error: HermesError, cli: Cli) -> int:
 
 
 def _script_traceback(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback from where the user's code begins."""
+    """Return the part of the traceback that starts in the user's code."""
     while trace is not None and trace.tb_frame.f_code.co_filename in OWN_FILES:
         trace = trace.tb_next
     return trace

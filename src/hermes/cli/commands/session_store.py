@@ -1,4 +1,4 @@
-"""The store for an action, and how the work on it is shown."""
+"""The session store: opening it for actions, export, import, deletion and maintenance."""
 
 import argparse
 import asyncio
@@ -37,7 +37,7 @@ Work = Callable[[argparse.Namespace, Cli, SessionStore], Awaitable[int]]
 
 
 def reading_store(work: Work, empty: Any = ()) -> Act:
-    """An action that shows what there is; without a store, `empty`. Looking creates nothing."""
+    """Return an action that reads. Without a store it prints `empty` and creates nothing."""
 
     def act(args: argparse.Namespace, cli: Cli) -> int:
         if _store_exists(cli):
@@ -52,7 +52,7 @@ def reading_store(work: Work, empty: Any = ()) -> Act:
 
 
 def changing_store(work: Work) -> Act:
-    """An action on sessions that must be there."""
+    """Return an action on existing sessions. Raises `SessionNotFound` without a store."""
 
     def act(args: argparse.Namespace, cli: Cli) -> int:
         if not _store_exists(cli):
@@ -65,7 +65,7 @@ def changing_store(work: Work) -> Act:
 
 
 def creating_store(work: Work) -> Act:
-    """An action that makes the store when there is none."""
+    """Return an action that creates the store if needed."""
 
     def act(args: argparse.Namespace, cli: Cli) -> int:
         return _run_with_store(work, args, cli)
@@ -74,13 +74,15 @@ def creating_store(work: Work) -> Act:
 
 
 async def find_session(store: SessionStore, name: str) -> SessionInfo:
-    """The session a user means."""
+    """Return the session with this id, unique id prefix or title."""
     return await store.resolve(plain_line(name))
 
 
 async def find_session_exactly(store: SessionStore, name: str) -> SessionInfo:
-    """The session to change or delete. A title means the session that has this very title, though
-    another one may have gone on from it."""
+    """Return the session to change or delete.
+
+    A title means the session with exactly this title, not one that continues it.
+    """
     return await store.resolve(plain_line(name), exactly=True)
 
 
@@ -158,7 +160,7 @@ async def _export(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
 
 
 async def _sessions_to_export(args: argparse.Namespace, store: SessionStore) -> list[SessionInfo]:
-    """The sessions asked for, the oldest first, so that parents come before their children."""
+    """Return the requested sessions, oldest first, so that parents precede their children."""
     if args.session_id:
         found = [await find_session(store, name) for name in args.session_id]
         infos = {info.id: info for info in found if args.source in ("", info.source)}
@@ -227,7 +229,7 @@ def add_maintenance_actions(actions: Actions) -> None:
         _restore,
         "put a backup in the place of the store",
         description="Put a backup in the place of the SQLite store. The store that was there is\n"
-        "kept beside it under a dated name. Programs that run go on with the backup.",
+        "kept next to it under a dated name. Running programs continue with the backup.",
         epilog=examples("hermes sessions restore state-backup.db"),
     )
     restore.add_argument("file", type=Path, metavar="FILE", help="what `backup` wrote")
@@ -321,7 +323,7 @@ def _repair(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def session_name(info: SessionInfo) -> str:
-    """The title, or what the user said first."""
+    """Return the title, or the beginning of the first message."""
     return plain_line(info.title) or plain_line(info.preview)
 
 
@@ -334,7 +336,7 @@ def session_line(info: SessionInfo, width: int) -> str:
 
 
 def session_label(info: SessionInfo) -> str:
-    """The id and, where there is one, the title."""
+    """Return the id and the title, if there is one."""
     title = plain_line(info.title)
     return f"{plain_line(info.id)} ({title})" if title else plain_line(info.id)
 

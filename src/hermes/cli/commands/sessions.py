@@ -1,4 +1,4 @@
-"""`hermes sessions`: find, read, carry, tidy and look after past conversations."""
+"""`hermes sessions`: list, read, search, change, export and clean up past conversations."""
 
 import argparse
 import shutil
@@ -32,12 +32,12 @@ from hermes.util.plain import plain, plain_line
 from hermes.util.session_ids import new_session_id
 from hermes.util.text import cut_middle, many
 
-# `hermes sessions list`, `show` and `tree`: what there is, and what was said.
+# `hermes sessions list`, `show` and `tree`.
 
 HIDDEN_SOURCES = ("tool", "batch", "subagent")
-"""Made by programs; shown when asked for."""
+"""Sources hidden by default: sessions created by programs."""
 SHOWN_RESULT = 2000
-"""Characters of a tool's result that are shown."""
+"""The most characters shown of a tool result."""
 
 
 def add_list_actions(actions: Actions) -> None:
@@ -166,7 +166,7 @@ async def _tree(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
 def _walk_descendants(
     info: SessionInfo, descendants: tuple[SessionInfo, ...]
 ) -> Iterator[tuple[SessionInfo, int]]:
-    """Each descendant right after its parent, with its depth."""
+    """Yield each descendant after its parent, with its depth."""
     children: defaultdict[str, list[SessionInfo]] = defaultdict(list)
     for one in descendants:
         children[one.parent_id].append(one)
@@ -185,7 +185,7 @@ def _branch_line(info: SessionInfo, depth: int, *, is_here: bool) -> str:
     return f"{start}{session_label(info)}  {facts}{here}"
 
 
-# `hermes sessions browse`: choose a conversation and go on with it.
+# `hermes sessions browse`: choose a session and continue it.
 
 PAGE = 10
 QUESTION = "number to go on with, words to search for, Enter for more, q to leave: "
@@ -225,7 +225,7 @@ def _browse(args: argparse.Namespace, cli: Cli) -> int:
 
 
 async def _choose(cli: Cli, store: SessionStore, source: str) -> list[str]:
-    """The id of the session that was chosen, or none."""
+    """Return the id of the chosen session, or none."""
     offset, words = 0, ""
     while True:
         page = await _page(store, source, words, offset)
@@ -264,7 +264,7 @@ def _show_page(cli: Cli, page: tuple[SessionInfo, ...], offset: int) -> None:
         cli.say(f"{number:>3}  {session_line(info, width)}")
 
 
-# `hermes sessions search`: what was said, in all conversations.
+# `hermes sessions search`.
 
 ROLES = ("user", "assistant", "tool", "system")
 QUERY_HELP = 'words, "a phrase", OR, NOT, begin*'
@@ -320,7 +320,7 @@ async def _search(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
 
 
 def _format_hit(hit: SearchHit, style: Style) -> str:
-    """Where it was said, and what, with the messages around it."""
+    """Return a hit: its session, the match, and the messages around it."""
     place = "  ".join(
         plain_line(fact) for fact in (hit.session_id, hit.source, ago(hit.timestamp), hit.title)
     )
@@ -332,7 +332,7 @@ def _format_hit(hit: SearchHit, style: Style) -> str:
 
 
 def _mark_match(snippet: str, style: Style) -> str:
-    """What matched in bold; where there is no bold, the marks stay."""
+    """Show the match in bold; without colour, keep the markers."""
     if not style.colour:
         return snippet
     head, *rest = snippet.split(">>>")
@@ -341,7 +341,7 @@ def _mark_match(snippet: str, style: Style) -> str:
     )
 
 
-# `hermes sessions usage`: tokens and money.
+# `hermes sessions usage`.
 
 HEAD = ("task", "model", "provider", "by", "calls", "input", "cached", "output", "cost")
 NUMBERS = (4, 5, 6, 7, 8)

@@ -1,4 +1,4 @@
-"""`hermes setup`: from nothing to a first answer, one question after the other."""
+"""`hermes setup`: configure Hermes step by step."""
 
 import argparse
 import asyncio
@@ -23,7 +23,7 @@ from hermes.ops.status import SetupRecord, reset_settings
 from hermes.util.extras import EXTRAS
 from hermes.util.text import many
 
-# What is set up, and a first question.
+# The summary at the end, and a first question.
 
 
 def summary(cli: Cli) -> Iterator[str]:
@@ -47,7 +47,7 @@ def offer_first_question(cli: Cli) -> None:
     cli.say("`hermes` starts a chat, `hermes setup` changes this again.")
 
 
-# `hermes setup NAME`: optional packages, from our own lock files.
+# `hermes setup EXTRA`: install optional packages from our lock files.
 
 
 def _install_extra_packages(name: str, cli: Cli) -> int:
@@ -67,7 +67,7 @@ def _unknown_name_error(name: str, sections: Iterable[str]) -> UsageError:
 
 
 def _extras_help() -> str:
-    """The lines of `hermes setup --help`."""
+    """Return the extras as lines for `hermes setup --help`."""
     width = max(map(len, EXTRAS))
     return "\n".join(f"  {name:<{width}}  {each.summary}" for name, each in EXTRAS.items())
 
@@ -100,9 +100,9 @@ exit codes: 0 done, 1 packages cannot be installed, 2 wrong usage, 4 the key is 
 class SetupSection(msgspec.Struct, frozen=True):
     title: str
     ask: Callable[[Cli], None]
-    """Ask a person; saves each answer at once."""
+    """Ask the user; saves each answer at once."""
     apply: Callable[[argparse.Namespace, Cli], bool]
-    """Do what the options say; False when they say nothing."""
+    """Apply the options; return False if none is given."""
 
 
 SECTIONS = {
@@ -181,7 +181,7 @@ def _reset(args: argparse.Namespace, cli: Cli) -> bool:
 def _guide(args: argparse.Namespace, cli: Cli) -> int:
     if not cli.interactive:
         raise UsageError(
-            "nobody can be asked: this is not a terminal",
+            "cannot ask: this is not a terminal",
             hint="say what to set with options; `hermes setup --help` shows them",
         )
     try:
@@ -190,7 +190,7 @@ def _guide(args: argparse.Namespace, cli: Cli) -> int:
         again = f"hermes setup {args.section}" if args.section else "hermes setup"
         cli.say("")
         raise Interrupted(
-            "stopped; what you answered is saved", hint=f"to go on: {again}"
+            "stopped; what you answered is saved", hint=f"to continue: {again}"
         ) from None
     return 0
 
@@ -199,7 +199,7 @@ def _ask_sections(names: list[str], cli: Cli, only_one: bool) -> None:
     record, style = SetupRecord(cli.home), Style.of(cli.stdout)
     done = () if only_one else record.done()
     if done:
-        cli.say(f"Going on where you stopped; done already: {', '.join(done)}.")
+        cli.say(f"Continuing where you stopped; done: {', '.join(done)}.")
     cli.say("Enter keeps what is there, Ctrl-C stops; every answer is saved at once.")
     for name in names:
         if name in done:

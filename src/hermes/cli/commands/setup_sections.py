@@ -1,4 +1,4 @@
-"""One question for one setting, and other commands run on the user's behalf."""
+"""The sections of `hermes setup`: model, terminal, tools and agent."""
 
 import argparse
 import asyncio
@@ -37,16 +37,16 @@ class SettingQuestion(msgspec.Struct, frozen=True):
     """The setting."""
     text: str
     choices: tuple[SettingChoice, ...] = ()
-    """Offered with numbers; empty when anything can be typed."""
+    """Numbered choices; empty for free text."""
 
 
 def reload_settings(cli: Cli) -> Cli:
-    """The same terminal and home, with settings read again."""
+    """Return a `Cli` that reads the settings again."""
     return Cli(cli.home, cli.stdin, cli.stdout, cli.stderr)
 
 
 def run_command(cli: Cli, name: str, *words: str) -> int:
-    """`hermes NAME WORDS`, with all its own questions and messages."""
+    """Run `hermes NAME WORDS` with its own questions and messages."""
     command = registry.find(name)
     if command is None:
         raise UsageError(f"there is no command {name!r}")
@@ -57,7 +57,7 @@ def run_command(cli: Cli, name: str, *words: str) -> int:
 
 
 def save_setting(cli: Cli, key: str, text: str) -> None:
-    """Save a setting. Raises `HermesError` when the value does not fit."""
+    """Save a setting. Raises `HermesError` if the value is invalid."""
     change = assign(key, text)
     edit.set_value(cli.home, change.parts, change.value)
 
@@ -68,7 +68,7 @@ def ask_settings(questions: tuple[SettingQuestion, ...], cli: Cli) -> None:
 
 
 def ask_setting(question: SettingQuestion, cli: Cli) -> str:
-    """Ask until the answer fits; the value in force afterwards."""
+    """Ask until the answer is valid; return the value in use afterwards."""
     now = _format_value(reload_settings(cli).load().value(question.key))
     for number, choice in enumerate(question.choices, start=1):
         mark = "*" if choice.value == now else " "
@@ -95,10 +95,10 @@ def _format_value(value: Any) -> str:
     return str(value)
 
 
-# `hermes setup model`: a provider, its key, one of its models.
+# `hermes setup model`.
 
 KNOWN = ("openrouter", "anthropic", "openai", "gemini", "nous", "ollama")
-"""Offered beside those that are set up; any other can be typed."""
+"""Offered in addition to configured providers; others can be typed."""
 OWN_KEY = "CUSTOM_API_KEY"
 LONGEST_KEY = 16_384
 
@@ -142,7 +142,7 @@ def apply_model(args: argparse.Namespace, cli: Cli) -> bool:
 
 
 def _provider_offers(cli: Cli) -> list[tuple[str, str]]:
-    """Providers and why one would take them."""
+    """Return the offered providers with a reason for each."""
     found = resolve_main_model(reload_settings(cli))
     ready = [found.main.provider, *(one.provider for one in found.also)]
     offers = {name: "ready" for name in ready if name not in (LOCAL, CUSTOM)}
@@ -228,9 +228,11 @@ def _read_given_key(args: argparse.Namespace, cli: Cli) -> str:
 
 
 def _choose_with_key(provider: str, model: str, base_url: str, key: str, cli: Cli) -> None:
-    """A provider's key goes to auth.json, before the model, which is not saved without it. That of
-    an address of one's own goes to .env, and config.yaml names it: once the address is saved, so
-    that it is never meant for another one."""
+    """Save a key and a model.
+
+    The key of a provider goes to auth.json before the model, which is not saved without a key. The
+    key of a custom address goes to .env after the address, so that it is never sent to another one.
+    """
     endpoint = _auth_desk(cli).endpoint(provider)
     if key and endpoint.id != CUSTOM:
         _refuse_keyless(endpoint)
@@ -250,16 +252,16 @@ def _auth_desk(cli: Cli) -> CredentialService:
     return CredentialService(cli.home, reload_settings(cli).load(), SystemClock())
 
 
-# `hermes setup terminal`: where commands run.
+# `hermes setup terminal`.
 
 
 class BackendChoice(msgspec.Struct, frozen=True):
     name: str
     meaning: str
     programs: tuple[str, ...] = ()
-    """One of them must be there."""
+    """Programs of which one must be installed."""
     package: str = ""
-    """A Python package that must be there; the extra has the same name."""
+    """A required Python package; the extra has the same name."""
     questions: tuple[SettingQuestion, ...] = ()
 
 
@@ -320,7 +322,7 @@ def _backend_questions(name: str) -> tuple[SettingQuestion, ...]:
 
 
 def _missing_requirement(backend: BackendChoice) -> str:
-    """What is missing for it on this machine, or nothing."""
+    """Return what the backend lacks on this machine, or ""."""
     path = search_path()
     if backend.programs and not any(shutil.which(one, path=path) for one in backend.programs):
         return f" (needs {' or '.join(backend.programs)}, not found here)"
@@ -329,7 +331,7 @@ def _missing_requirement(backend: BackendChoice) -> str:
     return ""
 
 
-# `hermes setup tools`: which toolsets the agent has in the terminal.
+# `hermes setup tools`.
 
 PLATFORM = "cli"
 
@@ -383,7 +385,7 @@ def _switch(names: list[str], sets: dict[str, list[ToolRow]], cli: Cli) -> None:
         set_tool_enabled(reload_settings(cli).load(), cli.home, PLATFORM, [name], on=on)
 
 
-# `hermes setup agent`: how the agent works.
+# `hermes setup agent`.
 
 QUESTIONS = (
     SettingQuestion(

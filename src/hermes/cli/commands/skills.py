@@ -1,4 +1,4 @@
-"""`hermes skills`: find, install, look after and share skills."""
+"""`hermes skills`: list, configure and maintain skills."""
 
 import argparse
 from typing import Any
@@ -57,11 +57,11 @@ from hermes.skills.writing import read_overlay
 from hermes.util.plain import plain, plain_line
 from hermes.util.text import many
 
-# `hermes skills list` and `view`: the skills there are on this machine.
+# `hermes skills list` and `view`.
 
 
 class SkillRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill as it is listed."""
+    """A skill in the list."""
 
     name: str
     source: str
@@ -70,17 +70,17 @@ class SkillRow(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     folder: str = ""
     installed_from: str = ""
-    """The source of an installed one: official, github, …"""
+    """Where an installed skill comes from: official, github, …"""
     identifier: str = ""
     trust: str = ""
     changed_copy_of: str = ""
-    """The source of the original."""
+    """The source of the original of a changed copy."""
     hides: str = ""
-    """The source of another skill of this name, which does not count."""
+    """The source of another skill of this name that this one hides."""
     hidden: str = ""
     """Why the agent does not see it."""
     broken: str = ""
-    """Why it does not load."""
+    """Why it cannot be loaded."""
 
 
 def add_list_actions(actions: Actions) -> None:
@@ -133,7 +133,7 @@ def _rows(cli: Cli) -> list[SkillRow]:
 
 
 def _lock(cli: Cli) -> LockFile:
-    """What is installed; nothing when that cannot be known."""
+    """Return the installed skills; empty if the lock file cannot be read."""
     try:
         return HubStore(cli.home.skills / ".hub").lock()
     except ConfigError as error:
@@ -147,7 +147,7 @@ def _broken_row(one: BrokenSkill) -> SkillRow:
 
 
 def _shadowed_names(cli: Cli) -> dict[str, str]:
-    """Names that exist in more than one folder, with the source of the second."""
+    """Return names that exist in several folders, with the source of the hidden skill."""
     seen: dict[str, list[str]] = {}
     for root in all_roots(cli):
         for skill in SkillIndex([root]).skills():
@@ -195,7 +195,7 @@ def _view(args: argparse.Namespace, cli: Cli) -> int:
     path = skill.folder / (args.file or SKILL_FILE)
     text = read_linked(skill, args.file) if args.file else read_instructions(skill)
     if args.json:
-        facts = msgspec.to_builtins(skill, enc_hook=str)  # its folder is no JSON
+        facts = msgspec.to_builtins(skill, enc_hook=str)  # the folder is not a JSON value
         cli.json({"skill": facts, "file": str(path), "text": text})
         return 0
     cli.note(f"{skill.source}: {plain_line(tilde(path))}")
@@ -205,7 +205,7 @@ def _view(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-# `hermes skills config`: the settings that skills declare.
+# `hermes skills config`.
 
 
 class DeclaredSetting(msgspec.Struct, frozen=True):
@@ -213,10 +213,10 @@ class DeclaredSetting(msgspec.Struct, frozen=True):
     key: str
     description: str
     value: Any
-    """What is set, or the default."""
+    """The configured value, or the default."""
     is_set: bool
     prompt: str = ""
-    """What the user is asked."""
+    """The question for the user."""
 
 
 def add_config_actions(actions: Actions) -> None:
@@ -264,7 +264,7 @@ def _set(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def declared_settings(cli: Cli) -> list[DeclaredSetting]:
-    """Every setting of every skill that can be used here, with secrets masked."""
+    """Return the settings of all usable skills, with secrets masked."""
     values, here = cli.load().settings.skills.config, skill_visibility(cli)
     return [
         _declared_setting(skill.name, setting, values)
@@ -325,7 +325,7 @@ async def _audit(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     for one in found.skills:
         _say_audit(cli, one)
     for folder in found.strays:
-        cli.say(f"{plain_line(folder)}: nobody installed it; move it out of the hub's folder")
+        cli.say(f"{plain_line(folder)}: not installed by the hub; move it out of the hub's folder")
     return 0 if found.clean else 1
 
 

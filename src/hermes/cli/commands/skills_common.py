@@ -1,4 +1,4 @@
-"""What the actions work with: the hub, the collection, and the user's consent."""
+"""What the actions of `hermes skills` share: the hub, the skill index, and output."""
 
 import argparse
 import asyncio
@@ -28,19 +28,19 @@ from hermes.skills.scanner import ScanFinding
 from hermes.util.plain import plain, plain_line
 from hermes.util.text import human_size, many
 
-# Skills in words for a terminal. What strangers wrote never reaches it raw.
+# Output. Text of third parties is always cleaned first.
 
 WIDTH = 110
-"""Columns where there is no terminal."""
+"""Columns without a terminal."""
 NARROWEST = 40
 CHAT_INDENT = 4
-"""Columns before a line that a conversation shows; see `cli.mirrored`."""
+"""Columns by which a conversation indents output; see `cli.session`."""
 MOST_FINDINGS = 20
 VERDICTS = {"safe": "nothing suspicious", "caution": "caution", "dangerous": "dangerous"}
 
 
 def line_width(cli: Cli) -> int:
-    """Columns of a line. What is not written to our own stdout is shown in a conversation."""
+    """Return the columns of a line. Output not sent to stdout is shown in a conversation."""
     columns = shutil.get_terminal_size((WIDTH, 24)).columns
     return max(NARROWEST, columns if cli.stdout is sys.stdout else columns - CHAT_INDENT)
 
@@ -98,7 +98,7 @@ Work = Callable[[argparse.Namespace, Cli, Hub], Awaitable[int]]
 
 
 def with_hub(work: Work) -> Act:
-    """An action that needs the hub."""
+    """Return an action that opens the hub for `work` and prints its warnings."""
 
     def act(args: argparse.Namespace, cli: Cli) -> int:
         async def run() -> int:
@@ -112,7 +112,7 @@ def with_hub(work: Work) -> Act:
             return asyncio.run(run())
         except BrokenPipeError:
             raise
-        except OSError as error:  # the disk is full, or read-only, or something lies in the way
+        except OSError as error:  # for example a full or read-only disk
             place = f"{error.filename}: " if error.filename else ""
             raise HubError(f"the disk refuses: {place}{error.strerror or error}") from error
 
@@ -137,7 +137,7 @@ def hub_options(cli: Cli) -> HubOptions:
 
 
 def all_roots(cli: Cli) -> tuple[SkillRoot, ...]:
-    """Every folder with skills but those of plugins, whose code would have to be run."""
+    """Return all skill folders except those of plugins, which would have to be loaded."""
     return skill_roots(cli.load(), cli.home)
 
 
@@ -146,24 +146,24 @@ def skill_index(cli: Cli) -> SkillIndex:
 
 
 def skill_visibility(cli: Cli) -> VisibilityContext:
-    """This machine and what is switched off. Which tools there are depends on the session."""
+    """Return the visibility on this machine, without tools, which depend on the session."""
     return visibility_context(cli.load(), "cli")
 
 
 def user_copy(cli: Cli, name: str) -> Path | None:
-    """The folder of the user's own skill of this name, which counts instead of an installed one."""
+    """Return the folder of the user's own skill of this name, which hides an installed one."""
     own = [root for root in all_roots(cli) if root.source is Source.USER]
     return next((one.folder for one in SkillIndex(own).skills() if one.name == name), None)
 
 
 def hidden_source(cli: Cli, name: str) -> str:
-    """The kind of a skill that an installed one of this name would hide: bundled or external."""
+    """Return the source of a skill that an installed one would hide: bundled or external."""
     hidden = [root for root in all_roots(cli) if root.source in (Source.EXTERNAL, Source.BUNDLED)]
     return next((str(one.source) for one in SkillIndex(hidden).skills() if one.name == name), "")
 
 
 def add_source(parser: argparse.ArgumentParser, summary: str) -> None:
-    """`--source`, one of those that can be asked."""
+    """Add `--source` with the names of the searchable sources."""
     parser.add_argument("--source", type=_source, choices=SOURCE_NAMES, default="", help=summary)
 
 

@@ -1,5 +1,5 @@
 """`hermes skills log`, `diff`, `undo`, `pending`, `approve`, `reject`, `stale`, `retire` and
-`unretire`: what the agent learnt, and what the user makes of it."""
+`unretire`: skills that the agent wrote."""
 
 import argparse
 import asyncio
@@ -92,7 +92,7 @@ def _add_retirement(actions: Actions) -> None:
     old = actions.add(
         "stale",
         _async_action(_list_stale),
-        "skills of the agent that nobody uses any more",
+        "skills of the agent that are no longer used",
         json=True,
     )
     old.add_argument(
@@ -111,7 +111,7 @@ def skill_history(cli: Cli) -> SkillHistory:
 
 
 def skill_writer(cli: Cli) -> SkillWriter:
-    """For what the user does: it is kept at once, whatever `skills.review` says."""
+    """Return a writer for changes of the user, which skip `skills.review`."""
     usage = SkillUsage(cli.home.skills / ".usage.json")
     history = skill_history(cli)
     return SkillWriter(cli.home.skills, skill_index(cli), history, scan_reasons, usage=usage)
@@ -157,8 +157,10 @@ async def _diff(args: argparse.Namespace, cli: Cli) -> int:
 
 
 async def _copies_diff(cli: Cli, history: SkillHistory, commit: SkillCommit) -> str:
-    """What a change that began with copies of other skills did to them, without the copying; ""
-    for any other change, and when an original is not as it was."""
+    """Return the changes to copied skills, without the copying itself.
+
+    Return "" for a change without copies, and if an original has changed since.
+    """
     found: list[str] = []
     for files in await history.folders_added_with(MARK_FILE, commit.id):
         try:
@@ -174,7 +176,7 @@ async def _copies_diff(cli: Cli, history: SkillHistory, commit: SkillCommit) -> 
 
 
 def original_skill(cli: Cli, name: str) -> Skill | None:
-    """The skill that counts when the user has none of this name."""
+    """Return the skill that is used if the user has none of this name."""
     others = [root for root in all_roots(cli) if root.source is not Source.USER]
     try:
         return SkillIndex(others).get(name)
@@ -221,7 +223,7 @@ async def _pending(args: argparse.Namespace, cli: Cli) -> int:
 
 
 async def _refresh_proposal(cli: Cli, writer: SkillWriter, name: str) -> SkillProposal:
-    """A proposal as it would be made now; one that does not fit any more, as it was proposed."""
+    """Return a proposal against the current files, or the original one if it no longer applies."""
     proposal = writer.proposals.get(name)
     try:
         return await writer.refreshed_proposal(proposal.id)
@@ -261,7 +263,7 @@ async def _reject(args: argparse.Namespace, cli: Cli) -> int:
 async def _decide_each(
     args: argparse.Namespace, cli: Cli, decide: Callable[[str], Awaitable[str]]
 ) -> int:
-    """One after the other; one that fails does not hold up the rest."""
+    """Decide each proposal; a failure does not stop the others."""
     code = 0
     for proposal in args.id:
         try:

@@ -1,4 +1,4 @@
-"""`hermes skills browse`, `search` and `inspect`: what can be had elsewhere."""
+"""`hermes skills` actions for the hub: search, install, update, publish, snapshots and taps."""
 
 import argparse
 from pathlib import Path
@@ -202,9 +202,9 @@ async def _install(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 def install_candidate(
     args: argparse.Namespace, cli: Cli, hub: Hub, candidate: InstallCandidate, *, force: bool
 ) -> bool:
-    """Shows the skill, asks, and installs it or its new version. False when the user says no.
+    """Show the skill, ask, and install it. Return False if the user says no.
 
-    Raises `Refused` when the rules do.
+    Raises `Refused` if the install policy forbids it.
     """
     say_candidate(cli, candidate)
     if candidate.installed:
@@ -239,7 +239,7 @@ def install_candidate(
 
 
 def _confirm_install(args: argparse.Namespace, cli: Cli, candidate: InstallCandidate) -> bool:
-    """What comes with Hermes, or from a trusted repository, is installed without a question."""
+    """Ask before installing, except for skills of Hermes and of trusted repositories."""
     if candidate.locally_changed:
         cli.say(f"changed here since it was installed: {', '.join(candidate.locally_changed)}")
         return confirm(args, cli, f"Replace the changes with this version of {candidate.name}?")
@@ -335,7 +335,7 @@ def _say_updates(cli: Cli, one: UpdateStatus) -> None:
     cli.say(f"{one.name}: {one.state}{reason}")
 
 
-# `hermes skills publish`: offer a skill to others.
+# `hermes skills publish`.
 
 
 def add_publish_actions(actions: Actions) -> None:
@@ -388,7 +388,7 @@ async def _publish(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 
 
 def _skill_folder(cli: Cli, path: str) -> str:
-    """A folder, or the one of the skill that is called so."""
+    """Return the folder with this path, or of the skill with this name."""
     return path if Path(path).expanduser().exists() else str(skill_index(cli).get(path).folder)
 
 
@@ -424,7 +424,7 @@ def _facts(plan: PublishPlan) -> dict[str, object]:
 def add_snapshot_actions(actions: Actions) -> None:
     parser = actions.add(
         "snapshot",
-        run_action,  # replaced by the help of those below
+        run_action,  # the subcommands show their own help
         "all installed and own skills as one file",
         epilog=examples(
             "hermes skills snapshot export skills.tar.gz",
@@ -480,13 +480,13 @@ async def _import(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     return 1 if done.refused else 0
 
 
-# `hermes skills tap`: further places that are searched.
+# `hermes skills tap`: additional sources for searches.
 
 
 def add_tap_actions(actions: Actions) -> None:
     parser = actions.add(
         "tap",
-        run_action,  # replaced by the help of those below
+        run_action,  # the subcommands show their own help
         "repositories and sites that are searched too",
         epilog=examples("hermes skills tap add owner/repo", "hermes skills tap list"),
     )

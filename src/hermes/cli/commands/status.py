@@ -1,4 +1,4 @@
-"""`hermes status`: what is set up, and how it fares."""
+"""`hermes status` and `hermes version`."""
 
 import argparse
 import asyncio
@@ -79,7 +79,7 @@ def _lines(status: Status, style: Style, *, everything: bool) -> Iterator[str]:
 
 
 def _auxiliary(status: Status, style: Style, *, everything: bool) -> Iterator[str]:
-    """By task, or in one line when one model does them all."""
+    """Return the auxiliary models by task, or one line if one model does all tasks."""
     tasks = {name: resolution_line(found, style) for name, found in status.models.auxiliary.items()}
     groups: dict[str, list[str]] = {}
     for name, text in tasks.items():
@@ -123,13 +123,13 @@ def run_version(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _program() -> dict[str, str]:
-    """Where the program is, and of which commit as far as it is known."""
+    """Return the place of the program, and its commit if git knows it."""
     found = installation()
     if not isinstance(found, Checkout):
         return {"program": f"installed by {found.installer}"}
     where = {"program": str(found.root)}
     if found.is_repository:
-        with suppress(GitFailed):  # without git nobody knows
+        with suppress(GitFailed):  # git is not installed or fails
             where |= asyncio.run(_commit(found))
     return where
 

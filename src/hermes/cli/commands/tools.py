@@ -1,4 +1,4 @@
-"""`hermes tools`: which tools the agent has, and what they cost."""
+"""`hermes tools` and `hermes prompt`: what the model receives, and what that costs."""
 
 import argparse
 import asyncio
@@ -49,7 +49,7 @@ def configure_tools(parser: argparse.ArgumentParser) -> None:
 
 
 def run_tools(args: argparse.Namespace, cli: Cli) -> int:
-    """With the tools of plugins; in a conversation they are loaded already."""
+    """Run the command with the tools of plugins, which a conversation has already loaded."""
     if Extensions.in_force() is not None or not cli.load().settings.plugins.enabled:
         return run_action(args, cli)
     extensions = load_extensions(cli.load(), cli)
@@ -152,7 +152,7 @@ def _sent_schema(spec: Any) -> dict[str, Any]:
 TOOLS = Command(configure_tools, run_tools)
 
 
-# `hermes prompt`: what the model is told before the conversation begins, and what that costs.
+# `hermes prompt`: the system prompt and its size.
 
 PROMPT_EPILOG = """\
 examples:
@@ -214,7 +214,7 @@ def _layer(name: str, text: str) -> dict[str, Any]:
 
 
 def _sizes(shown: PromptPreview) -> list[tuple[str, int, int]]:
-    """Name, characters and tokens of each layer, of the tools and of all; tokens are estimates."""
+    """Return name, characters and estimated tokens of each layer, the tools and the total."""
     whole, tool_chars = shown.prompt.text, shown.tool_chars
     tool_tokens = -(-tool_chars // BYTES_PER_TOKEN)
     return [

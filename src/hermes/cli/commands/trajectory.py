@@ -1,4 +1,4 @@
-"""`hermes trajectory`: read trajectory files, and turn them and sessions into other forms."""
+"""`hermes trajectory`: show trajectory files, and convert them and sessions."""
 
 import argparse
 import asyncio
@@ -22,10 +22,10 @@ from hermes.util.text import clean, cut_middle, human_size, many
 
 FORMS = {"sharegpt": as_sharegpt, "openai": as_openai}
 SHOWN_RESULT = 2000
-"""Characters of a tool's result that are shown."""
+"""The most characters shown of a tool result."""
 SHOWN_WORDS = 60
 BAD_LINES = 1
-"""The exit code when some lines are not trajectories."""
+"""The exit code if some lines are invalid."""
 
 EPILOG = """\
 examples:
@@ -172,7 +172,7 @@ def _convert(args: argparse.Namespace, cli: Cli) -> int:
 def _convert_lines(
     lines: Iterator[Line], form: str, bad: list[int], tell: Callable[[str], None]
 ) -> Iterator[str]:
-    """The entries as JSON, a line each. Lines that are none are told and added to `bad`."""
+    """Yield the entries as JSON lines. Report invalid lines and add their numbers to `bad`."""
     for line in lines:
         if line.problem:
             tell(f"{line.number}: {plain_line(line.problem)}")

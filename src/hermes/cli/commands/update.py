@@ -1,4 +1,4 @@
-"""`hermes update`: another version of the program, as a whole or not at all."""
+"""`hermes update` and `hermes uninstall`."""
 
 import argparse
 import asyncio
@@ -20,7 +20,7 @@ from hermes.util.text import many
 NEWER = 10
 NO_SOURCE = "get the new version where you got this one, and install it over it"
 UPDATE_DESCRIPTION = """\
-Update Hermes. The new version is built beside this one and takes its place only when it starts;
+Update Hermes. The new version is built next to this one and replaces it only when it starts;
 else everything stays as it is. Your settings, keys and sessions are not part of the program."""
 UPDATE_EPILOG = """\
 examples:
@@ -114,7 +114,7 @@ def _show_update(news: AvailableUpdate, cli: Cli) -> None:
 
 
 def _snapshot_settings(cli: Cli) -> None:
-    """A newer version may rewrite settings; an older one may not understand them."""
+    """Snapshot the settings: an older version may not read what a newer one wrote."""
     if cli.home.root.is_dir():
         kept = Snapshots(cli.home).create("before update", datetime.now(UTC).astimezone())
         cli.note(f"settings, keys, memories and skills are kept as snapshot {kept.id}")
@@ -123,7 +123,7 @@ def _snapshot_settings(cli: Cli) -> None:
 UPDATE = Command(configure_update, run_update)
 
 
-# `hermes uninstall`: the program goes; your data only when you say so.
+# `hermes uninstall`: remove the program, and the data only with --full.
 
 WORD = "delete"
 UNINSTALL_DESCRIPTION = """\
@@ -192,14 +192,14 @@ def _confirm_removal(args: argparse.Namespace, cli: Cli) -> bool:
     if args.yes:
         return True
     if not cli.interactive:
-        raise UsageError("removing it needs --yes when nobody can be asked")
+        raise UsageError("removing it needs --yes without a terminal")
     if args.full:
         return cli.ask(f"This deletes all your data. Type {WORD} to go on: ").strip() == WORD
     return cli.ask("Remove it? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _say_rest(found: Checkout | Package, cli: Cli) -> None:
-    """What only another program, or the user, can do."""
+    """Print what the user or another program has to remove."""
     if isinstance(found, Package):
         cli.say(f"{found.installer} installed the program. To remove it, run:\n  {found.remove}")
     else:

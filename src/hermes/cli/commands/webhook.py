@@ -1,4 +1,4 @@
-"""`hermes webhook`: addresses that other programs call, and what the agent does then."""
+"""`hermes webhook`: addresses that other programs call to start a turn."""
 
 import argparse
 import asyncio
@@ -27,7 +27,7 @@ from hermes.util.hosts import from_here, http_address, is_loopback
 from hermes.util.plain import plain_line
 
 PLACES = ("log", "github_comment")
-"""Where answers go that are no platforms."""
+"""Delivery targets that are not platforms."""
 NO_CHATS = frozenset({"local", "webhook", "api_server"})
 SOURCES = ("subscriptions", "config.yaml")
 TEST_SECONDS = 30.0
@@ -113,13 +113,15 @@ def _check_secret(secret: str, host: str) -> None:
     on_loopback = is_loopback(host)
     if why := subscriptions.weakness(secret, on_loopback=on_loopback):
         raise UsageError(
-            f"nobody could call it: {why}", hint="leave --secret out, and a good one is made"
+            f"calls would be refused: {why}", hint="leave --secret out, and a good one is made"
         )
 
 
 def _check_delivery(route: Route, cli: Cli) -> str:
-    """What keeps answers from being delivered as things are now. Raises `UsageError` for what can
-    never be."""
+    """Return why answers cannot be delivered at present, or "".
+
+    Raises `UsageError` for a target that can never work.
+    """
     chat = str(route.deliver_extra.get("chat_id", ""))
     if route.deliver in PLACES:
         if chat:
@@ -195,7 +197,7 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _static_routes(cli: Cli) -> dict[str, Route]:
-    """The routes of config.yaml."""
+    """Return the routes of config.yaml."""
     written = cli.load().settings.platforms.webhook.extra.routes
     return {name: subscriptions.route(name, raw) for name, raw in written.items()}
 
@@ -252,13 +254,15 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
 
 
 def _marks() -> bytes:
-    """White space, which says nothing in JSON and makes each body another: two calls of one second
-    are no copies."""
+    """Return random white space that makes each JSON body unique.
+
+    Two equal calls within a second would count as duplicates.
+    """
     return bytes(secrets.choice(b" \t\n") for _ in range(40))
 
 
 def _signed_headers(body: bytes, secret: str) -> dict[str, str]:
-    """Headers of a call with a name of its own, and the time signed too."""
+    """Return the headers of a call with a unique id and a signed timestamp."""
     stamp = str(int(time.time()))
     signed = stamp.encode() + b"." + body
     return {
@@ -270,7 +274,7 @@ def _signed_headers(body: bytes, secret: str) -> dict[str, str]:
 
 
 def _ignored_reason(answer: httpx2.Response, route: Route) -> str:
-    """Why a call that was understood led to nothing; "" when it did not."""
+    """Return why an accepted call was ignored; "" if it was not."""
     try:
         status = msgspec.json.decode(answer.content, type=_Answer).status
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -302,7 +306,7 @@ def _payload(args: argparse.Namespace, cli: Cli) -> bytes:
 
 
 class _SubscriptionFile:
-    """The file of subscriptions; as a context manager it is changed, by one process at a time."""
+    """The subscription file. As a context manager it locks the file and saves changes."""
 
     def __init__(self, cli: Cli) -> None:
         self._home, self._path = cli.home, cli.home.root / subscriptions.FILE
@@ -336,7 +340,7 @@ class _SubscriptionFile:
 
 
 def _address(cli: Cli) -> str:
-    """Of the server, as this machine reaches it."""
+    """Return the address of the server for calls from this machine."""
     extra = cli.load().settings.platforms.webhook.extra
     return http_address(from_here(extra.host), extra.port)
 

@@ -149,7 +149,7 @@ def _takes(nodes: list[CommandNode]) -> Iterator[str]:
 
 
 def option_keys(node: CommandNode) -> list[str]:
-    """`path|option` of every option that takes a value."""
+    """Return `path|option` for every option that takes a value."""
     taking = [option for option in node.options if option.takes_value]
     return [f"{node.path}|{name}" for option in taking for name in option.names]
 

@@ -174,6 +174,6 @@ def _case(keys: list[str], rows: list[str]) -> Iterator[str]:
 
 
 def quote(text: str) -> str:
-    """In single quotes of fish, where a backslash still means something."""
+    """Quote for fish, which interprets backslashes in single quotes."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

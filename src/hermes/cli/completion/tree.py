@@ -1,4 +1,4 @@
-"""What can be typed where."""
+"""The tree of commands, options and values that completion scripts are written from."""
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator
@@ -23,11 +23,11 @@ FILE_NAMES = ("FILE", "OUT", "PATH", "SCRIPT", "SOURCE", "ZIP")
 FOLDER_NAMES = ("DIR", "FOLDER")
 SESSION_FIELDS = ("resume", "session", "session_id")
 NEW_NAMES = (f"{ROOT} profile create",)
-"""Where the argument is a name that does not exist yet."""
+"""Commands whose argument is a new name, which cannot be completed."""
 
 
 class CompletionValues(msgspec.Struct, frozen=True):
-    """What a value can be: one of `words`, or what `source` has at the moment."""
+    """Possible values: `words`, or what `source` has when the user presses Tab."""
 
     words: tuple[str, ...] = ()
     source: Source = ""
@@ -44,12 +44,12 @@ class CommandNode(msgspec.Struct, frozen=True):
     """One command, or `hermes` itself."""
 
     path: str
-    """Its words, such as `hermes sessions list`."""
+    """The words of the command, such as `hermes sessions list`."""
     summary: str
     options: tuple[CompletionOption, ...]
     arguments: tuple[CompletionValues, ...]
     repeats: bool
-    """Whether the last argument may be given again and again."""
+    """Whether the last argument may be repeated."""
     children: tuple["CommandNode", ...] = ()
 
     @property
@@ -57,14 +57,14 @@ class CommandNode(msgspec.Struct, frozen=True):
         return self.path.rpartition(" ")[2]
 
     def all(self) -> Iterator["CommandNode"]:
-        """This one and everything below."""
+        """Yield this node and all its descendants."""
         yield self
         for child in self.children:
             yield from child.all()
 
 
 def build_tree(commands: Iterable[registry.CommandEntry] = registry.COMMANDS) -> CommandNode:
-    """Everything; loads every command."""
+    """Build the tree of all commands. Imports every command."""
     children = []
     for command in commands:
         parser = Parser(prog=f"{ROOT} {command.name}")
@@ -120,7 +120,7 @@ def _option(action: argparse.Action, path: str) -> CompletionOption:
 
 
 def _summary(action: argparse.Action) -> str:
-    """The help text with its `%(name)s` places filled in."""
+    """Return the help text with its `%(name)s` placeholders filled in."""
     return shorten((action.help or "") % {**vars(action), "prog": ROOT})
 
 
@@ -163,4 +163,4 @@ _KINDS: tuple[
         lambda: CompletionValues(source="files"),
     ),
 )
-"""The first that fits says what an option or argument without choices takes."""
+"""Completion values by kind of argument; the first match counts."""

@@ -91,7 +91,7 @@ def test_the_key_of_an_own_endpoint_stays_out_of_the_settings(
         (("--base-url", "http://127.0.0.1:9/v1"), 2, "needs a model"),
         (("--toolsets", "nonsense"), 2, "nonsense"),
         (("--max-turns", "many"), 3, "agent.max_turns"),
-        ((), 2, "nobody can be asked"),
+        ((), 2, "cannot ask"),
     ],
 )
 def test_mistakes_are_one_clear_line_and_nothing_is_saved(
@@ -144,7 +144,7 @@ def test_a_second_run_goes_on_where_the_first_was_stopped(hermes: Run, hermes_ho
     assert "hermes setup" in first.err
     assert settings(hermes_home)["model"]["provider"] == "local"
     second = hermes("setup", typed="\n" * 20)
-    assert "done already: model, terminal" in second.out
+    assert "stopped; done: model, terminal" in second.out
     assert "The model that answers" not in second.out
     assert "How the agent works" in second.out
     assert not (hermes_home / ".setup.json").exists()
