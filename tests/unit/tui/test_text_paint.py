@@ -35,8 +35,8 @@ def test_a_look_becomes_what_the_terminal_understands() -> None:
 
 
 @pytest.mark.parametrize("look", ["#12345", "#xyzxyz", "reddish", "bright_nothing"])
-def test_a_wrong_colour_is_told(look: str) -> None:
-    with pytest.raises(ValueError, match="no colour"):
+def test_invalid_colour_is_reported(look: str) -> None:
+    with pytest.raises(ValueError, match="not a colour"):
         escape_codes(look, Depth.TRUE)
 
 
