@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.testing import ModelServer
-from hermes.gateway.platforms.local.server import AttachedFile
+from hermes.gateway.platforms.local.server import LocalFile
 from tests.integration.gateway.chats.conftest import GatewayHarness
 
 KEY = "agent:main:local:dm:anna"
@@ -95,7 +95,7 @@ async def test_a_picture_goes_with_a_skill(
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text(SKILL)
     await harness.open(echoing)
-    harness.say("/look what is it", files=(AttachedFile("image", str(picture)),))
+    harness.say("/look what is it", files=(LocalFile("image", str(picture)),))
     await harness.until(lambda: echoing.calls, "the call")
     asked = str(echoing.calls[0].body["messages"][-1])
     assert "Look closely." in asked and "what is it" in asked

@@ -10,7 +10,7 @@ import pytest
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, echo
 from hermes.gateway import dispatcher
-from hermes.gateway.platforms.local.server import AttachedFile
+from hermes.gateway.platforms.local.server import LocalFile
 from hermes.gateway.session_keys import (
     background_key,
     background_name,
@@ -170,7 +170,7 @@ async def test_a_picture_goes_with_the_task(
     harness: GatewayHarness, echoing: ModelServer, picture: Path
 ) -> None:
     await harness.open(echoing)
-    harness.say("/background describe it", files=(AttachedFile("image", str(picture)),))
+    harness.say("/background describe it", files=(LocalFile("image", str(picture)),))
     await harness.wait_for("(session ")
     (call,) = echoing.calls
     assert "data:image/png;base64" in str(call.body["messages"][-1])

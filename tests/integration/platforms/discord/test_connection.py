@@ -281,7 +281,7 @@ async def test_a_channel_made_since_is_found_by_its_name(
         lines.add(adapter)
         made = harness.fake.text_channel(harness.server, "ops")
         await harness.fake.gateway.dispatch("CHANNEL_CREATE", harness.fake.world.channels[made])
-        await harness.fake.until(lambda: adapter.live.bot.get_channel(made))
+        await harness.fake.until(lambda: adapter.connection.bot.get_channel(made))
         await refresh_names(known, lines, "telegram:#ops")
         assert known.chats("discord") == []
         await refresh_names(known, lines, " Discord:#ops")

@@ -8,8 +8,8 @@ from hermes.gateway.platforms.kit.contract import ChatType, PlatformManifest
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
 from hermes.gateway.platforms.local.server import (
-    AttachedFile,
     ChatLog,
+    LocalFile,
     LocalServer,
     PressRequest,
     SayRequest,
@@ -63,10 +63,10 @@ class LocalHarness(BaseHarness):
             )
         ).id
 
-    def _attached(self, file: File) -> AttachedFile:
+    def _attached(self, file: File) -> LocalFile:
         path = self.folder / f"theirs-{next(self._files)}"
         path.write_bytes(file.data)
-        return AttachedFile(file.kind, str(path), file.name, file.mime)
+        return LocalFile(file.kind, str(path), file.name, file.mime)
 
     async def again(self, message_id: str) -> None:
         self.platform.redeliver(message_id)

@@ -365,5 +365,5 @@ def _as_not_connected(what: str) -> Iterator[None]:
     try:
         yield
     except (imaplib.IMAP4.error, OSError, EOFError, ValueError) as error:
-        told = " ".join(str(error).split())[:200] or type(error).__name__
-        raise NotConnected(f"Email: {what} failed: {told}") from None
+        detail = " ".join(str(error).split())[:200] or type(error).__name__
+        raise NotConnected(f"Email: {what} failed: {detail}") from None

@@ -408,7 +408,7 @@ class IdleSignal:
         if self._box is not None:
             self._box.disconnect()
 
-    def _run_guarded(self, work: "Step") -> None:
+    def _run_guarded(self, work: "MailboxStep") -> None:
         try:
             if self._box is None:
                 self._box = Mailbox(self._options)
@@ -425,7 +425,7 @@ class IdleSignal:
         box.idle(self._options.extra.folder)
 
 
-class Step(Protocol):
+class MailboxStep(Protocol):
     def __call__(self, box: Mailbox, /) -> None: ...
 
 

@@ -318,10 +318,12 @@ async def _quit(client: aiosmtplib.SMTP) -> None:
 
 
 def _map_response(error: SMTPResponseException) -> AdapterError:
-    told = f"Email: the SMTP server answered {error.code} {' '.join(error.message.split())[:200]}"
+    message = (
+        f"Email: the SMTP server answered {error.code} {' '.join(error.message.split())[:200]}"
+    )
     if error.code >= _PERMANENT:
-        return SendRefused(told)
-    return SendLater(told, seconds=RETRY_SECONDS)
+        return SendRefused(message)
+    return SendLater(message, seconds=RETRY_SECONDS)
 
 
 def _error_name(error: Exception) -> str:

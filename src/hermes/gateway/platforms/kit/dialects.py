@@ -15,8 +15,8 @@ from wcwidth import wcswidth
 from hermes.gateway.platforms.kit.contract import Dialect
 from hermes.gateway.platforms.kit.markdown import (
     Block,
-    CodeBlock,
     CodeSpan,
+    FenceBlock,
     HeadingBlock,
     Inline,
     LinkSpan,
@@ -100,7 +100,7 @@ def _block(block: Block, style: LineDialect, *, quoted: bool) -> str:
             return style.heading(level, _inline(content, style))
         case ParagraphBlock(content=content):
             return style.escape_line_starts(_inline(content, style))
-        case CodeBlock(language=language, code=code):
+        case FenceBlock(language=language, code=code):
             return style.fence(language, code) if code.strip() else ""
         case QuoteBlock(blocks=inner):
             text = _blocks(inner, style, "\n", quoted=True)
@@ -122,7 +122,7 @@ def _list(block: ListBlock, style: LineDialect, *, quoted: bool) -> str:
         parts = [(part, _block(part, style, quoted=quoted)) for part in item]
         indented = [
             text
-            if isinstance(part, CodeBlock | TableBlock)
+            if isinstance(part, FenceBlock | TableBlock)
             else text.replace("\n", "\n" + " " * len(mark))
             for part, text in parts
         ]
@@ -315,7 +315,7 @@ def _matrix_block(block: Block) -> str:
             return f"<h{level}>{_matrix_inline(content)}</h{level}>"
         case ParagraphBlock(content=content):
             return f"<p>{_matrix_inline(content)}</p>"
-        case CodeBlock(language=language, code=code):
+        case FenceBlock(language=language, code=code):
             known = _LANGUAGE.fullmatch(language)
             attribute = f' class="language-{language}"' if known else ""
             return f"<pre><code{attribute}>{_escape_html(code)}\n</code></pre>"

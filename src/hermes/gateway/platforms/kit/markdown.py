@@ -88,7 +88,7 @@ class ParagraphBlock(msgspec.Struct, frozen=True):
     content: tuple[Inline, ...]
 
 
-class CodeBlock(msgspec.Struct, frozen=True):
+class FenceBlock(msgspec.Struct, frozen=True):
     language: str
     code: str
 
@@ -112,7 +112,7 @@ class RuleBlock(msgspec.Struct, frozen=True):
     pass
 
 
-Block = HeadingBlock | ParagraphBlock | CodeBlock | QuoteBlock | ListBlock | TableBlock | RuleBlock
+Block = HeadingBlock | ParagraphBlock | FenceBlock | QuoteBlock | ListBlock | TableBlock | RuleBlock
 
 
 def plain_text(content: tuple[Inline, ...]) -> str:
@@ -381,7 +381,7 @@ def _parse_fence(lines: list[str], index: int, opened: re.Match[str]) -> tuple[B
         code.append(line[min(width, len(line) - len(line.lstrip(" "))) :])
         index += 1
     words = opened["language"].split()
-    return CodeBlock(words[0] if words else "", "\n".join(code)), index + 1
+    return FenceBlock(words[0] if words else "", "\n".join(code)), index + 1
 
 
 def _parse_quote(lines: list[str], index: int, depth: int) -> tuple[Block, int]:

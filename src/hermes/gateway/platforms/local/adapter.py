@@ -353,5 +353,5 @@ class LocalAdapter(ConnectedAdapter[LocalConnection]):
         )
 
 
-def _media(file: server.AttachedFile) -> Media:
+def _media(file: server.LocalFile) -> Media:
     return Media(file.kind, file.name, file.mime, ref=file.path)

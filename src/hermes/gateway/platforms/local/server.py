@@ -31,7 +31,7 @@ from hermes.gateway.platforms.kit.contract import Button, ChatType, MediaKind
 MAX_LINE = 16 * 1024 * 1024
 
 
-class AttachedFile(msgspec.Struct, frozen=True):
+class LocalFile(msgspec.Struct, frozen=True):
     """A file that a user sends, by its path on this machine."""
 
     kind: MediaKind
@@ -52,7 +52,7 @@ class UserMessage(msgspec.Struct, frozen=True, tag_field="op", tag="said", omit_
     reply_to: str = ""
     reply_text: str = ""
     reply_to_us: bool = False
-    files: tuple[AttachedFile, ...] = ()
+    files: tuple[LocalFile, ...] = ()
     bot: bool = False
     button: str = ""
     at: float = 0.0
@@ -153,7 +153,7 @@ class SayRequest(msgspec.Struct, frozen=True, tag_field="op", tag="say"):
     chat_type: ChatType = "dm"
     thread: str = ""
     reply_to: str = ""
-    files: tuple[AttachedFile, ...] = ()
+    files: tuple[LocalFile, ...] = ()
     bot: bool = False
 
 

@@ -87,17 +87,17 @@ def decode_recovery_key(recovery_key: str) -> bytes:
     get_int = 0
     for letter in "".join(recovery_key.split()):
         if letter not in _ALPHABET:
-            raise WrongRecoveryKey("it is no recovery key")
+            raise WrongRecoveryKey("it is not a recovery key")
         get_int = get_int * 58 + _ALPHABET.index(letter)
     try:
         data = get_int.to_bytes(35, "big")
     except OverflowError:
-        raise WrongRecoveryKey("it is no recovery key") from None
+        raise WrongRecoveryKey("it is not a recovery key") from None
     parity = 0
     for each in data:
         parity ^= each
     if parity or not data.startswith(_PREFIX):
-        raise WrongRecoveryKey("it is no recovery key")
+        raise WrongRecoveryKey("it is not a recovery key")
     return data[2:-1]
 
 

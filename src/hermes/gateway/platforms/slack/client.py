@@ -103,7 +103,7 @@ class SlackOptions(msgspec.Struct, frozen=True):
     broadcast: bool = False
     """Such an answer is shown in the channel too."""
     reply_references: bool = True
-    """Answers say what they answer, so their first part can be told from the rest."""
+    """Answers reference the message they answer, which marks their first part."""
     base_url: str = BASE_URL
 
 

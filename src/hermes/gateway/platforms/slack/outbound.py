@@ -65,7 +65,7 @@ def is_marked(there: Json, key: str) -> bool:
 
 def add_prefix(text: str, message: OutgoingMessage, options: SlackOptions) -> str:
     """Add the configured prefix to the first part of an answer, which is the one that replies;
-    without replies the parts cannot be told apart."""
+    without replies the parts cannot be distinguished."""
     prefix = options.settings.reply_prefix
     if not prefix or not text.strip() or (options.reply_references and not message.reply_to):
         return text

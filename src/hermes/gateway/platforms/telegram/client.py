@@ -151,7 +151,7 @@ def typing_thread(thread_id: str) -> int | None:
     return message_number(thread_id) or None
 
 
-class RateLimited(TelegramError):
+class TelegramRateLimited(TelegramError):
     """HTTP 429. Replaces the library's `RetryAfter`, which logs a warning each time."""
 
     def __init__(self, seconds: float) -> None:
@@ -164,7 +164,7 @@ def map_error(error: TelegramError) -> AdapterError:
     if _is_foreign_answer(error):
         return SendUnsure(f"a server in front of Telegram answered: {type(error).__name__}")
     match error:
-        case RateLimited():
+        case TelegramRateLimited():
             return SendLater("Telegram asks us to wait", seconds=error.seconds)
         case Forbidden() | ChatMigrated():
             return SendRefused(f"Telegram does not let us write there: {error.message}")
@@ -241,10 +241,10 @@ def make_bot(options: TelegramOptions) -> Bot:
 
 class BotRequest(HTTPXRequest):
     async def do_request(self, *args: Any, **options: Any) -> tuple[int, bytes]:
-        """Send a request. Raises `RateLimited` for 429."""
+        """Send a request. Raises `TelegramRateLimited` for 429."""
         status, body = await super().do_request(*args, **options)
         if status == HTTPStatus.TOO_MANY_REQUESTS:
-            raise RateLimited(_retry_after(body))
+            raise TelegramRateLimited(_retry_after(body))
         return status, body
 
 

@@ -35,8 +35,8 @@ from hermes.gateway.platforms.kit.inbound import deliver_once, strip_mention
 from hermes.gateway.platforms.telegram.client import (
     CHAT_TYPES,
     GENERAL_TOPIC,
-    RateLimited,
     TelegramOptions,
+    TelegramRateLimited,
     command_name,
     format_message_id,
     map_connect_error,
@@ -486,7 +486,7 @@ class UpdatePoller:
             except TelegramError as error:
                 logger.info("%s", map_connect_error(error))
                 self._up_to_date.clear()
-                wished = error.seconds if isinstance(error, RateLimited) else 0.0
+                wished = error.seconds if isinstance(error, TelegramRateLimited) else 0.0
                 pause = max(min(pause * 2 or 0.1, MAX_PAUSE), wished)
             else:
                 conflicts = 0

@@ -28,7 +28,7 @@ from hermes.gateway.platforms.kit.contract import (
 )
 from hermes.gateway.platforms.kit.media import guess_mime, open_upload
 from hermes.gateway.platforms.telegram.client import (
-    RateLimited,
+    TelegramRateLimited,
     chat_of_message,
     error_mentions,
     format_message_id,
@@ -316,8 +316,8 @@ class _SendGate:
 class MessageOwner(Enum):
     OURS = "a message of ours, with these buttons"
     CHANGED = "a message of ours that had other buttons"
-    OTHERS = "somebody else's message"
-    NOBODY = "no message of this chat"
+    OTHERS = "a message of another author"
+    NOBODY = "not a message of this chat"
 
 
 class DeliveryCheck:
@@ -440,7 +440,7 @@ class DeliveryCheck:
                 await self._bot.edit_message_reply_markup(chat_id, number, reply_markup=markup)
             except BadRequest as error:
                 return _owner_from_error(error)
-            except RateLimited as error:
+            except TelegramRateLimited as error:
                 if error.seconds > MAX_PAUSE:
                     raise SendLater("Telegram asks us to wait", seconds=error.seconds) from None
                 await self._clock.sleep(error.seconds)
