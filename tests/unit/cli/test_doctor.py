@@ -75,7 +75,7 @@ def test_fix_says_what_it_did_and_touches_no_key(home):
 def test_json_names_every_check(home):
     code, out = hermes_doctor(home, "--json")
     facts = json.loads(out)
-    assert code == 0
+    assert code == 0, out
     assert facts["ok"] is True
     assert facts["counts"]["problem"] == 0
     names = {check["name"] for check in facts["checks"]}

@@ -30,7 +30,7 @@ from hermes.gateway.platforms.kit.http_server import TimeLimitedProtocol
 from hermes.gateway.platforms.webhook.adapter import WebhookAdapter
 from hermes.gateway.platforms.webhook.manifest import MANIFEST
 from hermes.util.loopback_http import LoopbackServer, RecordedRequest
-from hermes.util.loopback_http import OutgoingMessage as Reply
+from hermes.util.loopback_http import Outgoing as Reply
 from tests.contracts.adapters.driving import Inbox, failure, row_of
 from tests.contracts.adapters.harness import BaseHarness
 
