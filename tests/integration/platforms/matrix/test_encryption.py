@@ -120,7 +120,7 @@ async def test_files_are_encrypted_both_ways(
 
         forged = event.media[0].ref.replace(keys["hashes"]["sha256"], "A" * 43)
         other = Media("document", "plans.pdf", ref=forged)
-        assert "cannot be opened" in str(await failure(adapter.fetch(other, 1000)))
+        assert "cannot be decrypted" in str(await failure(adapter.fetch(other, 1000)))
 
         path = tmp_path / "note.txt"
         path.write_bytes(b"for you")
