@@ -30,8 +30,9 @@ class GatewayRunner:
     @property
     def adapters(self) -> dict[Platform | str, Adapter]:
         """The connected adapters."""
-        lines = getattr(self._inner, "lines", ())
-        return {platform_named(line.manifest.name): line.adapter for line in lines}
+        # The runner has its connections once it has begun.
+        connections = getattr(self._inner, "connections", ())
+        return {platform_named(each.manifest.name): each.adapter for each in connections}
 
     @property
     def drain_seconds(self) -> float:

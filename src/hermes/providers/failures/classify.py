@@ -69,7 +69,7 @@ _WORDING: dict[type[ProviderError], tuple[str, str]] = {
         "`hermes model test` shows whether the model works, `hermes model` sets another",
     ),
     errors.Overloaded: ("is overloaded", _TRY_LATER),
-    errors.ServerFault: ("has an internal error", _TRY_LATER),
+    errors.ServerFault: ("has a server error", _TRY_LATER),
     errors.ReplyInvalid: ("could not use what the model wrote", _TRY_LATER),
 }
 
