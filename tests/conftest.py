@@ -10,6 +10,7 @@
 import ipaddress
 import itertools
 import os
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -46,6 +47,11 @@ GUARDED_EVENTS = frozenset(
 
 settings.register_profile("here", max_examples=40, deadline=None)
 settings.load_profile("here")
+
+# A shell starts background jobs with SIGINT ignored, and child processes inherit that. Tests that
+# press Ctrl-C need the default.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class NetworkBlocked(RuntimeError):

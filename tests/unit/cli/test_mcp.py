@@ -287,7 +287,7 @@ def test_the_list_says_how_servers_fare(hermes: Run, config: Path) -> None:
     assert facts["new"]["last_connected"] is None
     assert facts["web"]["place"] == "https://a.example.com/mcp"
     lines = hermes().out
-    assert re.search(r"✓ srv +ready +stdio +4 tools +connected 0s ago ", lines)
+    assert re.search(r"✓ srv +ready +stdio +4 tools +connected \d+s ago ", lines)
     assert re.search(r"✗ lost +wrong settings +stdio +tools not known +never connected", lines)
     assert "there is no program 'no-such-program'" in lines
     assert "neither `command` nor `url`" in lines
