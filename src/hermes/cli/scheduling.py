@@ -33,15 +33,9 @@ def offline_outbox(app: App) -> Outbox | None:
     if not platforms:
         return None
     targets = _target_resolver(app.home, app.loaded, platforms)
-    from hermes.gateway.outbox import OutboxService  # most conversations send nothing
+    from hermes.gateway.outbox import GatewayOutbox  # most conversations send nothing
 
-    return OutboxService(
-        app.store.outbox,
-        targets.resolve,
-        platforms,
-        app.clock,
-        list_targets=targets.describe,
-    )
+    return GatewayOutbox(app.store.outbox, targets, app.clock)
 
 
 def target_check(home: Home, loaded: Loaded) -> Callable[[str], Awaitable[None]]:

@@ -29,7 +29,7 @@ from hermes.gateway.auth import may
 from hermes.gateway.hooks import about
 from hermes.gateway.messages import INTERNAL_PREFIX
 from hermes.gateway.pairing import PairingStore
-from hermes.gateway.platforms.kit.contract import ChatTarget, MessageEvent, SessionSource
+from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource
 from hermes.gateway.platforms.registry import home_variable
 from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import background_key, background_name
@@ -504,10 +504,7 @@ async def restart(call: CommandCall) -> str:
 
 async def update(call: CommandCall) -> str:
     context = _chat_context(call)
-    source = context.event.source
-    return context.gateway.updates.begin(
-        ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
-    )
+    return context.gateway.updates.begin(context.event.source.target)
 
 
 async def verbose(call: CommandCall) -> str:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,19 +20,10 @@ from hermes.gateway.auth import Authorizer
 from hermes.gateway.chat_session import ChatSessions, ResetPolicy
 from hermes.gateway.hooks import HookRegistry, about
 from hermes.gateway.messages import PlatformAway, decode_event, reply_id
-from hermes.gateway.outbox import (
-    SIDE_LANE,
-    ConnectionRegistry,
-    OutboxLoop,
-    OutboxSender,
-    OutboxService,
-    OutgoingMeta,
-    attach_files,
-    compose_items,
-)
+from hermes.gateway.outbox import GatewayOutbox
+from hermes.gateway.outgoing import SIDE_LANE, OutgoingMeta
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
-    Button,
     ChatTarget,
     Media,
     MessageEvent,
@@ -41,10 +31,11 @@ from hermes.gateway.platforms.kit.contract import (
     SessionSource,
 )
 from hermes.gateway.platforms.registry import chat_media_folder, media_folder
-from hermes.gateway.process import LeaseOwner
+from hermes.gateway.process import dead_owners, this_process
 from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import background_parent
-from hermes.gateway.turn_view import ChatDisplayModes, TurnView, ViewDeps
+from hermes.gateway.supervisor import ConnectionRegistry
+from hermes.gateway.turn_view import ChatDisplayModes, TurnView
 from hermes.gateway.updates import UpdateRunner
 from hermes.store.records import ChatLease, ChatRow, InboxRow, OutboxItem
 from hermes.store.session_store import SessionStore
@@ -71,28 +62,21 @@ class GatewayContext:
         self,
         app: App,
         connections: ConnectionRegistry,
-        outbox_loop: OutboxLoop,
-        sender: OutboxSender,
+        outbox: GatewayOutbox,
         sessions: ChatSessions,
         authorizer: Authorizer,
-        post: OutboxService,
         reset_policy: ResetPolicy,
         hooks: HookRegistry,
         counters: Counters,
         manifests: dict[str, PlatformManifest],
-        owner: LeaseOwner,
     ) -> None:
-        self.app, self.connections, self.outbox_loop = app, connections, outbox_loop
-        self.sessions, self.post = sessions, post
+        self.app, self.connections, self.outbox, self.sessions = app, connections, outbox, sessions
         self._authorizer, self._reset_policy, self.hooks = authorizer, reset_policy, hooks
-        self._counters, self.manifests, self._owner = counters, manifests, owner
-        self._deps = ViewDeps(app.store.outbox, sender, app.clock)
+        self._counters, self.manifests, self._owner = counters, manifests, this_process()
         self.display_modes = ChatDisplayModes(
             app.loaded.settings, app.home.root / "gateway" / "tool_progress.json"
         )
-        self.updates = UpdateRunner(
-            app.home, partial(self.notify, kind="notice"), lambda: self.restart()
-        )
+        self.updates = UpdateRunner(app.home, outbox.notify, lambda: self.restart())
         self.draining = False
         """True once shutdown began: no new turn starts."""
         self.closed = False
@@ -122,10 +106,10 @@ class GatewayContext:
 
     async def claim(self, key: str) -> ChatLease | None:
         owners = await self.store.chats.owners()
-        dead = await asyncio.to_thread(self._owner.dead, owners)
+        dead = await asyncio.to_thread(dead_owners, owners)
         now = self.now()
         until = now + LEASE_SECONDS
-        return await self.store.chats.claim(key, self._owner.name, now, until, dead=dead)
+        return await self.store.chats.claim(key, self._owner, now, until, dead=dead)
 
     async def release(self, lease: ChatLease) -> None:
         try:
@@ -138,7 +122,7 @@ class GatewayContext:
         while True:
             await self.clock.sleep(LEASE_SECONDS / 3)
             try:
-                await self.store.chats.renew(self._owner.name, self.now() + LEASE_SECONDS)
+                await self.store.chats.renew(self._owner, self.now() + LEASE_SECONDS)
             except HermesError as error:
                 log.error("the chat leases could not be renewed: %s", error)
 
@@ -214,15 +198,14 @@ class GatewayContext:
         self, row: InboxRow, event: MessageEvent, attachments: Attachments | None = None
     ) -> TurnView:
         source = event.source
-        target = ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
         return TurnView(
-            self._deps,
+            self.outbox,
             # A background task shows only its result.
             None
             if background_parent(row.session_key)
             else self.connections.get(source.platform, source.account),
             self.manifests[source.platform].capabilities,
-            target,
+            source.target,
             self.display_modes.options(row.session_key, source.platform),
             inbox_id=row.id,
             reply_to=reply_id(event),
@@ -238,13 +221,9 @@ class GatewayContext:
         files: tuple[Media, ...] = (),
     ) -> tuple[OutboxItem, ...]:
         """Compose the reply to a message that is answered outside the order of its chat."""
-        source = event.source
-        target = ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
-        meta = OutgoingMeta(
-            f"reply:{row.id}", target, kind, row.id, reply_id(event), lane_suffix=SIDE_LANE
-        )
-        capabilities = self.manifests[source.platform].capabilities
-        return compose_items(text, meta, capabilities, files)
+        quoted, target = reply_id(event), event.source.target
+        meta = OutgoingMeta(f"reply:{row.id}", target, kind, row.id, quoted, lane_suffix=SIDE_LANE)
+        return self.outbox.compose(text, meta, files)
 
     def compose_for_home(
         self, row: InboxRow, event: MessageEvent, text: str, files: tuple[Media, ...] = ()
@@ -261,15 +240,14 @@ class GatewayContext:
         if home is None or (home.chat_id, home.thread_id) == place:
             return ()
         meta = OutgoingMeta(f"home:{row.id}", home, "background", lane_suffix=SIDE_LANE)
-        capabilities = self.manifests[source.platform].capabilities
-        return compose_items(text, meta, capabilities, files)
+        return self.outbox.compose(text, meta, files)
 
     async def reply_now(self, row: InboxRow, text: str) -> None:
         """Mark a message as answered and enqueue its reply, in one transaction and outside the chat
         order."""
         made = self.compose_side_reply(row, decode_event(row), text) if text.strip() else ()
         await self.store.inbox.answer((row.id,), made, None, self.now())
-        self.outbox_loop.wake()
+        self.outbox.wake()
 
     async def check_readable(self, row: InboxRow) -> bool:
         """Return whether a stored message can be decoded. A damaged row is marked as unreadable and
@@ -281,36 +259,6 @@ class GatewayContext:
             await self.store.inbox.answer((row.id,), (), None, self.now(), state="unreadable")
             return False
         return True
-
-    async def notify(
-        self,
-        target: ChatTarget,
-        text: str,
-        kind: str,
-        buttons: tuple[Button, ...] = (),
-        key: str = "",
-        attachments: Attachments | None = None,
-    ) -> None:
-        """Enqueue a message that waits for no other: a question or a notice.
-
-        Raises `UsageError` if the platform is not configured any more.
-        """
-        if target.platform not in self.manifests:
-            raise UsageError(f"{target.platform} is not configured any more")
-        capabilities = self.manifests[target.platform].capabilities
-        name = key or f"{kind}:{target.chat_id}:{self.now():.6f}"
-        meta = OutgoingMeta(
-            name,
-            target,
-            kind,
-            buttons=buttons if capabilities.buttons else (),
-            lane_suffix=SIDE_LANE,
-        )
-        files: tuple[Media, ...] = ()
-        if attachments is not None:
-            text, files = await attach_files(text, attachments, capabilities)
-        await self.store.outbox.enqueue(compose_items(text, meta, capabilities, files), self.now())
-        self.outbox_loop.wake()
 
     async def fetch(self, event: MessageEvent, media: Media) -> Media:
         source = event.source

@@ -15,7 +15,6 @@ import msgspec
 
 from hermes.config.home import unusable
 from hermes.core.errors import UsageError
-from hermes.gateway.outbox import ConnectionRegistry
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     ChatInfo,
@@ -25,6 +24,7 @@ from hermes.gateway.platforms.kit.contract import (
     SessionSource,
 )
 from hermes.gateway.platforms.registry import home_variable
+from hermes.gateway.supervisor import ConnectionRegistry
 from hermes.util import atomic
 from hermes.util.plain import plain_line
 
@@ -141,11 +141,11 @@ class ChatDirectory:
 
 
 async def refresh_names(
-    directory: ChatDirectory, describe: ConnectionRegistry, target: str
+    directory: ChatDirectory, connections: ConnectionRegistry, target: str
 ) -> None:
     """Ask the platform of a target for its current chats. Errors are logged; known names stay."""
     platform = target.partition(":")[0].partition("@")[0].strip().lower()
-    for connection in describe:
+    for connection in connections:
         if connection.manifest.name != platform:
             continue
         try:
@@ -197,9 +197,22 @@ class TargetResolver:
         platforms: Mapping[str, PlatformManifest],
         variable: Callable[[str], str | None],
         directory: ChatDirectory,
+        connections: ConnectionRegistry | None = None,
     ) -> None:
+        """`connections` are asked for chats that are newer than the directory."""
+        self.manifests = platforms
         self._platforms = {name: each for name, each in platforms.items() if each.chats}
-        self._variable, self._directory = variable, directory
+        self._variable, self._directory, self._connections = variable, directory, connections
+
+    async def find(self, text: str) -> ChatTarget:
+        """Resolve a target, if needed with the help of its platform. Raises `UsageError`."""
+        try:
+            return self.resolve(text)
+        except UsageError:
+            if self._connections is None:
+                raise
+        await refresh_names(self._directory, self._connections, text)
+        return self.resolve(text)
 
     def resolve(self, text: str, origin: ChatTarget | None = None) -> ChatTarget:
         """Return the target that a text means. Raises `UsageError` with the possible ones."""

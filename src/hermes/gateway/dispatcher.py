@@ -18,7 +18,7 @@ from hermes.gateway.commands import open_command_context
 from hermes.gateway.context import Counters, GatewayContext
 from hermes.gateway.directory import ChatDirectory
 from hermes.gateway.messages import decode_event
-from hermes.gateway.platforms.kit.contract import Adapter, ChatTarget, MessageEvent, SessionSource
+from hermes.gateway.platforms.kit.contract import Adapter, MessageEvent, SessionSource
 from hermes.gateway.platforms.kit.inbound import GroupRules, group_rules, is_for_us
 from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import background_parent, build_session_key
@@ -29,7 +29,6 @@ from hermes.gateway.worker import (
     ChatWorker,
     background_tasks_of,
     parse_command,
-    reply_target,
 )
 from hermes.store.records import InboxItem, InboxRow
 from hermes.util.text import clean
@@ -183,7 +182,7 @@ class ChatDispatcher:
             # One notice, however often the button is pressed.
             whose = (source.platform, source.account, source.chat_id, source.user_id)
             key = ":".join(("press", *whose, event.button.partition(":")[0], str(error)))
-            await self._gateway.notify(reply_target(source), f"{who}{error}", "notice", key=key)
+            await self._gateway.outbox.notify(source.target, f"{who}{error}", "notice", key=key)
 
     def _worker(self, key: str) -> ChatWorker:
         if key not in self._workers:
@@ -300,11 +299,8 @@ class InboundHandler:
         if not admission.allowed or admission.role is None:
             log.info("%s: %s", source.platform, admission.why)
             if admission.reply:
-                target = ChatTarget(
-                    source.platform, source.chat_id, source.thread_id, source.account
-                )
                 key = f"door:{source.platform}:{source.account}:{event.message_id}"
-                await self._gateway.notify(target, admission.reply, "notice", key=key)
+                await self._gateway.outbox.notify(source.target, admission.reply, "notice", key=key)
             return True
         if event.button:
             await self._dispatcher.press(event, admission.role)

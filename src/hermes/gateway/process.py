@@ -318,14 +318,6 @@ def _last_words(home: Home, before: int) -> str:
     return f": {' / '.join(told)}" if told else ""
 
 
-class LeaseOwner(msgspec.Struct, frozen=True):
-    """This process, as leases and messages in flight name it."""
-
-    name: str
-    dead: Callable[[tuple[str, ...]], tuple[str, ...]]
-    """Returns those of the given owners that certainly do not exist any more."""
-
-
 def this_process() -> str:
     return f"{this_machine()}:{os.getpid()}:{process_began(os.getpid())}"
 

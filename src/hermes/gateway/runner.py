@@ -24,18 +24,11 @@ from hermes.gateway.auth import Authorizer
 from hermes.gateway.chat_session import ChatSessions, MirrorToChat, ResetPolicy
 from hermes.gateway.commands import pair_command
 from hermes.gateway.context import GatewayContext
-from hermes.gateway.directory import ChatDirectory, TargetResolver, refresh_names
+from hermes.gateway.directory import ChatDirectory, TargetResolver
 from hermes.gateway.dispatcher import ChatDispatcher, InboundHandler, drain_all
 from hermes.gateway.hooks import HookRegistry, about
 from hermes.gateway.maintenance import Maintenance
-from hermes.gateway.outbox import (
-    ConnectionRegistry,
-    OutboxLoop,
-    OutboxSender,
-    OutboxService,
-    PlatformAccount,
-    reply_pause,
-)
+from hermes.gateway.outbox import GatewayOutbox
 from hermes.gateway.pairing import PairingStore
 from hermes.gateway.platforms.kit.contract import ChatTarget, PlatformManifest, SessionSource
 from hermes.gateway.platforms.kit.media import MediaCache
@@ -49,12 +42,11 @@ from hermes.gateway.platforms.registry import (
     unknown,
     without_sandbox,
 )
-from hermes.gateway.process import AdapterState, LeaseOwner, dead_owners, this_process
+from hermes.gateway.process import AdapterState
 from hermes.gateway.proxy import Proxy, check_proxy, load_proxy
 from hermes.gateway.services import RESTART
 from hermes.gateway.status import DirectTurns, Metrics, StatusReporter, serve_metrics
-from hermes.gateway.supervisor import Health, Supervisor
-from hermes.gateway.worker import reply_target
+from hermes.gateway.supervisor import ConnectionRegistry, Health, PlatformAccount, Supervisor
 from hermes.util.text import many
 from hermes.util.threads import in_thread
 
@@ -106,7 +98,7 @@ class BootTask:
         log.info("BOOT.md: %s", answer)
         if answer.strip() and not answer.lstrip().startswith(SILENT):
             for target in self._describe_homes.values():
-                await self._gateway.notify(target, answer, "notice", attachments=attachments)
+                await self._gateway.outbox.notify(target, answer, "notice", attachments=attachments)
 
 
 RESTART_NOTICE = "The gateway is restarting. This turn continues when it is back."
@@ -212,7 +204,7 @@ class GatewayRunner:
         background = [
             asyncio.create_task(_run_forever(work, app.clock))
             for work in (
-                self.outbox_loop.run,
+                self.outbox.run,
                 self.gateway.renew_leases,
                 self.maintenance.run,
                 self._status.run,
@@ -220,7 +212,7 @@ class GatewayRunner:
         ]
         stopping = asyncio.Event()
         if self._scheduling is not None:
-            jobs = partial(self._scheduling.run, app, self.post, stopping)
+            jobs = partial(self._scheduling.run, app, self.outbox, stopping)
             background.append(asyncio.create_task(_run_forever(jobs, app.clock)))
         settings = self._loaded.settings
         try:
@@ -246,24 +238,23 @@ class GatewayRunner:
     def _build(self, app: App, platforms: dict[str, PlatformManifest]) -> None:
         settings, clock, store = self._loaded.settings, app.clock, app.store
         self.directory = ChatDirectory(self._home.root / "channel_directory.json")
-        self.targets = TargetResolver(platforms, self._loaded.variable, self.directory)
         self.connections = ConnectionRegistry(clock)
-        owner = LeaseOwner(this_process(), dead_owners)
-        sender = OutboxSender(store.outbox, self.connections, clock, owner)
-        self.outbox_loop = OutboxLoop(
-            store.outbox, self.connections, sender, clock, reply_pause(settings.human_delay)
+        self.targets = TargetResolver(
+            platforms, self._loaded.variable, self.directory, self.connections
         )
-        self.post = OutboxService(
+        self.outbox = GatewayOutbox(
             store.outbox,
-            self.targets.resolve,
-            platforms,
+            self.targets,
             clock,
-            list_targets=self.targets.describe,
-            wake=self.outbox_loop.wake,
+            self.connections,
+            human_delay=settings.human_delay,
+            mirror=MirrorToChat(
+                store, lambda key: self.gateway.wake_chat(key), lambda: clock.now().timestamp()
+            ),
         )
-        app.services.outbox = self.post
+        app.services.outbox = self.outbox
         if self._scheduling is not None:
-            app.services.scheduler = self._scheduling.scheduler(app, self.post)
+            app.services.scheduler = self._scheduling.scheduler(app, self.outbox)
         pairing = PairingStore(self._home.root / "pairing", clock)
         trusted: dict[str, Role] = {
             name: "member" for name, each in platforms.items() if each.checks_callers
@@ -280,16 +271,13 @@ class GatewayRunner:
         self.gateway = GatewayContext(
             app,
             self.connections,
-            self.outbox_loop,
-            sender,
+            self.outbox,
             sessions,
             authorizer,
-            self.post,
             resets,
             self.hooks,
             self.metrics,
             platforms,
-            owner,
         )
         self.dispatcher = ChatDispatcher(self.gateway)
         self.inbound = InboundHandler(
@@ -312,8 +300,6 @@ class GatewayRunner:
         self.metrics.changed = self._status.changed
         sessions.on_new_session = self._fire_session_start
         sessions.notices.on_stored = self.gateway.wake_chat
-        sender.mirror = MirrorToChat(store, self.gateway.wake_chat, self.gateway.now)
-        self.post.refresh_names = partial(refresh_names, self.directory, self.connections)
         self.gateway.home = self.targets.home
         self.gateway.restart = lambda: self.stop(RESTART)
         self.gateway.platform_summary = self._status.summary
@@ -322,7 +308,7 @@ class GatewayRunner:
     def _connect(self, app: App, platforms: dict[str, PlatformManifest]) -> None:
         extra: dict[str, Any] = {
             "app": app,
-            "outbox": self.post,
+            "outbox": self.outbox,
             "scheduler": app.services.scheduler,
             "status": self._status.status,
             "metrics": self._status.metrics,
@@ -385,15 +371,13 @@ class GatewayRunner:
         """Start work on the pending messages of a platform, once no delivery there is uncertain,
         or `anyway` if the platform cannot be asked."""
         try:
-            if not anyway and not await self.outbox_loop.settle(
-                (account_key,), seconds=SETTLE_SECONDS
-            ):
+            if not anyway and not await self.outbox.settle((account_key,), seconds=SETTLE_SECONDS):
                 return False
             await self.dispatcher.resume_platform(account_key[0])
         except StoreError as error:
             log.warning("pending messages on %s cannot be processed yet: %s", account_key[0], error)
             return False
-        self.outbox_loop.wake()
+        self.outbox.wake()
         return True
 
     def _boot(self, app: App) -> None:
@@ -422,8 +406,8 @@ class GatewayRunner:
         try:
             for worker in cut:
                 if worker.source is not None:
-                    await self.gateway.notify(reply_target(worker.source), RESTART_NOTICE, "notice")
-            await self._flush_outbox()
+                    await self.gateway.outbox.notify(worker.source.target, RESTART_NOTICE, "notice")
+            await self.outbox.flush(FLUSH_SECONDS)
         except HermesError as error:  # the other parts are closed anyway
             log.warning("not all notices could be sent at shutdown: %s", error)
         for task in (*background, *self._side_tasks):
@@ -438,15 +422,6 @@ class GatewayRunner:
         except HermesError as error:
             log.warning("the names of chats could not be saved: %s", error)
         await self._status.write("stopped")
-
-    async def _flush_outbox(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FLUSH_SECONDS):
-                while await self.gateway.store.outbox.due(
-                    self.connections.accounts(), self.gateway.now()
-                ):
-                    self.outbox_loop.wake()
-                    await asyncio.sleep(0.05)
 
     async def _fire_session_start(self, key: str, session_id: str, source: SessionSource) -> None:
         await self.hooks.fire("session:start", **about(source, key), session_id=session_id)

@@ -1,21 +1,29 @@
-"""Keeps one adapter connected: connects, probes, and reconnects.
+"""Keeps adapters connected, and knows the platforms that are connected now.
 
-Each adapter has its own supervisor task. An adapter that raises or hangs affects only its
-supervisor.
+Each adapter has its own supervisor task, which connects, probes and reconnects it. An adapter that
+raises or hangs affects only its supervisor.
 """
 
 import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Literal
 
 import msgspec
 
 from hermes.core.errors import HermesError
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.contract import Adapter, CredentialsRefused, Receive
+from hermes.gateway.platforms.kit.contract import (
+    Adapter,
+    Capabilities,
+    ChatTarget,
+    CredentialsRefused,
+    PlatformManifest,
+    Receive,
+)
+from hermes.gateway.platforms.kit.rate_limit import RateLimiter
 
 logger = logging.getLogger(__name__)
 
@@ -226,3 +234,60 @@ def _readable(fault: Exception | None) -> Exception | None:
         return fault
     logger.error("an adapter raised an unexpected exception", exc_info=fault)
     return RuntimeError(f"unexpected {type(fault).__name__}")
+
+
+PlatformAccount = tuple[str, str]
+"""Name of a platform, and of our account on it."""
+
+
+class PlatformConnection(msgspec.Struct, frozen=True, eq=False):
+    adapter: Adapter
+    buckets: RateLimiter
+    recheck: Callable[[], None] = lambda: None
+    """Makes the supervisor check the connection now, after a call failed."""
+
+    @property
+    def manifest(self) -> PlatformManifest:
+        return self.adapter.manifest
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.adapter.manifest.capabilities
+
+
+class ConnectionRegistry:
+    """The connected platforms. Messages for other platforms wait in the outbox."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._up: dict[PlatformAccount, PlatformConnection] = {}
+        self._buckets: dict[PlatformAccount, RateLimiter] = {}
+
+    def add(self, adapter: Adapter, recheck: Callable[[], None] = lambda: None) -> None:
+        account_key = (adapter.manifest.name, adapter.account)
+        # Rate limits keep counting across a reconnection.
+        capabilities = adapter.manifest.capabilities
+        fresh = RateLimiter(capabilities.per_chat, capabilities.per_platform, self._clock)
+        buckets = self._buckets.setdefault(account_key, fresh)
+        self._up[account_key] = PlatformConnection(adapter, buckets, recheck)
+
+    def remove(self, adapter: Adapter) -> None:
+        self._up.pop((adapter.manifest.name, adapter.account), None)
+
+    def accounts(self) -> tuple[PlatformAccount, ...]:
+        """Return the accounts that messages can be sent from now."""
+        return tuple(
+            account_key for account_key, connection in self._up.items() if connection.manifest.chats
+        )
+
+    def get(self, platform: str, account: str = "") -> PlatformConnection | None:
+        return self._up.get((platform, account))
+
+    def for_target(self, target: ChatTarget) -> PlatformConnection | None:
+        """Return the connection for a target; without an account, the first one of its platform."""
+        if connection := self._up.get((target.platform, target.account)):
+            return connection
+        return next((each for each in self if each.manifest.name == target.platform), None)
+
+    def __iter__(self) -> Iterator[PlatformConnection]:
+        return iter(tuple(self._up.values()))

@@ -23,11 +23,10 @@ from hermes.core.events import (
 from hermes.core.marks import STEERED
 from hermes.core.messages import ToolCall
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
-from hermes.core.ports import Attachments, Clock
-from hermes.gateway.outbox import (
-    OutboxSender,
+from hermes.core.ports import Attachments
+from hermes.gateway.outbox import GatewayOutbox
+from hermes.gateway.outgoing import (
     OutgoingMeta,
-    PlatformConnection,
     attach_files,
     compose_items,
     decode_message,
@@ -41,9 +40,9 @@ from hermes.gateway.platforms.kit.contract import (
     NotConnected,
     SendLater,
 )
+from hermes.gateway.supervisor import PlatformConnection
 from hermes.providers import RemoteToolProgress
 from hermes.store.records import OutboxItem, OutboxRow
-from hermes.store.session_store import OutboxQueue
 from hermes.util import atomic
 
 log = logging.getLogger(__name__)
@@ -123,28 +122,20 @@ class StreamingMessage:
 
     def __init__(
         self,
-        outbox: OutboxQueue,
-        sender: OutboxSender,
+        outbox: GatewayOutbox,
         connection: PlatformConnection,
         meta: OutgoingMeta,
-        clock: Clock,
         *,
         interval: float,
         cursor: str = "",
         row: OutboxRow | None = None,
     ) -> None:
         """`row` is a message that another process started to show."""
-        self._outbox, self._sender, self._connection = outbox, sender, connection
-        self._meta, self._clock = meta, clock
-        self._interval, self._cursor = interval, cursor
-        self.row = row
+        self._outbox, self._connection, self._meta = outbox, connection, meta
+        self._interval, self._cursor, self.row = interval, cursor, row
         self._text = self._shown = ""
         self._changed, self._stopped = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def target(self) -> ChatTarget:
-        return self._meta.target
 
     def show(self, text: str) -> None:
         self._text = text
@@ -161,11 +152,10 @@ class StreamingMessage:
             try:
                 await self._show(f"{self._text}{self._cursor}")
             except SendLater as error:
-                self._connection.buckets.pause(self.target.chat_id, error.seconds)
+                self._connection.buckets.pause(self._meta.target.chat_id, error.seconds)
             except (AdapterError, TimeoutError) as error:
-                log.info(
-                    "%s: a growing message could not be updated: %s", self.target.platform, error
-                )
+                platform = self._connection.manifest.name
+                log.info("%s: a growing message could not be updated: %s", platform, error)
                 return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._interval):
@@ -178,17 +168,18 @@ class StreamingMessage:
         if first is None:
             return
         if self.row is None:
-            self.row = await self._sender.open_stream(first)
+            self.row = await self._outbox.open_stream(first)
             if self.row is None:
                 raise NotConnected("the message could not be sent")
             self._shown = text
             return
+        target = self._meta.target
         if self.row.platform_id and self._connection.buckets.try_take(
-            self.target.chat_id, leave=RESERVED_CALLS
+            target.chat_id, leave=RESERVED_CALLS
         ):
             message = decode_message(first.body)
             async with asyncio.timeout(EDIT_SECONDS):
-                await self._connection.adapter.edit(self.target, self.row.platform_id, message)
+                await self._connection.adapter.edit(target, self.row.platform_id, message)
             self._shown = text
 
     def _first_part(self, text: str) -> OutboxItem | None:
@@ -200,8 +191,7 @@ class StreamingMessage:
         """Stop, and leave the message with the last text that was passed to `show`."""
         row, last = await self.stop(), self._first_part(self._text)
         if row is not None and last is not None:
-            now = self._clock.now().timestamp()
-            await self._outbox.finish_stream(row.id, (last,), now)
+            await self._outbox.queue.finish_stream(row.id, (last,), self._outbox.now())
 
     async def stop(self) -> OutboxRow | None:
         """Stop editing. Returns the outbox row if the message was ever shown.
@@ -226,21 +216,13 @@ MAX_TOOL_LINES = 15
 """Maximum number of tool lines that are visible at a time."""
 
 
-class ViewDeps(msgspec.Struct, frozen=True):
-    """What every `TurnView` needs."""
-
-    outbox: OutboxQueue
-    sender: OutboxSender
-    clock: Clock
-
-
 class TurnView:
     """The view of one turn. `connection` is None while the platform is disconnected: then only the
     reply matters."""
 
     def __init__(
         self,
-        deps: ViewDeps,
+        outbox: GatewayOutbox,
         connection: PlatformConnection | None,
         capabilities: Capabilities,
         target: ChatTarget,
@@ -252,13 +234,8 @@ class TurnView:
     ) -> None:
         """`attachments` copies the files that the agent's texts name; without it, file tags are
         text."""
-        self._attachments = attachments
-        self._deps, self._connection, self._target, self._options = (
-            deps,
-            connection,
-            target,
-            options,
-        )
+        self._outbox, self._connection, self._target = outbox, connection, target
+        self._options, self._attachments = options, attachments
         self._capabilities, self._message_id = capabilities, reply_to
         self._inbox_id, self._reply_to = inbox_id, reply_to if options.reply_to != "off" else ""
         self._text = self._reasoning = ""
@@ -284,12 +261,12 @@ class TurnView:
         if self._connection is not None and self._connection.capabilities.typing:
             self._typing = asyncio.create_task(self._type(self._connection))
         await self._react(SEEN)
-        if resumed and (row := await self._deps.outbox.stream_of(self._inbox_id)) is not None:
+        if resumed and (row := await self._outbox.queue.stream_of(self._inbox_id)) is not None:
             if self._edits:
                 self._stream = self._new_stream("stream", self._options.cursor)
                 self._stream.row = row
             else:  # it cannot be edited: the reply is a message of its own
-                await self._deps.outbox.mark_sent(row.id, row.platform_id, self._now())
+                await self._outbox.queue.mark_sent(row.id, row.platform_id, self._outbox.now())
 
     async def _react(self, emoji: str, *, on: bool = True) -> None:
         """Add or remove a reaction on the user's message, if the settings and the platform support
@@ -317,7 +294,7 @@ class TurnView:
                     await connection.adapter.typing(self._target)
                 except Exception as error:  # noqa: BLE001 - a missing typing indicator is harmless
                     log.debug("%s: typing is not shown: %r", self._target.platform, error)
-            await self._deps.clock.sleep(TYPING_SECONDS)
+            await self._outbox.clock.sleep(TYPING_SECONDS)
 
     async def show(self, event: Event) -> None:
         match event:
@@ -375,9 +352,9 @@ class TurnView:
         name = hashlib.sha256(text.encode()).hexdigest()[:10]
         items = await self._compose(text, f"interim:{self._inbox_id}:{name}", "interim")
         if row is not None:
-            await self._deps.outbox.finish_stream(row.id, items, self._now())
+            await self._outbox.queue.finish_stream(row.id, items, self._outbox.now())
         else:
-            await self._deps.outbox.enqueue(items, self._now())
+            await self._outbox.queue.enqueue(items, self._outbox.now())
 
     def _show_tool(self, event: ToolStarted | RemoteToolProgress) -> None:
         progress = self._options.progress
@@ -398,7 +375,7 @@ class TurnView:
         if self._connection is None:
             raise RuntimeError("a stream needs a connected platform")
         meta = OutgoingMeta(
-            f"{kind}:{self._inbox_id}:{self._texts_before}:{self._now():.6f}",
+            f"{kind}:{self._inbox_id}:{self._texts_before}:{self._outbox.now():.6f}",
             self._target,
             kind,
             inbox_id=self._inbox_id,
@@ -407,11 +384,9 @@ class TurnView:
             silent=kind == "progress",
         )
         return StreamingMessage(
-            self._deps.outbox,
-            self._deps.sender,
+            self._outbox,
             self._connection,
             meta,
-            self._deps.clock,
             interval=self._options.edit_interval,
             cursor=cursor,
         )
@@ -458,9 +433,6 @@ class TurnView:
             reply_to_all=self._options.reply_to == "all",
         )
         return compose_items(text, meta, self._capabilities, files)
-
-    def _now(self) -> float:
-        return self._deps.clock.now().timestamp()
 
 
 MODES: tuple[ToolProgress, ...] = ("off", "new", "all", "verbose")

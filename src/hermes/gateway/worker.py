@@ -20,7 +20,7 @@ from hermes.gateway.commands import open_command_context
 from hermes.gateway.context import GatewayContext
 from hermes.gateway.hooks import TurnEvents, about
 from hermes.gateway.messages import add_files, build_user_message, decode_event, is_mirrored
-from hermes.gateway.platforms.kit.contract import Button, ChatTarget, MessageEvent, SessionSource
+from hermes.gateway.platforms.kit.contract import Button, MessageEvent, SessionSource
 from hermes.gateway.questions import ChatQuestions, same_person
 from hermes.gateway.session_keys import background_name, background_parent
 from hermes.gateway.turn_view import TurnView
@@ -477,13 +477,13 @@ class ChatWorker:
         await self._gateway.store.inbox.answer(
             ids, items, lease, self._gateway.now(), stream_id=adopt
         )
-        self._gateway.outbox_loop.wake()
+        self._gateway.outbox.wake()
         self.steering.release(steered)
 
     async def _send_question(self, text: str, buttons: tuple[Button, ...]) -> None:
         if self.source is None:
             raise RuntimeError("a question was asked outside a turn")
-        await self._gateway.notify(reply_target(self.source), text, "question", buttons)
+        await self._gateway.outbox.notify(self.source.target, text, "question", buttons)
 
 
 def parse_command(text: str) -> CommandDef | None:
@@ -524,10 +524,6 @@ def next_batch(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
         for event in events
     ]
     return list(rows[: max(mergeable.index(False), 1) if False in mergeable else len(rows)])
-
-
-def reply_target(source: SessionSource) -> ChatTarget:
-    return ChatTarget(source.platform, source.chat_id, source.thread_id, source.account)
 
 
 def _ids(rows: Sequence[InboxRow]) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from hermes.gateway.documented.adapters import (
 )
 from hermes.gateway.documented.bridge import Bridge, tidied
 from hermes.gateway.documented.sessions import with_store
-from hermes.gateway.outbox import decode_message
+from hermes.gateway.outgoing import decode_message
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     ChatInfo,

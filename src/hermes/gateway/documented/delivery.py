@@ -13,7 +13,7 @@ from hermes.config.home import unusable
 from hermes.core.errors import HermesError
 from hermes.gateway.directory import FILE, LOCAL, ORIGIN, ChatDirectory, TargetResolver, split_chat
 from hermes.gateway.documented.config import Platform, platform_named
-from hermes.gateway.outbox import OutboxService
+from hermes.gateway.outbox import GatewayOutbox
 from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.gateway.platforms.registry import configured
 from hermes.store.session_store import SessionStore
@@ -75,18 +75,16 @@ class DeliveryRouter:
         return done
 
 
-def post_of(shared: SharedProcess, store: SessionStore) -> OutboxService:
+def post_of(shared: SharedProcess, store: SessionStore) -> GatewayOutbox:
     """The post of a home, outside of its gateway."""
     platforms = configured(shared.loaded)
     directory = ChatDirectory(shared.home.root / FILE)
     targets = TargetResolver(platforms, shared.loaded.variable, directory)
-    return OutboxService(
-        store.outbox, targets.resolve, platforms, SystemClock(), list_targets=targets.describe
-    )
+    return GatewayOutbox(store.outbox, targets, SystemClock())
 
 
 async def _delivered(
-    post: OutboxService, shared: SharedProcess, target: str, content: str
+    post: GatewayOutbox, shared: SharedProcess, target: str, content: str
 ) -> dict[str, Any]:
     if target != LOCAL:
         return {"success": True, "delivery": await post.send(target, content, kind="delivery")}

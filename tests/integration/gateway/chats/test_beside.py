@@ -219,7 +219,7 @@ async def test_a_platform_that_comes_back_gets_what_waited(
     runner._supervisors[0].check()
     await harness.platform.drop()
     await harness.until(lambda: runner.connections.get("local") is None, "the platform is away")
-    await runner.post.send("local:anna", "while you were away")
+    await runner.outbox.send("local:anna", "while you were away")
     harness.say("are you there")
     await harness.wait_for("while you were away")
     await harness.wait_for("are you there")

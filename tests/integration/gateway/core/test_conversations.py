@@ -215,7 +215,7 @@ async def test_what_is_sent_from_elsewhere_comes_between_turns_never_into_one(
         await harness.ask("plum", "noted")
         harness.say("think")
         await harness.until(lambda: len(server.calls) == 2, "the call")
-        await runner.post.send("local:anna", "the train is late")
+        await runner.outbox.send("local:anna", "the train is late")
         await harness.wait_for("slow answer")
         await harness.ask("what about the train", "I know")
         agent = runner.gateway.sessions.get(KEY)
@@ -239,8 +239,8 @@ async def test_what_was_sent_before_a_crash_is_in_the_conversation_after_it(
     async def dies(*_given: object) -> None:
         raise RuntimeError("the process is gone")
 
-    monkeypatch.setattr(runner.gateway._deps.sender, "mirror", dies)
-    await runner.post.send("local:anna", "the train is late")
+    monkeypatch.setattr(runner.outbox, "_mirror", dies)
+    await runner.outbox.send("local:anna", "the train is late")
     await harness.wait_for("the train is late")
     await harness.close()
     runner = await harness.open(echoing)
@@ -265,7 +265,7 @@ async def test_what_is_sent_from_elsewhere_is_put_there_once_whatever_breaks(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(runner.gateway.store.inbox, "answer", hang)
-    await runner.post.send("local:anna", "the train is late")
+    await runner.outbox.send("local:anna", "the train is late")
     await reached.wait()
     await harness.close()
     runner = await harness.open(echoing)

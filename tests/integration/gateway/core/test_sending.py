@@ -9,7 +9,7 @@ from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step
 from hermes.gateway import outbox, turn_view
 from hermes.gateway.hooks import TurnEvents
-from hermes.gateway.outbox import OutgoingMeta, compose_items, lane
+from hermes.gateway.outgoing import OutgoingMeta, compose_items, lane
 from hermes.gateway.platforms.kit.contract import (
     ChatTarget,
     NotConnected,
@@ -64,7 +64,7 @@ async def in_doubt(runner: GatewayRunner, chat: str, *, by: str = "", now: float
     made = compose_items("in doubt", OutgoingMeta(chat, ChatTarget("local", chat)), can)
     (row,) = await runner.gateway.store.outbox.enqueue(made, 4e9)
     await runner.gateway.store.outbox.mark_sending(row, by=by, now=now or runner.gateway.now())
-    runner.outbox_loop.wake()
+    runner.outbox.wake()
 
 
 async def test_a_question_about_a_message_that_fails_stops_no_sending(
@@ -82,7 +82,7 @@ async def test_a_connection_that_a_message_finds_broken_is_made_anew_at_once(
     runner = await harness.open(echoing)
     await harness.ask("hello", "hello")
     await harness.platform.drop()
-    await runner.post.send("local:anna", "news")
+    await runner.outbox.send("local:anna", "news")
     await harness.wait_for("news")
 
 
@@ -120,7 +120,7 @@ async def test_a_message_in_doubt_in_a_chat_that_is_closed_to_us_holds_up_no_lat
     runner = await harness.open(echoing)
     fickle(runner, "was_delivered", *[SendRefused("we were removed from the chat")] * 9)
     await in_doubt(runner, "x")
-    await runner.post.send("local:x", "here again")
+    await runner.outbox.send("local:x", "here again")
     await harness.wait_for("here again", chat="x")
     row = await runner.gateway.store.outbox.get("x:0")
     assert row is not None and row.state == "uncertain"
@@ -169,7 +169,7 @@ async def test_many_chats_that_wait_do_not_hold_up_the_rest(
 
     monkeypatch.setattr(line.buckets, "acquire", slow)
     for number in range(120):
-        await runner.post.send(f"local:slow{number}", "late")
+        await runner.outbox.send(f"local:slow{number}", "late")
     await harness.ask("hello", "hello")
     gate.set()
 
@@ -178,14 +178,14 @@ async def test_the_pump_goes_on_after_a_fault(
     harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = await harness.open(echoing)
-    due, faults = runner.outbox_loop._outbox.due, [KeyError("x")]
+    due, faults = runner.outbox.queue.due, [KeyError("x")]
 
     async def broken(*given: Any, **more: Any) -> Any:
         if faults:
             raise faults.pop()
         return await due(*given, **more)
 
-    monkeypatch.setattr(runner.outbox_loop._outbox, "due", broken)
+    monkeypatch.setattr(runner.outbox.queue, "due", broken)
     await harness.ask("hello", "hello")
 
 
@@ -205,7 +205,7 @@ async def test_an_answer_comes_also_when_the_platform_was_away_as_it_began(
 ) -> None:
     with ModelServer([GROWS]) as server:
         runner = await harness.open(server, **STREAMING)
-        lines, show = runner.connections, runner.outbox_loop._sender.open_stream
+        lines, show = runner.connections, runner.outbox.open_stream
 
         async def away(draft: Any) -> Any:
             line = lines._up.pop(("local", ""))
@@ -214,7 +214,7 @@ async def test_an_answer_comes_also_when_the_platform_was_away_as_it_began(
             finally:
                 lines._up["local", ""] = line
 
-        monkeypatch.setattr(runner.outbox_loop._sender, "open_stream", away)
+        monkeypatch.setattr(runner.outbox, "open_stream", away)
         await harness.ask("count", ANSWER)
         await harness.wait_idle()
 
@@ -240,7 +240,7 @@ async def test_an_answer_whose_beginning_was_in_doubt_is_one_message(
         fickle(runner, "was_delivered", NotConnected("not now"))
         harness.say("count")
         await harness.until(lambda: lost, "the beginning")
-        runner.outbox_loop.wake()
+        runner.outbox.wake()
         await harness.wait_for(ANSWER)
         await harness.wait_idle()
     assert harness.texts() == [ANSWER]
@@ -366,9 +366,7 @@ async def test_nobody_doubts_a_message_that_is_just_being_shown(
 
         async def looked_at(*given: Any, **more: Any) -> bool:
             done = await put(*given, **more)
-            doubted.append(
-                await runner.gateway._deps.sender.abandoned_rows(await mail.outbox.in_doubt(HERE))
-            )
+            doubted.append(await runner.outbox.abandoned_rows(HERE))
             return done
 
         monkeypatch.setattr(mail.outbox, "enqueue_sending", looked_at)
@@ -386,5 +384,5 @@ async def test_who_doubts_a_message_that_arrived_meanwhile_asks_nobody(
     mail = runner.gateway.store
     (row,) = await mail.outbox.in_doubt(HERE)
     await mail.outbox.mark_sent(row.id, "there", runner.gateway.now())
-    assert await runner.gateway._deps.sender.settle(row) == "there"
+    assert await runner.outbox.verify(row) == "there"
     assert asked.calls == 0

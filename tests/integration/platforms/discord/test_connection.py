@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from hermes.gateway.directory import ChatDirectory, refresh_names
-from hermes.gateway.outbox import ConnectionRegistry
 from hermes.gateway.platforms.kit.contract import (
     CredentialsRefused,
     NotConnected,
     OutgoingMessage,
     SendLater,
 )
+from hermes.gateway.supervisor import ConnectionRegistry
 from hermes.util.clock import SystemClock
 from tests.contracts.adapters.driving import Inbox, connected, failure, talking, target_of
 from tests.fakes.discord.sockets import MESSAGE_CONTENT

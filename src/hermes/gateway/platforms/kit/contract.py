@@ -38,6 +38,11 @@ class SessionSource(msgspec.Struct, frozen=True):
     chat_now: str = ""
     """The current id of the chat, when the platform replaced the one in `chat_id`."""
 
+    @property
+    def target(self) -> "ChatTarget":
+        """The chat, as a place to send to."""
+        return ChatTarget(self.platform, self.chat_id, self.thread_id, self.account)
+
 
 class Media(msgspec.Struct, frozen=True):
     """A file of an incoming or outgoing message."""
