@@ -1,7 +1,6 @@
 """Discovery of the login server of an MCP server, and the HTTP client for logins."""
 
 import asyncio
-import re
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urljoin
@@ -19,6 +18,7 @@ from hermes.mcp.oauth.addresses import (
     parse_bearer_challenge,
     quote_address,
 )
+from hermes.providers.login.oauth import TokenResponse, json_object
 from hermes.security import Redactor
 from hermes.util.late_tls import LateTls
 
@@ -36,30 +36,6 @@ PING_HEADERS = {
     "Content-Type": "application/json",
     "Accept": "application/json, text/event-stream",
 }
-_CODE = re.compile(r"[^A-Za-z0-9_.-]")
-
-
-class LoginResponse(msgspec.Struct, frozen=True):
-    """The answer of a login server. It may contain tokens, so it is never displayed."""
-
-    status: int
-    fields: dict[str, Any]
-
-    def __repr__(self) -> str:
-        return f"Answer({self.status}, error={self.error!r})"
-
-    @property
-    def ok(self) -> bool:
-        return self.status in (httpx2.codes.OK, httpx2.codes.CREATED) and not self.error
-
-    @property
-    def error(self) -> str:
-        """The error code, or ""."""
-        return _CODE.sub("", str(self.fields.get("error") or ""))[:80]
-
-    def text(self, name: str) -> str:
-        value = self.fields.get(name)
-        return value if isinstance(value, str) else ""
 
 
 class LoginHttpClient:
@@ -88,7 +64,8 @@ class LoginHttpClient:
             if 300 <= status < 400 and "location" in headers:
                 address = urljoin(address, headers["location"])
                 continue
-            return (_fields(body) or None) if status == httpx2.codes.OK else None
+            fields = {name: it for name, it in json_object(body).items() if it is not None}
+            return (fields or None) if status == httpx2.codes.OK else None
         raise LoginFailed(f"{what} is redirected without an end")
 
     async def post(
@@ -99,7 +76,7 @@ class LoginHttpClient:
         form: dict[str, str] | None = None,
         document: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
-    ) -> LoginResponse:
+    ) -> TokenResponse:
         """Post a form or a document and return the answer.
 
         Redirects are not followed, because they would carry secrets to another host. Raises
@@ -111,7 +88,7 @@ class LoginHttpClient:
         )
         if 300 <= status < 400:
             raise LoginFailed(f"{what} redirects to somewhere else, which is not followed")
-        answer = LoginResponse(status, _fields(body))
+        answer = TokenResponse(status, json_object(body))
         if status >= httpx2.codes.INTERNAL_SERVER_ERROR or status == 429:
             raise ServerUnreachable(f"{what} fails: HTTP {status}{_error_text(answer)}")
         return answer
@@ -159,13 +136,13 @@ class LoginHttpClient:
             raise LoginFailed(f"{what} is no usable address: {quote_address(address)}") from error
 
 
-def refusal_error(what: str, answer: LoginResponse, secrets: tuple[str, ...] = ()) -> LoginFailed:
+def refusal_error(what: str, answer: TokenResponse, secrets: tuple[str, ...] = ()) -> LoginFailed:
     """Return the error for an unsuccessful answer; `secrets` are redacted in its text."""
     said = Redactor(secrets).redact(_error_text(answer))
     return LoginFailed(f"{what}: HTTP {answer.status}{said}")
 
 
-def _error_text(answer: LoginResponse) -> str:
+def _error_text(answer: TokenResponse) -> str:
     why = " ".join(answer.text("error_description").split())[:200]
     words = "".join(": " + word for word in (answer.error, why) if word)
     return "".join(letter for letter in words if letter.isprintable())
@@ -178,17 +155,6 @@ async def _read(response: httpx2.Response, what: str) -> bytes:
         if len(data) > MAX_BYTES:
             raise LoginFailed(f"{what} sends more than {MAX_BYTES:,} bytes")
     return bytes(data)
-
-
-def _fields(body: bytes) -> dict[str, Any]:
-    """Return the JSON object of a body without null values; empty if it is not an object."""
-    try:
-        found = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
-    if not isinstance(found, dict):
-        return {}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 MAX_SERVERS = 5

@@ -6,17 +6,12 @@ Nothing is stored before the end, so stopping at any moment leaves what was ther
 """
 
 import asyncio
-import base64
-import hashlib
-import hmac
-import math
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
@@ -28,7 +23,6 @@ from hermes.mcp.oauth.discovery import (
     AuthorizationServer,
     DiscoveryResult,
     LoginHttpClient,
-    LoginResponse,
     discover,
     refusal_error,
 )
@@ -41,93 +35,16 @@ from hermes.mcp.oauth.logins import (
     McpLogin,
     OAuthClient,
 )
-from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
-from hermes.util.threads import in_thread
-from hermes.util.waiting import arrived_or_typed
-
-# The redirect after a login: an address on this machine, for one request of the browser.
-
-PATH = "/callback"
-DONE = "You are signed in. You can close this page and go back to Hermes."
-DECLINED = "The login was not granted. You can close this page."
-UNEXPECTED = "This is not the login that is waited for."
-
-
-class McpRedirectResult(msgspec.Struct, frozen=True):
-    """The parameters of the redirect: a code, or an error."""
-
-    code: str
-    error: str = ""
-    description: str = ""
-    issuer: str = ""
-    """Issuer of the answer (RFC 9207), or ""."""
-
-    def __repr__(self) -> str:
-        return f"Outcome(error={self.error!r})"
-
-
-def parse_redirect(address: str, state: str) -> McpRedirectResult | None:
-    """Return the result in an address, or None if it does not belong to `state`."""
-    query = address.partition("#")[0].rpartition("?")[2]
-    fields = {name: values[0] for name, values in parse_qs(query).items()}
-    if not hmac.compare_digest(fields.get("state", "").encode(), state.encode()):
-        return None
-    code, error = fields.get("code", ""), fields.get("error", "")
-    if not code and not error:
-        return None
-    said = fields.get("error_description", "")
-    return McpRedirectResult("" if error else code, error, said, fields.get("iss", ""))
-
-
-@asynccontextmanager
-async def redirect_listener(
-    state: str, port: int
-) -> AsyncIterator[tuple[str, asyncio.Future[McpRedirectResult]]]:
-    """Yield the redirect address and a future for its result. Port 0 means any port.
-
-    Raises `LoginFailed` when the port is taken.
-    """
-    loop = asyncio.get_running_loop()
-    arrival: asyncio.Future[McpRedirectResult] = loop.create_future()
-
-    def arrived(outcome: McpRedirectResult) -> None:
-        if not arrival.done():
-            arrival.set_result(outcome)
-
-    def respond(request: RecordedRequest) -> Outgoing:
-        path = request.path.partition("?")[0]
-        outcome = None
-        if (request.method, path) == ("GET", PATH):
-            outcome = parse_redirect(request.path, state)
-        if outcome is None:
-            return _page(404, UNEXPECTED)
-        with suppress(RuntimeError):  # the login has ended and the loop is closed
-            loop.call_soon_threadsafe(arrived, outcome)
-        return _page(200, DONE if outcome.code else DECLINED)
-
-    try:
-        server = LoopbackServer(respond, port)
-    except OSError as error:
-        raise LoginFailed(
-            f"the browser cannot come back to port {port}: {(error.strerror or '').lower()}",
-            hint="stop what uses it, or choose another one with --port",
-        ) from error
-    try:
-        yield f"http://127.0.0.1:{server.port}{PATH}", arrival
-    finally:
-        await in_thread(server.close)
-
-
-def _page(status: int, words: str) -> Outgoing:
-    body = f"<!doctype html><title>Hermes</title><p>{words}</p>".encode()
-    headers = {
-        "Content-Type": "text/html; charset=utf-8",
-        "Cache-Control": "no-store",
-        "Referrer-Policy": "no-referrer",
-        "Connection": "close",
-    }
-    return Outgoing(status, headers, [body])
-
+from hermes.providers.login.oauth import (
+    PASTE_HINT,
+    ReadPaste,
+    RedirectResult,
+    TokenResponse,
+    parse_redirect,
+    pkce_challenge,
+    redirect_listener,
+    redirect_or_paste,
+)
 
 # Client registration.
 
@@ -231,44 +148,33 @@ async def revoke_login(web: LoginHttpClient, login: McpLogin) -> None:
 
 async def _post_token_request(
     web: LoginHttpClient, login: McpLogin, form: dict[str, str]
-) -> LoginResponse:
+) -> TokenResponse:
     fields, headers = login.client.signed({**form, "resource": login.resource})
     what = f"the login server of {web.name}"
     return await web.post(login.token_endpoint, what, form=fields, headers=headers)
 
 
-def _with_tokens(login: McpLogin, answer: LoginResponse, now: float, what: str) -> McpLogin:
+def _with_tokens(login: McpLogin, answer: TokenResponse, now: float, what: str) -> McpLogin:
     access, refresh = answer.text("access_token"), answer.text("refresh_token")
     if answer.text("token_type").lower() != "bearer":
         raise LoginFailed(f"{what} of the kind Bearer")
     if not _TOKEN.fullmatch(access) or (refresh and not _TOKEN.fullmatch(refresh)):
         raise LoginFailed(f"{what} that can be used")
-    seconds = _positive_number(answer.fields.get("expires_in"))
+    seconds = answer.number("expires_in") or 0.0
     return msgspec.structs.replace(
         login,
         access_token=access,
         refresh_token=refresh or login.refresh_token,
-        expires_at=None if seconds is None else now + seconds,
+        expires_at=now + seconds if seconds > 0 else None,
         obtained_at=now,
         scope=answer.text("scope") or login.scope,
         gone=False,
     )
 
 
-def _positive_number(value: Any) -> float | None:
-    """Return a finite positive number, also from text, or None."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) and number > 0 else None
-
-
 LOGIN_SECONDS = 900.0
 OFFLINE = "offline_access"
-
-Paste = Callable[[], Awaitable[str]]
-"""Returns the text pasted by the user, or "". It may be cancelled."""
+REDIRECT_PATH = "/callback"
 
 
 class LoginOptions(msgspec.Struct, frozen=True):
@@ -290,7 +196,7 @@ class McpLoginPrompt(msgspec.Struct, frozen=True):
     """Shows the address to open."""
     open_browser: Callable[[str], Awaitable[None]] | None = None
     """Opens the address, if there is a browser."""
-    paste: Paste | None = None
+    paste: ReadPaste | None = None
     """Asks for the redirect address, for a browser on another machine."""
 
 
@@ -311,8 +217,17 @@ async def login(
         found = await discover(web)
         earlier = _previous_login(store, url)
         wishes, scope = _reuse_client(found, wishes, earlier), _choose_scope(found, wishes, earlier)
-        state = secrets.token_urlsafe(32)
-        async with redirect_listener(state, wishes.port) as (redirect, arrival):
+        state, port = secrets.token_urlsafe(32), wishes.port
+        async with AsyncExitStack() as stack:
+            listener = redirect_listener(state, REDIRECT_PATH, port)
+            try:
+                redirect, arrival = await stack.enter_async_context(listener)
+            except OSError as error:
+                raise LoginFailed(
+                    f"the browser cannot come back to port {port}:"
+                    f" {(error.strerror or '').lower()}",
+                    hint="stop what uses it, or choose another one with --port",
+                ) from error
             client = await _obtain_client(web, found.server, wishes, redirect, scope)
             verifier = secrets.token_urlsafe(48)
             address = _authorization_url(found, client, redirect, scope, state, verifier)
@@ -331,7 +246,7 @@ async def login(
         )
         now = clock.now().timestamp()
         made = await redeem_code(web, blank, outcome.code, verifier, redirect, now)
-    async with store.alone():
+    async with store.locked():
         store.save(made)
     return made
 
@@ -394,13 +309,12 @@ def _authorization_url(
     state: str,
     verifier: str,
 ) -> str:
-    digest = hashlib.sha256(verifier.encode()).digest()
     fields = {
         "response_type": "code",
         "client_id": client.id,
         "redirect_uri": redirect,
         "state": state,
-        "code_challenge": base64.urlsafe_b64encode(digest).decode().rstrip("="),
+        "code_challenge": pkce_challenge(verifier),
         "code_challenge_method": "S256",
         "resource": found.resource,
     }
@@ -416,36 +330,31 @@ async def _wait_for_redirect(
     name: str,
     address: str,
     person: McpLoginPrompt,
-    arrival: asyncio.Future[McpRedirectResult],
+    arrival: asyncio.Future[RedirectResult],
     state: str,
     seconds: float,
-) -> McpRedirectResult:
+) -> RedirectResult:
+    """Return the first result, from the browser or pasted by the user."""
     opening = asyncio.ensure_future(person.open_browser(address)) if person.open_browser else None
     try:
         async with asyncio.timeout(seconds):
-            return await _redirect_or_paste(name, arrival, person.paste, state)
+            outcome = await redirect_or_paste(
+                arrival, person.paste, lambda text: parse_redirect(text, state)
+            )
     except TimeoutError:
         raise LoginRequired(name, f"nobody signed in to {name} in time") from None
     finally:
         if opening is not None:
             opening.cancel()
-
-
-async def _redirect_or_paste(
-    name: str, arrival: asyncio.Future[McpRedirectResult], paste: Paste | None, state: str
-) -> McpRedirectResult:
-    """Return the first result, from the browser or pasted by the user."""
-    came = await arrived_or_typed(arrival, paste)
-    outcome = parse_redirect(came, state) if isinstance(came, str) else came
     if outcome is None:
         raise LoginFailed(
             f"what was pasted is not the address at which the login to {name} ends",
-            hint="copy the whole address of the page that does not load, from http://127.0.0.1 on",
+            hint=PASTE_HINT,
         )
     return outcome
 
 
-def _check_redirect(name: str, server: AuthorizationServer, outcome: McpRedirectResult) -> None:
+def _check_redirect(name: str, server: AuthorizationServer, outcome: RedirectResult) -> None:
     """Raise `LoginFailed` unless there is a code from the right issuer (RFC 9207)."""
     promised = server.authorization_response_iss_parameter_supported
     if (outcome.issuer or promised) and not same_issuer(outcome.issuer, server.issuer):
@@ -457,7 +366,7 @@ def _check_redirect(name: str, server: AuthorizationServer, outcome: McpRedirect
         raise LoginFailed(f"the login to {name} was not granted")
     if not outcome.code:
         told = {"error": outcome.error, "error_description": outcome.description}
-        raise refusal_error(f"the login server of {name} ended the login", LoginResponse(400, told))
+        raise refusal_error(f"the login server of {name} ended the login", TokenResponse(400, told))
 
 
 async def logout(name: str, folder: Path) -> str | None:
@@ -468,7 +377,7 @@ async def logout(name: str, folder: Path) -> str | None:
     store = LoginStore(folder, name)
     if not store.path.exists():
         return None
-    async with store.alone():
+    async with store.locked():
         try:
             login = store.load()
         except LoginRequired:  # damaged: there is nothing to revoke

@@ -1,24 +1,23 @@
 """Stored logins, one private file per server in `<home>/mcp-tokens`, and requests with them."""
 
-import asyncio
 import base64
 import hashlib
-import logging
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 import msgspec
 
 from hermes.config.home import tilde, unusable
-from hermes.core.errors import ConfigError, HermesError
 from hermes.core.ports import Clock
 from hermes.mcp.errors import LoginFailed, LoginRequired, ServerUnreachable
 from hermes.mcp.oauth.addresses import join_scopes, may_carry_tokens, parse_bearer_challenge
+from hermes.providers.login.refresh import LOCK_SECONDS, TokenRefresher, TokenStore
 from hermes.util import atomic
 from hermes.util.clock import SystemClock
+from hermes.util.locks import async_file_lock
 
 AUTH_NONE, AUTH_POST, AUTH_BASIC = "none", "client_secret_post", "client_secret_basic"
 AUTH_METHODS = (AUTH_NONE, AUTH_POST, AUTH_BASIC)
@@ -44,11 +43,6 @@ class OAuthClient(msgspec.Struct, frozen=True, omit_defaults=True):
             return form, {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
         secret = {"client_secret": self.secret} if self.secret else {}
         return {**form, "client_id": self.id, **secret}, {}
-
-
-LOCK_SECONDS = 60.0
-"""Timeout for the lock while another process renews the same login."""
-POLL_SECONDS = 0.05
 
 
 class McpLogin(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -83,10 +77,14 @@ class McpLogin(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LoginStore:
-    """The login of one server. Reading needs no lock, because the file is replaced atomically."""
+    """The login of one server. Reading needs no lock, because the file is replaced atomically.
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self._folder, self._name = folder, name
+    `read` raises `LoginRequired` unless the login is for `url`.
+    """
+
+    def __init__(self, folder: Path, name: str, url: str = "") -> None:
+        self._folder, self.name, self.url = folder, name, url
+        self.source = f"login of {name}"
         plain = re.sub(r"[^\w-]", "_", name)[:80]
         if plain != name:
             plain += "-" + hashlib.sha256(name.encode()).hexdigest()[:8]
@@ -101,7 +99,7 @@ class LoginStore:
         except OSError as error:
             raise unusable(self.path, error) from error
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise LoginRequired(self._name, f"{tilde(self.path)} is damaged") from None
+            raise LoginRequired(self.name, f"{tilde(self.path)} is damaged") from None
 
     def save(self, login: McpLogin) -> None:
         """Write the login. Raises `ConfigError`."""
@@ -122,34 +120,43 @@ class LoginStore:
             raise unusable(self.path, error) from error
         return True
 
+    def read(self) -> McpLogin:
+        """Return the login for `url`. Raises `LoginRequired`, `LoginFailed` or `ConfigError`."""
+        if not may_carry_tokens(self.url):
+            raise LoginFailed(
+                "its url is not protected by TLS, so no token is sent there",
+                hint="begin `url` with https://; only a server on this machine may do without",
+            )
+        login = self.load()
+        if login is None:
+            raise LoginRequired(self.name, "nobody has signed in to it yet")
+        if login.url != self.url:
+            raise LoginRequired(self.name, "the login is for another address than its `url`")
+        return login
+
+    def replace(self, old: McpLogin, new: McpLogin) -> None:  # noqa: ARG002 - part of TokenStore
+        self.save(new)
+
+    def mark_gone(self, old: McpLogin) -> None:
+        self.save(msgspec.structs.replace(old, gone=True, refresh_token=""))
+
+    def gone_error(self) -> LoginRequired:
+        return LoginRequired(self.name, "the login has ended")
+
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
-        """Hold the lock between processes, without blocking the event loop.
-
-        A refresh token can often be used only once, so two concurrent renewals would end the login.
-        """
-        import filelock  # slow to load, and rarely needed
-
-        lock = filelock.FileLock(self._lock, mode=0o600, fallback_to_soft=False)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + LOCK_SECONDS
-        while True:
+    async def locked(self) -> AsyncIterator[None]:
+        """Hold the lock between processes. Raises `ServerUnreachable` or `ConfigError`."""
+        async with AsyncExitStack() as stack:
             try:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                lock.acquire(blocking=False)
-                break
-            except filelock.Timeout:
-                if loop.time() >= deadline:
-                    raise ServerUnreachable(
-                        f"another process has been busy with the login of {self._name} for too long"
-                    ) from None
-                await asyncio.sleep(POLL_SECONDS)
+                await stack.enter_async_context(async_file_lock(self._lock, LOCK_SECONDS))
+            except TimeoutError:
+                raise ServerUnreachable(
+                    f"another process has been busy with the login of {self.name} for too long"
+                ) from None
             except OSError as error:
                 raise unusable(self._lock, error) from error
-        try:
             yield
-        finally:
-            lock.release()
 
 
 MARGIN_SECONDS = 60.0
@@ -158,8 +165,6 @@ YOUNG_SECONDS = 30.0
 """A token that is refused so soon after it was issued is not renewed: that would not help."""
 UNAUTHORIZED, FORBIDDEN = 401, 403
 
-log = logging.getLogger(__name__)
-
 
 class StoredLoginAuthorizer:
     """Authorizes requests with the stored login and renews it; the user is not asked.
@@ -167,29 +172,25 @@ class StoredLoginAuthorizer:
     Processes share the login through `store`.
     """
 
-    def __init__(self, name: str, url: str, store: LoginStore, clock: Clock) -> None:
-        self._name, self._url, self._store, self._clock = name, url, store, clock
+    def __init__(self, store: LoginStore, clock: Clock) -> None:
+        self._store, self._clock = store, clock
+        self._refresher = TokenRefresher(self._refresh, clock, MARGIN_SECONDS)
         self._given = ""
         """The token of the last request."""
-        self._unsaved: tuple[str, McpLogin] | None = None
-        """The token in the file and the renewed login, when the file could not be written."""
-        self._renewing: set[asyncio.Task[McpLogin]] = set()
 
     async def headers(self) -> dict[str, str]:
-        login = self._read()
-        if not login.is_valid(self._now(), MARGIN_SECONDS):
-            login = await self._renewed(login, refused="")
+        login = await self._fresh()
         self._given = login.access_token
         return {"Authorization": f"Bearer {login.access_token}"}
 
     async def refused(self, response_status: int, www_authenticate: str) -> bool:
-        login = self._read()
+        login = self._refresher.read(self._store)
         if login.access_token != self._given:
             return True  # renewed meanwhile, here or by another process
         if response_status == UNAUTHORIZED:
             # Of several concurrent requests the first renewed it; the others only repeat theirs.
-            if self._now() - login.obtained_at > YOUNG_SECONDS:
-                await self._renewed(login, refused=login.access_token)
+            if self._clock.now().timestamp() - login.obtained_at > YOUNG_SECONDS:
+                await self._fresh(refused=login.access_token)
             return True
         challenge = parse_bearer_challenge(www_authenticate)
         if response_status != FORBIDDEN or challenge.get("error") != "insufficient_scope":
@@ -203,91 +204,32 @@ class StoredLoginAuthorizer:
         )
         if not missing:
             return False  # the login has all scopes: signing in again would not help
-        async with self._store.alone():
-            login = self._read()
+        async with self._store.locked():
+            login = self._refresher.read(self._store)
             more = join_scopes(login.wanted or login.scope, missing)
             if more != login.wanted:
                 self._store.save(msgspec.structs.replace(login, wanted=more))
-        raise LoginRequired(self._name, f"the login has not the rights for this ({missing})")
+        raise LoginRequired(self._store.name, f"the login has not the rights for this ({missing})")
 
-    async def _renewed(self, login: McpLogin, refused: str) -> McpLogin:
-        """Return a usable login. If renewal fails, a token that is still valid is used."""
-        if not login.refresh_token:
-            if refused or not login.is_valid(self._now()):
-                raise self._ended()
-            return login
-        # The caller may be cancelled, the renewal must not be: its answer would be lost, and the
-        # old refresh token cannot be used again.
-        task = asyncio.create_task(self._renew(refused))
-        self._renewing.add(task)
-        task.add_done_callback(self._finished)
-        try:
-            return await asyncio.shield(task)
-        except LoginRequired:
-            raise
-        except HermesError as error:
-            login = self._read()
-            if login.access_token == refused or not login.is_valid(self._now()):
-                raise
-            log.warning("%s; the present token is used while it lasts", error)
-            return login
+    async def _fresh(self, refused: str = "") -> McpLogin:
+        login = await self._refresher.tokens(self._store, refused)
+        # Without a refresh token, the stored one comes back as it is.
+        if login.access_token == refused or not login.is_valid(self._clock.now().timestamp()):
+            raise self._store.gone_error()
+        return login
 
-    async def _renew(self, refused: str) -> McpLogin:
+    async def _refresh(
+        self, store: TokenStore[McpLogin], login: McpLogin, now: float
+    ) -> McpLogin | None:
         # Imported here: httpx2 is slow to load, and renewals are rare.
         from hermes.mcp.oauth.discovery import LoginHttpClient
         from hermes.mcp.oauth.flow import refresh_login
 
-        async with self._store.alone(), LoginHttpClient(self._name, self._url) as client:
-            old = self._read()
-            if old.access_token != refused and old.is_valid(self._now(), MARGIN_SECONDS):
-                return old  # another request or process has renewed it
-            new = await refresh_login(client, old, self._now())
-            if new is None:
-                self._save(old, msgspec.structs.replace(old, gone=True, refresh_token=""))
-                raise self._ended()
-            self._save(old, new)
-            return new
-
-    def _read(self) -> McpLogin:
-        """Return the stored login. Raises `LoginRequired`, `LoginFailed` or `ConfigError`."""
-        if not may_carry_tokens(self._url):
-            raise LoginFailed(
-                "its url is not protected by TLS, so no token is sent there",
-                hint="begin `url` with https://; only a server on this machine may do without",
-            )
-        login = self._store.load()
-        if login is not None and self._unsaved and self._unsaved[0] == login.access_token:
-            login = self._unsaved[1]
-        if login is None:
-            raise LoginRequired(self._name, "nobody has signed in to it yet")
-        if login.url != self._url:
-            raise LoginRequired(self._name, "the login is for another address than its `url`")
-        if login.gone:
-            raise LoginRequired(self._name, "the login has ended")
-        return login
-
-    def _save(self, old: McpLogin, new: McpLogin) -> None:
-        try:
-            self._store.save(new)
-            self._unsaved = None
-        except ConfigError as error:
-            held = self._unsaved[0] if self._unsaved else old.access_token
-            self._unsaved = (held, new)
-            log.error("a renewed login works only until this process ends: %s", error)
-
-    def _ended(self) -> LoginRequired:
-        return LoginRequired(self._name, "the login has ended")
-
-    def _finished(self, task: asyncio.Task[McpLogin]) -> None:
-        self._renewing.discard(task)
-        if not task.cancelled():
-            task.exception()  # mark as retrieved; the caller raises it
-
-    def _now(self) -> float:
-        return self._clock.now().timestamp()
+        async with LoginHttpClient(store.name, self._store.url) as client:
+            return await refresh_login(client, login, now)
 
 
 def stored_authorizer(name: str, url: str, folder: Path) -> StoredLoginAuthorizer:
     """Return the authorizer for the server `name` at `url`, with the login stored in `folder`
     (`<home>/mcp-tokens`)."""
-    return StoredLoginAuthorizer(name, url, LoginStore(folder, name), SystemClock())
+    return StoredLoginAuthorizer(LoginStore(folder, name, url), SystemClock())

@@ -32,7 +32,9 @@ from hermes.providers.credentials.exchange import CodeAssistExchange, TokenExcha
 from hermes.providers.credentials.sources import CredentialSources, VariableSource, login_credential
 from hermes.providers.endpoints import QWEN_LOGIN, Endpoint, LoginSpec
 from hermes.providers.login.flows import GOOGLE_PROJECT_ID
-from hermes.providers.login.tokens import CLAUDE_CODE_LOGIN, TokenRefresher
+from hermes.providers.login.oauth import Tokens
+from hermes.providers.login.refresh import TokenRefresher
+from hermes.providers.login.tokens import CLAUDE_CODE_LOGIN, token_refresher
 from hermes.providers.target import GIVEN, MANUAL, Credential, variable_name
 from hermes.util.text import human_duration
 
@@ -268,7 +270,7 @@ class CredentialPool:
         *,
         state: PoolState,
         sources: CredentialSources,
-        refresher: TokenRefresher,
+        refresher: TokenRefresher[Tokens],
         exchange: TokenExchange,
         clock: Clock,
         rng: random.Random,
@@ -335,7 +337,7 @@ class CredentialPool:
         """Return the credential with a token that lasts some minutes. Raises a `ProviderError`."""
         token_store = self._sources.token_store_of(self._endpoint, credential)
         if token_store is not None:
-            tokens = await self._refresher.tokens(token_store, self._endpoint.id, refused)
+            tokens = await self._refresher.tokens(token_store, refused)
             credential = login_credential(self._endpoint, token_store, tokens)
             if not tokens.is_valid(self._clock.now().timestamp()):
                 raise CredentialRefused(
@@ -400,7 +402,7 @@ class Keyring:
         )
         self._strategies = dict(strategies or {})
         self._refresher, self._exchange = (
-            TokenRefresher(client, clock),
+            token_refresher(client, clock),
             CodeAssistExchange(client, clock, variables.secret(GOOGLE_PROJECT_ID) or ""),
         )
         self._rng = rng or random.Random()

@@ -22,17 +22,19 @@ from hermes.providers.endpoints import QWEN_LOGIN, Endpoint, LoginSpec, may_rece
 from hermes.providers.login.flows import google_client
 from hermes.providers.login.oauth import Tokens
 from hermes.providers.login.tokens import (
+    CLAUDE_CODE,
     CLAUDE_CODE_LOGIN,
+    GEMINI_CLI,
+    QWEN_CODE,
+    ForeignTokenFile,
     GeminiTokenFile,
     StoredLogin,
-    TokenStore,
-    claude_code_file,
-    qwen_code_file,
 )
 from hermes.providers.target import ENV, Credential
 
+StoredTokens = StoredLogin | ForeignTokenFile
+
 ANTHROPIC = "anthropic"
-GEMINI_CLI = "google-gemini-cli"
 ANTHROPIC_TOKENS = frozenset({"ANTHROPIC_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"})
 ANTHROPIC_TOKEN_START = "sk-ant-oat"
 
@@ -64,14 +66,15 @@ class CredentialSources:
         self._store, self._variables = store, variables
         self._user_home, self._aws_profile = user_home, aws_profile
         claude = variables.secret("CLAUDE_CONFIG_DIR") or user_home / ".claude"
-        self._foreign: dict[str, TokenStore] = {
-            ANTHROPIC: claude_code_file(Path(claude), claude_code),
-            "qwen-oauth": qwen_code_file(user_home / ".qwen", qwen_code),
-            GEMINI_CLI: GeminiTokenFile(
-                user_home / ".gemini",
-                google_client(variables.secret),
-                store.lock_path("gemini-cli"),
-            ),
+        google = google_client(variables.secret)
+        lock = store.lock_path(GEMINI_CLI.id)
+        self._foreign = {
+            file.name: file
+            for file in (
+                ForeignTokenFile(CLAUDE_CODE, Path(claude), claude_code),
+                ForeignTokenFile(QWEN_CODE, user_home / ".qwen", qwen_code),
+                GeminiTokenFile(user_home / ".gemini", google, lock),
+            )
         }
 
     def credentials(self, endpoint: Endpoint) -> tuple[Credential, ...]:
@@ -82,13 +85,13 @@ class CredentialSources:
                 found.setdefault(credential.secret, credential)
         return tuple(found.values())
 
-    def token_stores(self, endpoint: Endpoint) -> Iterator[TokenStore]:
+    def token_stores(self, endpoint: Endpoint) -> Iterator[StoredTokens]:
         """Yield the stores of renewable tokens, best first; they may be empty."""
         yield StoredLogin(self._store, endpoint.id)
         if endpoint.id in self._foreign:
             yield self._foreign[endpoint.id]
 
-    def token_store_of(self, endpoint: Endpoint, credential: Credential) -> TokenStore | None:
+    def token_store_of(self, endpoint: Endpoint, credential: Credential) -> StoredTokens | None:
         return next((one for one in self.token_stores(endpoint) if one.id == credential.id), None)
 
     def is_foreign_login(self, endpoint: Endpoint, name: str) -> bool:
@@ -164,13 +167,13 @@ _ANTHROPIC_ORDER: tuple[SourceFunction, ...] = (
 )
 
 
-def _login_credentials(endpoint: Endpoint, token_store: TokenStore) -> Iterator[Credential]:
+def _login_credentials(endpoint: Endpoint, token_store: StoredTokens) -> Iterator[Credential]:
     tokens = token_store.read()
     if tokens is not None and not tokens.gone:
         yield login_credential(endpoint, token_store, tokens)
 
 
-def login_credential(endpoint: Endpoint, token_store: TokenStore, tokens: Tokens) -> Credential:
+def login_credential(endpoint: Endpoint, token_store: StoredTokens, tokens: Tokens) -> Credential:
     """Return the credential of a login. Its base URL is used only if it is the provider's."""
     own = tokens.base_url and may_receive_key(endpoint, tokens.base_url)
     return Credential(

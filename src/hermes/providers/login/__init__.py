@@ -7,7 +7,6 @@ from hermes.util.lazy import lazy_getattr
 if TYPE_CHECKING:
     from hermes.providers.login.flows import (
         LoginPrompt,
-        ReadPaste,
         ShowPrompt,
         codex_login,
         device_code_login,
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
         read_codex_cli_tokens,
         require_google_client,
     )
-    from hermes.providers.login.oauth import Tokens
+    from hermes.providers.login.oauth import ReadPaste, Tokens
     from hermes.providers.login.tokens import StoredLogin
 
 __all__ = [

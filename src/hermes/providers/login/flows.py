@@ -5,10 +5,8 @@ endpoint is polled. Nothing is stored here, so a login can be stopped at any tim
 """
 
 import asyncio
-import base64
-import hashlib
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlencode, urljoin
 
@@ -18,14 +16,14 @@ import msgspec
 from hermes.core.errors import (
     CredentialMissing,
     CredentialRefused,
-    HermesError,
     ReplyInvalid,
     Transient,
 )
 from hermes.core.ports import Clock
 from hermes.providers.endpoints import LoginSpec
 from hermes.providers.login.oauth import (
-    RedirectResult,
+    PASTE_HINT,
+    ReadPaste,
     TokenResponse,
     Tokens,
     chatgpt_account_id,
@@ -34,10 +32,11 @@ from hermes.providers.login.oauth import (
     login_error,
     parse_pasted_redirect,
     parse_tokens,
+    pkce_challenge,
     post_form,
     redirect_listener,
+    redirect_or_paste,
 )
-from hermes.util.waiting import arrived_or_typed
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 INTERVAL_SECONDS = 5.0
@@ -74,7 +73,7 @@ class PollTimer:
     async def pause(self) -> None:
         """Wait for the next poll. Raises `CredentialRefused` when the code expires before it."""
         if self._clock.monotonic() + self.interval > self._deadline:
-            raise login_expired(self._provider)
+            raise login_ended(self._provider, EXPIRED)
         await self._clock.sleep(self.interval)
 
     def record_failure(self, error: Transient) -> None:
@@ -140,9 +139,9 @@ def _check_pending(answer: TokenResponse, provider: str, timer: PollTimer) -> No
                 timer.interval + INTERVAL_SECONDS, answer.number("interval") or 0.0
             )
         case "access_denied":
-            raise login_denied(provider)
+            raise login_ended(provider, DECLINED)
         case "expired_token":
-            raise login_expired(provider)
+            raise login_ended(provider, EXPIRED)
         case _:
             raise login_error(answer, provider, "ended the login")
 
@@ -174,26 +173,15 @@ def check_prompt(prompt: LoginPrompt, provider: str) -> LoginPrompt:
     )
 
 
-def pkce_challenge(verifier: str) -> str:
-    """Return the S256 challenge of RFC 7636."""
-    digest = hashlib.sha256(verifier.encode()).digest()
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-
-
-def login_denied(provider: str) -> HermesError:
+def login_ended(provider: str, reason: str) -> CredentialRefused:
     return CredentialRefused(
-        f"the login for {provider} was declined in the browser",
+        f"the login for {provider} was {reason}",
         provider=provider,
         hint=f"to try again: hermes auth add {provider} --type oauth",
     )
 
 
-def login_expired(provider: str) -> HermesError:
-    return CredentialRefused(
-        f"the login for {provider} was not completed before the code expired",
-        provider=provider,
-        hint=f"to get a new code: hermes auth add {provider} --type oauth",
-    )
+DECLINED, EXPIRED = "declined in the browser", "not completed before the code expired"
 
 
 # OpenAI's variant of the device flow, and the login of the Codex CLI. Unlike RFC 8628, a poll
@@ -311,13 +299,13 @@ VariableLookup = Callable[[str], str | None]
 class GoogleClient(msgspec.Struct, frozen=True):
     """A client of the type "desktop app". Google issues a secret for it and requires it."""
 
-    id: str
-    secret: str
+    client_id: str
+    client_secret: str
     auth_url: str = "https://accounts.google.com/o/oauth2/v2/auth"
     token_url: str = "https://oauth2.googleapis.com/token"
 
     def __repr__(self) -> str:
-        return f"GoogleClient({self.id!r})"
+        return f"GoogleClient({self.client_id!r})"
 
 
 def google_client(variable: VariableLookup) -> GoogleClient | None:
@@ -345,10 +333,7 @@ def require_google_client(variable: VariableLookup, provider: str) -> GoogleClie
 # at a URL that does not load, which the user copies and pastes here.
 
 LOGIN_SECONDS = 900.0
-
-
-ReadPaste = Callable[[], Awaitable[str]]
-"""Returns what the user pasted; empty when there will be nothing. It may be cancelled."""
+REDIRECT_PATH = "/oauth2callback"
 
 
 async def google_login(
@@ -366,9 +351,9 @@ async def google_login(
     The prompt has no code. `paste` is for machines without a browser.
     """
     verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
-    async with redirect_listener(state) as (address, arrival):
+    async with redirect_listener(state, REDIRECT_PATH) as (address, arrival):
         question = {
-            "client_id": google.id,
+            "client_id": google.client_id,
             "redirect_uri": address,
             "response_type": "code",
             "scope": " ".join(GOOGLE_SCOPES),
@@ -381,17 +366,22 @@ async def google_login(
         show(LoginPrompt(f"{google.auth_url}?{urlencode(question)}", "", seconds))
         try:
             async with asyncio.timeout(seconds):
-                outcome = await _await_redirect(arrival, paste, state, provider)
+                outcome = await redirect_or_paste(
+                    arrival, paste, lambda text: parse_pasted_redirect(text, state)
+                )
         except TimeoutError as error:
-            raise _login_timed_out(provider) from error
+            raise login_ended(provider, "not completed in time") from error
+    if outcome is None:
+        raise CredentialRefused(
+            "what was pasted is not the address this login ends at",
+            provider=provider,
+            hint=PASTE_HINT,
+        )
+    if outcome.error == "access_denied":
+        raise login_ended(provider, DECLINED)
     if not outcome.code:
         response = TokenResponse(httpx2.codes.BAD_REQUEST, {"error": outcome.error})
-        is_denied = outcome.error == "access_denied"
-        raise (
-            login_denied(provider)
-            if is_denied
-            else login_error(response, provider, "ended the login")
-        )
+        raise login_error(response, provider, "ended the login")
     answer = await post_form(
         client,
         google.token_url,
@@ -400,27 +390,12 @@ async def google_login(
             "grant_type": "authorization_code",
             "code": outcome.code,
             "redirect_uri": address,
-            "client_id": google.id,
-            "client_secret": google.secret,
+            "client_id": google.client_id,
+            "client_secret": google.client_secret,
             "code_verifier": verifier,
         },
     )
     return _google_tokens(answer, google, provider, clock)
-
-
-async def _await_redirect(
-    arrival: asyncio.Future[RedirectResult], paste: ReadPaste | None, state: str, provider: str
-) -> RedirectResult:
-    """Return the first result, from the browser or from the user."""
-    received = await arrived_or_typed(arrival, paste)
-    outcome = parse_pasted_redirect(received, state) if isinstance(received, str) else received
-    if outcome is None:
-        raise CredentialRefused(
-            "what was pasted is not the address this login ends at",
-            provider=provider,
-            hint="copy the whole address of the page that does not load, from http://127.0.0.1 on",
-        )
-    return outcome
 
 
 def _google_tokens(
@@ -435,13 +410,10 @@ def _google_tokens(
             provider=provider,
             hint="log in again and leave every box ticked",
         )
-    blank = Tokens("", token_url=google.token_url, client_id=google.id, client_secret=google.secret)
-    return parse_tokens(answer, clock.now().timestamp(), before=blank)
-
-
-def _login_timed_out(provider: str) -> CredentialRefused:
-    return CredentialRefused(
-        f"the login for {provider} was not completed in time",
-        provider=provider,
-        hint=f"to try again: hermes auth add {provider} --type oauth",
+    blank = Tokens(
+        "",
+        token_url=google.token_url,
+        client_id=google.client_id,
+        client_secret=google.client_secret,
     )
+    return parse_tokens(answer, clock.now().timestamp(), before=blank)

@@ -3,11 +3,13 @@
 import asyncio
 import base64
 import binascii
+import hashlib
 import hmac
+import math
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import httpx2
@@ -68,30 +70,33 @@ class TokenResponse(msgspec.Struct, frozen=True):
     fields: dict[str, Any]
 
     def __repr__(self) -> str:
-        return f"Answer({self.status}, error={self.error!r})"
+        return f"TokenResponse({self.status}, error={self.error!r})"
 
     @property
     def ok(self) -> bool:
-        return self.status == httpx2.codes.OK and not self.error
+        return self.status in (httpx2.codes.OK, httpx2.codes.CREATED) and not self.error
 
     @property
     def error(self) -> str:
         """The error code from its various places; empty when there is none."""
-        error = self.fields.get("error", "")
+        error = self.fields.get("error") or ""
         if isinstance(error, dict):
-            error = error.get("code", "")
-        return _NOT_IN_ERROR_CODE.sub("", str(error or self.fields.get("code", "")))[:80]
+            error = error.get("code") or ""
+        if not error and self.status >= httpx2.codes.BAD_REQUEST:
+            error = self.fields.get("code") or ""
+        return _NOT_IN_ERROR_CODE.sub("", str(error))[:80]
 
     def text(self, name: str) -> str:
         value = self.fields.get(name)
         return value if isinstance(value, str) else ""
 
     def number(self, name: str) -> float | None:
-        """Return a number, also one written as text."""
+        """Return a finite number, also one written as text."""
         try:
-            return float(self.fields[name])
+            number = float(self.fields[name])
         except (KeyError, TypeError, ValueError):
             return None
+        return number if math.isfinite(number) else None
 
 
 async def post_form(
@@ -127,7 +132,7 @@ def json_object(body: bytes) -> dict[str, Any]:
     """Decode a JSON object; an empty one for anything else."""
     try:
         fields = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     return fields if isinstance(fields, dict) else {}
 
@@ -208,31 +213,51 @@ def login_error(answer: TokenResponse, provider: str, problem: str) -> ProviderE
     return CredentialRefused(message, provider=provider, status=answer.status)
 
 
+def pkce_challenge(verifier: str) -> str:
+    """Return the S256 challenge of RFC 7636."""
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
 # Redirect of the browser after a login, to a port on this machine.
 
-REDIRECT_PATH = "/oauth2callback"
 VISIT_SECONDS = 10.0
 """Browsers open connections that they do not use."""
 
-DONE = "You are logged in. You can close this page."
+DONE = "You are signed in. You can close this page and go back to Hermes."
 DECLINED = "The login was declined. You can close this page."
 UNKNOWN_REQUEST = "This is not the pending login."
 
+PASTE_HINT = "copy the whole address of the page that does not load, from http://127.0.0.1 on"
 
-class RedirectResult(NamedTuple):
-    """What the browser sent: a code, or an error."""
+ReadPaste = Callable[[], Awaitable[str]]
+"""Returns what the user pasted; empty when there will be nothing. It may be cancelled."""
+
+
+class RedirectResult(msgspec.Struct, frozen=True):
+    """The parameters of the redirect: a code, or an error."""
 
     code: str
     error: str = ""
+    description: str = ""
+    issuer: str = ""
+    """Issuer of the answer (RFC 9207), or ""."""
+
+    def __repr__(self) -> str:
+        return f"RedirectResult(error={self.error!r})"
 
 
-def parse_redirect(query: str, state: str) -> RedirectResult | None:
-    """Parse the query of a redirect; None when it does not carry this state."""
+def parse_redirect(address: str, state: str) -> RedirectResult | None:
+    """Parse the address of a redirect; None when it does not carry this state."""
+    query = address.partition("#")[0].rpartition("?")[2]
     fields = {name: values[0] for name, values in parse_qs(query).items()}
     if not hmac.compare_digest(fields.get("state", "").encode(), state.encode()):
         return None
     code, error = fields.get("code", ""), fields.get("error", "")
-    return RedirectResult(code, error) if code or error else None
+    if not code and not error:
+        return None
+    description = fields.get("error_description", "")
+    return RedirectResult("" if error else code, error, description, fields.get("iss", ""))
 
 
 def parse_pasted_redirect(text: str, state: str) -> RedirectResult | None:
@@ -241,27 +266,61 @@ def parse_pasted_redirect(text: str, state: str) -> RedirectResult | None:
     Returns None for the URL of another login.
     """
     text = text.strip()
-    if "=" in text or "://" in text:
-        return parse_redirect(text.partition("#")[0].rpartition("?")[2], state)
-    return RedirectResult(unquote(text))
+    is_address = "=" in text or "://" in text
+    return parse_redirect(text, state) if is_address else RedirectResult(unquote(text))
+
+
+async def redirect_or_paste(
+    arrival: asyncio.Future[RedirectResult],
+    paste: ReadPaste | None,
+    parse: Callable[[str], RedirectResult | None],
+) -> RedirectResult | None:
+    """Return what comes first: the redirect of the browser, or the pasted text, parsed.
+
+    An empty text does not count; then the browser is awaited.
+    """
+    if paste is None:
+        return await arrival
+    pasting = asyncio.ensure_future(paste())
+    try:
+        await asyncio.wait((arrival, pasting), return_when=asyncio.FIRST_COMPLETED)
+        if arrival.done() or not (text := pasting.result().strip()):
+            return await arrival
+    finally:
+        pasting.cancel()
+    return parse(text)
 
 
 @asynccontextmanager
 async def redirect_listener(
-    state: str,
+    state: str, path: str, port: int = 0
 ) -> AsyncIterator[tuple[str, asyncio.Future[RedirectResult]]]:
-    """Listen on a loopback port. Yields the redirect URL and a future of the result."""
+    """Listen on a loopback port; 0 means any. Yields the redirect URL and a future of the result.
+
+    Raises `OSError` when the port is taken.
+    """
     arrival: asyncio.Future[RedirectResult] = asyncio.get_running_loop().create_future()
     tasks: set[asyncio.Task[None]] = set()
 
+    def respond(head: bytes) -> bytes:
+        method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+        address = rest.partition(" ")[0]
+        is_redirect = (method, address.partition("?")[0]) == ("GET", path)
+        outcome = parse_redirect(address, state) if is_redirect else None
+        if outcome is None:
+            return _page("404 Not Found", UNKNOWN_REQUEST)
+        if not arrival.done():
+            arrival.set_result(outcome)
+        return _page("200 OK", DONE if outcome.code else DECLINED)
+
     def on_connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(_handle_request(reader, writer, state, arrival))
+        task = asyncio.ensure_future(_handle_request(reader, writer, respond))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
-    server = await asyncio.start_server(on_connect, "127.0.0.1", 0)
+    server = await asyncio.start_server(on_connect, "127.0.0.1", port)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{REDIRECT_PATH}", arrival
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{path}", arrival
     finally:
         server.close()
         for task in tasks:
@@ -272,36 +331,24 @@ async def redirect_listener(
 async def _handle_request(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    state: str,
-    arrival: asyncio.Future[RedirectResult],
+    respond: Callable[[bytes], bytes],
 ) -> None:
     try:
         with suppress(
             TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
         ):
             async with asyncio.timeout(VISIT_SECONDS):
-                head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(_redirect_response(head, state, arrival))
+                writer.write(respond(await reader.readuntil(b"\r\n\r\n")))
                 await writer.drain()
     finally:
         writer.close()
-
-
-def _redirect_response(head: bytes, state: str, arrival: asyncio.Future[RedirectResult]) -> bytes:
-    method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
-    path, _, query = rest.partition(" ")[0].partition("?")
-    outcome = parse_redirect(query, state) if (method, path) == ("GET", REDIRECT_PATH) else None
-    if outcome is None:
-        return _page("404 Not Found", UNKNOWN_REQUEST)
-    if not arrival.done():
-        arrival.set_result(outcome)
-    return _page("200 OK", DONE if outcome.code else DECLINED)
 
 
 def _page(status: str, words: str) -> bytes:
     body = f"<!doctype html><title>Hermes</title><p>{words}</p>".encode()
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\n"
-        f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+        f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\n"
+        f"Referrer-Policy: no-referrer\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + body

@@ -53,7 +53,8 @@ class Scene:
         return await login(NAME, where, self.folder, person, self.clock, given, seconds=seconds)
 
     def authorizer(self, url: str = "") -> StoredLoginAuthorizer:
-        return StoredLoginAuthorizer(NAME, url or self.guarded.url, self.store, self.clock)
+        store = LoginStore(self.folder, NAME, url or self.guarded.url)
+        return StoredLoginAuthorizer(store, self.clock)
 
     def stored(self) -> McpLogin:
         held = self.store.load()

@@ -115,7 +115,7 @@ async def test_a_login_that_cannot_be_written_works_until_the_process_ends(scene
     out, err = await actor.communicate(b"go\n")
     one, other = json.loads(out)
     assert one == other == f"Bearer {next(iter(scene.login.tokens))}"
-    assert b"works only until this process ends" in err
+    assert b"is lost when this process ends" in err
     assert scene.stored().refresh_token == before.refresh_token, "the old file is whole"
 
 

@@ -14,7 +14,7 @@ from hermes.providers.credentials.pool import CredentialPool
 from hermes.providers.endpoints import Endpoint
 from hermes.providers.login.flows import GoogleClient
 from hermes.providers.login.oauth import Tokens
-from hermes.providers.login.tokens import GeminiTokenFile, StoredLogin, TokenRefresher
+from hermes.providers.login.tokens import GeminiTokenFile, StoredLogin, token_refresher
 from hermes.util.loopback_http import Stop
 from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer, jwt
@@ -347,7 +347,7 @@ def place_of(bench: Bench, google: GoogleClient | None = None) -> GeminiTokenFil
 async def test_a_valid_token_is_used_as_it_is(bench: Bench, google: GoogleServer) -> None:
     gemini_login(bench, lasts=3600)
     place = place_of(bench, google.client)
-    tokens = await TokenRefresher(bench.client, bench.clock).tokens(place, PROVIDER)
+    tokens = await token_refresher(bench.client, bench.clock).tokens(place)
     assert tokens.access_token == "ya29.0"
     assert tokens.expires_at == bench.clock.now().timestamp() + 3600
     assert google.forms == []
@@ -365,9 +365,9 @@ def test_a_file_without_a_login_is_none(bench: Bench, content: object) -> None:
 async def test_a_renewed_token_is_kept_in_memory_only(bench: Bench, google: GoogleServer) -> None:
     path = gemini_login(bench, lasts=10)
     before = path.read_bytes()
-    place, renewal = place_of(bench, google.client), TokenRefresher(bench.client, bench.clock)
+    place, renewal = place_of(bench, google.client), token_refresher(bench.client, bench.clock)
     for _ in range(2):
-        assert (await renewal.tokens(place, PROVIDER)).access_token == "ya29.1"
+        assert (await renewal.tokens(place)).access_token == "ya29.1"
     assert len(google.forms) == 1
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]
@@ -377,18 +377,16 @@ async def test_what_the_gemini_cli_renewed_since_is_preferred(
     bench: Bench, google: GoogleServer
 ) -> None:
     gemini_login(bench, lasts=10)
-    place, renewal = place_of(bench, google.client), TokenRefresher(bench.client, bench.clock)
-    await renewal.tokens(place, PROVIDER)
+    place, renewal = place_of(bench, google.client), token_refresher(bench.client, bench.clock)
+    await renewal.tokens(place)
     gemini_login(bench, lasts=7200, token="ya29.cli")
-    assert (await renewal.tokens(place, PROVIDER)).access_token == "ya29.cli"
+    assert (await renewal.tokens(place)).access_token == "ya29.cli"
 
 
 async def test_without_the_client_the_token_is_used_while_it_lasts(bench: Bench) -> None:
     gemini_login(bench, lasts=10)
     place = place_of(bench)
-    tokens = await TokenRefresher(bench.client, bench.clock).tokens(
-        place, PROVIDER, refused="ya29.0"
-    )
+    tokens = await token_refresher(bench.client, bench.clock).tokens(place, refused="ya29.0")
     assert (tokens.access_token, tokens.refresh_token) == ("ya29.0", "")
     assert "run `gemini` once" in place.login_hint
     assert "HERMES_GEMINI_CLIENT_ID and HERMES_GEMINI_CLIENT_SECRET" in place.login_hint
@@ -399,10 +397,10 @@ async def test_a_login_of_another_client_is_said_to_be_one_until_gemini_renews_i
 ) -> None:
     path = gemini_login(bench, lasts=10)
     path.write_bytes(path.read_bytes().replace(b"1//r", b"1//of-another-client"))
-    place, renewal = place_of(bench, google.client), TokenRefresher(bench.client, bench.clock)
+    place, renewal = place_of(bench, google.client), token_refresher(bench.client, bench.clock)
     for _ in range(2):
         with pytest.raises(CredentialRefused, match="is gone") as caught:
-            await renewal.tokens(place, PROVIDER)
+            await renewal.tokens(place)
         assert "run `gemini` once" in caught.value.hint
     assert len(google.forms) == 1
     path.write_bytes(path.read_bytes().replace(b"ya29.0", b"ya29.5"))

@@ -292,7 +292,7 @@ async def test_the_browser_brings_the_code(
 ) -> None:
     login = google_person.logs_in()
     page = await google_person.comes_back(code=CODE, scope="email")
-    assert (page.status_code, "You are logged in" in page.text) == (200, True)
+    assert (page.status_code, "You are signed in" in page.text) == (200, True)
     tokens = await login
     assert (tokens.access_token, tokens.refresh_token) == ("ya29.1", "1//r")
     assert tokens.expires_at == google_person.clock.time + 3599
@@ -441,7 +441,7 @@ def test_the_client_is_the_users_own() -> None:
     values = {GOOGLE_CLIENT_ID: " id ", GOOGLE_CLIENT_SECRET: "secret"}
     client = google_client(values.get)
     assert client is not None
-    assert (client.id, client.secret) == ("id", "secret")
+    assert (client.client_id, client.client_secret) == ("id", "secret")
     assert client.token_url == "https://oauth2.googleapis.com/token"
     assert google_client({GOOGLE_CLIENT_ID: "id"}.get) is None
     with pytest.raises(CredentialMissing) as caught:
