@@ -22,6 +22,7 @@ from hermes.gateway.outgoing import (
     compose_items,
     decode_message,
     decode_target,
+    mark_repeated,
 )
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
@@ -350,14 +351,14 @@ class GatewayOutbox:
                 await self.queue.give_up(row.id, "failed", str(error))
         return ""
 
-    async def _retry(self, row: OutboxRow, error: str, seconds: float) -> None:
+    async def _retry(self, row: OutboxRow, error: str, seconds: float, body: bytes = b"") -> None:
         if row.attempts >= MAX_ATTEMPTS:
             log.error("a message to %s is given up: %s", row.platform, error)
             await self.queue.give_up(row.id, "failed", error)
             return
         pause = min(max(seconds, 0.5 * 2 ** min(row.attempts, 12)), MAX_RETRY_SECONDS)
         spread = pause * random.uniform(1.0, 1.2) if row.attempts else seconds
-        await self.queue.retry(row.id, self.now() + spread, error)
+        await self.queue.retry(row.id, self.now() + spread, error, body=body)
 
     async def _send_as_new(self, row: OutboxRow, error: str) -> None:
         """Handle a message that can no longer be edited: a reply is sent as a new message, other
@@ -419,8 +420,8 @@ class GatewayOutbox:
         """Ask the platform whether a message arrived, then mark it as sent, send it again, or give
         it up.
 
-        A message is never sent twice. Returns its id, "" if it did not arrive, and None if the
-        platform cannot be asked now.
+        On a platform that keeps neither keys nor a history, it is sent again with `REPEAT_MARK`.
+        Returns its id, "" if it did not arrive, and None if the platform cannot be asked now.
         """
         connection = self._connections.get(row.platform, row.account)
         if connection is None:
@@ -435,6 +436,11 @@ class GatewayOutbox:
             asked = connection.adapter.was_delivered(row, *decoded)
             found = await _call_platform(asked, seconds=VERIFY_SECONDS)
         except (DeliveryUnknown, SendRefused) as error:
+            able = connection.capabilities
+            if isinstance(error, DeliveryUnknown) and not able.checks_delivery:
+                log.info("%s; it is sent again with a mark", error)
+                await self._record_verification(row, None, mark_repeated(decoded[1], able))
+                return ""
             log.error(
                 "it is unknown whether a message to %s was delivered: %s", row.platform, error
             )
@@ -447,7 +453,9 @@ class GatewayOutbox:
         await self._record_verification(row, found)
         return found or ""
 
-    async def _record_verification(self, row: OutboxRow, found: str | None) -> None:
+    async def _record_verification(
+        self, row: OutboxRow, found: str | None, body: bytes = b""
+    ) -> None:
         if row.kind in STREAM_KINDS:
             # The process that streamed it is gone. The reply takes the message over, unless the
             # reply is stored already.
@@ -459,7 +467,7 @@ class GatewayOutbox:
             else:
                 await self.queue.mark_streaming(row.id, found)
         elif found is None:
-            await self._retry(row, "it was not delivered", 0.0)
+            await self._retry(row, "it was not delivered", 0.0, body)
         else:
             await self._mark_sent(row, found)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from hermes.core.errors import AttachmentRefused
 from hermes.core.ports import Attachments
-from hermes.gateway.platforms.kit.compose import compose
+from hermes.gateway.platforms.kit.compose import compose, measure
 from hermes.gateway.platforms.kit.contract import (
     Button,
     Capabilities,
@@ -35,6 +35,9 @@ decode_message = msgspec.json.Decoder(OutgoingMessage).decode
 
 SIDE_LANE = "!"
 """Lane suffix of questions and of replies outside the chat order."""
+REPEAT_MARK = "(sent again after an interruption)"
+"""The first line of a message that may have been delivered before. It has no formatting, so it is
+the same in every dialect."""
 
 
 class OutgoingMeta(msgspec.Struct, frozen=True):
@@ -55,6 +58,15 @@ class OutgoingMeta(msgspec.Struct, frozen=True):
     """
     mirrored: str = ""
     """See `OutgoingMessage.mirrored`; set on the first part."""
+
+
+def mark_repeated(message: OutgoingMessage, able: Capabilities) -> bytes:
+    """Return the stored form of a message that may be shown a second time."""
+    marked = f"{REPEAT_MARK}\n{message.text}".rstrip()
+    if not message.text.startswith(REPEAT_MARK) and measure(marked, able.counts) <= able.max_chars:
+        plain = message.plain and f"{REPEAT_MARK}\n{message.plain}"
+        message = msgspec.structs.replace(message, text=marked, plain=plain)
+    return msgspec.json.encode(message)
 
 
 def compose_items(

@@ -185,7 +185,7 @@ class OutboxQueue(StorePart):
     mark_sending = write(outbox.mark_sending, small=True)
     mark_streaming = write(outbox.mark_streaming, small=True)
     mark_sent = write(outbox.mark_sent, small=True)
-    retry = write(outbox.retry, small=True)
+    retry = write(outbox.retry, small=lambda *_, body=b"", **__: not body)
     give_up = write(outbox.give_up, small=True)
 
 

@@ -88,7 +88,6 @@ class ChatContract(
     ThreadsContract,
     MediaInContract,
     MediaOutContract,
-    FindsSentContract,
     GroupsContract,
     BotsContract,
     KeepsContract,

@@ -93,10 +93,6 @@ class Api:
         chat, message = self._ours(given)
         return self._edited(chat, message, {"caption": self._text(given, "caption", 1024)}, given)
 
-    def editMessageReplyMarkup(self, given: Json) -> Json:  # noqa: N802
-        chat, message = self._ours(given)
-        return self._edited(chat, message, {}, given)
-
     def setMessageReaction(self, given: Json) -> bool:  # noqa: N802
         chat = self.world.known(given["chat_id"])
         number = int(given["message_id"])

@@ -7,7 +7,7 @@ from typing import Any, Self
 from hermes.config.settings.platforms import TelegramPlatform, TelegramSettings
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.kit.contract import ChatType
-from hermes.gateway.platforms.telegram.adapter import TelegramAdapter, TelegramWaits
+from hermes.gateway.platforms.telegram.adapter import TelegramAdapter
 from hermes.gateway.platforms.telegram.client import format_message_id, message_number
 from hermes.gateway.platforms.telegram.manifest import MANIFEST
 from tests.contracts.adapters.harness import (
@@ -49,9 +49,8 @@ class TelegramHarness(BaseHarness):
         harness.variables = {"TELEGRAM_BOT_TOKEN": TOKEN, "TELEGRAM_API_BASE_URL": url}
         return harness
 
-    def adapter(self, clock: Clock | None = None, **waits: float) -> TelegramAdapter:
-        chosen = TelegramWaits(**{"settle": 0.0, "album": 0.1, "patience": 0.5, **waits})
-        return TelegramAdapter(self.context(), clock=clock or Hasty(), waits=chosen)
+    def adapter(self, clock: Clock | None = None, *, album: float = 0.1) -> TelegramAdapter:
+        return TelegramAdapter(self.context(), clock=clock or Hasty(), album_wait=album)
 
     def chat_id(self, chat: str = "", chat_type: ChatType = "dm") -> str:
         if chat.lstrip("-").isdecimal():

@@ -35,7 +35,6 @@ REFUSALS = {
 }
 PAGES = {"bad_gateway": 502, "forbidden_page": 403, "not_found_page": 404}
 """What a server before Telegram says."""
-LATE = 0.2
 REDELIVERY = 0.05
 """Seconds until a webhook that did not answer 200 is called again."""
 
@@ -99,10 +98,6 @@ class FakeTelegram(Site):
                 return web.Response(status=PAGES[trouble], text="<html>a page</html>")
             if trouble in REFUSALS and (trouble != "format_refused" or given.get("parse_mode")):
                 raise REFUSALS[trouble]
-            if trouble == "cut_late":
-                # Taken by a server that is slow, long after the caller has lost the connection.
-                cut(request)
-                await asyncio.sleep(LATE)
             result = await self._result(method, given)
         except Refused as refused:
             return _refusal(refused)

@@ -160,10 +160,18 @@ def mark_sent(database: Database, row_id: int, platform_id: str, now: float) -> 
 
 
 def retry(
-    database: Database, row_id: int, due_at: float, error: str, *, resend: bool = False
+    database: Database,
+    row_id: int,
+    due_at: float,
+    error: str,
+    *,
+    resend: bool = False,
+    body: bytes = b"",
 ) -> None:
     """Make the row pending again from `due_at` on. With `resend`, the message on the platform can
-    not be edited any more, so the row is sent as a new one."""
+    not be edited any more, so the row is sent as a new one. `body` replaces its content."""
+    if body:
+        _change(database, row_id, "body = ?", body)
     # A sending is counted before the attempt, by `mark_sending`; an edit is counted here.
     attempts = (
         ", platform_id = '', attempts = 0"

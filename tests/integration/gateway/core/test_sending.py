@@ -3,16 +3,27 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Stall, Step
 from hermes.gateway import outbox, turn_view
 from hermes.gateway.hooks import TurnEvents
-from hermes.gateway.outgoing import OutgoingMeta, compose_items, lane
+from hermes.gateway.outgoing import (
+    REPEAT_MARK,
+    OutgoingMeta,
+    compose_items,
+    decode_message,
+    lane,
+    mark_repeated,
+)
 from hermes.gateway.platforms.kit.contract import (
+    Capabilities,
     ChatTarget,
+    DeliveryUnknown,
     NotConnected,
+    OutgoingMessage,
     SendLater,
     SendRefused,
     SendUnsure,
@@ -124,6 +135,28 @@ async def test_a_message_in_doubt_in_a_chat_that_is_closed_to_us_holds_up_no_lat
     await harness.wait_for("here again", chat="x")
     row = await runner.gateway.store.outbox.get("x:0")
     assert row is not None and row.state == "uncertain"
+
+
+async def test_an_uncertain_message_is_sent_again_with_a_mark_where_delivery_cannot_be_checked(
+    harness: GatewayHarness, echoing: ModelServer, fickle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runner = await harness.open(echoing)
+    adapter = runner._supervisors[0].adapter
+    able = msgspec.structs.replace(adapter.manifest.capabilities, checks_delivery=False)
+    manifest = msgspec.structs.replace(adapter.manifest, capabilities=able)
+    monkeypatch.setattr(adapter, "manifest", manifest)
+    unknown = DeliveryUnknown("it keeps no history")
+    fickle(runner, "was_delivered", unknown, unknown)
+    fickle(runner, "send", SendUnsure("cut off"))
+    await in_doubt(runner, "x")  # uncertain twice, and marked once
+    await harness.wait_for(f"{REPEAT_MARK}\nin doubt", chat="x")
+    row = await runner.gateway.store.outbox.get("x:0")
+    assert row is not None and row.attempts == 3
+
+
+def test_a_message_too_long_for_the_mark_is_sent_again_without_it() -> None:
+    long = OutgoingMessage("x" * 100)
+    assert decode_message(mark_repeated(long, Capabilities(max_chars=100))) == long
 
 
 async def test_a_question_about_a_message_that_hangs_holds_up_no_other(

@@ -7,6 +7,7 @@ import pytest
 from tests.contracts.adapters.suite import (
     ButtonsContract,
     ChatContract,
+    FindsSentContract,
     GroupRepliesContract,
     RepliesContract,
 )
@@ -14,7 +15,9 @@ from tests.integration.platforms.discord.conftest import Started
 from tests.integration.platforms.discord.harness import DiscordHarness
 
 
-class TestDiscord(ButtonsContract, RepliesContract, GroupRepliesContract, ChatContract):
+class TestDiscord(
+    ButtonsContract, RepliesContract, GroupRepliesContract, FindsSentContract, ChatContract
+):
     @pytest.fixture
     async def harness(self, discord_with: Started) -> AsyncIterator[DiscordHarness]:
         async with discord_with() as harness:

@@ -8,6 +8,7 @@ import pytest
 from tests.contracts.adapters.suite import (
     ButtonsContract,
     ChatContract,
+    FindsSentContract,
     FormatRefusedContract,
     GroupRepliesContract,
     RepliesContract,
@@ -16,7 +17,12 @@ from tests.integration.platforms.local.local_harness import LocalHarness
 
 
 class TestLocal(
-    ButtonsContract, RepliesContract, GroupRepliesContract, FormatRefusedContract, ChatContract
+    ButtonsContract,
+    RepliesContract,
+    GroupRepliesContract,
+    FormatRefusedContract,
+    FindsSentContract,
+    ChatContract,
 ):
     @pytest.fixture
     async def harness(self, tmp_path: Path) -> AsyncIterator[LocalHarness]:

@@ -2,11 +2,16 @@
 
 import pytest
 
-from tests.contracts.adapters.suite import ChatContract, GroupRepliesContract, RepliesContract
+from tests.contracts.adapters.suite import (
+    ChatContract,
+    FindsSentContract,
+    GroupRepliesContract,
+    RepliesContract,
+)
 from tests.integration.platforms.matrix.harness import MatrixHarness
 
 
-class TestMatrix(RepliesContract, GroupRepliesContract, ChatContract):
+class TestMatrix(RepliesContract, GroupRepliesContract, FindsSentContract, ChatContract):
     sdk_retries = frozenset({"cut_before", "cut_after"})
     """A send has a name of its own, so it is made again when its connection breaks."""
 

@@ -2,11 +2,16 @@
 
 import pytest
 
-from tests.contracts.adapters.suite import ButtonsContract, ChatContract, FormatRefusedContract
+from tests.contracts.adapters.suite import (
+    ButtonsContract,
+    ChatContract,
+    FindsSentContract,
+    FormatRefusedContract,
+)
 from tests.integration.platforms.slack.harness import SlackHarness
 
 
-class TestSlack(ButtonsContract, FormatRefusedContract, ChatContract):
+class TestSlack(ButtonsContract, FormatRefusedContract, FindsSentContract, ChatContract):
     @pytest.fixture
     async def harness(self, slack: SlackHarness) -> SlackHarness:
         return slack

@@ -20,7 +20,6 @@ from tests.contracts.adapters.driving import (
     Inbox,
     attempt,
     connected,
-    row_of,
     talking,
     target_of,
 )
@@ -148,16 +147,12 @@ async def test_a_public_chat_is_found_by_its_name(telegram: TelegramHarness) -> 
     channel.username = "@DailyNews"
     target = ChatTarget("telegram", "@dailynews")
     async with connected(telegram) as (adapter, _):
-        assert adapter.newest(target) == ""
         sent = await adapter.send(target, OutgoingMessage("extra"), "k1")
         assert sent == f"{channel.id}:{next(iter(channel.messages))}"
         await adapter.send(target, OutgoingMessage("more"), "k2")
         await adapter.edit(target, sent, OutgoingMessage("extra!"))
         await adapter.typing(target)
         assert [each["text"] for each in channel.ours()] == ["extra!", "more"]
-        assert adapter.newest(target) == str(max(channel.messages))
-        row = row_of("k1", target, OutgoingMessage("extra"))
-        assert await adapter.was_delivered(row, target, OutgoingMessage("extra")) == sent
         asked = [method for method, _ in telegram.fake.api.calls].count("getChat")
         assert asked == 1
         assert "@dailynews" in [chat.name for chat in await adapter.chats()]
@@ -196,7 +191,6 @@ async def test_a_page_of_a_server_before_telegram_refuses_nothing_for_good(
         target, message = target_of(event.source), OutgoingMessage("precious")
         telegram.fake.troubles.append(page)
         assert isinstance(await attempt(adapter, target, message, "k"), SendUnsure)
-        assert await adapter.was_delivered(row_of("k", target, message), target, message) is None
         await adapter.send(target, message, "k")
         assert [shown.text for shown in await telegram.shown()] == ["precious"]
 
@@ -286,3 +280,38 @@ async def test_what_is_no_chat_is_refused(telegram: TelegramHarness, chat: str) 
             adapter, ChatTarget("telegram", chat), OutgoingMessage("hello"), "k"
         )
         assert isinstance(outcome, SendRefused)
+
+
+async def test_after_a_rate_limit_only_the_missing_parts_are_sent(
+    telegram: TelegramHarness, tmp_path: Path
+) -> None:
+    message = three_files(tmp_path)
+    async with talking(telegram) as (adapter, _, event):
+        target = target_of(event.source)
+        telegram.fake.troubles.extend(["", "rate_limited"])
+        assert isinstance(await attempt(adapter, target, message, "k"), SendLater)
+        first = await adapter.send(target, message, "k")
+        shown = await telegram.shown()
+        assert [each.media for each in shown] == [("0.txt",), ("1.txt",), ("2.txt",)]
+        assert shown[0].id == first
+
+
+async def test_an_uncertain_message_of_several_parts_is_sent_again_as_a_whole(
+    telegram: TelegramHarness, tmp_path: Path
+) -> None:
+    message = three_files(tmp_path)
+    async with talking(telegram) as (adapter, _, event):
+        target = target_of(event.source)
+        telegram.fake.troubles.extend(["", "cut_before"])
+        assert isinstance(await attempt(adapter, target, message, "k"), SendUnsure)
+        await adapter.send(target, message, "k")
+        names = [each.media[0] for each in await telegram.shown()]
+        assert names == ["0.txt", "0.txt", "1.txt", "2.txt"]
+
+
+def three_files(folder: Path) -> OutgoingMessage:
+    files = [folder / f"{number}.txt" for number in range(3)]
+    for path in files:
+        path.write_text(path.name)
+    media = [Media("document", path.name, "text/plain", path=str(path)) for path in files]
+    return OutgoingMessage("three files", media=tuple(media))

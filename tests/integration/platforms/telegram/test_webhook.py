@@ -2,13 +2,12 @@
 
 import socket
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import aiohttp
 import pytest
 
 from hermes.gateway.platforms.kit.contract import CredentialsRefused, NotConnected, OutgoingMessage
-from tests.contracts.adapters.driving import Inbox, connected, failure, row_of, target_of
+from tests.contracts.adapters.driving import Inbox, connected, failure, target_of
 from tests.contracts.adapters.harness import File
 from tests.fakes.telegram.harness import TelegramHarness
 
@@ -114,17 +113,6 @@ async def test_an_album_by_calls_is_one_message(hooked: TelegramHarness) -> None
     async with connected(hooked) as (_, inbox):
         await hooked.says("three", files=files)
         assert len((await inbox.take("three")).media) == 3
-
-
-async def test_doubt_is_settled_with_a_webhook_too(hooked: TelegramHarness, tmp_path: Path) -> None:
-    async with connected(hooked) as (adapter, inbox):
-        await hooked.says("hello")
-        event = await inbox.take("hello")
-        target, message = target_of(event.source), OutgoingMessage("in doubt")
-        hooked.trouble("cut_after")
-        await failure(adapter.send(target, message, "doubt-1"))
-        found = await adapter.was_delivered(row_of("doubt-1", target, message), target, message)
-        assert [shown.id for shown in await hooked.shown()] == [found]
 
 
 async def test_calls_that_do_not_arrive_are_told_once(

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-import msgspec
 from telegram import Bot, ReactionTypeEmoji
 from telegram.constants import ChatAction
 from telegram.error import BadRequest, TelegramError
@@ -23,9 +22,13 @@ from hermes.gateway.platforms.kit.contract import (
 )
 from hermes.gateway.platforms.kit.media import MediaCache, MediaTooLarge
 from hermes.gateway.platforms.telegram.client import (
+    TelegramChats,
+    TelegramState,
     chat_of_message,
     command_names,
+    create_topics,
     error_mentions,
+    known_topics,
     make_bot,
     map_connect_error,
     map_error,
@@ -33,6 +36,7 @@ from hermes.gateway.platforms.telegram.client import (
     read_options,
     set_menu,
     translate_connect_errors,
+    translate_send_errors,
     typing_thread,
 )
 from hermes.gateway.platforms.telegram.inbound import (
@@ -43,14 +47,7 @@ from hermes.gateway.platforms.telegram.inbound import (
     UpdatePoller,
     UpdateWebhook,
 )
-from hermes.gateway.platforms.telegram.journal import (
-    TelegramChats,
-    TelegramJournal,
-    create_topics,
-    known_topics,
-)
-from hermes.gateway.platforms.telegram.outbound import DeliveryCheck, TelegramSender
-from hermes.store.records import OutboxRow
+from hermes.gateway.platforms.telegram.outbound import TelegramSender
 from hermes.util.clock import SystemClock
 
 logger = logging.getLogger(__name__)
@@ -66,69 +63,43 @@ class UpdateSource(Protocol):
 
     async def ping(self) -> None: ...
 
-    async def catch_up(self, patience: float) -> None: ...
-
-
-class TelegramWaits(msgspec.Struct, frozen=True):
-    """Waiting times in seconds."""
-
-    settle: float = 3.0
-    """How long Telegram may still process a request after its connection broke."""
-    album: float = 0.8
-    """How long to wait for further parts of an album."""
-    patience: float = 10.0
-    """How long a delivery check waits for older updates."""
-
 
 class TelegramConnection(Connection):
     bot: Bot
     chats: TelegramChats
     sender: TelegramSender
-    delivery_check: DeliveryCheck
 
     def __init__(
-        self, context: AdapterContext, receive: Receive, clock: Clock, waits: TelegramWaits
+        self, context: AdapterContext, receive: Receive, clock: Clock, album_wait: float
     ) -> None:
         super().__init__(context, receive)
-        self._clock, self._waits = clock, waits
+        self._clock, self._album_wait = clock, album_wait
         self.options = read_options(context)
         self.identities = (self.options.token,)
-        self.journal = TelegramJournal(context.state / "telegram.jsonl")
+        self.state = TelegramState(context.state / "telegram.jsonl")
 
     async def open(self) -> None:
-        context, journal, clock = self.context, self.journal, self._clock
-        self.resources.callback(journal.close)
+        context, state = self.context, self.state
         try:
-            journal.open()
+            state.open()
         except OSError as error:
-            raise NotConnected(
-                f"the Telegram journal cannot be written: {error.strerror}"
-            ) from error
+            raise NotConnected(f"telegram.jsonl cannot be written: {error.strerror}") from error
         self.bot = bot = make_bot(self.options)
         self.resources.push_async_callback(bot.shutdown)
         with translate_connect_errors():
             await bot.initialize()
         await self._set_up()
-        topics = known_topics(self.options, journal)
+        topics = known_topics(self.options, state)
         me, names = BotIdentity(bot.id, bot.username), command_names(context.commands)
-        reader = UpdateParser(me, names, topics, journal.origins)
-        albums = AlbumBuffer(context.state / "albums", journal, clock, self._waits.album)
-        self._handler = handler = UpdateHandler(bot, journal, reader, topics, albums, self.receive)
+        reader = UpdateParser(me, names, topics, state.origins)
+        albums = AlbumBuffer(context.state / "albums", state, self._clock, self._album_wait)
+        self._handler = handler = UpdateHandler(bot, state, reader, topics, albums, self.receive)
         self.resources.push_async_callback(handler.stop)
-        self.chats = TelegramChats(bot, journal)
+        self.chats = TelegramChats(bot, state)
         upload = context.manifest.capabilities.max_upload_bytes
-        self.sender = TelegramSender(bot, journal, self.chats, clock, upload)
-        self._source = source = self._make_source(handler)
-        self.delivery_check = DeliveryCheck(
-            bot,
-            journal,
-            self.chats,
-            self.sender,
-            clock,
-            lambda: source.catch_up(self._waits.patience),
-            self._waits.settle,
-        )
-        await source.start(self)
+        self.sender = TelegramSender(bot, state, self.chats, upload)
+        self._source = self._make_source(handler)
+        await self._source.start(self)
 
     async def ping(self) -> None:
         await self._source.ping()
@@ -148,12 +119,12 @@ class TelegramConnection(Connection):
             await set_menu(self.bot, self.context.commands)
         except TelegramError as error:
             logger.warning("Telegram's command menu was not set: %s", map_connect_error(error))
-        await create_topics(self.bot, self.journal, self.options.dm_topics)
+        await create_topics(self.bot, self.state, self.options.dm_topics)
 
     def _make_source(self, handler: UpdateHandler) -> UpdateSource:
         if not self.options.webhook_url:
-            return UpdatePoller(self.bot, self._clock, handler.note_number, handler.handle)
-        return UpdateWebhook(self.bot, self.options, self._clock, handler.handle)
+            return UpdatePoller(self.bot, self._clock, handler.handle)
+        return UpdateWebhook(self.bot, self.options, handler.handle)
 
 
 class TelegramAdapter(ConnectedAdapter[TelegramConnection]):
@@ -162,13 +133,14 @@ class TelegramAdapter(ConnectedAdapter[TelegramConnection]):
         context: AdapterContext,
         *,
         clock: Clock | None = None,
-        waits: TelegramWaits | None = None,
+        album_wait: float = 0.8,
     ) -> None:
+        """`album_wait`: seconds to wait for further parts of an album."""
         super().__init__(context)
-        self._clock, self._waits = clock or SystemClock(), waits or TelegramWaits()
+        self._clock, self._album_wait = clock or SystemClock(), album_wait
 
     def make_connection(self, receive: Receive) -> TelegramConnection:
-        return TelegramConnection(self.context, receive, self._clock, self._waits)
+        return TelegramConnection(self.context, receive, self._clock, self._album_wait)
 
     async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         return await self.connection.sender.send(target, message, key)
@@ -176,30 +148,13 @@ class TelegramAdapter(ConnectedAdapter[TelegramConnection]):
     async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
         await self.connection.sender.edit(target, message_id, message)
 
-    async def was_delivered(
-        self, row: OutboxRow, target: ChatTarget, message: OutgoingMessage
-    ) -> str | None:
-        """See `DeliveryCheck`. Errors other than `DeliveryUnknown` mean: try again later."""
-        return await self.connection.delivery_check.was_delivered(row, target, message)
-
-    def newest(self, target: ChatTarget) -> str:
-        """Return the newest message number known in the chat, for `OutboxRow.after_id`; "" for
-        none."""
-        if not self.is_connected:
-            return ""
-        chat_id = self.connection.chats.lookup(target)
-        number = self.connection.journal.newest_number(chat_id) if chat_id is not None else 0
-        return str(number) if number else ""
-
     async def typing(self, target: ChatTarget) -> None:
         connection = self.connection
         chat_id, thread = await connection.chats.resolve(target), typing_thread(target.thread_id)
-        try:
+        with translate_send_errors():
             await connection.bot.send_chat_action(
                 chat_id, ChatAction.TYPING, message_thread_id=thread
             )
-        except TelegramError as error:
-            raise map_error(error) from None
 
     async def react(
         self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True

@@ -1,19 +1,20 @@
 """Access to the Bot API: options, ids, errors, the HTTP client and the command menu.
 
-A message number is unique only in its chat, so a message id is `chat:number`. Private chats and
-basic groups of a bot share one sequence of numbers; each supergroup and channel has its own.
+A message number is unique only in its chat, so a message id is `chat:number`.
 """
 
 import logging
 import re
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import httpx
 import msgspec
-from telegram import Bot, BotCommand
+from telegram import Bot, BotCommand, Message
 from telegram.constants import ChatType as TelegramChatType
 from telegram.error import (
     BadRequest,
@@ -31,6 +32,8 @@ from hermes.gateway.platforms.kit.connection import translate_errors
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     AdapterError,
+    ChatInfo,
+    ChatTarget,
     ChatType,
     CredentialsRefused,
     NotConnected,
@@ -38,16 +41,15 @@ from hermes.gateway.platforms.kit.contract import (
     SendRefused,
     SendUnsure,
 )
+from hermes.util import atomic
 from hermes.util.late_tls import LateTls
 
+logger = logging.getLogger(__name__)
 API = "https://api.telegram.org"
 TOKEN_HINT = "Write /newbot or /token to @BotFather and set TELEGRAM_BOT_TOKEN."
 _SECRET_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,256}")
-SHARED_SEQUENCE = "private"
-"""The number sequence of private chats and basic groups."""
 GENERAL_TOPIC = 1
 """The forum topic of every message without a topic."""
-_FIRST_SUPERGROUP = -1_000_000_000_000
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
 """The request did not leave this machine."""
 REFUSED_TOKEN_SECONDS = 30.0
@@ -62,6 +64,9 @@ MAX_MENU_BYTES = 7_000
 DESCRIPTION_LIMITS = (MAX_DESCRIPTION, 100, 60, 40, 24)
 """Descriptions are truncated to these lengths in turn until the menu fits."""
 _COMMAND_NAME = re.compile(r"[a-z0-9_]{1,32}")
+MAX_ALBUM_PARTS = 200
+TopicNames = dict[tuple[int, int], str]
+"""Topic names by chat and thread."""
 CHAT_TYPES: Mapping[str, ChatType] = {
     TelegramChatType.PRIVATE: "dm",
     TelegramChatType.GROUP: "group",
@@ -135,11 +140,6 @@ def chat_of_message(name: str) -> int | None:
     return int(chat) if chat.removeprefix("-").isdecimal() and chat.isascii() else None
 
 
-def number_sequence(chat_id: int) -> str:
-    """Return the sequence that numbers the messages of a chat."""
-    return str(chat_id) if chat_id < _FIRST_SUPERGROUP else SHARED_SEQUENCE
-
-
 def send_thread(thread_id: str) -> int | None:
     """Return the topic for sending: Telegram rejects the number of the general topic."""
     number = message_number(thread_id)
@@ -196,8 +196,9 @@ def map_connect_error(error: TelegramError) -> AdapterError:
             return NotConnected(f"Telegram cannot be reached: {_reason(error)}")
 
 
+translate_send_errors = partial(translate_errors, map_error, (TelegramError,))
 translate_connect_errors = partial(translate_errors, map_connect_error, (TelegramError,))
-"""Context manager for calls that are neither sends nor edits."""
+"""Context managers for calls that write to a chat, and for all others."""
 
 
 def error_mentions(error: TelegramError, *phrases: str) -> bool:
@@ -280,6 +281,159 @@ class _Parameters(msgspec.Struct, frozen=True):
 
 class _Refusal(msgspec.Struct, frozen=True):
     parameters: _Parameters = _Parameters()
+
+
+class MovedEntry(msgspec.Struct, frozen=True, tag="moved"):
+    """A group became a supergroup."""
+
+    chat_id: int
+    to: int
+
+
+class MergedEntry(msgspec.Struct, frozen=True, tag="merged"):
+    """Updates of an album that were delivered as one message."""
+
+    updates: tuple[int, ...]
+
+
+class TopicEntry(msgspec.Struct, frozen=True, tag="topic"):
+    """A topic that we created."""
+
+    chat_id: int
+    name: str
+    thread_id: int
+
+
+StateEntry = MovedEntry | MergedEntry | TopicEntry
+_state_decoder: msgspec.json.Decoder[StateEntry] = msgspec.json.Decoder(StateEntry)
+
+
+class TelegramState:
+    """Moved groups, created topics and delivered albums, across restarts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.moved: dict[int, int] = {}
+        """Supergroup of each moved group."""
+        self.origins: dict[int, int] = {}
+        """Original group of each supergroup."""
+        self.merged: deque[int] = deque(maxlen=MAX_ALBUM_PARTS)
+        self.topics: dict[tuple[int, str], int] = {}
+
+    def open(self) -> None:
+        """Read the file. Raises OSError when it cannot be read or written."""
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for line in self._path.read_bytes().splitlines() if self._path.exists() else ():
+            try:
+                self._apply(_state_decoder.decode(line))
+            except msgspec.MsgspecError:
+                continue  # torn by a power cut, or written by an earlier version
+        self._write()
+
+    def current_chat(self, chat_id: int) -> int:
+        """Return the current id of a chat."""
+        return self.moved.get(chat_id, chat_id)
+
+    def record(self, entry: StateEntry) -> None:
+        """Record what already happened: a full disk must not stop us."""
+        if isinstance(entry, MovedEntry):
+            if self.moved.get(entry.chat_id) == entry.to:
+                return
+            logger.info(
+                "the Telegram group %d became the supergroup %d; its conversation continues",
+                entry.chat_id,
+                entry.to,
+            )
+        self._apply(entry)
+        try:
+            self._write()
+        except OSError as error:
+            logger.error("%s cannot be written: %s", self._path.name, error.strerror)
+
+    def _apply(self, entry: StateEntry) -> None:
+        match entry:
+            case MovedEntry(chat_id, to):
+                self.moved[chat_id], self.origins[to] = to, chat_id
+            case MergedEntry(updates):
+                self.merged.extend(updates)
+            case TopicEntry(chat_id, name, thread_id):
+                self.topics[chat_id, name] = thread_id
+
+    def _write(self) -> None:
+        entries: list[StateEntry] = [MovedEntry(*each) for each in self.moved.items()]
+        entries += [TopicEntry(c, name, thread) for (c, name), thread in self.topics.items()]
+        entries.append(MergedEntry(tuple(self.merged)))
+        lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
+        atomic.write_bytes(self._path, lines, mode=0o600)
+
+
+class TelegramChats:
+    """Resolves targets to chat ids: a number, or the public name of a channel or group."""
+
+    def __init__(self, bot: Bot, state: TelegramState) -> None:
+        self._bot, self._state = bot, state
+        self._ids_by_name: dict[str, int] = {}
+        self.found: dict[str, ChatInfo] = {}
+        """Chats that were resolved by name."""
+
+    def lookup(self, target: ChatTarget) -> int | None:
+        """Return the current chat id; None for a name not yet resolved or an invalid target."""
+        digits = target.chat_id.removeprefix("-")
+        number = int(target.chat_id) if digits.isascii() and digits.isdecimal() else 0
+        number = number or self._ids_by_name.get(target.chat_id.lower(), 0)
+        return self._state.current_chat(number) if number else None
+
+    async def resolve(self, target: ChatTarget) -> int:
+        """Return the current chat id. Raises `SendRefused` for an invalid target, and `SendLater`
+        when Telegram cannot be reached."""
+        if (known := self.lookup(target)) is not None:
+            return known
+        name = target.chat_id.lower()
+        if not name.startswith("@"):
+            raise SendRefused(f"{target.chat_id!r} is not a Telegram chat")
+        with translate_send_errors(repeatable=True):
+            chat = await self._bot.get_chat(name)
+        self._ids_by_name[name] = chat.id
+        kind = CHAT_TYPES.get(chat.type, "group")
+        self.found[name] = ChatInfo(str(chat.id), name, kind)
+        return self._state.current_chat(chat.id)
+
+
+def known_topics(options: TelegramOptions, state: TelegramState) -> TopicNames:
+    """Return the topics of config.yaml and those we created."""
+    names = {(chat_id, thread): name for (chat_id, name), thread in state.topics.items()}
+    for chat in (*options.group_topics, *options.dm_topics):
+        for topic in chat.topics:
+            if topic.thread_id is not None:
+                names[chat.chat_id, topic.thread_id] = topic.name
+    return names
+
+
+async def create_topics(bot: Bot, state: TelegramState, wanted: Sequence[ChatTopics]) -> None:
+    """Create missing topics of private chats. A topic that Telegram rejects is logged and tried
+    again at the next start."""
+    topics = [(chat.chat_id, topic) for chat in wanted for topic in chat.topics]
+    for chat_id, topic in topics:
+        if topic.thread_id is not None or (chat_id, topic.name) in state.topics:
+            continue
+        try:
+            made = await bot.create_forum_topic(chat_id, topic.name, icon_color=topic.icon_color)
+        except TelegramError as error:
+            logger.warning("the topic %r cannot be created: %s", topic.name, map_error(error))
+        else:
+            state.record(TopicEntry(chat_id, topic.name, made.message_thread_id))
+
+
+def learn_topic_name(message: Message, names: TopicNames) -> None:
+    """Learn a topic name from the topic's first message or a reply to it."""
+    thread = message.message_thread_id
+    if thread is None:
+        return
+    first = message if message.forum_topic_created else message.reply_to_message
+    if first is not None and first.forum_topic_created:
+        names.setdefault((message.chat.id, thread), first.forum_topic_created.name)
+    if message.forum_topic_edited and message.forum_topic_edited.name:
+        names[message.chat.id, thread] = message.forum_topic_edited.name
 
 
 def build_menu(commands: Sequence[tuple[str, str]]) -> list[BotCommand]:

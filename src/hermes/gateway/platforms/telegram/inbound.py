@@ -35,14 +35,18 @@ from hermes.gateway.platforms.kit.inbound import deliver_once, strip_mention
 from hermes.gateway.platforms.telegram.client import (
     CHAT_TYPES,
     GENERAL_TOPIC,
+    MergedEntry,
+    MovedEntry,
     TelegramOptions,
     TelegramRateLimited,
+    TelegramState,
+    TopicNames,
     command_name,
     format_message_id,
+    learn_topic_name,
     map_connect_error,
     translate_connect_errors,
 )
-from hermes.gateway.platforms.telegram.journal import TelegramJournal, TopicNames, learn_topic_name
 from hermes.util import atomic
 
 logger = logging.getLogger(__name__)
@@ -66,6 +70,7 @@ MAX_PAUSE = 30.0
 MAX_BODY = 1_000_000
 SECRET_HEADER = b"x-telegram-bot-api-secret-token"
 HandleUpdate = Callable[[dict[str, Any]], Awaitable[bool]]
+"""Handles an update; returns True if it was accepted."""
 
 
 def message_media(message: Message) -> tuple[Media, ...]:
@@ -232,9 +237,9 @@ class AlbumBuffer:
     stored on disk until the album is complete. They survive a crash.
     """
 
-    def __init__(self, folder: Path, journal: TelegramJournal, clock: Clock, wait: float) -> None:
+    def __init__(self, folder: Path, state: TelegramState, clock: Clock, wait: float) -> None:
         """An album is complete `wait` seconds after its last part."""
-        self._folder, self._journal, self._clock, self._wait = folder, journal, clock, wait
+        self._folder, self._state, self._clock, self._wait = folder, state, clock, wait
         self._albums: dict[str, _PendingAlbum] = {}
         self._tasks = TaskSet()
         self._lock = asyncio.Lock()
@@ -245,7 +250,7 @@ class AlbumBuffer:
         for path in sorted(self._folder.glob("*.json")):
             try:
                 update = msgspec.json.decode(path.read_bytes(), type=RawUpdate)
-                if update["update_id"] in self._journal.merged:
+                if update["update_id"] in self._state.merged:
                     path.unlink()  # delivered just before a crash
                 else:
                     self._add(update)
@@ -260,7 +265,7 @@ class AlbumBuffer:
     async def add(self, update: RawUpdate) -> bool:
         """Store a part; return True once it is on disk."""
         number = update["update_id"]
-        if number in self._journal.merged:
+        if number in self._state.merged:
             return True  # redelivered after it was accepted
         try:
             await asyncio.to_thread(self._write, number, msgspec.json.encode(update))
@@ -306,7 +311,7 @@ class AlbumBuffer:
             updates = dict(album.updates)
             if not await self._deliver([updates[number] for number in sorted(updates)]):
                 return False
-            self._journal.record_album(tuple(updates))
+            self._state.record(MergedEntry(tuple(updates)))
             for number in updates:
                 album.updates.pop(number)
                 with contextlib.suppress(OSError):  # it would be read again and recognized
@@ -322,13 +327,13 @@ class UpdateHandler:
     def __init__(
         self,
         bot: Bot,
-        journal: TelegramJournal,
+        state: TelegramState,
         reader: UpdateParser,
         topics: TopicNames,
         albums: AlbumBuffer,
         receive: Receive,
     ) -> None:
-        self._bot, self._journal, self._reader = bot, journal, reader
+        self._bot, self._state, self._reader = bot, state, reader
         self._topics, self._albums, self._receive = topics, albums, receive
         self._answers = TaskSet()
         self.chats: dict[tuple[str, str], ChatInfo] = {}
@@ -339,17 +344,8 @@ class UpdateHandler:
         await self._albums.stop()
         await self._answers.close()
 
-    def note_number(self, update: dict[str, Any]) -> None:
-        """Record the message number before the update is handled."""
-        message = update.get("message") or update.get("channel_post") or {}
-        try:
-            self._journal.note_number(message["chat"]["id"], message["message_id"])
-        except _PARSE_ERRORS:
-            return  # not a message, or an unreadable one
-
     async def handle(self, raw: dict[str, Any]) -> bool:
         """Handle an update; return True if Telegram may forget it."""
-        self.note_number(raw)
         update = self._parse(raw)
         if update is None:
             return True  # it would be unreadable the next time too
@@ -397,9 +393,9 @@ class UpdateHandler:
         """Record that a group became a supergroup: messages go there, and its conversation
         continues."""
         if message.migrate_to_chat_id:
-            self._journal.record_move(message.chat.id, message.migrate_to_chat_id)
+            self._state.record(MovedEntry(message.chat.id, message.migrate_to_chat_id))
         elif message.migrate_from_chat_id:
-            self._journal.record_move(message.migrate_from_chat_id, message.chat.id)
+            self._state.record(MovedEntry(message.migrate_from_chat_id, message.chat.id))
 
     async def _answer(self, press: CallbackQuery) -> None:
         try:
@@ -412,18 +408,10 @@ class UpdatePoller:
     """Long polling. Telegram forgets updates below the requested offset, so the offset is raised
     only after the gateway has stored an update."""
 
-    def __init__(
-        self,
-        bot: Bot,
-        clock: Clock,
-        look: Callable[[RawUpdate], None],
-        handle: Callable[[RawUpdate], Awaitable[bool]],
-    ) -> None:
-        """`note_number` is called for each update as it arrives; `handle` returns whether it was
-        accepted."""
-        self._bot, self._clock, self._note_number, self._handle = bot, clock, look, handle
+    def __init__(self, bot: Bot, clock: Clock, handle: HandleUpdate) -> None:
+        self._bot, self._clock, self._handle = bot, clock, handle
         self._offset = 0
-        self._up_to_date = asyncio.Event()
+        self._up_to_date = False
 
     async def start(self, connection: Connection) -> None:
         """Start polling. Raises `AdapterError` when Telegram refuses."""
@@ -436,14 +424,6 @@ class UpdatePoller:
     async def ping(self) -> None:
         with translate_connect_errors():
             await self._bot.get_me()
-
-    async def catch_up(self, patience: float) -> None:
-        """Wait until every update that was pending at Telegram has been seen."""
-        try:
-            async with asyncio.timeout(patience):
-                await self._up_to_date.wait()
-        except TimeoutError:
-            raise NotConnected("Telegram has older messages that are not read yet") from None
 
     async def _confirm_offset(self) -> None:
         """Confirm handled updates, so that they are not delivered again."""
@@ -460,7 +440,7 @@ class UpdatePoller:
         """Poll once without waiting. The poll of a gateway that was just killed may conflict."""
         for attempt in range(MAX_CONFLICTS):
             try:
-                self._note_all(await self._fetch(hold=0, limit=MAX_UPDATES))
+                await self._fetch(hold=0, limit=1)
             except Conflict as error:
                 if attempt == MAX_CONFLICTS - 1:
                     raise map_connect_error(error) from None
@@ -474,32 +454,26 @@ class UpdatePoller:
         while True:
             try:
                 # After an error request an immediate answer: it shows what was missed.
-                hold = POLL_SECONDS if self._up_to_date.is_set() else 0
+                hold = POLL_SECONDS if self._up_to_date else 0
                 updates = await self._fetch(hold=hold, limit=MAX_UPDATES)
             except (Conflict, InvalidToken) as error:
                 conflicts += 1
-                self._up_to_date.clear()  # the other program may have received some
+                self._up_to_date = False  # the other program may have received some
                 failure = map_connect_error(error)
                 if isinstance(failure, CredentialsRefused) or conflicts >= MAX_CONFLICTS:
                     raise failure from None
                 pause = 1.0
             except TelegramError as error:
                 logger.info("%s", map_connect_error(error))
-                self._up_to_date.clear()
+                self._up_to_date = False
                 wished = error.seconds if isinstance(error, TelegramRateLimited) else 0.0
                 pause = max(min(pause * 2 or 0.1, MAX_PAUSE), wished)
             else:
                 conflicts = 0
-                self._note_all(updates)
+                self._up_to_date = len(updates) < MAX_UPDATES
                 pause = 0.0 if await self._handle_all(updates) else min(pause * 2 or 0.2, 5.0)
             if pause:
                 await self._clock.sleep(pause)
-
-    def _note_all(self, updates: list[RawUpdate]) -> None:
-        for update in updates:
-            self._note_number(update)
-        if len(updates) < MAX_UPDATES:
-            self._up_to_date.set()
 
     async def _handle_all(self, updates: list[RawUpdate]) -> bool:
         """Handle updates in order; stop at the first that is not accepted."""
@@ -534,11 +508,9 @@ class UpdateWebhook:
     Every path is served, because a proxy may change it; the secret authenticates the caller.
     """
 
-    def __init__(
-        self, bot: Bot, options: TelegramOptions, clock: Clock, handle: HandleUpdate
-    ) -> None:
+    def __init__(self, bot: Bot, options: TelegramOptions, handle: HandleUpdate) -> None:
         self._bot, self._url, self._port = bot, options.webhook_url, options.webhook_port
-        self._clock, self._handle = clock, handle
+        self._handle = handle
         self._secret = options.webhook_secret or secrets.token_urlsafe(32)
         self._logged_error_at: datetime | None = None
 
@@ -563,18 +535,6 @@ class UpdateWebhook:
         if info.pending_update_count and told_at and told_at != self._logged_error_at:
             self._logged_error_at = told_at
             logger.warning("Telegram cannot call our webhook: %s", info.last_error_message)
-
-    async def catch_up(self, patience: float) -> None:
-        """Wait until no update is pending at Telegram."""
-        end = self._clock.monotonic() + patience
-        while True:
-            with translate_connect_errors():
-                info = await self._bot.get_webhook_info()
-            if not info.pending_update_count:
-                return
-            if self._clock.monotonic() > end:
-                raise NotConnected("Telegram has older messages that are not read yet")
-            await self._clock.sleep(0.2)
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         status = await self._handle_request(scope, receive) if scope["type"] == "http" else None

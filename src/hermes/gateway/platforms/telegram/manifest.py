@@ -14,7 +14,7 @@ MANIFEST = PlatformManifest(
     label="Telegram",
     adapter="hermes.gateway.platforms.telegram.adapter:TelegramAdapter",
     capabilities=Capabilities(
-        max_chars=4096,
+        max_chars=4060,  # 4096, with room for the mark of a message that is sent again
         counts="utf16",
         dialect="telegram",
         edits=True,
@@ -25,7 +25,6 @@ MANIFEST = PlatformManifest(
         media_in=ALL_MEDIA,
         media_out=ALL_MEDIA,
         max_upload_bytes=50_000_000,
-        checks_delivery=True,
         per_chat=RateLimit(20, 60.0),
         per_platform=RateLimit(30, 1.0),
     ),
