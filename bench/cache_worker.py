@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
-MODULES = {"hermes": "hermes.app.ai_agent", "hermes-agent": "run_agent"}
+MODULES = {"hermes": "hermes.compat.agent", "hermes-agent": "run_agent"}
 PEER_MODES = {"anthropic": "anthropic_messages", "custom": "chat_completions"}
 KEY = "sk-ant-api03-no-key-is-needed-here"
 

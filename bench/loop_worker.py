@@ -12,7 +12,7 @@ import time
 from importlib import import_module
 from typing import Any
 
-MODULES = {"hermes": "hermes.app.ai_agent", "hermes-agent": "run_agent"}
+MODULES = {"hermes": "hermes.compat.agent", "hermes-agent": "run_agent"}
 TOOLSETS = ["todo", "file"]
 
 

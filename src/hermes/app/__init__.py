@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from hermes.app.ai_agent import AIAgent
     from hermes.app.app import App, BackgroundTasks
     from hermes.app.build import AgentBuilder, AgentSpec, AppContext
     from hermes.app.extensions import Extensions
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from hermes.app.workspace import SessionWorkspace, make_workspace
 
 __all__ = [
-    "AIAgent", "AgentBuilder", "AgentSpec", "App", "AppContext", "AuxiliaryModels",
+    "AgentBuilder", "AgentSpec", "App", "AppContext", "AuxiliaryModels",
     "BackgroundTasks", "Extensions", "Providers", "Services", "SessionRequest",
     "SessionWorkspace", "make_workspace",
 ]  # fmt: skip

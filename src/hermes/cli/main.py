@@ -100,6 +100,9 @@ def _dispatch(argv: list[str]) -> int:
         sys.stdout.write(USAGE.format(commands="\n".join(lines)))
         sys.stdout.write(plugin_commands_help(invocation.profile))
         return OK
+    from hermes.compat import install  # not for --version and --help
+
+    install()  # plugins may import the documented names
     command = _load(invocation.command, invocation.profile)
     parser = Parser(
         prog=f"hermes {invocation.command.name}",

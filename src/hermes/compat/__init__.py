@@ -1,7 +1,7 @@
-"""The documented import paths, for plugins and scripts of users.
+"""The documented Python names, for plugins and scripts of users.
 
-`install()` makes `from agent.memory_provider import MemoryProvider` and its like work in this
-process. Nothing of ours uses these paths.
+`install()` makes imports such as `from agent.memory_provider import MemoryProvider` work in this
+process. The modules here adapt ours to the documented form; Hermes itself does not use them.
 """
 
 from hermes.compat.finder import install, uninstall

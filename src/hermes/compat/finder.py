@@ -1,7 +1,7 @@
-"""Finds the documented modules, after everybody else was asked.
+"""The import hook for the documented modules.
 
-The paths have common names (`cli`, `tools`, `agent`), so whatever a script's folder or an installed
-package offers under such a name comes first, and nothing is put into a package of somebody else.
+The paths have common names (`cli`, `tools`, `agent`), so the hook comes last: a module in the
+folder of a script or in an installed package wins, and no foreign package gets a module of ours.
 """
 
 import sys
@@ -17,11 +17,11 @@ from hermes.compat.names import ABSENT, NAMES
 PARENTS = frozenset(
     path[:end] for path in (*NAMES, *ABSENT) for end, sign in enumerate(path) if sign == "."
 )
-"""Packages that exist because a documented module is in them."""
+"""Packages that contain a documented module."""
 
 
-class Documented(ModuleType):
-    """A module whose names lead to ours; each is imported when it is first asked for."""
+class DocumentedModule(ModuleType):
+    """A module whose names are ours; each is imported on first use."""
 
     def __getattr__(self, name: str) -> Any:
         place = NAMES.get(self.__name__, {}).get(name)
@@ -41,14 +41,14 @@ class _DocumentedLoader(Loader):
                 f"{spec.name} is documented, but {feature} is not part of this version of Hermes",
                 name=spec.name,
             )
-        return Documented(spec.name, "A documented name of modules of Hermes.")
+        return DocumentedModule(spec.name, "A documented name of modules of Hermes.")
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["__all__"] = sorted(NAMES.get(module.__name__, ()))
 
 
 class DocumentedFinder(MetaPathFinder):
-    """Answers for exactly the documented paths and the packages they are in."""
+    """Finds exactly the documented modules and their packages."""
 
     _loader = _DocumentedLoader()
 
@@ -62,13 +62,15 @@ class DocumentedFinder(MetaPathFinder):
         if not is_package and fullname not in NAMES and fullname not in ABSENT:
             return None
         parent = fullname.rpartition(".")[0]
-        if parent and not _may_hold_ours(sys.modules.get(parent)):
+        package = sys.modules.get(parent)
+        # Only our own packages and namespace packages (mere folders) may contain our modules.
+        if parent and (package is None or getattr(package, "__file__", None) is not None):
             return None
         return ModuleSpec(fullname, self._loader, origin="hermes", is_package=is_package)
 
 
 def missing_feature(path: str) -> str:
-    """What the module `path` waits for, in words; "" when it is there, or some of it."""
+    """Return the feature that the module `path` waits for; "" if part of it exists."""
     if path in ABSENT:
         return ABSENT[path].feature
     below = [each for each in (*NAMES, *ABSENT) if each.startswith(f"{path}.")]
@@ -77,19 +79,14 @@ def missing_feature(path: str) -> str:
     return ABSENT[below[0]].feature
 
 
-def _may_hold_ours(package: ModuleType | None) -> bool:
-    """Whether it is one of these, or a mere folder (a namespace), which belongs to nobody."""
-    return package is not None and getattr(package, "__file__", None) is None
-
-
 def install() -> None:
-    """Make the documented paths work from now on; called again, nothing happens."""
+    """Make the documented modules importable. Further calls have no effect."""
     if not any(isinstance(finder, DocumentedFinder) for finder in sys.meta_path):
         sys.meta_path.append(DocumentedFinder())
 
 
 def uninstall() -> None:
-    """Undo it, and forget the modules that were found."""
+    """Undo `install` and remove the modules it found."""
     sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, DocumentedFinder)]
-    for name in [name for name, each in sys.modules.items() if isinstance(each, Documented)]:
+    for name in [name for name, each in sys.modules.items() if isinstance(each, DocumentedModule)]:
         del sys.modules[name]

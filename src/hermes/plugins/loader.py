@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from hermes.compat import install
 from hermes.plugins.context import (
     PluginContext,
     PluginServices,
@@ -32,14 +31,13 @@ from hermes.plugins.manifest import CODE
 
 
 def import_folder(folder: Path) -> ModuleType:
-    """Import the package in `folder` under a unique name, with the documented import paths.
+    """Import the package in `folder` under a unique name.
 
     Exceptions of its code pass through; the modules it loaded are removed then.
     """
     name = _module_name(folder)
     if name in sys.modules:
         return sys.modules[name]
-    install()
     spec = importlib.util.spec_from_file_location(
         name, folder / CODE, submodule_search_locations=[str(folder)]
     )
@@ -69,7 +67,6 @@ def _module_name(folder: Path) -> str:
 
 def register_function(plugin: Plugin) -> Callable[[Any], Any]:
     """Import the plugin and return its `register`. Exceptions of its code pass through."""
-    install()
     thing = plugin.entry.load() if plugin.folder is None else import_folder(plugin.folder)
     register = getattr(thing, "register", None)
     if callable(register):

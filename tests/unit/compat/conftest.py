@@ -13,5 +13,5 @@ def documented_paths() -> Iterator[None]:
     compat.install()
     yield
     compat.uninstall()
-    if shared := sys.modules.get("hermes.app.compat.runtime"):
+    if shared := sys.modules.get("hermes.compat.runtime"):
         shared.close_all()

@@ -77,7 +77,7 @@ import sys
 import run_agent, cli, tools.registry
 print([name for name in sys.modules if name.startswith("hermes.") and "compat" not in name])
 run_agent.AIAgent
-print("hermes.app.ai_agent" in sys.modules)
+print("hermes.compat.agent" in sys.modules)
 """
     assert in_folder(tmp_path, code) == "[]\nTrue\n"
 

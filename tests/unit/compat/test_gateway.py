@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 
+from hermes.compat.platforms import (
+    BasePlatformAdapter,
+    PluginAdapter,
+    SendResult,
+    register_platform,
+    tidied,
+    unregister_platform,
+)
+from hermes.compat.runtime import script_runtime
 from hermes.config.home import Home
 from hermes.config.settings.platforms import PlatformsSettings
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import User
 from hermes.gateway.directory import ChatDirectory
-from hermes.gateway.documented.adapters import (
-    BasePlatformAdapter,
-    SendResult,
-    register_platform,
-    unregister_platform,
-)
-from hermes.gateway.documented.bridge import Bridge, tidied
-from hermes.gateway.documented.sessions import with_store
 from hermes.gateway.outgoing import decode_message
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
@@ -124,7 +125,7 @@ async def test_a_delivery_is_kept_for_the_gateway(
     async def rows(store: SessionStore) -> list[Any]:
         return [await store.outbox.get(f"{done[each]['delivery']}:0") for each in wanted[:2]]
 
-    kept = await asyncio.to_thread(with_store, rows)
+    kept = await asyncio.to_thread(script_runtime().with_store, rows)
     assert [json.loads(row.target)["chat_id"] for row in kept] == ["-100", "7"]
     assert decode_message(kept[0].body).plain == "hello"
 
@@ -141,7 +142,7 @@ def test_chats_and_what_was_said_in_them() -> None:
         await inner.append("s1", User.say("hello"))
         await inner.chats.bind(key, "s1", b'{"platform":"telegram","chat_id":"7"}', 1_000.0)
 
-    with_store(talked)
+    script_runtime().with_store(talked)
     (found,) = store.list_sessions()
     assert store.get_session(ANNA) == store.get_session(key) == found
     assert (found.session_key, found.session_id, found.origin.chat_id) == (key, "s1", "7")
@@ -250,7 +251,7 @@ class Pager(BasePlatformAdapter):
 
 
 @pytest.fixture
-def pager(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bridge]:
+def pager(hermes_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PluginAdapter]:
     monkeypatch.setenv("PAGER_TOKEN", "secret")
     register_platform("pager", Pager, credentials=["PAGER_TOKEN"])
     yield bridge(hermes_home)
@@ -264,9 +265,9 @@ class Around:
         self.loaded = import_module("hermes.config.loader").load(Home(home))
 
 
-def bridge(home: Path) -> Bridge:
+def bridge(home: Path) -> PluginAdapter:
     around = Around(home)
-    return Bridge(
+    return PluginAdapter(
         AdapterContext(
             manifest("pager"),
             around.loaded.variable,
@@ -280,7 +281,7 @@ def bridge(home: Path) -> Bridge:
     )
 
 
-def inner(of: Bridge) -> Pager:
+def inner(of: PluginAdapter) -> Pager:
     found = of._inner
     assert isinstance(found, Pager)
     return found
@@ -289,7 +290,7 @@ def inner(of: Bridge) -> Pager:
 HERE = ChatTarget("pager", "7", "t")
 
 
-def test_a_platform_of_a_plugin_is_known_by_what_it_can_do(pager: Bridge) -> None:
+def test_a_platform_of_a_plugin_is_known_by_what_it_can_do(pager: PluginAdapter) -> None:
     about = manifests()["pager"]
     assert (about.label, about.capabilities.typing, about.capabilities.edits) == (
         "Pager",
@@ -307,7 +308,7 @@ def test_a_platform_of_a_plugin_is_known_by_what_it_can_do(pager: Bridge) -> Non
 
 
 async def test_messages_go_out_through_the_documented_methods(
-    pager: Bridge, tmp_path: Path
+    pager: PluginAdapter, tmp_path: Path
 ) -> None:
     picture = tmp_path / "a.png"
     picture.write_bytes(b"x")
@@ -331,7 +332,7 @@ async def test_messages_go_out_through_the_documented_methods(
         await pager.typing(HERE)
 
 
-async def test_messages_come_in_until_they_are_kept(pager: Bridge) -> None:
+async def test_messages_come_in_until_they_are_kept(pager: PluginAdapter) -> None:
     seen: list[MessageEvent] = []
 
     async def receive(event: MessageEvent) -> bool:
@@ -352,7 +353,7 @@ async def test_messages_come_in_until_they_are_kept(pager: Bridge) -> None:
     assert inner(pager).told == ["bye"]
 
 
-async def test_a_lost_connection_is_noticed(pager: Bridge) -> None:
+async def test_a_lost_connection_is_noticed(pager: PluginAdapter) -> None:
     await pager.probe()
     inner(pager).is_connected = False
     with pytest.raises(NotConnected, match="lost"):
@@ -371,7 +372,7 @@ def test_a_message_without_a_name_gets_one_of_its_own() -> None:
     assert tidied(bare, "pager").message_id != tidied(bare, "pager").message_id
 
 
-def test_an_adapter_with_a_fault_is_told_and_not_more(pager: Bridge, hermes_home: Path) -> None:
+def test_a_failing_adapter_is_reported(pager: PluginAdapter, hermes_home: Path) -> None:
     class Broken(Pager):
         def __init__(self, config: Any) -> None:
             super().__init__(config)

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hermes.prompt import assembly, compat
+from hermes.compat import config
+from hermes.prompt import assembly
 from hermes.prompt.assembly import (
     CONTAINER_HINT,
     DEFAULT_AGENT_IDENTITY,
@@ -302,7 +303,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_texts_are_short(name: str):
-    assert 50 < len(getattr(compat, name)) <= LIMITS[name]
+    assert 50 < len(getattr(config, name)) <= LIMITS[name]
 
 
 def test_every_platform_has_a_short_hint():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.prompt import compat
+from hermes.compat import config
 from tests.unit.prompt.conftest import Write
 
 DOCUMENTED = [
@@ -27,28 +27,28 @@ DOCUMENTED = [
 
 
 def test_all_documented_names_are_exported():
-    assert sorted(compat.__all__) == sorted(DOCUMENTED)
-    assert all(getattr(compat, name) for name in DOCUMENTED)
-    assert compat.CONTEXT_FILE_MAX_CHARS == 20_000
-    assert set(compat.TOOL_USE_ENFORCEMENT_MODELS) == {"gpt", "codex", "gemini", "gemma", "grok"}
+    assert sorted(config.__all__) == sorted(DOCUMENTED)
+    assert all(getattr(config, name) for name in DOCUMENTED)
+    assert config.CONTEXT_FILE_MAX_CHARS == 20_000
+    assert set(config.TOOL_USE_ENFORCEMENT_MODELS) == {"gpt", "codex", "gemini", "gemma", "grok"}
 
 
 def test_load_soul_md_creates_and_reads_the_home(hermes_home: Path):
-    assert compat.load_soul_md() is None
+    assert config.load_soul_md() is None
     assert hermes_home.is_dir()
     (hermes_home / "SOUL.md").write_text(" You are Pan.\n")
-    assert compat.load_soul_md() == "You are Pan."
+    assert config.load_soul_md() == "You are Pan."
 
 
 def test_soul_follows_project_files_unless_skipped(hermes_home: Path, project: Path, write: Write):
     hermes_home.mkdir()
     (hermes_home / "SOUL.md").write_text("You are Pan.")
     write("AGENTS.md", "Use tabs.")
-    text = compat.build_context_files_prompt(project)
+    text = config.build_context_files_prompt(project)
     assert text.endswith("## AGENTS.md\n\nUse tabs.\n\n## SOUL.md\n\nYou are Pan.")
-    text = compat.build_context_files_prompt(cwd=str(project), skip_soul=True)
+    text = config.build_context_files_prompt(cwd=str(project), skip_soul=True)
     assert text.endswith("## AGENTS.md\n\nUse tabs.")
-    assert compat.build_context_files_prompt(project / "none", skip_soul=True) == ""
+    assert config.build_context_files_prompt(project / "none", skip_soul=True) == ""
 
 
 def test_default_folder_is_the_working_folder(
@@ -56,14 +56,14 @@ def test_default_folder_is_the_working_folder(
 ):
     write("AGENTS.md", "Use tabs.")
     monkeypatch.chdir(project)
-    assert "Use tabs." in compat.build_context_files_prompt()
+    assert "Use tabs." in config.build_context_files_prompt()
 
 
 def test_keys_in_project_files_are_redacted(project: Path, write: Write):
     key = "sk-ant-" + "api03-" + "a1B2" * 20
     write("AGENTS.md", f"Use the key {key}.")
-    assert key not in compat.build_context_files_prompt(project)
+    assert key not in config.build_context_files_prompt(project)
 
 
 def test_environment_hints_are_text():
-    assert isinstance(compat.build_environment_hints(), str)
+    assert isinstance(config.build_environment_hints(), str)

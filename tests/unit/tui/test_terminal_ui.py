@@ -6,7 +6,7 @@ import sys
 
 def test_prompt_is_shown_before_the_agent_is_imported() -> None:
     program = (
-        "import sys, hermes.cli.hermes_cli, hermes.tui.terminal_ui; "
+        "import sys, hermes.compat.cli, hermes.tui.terminal_ui; "
         "print(sorted({'hermes.agent', 'hermes.app.app', 'httpx'} & sys.modules.keys()))"
     )
     done = subprocess.run(

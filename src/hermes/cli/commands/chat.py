@@ -85,7 +85,7 @@ def run(args: argparse.Namespace, cli: Cli, talk: Any = None) -> int:
         cli.note(f"hermes: {warning}")
     if query is not None:
         return asyncio.run(_answer(loaded, args, cli, query))
-    from hermes.cli.hermes_cli import HermesCLI  # the terminal UI, which one question does not need
+    from hermes.compat.cli import HermesCLI  # the terminal UI, which one question does not need
 
     leader: HermesCLI = talk or HermesCLI()
     plainly = args.plain or loaded.settings.display.plain or term_is_dumb()

@@ -25,7 +25,7 @@ import from. The exit code is that of the script."""
 OWN_FILES = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
 """Files that are removed from the traceback of a script."""
 
-SHARED = "hermes.app.compat.runtime"
+SHARED = "hermes.compat.runtime"
 """Loaded by scripts that use tools or models without a conversation."""
 
 

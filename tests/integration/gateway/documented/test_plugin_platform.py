@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hermes import compat
+from hermes.compat.platforms import unregister_platform
 from hermes.core.errors import HermesError
 from hermes.core.testing import ModelServer, echo
-from hermes.gateway.documented.adapters import unregister_platform
 
 LONG = 100.0
 
@@ -119,4 +119,4 @@ async def test_one_gateway_runs_in_a_home(port: int) -> None:
 
 async def test_with_nothing_set_up_there_is_nothing_to_run(hermes_home: Path) -> None:
     with pytest.raises(HermesError, match="no platform is set up"):
-        await import_module("hermes.cli.gateway_run").start_gateway()
+        await import_module("hermes.compat.gateway").start_gateway()

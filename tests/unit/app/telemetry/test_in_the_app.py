@@ -2,7 +2,7 @@
 
 import json
 
-from hermes.app.ai_agent import AIAgent
+from hermes.compat.agent import AIAgent
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer
 

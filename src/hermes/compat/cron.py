@@ -1,7 +1,6 @@
 """The documented functions of `cron.jobs`, `cron.scheduler` and `tools.cronjob_tools`.
 
 They are synchronous and work on the jobs of the current home. A job is a record of jobs.json.
-`hermes.compat` maps the documented names to this module.
 """
 
 import time
@@ -13,9 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from hermes.app.app import App
-from hermes.app.compat.runtime import TextProgress, shared_process, tell
-from hermes.app.compat.tools import error_json
-from hermes.app.session_store import opened_store
+from hermes.compat.runtime import TextProgress, script_runtime, tell
+from hermes.compat.tools import error_json
 from hermes.core.errors import HermesError, UsageError
 from hermes.cron import schedule as schedules
 from hermes.cron.job import Job, Record, new_job_id
@@ -25,6 +23,7 @@ from hermes.cron.runner import JobRunner
 from hermes.cron.service import JobService
 from hermes.cron.ticker import Ticker
 from hermes.store.records import Run
+from hermes.store.session_store import SessionStore
 from hermes.tools.builtin.cronjob import JobActions
 from hermes.util.clock import SystemClock
 
@@ -81,21 +80,8 @@ def create_job(
     **more: Any,
 ) -> Record:
     """Create a job and return it. Raises `UsageError`."""
-    fields = {
-        "prompt": prompt,
-        "schedule": schedule,
-        "name": name,
-        "repeat": repeat,
-        "deliver": deliver,
-        "origin": origin,
-        "skill": skill,
-        "skills": skills,
-        "model": model,
-        "provider": provider,
-        "base_url": base_url,
-        "script": script,
-        **more,
-    }
+    fields = locals()  # the parameters are fields of a job
+    fields |= fields.pop("more")
     wanted = {name: value for name, value in fields.items() if value is not None}
     return _with_service(lambda service: service.create(wanted))
 
@@ -137,20 +123,18 @@ def load_jobs() -> list[Record]:
 
 def save_jobs(jobs: list[Record]) -> None:
     """Replace all jobs."""
-    shared, zone = shared_process(), _zone()
+    runtime, zone = script_runtime(), _zone()
     parsed = [Job.from_record(job, zone) for job in jobs]
-
-    async def work() -> None:
-        url = shared.loaded.settings.store.url
-        async with opened_store(shared.home, url, tell) as store:
-            await open_job_store(shared.home, shared.loaded, store.runs, zone).replace_all(parsed)
-
-    shared.run(work())
+    runtime.with_store(
+        lambda store: open_job_store(runtime.home, runtime.loaded, store.runs, zone).replace_all(
+            parsed
+        )
+    )
 
 
 def tick(verbose: bool = True, **_more: Any) -> int:
     """Run everything that is due, wait for it, and return the number of runs."""
-    shared = shared_process()
+    runtime = script_runtime()
     ended: list[Run] = []
 
     def on_run(job: Job, run: Run) -> None:
@@ -160,14 +144,14 @@ def tick(verbose: bool = True, **_more: Any) -> int:
                 tell(f"{job.name}: {run.state}{run.error and f': {run.error}'}")
 
     async def work() -> None:
-        async with App(shared.home, shared.loaded, TextProgress(), tell) as app:
+        async with App(runtime.home, runtime.loaded, TextProgress(), tell) as app:
             ticker = Ticker.for_app(app, SystemClock(), on_run=on_run)
             try:
                 await ticker.drain()
             finally:
                 await ticker.close()
 
-    shared.run(work())
+    runtime.run(work())
     return len(ended)
 
 
@@ -176,11 +160,11 @@ def run_job(job: Record) -> tuple[bool, str, str, str | None]:
 
     Returns whether it succeeded, the text of its output file, its answer, and the error.
     """
-    shared = shared_process()
+    runtime = script_runtime()
     wanted = Job.from_record({"id": new_job_id(), **job}, _zone())
 
     async def work() -> tuple[bool, str, str, str | None]:
-        async with App(shared.home, shared.loaded, TextProgress(), tell) as app:
+        async with App(runtime.home, runtime.loaded, TextProgress(), tell) as app:
             runner, now, owner = JobRunner(app, SystemClock()), time.time(), new_owner()
             lease_until = now + LEASE_SECONDS
             run = await app.store.runs.claim(wanted.id, round(now, 3), owner, now, lease_until)
@@ -195,7 +179,7 @@ def run_job(job: Record) -> tuple[bool, str, str, str | None]:
             answer = await runner.load_answer(ended)
             return ended.state in ("ok", "silent"), page, answer, ended.error or None
 
-    return shared.run(work())
+    return runtime.run(work())
 
 
 def cronjob(action: str, job_id: str | None = None, **said: Any) -> str:
@@ -212,22 +196,21 @@ def cronjob(action: str, job_id: str | None = None, **said: Any) -> str:
 
 
 def _zone() -> tzinfo:
-    return schedules.resolve_timezone(shared_process().loaded.settings.timezone)
+    return schedules.resolve_timezone(script_runtime().loaded.settings.timezone)
 
 
 def _with_service(work: Callable[[JobService], Coroutine[Any, Any, T]]) -> T:
-    shared = shared_process()
+    runtime = script_runtime()
 
-    async def run() -> T:
-        async with opened_store(shared.home, shared.loaded.settings.store.url, tell) as store:
-            # A program may create a job before the skill that the job names.
-            return await work(
-                JobService.for_home(
-                    shared.home, shared.loaded, store.runs, SystemClock(), check_names=False
-                )
+    def run(store: SessionStore) -> Coroutine[Any, Any, T]:
+        # A program may create a job before the skill that the job names.
+        return work(
+            JobService.for_home(
+                runtime.home, runtime.loaded, store.runs, SystemClock(), check_names=False
             )
+        )
 
-    return shared.run(run())
+    return runtime.with_store(run)
 
 
 def _with_job(

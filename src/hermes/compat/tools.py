@@ -1,4 +1,4 @@
-"""`tools.registry`: where tools are registered and called by name."""
+"""Tools without a conversation: `model_tools`, `toolsets` and the modules of `tools`."""
 
 import inspect
 import logging
@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from hermes.app.compat.runtime import SharedProcess, shared_process, tell
 from hermes.app.mcp import make_hub
 from hermes.app.providers import stored_secrets
 from hermes.app.request import SessionRequest
@@ -24,6 +23,7 @@ from hermes.app.tools import (
     unbound_services,
 )
 from hermes.app.workspace import make_workspace
+from hermes.compat.runtime import ScriptRuntime, script_runtime, tell
 from hermes.config.home import current_home
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken
@@ -45,7 +45,6 @@ from hermes.tools import (
     ALL_TOOLS,
     PRESETS,
     Assembled,
-    ToolEntry,
     Toolset,
     ToolsetMap,
     assemble,
@@ -58,41 +57,38 @@ from hermes.tools import ToolRegistry as BuiltinRegistry
 from hermes.tools import registry as ours
 from hermes.util.threads import in_thread
 
-__all__ = ["ToolEntry", "ToolRegistry", "discover_builtin_tools", "registry"]
-
-
 # Tools without a conversation: each task has its own place, under the policy of the settings.
 
 log = logging.getLogger(__name__)
 
 AGENT_TOOLS = frozenset({"todo", "memory", "session_search", "delegate_task", "clarify"})
-"""They belong to a conversation."""
+"""Tools that need a conversation."""
 
 
 class StandaloneTools:
     """The tools of a process, by the task they work for."""
 
-    def __init__(self, shared: SharedProcess) -> None:
-        self._shared = shared
+    def __init__(self, runtime: ScriptRuntime) -> None:
+        self._shared = runtime
         self._tasks: dict[str, SessionTools] = {}
         self.mcp_tools: tuple[Tool, ...] = ()
-        loaded, home = shared.loaded, shared.home
+        loaded, home = runtime.loaded, runtime.home
         self._redact = Redactor(loaded.secrets() | stored_secrets(home)).redact
-        self._approvals = build_approvals(loaded, home, None, None, shared.extensions.hooks)
-        shared.at_end.append(self._close)
+        self._approvals = build_approvals(loaded, home, None, None, runtime.extensions.hooks)
+        runtime.on_close.append(self._close)
 
     @property
     def toolsets(self) -> ToolSelection:
-        """Every tool there is now, those of plugins among them."""
+        """All present tools, including those of plugins."""
         return find_toolsets(self._shared.loaded, self.mcp_tools)
 
     def make(self, names: Iterable[str], registry: BuiltinRegistry | None = None) -> Assembled:
-        """Only to be looked at. `registry` is that of a script, instead of the common one."""
+        """Assemble tools to list them. `registry` is the one of a script."""
         found = self.toolsets
         return assemble(names, self._bench("").bench, registry or found.registry, found.known)
 
     def find(self, name: str, task_id: str = "") -> Tool:
-        """One tool; raises `ToolUnknown`, or `ToolError` when it cannot be used here."""
+        """Return a tool. Raises `ToolUnknown`, or `ToolError` if it cannot be used here."""
         entry = self.toolsets.registry.get(name)
         if entry is None:
             raise ToolUnknown(f"there is no tool {name!r}")
@@ -103,14 +99,14 @@ class StandaloneTools:
         return next(tool for tool in (*made.tools, *made.rare) if tool.name == name)
 
     def call(self, name: str, args: dict[str, Any], task_id: str = "", *, hooked: bool) -> str:
-        """The result of a call as JSON; never raises because of a tool."""
+        """Return the result of a call as JSON, also for a tool that fails."""
         cancel = CancelToken()
         hooks = self._shared.extensions.hooks if hooked else NoHooks()
         work = _Call(self, task_id, cancel, hooks).result(name, args)
         return self._shared.run(work, lambda: cancel.cancel("stopped by Ctrl-C"))
 
     async def perform(self, tool: Tool, args: dict[str, Any], context: ToolContext) -> str:
-        """Run it, if the policy allows that."""
+        """Run a tool, if the policy allows it."""
         await self._approvals.permit(tool, args, context.call_id, context.announce)
         return await tool.handler(context, args)
 
@@ -118,7 +114,7 @@ class StandaloneTools:
         await self._approvals.consent(tool.name, concern, call_id, lambda _event: None)
 
     def toolbox(self, tool: Tool, task_id: str) -> Any:
-        """What checks the arguments of `tool` and cuts its results."""
+        """A toolbox of one tool: checks its arguments and cuts its results."""
         bench = self._bench(task_id).bench
         return build_toolbox(Assembled((tool,), (), {}), bench, self._shared.home, self._redact)
 
@@ -137,7 +133,7 @@ class StandaloneTools:
 
 
 class _Call:
-    """One call from outside, and the calls a script of `execute_code` makes in it."""
+    """One call, with the calls that a script of `execute_code` makes in it."""
 
     def __init__(
         self, shop: StandaloneTools, task_id: str, cancel: CancelToken, hooks: Hooks
@@ -192,7 +188,7 @@ class _Call:
 
 
 def as_json(text: str) -> str:
-    """`text` if it is a JSON object or list, else the same in one."""
+    """Return `text` if it is a JSON object or list, else wrapped in an object."""
     if text.lstrip()[:1] in ("{", "["):
         try:
             msgspec.json.decode(text)
@@ -206,22 +202,20 @@ def error_json(message: str) -> str:
     return msgspec.json.encode({"error": message}).decode()
 
 
+_standalone = cache(StandaloneTools)
+
+
 def standalone_tools() -> StandaloneTools:
-    """That of the home in force."""
-    return _of(shared_process())
-
-
-@cache
-def _of(shared: SharedProcess) -> StandaloneTools:
-    return StandaloneTools(shared)
+    """The tools of the current home."""
+    return _standalone(script_runtime())
 
 
 Dict = dict[str, Any]
 Handler = Callable[..., Any]
 
 
-class ToolRegistry:
-    """Over a registry of ours; without one it is a new one, whose tools only it can call."""
+class ScriptToolRegistry:
+    """A registry over one of ours; by default over a new one, whose tools only it can call."""
 
     def __init__(self, inner: ours.ToolRegistry | None = None) -> None:
         self._inner = inner or ours.ToolRegistry()
@@ -239,18 +233,20 @@ class ToolRegistry:
         description: str = "",
         emoji: str = "",
     ) -> None:
-        """`handler(args, **kwargs)` returns a JSON string. A name that is there is replaced."""
+        """`handler(args, **kwargs)` returns a JSON string. An existing tool is replaced."""
         self._inner.register(
             name, toolset, schema, handler, check_fn, requires_env, is_async, description, emoji
         )
         self._handlers[name] = handler
 
     def dispatch(self, name: str, args: Dict, **kwargs: Any) -> str:
-        """The result as a JSON string; a failure is `{"error": …}`. Hooks do not hear of it. A
-        handler registered here is called with `kwargs`; any other tool is under the policy of the
-        settings."""
+        """Return the result as a JSON string; a failure is `{"error": …}`. No hooks are called.
+
+        A handler registered here is called with `kwargs`; any other tool is under the policy of
+        the settings.
+        """
         if name in self._handlers:
-            return shared_process().run(_result(self._handlers[name], args, kwargs))
+            return script_runtime().run(_result(self._handlers[name], args, kwargs))
         if self._inner is not ours.registry:
             return error_json(f"there is no tool {name!r}")
         return standalone_tools().call(name, args, str(kwargs.get("task_id") or ""), hooked=False)
@@ -288,12 +284,12 @@ async def _result(handler: Handler, args: Dict, kwargs: Dict) -> str:
     return as_json(text)
 
 
-registry = ToolRegistry(ours.registry)
-"""The one that conversations take their tools from."""
+registry = ScriptToolRegistry(ours.registry)
+"""The registry of all conversations."""
 
 
 def discover_builtin_tools() -> list[str]:
-    """Registers the tools that are shipped; the names of all that are registered then."""
+    """Register the built-in tools and return the names of all registered tools."""
     discover_builtin(ours.registry)
     return [entry.name for entry in ours.registry.entries]
 
@@ -306,9 +302,9 @@ def get_tool_definitions(
     disabled_toolsets: Sequence[str] | None = None,
     quiet_mode: bool = False,
 ) -> list[Dict]:
-    """The tools that can be used, in the form of OpenAI's API: those of the enabled toolsets, or
-    all, without those of the disabled ones. Unless quiet, standard error tells which they are, and
-    what is missing. Raises `UsageError` for a toolset that does not exist."""
+    """Return the usable tools in the form of OpenAI's API: those of the enabled toolsets, or all,
+    without those of the disabled ones. Unless quiet, standard error lists them and what is
+    missing. Raises `UsageError` for an unknown toolset."""
     shop = standalone_tools()
     wanted = [*(enabled_toolsets or ("all",)), *(f"-{name}" for name in disabled_toolsets or ())]
     made = shop.make(expand(wanted, shop.toolsets.known))
@@ -329,19 +325,21 @@ def handle_function_call(
     task_id: str | None = None,
     user_task: str | None = None,  # noqa: ARG001 - documented; no tool of ours needs it
 ) -> str:
-    """The result of a call as a JSON string; a failure is `{"error": …}`. Calls with one `task_id`
-    share a working folder, exported variables and background processes. Hooks of plugins hear of
-    it, and what needs consent is refused unless the settings allow it: nobody is asked."""
+    """Return the result as a JSON string; a failure is `{"error": …}`.
+
+    Calls with one `task_id` share a working folder, exported variables and background processes.
+    Plugin hooks are called. A call that needs approval is refused unless the settings allow it.
+    """
     return standalone_tools().call(name, dict(args or {}), task_id or "", hooked=True)
 
 
 def coerce_tool_args(tool_name: str, args: Mapping[str, Any]) -> Dict:
-    """`args` with the types that the tool's schema wants ("42" as 42), where that is clear."""
+    """Return `args` converted to the types of the tool's schema ("42" to 42) where possible."""
     return coerce_arguments(dict(args), standalone_tools().find(tool_name).spec.parameters)
 
 
 class _ToolsetOfTool(Mapping[str, str]):
-    """Always up to date, also with what plugins register later."""
+    """A view of the registry, so it includes what plugins register later."""
 
     def _now(self) -> dict[str, str]:
         return {entry.name: entry.toolset for entry in standalone_tools().toolsets.registry.entries}
@@ -372,20 +370,11 @@ def terminal_tool(
     notify_on_complete: bool = False,
     watch_patterns: Sequence[str] = (),
 ) -> str:
-    """Run a command where the settings say; the result as `model_tools.handle_function_call`
-    gives it."""
-    given: dict[str, Any] = {
-        "command": command,
-        "background": background,
-        "timeout": timeout,
-        "workdir": workdir,
-        "pty": pty,
-        "notify_on_complete": notify_on_complete,
-        "watch_patterns": list(watch_patterns),
-    }
-    return handle_function_call(
-        "terminal", {key: value for key, value in given.items() if value}, task_id
-    )
+    """Run a command in the configured terminal; the result is that of `handle_function_call`."""
+    given = locals()  # the parameters are those of the tool
+    given["watch_patterns"] = list(watch_patterns)
+    given.pop("task_id")
+    return handle_function_call("terminal", {k: v for k, v in given.items() if v}, task_id)
 
 
 def delegate_task(
@@ -395,8 +384,7 @@ def delegate_task(
     tasks: Sequence[dict[str, Any]] = (),
     **more: Any,
 ) -> str:
-    """Subagents work for a conversation: outside of one the answer is an error that says so. To
-    give work to an agent, run an `AIAgent`."""
+    """Return an error: subagents need a conversation. To delegate work, run an `AIAgent`."""
     given = {"goal": goal, "context": context, "toolsets": list(toolsets), "tasks": list(tasks)}
     return handle_function_call("delegate_task", {k: v for k, v in (given | more).items() if v})
 
@@ -413,17 +401,17 @@ def _as_dict(toolset: Toolset) -> Dict:
 
 
 TOOLSETS: dict[str, Dict] = {name: _as_dict(each) for name, each in (SHIPPED | PRESETS).items()}
-"""Those that are shipped. `get_all_toolsets` has the others too."""
+"""The built-in toolsets; `get_all_toolsets` includes the others."""
 
 
 def get_toolset(name: str) -> Dict | None:
-    """`description`, `tools` and `includes`; None when there is no such toolset."""
+    """Return `description`, `tools` and `includes`; None for an unknown toolset."""
     found = _known().get(name)
     return _as_dict(found) if found else None
 
 
 def get_all_toolsets() -> dict[str, Dict]:
-    """Shipped ones, those of plugins and those of the settings."""
+    """Return the toolsets that are built in, of plugins and of the settings."""
     return {name: _as_dict(each) for name, each in _known().items()}
 
 
@@ -432,8 +420,7 @@ def validate_toolset(name: str) -> bool:
 
 
 def resolve_toolset(name: str) -> list[str]:
-    """The tools of a toolset, those of the toolsets it includes among them. Raises `UsageError`
-    when there is no such toolset."""
+    """Return the tools of a toolset, with those of included ones. Raises `UsageError`."""
     return expand([name], _known())
 
 
@@ -445,29 +432,24 @@ def _known() -> ToolsetMap:
 
 
 def discover_mcp_tools() -> list[str]:
-    """Asks the servers of `mcp_servers` for their tools; from then on `model_tools` has them too.
-    The names of these tools. A server that does not answer is told on standard error."""
-    shop = standalone_tools()
-    if not shop.mcp_tools:
-        shop.mcp_tools = tuple(shared_process().run(_tools(shared_process())))
-    return [tool.name for tool in shop.mcp_tools]
+    """Add the tools of `mcp_servers` to `model_tools` and return their names.
 
-
-async def _tools(shared: SharedProcess) -> list[Tool]:
-    if not shared.loaded.settings.mcp_servers:
-        return []
-    hub = make_hub(shared.home, shared.loaded, tell)
-    shared.at_end.append(hub.close)
-    found: list[Tool] = await hub.tools()
-    return found
+    A server that does not answer is reported on standard error.
+    """
+    tools, runtime = standalone_tools(), script_runtime()
+    if not tools.mcp_tools and runtime.loaded.settings.mcp_servers:
+        hub = make_hub(runtime.home, runtime.loaded, tell)
+        runtime.on_close.append(hub.close)
+        tools.mcp_tools = tuple(runtime.run(hub.tools()))
+    return [tool.name for tool in tools.mcp_tools]
 
 
 # `tools.memory_tool`: the notes of the built-in memory.
 
 
 class MemoryStore:
-    """MEMORY.md (`memory`) and USER.md (`user`) of the home in force. Methods that write return a
-    dict with `success`, and `error` when nothing was saved."""
+    """MEMORY.md (`memory`) and USER.md (`user`) of the current home. Methods that write return a
+    dict with `success`, and `error` if nothing was saved."""
 
     def __init__(self, memory_char_limit: int = 2200, user_char_limit: int = 1375) -> None:
         options = MemoryOptions(
@@ -483,7 +465,7 @@ class MemoryStore:
         return self.change("add", target, content)
 
     def replace(self, target: str, old_text: str, new_content: str) -> Dict:
-        """`old_text` is a part that only the entry to be replaced has."""
+        """Replace the one entry that contains `old_text`."""
         return self.change("replace", target, new_content, old_text)
 
     def remove(self, target: str, old_text: str) -> Dict:
@@ -505,7 +487,7 @@ class MemoryStore:
         }
 
     def snapshot(self) -> str:
-        """What the prompt of a new conversation says of it."""
+        """The notes as in the prompt of a new conversation."""
         found = self._memory.snapshot()
         return "\n\n".join(filter(None, (found.memory, found.user)))
 
@@ -520,7 +502,7 @@ def memory_tool(
     old_text: str | None = None,
     store: MemoryStore | None = None,
 ) -> str:
-    """The tool `memory` as a function: `action` is add, replace or remove. The result is JSON."""
+    """Call the `memory` tool: `action` is add, replace or remove. The result is JSON."""
     done = (store or MemoryStore()).change(action, target, content or "", old_text or "")
     return msgspec.json.encode(done).decode() if done["success"] else error_json(done["error"])
 
@@ -531,9 +513,8 @@ _FLAGS = {re.IGNORECASE: "i", re.DOTALL: "s", re.MULTILINE: "m", re.VERBOSE: "x"
 
 
 def detect_dangerous_command(command: str) -> tuple[bool, str | None, str | None]:
-    """Whether a person must consent before it runs here, the class of danger (what
-    `command_allowlist` names) and the reason in words; (False, None, None) when nothing speaks
-    against it."""
+    """Return whether the command needs approval here, the class of danger as in
+    `command_allowlist`, and the reason; (False, None, None) for a harmless command."""
     home, folder = current_home(), Path.cwd()
     own = tuple(dict.fromkeys((home.root, home.default_root)))
     found = examine_command(command, PathGuard(Path.home(), (folder,), own), str(folder))
@@ -548,20 +529,19 @@ def _with_flags(pattern: re.Pattern[str]) -> str:
 DANGEROUS_PATTERNS: list[tuple[str, str]] = [
     (_with_flags(rule.pattern), rule.reason) for rule in (*TEXT_RULES, *BROKEN_RULES)
 ]
-"""Regular expressions and what they mean. These are the coarse rules on text alone: most of what
-`detect_dangerous_command` knows comes from the syntax of the command."""
+"""Regular expressions and their meaning. Most rules of `detect_dangerous_command` use the syntax of
+the command; these are the rules on text alone."""
 
 
 # `tools.environments`: the places commands run in, for programs that want one of their own.
 
 
 class Environment:
-    """A shell that remembers its folder and exported variables. Commands run at once: nobody is
-    asked. `settings` are those of `terminal`, such as `docker_image`; what is not said comes from
-    the settings of the home."""
+    """A shell that keeps its folder and exported variables. Commands run without approval.
+    `settings` are those of `terminal`, such as `docker_image`; the home has the defaults."""
 
     backend: ClassVar[str] = ""
-    """`terminal.backend`; "" takes that of the settings."""
+    """`terminal.backend`; "" is that of the settings."""
 
     def __init__(self, cwd: str | Path = "", timeout: float = 60, **settings: Any) -> None:
         self.timeout = timeout
@@ -570,10 +550,10 @@ class Environment:
             given["terminal.backend"] = self.backend
         if cwd:
             given["terminal.cwd"] = str(cwd)
-        self._process = shared_process()
+        self._process = script_runtime()
         home = self._process.home
         self._shell = make_workspace(load(home, given), home, Path.cwd(), tell).workplace.shell
-        self._process.at_end.append(self._shell.close)
+        self._process.on_close.append(self._shell.close)
 
     @property
     def cwd(self) -> str:
@@ -581,8 +561,8 @@ class Environment:
         return self._shell.cwd
 
     def execute(self, command: str, cwd: str = "", timeout: float | None = None) -> dict[str, Any]:
-        """A dict with `output` and `returncode` (124 when the time was up). `cwd` holds for this
-        command only. Raises `BackendUnavailable`."""
+        """Return `output` and `returncode` (124 after the timeout). `cwd` is for this command only.
+        Raises `BackendUnavailable`."""
         cancel = CancelToken()
         work = self._shell.run(
             command,
@@ -595,33 +575,18 @@ class Environment:
         return {"output": done.output, "returncode": done.exit_code}
 
     def cleanup(self) -> None:
-        """End what still runs in it."""
+        """End the programs that still run in it."""
         self._process.run(self._shell.close())
 
 
-class LocalEnvironment(Environment):
-    backend = "local"
+def _environment(name: str, backend: str) -> type[Environment]:
+    return type(name, (Environment,), {"backend": backend, "__module__": __name__})
 
 
-class SandboxEnvironment(Environment):
-    backend = "sandbox"
-
-
-class DockerEnvironment(Environment):
-    backend = "docker"
-
-
-class SSHEnvironment(Environment):
-    backend = "ssh"
-
-
-class SingularityEnvironment(Environment):
-    backend = "singularity"
-
-
-class ModalEnvironment(Environment):
-    backend = "modal"
-
-
-class DaytonaEnvironment(Environment):
-    backend = "daytona"
+LocalEnvironment = _environment("LocalEnvironment", "local")
+SandboxEnvironment = _environment("SandboxEnvironment", "sandbox")
+DockerEnvironment = _environment("DockerEnvironment", "docker")
+SSHEnvironment = _environment("SSHEnvironment", "ssh")
+SingularityEnvironment = _environment("SingularityEnvironment", "singularity")
+ModalEnvironment = _environment("ModalEnvironment", "modal")
+DaytonaEnvironment = _environment("DaytonaEnvironment", "daytona")

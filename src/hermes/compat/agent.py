@@ -1,7 +1,6 @@
 """`AIAgent`: the agent by the names that scripts know, without async."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -11,6 +10,8 @@ import msgspec
 from hermes.agent import Agent
 from hermes.app.app import App
 from hermes.app.request import SessionRequest
+from hermes.compat.runtime import TextProgress, tell
+from hermes.compat.sessions import SessionDB
 from hermes.config.home import current_home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import UsageError
@@ -19,7 +20,6 @@ from hermes.core.messages import Message, User
 from hermes.core.model import ReasoningDelta, TextDelta
 from hermes.core.openai_format import from_dict, to_dict
 from hermes.core.ports import Clarifier
-from hermes.store.session_db import SessionDB
 from hermes.tools import selected_toolsets
 from hermes.util.loop_thread import LoopThread
 
@@ -61,27 +61,11 @@ class Callbacks(msgspec.Struct, frozen=True):
             case _:
                 pass
         if not self.quiet and (line := _line(event)):
-            self.tell(line)
-
-    def tell(self, text: str) -> None:
-        sys.stderr.write(f"{text}\n")
+            tell(line)
 
     @property
-    def progress(self) -> "_Progress":
-        return _Progress(str if self.quiet else self.tell)
-
-
-class _Progress:
-    """What is told of a model that has to be fetched first."""
-
-    def __init__(self, tell: Callable[[str], object]) -> None:
-        self._tell = tell
-
-    def report(self, label: str, done: int, total: int) -> None:
-        """Too often for lines of text."""
-
-    def say(self, text: str) -> None:
-        self._tell(text)
+    def progress(self) -> TextProgress:
+        return TextProgress(str if self.quiet else tell)
 
 
 class _Asking:
@@ -258,7 +242,7 @@ class AIAgent:
             self._home,
             self._loaded,
             self._callbacks.progress,
-            self._callbacks.tell,
+            tell,
             state_db=self._state_db,
         )
         self._agent = await self._app.agent(

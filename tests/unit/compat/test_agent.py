@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from hermes.app.ai_agent import AIAgent, Callbacks
+from hermes.compat.agent import AIAgent, Callbacks
+from hermes.compat.sessions import SessionDB
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.events import CompactionStarted, SubagentFinished, ToolStarted
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Refuse, Stall, Step
-from hermes.store.session_db import SessionDB
 
 MakeAgent = Callable[..., AIAgent]
 SUMMARY = """## Active Task

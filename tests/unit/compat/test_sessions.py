@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
+from hermes.compat.sessions import SessionDB
 from hermes.core.errors import SessionNotFound
-from hermes.store.session_db import SessionDB
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
 

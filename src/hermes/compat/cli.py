@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hermes.app.command_runner import Commands
     from hermes.app.commands import CommandContext
 
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -11,15 +11,18 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from hermes.compat.runtime import script_runtime
 from hermes.config.home import current_home
 from hermes.config.loader import load
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.openai_format import to_dict
 from hermes.core.usage import ModelCall, Usage
+from hermes.gateway.platforms.kit.contract import SessionSource
+from hermes.gateway.session_keys import build_session_key
 from hermes.store.backend import Database
 from hermes.store.queries import lifecycle, messages, sessions, usage
 from hermes.store.query_language import parse_query
-from hermes.store.records import Record, SearchRequest, SessionFilter
+from hermes.store.records import ChatRow, Record, SearchRequest, SessionFilter
 from hermes.store.rows import row_of
 from hermes.store.search import search
 from hermes.store.session_store import open_engine
@@ -38,8 +41,8 @@ _BILLING = (
 )
 
 
-class _Sync:
-    """Runs work on the store from any thread and waits for the result."""
+class SessionDB:
+    """Sessions and messages of one store. Threads may share it; call `close` at the end."""
 
     def __init__(self, db_path: str | Path | None = None) -> None:
         """Open the file `db_path`, or the store of the settings of the current home."""
@@ -58,8 +61,6 @@ class _Sync:
     def _read(self, work: Callable[[Database], T]) -> T:
         return self._engine.read(work)
 
-
-class _Writes(_Sync):
     def create_session(
         self,
         session_id: str,
@@ -185,8 +186,6 @@ class _Writes(_Sync):
             return False
         return True
 
-
-class _Reads(_Sync):
     def get_session(self, session_id: str) -> Record | None:
         """Return the columns of its row, or None for an unknown session."""
         return self._read_or_none(partial(lifecycle.row, session_id=session_id))
@@ -288,9 +287,62 @@ class _Reads(_Sync):
             return None
 
 
-class SessionDB(_Writes, _Reads):
-    """Sessions and messages of one store. Threads may share it; call `close` at the end."""
-
-
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
+
+
+# `gateway.session`: which conversation each chat is in, for scripts and plugins that look.
+#
+# What a gateway works on is in its memory too, so that nothing is changed from here: `/new` in the
+# chat begins anew.
+
+
+class SessionEntry(msgspec.Struct, frozen=True):
+    """A chat and its conversation. Times are seconds since 1970."""
+
+    session_key: str
+    session_id: str
+    created_at: float
+    updated_at: float
+    origin: SessionSource | None = None
+
+
+class ChatSessions:
+    """Of the home in force."""
+
+    def list_sessions(self, active_minutes: float | None = None) -> list[SessionEntry]:
+        """The chats that are in a conversation, or those of them somebody wrote in lately; the
+        newest first."""
+        since = 0.0 if active_minutes is None else time.time() - active_minutes * 60
+        rows = script_runtime().with_store(lambda store: store.chats.select())
+        found = [_entry(row) for row in rows if row.session_id and row.last_active >= since]
+        return sorted(found, key=lambda each: each.updated_at, reverse=True)
+
+    def get_session(self, source: SessionSource | str) -> SessionEntry | None:
+        """That of a chat, or of a session key."""
+        key = source if isinstance(source, str) else session_key(source)
+        row = script_runtime().with_store(lambda store: store.chats.get(key))
+        return _entry(row) if row is not None and row.session_id else None
+
+    def load_transcript(self, session_id: str) -> list[dict[str, Any]]:
+        """The conversation as OpenAI-format messages; none when it is not there."""
+        try:
+            said = script_runtime().with_store(lambda store: store.messages(session_id))
+        except SessionNotFound:
+            return []
+        return [to_dict(message) for message in said]
+
+
+def session_key(source: SessionSource) -> str:
+    """The key by the settings in force."""
+    settings = script_runtime().loaded.settings
+    return build_session_key(
+        source,
+        group_sessions_per_user=settings.group_sessions_per_user,
+        thread_sessions_per_user=settings.thread_sessions_per_user,
+    )
+
+
+def _entry(row: ChatRow) -> SessionEntry:
+    origin = msgspec.json.decode(row.origin, type=SessionSource) if row.origin else None
+    return SessionEntry(row.session_key, row.session_id, row.started_at, row.last_active, origin)

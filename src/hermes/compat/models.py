@@ -9,9 +9,9 @@ from typing import Any
 import httpx2
 import msgspec
 
-from hermes.app.compat.runtime import SharedProcess, shared_process
 from hermes.app.model_choice import named_model, parse_choice, save_choice
 from hermes.app.providers import trial_budget
+from hermes.compat.runtime import ScriptRuntime, script_runtime
 from hermes.config.loader import load
 from hermes.config.settings.model import AuxiliaryTask
 from hermes.core import errors
@@ -65,25 +65,25 @@ def call_llm(
         temperature=temperature,
         reasoning_effort=reasoning_effort,
     )
-    shared = shared_process()
-    asked = _asked(shared, task, instead)
-    return _completion(shared.run(_ask(shared, task or MAIN, asked, request)))
+    runtime = script_runtime()
+    asked = _asked(runtime, task, instead)
+    return _completion(runtime.run(_ask(runtime, task or MAIN, asked, request)))
 
 
 def resolve_provider_client(
     provider: str | None = None, model: str | None = None, **instead: Any
-) -> tuple["ProviderClient", str]:
+) -> tuple["ScriptModelClient", str]:
     """A client with `client.chat.completions.create(messages=…)`, and the model it asks. Without a
     provider it is that of conversations; `base_url` and `api_key` can be given. Raises
     `ConfigError` or `CredentialMissing`."""
-    shared = shared_process()
+    runtime = script_runtime()
     given = {"provider": provider, "model": model, **instead}
-    asked = _asked(shared, None, given)
-    target = _targets(shared, MAIN, asked)[0]
-    return ProviderClient(given), target.model
+    asked = _asked(runtime, None, given)
+    target = _targets(runtime, MAIN, asked)[0]
+    return ScriptModelClient(given), target.model
 
 
-class ProviderClient:
+class ScriptModelClient:
     """As much of OpenAI's client as one question needs."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
@@ -96,17 +96,17 @@ class ProviderClient:
         return call_llm(messages=messages, **{**self._given, **more})
 
 
-def _asked(shared: SharedProcess, task: str | None, instead: Mapping[str, Any]) -> AuxiliaryTask:
+def _asked(runtime: ScriptRuntime, task: str | None, instead: Mapping[str, Any]) -> AuxiliaryTask:
     given = {key: value for key, value in instead.items() if value is not None}
     if task is None:
         usual = "auto" if given.get("base_url") else MAIN
         if (
             usual == MAIN
-            and given.get("provider") == CUSTOM == shared.providers.main_choice().provider
+            and given.get("provider") == CUSTOM == runtime.providers.main_choice().provider
         ):
             del given["provider"]  # only the settings know its address
         return AuxiliaryTask(**{"provider": usual, "timeout": 600, **given})
-    settings = shared.loaded.settings.auxiliary
+    settings = runtime.loaded.settings.auxiliary
     found = getattr(settings, task, None)
     if not isinstance(found, AuxiliaryTask):
         tasks = ", ".join(type(settings).__struct_fields__)
@@ -114,9 +114,9 @@ def _asked(shared: SharedProcess, task: str | None, instead: Mapping[str, Any]) 
     return msgspec.structs.replace(found, **given)
 
 
-def _targets(shared: SharedProcess, task: str, asked: AuxiliaryTask) -> tuple[Target, ...]:
+def _targets(runtime: ScriptRuntime, task: str, asked: AuxiliaryTask) -> tuple[Target, ...]:
     """Who is asked, in order."""
-    providers = shared.providers
+    providers = runtime.providers
     try:
         main = providers.known_target(providers.main_choice())
     except HermesError:
@@ -127,11 +127,11 @@ def _targets(shared: SharedProcess, task: str, asked: AuxiliaryTask) -> tuple[Ta
 
 
 async def _ask(
-    shared: SharedProcess, task: str, asked: AuxiliaryTask, request: ModelRequest
+    runtime: ScriptRuntime, task: str, asked: AuxiliaryTask, request: ModelRequest
 ) -> Reply:
-    providers = shared.providers
-    async with trial_budget(shared.home, shared.loaded, providers.clock) as budget:
-        model = providers.maker.chain(_targets(shared, task, asked), budget)
+    providers = runtime.providers
+    async with trial_budget(runtime.home, runtime.loaded, providers.clock) as budget:
+        model = providers.maker.chain(_targets(runtime, task, asked), budget)
         async with aclosing(model.stream(request)) as events:
             async for event in events:
                 if isinstance(event, Reply):
@@ -176,8 +176,8 @@ def _call(call: ToolCall) -> SimpleNamespace:
 class LoadedPool:
     """The keys and logins that requests to a provider may use, best first."""
 
-    def __init__(self, shared: SharedProcess, endpoint: Endpoint) -> None:
-        self._shared, self._endpoint = shared, endpoint
+    def __init__(self, runtime: ScriptRuntime, endpoint: Endpoint) -> None:
+        self._shared, self._endpoint = runtime, endpoint
         self.provider = endpoint.id
 
     def has_credentials(self) -> bool:
@@ -203,8 +203,8 @@ class LoadedPool:
 
 def load_pool(provider: str) -> LoadedPool:
     """Raises `ConfigError` when there is no such provider."""
-    shared = shared_process()
-    return LoadedPool(shared, shared.providers.resolver.endpoint(provider))
+    runtime = script_runtime()
+    return LoadedPool(runtime, runtime.providers.resolver.endpoint(provider))
 
 
 # `agent.error_classifier`: what a failure of a model endpoint means.
@@ -305,11 +305,11 @@ Dict = dict[str, Any]
 def resolve_provider(requested: str | None = None) -> str:
     """The id of a provider from its id, an alias or the name of a custom one; without a name that
     of conversations. Raises `ConfigError` when there is none."""
-    shared = shared_process()
+    runtime = script_runtime()
     name = (requested or "").strip()
     if name.lower() in ("", "auto"):
-        return shared.providers.known_target(shared.providers.main_choice()).provider
-    return shared.providers.resolver.endpoint(name).id
+        return runtime.providers.known_target(runtime.providers.main_choice()).provider
+    return runtime.providers.resolver.endpoint(name).id
 
 
 def resolve_runtime_provider(
@@ -323,8 +323,8 @@ def resolve_runtime_provider(
     where there is a login), `source` in words, and `expires_at` of the key in seconds of the
     epoch, or None. Without arguments it is what conversations use. Raises `ConfigError` or
     `CredentialMissing`."""
-    shared = shared_process()
-    asked = shared.providers.main_choice()
+    runtime = script_runtime()
+    asked = runtime.providers.main_choice()
     if requested == asked.provider and not base_url and not api_key:
         asked = msgspec.structs.replace(asked, model=model or asked.model)
     elif requested or model or base_url or api_key:
@@ -335,11 +335,11 @@ def resolve_runtime_provider(
             api_key=api_key or "",
             reason="asked for",
         )
-    target = shared.providers.known_target(asked)
-    return shared.run(_with_key(shared, target))
+    target = runtime.providers.known_target(asked)
+    return runtime.run(_with_key(runtime, target))
 
 
-async def _with_key(shared: SharedProcess, target: Target) -> Dict:
+async def _with_key(runtime: ScriptRuntime, target: Target) -> Dict:
     found: Dict = {
         "provider": target.provider,
         "model": target.model,
@@ -350,8 +350,8 @@ async def _with_key(shared: SharedProcess, target: Target) -> Dict:
         "expires_at": None,
     }
     if target.credentials:
-        endpoint = shared.providers.resolver.endpoint(target.key_owner or target.provider)
-        key = await shared.providers.keyring.pool(endpoint, target.credentials).take()
+        endpoint = runtime.providers.resolver.endpoint(target.key_owner or target.provider)
+        key = await runtime.providers.keyring.pool(endpoint, target.credentials).take()
         found |= {"api_key": key.secret, "expires_at": key.expires_at, "source": key.source}
     return found
 
@@ -360,14 +360,14 @@ def switch_model(model: str, *, base_url: str = "", save: bool = True) -> Dict:
     """Choose the model of conversations, as `hermes model set` does: a name, an alias of
     `model_aliases`, or `provider:model`. What cannot be used is not saved. The result has
     `provider`, `model`, `base_url`, `context_length` and `warning` (or "")."""
-    shared = shared_process()
-    providers, loaded = shared.providers, load(shared.home)
-    choice = parse_choice(model, loaded, _current(shared))
+    runtime = script_runtime()
+    providers, loaded = runtime.providers, load(runtime.home)
+    choice = parse_choice(model, loaded, _current(runtime))
     if base_url:
         choice = msgspec.structs.replace(choice, base_url=base_url)
     target = providers.known_target(choice)
     if save:
-        save_choice(shared.home, choice, target)
+        save_choice(runtime.home, choice, target)
     return {
         "provider": target.provider,
         "model": target.model,
@@ -377,9 +377,9 @@ def switch_model(model: str, *, base_url: str = "", save: bool = True) -> Dict:
     }
 
 
-def _current(shared: SharedProcess) -> Target | None:
+def _current(runtime: ScriptRuntime) -> Target | None:
     try:
-        return shared.providers.known_target(shared.providers.main_choice())
+        return runtime.providers.known_target(runtime.providers.main_choice())
     except HermesError:
         return None  # nothing to keep of a choice that does not work
 
@@ -387,11 +387,11 @@ def _current(shared: SharedProcess) -> Target | None:
 def get_model_context_length(model: str, base_url: str = "", provider: str = "") -> int:
     """Tokens a model can take, as far as anybody knows: the settings, the list of the endpoint,
     the tables that are shipped, or else a careful guess. No network."""
-    shared = shared_process()
-    providers, settings = shared.providers, shared.loaded.settings
+    runtime = script_runtime()
+    providers, settings = runtime.providers, runtime.loaded.settings
     named = parse_model(model, providers.custom_names())
     usual = settings.model.context_length
-    if usual and not base_url and named.model == named_model(shared.loaded).model:
+    if usual and not base_url and named.model == named_model(runtime.loaded).model:
         return usual
     name = provider or (CUSTOM if base_url else named.provider)
     main = providers.main_choice().provider

@@ -16,27 +16,45 @@ The gateway connects to it when its credentials are set, or with PAGER_ENABLED=t
 is said as everywhere: PAGER_ALLOWED_USERS, pairing.
 """
 
+import asyncio
 import inspect
 import re
+import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
 
-from hermes.core.errors import UsageError
-from hermes.gateway.documented.config import PlatformConfig
+import msgspec
+
+from hermes.compat.gateway import PlatformConfig
+from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.platforms import registry
 from hermes.gateway.platforms.kit.contract import (
+    AdapterContext,
     Capabilities,
+    ChatTarget,
+    ChatType,
     CredentialField,
     Dialect,
+    Media,
     MessageEvent,
+    NotConnected,
+    OutgoingMessage,
     PlatformManifest,
+    Receive,
+    SendLater,
+    SendRefused,
+    SessionSource,
 )
+from hermes.gateway.platforms.kit.contract import BaseAdapter as ContractBaseAdapter
+from hermes.gateway.platforms.kit.inbound import deliver_until_accepted
+from hermes.gateway.platforms.kit.media import MediaCache, open_upload
 
 Options = dict[str, Any]
 Handler = Callable[[MessageEvent], Awaitable[object]]
 
-BRIDGE = "hermes.gateway.documented.bridge:Bridge"
 MEDIA_IN = ("image", "voice", "audio", "video", "document")
 MEDIA_OUT = ("image", "voice", "video", "document")
 """Each is sent by the method of its name."""
@@ -111,35 +129,7 @@ class BasePlatformAdapter:
     ) -> SendResult:
         raise NotImplementedError
 
-    async def send_voice(
-        self,
-        chat_id: str,
-        path: str,
-        caption: str = "",
-        reply_to: str | None = None,
-        metadata: Options | None = None,
-    ) -> SendResult:
-        raise NotImplementedError
-
-    async def send_video(
-        self,
-        chat_id: str,
-        path: str,
-        caption: str = "",
-        reply_to: str | None = None,
-        metadata: Options | None = None,
-    ) -> SendResult:
-        raise NotImplementedError
-
-    async def send_document(
-        self,
-        chat_id: str,
-        path: str,
-        caption: str = "",
-        reply_to: str | None = None,
-        metadata: Options | None = None,
-    ) -> SendResult:
-        raise NotImplementedError
+    send_voice = send_video = send_document = send_image
 
     def set_message_handler(self, handler: Handler) -> None:
         """Who gets the messages; the gateway sets it before `connect`."""
@@ -184,7 +174,7 @@ def register_platform(
     manifest = PlatformManifest(
         name=name,
         label=label or name.replace("_", " ").title(),
-        adapter=BRIDGE,
+        adapter="hermes.compat.platforms:PluginAdapter",
         capabilities=Capabilities(
             max_chars=max_chars,
             dialect=dialect,
@@ -215,3 +205,130 @@ def fitting(method: Callable[..., Any], **options: Any) -> Options:
 
 def _has(adapter: type[BasePlatformAdapter], method: str) -> bool:
     return getattr(adapter, method) is not getattr(BasePlatformAdapter, method)
+
+
+# Makes an adapter with the documented interface one of the gateway's.
+
+T = TypeVar("T")
+
+CHAT_TYPES: dict[str, ChatType] = {"": "dm", "dm": "dm", "private": "dm", "channel": "channel"}
+"""Whatever else a chat is called is a group: what is private is not told there."""
+
+
+class PluginAdapter(ContractBaseAdapter):
+    """Which adapter it is says the name in the manifest."""
+
+    def __init__(self, context: AdapterContext) -> None:
+        super().__init__(context)
+        self._inner = _made(context)
+        self._begun = False
+
+    async def connect(self, receive: Receive) -> None:
+        self._inner.set_message_handler(partial(self._received, receive))
+        self._begun = True
+        if await self._inner.connect() is False:
+            raise NotConnected(f"{self.manifest.label} could not be connected")
+
+    async def disconnect(self) -> None:
+        if self._begun:
+            self._begun = False
+            await self._inner.disconnect()
+
+    async def probe(self) -> None:
+        if not self._inner.is_connected:
+            raise NotConnected(f"{self.manifest.label} has lost its connection")
+
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
+        more = {"reply_to": message.reply_to or None, "metadata": _metadata(target, key)}
+        if not message.media:
+            options = fitting(self._inner.send, **more)
+            return _accepted(await self._inner.send(target.chat_id, message.text, **options), key)
+        found = ""
+        for media in message.media:
+            path = open_upload(media, self.manifest.capabilities.max_upload_bytes)
+            method = getattr(self._inner, f"send_{media.kind}")
+            options = fitting(method, caption=message.text, **more)
+            found = _accepted(await method(target.chat_id, str(path), **options), key)
+        return found
+
+    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
+        change = self._inner.edit_message(target.chat_id, message_id, message.text)
+        _accepted(await _guarded(change), message_id)
+
+    async def typing(self, target: ChatTarget) -> None:
+        options = fitting(self._inner.send_typing, metadata=_metadata(target))
+        await _guarded(self._inner.send_typing(target.chat_id, **options))
+
+    async def fetch(self, media: Media, limit: int) -> Media:
+        """The adapter has put it on this machine already."""
+        return await MediaCache(self.context.cache).copy(
+            Path(media.path or media.ref), media, limit
+        )
+
+    async def _received(self, receive: Receive, event: MessageEvent) -> None:
+        await deliver_until_accepted(receive, tidied(event, self.manifest.name), asyncio.sleep)
+
+
+def tidied(event: MessageEvent, platform: str) -> MessageEvent:
+    """With ids that are strings, and only kinds of chats there are. Without an id of its own a
+    message gets one: then it is taken again when it comes again."""
+    said = event.source
+    source = SessionSource(
+        platform=platform,
+        chat_id=_word(said.chat_id),
+        chat_type=CHAT_TYPES.get(_word(said.chat_type), "group"),
+        user_id=_word(said.user_id),
+        user_name=_word(said.user_name),
+        chat_name=_word(said.chat_name),
+        thread_id=_word(said.thread_id),
+        is_bot=bool(said.is_bot),
+        roles=tuple(_word(each) for each in said.roles or ()),
+    )
+    return msgspec.structs.replace(
+        event,
+        source=source,
+        message_id=_word(event.message_id) or uuid.uuid4().hex,
+        text=_word(event.text),
+        media=tuple(event.media or ()),
+        reply_to_id=_word(event.reply_to_id),
+        reply_to_text=_word(event.reply_to_text),
+        addressed=True,
+    )
+
+
+def _made(context: AdapterContext) -> BasePlatformAdapter:
+    name = context.manifest.name
+    config = PlatformConfig.of(context.manifest, context.extra["app"].loaded)
+    try:
+        inner = classes[name](config)
+    except Exception as error:  # code of a plugin
+        raise HermesError(f"its adapter has a fault: {type(error).__name__}: {error}") from error
+    inner.platform = getattr(inner, "platform", "") or name  # it may do without our __init__
+    return inner
+
+
+async def _guarded(call: Awaitable[T]) -> T:
+    """A fault of a plugin stops nothing."""
+    try:
+        return await call
+    except Exception as error:  # the adapter is code of a plugin
+        raise SendRefused(f"a fault of the adapter: {type(error).__name__}: {error}") from error
+
+
+def _metadata(target: ChatTarget, key: str = "") -> dict[str, Any]:
+    said = {"thread_id": target.thread_id, "key": key}
+    return {name: value for name, value in said.items() if value}
+
+
+def _accepted(sent: SendResult | str | None, otherwise: str) -> str:
+    """The platform's name for a message; adapters that do not say it send all the same."""
+    if not isinstance(sent, SendResult):
+        return _word(sent) or otherwise
+    if sent.success:
+        return _word(sent.message_id) or otherwise
+    what = sent.error or "the message was refused"
+    raise SendLater(what) if sent.retryable else SendRefused(what)
+
+
+def _word(value: object) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,402 @@
+"""`gateway.config`: which platforms there are and how they are set up, as plain records."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hermes import __version__
+from hermes.app.session_store import opened_store
+from hermes.cli.scheduling import GatewayJobs
+from hermes.compat.runtime import ScriptRuntime, script_runtime, tell
+from hermes.config.home import current_home, unusable
+from hermes.config.loader import Loaded, load
+from hermes.core.errors import HermesError, UsageError
+from hermes.gateway import hooks, pairing, runner
+from hermes.gateway.chat_session import MirrorToChat
+from hermes.gateway.directory import FILE, LOCAL, ORIGIN, ChatDirectory, TargetResolver, split_chat
+from hermes.gateway.outbox import GatewayOutbox
+from hermes.gateway.platforms.kit import connection
+from hermes.gateway.platforms.kit.contract import (
+    Adapter,
+    ChatTarget,
+    PlatformManifest,
+    SessionSource,
+)
+from hermes.gateway.platforms.registry import configured, home_variable, is_configured, manifests
+from hermes.gateway.process import claimed, running, stop
+from hermes.gateway.services import GRACE_SECONDS, RESTART
+from hermes.store.session_store import SessionStore
+from hermes.util import atomic
+from hermes.util.clock import SystemClock
+
+
+class PlatformName(StrEnum):
+    """Those that the settings know. One that a plugin brings is a mere string."""
+
+    TELEGRAM = "telegram"
+    DISCORD = "discord"
+    SLACK = "slack"
+    WHATSAPP = "whatsapp"
+    SIGNAL = "signal"
+    MATRIX = "matrix"
+    MATTERMOST = "mattermost"
+    EMAIL = "email"
+    SMS = "sms"
+    DINGTALK = "dingtalk"
+    FEISHU = "feishu"
+    WECOM = "wecom"
+    WECOM_CALLBACK = "wecom_callback"
+    WEIXIN = "weixin"
+    BLUEBUBBLES = "bluebubbles"
+    QQ = "qq"
+    HOMEASSISTANT = "homeassistant"
+    WEBHOOK = "webhook"
+    API_SERVER = "api_server"
+    LOCAL = "local"
+
+
+_PLATFORMS = {str(each): each for each in PlatformName}
+
+
+def platform_named(name: str) -> PlatformName | str:
+    return _PLATFORMS.get(name, name)
+
+
+@dataclass
+class PlatformConfig:
+    enabled: bool = False
+    token: str = field(default="", repr=False)
+    home_channel: str = ""
+    extra: dict[str, Any] = field(default_factory=dict, repr=False)
+    """What only this platform has; it may hold secrets."""
+
+    @classmethod
+    def of(cls, manifest: PlatformManifest, loaded: Loaded) -> "PlatformConfig":
+        """As the settings have it. Without a token of its own it is the first secret variable."""
+        said = _section(_section(loaded.raw, "platforms"), manifest.name)
+        secrets = (each.name for each in manifest.credentials if each.secret)
+        return cls(
+            enabled=is_configured(manifest, loaded),
+            token=str(said.get("token") or loaded.variable(next(secrets, "")) or ""),
+            home_channel=loaded.variable(home_variable(manifest)) or "",
+            extra=dict(_section(said, "extra")),
+        )
+
+
+@dataclass
+class GatewayConfig:
+    platforms: dict[PlatformName | str, PlatformConfig] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls) -> "GatewayConfig":
+        """Of the home in force."""
+        loaded = script_runtime().loaded
+        found = manifests().items()
+        return cls({platform_named(name): PlatformConfig.of(each, loaded) for name, each in found})
+
+    def get_connected_platforms(self) -> list[PlatformName | str]:
+        """Those that a gateway would connect to."""
+        return [name for name, each in self.platforms.items() if each.enabled]
+
+    def get_home_channel(self, platform: PlatformName | str) -> str:
+        """ "" when it has none."""
+        found = self.platforms.get(platform)
+        return found.home_channel if found else ""
+
+    def overrides(self) -> dict[str, Any]:
+        """For the loader: exactly these platforms, set up like this. Those of plugins are as the
+        settings have them."""
+        said: dict[str, Any] = {}
+        for platform in PlatformName:
+            wanted = self.platforms.get(platform) or PlatformConfig()
+            said[f"platforms.{platform}.enabled"] = wanted.enabled
+            if wanted.enabled and wanted.token:
+                said[f"platforms.{platform}.token"] = wanted.token
+            if wanted.enabled and wanted.extra:
+                said[f"platforms.{platform}.extra"] = wanted.extra
+        return said
+
+
+def _section(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = of.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+# `gateway.delivery`: messages to chats from a script or a plugin.
+
+
+class DeliveryTarget(msgspec.Struct, frozen=True):
+    """Where a message goes, as it is written: `telegram`, `telegram:-100:17`, `local`, `origin`."""
+
+    platform: PlatformName | str
+    chat_id: str = ""
+    """ "" is the home channel."""
+    thread_id: str = ""
+    account: str = ""
+
+    @classmethod
+    def parse(cls, target: str, origin: SessionSource | None = None) -> "DeliveryTarget":
+        """`origin` is what the word `origin` stands for."""
+        if target.strip() == ORIGIN and origin is not None:
+            name = platform_named(origin.platform)
+            return cls(name, origin.chat_id, origin.thread_id, origin.account)
+        named, _, rest = target.strip().partition(":")
+        platform, _, account = named.strip().partition("@")
+        platform = platform.lower()
+        chat, thread = split_chat(platform, rest.strip())
+        return cls(platform_named(platform), chat, thread, account)
+
+    def __str__(self) -> str:
+        name = f"{self.platform}@{self.account}" if self.account else str(self.platform)
+        return ":".join(part for part in (name, self.chat_id, self.thread_id) if part)
+
+    to_string = __str__
+
+
+class DeliveryRouter:
+    """Of the home in force. A message is kept and goes out as soon as a gateway of the home is
+    connected: at once or later, and also after a crash."""
+
+    async def deliver(
+        self,
+        content: str,
+        targets: Iterable[DeliveryTarget | str],
+        origin: SessionSource | None = None,
+    ) -> dict[str, dict[str, Any]]:
+        """By target: `{"success": True, "delivery": …}`, or `{"success": False, "error": …}`.
+        `local` writes a file and says its `path`."""
+        runtime = script_runtime()
+        done: dict[str, dict[str, Any]] = {}
+        async with opened_store(runtime.home, runtime.loaded.settings.store.url, tell) as store:
+            post = post_of(runtime, store)
+            for each in targets:
+                name = str(each).strip()
+                target = str(DeliveryTarget.parse(name, origin)) if name == ORIGIN else name
+                try:
+                    done[name] = await _delivered(post, runtime, target, content)
+                except HermesError as error:
+                    done[name] = {"success": False, "error": str(error)}
+        return done
+
+
+def post_of(runtime: ScriptRuntime, store: SessionStore) -> GatewayOutbox:
+    """The post of a home, outside of its gateway."""
+    platforms = configured(runtime.loaded)
+    directory = ChatDirectory(runtime.home.root / FILE)
+    targets = TargetResolver(platforms, runtime.loaded.variable, directory)
+    return GatewayOutbox(store.outbox, targets, SystemClock())
+
+
+async def _delivered(
+    post: GatewayOutbox, runtime: ScriptRuntime, target: str, content: str
+) -> dict[str, Any]:
+    if target != LOCAL:
+        return {"success": True, "delivery": await post.send(target, content, kind="delivery")}
+    name = f"{time.strftime('%Y%m%d_%H%M%S')}_{secrets.token_hex(3)}.md"
+    path = runtime.home.cron / "output" / LOCAL / name
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        atomic.write_text(path, content, mode=0o600)
+    except OSError as error:
+        raise unusable(path, error) from error
+    return {"success": True, "path": str(path)}
+
+
+# `gateway.channel_directory` and `gateway.mirror`: names of chats, and notes of what was sent.
+
+log = logging.getLogger(__name__)
+
+
+def load_directory() -> dict[str, Any]:
+    """`{"platforms": {"telegram": [{"id": …, "name": …, "type": …}]}}`, as far as it is known."""
+    found = _directory()
+    chats = {name: msgspec.to_builtins(found.chats(name)) for name in found.platforms()}
+    return {"platforms": chats}
+
+
+def resolve_channel_name(platform: str, name: str) -> str | None:
+    """The id of the chat with this name, with its thread as `id:thread`; None when there is none,
+    or more than one."""
+    try:
+        chat = _directory().find(platform, name)
+    except UsageError:
+        return None
+    return f"{chat.id}:{chat.thread_id}" if chat.thread_id else chat.id
+
+
+def lookup_channel_name(platform: str, chat_id: str, thread_id: str = "") -> str | None:
+    """The name of a chat; None when it is not known."""
+    return _directory().name_of(platform, str(chat_id), str(thread_id)) or None
+
+
+def format_directory_for_display() -> str:
+    """A line for each chat, with its target."""
+    platforms = load_directory()["platforms"]
+    lines = [
+        f"{platform}:{chat['id']}{':' + thread if (thread := chat.get('thread_id')) else ''}"
+        f" ({chat.get('type', 'dm')}: {chat['name']})"
+        for platform, chats in platforms.items()
+        for chat in chats
+    ]
+    return "\n".join(lines) or "No chats are known yet."
+
+
+def mirror_to_session(platform: str, chat_id: str, text: str, thread_id: str = "") -> bool:
+    """Note in the conversation of a chat what was sent there by other means; False when the chat
+    is in none. A gateway that has the conversation open sees it when it opens it again."""
+    target = ChatTarget(str(platform), str(chat_id), str(thread_id))
+    try:
+        return script_runtime().with_store(lambda store: MirrorToChat(store)(target, text))
+    except HermesError as error:
+        log.warning("a sent message is not in the history of its chat: %s", error)
+        return False
+
+
+def _directory() -> ChatDirectory:
+    return ChatDirectory(script_runtime().home.root / FILE)
+
+
+# `gateway.hooks`.
+
+
+class ScriptHooks(hooks.HookRegistry):
+    """Empty before `discover_and_load`."""
+
+    def discover_and_load(self) -> None:
+        """Take those of the home in force; one that cannot be loaded is told and left out."""
+        self.hooks = self.load(script_runtime().home.hooks, tell).hooks
+
+    async def emit(self, event_type: str, context: dict[str, Any] | None = None) -> None:
+        """Tell everybody who wants to hear of it, and wait for them."""
+        await self.fire(event_type, **(context or {}))
+        await self.close()
+
+
+# `gateway.pairing`.
+
+
+class ScriptPairing(pairing.PairingStore):
+    """Of the home in force."""
+
+    def __init__(self) -> None:
+        super().__init__(script_runtime().home.root / pairing.FOLDER, SystemClock())
+
+
+# `gateway.status`: one token, one gateway.
+
+
+class Acquired(NamedTuple):
+    """True or False, and can be taken apart: `acquired, problem = acquire_scoped_lock(…)`."""
+
+    acquired: bool
+    problem: str = ""
+    """Who has the lock, in words."""
+
+    def __bool__(self) -> bool:
+        return self.acquired
+
+
+_held: dict[tuple[str, str], connection.ScopedLock] = {}
+
+
+def acquire_scoped_lock(
+    scope: str,
+    identity: str,
+    metadata: dict[str, Any] | None = None,  # noqa: ARG001 - only who holds it is written down
+) -> Acquired:
+    """Take the lock of a token for this process; one that is ours already is fine. `scope` is the
+    platform, `identity` the token, which is written nowhere."""
+    home = script_runtime().home
+    if (scope, identity) in _held:
+        return Acquired(True)
+    folder = home.default_root / "locks"
+    try:
+        lock = connection.acquire_scoped_lock(scope, identity, folder, holder=str(home.root))
+    except connection.TokenInUse as error:
+        return Acquired(False, str(error))
+    _held[scope, identity] = lock
+    return Acquired(True)
+
+
+def release_scoped_lock(scope: str, identity: str) -> None:
+    """A lock that is not ours is left alone."""
+    connection.release_scoped_lock(_held.pop((scope, identity), None))
+
+
+# `gateway.run`: the gateway of the home in force, with its scheduled jobs, in a script.
+
+
+class ScriptGateway:
+    """Runs the gateway in a script. Without a `config` it uses the settings.
+
+    A home has at most one gateway. Start it in the main thread: it installs signal handlers.
+    """
+
+    def __init__(self, config: GatewayConfig | None = None) -> None:
+        self._home = current_home()
+        self._loaded = load(self._home, config.overrides() if config else {})
+        self._inner: runner.GatewayRunner | None = None
+        self._task: asyncio.Task[int] | None = None
+
+    @property
+    def adapters(self) -> dict[PlatformName | str, Adapter]:
+        """The connected adapters."""
+        # The runner has its connections once it has begun.
+        connections = getattr(self._inner, "connections", ())
+        return {platform_named(each.manifest.name): each.adapter for each in connections}
+
+    @property
+    def drain_seconds(self) -> float:
+        """Seconds that running turns get before a stop."""
+        return self._loaded.settings.gateway.drain_seconds
+
+    async def start(self) -> bool:
+        """Start. Platforms connect, and reconnect, in the background.
+
+        Raises `HermesError` if nothing is configured or another gateway runs.
+        """
+        if self._task is not None:
+            return True
+        inner = runner.GatewayRunner(self._home, self._loaded, note=tell, scheduling=GatewayJobs())
+        self._inner, self._task = inner, asyncio.create_task(self._run(inner))
+        began = asyncio.create_task(inner.began.wait())
+        try:
+            await asyncio.wait({began, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            began.cancel()
+        if self._task.done():
+            self._task.result()
+        return True
+
+    async def stop(self) -> None:
+        """Stop, after running turns have had `drain_seconds`."""
+        if self._inner is not None:
+            self._inner.stop()
+            await self.wait_for_shutdown()
+
+    async def wait_for_shutdown(self) -> int:
+        """Wait for a signal, `stop` or /restart; return the exit code."""
+        return 0 if self._task is None else await self._task
+
+    async def _run(self, inner: runner.GatewayRunner) -> int:
+        with claimed(self._home, now=time.time(), version=__version__):
+            return await inner.run()
+
+
+async def start_gateway(config: GatewayConfig | None = None, replace: bool = False) -> bool:
+    """Run until a signal. Return False if it should be started again, as after /restart.
+
+    `replace` stops a running gateway first.
+    """
+    here = ScriptGateway(config)
+    if replace and (found := running(current_home().root)):
+        await asyncio.to_thread(stop, found, seconds=here.drain_seconds + GRACE_SECONDS, force=True)
+    await here.start()
+    return await here.wait_for_shutdown() != RESTART
