@@ -290,7 +290,7 @@ class App:
         """Return the message for `/skill-name …`, or None if the text names no skill."""
         skills = self._open[agent].skills
         called = await in_thread(
-            lambda: skill_command(text, skills.catalog.skills.skills(), skills.context)
+            lambda: skill_command(text, skills.catalog.skills.entries(), skills.context)
         )
         if called is None:
             return None

@@ -23,7 +23,6 @@ from hermes.skills import (
     SkillIndex,
     SkillLoader,
     SkillRoot,
-    SkillsPromptCache,
     SkillUsage,
     Source,
     VisibilityContext,
@@ -32,6 +31,7 @@ from hermes.skills import (
     skill_manage_tool,
     skill_view_tool,
     skills_list_tool,
+    skills_prompt,
 )
 from hermes.skills import skill_roots as roots
 from hermes.skills.writing import SkillWriter, WritingOptions, scan_reasons
@@ -87,7 +87,6 @@ class SkillCatalog:
         for warning in external_warnings(loaded):
             tell(warning)
         self.usage = SkillUsage(home.skills / ".usage.json")
-        self._listed = SkillsPromptCache(self.skills, self.usage, home.cache / "skills-listed.json")
         if (home.skills / HUB_FOLDER).parent.is_dir():
             from hermes.skills.hub.store import HubStore  # only for homes with hub skills
 
@@ -101,7 +100,9 @@ class SkillCatalog:
         """The list for the prompt; what is in `folder` says which skills matter most."""
         budget = self._loaded.settings.skills.index_chars
         hints = tuple(_names_in(folder)) if folder is not None else ()
-        return self._listed.text(context, budget, time.time(), hints)
+        return skills_prompt(
+            self.skills.listing(), context, self.usage.all(), budget, time.time(), hints
+        )
 
     def session(
         self,

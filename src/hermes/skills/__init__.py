@@ -1,6 +1,6 @@
 """Skills: folders with a SKILL.md that teach the agent a kind of task.
 
-`SkillIndex` finds them, `SkillsPromptCache` lists them in the prompt, `SkillLoader` renders one for
+`SkillIndex` finds them, `skills_prompt` lists them in the prompt, `SkillLoader` renders one for
 the model and `SkillHistory` records every change. Sub-packages: `writing`, `hub`, `scanner`.
 """
 
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
         skill_commands,
     )
     from hermes.skills.parse import read_instructions
-    from hermes.skills.prompt import SkillsPromptCache, skills_prompt
+    from hermes.skills.prompt import skills_prompt
     from hermes.skills.skill import (
         HUB_FOLDER,
         SKILL_FILE,
         BrokenSkill,
         Skill,
+        SkillEntry,
         SkillInvalid,
         SkillNotFound,
         SkillRoot,
@@ -50,10 +51,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_LOG_LENGTH", "HUB_FOLDER", "SKILL_FILE", "Author", "BrokenSkill", "LoadOptions",
-    "LoadedSkill", "Skill", "SkillChange", "SkillCommand", "SkillCommit", "SkillEnvironment",
-    "SkillHistory", "SkillIndex", "SkillInvalid", "SkillLoader", "SkillNotFound", "SkillRoot",
-    "SkillSetting", "SkillUsage", "SkillsPromptCache", "Source", "UndoRefused", "UsageRecord",
-    "VisibilityContext", "bundled_folder", "canonical_name", "command_message",
+    "LoadedSkill", "Skill", "SkillChange", "SkillCommand", "SkillCommit", "SkillEntry",
+    "SkillEnvironment", "SkillHistory", "SkillIndex", "SkillInvalid", "SkillLoader",
+    "SkillNotFound", "SkillRoot", "SkillSetting", "SkillUsage", "Source", "UndoRefused",
+    "UsageRecord", "VisibilityContext", "bundled_folder", "canonical_name", "command_message",
     "hidden_command_reason", "hidden_reason", "optional_folder", "preload_skills",
     "read_instructions", "read_linked", "skill_command", "skill_commands", "skill_manage_tool",
     "skill_roots", "skill_view_tool", "skills_list_tool", "skills_prompt", "unusable_reason",

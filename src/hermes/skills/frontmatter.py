@@ -6,7 +6,6 @@ understood and returns a warning for everything it had to guess.
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hermes.skills.skill import SkillInvalid
@@ -85,116 +84,6 @@ def _quote(value: str) -> str:
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
         value = value[1:-1]
     return json.dumps(value, ensure_ascii=False)
-
-
-# A parser for the simple YAML of most frontmatter, about four times as fast as PyYAML. It gives
-# the same result as PyYAML or none: texts over several lines, comments, escapes and unusual
-# numbers are left to PyYAML.
-
-MAX_SIMPLE_INDENT = 20
-"""Spaces before a line."""
-
-_SIMPLE_LINES = re.compile(
-    r"^( *)(- |)(?:([A-Za-z_][A-Za-z0-9_-]{0,60}):(?: +|$))?(.*)$", re.MULTILINE
-)
-"""Groups: indentation, dash of a list entry, key of a field, value."""
-_QUOTED = r'"[^"\\,]*"|\'[^\',]*\''
-_ENTRY = rf"(?:[A-Za-z][\w+/.-]*(?: [\w+/.-]+)*|{_QUOTED})"
-_VALUES: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
-    (re.compile(r"[0-9]+\.[0-9]+\.[0-9]+"), str),
-    (re.compile(rf"\[{_ENTRY}(?:, *{_ENTRY})*\]"), lambda text: _parse_entries(text)),
-    (re.compile(r'"[^"\\]*"|\'[^\']*\''), lambda text: text[1:-1]),
-    (re.compile(r"[0-9]+\.[0-9]+"), float),
-    (re.compile(r"0|[1-9][0-9]{0,8}"), int),
-    (re.compile(r"\[ *\]"), lambda _: []),
-)
-_RESERVED_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null"})
-"""Words that YAML reads as booleans or null, in any letter case."""
-
-
-class _NotSimple(Exception):
-    """The text needs a complete YAML parser."""
-
-
-def parse_simple_yaml(text: str) -> dict[str, Any] | None:
-    """Return the fields in `text`, or None when it needs a complete YAML parser."""
-    if "#" in text or not text.replace("\n", "").isprintable():
-        return None
-    lines = _SimpleYamlReader([row for row in _SIMPLE_LINES.findall(text) if any(row[1:])])
-    try:
-        fields = lines.table(0)
-    except _NotSimple:
-        return None
-    return fields if fields and lines.at == len(lines.rows) else None
-
-
-class _SimpleYamlReader:
-    """Reads rows as matched by `_SIMPLE_LINES`; `at` is the next row.
-
-    A table or list ends at the first row that does not belong to it. When a row belongs to nothing,
-    `at` does not reach the end.
-    """
-
-    def __init__(self, rows: list[tuple[str, str, str, str]]) -> None:
-        self.rows, self.at = rows, 0
-
-    def table(self, depth: int) -> dict[str, Any]:
-        """Read the fields that are indented by `depth` spaces."""
-        if depth > MAX_SIMPLE_INDENT:
-            raise _NotSimple
-        fields: dict[str, Any] = {}
-        while self.at < len(self.rows):
-            spaces, dash, key, value = self.rows[self.at]
-            if len(spaces) != depth or dash:
-                break
-            if not key or key.lower() in _RESERVED_WORDS:
-                raise _NotSimple
-            self.at += 1
-            fields[key] = _parse_value(value) if value else self._below(depth)
-        return fields
-
-    def _below(self, depth: int) -> Any:
-        """Read what belongs to a key at `depth` without a value on its line."""
-        spaces, dash, _, _ = self.rows[self.at] if self.at < len(self.rows) else ("", "", "", "")
-        if dash and len(spaces) >= depth:
-            return self._list(len(spaces))
-        return self.table(len(spaces)) if len(spaces) > depth else None
-
-    def _list(self, depth: int) -> list[Any]:
-        entries: list[Any] = []
-        while self.at < len(self.rows):
-            spaces, dash, key, value = self.rows[self.at]
-            if len(spaces) != depth or not dash:
-                break
-            if key:
-                # Read the dash as indentation: the other fields of the entry follow at that depth.
-                self.rows[self.at] = (f"{spaces}  ", "", key, value)
-                entries.append(self.table(depth + 2))
-            else:
-                self.at += 1
-                entries.append(_parse_value(value))
-        return entries
-
-
-def _parse_value(written: str) -> Any:
-    text = written.rstrip(" ")
-    if text[:1].isalpha() and ": " not in text and text[-1] != ":":
-        return _check_text(text)
-    for form, meaning in _VALUES:
-        if form.fullmatch(text):
-            return meaning(text)
-    raise _NotSimple
-
-
-def _parse_entries(written: str) -> list[str]:
-    entries = map(str.strip, written[1:-1].split(","))
-    return [each[1:-1] if each[0] in "\"'" else _check_text(each) for each in entries]
-
-
-def _check_text(word: str) -> str:
-    if word.lower() in _RESERVED_WORDS:
-        raise _NotSimple
-    return word
 
 
 MAX_CHARS = 64_000
@@ -304,10 +193,7 @@ def _parse_fields(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
 def _load_yaml(text: str) -> Any:
     if len(text) > MAX_CHARS:
         raise _YamlProblem(f"it has more than {MAX_CHARS:,} characters")
-    plain = parse_simple_yaml(text)
-    if plain is not None:
-        return plain
-    import yaml  # most frontmatter is simple enough to be read without it
+    import yaml  # 15 ms; only a process that finds new or changed skills needs it
 
     try:
         if sum(map(text.count, NESTING_CHARACTERS)) > MAX_DEPTH:

@@ -1,11 +1,9 @@
-"""Build an index snapshot from the file system, reusing unchanged skills of the last one."""
+"""Build the listing of all skills from the file system, reusing unchanged entries."""
 
 import os
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -13,17 +11,9 @@ from hermes.security.injection import scan
 from hermes.skills.frontmatter import read_frontmatter
 from hermes.skills.index import (
     COMMON_WORDS,
-    BrokenRow,
-    CacheReplaced,
-    CategoryRange,
-    IndexSnapshot,
-    IndexTable,
+    BrokenEntry,
+    SkillListing,
     cache_key,
-    encode_rows,
-    hash_stamps,
-    join_column,
-    join_table,
-    shorten,
     split_words,
     stem,
 )
@@ -45,16 +35,12 @@ from hermes.skills.skill import (
     BrokenSkill,
     Conditions,
     Skill,
+    SkillEntry,
     SkillInvalid,
     SkillRoot,
     Source,
-    VisibilityRule,
 )
 
-# Index table columns
-
-SUMMARY_CHARS = 80
-"""Characters of a description in a list."""
 MAX_KEYWORDS = 24
 """Words by which a skill is found, in addition to those of its name; tags come first."""
 
@@ -62,92 +48,58 @@ NO_CONDITIONS = Conditions()
 
 
 class FoundSkill(msgspec.Struct, frozen=True):
-    """A skill with the folder and root in which it was found."""
+    """An entry with the folder and root in which it was found."""
 
-    skill: Skill
+    entry: SkillEntry
     folder: str
-    stamp: FileStamp
     root: SkillRoot
     is_new: bool = True
-    """False when it is unchanged since the last snapshot."""
+    """False when it is unchanged since the last listing."""
 
     @property
-    def relative_folder(self) -> str:
-        return self.folder[len(str(self.root.path)) + 1 :] or "."
+    def file(self) -> str:
+        return f"{self.folder}/{SKILL_FILE}"
 
 
-def table_columns(found: Sequence[FoundSkill], roots: Sequence[SkillRoot]) -> dict[str, Any]:
-    """Return the fields of an `IndexTable` that describe its skills. `found` must be sorted."""
-    skills = [each.skill for each in found]
-    ranges = tuple(_category_ranges(found, roots))
-    return {
-        "roots": tuple(str(root.path) for root in roots),
-        "sources": tuple(root.source for root in roots),
-        "ranges": ranges,
-        "name_column": join_column(skill.name for skill in skills),
-        "summary_columns": tuple(
-            join_table(
-                (skill.name, shorten(skill.description, SUMMARY_CHARS))
-                for skill in skills[run.start : run.end]
-            )
-            for run in ranges
-        ),
-        "folder_column": join_column(each.relative_folder for each in found),
-        "stamps_hash": hash_stamps(each.stamp for each in found),
-        "rules": tuple(_visibility_rules(skills)),
-        "keyword_tables": _keyword_tables(skills),
-    }
+def build_listing(roots: Sequence[SkillRoot], last: SkillListing | None = None) -> SkillListing:
+    """Scan the roots. Of several skills with one name the first counts, in root order.
+
+    `last` is an older listing of the same roots.
+    """
+    walk = SkillWalker()
+    for root in roots:
+        walk.visit(root)
+    found = _read_skills(walk, roots, last.entries if last else ())
+    taken = _unique_by_name(_reject_injections(found, walk.broken), walk.broken)
+    for each in taken:
+        walk.stamps.pop(each.file)
+    entries = sorted(
+        (each.entry for each in taken), key=lambda entry: (entry.root, entry.category, entry.name)
+    )
+    return SkillListing(
+        key=cache_key(roots),
+        entries=tuple(entries),
+        keywords=_keywords(entries),
+        watched=dict(walk.stamps),
+        missing=tuple(walk.missing),
+        broken=tuple(BrokenEntry(str(at.file), at.source, at.reason) for at in walk.broken),
+        categories=_categories(walk),
+    )
 
 
-def _category_ranges(
-    found: Sequence[FoundSkill], roots: Sequence[SkillRoot]
-) -> Iterable[CategoryRange]:
-    numbers = {id(root): number for number, root in enumerate(roots)}
-    start = 0
-    for (root, category), members in groupby(found, key=lambda each: _range_key(each, numbers)):
-        end = start + len(list(members))
-        yield CategoryRange(root, category, start, end)
-        start = end
-
-
-def sort_skills(found: Iterable[FoundSkill], roots: Sequence[SkillRoot]) -> list[FoundSkill]:
-    """Sort by root, category and name."""
-    numbers = {id(root): number for number, root in enumerate(roots)}
-    return sorted(found, key=lambda each: (*_range_key(each, numbers), each.skill.name))
-
-
-def _range_key(each: FoundSkill, numbers: dict[int, int]) -> tuple[int, str]:
-    return numbers[id(each.root)], each.skill.category
-
-
-def _visibility_rules(skills: Sequence[Skill]) -> Iterable[VisibilityRule]:
-    ruled: dict[tuple[tuple[str, ...], Conditions], list[int]] = {}
-    for number, skill in enumerate(skills):
-        if skill.platforms or skill.conditions != NO_CONDITIONS:
-            ruled.setdefault((skill.platforms, skill.conditions), []).append(number)
-    for (platforms, conditions), numbers in ruled.items():
-        yield VisibilityRule(tuple(numbers), platforms, *msgspec.structs.astuple(conditions))
-
-
-def _keyword_tables(skills: Sequence[Skill]) -> dict[str, str]:
-    """Return `IndexTable.keyword_tables`."""
-    named: defaultdict[str, list[str]] = defaultdict(list)
-    other: defaultdict[str, list[str]] = defaultdict(list)
+def _keywords(entries: Sequence[SkillEntry]) -> dict[str, msgspec.Raw]:
+    """Return `SkillListing.keywords`."""
+    matches: dict[str, tuple[list[int], list[int]]] = {}
     stems = _Stems()
-    for at, skill in enumerate(skills):
-        number = str(at)
-        name = _keywords(skill.name, stems)
-        rest = _keywords(f"{' '.join(skill.tags)} {skill.description}", stems)
-        for word in name:
-            named[word].append(number)
+    for position, entry in enumerate(entries):
+        in_name = stems.of(entry.name)
+        rest = stems.of(f"{' '.join(entry.tags)} {entry.description}")
+        for word in in_name:
+            matches.setdefault(word, ([], []))[0].append(position)
         for word in islice(rest, MAX_KEYWORDS):
-            if word not in name:
-                other[word].append(number)
-    pairs: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    for word in {**named, **other}:
-        numbers = f"{','.join(named.get(word, ()))} {','.join(other.get(word, ()))}"
-        pairs[word[0]].append((word, numbers))
-    return {letter: join_table(words_of) for letter, words_of in pairs.items()}
+            if word not in in_name:
+                matches.setdefault(word, ([], []))[1].append(position)
+    return {word: msgspec.Raw(msgspec.json.encode(found)) for word, found in matches.items()}
 
 
 class _Stems(dict[str, str]):
@@ -157,12 +109,11 @@ class _Stems(dict[str, str]):
         self[word] = found = "" if word in COMMON_WORDS or len(word) < 2 else stem(word)
         return found
 
-
-def _keywords(text: str, stems: _Stems) -> dict[str, None]:
-    """Return the distinct stems of a text, in order, as the keys of a dict."""
-    found = dict.fromkeys(map(stems.__getitem__, split_words(text)))
-    found.pop("", None)
-    return found
+    def of(self, text: str) -> dict[str, None]:
+        """Return the distinct stems of a text, in order, as the keys of a dict."""
+        found = dict.fromkeys(map(self.__getitem__, split_words(text)))
+        found.pop("", None)
+        return found
 
 
 # Finding SKILL.md files
@@ -319,58 +270,26 @@ def _is_candidate(name: str) -> bool:
     return not name.startswith(".") and name not in SKIPPED_FOLDERS
 
 
-ReusableSkills = dict[tuple[str, FileStamp], Skill]
-"""By the folder of a skill and the stamp of its SKILL.md."""
-
-
-def build_snapshot(roots: Sequence[SkillRoot], last: IndexSnapshot | None = None) -> IndexSnapshot:
-    """Scan the roots. Of several skills with one name the first counts, in root order."""
-    walk = SkillWalker()
-    for root in roots:
-        walk.visit(root)
-    found = _reject_injections(
-        _read_skills(walk, _reusable_skills(last) if last else {}), walk.broken
-    )
-    taken = sort_skills(_unique_by_name(found, walk.broken), roots)
-    for each in taken:
-        walk.stamps.pop(f"{each.folder}/{SKILL_FILE}")
-    rows, rows_checksum = encode_rows([(each.stamp, each.skill) for each in taken])
-    table = IndexTable(
-        key=cache_key(roots),
-        rows_checksum=rows_checksum,
-        watched=dict(walk.stamps),
-        missing=tuple(walk.missing),
-        broken=tuple(BrokenRow(str(at.file), at.source, at.reason) for at in walk.broken),
-        categories=_categories(walk),
-        **table_columns(taken, roots),
-    )
-    return IndexSnapshot(table, lambda: rows)
-
-
-def _reusable_skills(last: IndexSnapshot) -> ReusableSkills:
-    try:
-        return {
-            (str(skill.folder), FileStamp(*stamp)): skill for stamp, skill in last.stamped_skills()
-        }
-    except CacheReplaced:
-        return {}
-
-
-def _read_skills(walk: SkillWalker, known: ReusableSkills) -> list[FoundSkill]:
+def _read_skills(
+    walk: SkillWalker, roots: Sequence[SkillRoot], last: Iterable[SkillEntry]
+) -> list[FoundSkill]:
+    known = {(entry.root, entry.folder, entry.stamp): entry for entry in last}
+    positions = {root.path: position for position, root in enumerate(roots)}
     found: list[FoundSkill] = []
     for folder, root in walk.skills:
         file = f"{folder}/{SKILL_FILE}"
-        stamp = walk.stamps[file]
-        if (folder, stamp) in known:
-            found.append(FoundSkill(known[folder, stamp], folder, stamp, root, is_new=False))
+        position = positions[root.path]
+        relative = folder[len(str(root.path)) + 1 :] or "."
+        if (same := known.get((position, relative, walk.stamps[file]))) is not None:
+            found.append(FoundSkill(same, folder, root, is_new=False))
             continue
         try:
             _check_link(file, folder, root)
             text, stamp, warnings = read_text_file(file)
             walk.stamps[file] = stamp
-            found.append(
-                FoundSkill(parse_skill(text, Path(folder), root, warnings), folder, stamp, root)
-            )
+            skill = parse_skill(text, Path(folder), root, warnings)
+            entry = _entry(skill, position, relative, stamp)
+            found.append(FoundSkill(entry, folder, root))
         except OSError as error:
             walk.stamps[file] = UNKNOWN_STAMP
             walk.broken.append(BrokenSkill(Path(file), root.source, describe_os_error(error)))
@@ -378,6 +297,21 @@ def _read_skills(walk: SkillWalker, known: ReusableSkills) -> list[FoundSkill]:
             reason = f"{error}; {error.hint}" if error.hint else str(error)
             walk.broken.append(BrokenSkill(Path(file), root.source, reason))
     return found
+
+
+def _entry(skill: Skill, root: int, folder: str, stamp: FileStamp) -> SkillEntry:
+    return SkillEntry(
+        name=skill.name,
+        description=skill.description,
+        category=skill.category,
+        tags=skill.tags,
+        source=skill.source,
+        root=root,
+        folder=folder,
+        stamp=stamp,
+        platforms=skill.platforms,
+        conditions=skill.conditions if skill.conditions != NO_CONDITIONS else None,
+    )
 
 
 def _check_link(file: str, folder: str, root: SkillRoot) -> None:
@@ -395,20 +329,20 @@ def _check_link(file: str, folder: str, root: SkillRoot) -> None:
 
 def _reject_injections(found: list[FoundSkill], broken: list[BrokenSkill]) -> list[FoundSkill]:
     """Remove third-party skills whose descriptions look like prompt injection."""
-    strange = [each.skill for each in found if each.is_new and each.root.source in THIRD_PARTY]
+    strange = [each for each in found if each.is_new and each.root.source in THIRD_PARTY]
     # One scan over all descriptions is many times faster than one scan for each.
-    if not scan("\n\n".join(skill.description for skill in strange)):
+    if not scan("\n\n".join(each.entry.description for each in strange)):
         return found
-    hostile = {skill.folder: scan(skill.description) for skill in strange}
-    for each in found:
-        findings = hostile.get(each.skill.folder)
-        if findings:
+    hostile: set[str] = set()
+    for each in strange:
+        if findings := scan(each.entry.description):
+            hostile.add(each.folder)
             reason = f"its description looks like prompt injection ({', '.join(findings)})"
-            broken.append(BrokenSkill(each.skill.file, each.root.source, reason))
-    return [each for each in found if not hostile.get(each.skill.folder)]
+            broken.append(BrokenSkill(Path(each.file), each.root.source, reason))
+    return [each for each in found if each.folder not in hostile]
 
 
-def _unique_by_name(found: Iterable[FoundSkill], broken: list[BrokenSkill]) -> Iterable[FoundSkill]:
+def _unique_by_name(found: Iterable[FoundSkill], broken: list[BrokenSkill]) -> list[FoundSkill]:
     """Return the first skill of each name.
 
     A skill may override one of another root. A second skill of that name in the same root is
@@ -416,12 +350,12 @@ def _unique_by_name(found: Iterable[FoundSkill], broken: list[BrokenSkill]) -> I
     """
     by_name: dict[str, FoundSkill] = {}
     for each in found:
-        name = each.skill.name
+        name = each.entry.name
         first = by_name.setdefault(name, each)
         if first is not each and first.root is each.root:
-            reason = f"another skill is called {name!r} as well: {first.skill.folder}"
-            broken.append(BrokenSkill(each.skill.file, each.root.source, reason))
-    return by_name.values()
+            reason = f"another skill is called {name!r} as well: {first.folder}"
+            broken.append(BrokenSkill(Path(each.file), each.root.source, reason))
+    return list(by_name.values())
 
 
 def _categories(walk: SkillWalker) -> dict[str, str]:

@@ -27,6 +27,7 @@ from hermes.skills.skill import (
     CredentialFile,
     RequiredVariable,
     Skill,
+    SkillEntry,
     SkillInvalid,
     SkillNotFound,
     VisibilityContext,
@@ -395,7 +396,7 @@ def command_name(name: str) -> str:
     return f"{normalize_name(plugin)}{colon}{normalize_name(last)}"
 
 
-def skill_commands(skills: Iterable[Skill], context: VisibilityContext) -> Mapping[str, str]:
+def skill_commands(skills: Iterable[SkillEntry], context: VisibilityContext) -> Mapping[str, str]:
     """Return the descriptions of the visible skills by command name."""
     return {
         command_name(skill.name): skill.description
@@ -405,7 +406,7 @@ def skill_commands(skills: Iterable[Skill], context: VisibilityContext) -> Mappi
 
 
 def skill_command(
-    text: str, skills: Iterable[Skill], context: VisibilityContext
+    text: str, skills: Iterable[SkillEntry], context: VisibilityContext
 ) -> SkillCommand | None:
     """Return the skill that `/name …` calls, or None."""
     line = text.strip()
@@ -422,7 +423,7 @@ def skill_command(
 def hidden_command_reason(text: str, skills: SkillIndex, context: VisibilityContext) -> str:
     """Return why `/name …` does not call the skill of that name, or "" if there is none."""
     wanted = command_name(text.split(maxsplit=1)[0].removeprefix("/"))
-    for skill in skills.skills():
+    for skill in skills.entries():
         if command_name(skill.name) == wanted and (reason := hidden_reason(skill, context)):
             return f"The skill `{skill.name}` is hidden here: {reason}."
     for broken in skills.broken():

@@ -1,27 +1,20 @@
 """The list of skills in the prompt: ranking, rendering within a budget, and search."""
 
-import hashlib
-import logging
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, zip_longest
-from pathlib import Path
 
-import msgspec
-
-from hermes.skills import index, skill
 from hermes.skills.index import (
     COMMON_WORDS,
-    IndexTable,
-    SkillIndex,
+    SkillListing,
     hint_stems,
     match_word,
     shorten,
     split_words,
 )
-from hermes.skills.skill import Skill, Source, VisibilityContext, conditions_met, platform_reason
-from hermes.skills.usage import SkillUsage, UsageRecord
+from hermes.skills.skill import SkillEntry, Source, VisibilityContext
+from hermes.skills.usage import UsageRecord
 
 # Ranking, for when the list has no room for all skills
 
@@ -43,36 +36,35 @@ SOURCE_POINTS = {
 
 
 def rank_skills(
-    table: IndexTable, usage: Mapping[str, UsageRecord], now: float, hints: Iterable[str]
+    listing: SkillListing, usage: Mapping[str, UsageRecord], now: float, hints: Iterable[str]
 ) -> Iterator[int]:
-    """Yield the numbers of all skills, the most useful first.
+    """Yield the positions of all skills in the listing, the most useful first.
 
     Skills that were used or match the hints come first, by points. The others follow by source,
     with the categories taking turns so that each is represented.
     """
-    points = hint_points(table, hints)
+    entries = listing.entries
+    points = hint_points(listing, hints)
     for name, use in usage.items():
-        number = table.numbers.get(name)
-        if number is not None and use.count:
-            points[number] = points.get(number, 0) + usage_points(use, now)
-    origins: list[int] = []
-    for run in table.ranges:
-        origins += [SOURCE_POINTS[table.sources[run.root]]] * len(run.numbers)
-    order = sorted(points)
-    order.sort(key=lambda number: points[number] + origins[number], reverse=True)
-    yield from order
-    yield from (number for number in _round_robin(table) if number not in points)
+        position = listing.positions.get(name)
+        if position is not None and use.count:
+            points[position] = points.get(position, 0) + usage_points(use, now)
+    yield from sorted(points, key=lambda at: (-points[at] - SOURCE_POINTS[entries[at].source], at))
+    for position in _round_robin(entries):
+        if position not in points:
+            yield position
 
 
-def hint_points(table: IndexTable, hints: Iterable[str]) -> dict[int, int]:
+def hint_points(listing: SkillListing, hints: Iterable[str]) -> dict[int, int]:
     """Return points for the skills that share words with the file and folder names in `hints`."""
     points: dict[int, int] = {}
-    for named, other in table.keyword_matches(hint_stems(hints)):
-        for number in named:
-            points[number] = points.get(number, 0) + NAME_HINT_POINTS
-        for number in other:
-            points[number] = points.get(number, 0) + TEXT_HINT_POINTS
-    return {number: min(MAX_HINT_POINTS, shared) for number, shared in points.items()}
+    for stem in hint_stems(hints):
+        named, other = listing.keyword_matches(stem)
+        for position in named:
+            points[position] = points.get(position, 0) + NAME_HINT_POINTS
+        for position in other:
+            points[position] = points.get(position, 0) + TEXT_HINT_POINTS
+    return {position: min(MAX_HINT_POINTS, shared) for position, shared in points.items()}
 
 
 def usage_points(use: UsageRecord, now: float) -> int:
@@ -81,11 +73,15 @@ def usage_points(use: UsageRecord, now: float) -> int:
     return recent + min(MAX_USE_POINTS, 2 * use.count.bit_length())
 
 
-def _round_robin(table: IndexTable) -> Iterator[int]:
-    ranges = sorted(table.ranges, key=lambda run: -SOURCE_POINTS[table.sources[run.root]])
-    for _, same in groupby(ranges, key=lambda run: SOURCE_POINTS[table.sources[run.root]]):
-        for turn in zip_longest(*(run.numbers for run in same)):
-            yield from (number for number in turn if number is not None)
+def _round_robin(entries: Sequence[SkillEntry]) -> Iterator[int]:
+    """Yield positions by source; in each source the categories of its roots take turns."""
+    by_points: dict[int, dict[tuple[int, str], list[int]]] = {}
+    for position, entry in enumerate(entries):
+        categories = by_points.setdefault(SOURCE_POINTS[entry.source], {})
+        categories.setdefault((entry.root, entry.category), []).append(position)
+    for points in sorted(by_points, reverse=True):
+        for turn in zip_longest(*by_points[points].values()):
+            yield from (position for position in turn if position is not None)
 
 
 # Search
@@ -94,7 +90,7 @@ EXACT_NAME_SCORE = 100
 NAME_WEIGHT, TAGS_WEIGHT, CATEGORY_WEIGHT, DESCRIPTION_WEIGHT = 6, 4, 3, 2
 
 
-def search_skills(skills: Iterable[Skill], query: str, limit: int) -> list[Skill]:
+def search_skills(skills: Iterable[SkillEntry], query: str, limit: int) -> list[SkillEntry]:
     """Return the best matches first; matching more words outweighs matching one word often."""
     query_words = list(dict.fromkeys(split_words(query)))
     query_words = [word for word in query_words if word not in COMMON_WORDS] or query_words
@@ -103,7 +99,7 @@ def search_skills(skills: Iterable[Skill], query: str, limit: int) -> list[Skill
     return [skill for _, skill in best[:limit]]
 
 
-def _score(skill: Skill, query_words: list[str]) -> int:
+def _score(skill: SkillEntry, query_words: list[str]) -> int:
     name = split_words(skill.name)
     places = (
         (NAME_WEIGHT, name),
@@ -118,18 +114,8 @@ def _score(skill: Skill, query_words: list[str]) -> int:
     return sum(each) * matched + (EXACT_NAME_SCORE if query_words == name else 0)
 
 
-def hidden_skills(table: IndexTable, context: VisibilityContext) -> AbstractSet[int]:
-    """Return the numbers of the skills that are not visible."""
-    off = {table.numbers[name] for name in context.disabled if name in table.numbers}
-    return off.union(
-        *(
-            rule.numbers
-            for rule in table.rules
-            if platform_reason(rule.platforms, context) or not conditions_met(rule, context)
-        )
-    )
-
-
+SUMMARY_CHARS = 80
+"""Characters of the description of a skill."""
 CATEGORY_CHARS = 60
 """Characters of a category description."""
 CATEGORY_NAMES_CHARS = 200
@@ -149,7 +135,7 @@ SHORT_TEXT = "Skills: find one with skills_list(query), load it with skill_view(
 
 
 def skills_prompt(
-    table: IndexTable,
+    listing: SkillListing,
     context: VisibilityContext,
     usage: Mapping[str, UsageRecord],
     budget: int,
@@ -160,75 +146,63 @@ def skills_prompt(
 
     `hints` are names of files and folders in the working folder. Equal inputs give equal texts.
     """
-    hidden = hidden_skills(table, context)
-    count = len(table.names) - len(hidden)
-    if not count:
+    visible = listing.visible(context)
+    if not visible:
         return ""
-    if MIN_LINE_CHARS * count < budget:
-        numbers = (number for number in range(len(table.names)) if number not in hidden)
-        shown = {number: _line(table, number) for number in numbers}
-        for described in (table.categories, {}):
-            text = _join_layer(_category_lines(table, shown, described))
+    if MIN_LINE_CHARS * len(visible) < budget:
+        for described in (listing.categories, {}):
+            text = _join_layer(_category_lines(visible.values(), described))
             if len(text) <= budget:
                 return text
-    order = rank_skills(table, usage, now, hints)
-    return _fit_budget(table, (number for number in order if number not in hidden), hidden, budget)
+    order = (visible[at] for at in rank_skills(listing, usage, now, hints) if at in visible)
+    return _fit_budget(order, Counter(entry.category for entry in visible.values()), budget)
 
 
-def _fit_budget(
-    table: IndexTable, order: Iterable[int], hidden: AbstractSet[int], budget: int
-) -> str:
-    """List as many skills of `order` as fit, and the number of the others."""
-    left = dict.fromkeys((run.category for run in table.ranges), 0)
-    for run in table.ranges:
-        left[run.category] += len(run.numbers)
-    for number in hidden:
-        left[table.range_of(number).category] -= 1
+def _fit_budget(order: Iterable[SkillEntry], left: Counter[str], budget: int) -> str:
+    """List as many skills of `order` as fit, and the number of the others.
+
+    `left` counts the skills of each category.
+    """
     names = min(CATEGORY_NAMES_CHARS, len(_category_names(left)))
-    room = budget - len(_join_layer([_remainder_line(sum(left.values()), "x" * names)]))
-    taken: dict[int, str] = {}
+    room = budget - len(_join_layer([_remainder_line(left.total(), "x" * names)]))
+    taken: list[SkillEntry] = []
     headed: set[str] = set()
-    for number in order:
-        category, line = table.range_of(number).category, _line(table, number)
-        cost = len(line) + 1
+    for entry in order:
+        category = entry.category
+        cost = len(_line(entry)) + 1
         if category not in headed:
             cost += len(_heading(category)) + 1
         if cost > room:
             break
         room -= cost
         headed.add(category)
-        taken[number] = line
+        taken.append(entry)
         left[category] -= 1
     if not taken:
         return SHORT_TEXT if len(SHORT_TEXT) <= budget else ""
     rest = [category for category, count in left.items() if count]
-    more = [_remainder_line(sum(left.values()), _category_names(rest))] if rest else []
-    return _join_layer([*_category_lines(table, taken, {}), *more])
+    more = [_remainder_line(left.total(), _category_names(rest))] if rest else []
+    return _join_layer([*_category_lines(taken, {}), *more])
 
 
 def _join_layer(lines: Iterable[str]) -> str:
     return "\n".join([INTRODUCTION, *lines, END])
 
 
-def _category_lines(
-    table: IndexTable, lines: Mapping[int, str], described: Mapping[str, str]
-) -> Iterable[str]:
+def _category_lines(entries: Iterable[SkillEntry], described: Mapping[str, str]) -> Iterator[str]:
     """Yield lines by category and name, regardless of their roots."""
-    by_category: dict[str, list[int]] = {}
-    for number in lines:
-        by_category.setdefault(table.range_of(number).category, []).append(number)
-    for category in sorted(by_category):
+    ordered = sorted(entries, key=lambda entry: (entry.category, entry.name))
+    for category, members in groupby(ordered, key=lambda entry: entry.category):
         yield _heading(category, described.get(category, ""))
-        members = sorted(by_category[category], key=table.names.__getitem__)
-        yield from map(lines.__getitem__, members)
+        yield from map(_line, members)
 
 
 def _heading(category: str, about: str = "") -> str:
     return f"{category or GENERAL}: {_escape(shorten(about, CATEGORY_CHARS))}".rstrip()
 
 
-def _line(table: IndexTable, number: int) -> str:
-    return f"  - {table.names[number]}: {_escape(table.summary_of(number))}"
+def _line(entry: SkillEntry) -> str:
+    return f"  - {entry.name}: {_escape(shorten(entry.description, SUMMARY_CHARS))}"
 
 
 def _escape(text: str) -> str:
@@ -244,90 +218,3 @@ def _remainder_line(count: int, names: str) -> str:
 
 def _category_names(categories: Iterable[str]) -> str:
     return ", ".join(sorted(category or GENERAL for category in categories))
-
-
-# Cache of finished lists: most processes start in a folder where another one started
-
-MAX_CACHED_PROMPTS = 8
-"""Lists in the cache file, for the most recently used folders and platforms."""
-
-
-def _code_times() -> list[float]:
-    """Return the modification times of the code that makes lists.
-
-    An update may change the code without changing the version.
-    """
-    makers = (__file__, str(skill.__file__), str(index.__file__))
-    return [Path(file).stat().st_mtime if Path(file).exists() else 0.0 for file in makers]
-
-
-CODE_TIMES = _code_times()
-"""Taken at import: the loaded code stays the same when the files change."""
-
-_prompts_decoder = msgspec.json.Decoder(dict[str, str])
-
-log = logging.getLogger(__name__)
-
-
-class SkillsPromptCache:
-    """Returns `skills_prompt` from a cache file.
-
-    A missing, damaged or unwritable file is ignored.
-    """
-
-    def __init__(self, skills: SkillIndex, usage: SkillUsage, file: Path) -> None:
-        self._skills, self._usage, self._file = skills, usage, file
-        self._last = ("", "")
-
-    def text(
-        self, context: VisibilityContext, budget: int, now: float, hints: Iterable[str] = ()
-    ) -> str:
-        """Return the prompt layer; see `skills_prompt`."""
-        table, usage, named = self._skills.table(), self._usage.all(), tuple(hints)
-        key = _prompt_key(table, context, usage, budget, now, named)
-        if key != self._last[0]:
-            cached = self._load()
-            text = cached.get(key)
-            if text is None:
-                text = skills_prompt(table, context, usage, budget, now, named)
-                self._save({key: text, **cached})
-            self._last = key, text
-        return self._last[1]
-
-    def _load(self) -> dict[str, str]:
-        try:
-            return _prompts_decoder.decode(self._file.read_bytes())
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            return {}
-
-    def _save(self, texts: Mapping[str, str]) -> None:
-        """Write without fsync: a damaged file is ignored."""
-        newest = dict(list(texts.items())[:MAX_CACHED_PROMPTS])
-        try:
-            if self._file.parent.is_dir():
-                self._file.write_bytes(msgspec.json.encode(newest))
-        except OSError as error:
-            log.debug("the list of skills cannot be cached: %s", error)
-
-
-def _prompt_key(
-    table: IndexTable,
-    context: VisibilityContext,
-    usage: Mapping[str, UsageRecord],
-    budget: int,
-    now: float,
-    hints: tuple[str, ...],
-) -> str:
-    """Return a hash of everything a list depends on, including our own code."""
-    made_of = (
-        table.key,
-        table.rows_checksum,
-        table.categories,
-        context.system,
-        [sorted(each) for each in (context.tools, context.toolsets, context.disabled)],
-        [(name, usage_points(use, now)) for name, use in usage.items() if use.count],
-        budget,
-        hints,
-        CODE_TIMES,
-    )
-    return hashlib.sha256(msgspec.json.encode(made_of)).hexdigest()

@@ -129,6 +129,28 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
         return self.source is Source.USER
 
 
+Stamp = tuple[int, int, int]
+"""Modification time in nanoseconds, size and inode of a file."""
+
+
+class SkillEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What lists, prompts, commands and search need of a skill; see `Skill`."""
+
+    name: str
+    description: str
+    category: str
+    tags: tuple[str, ...]
+    source: Source
+    root: int
+    """Position in the roots of the index."""
+    folder: str
+    """Relative to the root."""
+    stamp: Stamp
+    """Stamp of its SKILL.md."""
+    platforms: tuple[str, ...] = ()
+    conditions: Conditions | None = None
+
+
 class BrokenSkill(msgspec.Struct, frozen=True):
     """A SKILL.md that does not load."""
 
@@ -277,68 +299,40 @@ def _packaged_folder(name: str) -> Path | None:
     return next((place for place in places if place.is_dir()), None)
 
 
-class VisibilityRule(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The platforms and conditions of some skills; see `Skill` and `Conditions`."""
-
-    numbers: tuple[int, ...]
-    platforms: tuple[str, ...]
-    requires_tools: tuple[str, ...]
-    requires_toolsets: tuple[str, ...]
-    fallback_for_tools: tuple[str, ...]
-    fallback_for_toolsets: tuple[str, ...]
-
-
 # Visibility
 
 
-def is_visible(skill: Skill, context: VisibilityContext) -> bool:
+def is_visible(skill: Skill | SkillEntry, context: VisibilityContext) -> bool:
     """Whether a skill appears in lists, in the prompt and as a command."""
     return not hidden_reason(skill, context)
 
 
-def hidden_reason(skill: Skill, context: VisibilityContext) -> str:
+def hidden_reason(skill: Skill | SkillEntry, context: VisibilityContext) -> str:
     """Return why a skill is hidden, in a few words, or "" when it is visible."""
     return unusable_reason(skill, context) or _condition_reason(skill.conditions, context)
 
 
-def unusable_reason(skill: Skill, context: VisibilityContext) -> str:
+def unusable_reason(skill: Skill | SkillEntry, context: VisibilityContext) -> str:
     """Return why a skill cannot be loaded by name, or "". Conditions do not apply here."""
     if skill.name in context.disabled:
         return "switched off in the settings"
-    return platform_reason(skill.platforms, context)
+    if skill.platforms and context.system not in skill.platforms:
+        return f"only for {', '.join(skill.platforms)}"
+    return ""
 
 
-def platform_reason(platforms: tuple[str, ...], context: VisibilityContext) -> str:
-    """Return for which platforms a skill is meant, or "" when it supports this one."""
-    if not platforms or context.system in platforms:
-        return ""
-    return f"only for {', '.join(platforms)}"
-
-
-def conditions_met(conditions: Conditions | VisibilityRule, context: VisibilityContext) -> bool:
-    """Whether the tools of a session meet the conditions of a skill."""
+def _condition_reason(conditions: Conditions | None, context: VisibilityContext) -> str:
     tools, toolsets = context.tools, context.toolsets
-    if not (tools or toolsets):
-        return True
-    return (
-        tools.issuperset(conditions.requires_tools)
-        and toolsets.issuperset(conditions.requires_toolsets)
-        and tools.isdisjoint(conditions.fallback_for_tools)
-        and toolsets.isdisjoint(conditions.fallback_for_toolsets)
-    )
-
-
-def _condition_reason(conditions: Conditions, context: VisibilityContext) -> str:
-    if conditions_met(conditions, context):
+    if conditions is None or not (tools or toolsets):
         return ""
     needs = (
-        *(name for name in conditions.requires_tools if name not in context.tools),
-        *(name for name in conditions.requires_toolsets if name not in context.toolsets),
+        *(name for name in conditions.requires_tools if name not in tools),
+        *(name for name in conditions.requires_toolsets if name not in toolsets),
     )
     if needs:
         return f"needs {', '.join(needs)}"
     present = (
-        *(name for name in conditions.fallback_for_tools if name in context.tools),
-        *(name for name in conditions.fallback_for_toolsets if name in context.toolsets),
+        *(name for name in conditions.fallback_for_tools if name in tools),
+        *(name for name in conditions.fallback_for_toolsets if name in toolsets),
     )
-    return f"not needed beside {', '.join(present)}"
+    return f"not needed beside {', '.join(present)}" if present else ""

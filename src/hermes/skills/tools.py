@@ -10,7 +10,13 @@ from hermes.skills.history_repo import Author
 from hermes.skills.index import SkillIndex, shorten
 from hermes.skills.loader import SkillLoader
 from hermes.skills.prompt import GENERAL, search_skills
-from hermes.skills.skill import Skill, SkillInvalid, SkillNotFound, VisibilityContext, is_visible
+from hermes.skills.skill import (
+    SkillEntry,
+    SkillInvalid,
+    SkillNotFound,
+    VisibilityContext,
+    is_visible,
+)
 from hermes.skills.writing.draft import DraftAction, SkillDraft
 from hermes.skills.writing.writer import SkillWriter
 from hermes.util.text import clean
@@ -51,7 +57,7 @@ def skill_view_tool(loader: SkillLoader) -> Tool:
 
 def _list_skills(skills: SkillIndex, context: VisibilityContext, category: str, query: str) -> str:
     wanted = category.strip().strip("/").lower()
-    shown = [each for each in skills.skills() if is_visible(each, context)]
+    shown = [each for each in skills.entries() if is_visible(each, context)]
     among = [each for each in shown if not wanted or _in_category(each, wanted)]
     if not among:
         return _no_match(shown, f"there is no category {category!r}" if wanted else "no skills")
@@ -63,13 +69,13 @@ def _list_skills(skills: SkillIndex, context: VisibilityContext, category: str, 
     return "\n".join(_format_skill(each, FOUND_CHARS, with_category=True) for each in found)
 
 
-def _in_category(skill: Skill, category: str) -> bool:
+def _in_category(skill: SkillEntry, category: str) -> bool:
     held = (skill.category or GENERAL).lower()
     return held == category or held.startswith(f"{category}/")
 
 
-def _format_all(among: list[Skill]) -> str:
-    by_category: dict[str, list[Skill]] = {}
+def _format_all(among: list[SkillEntry]) -> str:
+    by_category: dict[str, list[SkillEntry]] = {}
     for skill in among[:MAX_LISTED]:
         by_category.setdefault(skill.category, []).append(skill)
     lines: list[str] = []
@@ -83,17 +89,17 @@ def _format_all(among: list[Skill]) -> str:
     return "\n".join(lines)
 
 
-def _format_skill(skill: Skill, limit: int, *, with_category: bool = False) -> str:
+def _format_skill(skill: SkillEntry, limit: int, *, with_category: bool = False) -> str:
     category = f" [{skill.category}]" if with_category and skill.category else ""
     return f"- {skill.name}{category}: {shorten(skill.description, limit)}"
 
 
-def _no_match(shown: Iterable[Skill], why: str) -> str:
+def _no_match(shown: Iterable[SkillEntry], why: str) -> str:
     names = _category_names(shown)
     return f"{why}; categories: {names}" if names else why
 
 
-def _category_names(skills: Iterable[Skill]) -> str:
+def _category_names(skills: Iterable[SkillEntry]) -> str:
     return ", ".join(sorted({skill.category or GENERAL for skill in skills}))
 
 

@@ -461,7 +461,7 @@ class MenuOffers:
         own = [Offer(name, each.description, takes_more=True) for name, each in plugins]
         quick = [Offer(name, "your own") for name in self._app.loaded.settings.quick_commands]
         session = self._app.session(self._agent()).skills
-        skills = skill_commands(session.catalog.skills.skills(), session.context).items()
+        skills = skill_commands(session.catalog.skills.entries(), session.context).items()
         return [*own, *quick, *(Offer(name, about, takes_more=True) for name, about in skills)]
 
 

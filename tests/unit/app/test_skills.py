@@ -8,7 +8,6 @@ from hermes.app.skills import SkillCatalog, skill_roots, visibility_context
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
 from hermes.skills.index import SkillIndex
-from hermes.skills.prompt import hidden_skills
 from hermes.skills.skill import Source, hidden_reason
 from tests.unit.skills.skill_files import put
 
@@ -45,7 +44,7 @@ def test_an_empty_entry_is_left_out_and_told(
     settings = loaded(hermes_home, "skills: {external_dirs: ['', ' ']}")
     told: list[str] = []
     shelf = SkillCatalog(settings, Home(hermes_home), (), told.append)
-    assert "stranger" not in shelf.skills.table().names
+    assert "stranger" not in shelf.skills.listing().positions
     assert told == ["skills.external_dirs has an empty entry, which is left out"]
 
 
@@ -55,7 +54,7 @@ def test_a_damaged_note_of_the_hub_stops_nobody(hermes_home: Path):
     (hermes_home / "skills/.hub/pending.json").write_bytes(b"\xff")
     told: list[str] = []
     shelf = SkillCatalog(loaded(hermes_home, ""), Home(hermes_home), (), told.append)
-    assert "mine" in shelf.skills.table().names
+    assert "mine" in shelf.skills.listing().positions
     assert "the record of an interrupted change is damaged" in told[0]
 
 
@@ -66,7 +65,8 @@ def test_a_skill_is_switched_off_by_any_spelling(hermes_home: Path, name: str):
     for config in (f"disabled: ['{name}']", f"platform_disabled: {{cli: ['{name}']}}"):
         context = visibility_context(loaded(hermes_home, f"skills: {{{config}}}"), "cli")
         assert hidden_reason(skills.get("v-req-ok"), context) == "switched off in the settings"
-        assert hidden_skills(skills.table(), context) >= {skills.table().numbers["v-req-ok"]}
+        shown = skills.listing().visible(context).values()
+        assert "v-req-ok" not in [entry.name for entry in shown]
 
 
 def test_a_skill_of_a_plugin_is_switched_off(hermes_home: Path):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from hermes.skills.index import IndexTable, SkillIndex
+from hermes.skills.index import SkillIndex, SkillListing
 from hermes.skills.parse import parse_skill
 from hermes.skills.skill import Skill, SkillRoot, Source, VisibilityContext
 
@@ -32,8 +32,8 @@ def parsed(text: str, folder: str = "the-folder", root: SkillRoot | None = None)
     return parse_skill(text, root.path / folder, root)
 
 
-def table_of(root: Path, skills: Mapping[str, str]) -> IndexTable:
+def listing_of(root: Path, skills: Mapping[str, str]) -> SkillListing:
     """`category/name` → description."""
     for place, description in skills.items():
         put(root, place, description=description)
-    return skills_in(root).table()
+    return skills_in(root).listing()

@@ -15,7 +15,7 @@ from tests.unit.skills.skill_files import put, skills_in
 
 
 def names(skills: SkillIndex) -> set[str]:
-    return {skill.name for skill in skills.skills()}
+    return {entry.name for entry in skills.entries()}
 
 
 def reasons(skills: SkillIndex) -> dict[str, str]:
@@ -215,8 +215,8 @@ def test_cache_file_avoids_reading_skills(root: Path, cache: Path):
     with file.open("r+") as opened:
         opened.write(text)
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert skills_in(root, cache=cache).get("one").description == "first"
-    assert skills_in(root).get("one").description == "other"
+    assert [each.description for each in skills_in(root, cache=cache).entries()] == ["first"]
+    assert [each.description for each in skills_in(root).entries()] == ["other"]
 
 
 @pytest.mark.parametrize(
@@ -233,16 +233,6 @@ def test_damaged_or_foreign_cache_is_rebuilt(root: Path, cache: Path, damage: by
     assert cache.read_bytes() == good
 
 
-def test_rows_of_another_table_are_detected(root: Path, cache: Path):
-    put(root, "a/one")
-    skills_in(root, cache=cache).skills()
-    table, _, rows = cache.read_bytes().partition(b"\n")
-    cache.write_bytes(table + b"\n" + rows.replace(b"Does one", b"Does two"))
-    assert skills_in(root, cache=cache).get("one").description == "Does one"
-    cache.write_bytes(table + b"\n")
-    assert skills_in(root, cache=cache).skills()[0].description == "Does one"
-
-
 def test_a_cache_of_other_folders_is_not_used(root: Path, cache: Path, tmp_path: Path):
     put(root, "one")
     put(tmp_path / "elsewhere", "two")
@@ -257,9 +247,7 @@ def test_the_cache_is_for_its_owner_and_whole(root: Path, cache: Path):
     skills_in(root, cache=cache).skills()
     assert stat.S_IMODE(cache.stat().st_mode) == 0o600
     assert [each.name for each in cache.parent.iterdir()] == ["skills.json"]
-    first, second = cache.read_text().split("\n")
-    assert json.loads(first)["name_column"] == "one"
-    assert json.loads(second)[0][1]["name"] == "one"
+    assert json.loads(cache.read_bytes())["entries"][0][0] == "one"
 
 
 def test_a_home_that_does_not_exist_is_not_created(tmp_path: Path):

@@ -483,7 +483,7 @@ def skills(tmp_path: Path) -> tuple[Skill, ...]:
     put(tmp_path, "apple", platforms="[macos]")
     plugin = SkillRoot(tmp_path / "p", Source.PLUGIN, "mail")
     inbox = parsed("---\nname: inbox\ndescription: Mail\n---\nx", ".", plugin)
-    return (*skills_in(tmp_path).skills(), inbox)
+    return (*skills_in(tmp_path).entries(), inbox)
 
 
 @pytest.fixture
@@ -519,7 +519,7 @@ def test_a_line_calls_a_skill(skills, typed: str, called: tuple[str, str] | None
 
 
 async def test_the_message_holds_the_skill_and_what_the_user_wrote(loader: SkillLoader):
-    command = skill_command("/code-review the last commit", loader.skills.skills(), LINUX)
+    command = skill_command("/code-review the last commit", loader.skills.entries(), LINUX)
     assert command is not None
     loaded, text = await command_message(loader, command)
     assert text == (

@@ -1,33 +1,29 @@
-"""The list of skills in the prompt: rendering, ranking, cache and search."""
+"""The list of skills in the prompt: rendering, ranking and search."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from hermes.skills import prompt
 from hermes.skills.index import SkillIndex
 from hermes.skills.prompt import (
     INTRODUCTION,
-    MAX_CACHED_PROMPTS,
     SHORT_TEXT,
-    SkillsPromptCache,
     search_skills,
     skills_prompt,
 )
 from hermes.skills.skill import SkillRoot, Source, VisibilityContext
-from hermes.skills.usage import SkillUsage, UsageRecord
-from tests.unit.skills.skill_files import LINUX, put, skills_in, table_of
+from hermes.skills.usage import UsageRecord
+from tests.unit.skills.skill_files import LINUX, listing_of, put, skills_in
 
 NOW = 1_800_000_000.0
 DAY = 86_400
 
 
 def index(
-    table, budget: int = 3000, usage: Mapping[str, UsageRecord] | None = None, hints=()
+    listing, budget: int = 3000, usage: Mapping[str, UsageRecord] | None = None, hints=()
 ) -> str:
-    return skills_prompt(table, LINUX, usage or {}, budget, NOW, hints)
+    return skills_prompt(listing, LINUX, usage or {}, budget, NOW, hints)
 
 
 def listed(text: str) -> list[str]:
@@ -49,7 +45,7 @@ def test_small_collection_is_listed_completely(tmp_path: Path):
     put(tmp_path, "games/chess", description="Play chess")
     put(tmp_path, "games/bridge", description="Play cards")
     (tmp_path / "games/DESCRIPTION.md").write_text("For a rainy day")
-    assert index(skills_in(tmp_path).table()) == (
+    assert index(skills_in(tmp_path).listing()) == (
         f"{INTRODUCTION}\n"
         "general:\n"
         "  - loose: No category\n"
@@ -69,9 +65,9 @@ def test_the_introduction_says_what_to_do_with_them():
 
 
 def test_prompt_is_empty_without_skills(tmp_path: Path):
-    assert index(skills_in(tmp_path).table()) == ""
+    assert index(skills_in(tmp_path).listing()) == ""
     put(tmp_path, "x", platforms="[macos]")
-    assert index(skills_in(tmp_path).table()) == ""
+    assert index(skills_in(tmp_path).listing()) == ""
 
 
 def test_hidden_skills_are_not_listed(tmp_path: Path):
@@ -79,13 +75,15 @@ def test_hidden_skills_are_not_listed(tmp_path: Path):
     put(tmp_path, "b")
     put(tmp_path, "c")
     context = VisibilityContext(system="linux", disabled=frozenset({"c"}))
-    text = skills_prompt(skills_in(tmp_path).table(), context, {}, 3000, NOW)
+    text = skills_prompt(skills_in(tmp_path).listing(), context, {}, 3000, NOW)
     assert listed(text) == ["b"]
 
 
 def test_a_description_is_cut_at_a_word(tmp_path: Path):
-    table = table_of(tmp_path, {"x": "word " * 30, "y": "x" * 200, "z": "</available_skills> go"})
-    lines = index(table).splitlines()
+    listing = listing_of(
+        tmp_path, {"x": "word " * 30, "y": "x" * 200, "z": "</available_skills> go"}
+    )
+    lines = index(listing).splitlines()
     assert f"  - x: {'word ' * 15}word…".replace(" …", "…") in lines
     assert f"  - y: {'x' * 79}…" in lines
     assert "  - z: <available_skills> go" in lines
@@ -94,25 +92,25 @@ def test_a_description_is_cut_at_a_word(tmp_path: Path):
 def test_what_categories_are_for_gives_way_to_skills(tmp_path: Path):
     put(tmp_path, "games/chess")
     (tmp_path / "games/DESCRIPTION.md").write_text("For a rainy day")
-    table = skills_in(tmp_path).table()
-    whole = index(table)
+    listing = skills_in(tmp_path).listing()
+    whole = index(listing)
     assert "games: For a rainy day\n" in whole
-    assert "games:\n" in index(table, budget=len(whole) - 1)
-    assert index(table, budget=len(whole)) == whole
+    assert "games:\n" in index(listing, budget=len(whole) - 1)
+    assert index(listing, budget=len(whole)) == whole
 
 
 def test_the_budget_is_never_exceeded(tmp_path: Path):
-    table_of(tmp_path, many(tmp_path, 60))
+    listing_of(tmp_path, many(tmp_path, 60))
     put(tmp_path, "nowhere")
-    table = skills_in(tmp_path).table()
+    listing = skills_in(tmp_path).listing()
     budgets = [*range(0, 700, 7), 1000, 2000, 3000, 9999, 50_000]
-    texts = {budget: index(table, budget, hints=["skill-017"]) for budget in budgets}
+    texts = {budget: index(listing, budget, hints=["skill-017"]) for budget in budgets}
     assert {budget: len(text) for budget, text in texts.items() if len(text) > budget} == {}
     assert [each for each in budgets if each >= len(SHORT_TEXT) and not texts[each]] == []
 
 
 def test_when_there_is_no_room_for_all_the_rest_can_be_found(tmp_path: Path):
-    text = index(table_of(tmp_path, many(tmp_path)))
+    text = index(listing_of(tmp_path, many(tmp_path)))
     shown = listed(text)
     assert 20 < len(shown) < 60
     assert f"{200 - len(shown)} more (category-0, category-1, " in text
@@ -120,171 +118,60 @@ def test_when_there_is_no_room_for_all_the_rest_can_be_found(tmp_path: Path):
 
 
 def test_every_category_is_represented_while_nothing_is_known(tmp_path: Path):
-    text = index(table_of(tmp_path, many(tmp_path)))
+    text = index(listing_of(tmp_path, many(tmp_path)))
     assert all(f"\ncategory-{number}:\n" in text for number in range(10))
 
 
 def test_used_skills_are_listed_the_most_and_latest_first(tmp_path: Path):
-    table = table_of(tmp_path, many(tmp_path))
+    listing = listing_of(tmp_path, many(tmp_path))
     usage = {
         "skill-150": UsageRecord(5, NOW - DAY / 2),
         "skill-151": UsageRecord(40, NOW - 200 * DAY),
         "skill-152": UsageRecord(1, NOW - 20 * DAY),
         "gone": UsageRecord(9, NOW),
     }
-    assert {"skill-150", "skill-151", "skill-152"} <= set(listed(index(table, usage=usage)))
-    small = len(index(table, 600))
+    assert {"skill-150", "skill-151", "skill-152"} <= set(listed(index(listing, usage=usage)))
+    small = len(index(listing, 600))
     assert small <= 600
-    assert "skill-150" in listed(index(table, 600, usage))
+    assert "skill-150" in listed(index(listing, 600, usage))
 
 
 def test_skills_that_fit_the_work_at_hand_are_listed(tmp_path: Path):
     skills = many(tmp_path)
     skills["category-9/z-notebook-tools"] = "Runs and cleans"
     skills["category-9/zoo"] = "Feeds animals, such as the python, in containers"
-    table = table_of(tmp_path, skills)
-    assert not {"z-notebook-tools", "zoo"} & set(listed(index(table, 1500)))
-    assert "z-notebook-tools" in listed(index(table, 1500, hints=["analysis.ipynb", "src"]))
-    assert "zoo" in listed(index(table, 1500, hints=["pyproject.toml"]))
-    assert "zoo" in listed(index(table, 1500, hints=["Dockerfile"]))
-    assert index(table, 1500, hints=["src", "tests"]) == index(table, 1500)
+    listing = listing_of(tmp_path, skills)
+    assert not {"z-notebook-tools", "zoo"} & set(listed(index(listing, 1500)))
+    assert "z-notebook-tools" in listed(index(listing, 1500, hints=["analysis.ipynb", "src"]))
+    assert "zoo" in listed(index(listing, 1500, hints=["pyproject.toml"]))
+    assert "zoo" in listed(index(listing, 1500, hints=["Dockerfile"]))
+    assert index(listing, 1500, hints=["src", "tests"]) == index(listing, 1500)
 
 
 def test_own_skills_rank_before_bundled_ones(tmp_path: Path):
-    table_of(tmp_path / "bundled", many(tmp_path))
+    listing_of(tmp_path / "bundled", many(tmp_path))
     own = {f"own/zz-{number}": "Mine" for number in range(5)}
-    table_of(tmp_path / "own", own)
+    listing_of(tmp_path / "own", own)
     skills = SkillIndex(
         [SkillRoot(tmp_path / "own", Source.USER), SkillRoot(tmp_path / "bundled", Source.BUNDLED)]
     )
-    assert {f"zz-{number}" for number in range(5)} <= set(listed(index(skills.table(), 900)))
+    assert {f"zz-{number}" for number in range(5)} <= set(listed(index(skills.listing(), 900)))
 
 
 def test_the_same_inputs_give_the_same_text(tmp_path: Path):
-    table_of(tmp_path, many(tmp_path))
+    listing_of(tmp_path, many(tmp_path))
     usage = {"skill-150": UsageRecord(5, NOW), "skill-003": UsageRecord(5, NOW)}
-    first = index(skills_in(tmp_path).table(), usage=usage, hints=["skill-100", "b", "a"])
+    first = index(skills_in(tmp_path).listing(), usage=usage, hints=["skill-100", "b", "a"])
     again = index(
-        skills_in(tmp_path).table(),
+        skills_in(tmp_path).listing(),
         usage=dict(reversed(usage.items())),
         hints=["a", "b", "skill-100"],
     )
     assert first == again
     later = skills_prompt(
-        skills_in(tmp_path).table(), LINUX, usage, 3000, NOW + 3600, ["skill-100", "b", "a"]
+        skills_in(tmp_path).listing(), LINUX, usage, 3000, NOW + 3600, ["skill-100", "b", "a"]
     )
     assert later == first
-
-
-DAY = 86_400.0
-
-
-class Desk:
-    """What a process has; each `open` is another."""
-
-    def __init__(self, home: Path) -> None:
-        self.home, self.made = home, 0
-        (home / "cache").mkdir()
-        for name in ("apple", "berry", "cherry"):
-            self.write(name, f"All about the {name}")
-
-    def write(self, name: str, description: str) -> None:
-        folder = self.home / "skills" / "fruit" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: {description}\n---\nx")
-
-    @property
-    def file(self) -> Path:
-        return self.home / "cache" / "listed.json"
-
-    @property
-    def usage(self) -> SkillUsage:
-        return SkillUsage(self.home / "skills" / ".usage.json")
-
-    def open(self) -> SkillsPromptCache:
-        roots = [SkillRoot(self.home / "skills", Source.USER)]
-        return SkillsPromptCache(
-            SkillIndex(roots, self.home / "cache" / "skills.json"), self.usage, self.file
-        )
-
-
-@pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    made, made_anew = Desk(tmp_path), prompt.skills_prompt
-
-    def counted(*given: object) -> str:
-        made.made += 1
-        return made_anew(*given)
-
-    monkeypatch.setattr(prompt, "skills_prompt", counted)
-    return made
-
-
-def test_the_next_process_has_the_list_of_the_last(desk: Desk) -> None:
-    first, again = desk.open(), desk.open()
-    text = first.text(LINUX, 3000, NOW)
-    assert "- berry: All about the berry" in text
-    assert first.text(LINUX, 3000, NOW + 60) == again.text(LINUX, 3000, NOW + 120) == text
-    assert desk.made == 1
-
-
-def test_every_input_is_part_of_the_prompt_key(desk: Desk) -> None:
-    desk.usage.record("berry", NOW)
-    desk.open().text(LINUX, 3000, NOW)
-    asked = [
-        (VisibilityContext("linux", disabled=frozenset({"apple"})), 3000, NOW, ()),
-        (VisibilityContext("linux", tools=frozenset({"terminal"})), 3000, NOW, ()),
-        (VisibilityContext("linux", toolsets=frozenset({"terminal"})), 3000, NOW, ()),
-        (VisibilityContext("macos"), 3000, NOW, ()),
-        (LINUX, 400, NOW, ()),
-        (LINUX, 3000, NOW + 40 * DAY, ()),
-        (LINUX, 3000, NOW, ("berries.pdf",)),
-    ]
-    for context, budget, now, hints in asked:
-        desk.open().text(context, budget, now, hints)
-    assert desk.made == 1 + len(asked)
-    desk.write("berry", "Another text")
-    assert "Another text" in desk.open().text(LINUX, 3000, NOW)
-    (desk.home / "skills" / "fruit" / "DESCRIPTION.md").write_text("Sweet ones\n")
-    assert "fruit: Sweet ones" in desk.open().text(LINUX, 3000, NOW)
-    desk.usage.record("apple", NOW)
-    desk.open().text(LINUX, 3000, NOW)
-    assert desk.made == 1 + len(asked) + 3
-
-
-def test_changed_code_invalidates_the_prompt_cache(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk.open().text(LINUX, 3000, NOW)
-    monkeypatch.setattr(prompt, "CODE_TIMES", [1.0])
-    desk.open().text(LINUX, 3000, NOW)
-    assert desk.made == 2
-
-
-def test_cache_keeps_only_the_newest_prompts(desk: Desk) -> None:
-    for number in range(MAX_CACHED_PROMPTS + 3):
-        desk.open().text(LINUX, 3000 + number, NOW)
-    assert len(json.loads(desk.file.read_bytes())) == MAX_CACHED_PROMPTS
-    desk.open().text(LINUX, 3000 + MAX_CACHED_PROMPTS + 2, NOW)
-    assert desk.made == MAX_CACHED_PROMPTS + 3
-    desk.open().text(LINUX, 3000, NOW)
-    assert desk.made == MAX_CACHED_PROMPTS + 4
-
-
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"a": 1}', b"\xff\xfe", b'{"a": "\xff"}'])
-def test_damaged_cache_file_is_ignored(desk: Desk, data: bytes) -> None:
-    text = desk.open().text(LINUX, 3000, NOW)
-    desk.file.write_bytes(data)
-    assert desk.open().text(LINUX, 3000, NOW) == text
-    assert desk.open().text(LINUX, 3000, NOW) == text
-    assert desk.made == 2
-
-
-def test_prompt_cache_works_without_a_folder(desk: Desk) -> None:
-    desk.file.mkdir()
-    assert "berry" in desk.open().text(LINUX, 3000, NOW)
-    assert "berry" in desk.open().text(LINUX, 3000, NOW)
-    assert desk.made == 2
 
 
 SKILLS = {
@@ -302,7 +189,7 @@ SKILLS = {
 def skills(tmp_path: Path):
     for place, (description, tags) in SKILLS.items():
         put(tmp_path, place, description=description, tags=f"[{tags}]")
-    return skills_in(tmp_path).skills()
+    return skills_in(tmp_path).entries()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.prompt import hidden_skills
 from hermes.skills.skill import (
     SkillRoot,
     Source,
@@ -19,7 +18,7 @@ from tests.unit.skills.skill_files import parsed, put, skills_in
 
 TOOLS = frozenset({"terminal", "web_search"})
 TOOLSETS = frozenset({"terminal", "web"})
-CIRCLE = VisibilityContext(
+CONTEXT = VisibilityContext(
     system="linux", tools=TOOLS, toolsets=TOOLSETS, disabled=frozenset({"off"})
 )
 UNKNOWN = VisibilityContext(system="linux")
@@ -46,10 +45,12 @@ def test_visibility_conditions(case: str, tmp_path):
     head, reason = CASES[case]
     text = f"---\nname: x\ndescription: d\n{head}\n---\nx"
     skill = parsed(text)
-    assert hidden_reason(skill, CIRCLE) == reason
-    assert is_visible(skill, CIRCLE) is (not reason)
+    assert hidden_reason(skill, CONTEXT) == reason
+    assert is_visible(skill, CONTEXT) is (not reason)
     put(tmp_path, "x", text)
-    assert hidden_skills(skills_in(tmp_path).table(), CIRCLE) == ({0} if reason else set())
+    (entry,) = skills_in(tmp_path).entries()
+    assert hidden_reason(entry, CONTEXT) == reason
+    assert bool(skills_in(tmp_path).listing().visible(CONTEXT)) is (not reason)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "platform" not in case])
@@ -67,8 +68,8 @@ def test_a_skill_can_be_switched_off(tmp_path):
     put(tmp_path, "off")
     put(tmp_path, "on")
     skills = skills_in(tmp_path)
-    assert hidden_reason(skills.get("off"), CIRCLE) == "switched off in the settings"
-    assert hidden_skills(skills.table(), CIRCLE) == {skills.table().numbers["off"]}
+    assert hidden_reason(skills.get("off"), CONTEXT) == "switched off in the settings"
+    assert [each.name for each in skills.listing().visible(CONTEXT).values()] == ["on"]
 
 
 def test_folders_count_in_the_documented_order(tmp_path: Path):

@@ -512,7 +512,7 @@ def skills(scene: DoctorContext) -> Found:
     ]
     wrong = [warning(text, "correct the setting") for text in external_warnings(scene.loaded)]
     return [*broken, *missing, *wrong] or [
-        fine(f"{many(len(shelf.skills()), 'skill')}, all of them load")
+        fine(f"{many(len(shelf.entries()), 'skill')}, all of them load")
     ]
 
 
