@@ -23,7 +23,7 @@ HEAD = """\
 
 Written by `make docs` from the tools themselves; edit those instead. Each has a description and
 parameters that the model sees, as they stand here. What a call may do (its effect) decides whether
-you are asked first: [what needs your consent](../guide/approvals.md). `hermes tools list` says
+you are asked first: [approvals](../guide/approvals.md). `hermes tools list` says
 which of them are on and why one cannot be used; [tools](../guide/tools.md) is the guide. MCP
 servers and plugins bring more.
 """
