@@ -13,7 +13,6 @@ from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError
 from hermes.security import CREDENTIAL_STORES, STARTUP_FILES, SYSTEM_CREDENTIALS, PathGuard
 from hermes.terminal import (
-    EnvShell,
     Host,
     LocalFiles,
     LocalShell,
@@ -71,10 +70,9 @@ def _local(loaded: Loaded, home: Home, folder: Path, _tell: Notify) -> SessionWo
         ),
         sudo_password=loaded.secret("SUDO_PASSWORD") or "",
     )
-    env_shell = EnvShell(shell)
     files = LocalFiles(lambda: shell.cwd, Path.home())
     workplace = Workspace(
-        "local", env_shell, files, export=env_shell.export, exported_names=env_shell.exported_names
+        "local", shell, files, export=shell.export, exported_names=shell.exported_names
     )
     return SessionWorkspace(workplace, _guard_here(home, folder), str(folder))
 
@@ -300,14 +298,13 @@ def _hosted(
         limits=_limits(loaded),
         lifetime=loaded.settings.terminal.lifetime_seconds,
     )
-    env_shell = EnvShell(shell)
     workplace = Workspace(
         host.name,
-        env_shell,
+        shell,
         HostFiles(host, shell),
         isolated=isolated,
-        export=env_shell.export,
-        exported_names=env_shell.exported_names,
+        export=shell.export,
+        exported_names=shell.exported_names,
         upload=upload,
     )
     return SessionWorkspace(workplace, guard, folder, here)

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from hermes.terminal.local.shell import LocalShell, ShellOptions
     from hermes.terminal.output import HeadAndTail, OutputLimits, cut_line, plain_text
     from hermes.terminal.processes import BackgroundProcesses, ProcessEvent, ProcessState
-    from hermes.terminal.session_shell import EnvShell, run_in_terminal
+    from hermes.terminal.session_shell import SessionShell, run_in_terminal
 
 __all__ = [
-    "BackgroundProcesses", "CommandResult", "EnvShell", "FileInfo", "Files", "GrepLine",
+    "BackgroundProcesses", "CommandResult", "FileInfo", "Files", "GrepLine",
     "GrepQuery", "GrepResult", "HeadAndTail", "Host", "Lifeline", "LocalFiles", "LocalShell",
-    "Notify", "OutputLimits", "ProcessEvent", "ProcessState", "Running", "Shell",
+    "Notify", "OutputLimits", "ProcessEvent", "ProcessState", "Running", "SessionShell", "Shell",
     "ShellOptions", "TextPage", "Workspace", "cut_line", "plain_text", "run_in_terminal",
     "spawn",
 ]  # fmt: skip

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from hermes.core.cancel import CancelToken
-from hermes.terminal import EnvShell, LocalShell
+from hermes.terminal import LocalShell
 
 
-def shell_in(folder: Path) -> EnvShell:
-    return EnvShell(LocalShell({"PATH": "/usr/bin:/bin", "HOME": str(folder)}, folder))
+def shell_in(folder: Path) -> LocalShell:
+    return LocalShell({"PATH": "/usr/bin:/bin", "HOME": str(folder)}, folder)
 
 
-async def output(shell: EnvShell, command: str) -> str:
+async def output(shell: LocalShell, command: str) -> str:
     result = await shell.run(
         command, timeout=10, on_output=lambda _text: None, cancel=CancelToken()
     )
@@ -32,7 +32,7 @@ async def test_nothing_is_started_for_what_no_command_needs(tmp_path) -> None:
     shell = shell_in(tmp_path)
     shell.export({"NOTION_KEY": "x"})
     assert shell.exported_names() == ("NOTION_KEY",)
-    assert shell._inner._session is None
+    assert shell._session is None
     await shell.close()
 
 

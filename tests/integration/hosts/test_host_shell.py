@@ -32,7 +32,8 @@ def host(
 
 @pytest.fixture
 async def shell(host: HereHost) -> AsyncIterator[HostShell]:
-    shell = HostShell(host, exports={"GIVEN": "it's given"})
+    shell = HostShell(host)
+    shell.export({"GIVEN": "it's given"})
     yield shell
     await shell.close()
 
@@ -348,7 +349,7 @@ async def test_killed_supervisor_is_replaced_and_takes_over_its_processes(
 ) -> None:
     run = runner(plain)
     await run("export A=1; sleep 600 & echo $! > pid")
-    keeper = plain._supervisor
+    keeper = plain._session
     assert keeper is not None
     assert keeper._running.pid is not None
     psutil.Process(keeper._running.pid).kill()

@@ -23,7 +23,8 @@ from tests.integration.terminal.parts import gone, kill, runner, started, unique
 
 @pytest.fixture
 async def shell(ssh: SshHost, tmp_path: Path) -> AsyncIterator[HostShell]:
-    shell = HostShell(ssh, cwd=str(tmp_path), exports={"GIVEN": "a 'b'"})
+    shell = HostShell(ssh, cwd=str(tmp_path))
+    shell.export({"GIVEN": "a 'b'"})
     yield shell
     await shell.close()
 
@@ -170,7 +171,7 @@ async def test_many_programs_at_once(shell: HostShell) -> None:
 async def test_nothing_of_ours_is_left(sshd: Sshd, ssh: SshHost) -> None:
     shell, sleep = HostShell(ssh), unique_sleep()
     await runner(shell)(f"{sleep} >/dev/null 2>&1 & :")
-    folder = shell._supervisor and shell._supervisor.folder
+    folder = shell._session and shell._session.folder
     assert folder is not None
     assert ssh._lifeline is not None
     ours = ssh._lifeline.folder

@@ -7,7 +7,7 @@ dropped, and output without the second was cut off.
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -183,15 +183,22 @@ async def _exchange(
 ) -> None:
     """Send `data` and wait until the result is complete or too long, or the program has ended."""
     sending = asyncio.ensure_future(send_input(running, data)) if data is not None else None
-    waiting = {
-        asyncio.ensure_future(work) for work in (running.wait(), ended.wait(), excess.wait())
-    }
     try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        await wait_first(running.wait(), ended.wait(), excess.wait())
         if sending is not None and sending.done():
             await sending  # raises what failed while the data was produced
     finally:
-        tasks: list[asyncio.Future[Any]] = [*waiting, *([sending] if sending else [])]
+        if sending is not None:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+
+async def wait_first(*work: Coroutine[Any, Any, Any], timeout: float | None = None) -> None:
+    """Wait until one of them is done, at most `timeout` seconds, and cancel the others."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -4,8 +4,6 @@ The commands of a session share a private folder there: `exports` holds the vari
 one left, `leash` is a pipe to the supervisor, which stops what is left when this side goes away.
 """
 
-import shlex
-
 from hermes.terminal.local.lifeline import FAMILY_FUNCTIONS
 
 GRACE_TENTHS = 6
@@ -138,64 +136,13 @@ exit "$?"
 
 UPLOAD = 'cat >"$1" && [ "$(($(wc -c <"$1")))" = "$2" ]'
 
-# Redirected here and not by the wrapper, whose messages about a killed command must not be shown.
-# The group is the command's own where `setsid` exists, else the wrapper's. `cd` comes before the
-# saved variables, which restore OLDPWD.
+# Begins the script of a command. Its streams are redirected there and not by the wrapper, whose
+# messages about a killed command must not be shown. The group is the command's own where `setsid`
+# exists, else the wrapper's.
 BEGIN = r"""
 if kill -0 "-$$" 2>/dev/null; then set -- "$1" "$$"; else set -- "$1" "$PPID"; fi
 printf '+ %s %s\n' {tag} "$2" 1<>{leash} || exit 126
-cd -- "$1" || exit 126
-set -- "$PWD"
-if [ -f {exports} ]; then . {exports} 2>/dev/null; elif [ -f {first} ]; then . {first}; fi
-PWD=$1
-set --
 """
-
-FOREGROUND = "exec </dev/null 2>&1\n" + BEGIN + "trap {trap} EXIT\n. {command}\n"
-
-# It survives `exit`, `set -e` and a syntax error; `command` and `>|` keep it working despite
-# functions with those names and `set -C`.
-TRAP = 'command export -p >|{command}.exports; command printf "%s\\n" "$PWD" >|{command}.cwd'
-
-# Read into memory, so that messages do not begin with the name of a private file.
-BACKGROUND = (
-    "exec 2>&1\n"
-    + BEGIN
-    + r"""
-{terminal}
-hermes_text=$(command -p cat {command}) || exit 126
-command -p rm -f {command}
-set -- "$hermes_text"
-unset hermes_text
-eval "shift; $1"
-"""
-)
-
-TERMINAL = "case ${TERM:-dumb} in dumb) export TERM=xterm-256color ;; esac"
-
-
-def foreground(folder: str, tag: str) -> str:
-    """Return the script of a command whose folder and variables are kept."""
-    names = _names(folder, tag)
-    return FOREGROUND.format(trap=shlex.quote(TRAP.format(**names)), **names)
-
-
-def background(folder: str, tag: str, *, terminal: bool) -> str:
-    """Return the script of a command whose changes are not kept."""
-    return BACKGROUND.format(terminal=TERMINAL if terminal else "", **_names(folder, tag))
-
-
-def _names(folder: str, tag: str) -> dict[str, str]:
-    files = {
-        name: shlex.quote(f"{folder}/{file}")
-        for name, file in (
-            ("command", tag),
-            ("leash", "leash"),
-            ("exports", "exports"),
-            ("first", "first"),
-        )
-    }
-    return {"tag": tag, **files}
 
 
 # File operations. Arguments are paths, unquoted.

@@ -5,13 +5,12 @@ import contextlib
 import itertools
 import os
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
-from hermes.core.cancel import CancelToken
-from hermes.core.errors import BackendUnavailable, ToolArgumentsInvalid, ToolError
-from hermes.terminal.base import CommandResult, Host, Running
+from hermes.core.errors import BackendUnavailable, ToolError
+from hermes.terminal.base import Host, Running
 from hermes.terminal.host.call import (
     MAX_ERROR_BYTES,
     MarkedStream,
@@ -19,17 +18,16 @@ from hermes.terminal.host.call import (
     connection_lost,
     new_mark,
     send_input,
+    wait_first,
 )
-from hermes.terminal.host.scripts import (
-    RUN,
-    START,
-    START_TERMINAL,
-    SUPERVISOR,
-    UPLOAD,
-    background,
-    foreground,
+from hermes.terminal.host.scripts import BEGIN, RUN, START, START_TERMINAL, SUPERVISOR, UPLOAD
+from hermes.terminal.output import OutputLimits
+from hermes.terminal.session_shell import (
+    ForegroundCommand,
+    SessionShell,
+    background_script,
+    foreground_script,
 )
-from hermes.terminal.output import Capture, OutputLimits
 
 # This side of the supervisor: the one program on the host that lives as long as the shell.
 
@@ -107,15 +105,9 @@ async def start_supervisor(host: Host, cwd: str, old_folder: str = "") -> HostSu
         on_output=on_output,
         on_error=lambda data: errors.extend(data[: MAX_ERROR_BYTES - len(errors)]),
     )
-    exited = asyncio.ensure_future(running.wait())
-    ready = asyncio.ensure_future(greeted.wait())
     try:
-        await asyncio.wait(
-            (exited, ready), timeout=OPEN_TIMEOUT, return_when=asyncio.FIRST_COMPLETED
-        )
+        await wait_first(running.wait(), greeted.wait(), timeout=OPEN_TIMEOUT)
     finally:
-        exited.cancel()
-        ready.cancel()
         if not greeted.is_set():
             await running.stop()
     if not greeted.is_set():
@@ -126,16 +118,6 @@ async def start_supervisor(host: Host, cwd: str, old_folder: str = "") -> HostSu
         )
     folder, start = bytes(hello).split(b"\0")[:2]
     return HostSupervisor(host, running, os.fsdecode(folder), os.fsdecode(start))
-
-
-def export_text(variables: Mapping[str, str]) -> bytes:
-    """Return shell text that exports `variables`, skipping names that the shell does not allow."""
-    lines = [
-        f"export {name}={shlex.quote(value)}\n"
-        for name, value in variables.items()
-        if name.isidentifier() and name.isascii()
-    ]
-    return "".join(lines).encode("utf-8", "surrogateescape")
 
 
 # A command on a host: its output between two marks, and the report of its wrapper.
@@ -154,33 +136,47 @@ class CommandReport(msgspec.Struct, frozen=True):
     """Empty if unchanged."""
 
 
-class HostProgram:
-    """Reads the streams of one wrapper; `attach` sets the program they belong to."""
+class HostProcess:
+    """`Running` for a command, once `launch` has returned."""
 
-    def __init__(self, on_output: Callable[[bytes], None]) -> None:
-        self.mark = new_mark()
+    client: Running
+    _ending: asyncio.Future[int]
+
+    def __init__(
+        self, supervisor: HostSupervisor, tag: str, on_output: Callable[[bytes], None]
+    ) -> None:
+        self._supervisor, self.tag = supervisor, tag
+        self._mark = new_mark()
         self._reported = bytearray()
-        self._output = MarkedStream(self.mark, on_output)
-        self._errors = MarkedStream(self.mark, self._reported.extend)
+        self._output = MarkedStream(self._mark, on_output)
+        self._errors = MarkedStream(self._mark, self._reported.extend)
         self._over = asyncio.Event()
-        self._running: Running | None = None
+        self._source = b""
+        self.exit_code: int | None = None
+
+    async def launch(
+        self, host: Host, script: str, folders: Sequence[str], source: bytes = b"", *, pty: bool
+    ) -> None:
+        """Start the wrapper `script`. `wait` sends it the `source`, unless it was uploaded."""
+        begin = BEGIN.format(tag=self.tag, leash=shlex.quote(f"{self._supervisor.folder}/leash"))
+        paths = (f"{self._supervisor.folder}/exports", f"{self._supervisor.folder}/{self.tag}")
+        if script == RUN:
+            inner = foreground_script(f"exec </dev/null 2>&1\n{begin}", *paths)
+        else:
+            inner = background_script(f"exec 2>&1\n{begin}", *paths, terminal=pty)
+        session = (self._mark.decode(), self._supervisor.folder, self.tag)
+        self.client = await host.start(
+            ["sh", "-c", script, "hermes", *session, *folders, str(len(source)), inner],
+            on_output=lambda data: self._feed(self._output, data),
+            on_error=None if pty else lambda data: self._feed(self._errors, data),
+            pty=pty,
+        )
+        self._source = source
+        self._ending = asyncio.ensure_future(self._end())
 
     @property
-    def running(self) -> Running:
-        if self._running is None:
-            raise RuntimeError("the program was not started")
-        return self._running
-
-    def attach(self, running: Running) -> None:
-        self._running = running
-
-    def on_output(self, data: bytes) -> None:
-        self._output.feed(data)
-        self._look()
-
-    def on_error(self, data: bytes) -> None:
-        self._errors.feed(data)
-        self._look()
+    def pid(self) -> int | None:
+        return self.client.pid
 
     @property
     def report(self) -> CommandReport | None:
@@ -190,86 +186,56 @@ class HostProgram:
         verdict, cwd, exports, *_ = [*bytes(self._reported).split(b"\0"), b"", b""]
         return CommandReport(verdict.decode(), cwd, exports)
 
-    async def wait_over(self) -> None:
-        """Wait until the command has ended; what it left behind may still hold its streams."""
-        exited = asyncio.ensure_future(self.running.wait())
-        ready = asyncio.ensure_future(self._over.wait())
-        try:
-            await asyncio.wait((exited, ready), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            exited.cancel()
-            ready.cancel()
-            await asyncio.gather(exited, ready, return_exceptions=True)
-
-    def _look(self) -> None:
-        if self._output.ended and self._errors.ended:
-            self._over.set()
-
-
-async def stop_program(program: HostProgram, kill: Callable[[], Awaitable[None]]) -> None:
-    """Have the command killed on the host, then stop the client."""
-    try:
-        with contextlib.suppress(TimeoutError, ToolError):
-            async with asyncio.timeout(STOP_TIMEOUT):
-                await kill()
-                await program.wait_over()
-    finally:
-        await program.running.stop()
-
-
-class HostProcess:
-    """`Running` for a background command."""
-
-    def __init__(self, program: HostProgram, kill: Callable[[], Awaitable[None]]) -> None:
-        self._program, self._kill = program, kill
-        self._code: int | None = None
-        self._ending = asyncio.ensure_future(self._end())
-
-    @property
-    def pid(self) -> int | None:
-        return self._program.running.pid
-
-    @property
-    def exit_code(self) -> int | None:
-        return self._code
-
     async def wait(self) -> int:
+        if self._source:
+            await send_input(self.client, self._source)
         return await asyncio.shield(self._ending)
 
     async def write(self, data: bytes) -> None:
-        if self._code is not None:
+        if self.exit_code is not None:
             raise ToolError("the program takes no input")
-        await self._program.running.write(data)
+        await self.client.write(data)
 
     async def close_input(self) -> None:
-        await self._program.running.close_input()
+        await self.client.close_input()
 
     async def stop(self) -> None:
-        await stop_program(self._program, self._kill)
-        await self.wait()
+        """Have the command killed on the host, then stop the client."""
+        try:
+            with contextlib.suppress(TimeoutError, ToolError):
+                async with asyncio.timeout(STOP_TIMEOUT):
+                    await self._supervisor.kill(self.tag)
+                    await asyncio.shield(self._ending)
+        finally:
+            await self.client.stop()
+        await asyncio.shield(self._ending)
+
+    def _feed(self, stream: MarkedStream, data: bytes) -> None:
+        stream.feed(data)
+        if self._output.ended and self._errors.ended:
+            self._over.set()
 
     async def _end(self) -> int:
-        await self._program.wait_over()
-        report, code = self._program.report, self._program.running.exit_code
+        """Wait until the command has ended; what it left behind may still hold its streams."""
+        await wait_first(self.client.wait(), self._over.wait())
+        report, code = self.report, self.client.exit_code
         if report is not None:
             code = int(report.verdict) if report.verdict.isdigit() else 126
-        self._code = KILLED if code is None else code
-        return self._code
+        self.exit_code = KILLED if code is None else code
+        return self.exit_code
 
 
-TIMED_OUT = 124
-"""The exit code `timeout(1)` uses."""
 MAX_LINGERING = 4
 """Clients kept for processes that commands left running. Their output is discarded. The oldest
 are stopped first, because a server may allow only ten sessions."""
 
 
-class HostShell:
+class HostShell(SessionShell[HostSupervisor]):
     """`Shell` of a host.
 
-    `cwd` is the initial folder, empty for the host's default; `exports` are set for commands. After
-    `lifetime` idle seconds (0: never) the host is closed, with what commands left running. The next
-    use opens it again with the same folder and variables.
+    `cwd` is the initial folder, empty for the host's default. After `lifetime` idle seconds (0:
+    never) the host is closed, with what commands left running. The next use opens it again with
+    the same folder and variables.
     """
 
     def __init__(
@@ -277,71 +243,22 @@ class HostShell:
         host: Host,
         *,
         cwd: str = "",
-        exports: Mapping[str, str] | None = None,
         limits: OutputLimits | None = None,
         lifetime: float = 0,
     ) -> None:
+        super().__init__(cwd, limits)
         self._host = host
-        self._cwd = self._first_cwd = cwd
-        self._first_exports = export_text(exports or {})
         self._exports = b""
         """All variables, once a command has reported them."""
-        self._limits = limits or OutputLimits()
         self._lifetime = lifetime
-        self._command_lock = asyncio.Lock()
-        """Held by the running command, because commands share one state."""
-        self._open_lock = asyncio.Lock()
-        self._supervisor: HostSupervisor | None = None
         self._numbers = itertools.count(1)
         self._lingering: list[Running] = []
         self._busy = 0
         self._idle_timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Future[None]] = set()
 
-    @property
-    def cwd(self) -> str:
-        """Empty until the host's default is known."""
-        return self._cwd
-
-    async def run(
-        self,
-        command: str,
-        *,
-        timeout: float,
-        cwd: str | None = None,
-        on_output: Callable[[str], None],
-        cancel: CancelToken,
-    ) -> CommandResult:
-        source = _encode_command(command)
-        with cancel.scope():
-            async with self._command_lock, self.keep_open():
-                supervisor = await self._ensure_open()
-                return await self._run(supervisor, source, timeout, cwd, on_output)
-
-    async def start(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        on_output: Callable[[bytes], None],
-        pty: bool = False,
-    ) -> Running:
-        source = _encode_command(command)
-        async with self.keep_open():
-            supervisor = await self._ensure_open()
-            tag = f"b{next(self._numbers)}"
-            await supervisor.upload(tag, source)
-            program = HostProgram(on_output)
-            inner = background(supervisor.folder, tag, terminal=pty)
-            script = START_TERMINAL if pty else START
-            await self._start_program(program, supervisor, script, tag, cwd, "", inner, pty=pty)
-            started = HostProcess(program, lambda: supervisor.kill(tag))
-            self._spawn_task(self._keep_open_until_exit(started))
-            return started
-
     async def close(self) -> None:
-        async with self._command_lock, self._open_lock:
-            await self._close_host()
+        await super().close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -363,69 +280,50 @@ class HostShell:
                     self._lifetime, lambda: self._spawn_task(self._close_if_idle())
                 )
 
-    async def _run(
+    async def _start_foreground(
         self,
-        supervisor: HostSupervisor,
+        session: HostSupervisor,
         source: bytes,
-        timeout: float,
         cwd: str | None,
-        on_output: Callable[[str], None],
-    ) -> CommandResult:
-        tag = f"f{next(self._numbers)}"
-        capture = Capture(self._limits, on_output)
-        program = HostProgram(capture.add)
-        timed_out = ended = False
-        inner = foreground(supervisor.folder, tag)
-        await self._start_program(program, supervisor, RUN, tag, cwd, str(len(source)), inner)
-        try:
-            async with asyncio.timeout(timeout):
-                await send_input(program.running, source)
-                await program.wait_over()
-            ended = True
-        except TimeoutError:
-            timed_out = True
-        finally:
-            try:
-                if not ended:
-                    await stop_program(program, lambda: supervisor.kill(tag))
-            finally:
-                output, truncated = capture.finish()
-                self._load_report(program, keep_cwd=cwd is not None)
-        await self._track_client(program.running)
-        output = output.replace(f"{supervisor.folder}/{tag}: ", "shell: ")
-        code = TIMED_OUT if timed_out else await self._exit_code(program, supervisor, cwd)
-        return CommandResult(code, output, timed_out, truncated)
-
-    async def _start_program(
-        self,
-        program: HostProgram,
-        supervisor: HostSupervisor,
-        script: str,
-        tag: str,
-        cwd: str | None,
-        size: str,
-        inner: str,
-        *,
-        pty: bool = False,
-    ) -> None:
-        folders = (self._cwd, self._first_cwd, cwd or "")
-        arguments = (program.mark.decode(), supervisor.folder, tag, *folders, size, inner)
-        running = await self._host.start(
-            ["sh", "-c", script, "hermes", *arguments],
-            on_output=program.on_output,
-            on_error=None if pty else program.on_error,
-            pty=pty,
+        on_output: Callable[[bytes], None],
+    ) -> ForegroundCommand:
+        process = HostProcess(session, f"f{next(self._numbers)}", on_output)
+        await process.launch(self._host, RUN, self._folders(cwd), source, pty=False)
+        return ForegroundCommand(
+            process,
+            f"{session.folder}/{process.tag}",
+            lambda: self._load_state(process),
+            lambda: self._exit_code(session, process, cwd),
         )
-        program.attach(running)
+
+    async def _start_background(
+        self,
+        session: HostSupervisor,
+        source: bytes,
+        cwd: str | None,
+        on_output: Callable[[bytes], None],
+        *,
+        pty: bool,
+    ) -> Running:
+        process = HostProcess(session, f"b{next(self._numbers)}", on_output)
+        await session.upload(process.tag, source)
+        script = START_TERMINAL if pty else START
+        await process.launch(self._host, script, self._folders(cwd), pty=pty)
+        self._spawn_task(self._keep_open_until_exit(process))
+        return process
+
+    def _folders(self, cwd: str | None) -> tuple[str, ...]:
+        return (self._cwd, self._first_cwd, cwd or "")
 
     async def _exit_code(
-        self, program: HostProgram, supervisor: HostSupervisor, cwd: str | None
+        self, session: HostSupervisor, process: HostProcess, cwd: str | None
     ) -> int:
-        report = program.report
+        await self._track_client(process.client)
+        report = process.report
         if report is None:
-            if await supervisor.is_lost():
+            if await session.is_lost():
                 raise connection_lost(self._host, b"")
-            return program.running.exit_code or 0
+            return process.client.exit_code or 0
         if report.verdict == "folder":
             raise ToolError(f"the working folder {cwd} does not exist")
         if report.verdict == "short":
@@ -435,14 +333,12 @@ class HostShell:
             )
         return int(report.verdict)
 
-    def _load_report(self, program: HostProgram, *, keep_cwd: bool) -> None:
-        """Adopt the state that the command left, if its report is complete."""
-        report = program.report
+    def _load_state(self, process: HostProcess) -> str:
+        report = process.report
         if report is None or not report.cwd.endswith(b"\n"):
-            return
+            return ""
         self._exports = report.exports or self._exports
-        if not keep_cwd:
-            self._cwd = os.fsdecode(report.cwd[:-1])
+        return os.fsdecode(report.cwd[:-1])
 
     async def _track_client(self, client: Running) -> None:
         """Keep the client, which processes left by the command may hold; do not wait for it."""
@@ -450,35 +346,29 @@ class HostShell:
         while len(self._lingering) > MAX_LINGERING:
             await self._lingering.pop(0).stop()
 
-    async def _ensure_open(self) -> HostSupervisor:
-        async with self._open_lock:
-            if self._supervisor is not None and self._supervisor.alive:
-                return self._supervisor
-            await self._host.open()
-            old = self._supervisor.folder if self._supervisor is not None else ""
-            supervisor = await start_supervisor(self._host, self._cwd, old)
-            try:
-                if not self._cwd:
-                    self._cwd = self._first_cwd = supervisor.cwd
-                if self._exports:
-                    await supervisor.upload("exports", self._exports)
-                elif self._first_exports:
-                    await supervisor.upload("first", self._first_exports)
-            except BaseException:
-                await supervisor.close()
-                raise
-            self._supervisor = supervisor
-            return supervisor
+    async def _open(self) -> HostSupervisor:
+        await self._host.open()
+        old = self._session.folder if self._session is not None else ""
+        supervisor = await start_supervisor(self._host, self._cwd, old)
+        try:
+            if not self._cwd:
+                self._cwd = self._first_cwd = supervisor.cwd
+            if self._exports:
+                await supervisor.upload("exports", self._exports)
+        except BaseException:
+            await supervisor.close()
+            raise
+        return supervisor
 
     async def _close_if_idle(self) -> None:
         """Close the host unless it became busy again."""
         async with self._command_lock, self._open_lock:
             if not self._busy:
-                await self._close_host()
+                await self._close()
 
-    async def _close_host(self) -> None:
+    async def _close(self) -> None:
         self._cancel_idle_timer()
-        supervisor, self._supervisor = self._supervisor, None
+        supervisor, self._session = self._session, None
         left, self._lingering = self._lingering, []
         try:
             if supervisor is not None:
@@ -501,12 +391,3 @@ class HostShell:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _encode_command(command: str) -> bytes:
-    if "\0" in command:
-        raise ToolArgumentsInvalid("a command cannot contain a NUL character")
-    try:
-        return (command + "\n").encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise ToolArgumentsInvalid("the command holds half a character (a surrogate)") from error

@@ -1,6 +1,5 @@
 """The local shell: each command runs in a new `bash` that restores the state of the last one."""
 
-import asyncio
 import os
 import re
 import shlex
@@ -12,12 +11,17 @@ from pathlib import Path
 import msgspec
 
 from hermes.config.masking import is_secret_variable
-from hermes.core.cancel import CancelToken
-from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.terminal.base import CommandResult, Running
+from hermes.core.errors import ToolError
+from hermes.terminal.base import Running
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import ANNOUNCE, launch
-from hermes.terminal.output import Capture, OutputLimits
+from hermes.terminal.output import OutputLimits
+from hermes.terminal.session_shell import (
+    ForegroundCommand,
+    SessionShell,
+    background_script,
+    foreground_script,
+)
 
 # The user's start-up files, read once when the session's shell starts.
 #
@@ -68,45 +72,6 @@ def unset_command(options: ShellOptions, exports: Path, environment: Mapping[str
     return f"unset -v {' '.join(sorted(names))}"
 
 
-# The scripts that `bash` (or `sh`) runs around a command so that commands form one session.
-
-# `cd` comes before the saved variables, which restore OLDPWD.
-RESTORE_STATE = (
-    ANNOUNCE
-    + r"""
-cd -- "$1" || exit 126
-set -- "$PWD"
-if [ -f {exports} ]; then . {exports} 2>/dev/null; fi
-PWD=$1
-set --
-{sudo}"""
-)
-
-# The trap survives `exit`, `set -e` and a syntax error; `command` and `>|` keep it working despite
-# functions with those names and `set -C`.
-FOREGROUND = (
-    RESTORE_STATE
-    + r"""
-trap {leaving} EXIT
-. {command}
-"""
-)
-
-SAVE_STATE = 'command export -p >|{exports}.new; command printf "%s\\n" "$PWD" >|{cwd}'
-
-# Read into memory, so that messages do not begin with the name of a private file.
-BACKGROUND = (
-    RESTORE_STATE
-    + r"""
-{terminal}
-set -- "$(/bin/cat {command})"
-eval "shift; $1"
-"""
-)
-
-# bash sets `dumb` if TERM is unset.
-SET_TERM = """case "${TERM:-dumb}" in dumb) export TERM=xterm-256color ;; esac"""
-
 # sudo runs this askpass program only when it needs the password. Through standard input (-S) the
 # password would reach the command whenever sudo does not need it.
 SUDO = r"""if command -v sudo >/dev/null; then
@@ -117,58 +82,59 @@ case "${{1-}}" in -[AS]*|--askpass|--stdin) command sudo "$@" ;;
 fi"""
 
 
-class ShellScripts:
-    """The scripts of one session, whose files are in `folder`."""
+class LocalSession:
+    """The files of one session, and the lifeline its commands are registered with."""
 
-    def __init__(self, folder: Path, sudo_password: str) -> None:
-        self._folder = folder
+    alive = True
+
+    def __init__(self, sudo_password: str) -> None:
+        self.lifeline = Lifeline()
+        self._folder = self.lifeline.folder
+        self.command = self._folder / "command"
+        self.exports = self._folder / "exports"
         self._sudo = self._write_askpass(sudo_password) if sudo_password else ""
-        self.command = folder / "command"
-        self.exports = folder / "exports"
-        self.cwd = folder / "cwd"
-        leaving = SAVE_STATE.format(exports=_quote_path(self.exports), cwd=_quote_path(self.cwd))
-        self.foreground = FOREGROUND.format(
-            exports=_quote_path(self.exports),
-            leaving=shlex.quote(leaving),
-            command=_quote_path(self.command),
-            sudo=self._sudo,
+        self.foreground = foreground_script(
+            ANNOUNCE, str(self.exports), str(self.command), self._sudo
         )
         self._started = 0
 
-    def background(self, command: bytes, *, terminal: bool) -> str:
+    def background(self, source: bytes, *, terminal: bool) -> str:
         """Return a script with its own copies of files, so that later commands do not change its
         state."""
         self._started += 1
-        exports, source = (
+        exports, command = (
             self._folder / f"{kind}.{self._started}" for kind in ("exports", "command")
         )
-        source.write_bytes(command)
+        command.write_bytes(source)
         if self.exports.exists():
             exports.hardlink_to(self.exports)
-        return BACKGROUND.format(
-            exports=_quote_path(exports),
-            command=_quote_path(source),
-            sudo=self._sudo,
-            terminal=SET_TERM if terminal else "",
+        return background_script(
+            ANNOUNCE, str(exports), str(command), self._sudo, terminal=terminal
         )
+
+    def load_state(self) -> str:
+        """Adopt what the trap wrote. The folder is written last, so its presence means both are
+        complete."""
+        path = self.command.with_suffix(".cwd")
+        try:
+            name = os.fsdecode(path.read_bytes())
+        except FileNotFoundError:
+            return ""
+        path.unlink()
+        if not name.endswith("\n"):
+            return ""
+        self.command.with_suffix(".exports").replace(self.exports)
+        return name[:-1]
 
     def _write_askpass(self, password: str) -> str:
         """Write a program that prints the password for sudo; the folder is private to this user."""
         program = self._folder / "askpass"
         program.touch(0o700)
         program.write_text(f"#!/bin/sh\nprintf '%s\\n' {shlex.quote(password)}\n")
-        return SUDO.format(askpass=_quote_path(program))
+        return SUDO.format(askpass=shlex.quote(str(program)))
 
 
-def _quote_path(path: Path) -> str:
-    return shlex.quote(str(path))
-
-
-TIMED_OUT = 124
-"""The exit code that `timeout(1)` uses."""
-
-
-class LocalShell:
+class LocalShell(SessionShell[LocalSession]):
     """`Shell` of this machine.
 
     `environment` is the whole environment of commands; `cwd` is their initial folder. With
@@ -184,77 +150,83 @@ class LocalShell:
         *,
         sudo_password: str = "",
     ) -> None:
+        super().__init__(str(cwd.absolute()), limits)
         self._environment = dict(environment)
-        self._first_cwd = str(cwd.absolute())
-        self._cwd = self._first_cwd
-        self._limits = limits or OutputLimits()
         self._options = options or ShellOptions()
         self._sudo_password = sudo_password
-        self._command_lock = asyncio.Lock()
-        """Held by the running command: each starts with the state of the previous one."""
-        self._open_lock = asyncio.Lock()
-        self._session: _Session | None = None
+        bash = shutil.which("bash", path=environment.get("PATH", os.defpath))
+        self._program = [bash, "--noprofile", "--norc"] if bash else ["/bin/sh"]
 
-    @property
-    def cwd(self) -> str:
-        return self._cwd
+    async def _open(self) -> LocalSession:
+        session = LocalSession(self._sudo_password)
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(session.lifeline.close)
+            await self._run_startup_files(session)
+            undo.pop_all()
+        return session
 
-    async def run(
-        self,
-        command: str,
-        *,
-        timeout: float,
-        cwd: str | None = None,
-        on_output: Callable[[str], None],
-        cancel: CancelToken,
-    ) -> CommandResult:
-        with cancel.scope():
-            async with self._command_lock:
-                session = await self._ensure_session()
-                folder = self._start_folder(cwd)
-                try:
-                    return await session.run(command, folder, timeout, on_output)
-                finally:
-                    if cwd is None:
-                        self._cwd = session.end_cwd or self._cwd
+    async def _close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.lifeline.close()
 
-    async def start(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        on_output: Callable[[bytes], None],
-        pty: bool = False,
-    ) -> Running:
-        session = await self._ensure_session()
-        return session.start(command, self._start_folder(cwd), on_output, pty=pty)
-
-    async def close(self) -> None:
-        async with self._command_lock, self._open_lock:
-            session, self._session = self._session, None
-            if session is not None:
-                await session.lifeline.close()
-
-    async def _ensure_session(self) -> "_Session":
-        async with self._open_lock:
-            if self._session is None:
-                session = _Session(self._environment, self._limits, self._sudo_password)
-                async with AsyncExitStack() as undo:
-                    undo.push_async_callback(session.lifeline.close)
-                    await self._run_startup_files(session)
-                    undo.pop_all()
-                self._session = session
-            return self._session
-
-    async def _run_startup_files(self, session: "_Session") -> None:
+    async def _run_startup_files(self, session: LocalSession) -> None:
         """Read the user's start-up files, ignoring their output and failures."""
-        home = self._environment.get("HOME", "")
         folder, seconds = self._start_folder(None), self._options.init_seconds
-        for command in startup_commands(self._options, home):
-            await session.run(command, folder, seconds, lambda _text: None)
-        withhold = unset_command(self._options, session.exports, self._environment)
-        if withhold:
-            await session.run(withhold, folder, seconds, lambda _text: None)
+
+        async def run(command: str) -> None:
+            source = command.encode("utf-8", "surrogateescape")
+            await self._run(session, source, seconds, folder, lambda _text: None)
+
+        for command in startup_commands(self._options, self._environment.get("HOME", "")):
+            await run(command)
+        if withhold := unset_command(self._options, session.exports, self._environment):
+            await run(withhold)
+
+    async def _start_foreground(
+        self,
+        session: LocalSession,
+        source: bytes,
+        cwd: str | None,
+        on_output: Callable[[bytes], None],
+    ) -> ForegroundCommand:
+        folder = self._start_folder(cwd)
+        session.command.write_bytes(source)
+        process = self._launch(session, session.foreground, folder, on_output, takes_input=False)
+        return ForegroundCommand(process, str(session.command), session.load_state, process.wait)
+
+    async def _start_background(
+        self,
+        session: LocalSession,
+        source: bytes,
+        cwd: str | None,
+        on_output: Callable[[bytes], None],
+        *,
+        pty: bool,
+    ) -> Running:
+        folder = self._start_folder(cwd)
+        script = session.background(source, terminal=pty)
+        return self._launch(session, script, folder, on_output, pty=pty)
+
+    def _launch(
+        self,
+        session: LocalSession,
+        script: str,
+        folder: str,
+        on_output: Callable[[bytes], None],
+        *,
+        pty: bool = False,
+        takes_input: bool = True,
+    ) -> Running:
+        return launch(
+            [*self._program, "-c", script, "shell", folder],
+            # The saved variables are complete: what a command unset must not come back.
+            {} if session.exports.exists() else self._environment,
+            session.lifeline,
+            on_output=on_output,
+            pty=pty,
+            takes_input=takes_input,
+        )
 
     def _start_folder(self, cwd: str | None) -> str:
         """Return the command's folder. If the remembered one is gone, it is the first one."""
@@ -267,89 +239,3 @@ class LocalShell:
         if not folder.is_dir():
             raise ToolError(f"the working folder {cwd} does not exist")
         return str(folder)
-
-
-class _Session:
-    """Commands that share variables, and the lifeline they are registered with."""
-
-    def __init__(
-        self, environment: Mapping[str, str], limits: OutputLimits, sudo_password: str
-    ) -> None:
-        self._environment, self._limits = environment, limits
-        self.lifeline = Lifeline()
-        self._scripts = ShellScripts(self.lifeline.folder, sudo_password)
-        self.exports = self._scripts.exports
-        bash = shutil.which("bash", path=environment.get("PATH", os.defpath))
-        self._program = [bash, "--noprofile", "--norc"] if bash else ["/bin/sh"]
-        self._has_state = False
-        self.end_cwd = ""
-        """The folder in which the last command ended; empty if unknown."""
-
-    async def run(
-        self, command: str, folder: str, timeout: float, on_output: Callable[[str], None]
-    ) -> CommandResult:
-        self._scripts.command.write_bytes(_encode_command(command))
-        self.end_cwd = ""
-        capture = Capture(self._limits, on_output)
-        process = launch(
-            [*self._program, "-c", self._scripts.foreground, "shell", folder],
-            self._initial_environment(),
-            self.lifeline,
-            on_output=capture.add,
-            takes_input=False,
-        )
-        timed_out, ended = False, False
-        try:
-            async with asyncio.timeout(timeout):
-                await process.wait()
-            ended = True
-        except TimeoutError:
-            timed_out = True
-        finally:
-            try:
-                if not ended:
-                    await process.stop()
-            finally:
-                output, truncated = capture.finish()
-                self._load_state()
-        output = output.replace(f"{self._scripts.command}: ", "shell: ")
-        exit_code = TIMED_OUT if timed_out else await process.wait()
-        return CommandResult(exit_code, output, timed_out, truncated)
-
-    def start(
-        self, command: str, folder: str, on_output: Callable[[bytes], None], *, pty: bool
-    ) -> Running:
-        script = self._scripts.background(_encode_command(command), terminal=pty)
-        return launch(
-            [*self._program, "-c", script, "shell", folder],
-            self._initial_environment(),
-            self.lifeline,
-            on_output=on_output,
-            pty=pty,
-        )
-
-    def _initial_environment(self) -> Mapping[str, str]:
-        """The saved variables are complete: what a command unset must not come back."""
-        return {} if self._has_state else self._environment
-
-    def _load_state(self) -> None:
-        """Adopt what the trap wrote. The folder is written last, so its presence means both are
-        complete."""
-        try:
-            name = os.fsdecode(self._scripts.cwd.read_bytes())
-        except FileNotFoundError:
-            return
-        self._scripts.cwd.unlink()
-        if name.endswith("\n"):
-            self._scripts.exports.with_suffix(".new").replace(self._scripts.exports)
-            self._has_state = True
-            self.end_cwd = name[:-1]
-
-
-def _encode_command(command: str) -> bytes:
-    if "\0" in command:
-        raise ToolArgumentsInvalid("a command cannot contain a NUL character")
-    try:
-        return (command + "\n").encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise ToolArgumentsInvalid("the command holds half a character (a surrogate)") from error
