@@ -15,6 +15,9 @@ from hermes.core.cancel import CancelToken
 
 log = logging.getLogger(__name__)
 
+Argv = Sequence[str]
+Sink = Callable[[bytes], None]
+"""Receives output as it arrives, in the event loop."""
 Notify = Callable[[str], None]
 """Receives one line for the user, such as the progress of a download or a recreated container."""
 
@@ -88,12 +91,7 @@ class Shell(Protocol):
         ...
 
     async def start(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        on_output: Callable[[bytes], None],
-        pty: bool = False,
+        self, command: str, *, cwd: str | None = None, on_output: Sink, pty: bool = False
     ) -> Running:
         """Start `command` with the current folder and variables; its own changes are not kept.
 
@@ -124,12 +122,7 @@ class Host(Protocol):
         ...
 
     async def start(
-        self,
-        argv: Sequence[str],
-        *,
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None] | None = None,
-        pty: bool = False,
+        self, argv: Argv, *, on_output: Sink, on_error: Sink | None = None, pty: bool = False
     ) -> Running:
         """Start a program on the host with its standard input open.
 

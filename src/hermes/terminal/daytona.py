@@ -14,17 +14,20 @@ import logging
 import math
 import secrets
 import shlex
-from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
-import msgspec
-
-from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import Notify, Running, log_notice
+from hermes.core.errors import ToolError
+from hermes.terminal.base import Argv, Notify, Running, Sink, log_notice
 from hermes.terminal.local.process import COLUMNS, LINES
-from hermes.terminal.remote import ABANDONED, LEAD_GROUP, RemoteProcess, is_owner_gone, owner_mark
-from hermes.util.extras import install_hint
+from hermes.terminal.remote import (
+    ABANDONED,
+    LEAD_GROUP,
+    CloudHost,
+    CloudOptions,
+    RemoteProcess,
+    is_owner_gone,
+    owner_mark,
+)
 
 # Programs in a Daytona sandbox.
 #
@@ -85,12 +88,7 @@ class DaytonaProcess(RemoteProcess):
 
     @classmethod
     async def start(
-        cls,
-        sdk: Any,
-        sandbox: Any,
-        argv: Sequence[str],
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None],
+        cls, sdk: Any, sandbox: Any, argv: Argv, on_output: Sink, on_error: Sink
     ) -> "DaytonaProcess":
         session = f"hermes-{secrets.token_hex(6)}"
         await sandbox.process.create_session(session)
@@ -130,9 +128,7 @@ class DaytonaProcess(RemoteProcess):
         with contextlib.suppress(self._sdk.DaytonaError):  # deleted together with the sandbox
             await self._process.delete_session(self._session)
 
-    async def _until_end(
-        self, on_output: Callable[[bytes], None], on_error: Callable[[bytes], None]
-    ) -> int:
+    async def _until_end(self, on_output: Sink, on_error: Sink) -> int:
         output, errors = _LineDecoder(on_output), _LineDecoder(on_error)
         try:
             await self._process.get_session_command_logs_async(
@@ -158,7 +154,7 @@ class DaytonaProcess(RemoteProcess):
 class _LineDecoder:
     """Decodes the marked lines of a text stream; passes other lines through."""
 
-    def __init__(self, show: Callable[[bytes], None]) -> None:
+    def __init__(self, show: Sink) -> None:
         self._show, self._rest = show, ""
 
     def feed(self, text: str) -> None:
@@ -174,7 +170,7 @@ class _LineDecoder:
 class DaytonaPtyProcess(RemoteProcess):
     """A program in a terminal."""
 
-    def __init__(self, sdk: Any, show: Callable[[bytes], None]) -> None:
+    def __init__(self, sdk: Any, show: Sink) -> None:
         super().__init__()
         self._sdk, self._show = sdk, show
         self._handle: Any = None
@@ -182,7 +178,7 @@ class DaytonaPtyProcess(RemoteProcess):
 
     @classmethod
     async def start(
-        cls, sdk: Any, sandbox: Any, argv: Sequence[str], on_output: Callable[[bytes], None]
+        cls, sdk: Any, sandbox: Any, argv: Argv, on_output: Sink
     ) -> "DaytonaPtyProcess":
         """Start the terminal's login shell, whichever it is, and make it execute an uploaded
         script."""
@@ -192,9 +188,7 @@ class DaytonaPtyProcess(RemoteProcess):
         await sandbox.fs.upload_file(script.encode("utf-8", "surrogateescape"), path)
         started = cls(sdk, on_output)
         started._handle = await sandbox.process.create_pty_session(
-            id=name,
-            on_data=started._on_data,
-            pty_size=sdk.PtySize(rows=LINES, cols=COLUMNS),
+            id=name, on_data=started._on_data, pty_size=sdk.PtySize(rows=LINES, cols=COLUMNS)
         )
         await started._handle.send_input(f" exec sh {path}\n")
         started.follow(started._until_end())
@@ -243,23 +237,11 @@ MANAGED_LABEL, OWNER_LABEL, TASK_LABEL, KEEP_LABEL = (
 log = logging.getLogger(__name__)
 
 
-class DaytonaOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Each field names the setting it comes from."""
+class DaytonaOptions(CloudOptions, frozen=True, kw_only=True):
+    """Processors and memory are rounded up to whole processors and GiB."""
 
-    image: str
-    """`terminal.daytona_image`."""
-    task: str = "default"
-    """Name of the task that owns the files."""
-    forward_env: dict[str, str] = {}
-    """Variables passed to commands, with their values."""
-    cpu: float = 1
-    """`terminal.container_cpu`, rounded up to whole processors."""
-    memory: int = 5120
-    """`terminal.container_memory` in MB, rounded up to GiB."""
     disk: int = 51200
     """`terminal.container_disk` in MB; capped at 10 GiB."""
-    persistent: bool = True
-    """`terminal.container_persistent`."""
     api_key: str = ""
     """DAYTONA_API_KEY; empty: the SDK reads its own configuration."""
     api_url: str = ""
@@ -268,39 +250,18 @@ class DaytonaOptions(msgspec.Struct, frozen=True, kw_only=True):
     """DAYTONA_TARGET, the region; empty: the organisation's default."""
 
 
-class DaytonaHost:
-    name = "daytona"
+class DaytonaHost(CloudHost):
+    name, service = "daytona", "Daytona"
+    auth_hint = "set DAYTONA_API_KEY"
+    create_hint = "check DAYTONA_API_KEY, terminal.daytona_image and the network"
+    recreated = "it was started again"
 
     def __init__(self, options: DaytonaOptions, notify: Notify = log_notice) -> None:
-        self._options, self._notify = options, notify
-        self._lock = asyncio.Lock()
-        self._sdk: Any = None
-        self._client: Any = None
-        self._sandbox: Any = None
+        super().__init__(notify)
+        self._options = options
 
-    async def open(self) -> None:
-        async with self._lock:
-            if self._sandbox is None:
-                await self._connect()
-
-    async def start(
-        self,
-        argv: Sequence[str],
-        *,
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None] | None = None,
-        pty: bool = False,
-    ) -> Running:
-        await self.open()
-        show = (on_output, on_error or on_output)
-        try:
-            return await self._start(argv, show, pty)
-        except self._sdk.DaytonaError as error:
-            await self._recreate(error)
-        try:
-            return await self._start(argv, show, pty)
-        except self._sdk.DaytonaError as again:
-            raise ToolError(f"Daytona could not start the program: {again}") from again
+    def _errors(self) -> tuple[type[Exception], type[Exception]]:
+        return self._sdk.DaytonaError, self._sdk.DaytonaAuthenticationError
 
     async def close(self) -> None:
         async with self._lock:
@@ -318,48 +279,23 @@ class DaytonaHost:
             finally:
                 await client.close()
 
-    async def _start(
-        self, argv: Sequence[str], show: tuple[Callable[[bytes], None], ...], pty: bool
-    ) -> Running:
+    async def _start(self, argv: Argv, on_output: Sink, on_error: Sink, *, pty: bool) -> Running:
         if pty:
-            return await DaytonaPtyProcess.start(self._sdk, self._sandbox, argv, show[0])
-        return await DaytonaProcess.start(self._sdk, self._sandbox, argv, *show)
+            return await DaytonaPtyProcess.start(self._sdk, self._sandbox, argv, on_output)
+        return await DaytonaProcess.start(self._sdk, self._sandbox, argv, on_output, on_error)
 
-    async def _recreate(self, error: Exception) -> None:
-        """Restart the sandbox if it is not running; otherwise raise `error` as a `ToolError`."""
-        async with self._lock:
-            try:
-                await self._sandbox.refresh_data()
-                runs = self._sandbox.state == self._sdk.SandboxState.STARTED
-            except self._sdk.DaytonaNotFoundError:
-                runs = False
-            if runs:
-                raise ToolError(f"Daytona could not start the program: {error}") from error
-            self._sandbox = None
-            await self._connect()
-        self._notify("the Daytona sandbox had ended; it was started again")
+    async def _is_running(self) -> bool:
+        try:
+            await self._sandbox.refresh_data()
+        except self._sdk.DaytonaNotFoundError:
+            return False
+        return bool(self._sandbox.state == self._sdk.SandboxState.STARTED)
 
-    async def _connect(self) -> None:
-        try:
-            self._sdk = import_module("daytona")
-        except ImportError as error:
-            raise BackendUnavailable(
-                "the package daytona is not installed", hint=install_hint("daytona")
-            ) from error
-        try:
-            if self._client is None:
-                self._client = self._sdk.AsyncDaytona(self._config())
-            await self._reap_orphans()
-            self._sandbox = await self._resume() or await self._create()
-        except self._sdk.DaytonaAuthenticationError as error:
-            raise BackendUnavailable(
-                f"Daytona does not let us in: {error}", hint="set DAYTONA_API_KEY"
-            ) from error
-        except self._sdk.DaytonaError as error:
-            raise BackendUnavailable(
-                f"Daytona could not make a sandbox: {error}",
-                hint="check DAYTONA_API_KEY, terminal.daytona_image and the network",
-            ) from error
+    async def _create(self) -> None:
+        if self._client is None:
+            self._client = self._sdk.AsyncDaytona(self._config())
+        await self._reap_orphans()
+        self._sandbox = await self._resume() or await self._create_sandbox()
 
     def _config(self) -> Any:
         """Return the client configuration; None lets the SDK read its own variables."""
@@ -381,7 +317,7 @@ class DaytonaHost:
             KEEP_LABEL: keep,
         }
 
-    async def _create(self) -> Any:
+    async def _create_sandbox(self) -> Any:
         options = self._options
         params = self._sdk.CreateSandboxFromImageParams(
             image=options.image,

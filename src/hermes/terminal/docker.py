@@ -10,13 +10,13 @@ import asyncio
 import logging
 import secrets
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.base import Notify, Running, log_notice
+from hermes.terminal.base import Argv, Notify, Running, Sink, log_notice
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import COLUMNS, LINES
 from hermes.terminal.remote import (
@@ -303,11 +303,7 @@ class ContainerPty:
 
     @classmethod
     async def start(
-        cls,
-        client: EngineClient,
-        container: str,
-        argv: Sequence[str],
-        on_output: Callable[[bytes], None],
+        cls, client: EngineClient, container: str, argv: Argv, on_output: Sink
     ) -> "ContainerPty":
         mark = secrets.token_hex(8)
         running = await client.start(
@@ -356,10 +352,7 @@ class DockerHost:
     name = "docker"
 
     def __init__(
-        self,
-        options: DockerOptions,
-        lifeline: Lifeline,
-        notify: Notify = log_notice,
+        self, options: DockerOptions, lifeline: Lifeline, notify: Notify = log_notice
     ) -> None:
         self._options, self._lifeline, self._notify = options, lifeline, notify
         self._lock = asyncio.Lock()
@@ -375,12 +368,7 @@ class DockerHost:
         await self._ensure_container()
 
     async def start(
-        self,
-        argv: Sequence[str],
-        *,
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None] | None = None,
-        pty: bool = False,
+        self, argv: Argv, *, on_output: Sink, on_error: Sink | None = None, pty: bool = False
     ) -> Running:
         container = await self._ensure_container()
         if pty:
@@ -512,18 +500,13 @@ class _Container:
         ready = asyncio.Event()
         errors = bytearray()
         self._main = main = await self.client.start(
-            *arguments,
-            on_output=lambda _: ready.set(),
-            on_error=errors.extend,
-            extra=environment,
+            *arguments, on_output=lambda _: ready.set(), on_error=errors.extend, extra=environment
         )
         ended = asyncio.ensure_future(main.wait())
         started = asyncio.ensure_future(ready.wait())
         try:
             done, _ = await asyncio.wait(
-                (ended, started),
-                timeout=START_TIMEOUT,
-                return_when=asyncio.FIRST_COMPLETED,
+                (ended, started), timeout=START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED
             )
         except asyncio.CancelledError:
             await self.end()

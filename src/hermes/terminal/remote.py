@@ -18,10 +18,11 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import Host, Running
+from hermes.terminal.base import Argv, Host, Notify, Running, Sink
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import spawn
 from hermes.terminal.sync import Sync
+from hermes.util.extras import install_hint
 
 # The command-line client of a container engine, started so that it ends with this process.
 
@@ -49,8 +50,8 @@ class EngineClient:
     async def start(
         self,
         *arguments: str,
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None] | None = None,
+        on_output: Sink,
+        on_error: Sink | None = None,
         pty: bool = False,
         extra: Mapping[str, str] | None = None,
     ) -> Running:
@@ -342,6 +343,112 @@ class RemoteProcess(ABC):
         return
 
 
+class CloudOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of all cloud backends. Each field names the setting it comes from."""
+
+    image: str
+    """`terminal.modal_image` or `terminal.daytona_image`."""
+    task: str = "default"
+    """Name of the task that owns the files."""
+    forward_env: dict[str, str] = {}
+    """Variables passed to commands, with their values."""
+    cpu: float = 1
+    """`terminal.container_cpu`."""
+    memory: int = 5120
+    """`terminal.container_memory` in MB."""
+    persistent: bool = True
+    """`terminal.container_persistent`."""
+
+
+class CloudHost(ABC):
+    """Base class: a sandbox of a cloud service that is made at first use and when it has ended."""
+
+    name: str
+    """Also the name of the SDK's module."""
+    service: str
+    auth_hint: str
+    create_hint: str
+    recreated: str
+    """What happens to a sandbox that has ended, for the notice."""
+
+    def __init__(self, notify: Notify) -> None:
+        self._notify = notify
+        self._lock = asyncio.Lock()
+        self._sdk: Any = None
+        self._client: Any = None
+        self._sandbox: Any = None
+
+    async def open(self) -> None:
+        async with self._lock:
+            if self._sandbox is None:
+                await self._connect()
+
+    async def start(
+        self, argv: Argv, *, on_output: Sink, on_error: Sink | None = None, pty: bool = False
+    ) -> Running:
+        await self.open()
+        streams = (on_output, on_error or on_output)
+        failure, _ = self._errors()
+        try:
+            return await self._start(argv, *streams, pty=pty)
+        except failure as error:
+            await self._recreate(error)
+        try:
+            return await self._start(argv, *streams, pty=pty)
+        except failure as again:
+            raise self._start_error(again) from again
+
+    async def _recreate(self, error: Exception) -> None:
+        """Make the sandbox again if it has ended; else raise `error` as a `ToolError`."""
+        async with self._lock:
+            if await self._is_running():
+                raise self._start_error(error) from error
+            self._sandbox = None
+            await self._connect()
+        self._notify(f"the {self.service} sandbox had ended; {self.recreated}")
+
+    def _start_error(self, error: Exception) -> ToolError:
+        return ToolError(f"{self.service} could not start the program: {error}")
+
+    async def _connect(self) -> None:
+        try:
+            self._sdk = import_module(self.name)
+        except ImportError as error:
+            raise BackendUnavailable(
+                f"the package {self.name} is not installed", hint=install_hint(self.name)
+            ) from error
+        failure, refusal = self._errors()
+        try:
+            await self._create()
+        except refusal as error:
+            raise BackendUnavailable(
+                f"{self.service} does not let us in: {error}", hint=self.auth_hint
+            ) from error
+        except failure as error:
+            raise BackendUnavailable(
+                f"{self.service} could not make a sandbox: {error}", hint=self.create_hint
+            ) from error
+
+    @abstractmethod
+    def _errors(self) -> tuple[type[Exception], type[Exception]]:
+        """Return the SDK's base class of errors, and its error for refused credentials."""
+
+    @abstractmethod
+    async def _create(self) -> None:
+        """Set `_sandbox`: end what dead processes left, then resume or make a sandbox."""
+
+    @abstractmethod
+    async def _is_running(self) -> bool: ...
+
+    @abstractmethod
+    async def _start(
+        self, argv: Argv, on_output: Sink, on_error: Sink, *, pty: bool
+    ) -> Running: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
 # Hosts that wrap another host.
 
 
@@ -363,12 +470,7 @@ class DeferredHost:
         await self._host().open()
 
     async def start(
-        self,
-        argv: Sequence[str],
-        *,
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None] | None = None,
-        pty: bool = False,
+        self, argv: Argv, *, on_output: Sink, on_error: Sink | None = None, pty: bool = False
     ) -> Running:
         return await self._host().start(argv, on_output=on_output, on_error=on_error, pty=pty)
 
@@ -401,12 +503,7 @@ class SyncedHost:
                 await sync.push([(path, to) for to, path in files.items()], private=private)
 
     async def start(
-        self,
-        argv: Sequence[str],
-        *,
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None] | None = None,
-        pty: bool = False,
+        self, argv: Argv, *, on_output: Sink, on_error: Sink | None = None, pty: bool = False
     ) -> Running:
         await self.open()
         return await self._host.start(argv, on_output=on_output, on_error=on_error, pty=pty)

@@ -22,7 +22,7 @@ import msgspec
 from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.terminal import sandbox_init
-from hermes.terminal.base import Running
+from hermes.terminal.base import Argv, Running, Sink
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import COLUMNS, LINES, OUTPUT_GRACE, PipeReader, PipeWriter
 from hermes.util.programs import start_program
@@ -190,8 +190,8 @@ class SandboxProcess:
     def __init__(
         self,
         streams: SandboxStreams,
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None] | None,
+        on_output: Sink,
+        on_error: Sink | None,
         send_signal: Callable[[int], Awaitable[None]],
     ) -> None:
         self.exit_code: int | None = None
@@ -311,12 +311,7 @@ class SandboxHost:
             self._running = box
 
     async def start(
-        self,
-        argv: Sequence[str],
-        *,
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None] | None = None,
-        pty: bool = False,
+        self, argv: Argv, *, on_output: Sink, on_error: Sink | None = None, pty: bool = False
     ) -> Running:
         await self.open()
         if self._running is None:
@@ -380,12 +375,7 @@ class _RunningSandbox:
             raise _sandbox_unavailable(errors.read_text("utf-8", "replace"))
 
     async def start(
-        self,
-        argv: Sequence[str],
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None] | None,
-        *,
-        pty: bool,
+        self, argv: Argv, on_output: Sink, on_error: Sink | None, *, pty: bool
     ) -> Running:
         number = next(self._numbers)
         words = [os.fsencode(word).decode("latin-1") for word in argv]

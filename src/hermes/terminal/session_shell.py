@@ -16,7 +16,7 @@ import msgspec
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.terminal.base import CommandResult, Running, Shell
+from hermes.terminal.base import CommandResult, Running, Shell, Sink
 from hermes.terminal.output import Capture, OutputLimits
 
 
@@ -140,12 +140,7 @@ class SessionShell(ABC, Generic[S]):
                 return await self._run(session, source, timeout, cwd, on_output)
 
     async def start(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        on_output: Callable[[bytes], None],
-        pty: bool = False,
+        self, command: str, *, cwd: str | None = None, on_output: Sink, pty: bool = False
     ) -> Running:
         source = _encode_command(command)
         async with self.keep_open():
@@ -221,18 +216,12 @@ class SessionShell(ABC, Generic[S]):
 
     @abstractmethod
     async def _start_foreground(
-        self, session: S, source: bytes, cwd: str | None, on_output: Callable[[bytes], None]
+        self, session: S, source: bytes, cwd: str | None, on_output: Sink
     ) -> ForegroundCommand: ...
 
     @abstractmethod
     async def _start_background(
-        self,
-        session: S,
-        source: bytes,
-        cwd: str | None,
-        on_output: Callable[[bytes], None],
-        *,
-        pty: bool,
+        self, session: S, source: bytes, cwd: str | None, on_output: Sink, *, pty: bool
     ) -> Running: ...
 
 

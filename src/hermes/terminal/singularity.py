@@ -9,12 +9,11 @@ import asyncio
 import logging
 import secrets
 import subprocess
-from collections.abc import Callable, Sequence
 
 import msgspec
 
 from hermes.core.errors import BackendUnavailable
-from hermes.terminal.base import Notify, Running, log_notice
+from hermes.terminal.base import Argv, Notify, Running, Sink, log_notice
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.remote import (
     HOME,
@@ -68,10 +67,7 @@ class SingularityHost:
     name = "singularity"
 
     def __init__(
-        self,
-        options: SingularityOptions,
-        lifeline: Lifeline,
-        notify: Notify = log_notice,
+        self, options: SingularityOptions, lifeline: Lifeline, notify: Notify = log_notice
     ) -> None:
         self._options, self._lifeline, self._notify = options, lifeline, notify
         self._lock = asyncio.Lock()
@@ -85,12 +81,7 @@ class SingularityHost:
         await self._ensure_instance()
 
     async def start(
-        self,
-        argv: Sequence[str],
-        *,
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None] | None = None,
-        pty: bool = False,
+        self, argv: Argv, *, on_output: Sink, on_error: Sink | None = None, pty: bool = False
     ) -> Running:
         client = await self._ensure_instance()
         return await client.start(

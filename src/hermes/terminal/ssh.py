@@ -8,13 +8,13 @@ configuration; nothing in it is weakened.
 import asyncio
 import shlex
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import Running
+from hermes.terminal.base import Argv, Running, Sink
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import spawn
 
@@ -41,11 +41,7 @@ SSH_ERRORS = (
         "{host} refused the login: too many keys were offered",
         "set terminal.ssh_key to the right one",
     ),
-    (
-        "Could not resolve hostname",
-        "there is no machine named {host}",
-        "check terminal.ssh_host",
-    ),
+    ("Could not resolve hostname", "there is no machine named {host}", "check terminal.ssh_host"),
     (
         "Connection refused",
         "{host} takes no SSH connections on that port",
@@ -136,12 +132,7 @@ class SshHost:
             self._master = await self._connect(self._lifeline)
 
     async def start(
-        self,
-        argv: Sequence[str],
-        *,
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None] | None = None,
-        pty: bool = False,
+        self, argv: Argv, *, on_output: Sink, on_error: Sink | None = None, pty: bool = False
     ) -> Running:
         """Start a program, once, after reconnecting if the connection is lost."""
         await self.open()
@@ -191,11 +182,7 @@ class SshHost:
         return False
 
     async def _spawn(
-        self,
-        lifeline: Lifeline,
-        arguments: Sequence[str],
-        on_output: Callable[[bytes], None],
-        on_error: Callable[[bytes], None] | None,
+        self, lifeline: Lifeline, arguments: Sequence[str], on_output: Sink, on_error: Sink | None
     ) -> Running:
         # In the private folder, so that the socket's path is one word.
         return await spawn(
@@ -236,7 +223,7 @@ class SshHost:
         )
 
 
-def remote_command(argv: Sequence[str]) -> str:
+def remote_command(argv: Argv) -> str:
     """Return `argv` as a command line for the remote login shell, whichever that is.
 
     ssh passes one string to that shell, and fish and csh parse quotes differently from `sh`. The

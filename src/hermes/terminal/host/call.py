@@ -7,13 +7,13 @@ dropped, and output without the second was cut off.
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterable, AsyncIterator, Coroutine
 from typing import Any
 
 import msgspec
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import Host, Running
+from hermes.terminal.base import Host, Running, Sink
 
 CHUNK_BYTES = 262_144
 """Bytes per write."""
@@ -70,7 +70,7 @@ def new_mark() -> bytes:
 class MarkedStream:
     """Passes on what is between the first and the second mark of a stream."""
 
-    def __init__(self, mark: bytes, on_data: Callable[[bytes], None]) -> None:
+    def __init__(self, mark: bytes, on_data: Sink) -> None:
         self._mark, self._on_data = mark, on_data
         self._held = b""
         self.begun = self.ended = False
@@ -110,7 +110,7 @@ class MarkedStream:
 class _BoundedOutput:
     """Passes on at most `most` bytes."""
 
-    def __init__(self, most: int | None, on_data: Callable[[bytes], None]) -> None:
+    def __init__(self, most: int | None, on_data: Sink) -> None:
         self._most, self._size, self._on_data = most, 0, on_data
         self.excess = asyncio.Event()
 
@@ -128,7 +128,7 @@ async def call_script(
     *arguments: str,
     data: bytes | AsyncIterable[bytes] | None = None,
     most: int | None = None,
-    on_output: Callable[[bytes], None] | None = None,
+    on_output: Sink | None = None,
 ) -> ScriptResult:
     """Run `script` with `arguments`, and with `data` as its standard input, if any.
 

@@ -9,14 +9,14 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 import msgspec
 
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.terminal.base import FileInfo, GrepQuery, GrepResult, Host, Shell, TextPage
+from hermes.terminal.base import FileInfo, GrepQuery, GrepResult, Host, Shell, Sink, TextPage
 from hermes.terminal.host.call import OutputTooLong, ScriptResult, call_script
 from hermes.terminal.host.scripts import (
     FILES,
@@ -131,7 +131,7 @@ class HostSearch:
 class StreamSplitter:
     """Splits a stream at `end`; a piece may arrive in any number of chunks."""
 
-    def __init__(self, end: bytes, on_piece: Callable[[bytes], None]) -> None:
+    def __init__(self, end: bytes, on_piece: Sink) -> None:
         self._end, self._on_piece = end, on_piece
         self._begun: list[bytes] = []
 

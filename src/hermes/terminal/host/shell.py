@@ -5,12 +5,12 @@ import contextlib
 import itertools
 import os
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 
 import msgspec
 
 from hermes.core.errors import BackendUnavailable, ToolError
-from hermes.terminal.base import Host, Running
+from hermes.terminal.base import Host, Running, Sink
 from hermes.terminal.host.call import (
     MAX_ERROR_BYTES,
     MarkedStream,
@@ -142,9 +142,7 @@ class HostProcess:
     client: Running
     _ending: asyncio.Future[int]
 
-    def __init__(
-        self, supervisor: HostSupervisor, tag: str, on_output: Callable[[bytes], None]
-    ) -> None:
+    def __init__(self, supervisor: HostSupervisor, tag: str, on_output: Sink) -> None:
         self._supervisor, self.tag = supervisor, tag
         self._mark = new_mark()
         self._reported = bytearray()
@@ -239,12 +237,7 @@ class HostShell(SessionShell[HostSupervisor]):
     """
 
     def __init__(
-        self,
-        host: Host,
-        *,
-        cwd: str = "",
-        limits: OutputLimits | None = None,
-        lifetime: float = 0,
+        self, host: Host, *, cwd: str = "", limits: OutputLimits | None = None, lifetime: float = 0
     ) -> None:
         super().__init__(cwd, limits)
         self._host = host
@@ -281,11 +274,7 @@ class HostShell(SessionShell[HostSupervisor]):
                 )
 
     async def _start_foreground(
-        self,
-        session: HostSupervisor,
-        source: bytes,
-        cwd: str | None,
-        on_output: Callable[[bytes], None],
+        self, session: HostSupervisor, source: bytes, cwd: str | None, on_output: Sink
     ) -> ForegroundCommand:
         process = HostProcess(session, f"f{next(self._numbers)}", on_output)
         await process.launch(self._host, RUN, self._folders(cwd), source, pty=False)
@@ -297,13 +286,7 @@ class HostShell(SessionShell[HostSupervisor]):
         )
 
     async def _start_background(
-        self,
-        session: HostSupervisor,
-        source: bytes,
-        cwd: str | None,
-        on_output: Callable[[bytes], None],
-        *,
-        pty: bool,
+        self, session: HostSupervisor, source: bytes, cwd: str | None, on_output: Sink, *, pty: bool
     ) -> Running:
         process = HostProcess(session, f"b{next(self._numbers)}", on_output)
         await session.upload(process.tag, source)

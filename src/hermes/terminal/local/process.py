@@ -12,14 +12,14 @@ import os
 import signal
 import termios
 import threading
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from hermes.core.errors import ToolError
-from hermes.terminal.base import Running
+from hermes.terminal.base import Argv, Running, Sink
 from hermes.terminal.local.lifeline import Lifeline, stop_family
 
 EXIT_CODE_UNKNOWN = 255
@@ -31,10 +31,7 @@ START_IN_ROOT = ("/bin/sh", "-c", 'cd / && exec "$@" 2>&4 4>&-', "hermes")
 
 
 def start_child(
-    argv: Sequence[str],
-    environment: Mapping[str, str],
-    descriptors: Mapping[int, int],
-    terminal: str = "",
+    argv: Argv, environment: Mapping[str, str], descriptors: Mapping[int, int], terminal: str = ""
 ) -> int:
     """Start a program in its own session and return its process id.
 
@@ -133,9 +130,7 @@ MAX_FINAL_READS = 16
 class PipeReader:
     """Delivers data as it arrives. Create, use and close it in the event loop's thread."""
 
-    def __init__(
-        self, descriptor: int, on_data: Callable[[bytes], None], on_end: Callable[[], None]
-    ) -> None:
+    def __init__(self, descriptor: int, on_data: Sink, on_end: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._descriptor, self._on_data, self._on_end = descriptor, on_data, on_end
         self._discarding = False
@@ -240,12 +235,12 @@ EXECUTE = ANNOUNCE + r""" && cd -- "$1" && shift && exec "$@" """
 
 
 async def spawn(
-    argv: Sequence[str],
+    argv: Argv,
     *,
     environment: Mapping[str, str],
     cwd: str | None = None,
-    on_output: Callable[[bytes], None],
-    on_error: Callable[[bytes], None] | None = None,
+    on_output: Sink,
+    on_error: Sink | None = None,
     pty: bool = False,
     lifeline: Lifeline,
 ) -> Running:
@@ -268,12 +263,12 @@ async def spawn(
 
 
 def launch(
-    argv: Sequence[str],
+    argv: Argv,
     environment: Mapping[str, str],
     lifeline: Lifeline,
     *,
-    on_output: Callable[[bytes], None],
-    on_error: Callable[[bytes], None] | None = None,
+    on_output: Sink,
+    on_error: Sink | None = None,
     pty: bool = False,
     takes_input: bool = True,
 ) -> "LocalProcess":
@@ -302,7 +297,7 @@ class _Streams(msgspec.Struct):
 
     child: dict[int, int] = {}
     """Maps the child's descriptors to ours."""
-    reading: dict[int, Callable[[bytes], None]] = {}
+    reading: dict[int, Sink] = {}
     writing: int = -1
     terminal: str = ""
     """Path of its pseudo-terminal."""
@@ -337,11 +332,7 @@ class _Descriptors:
 
 
 def _open_pipes(
-    opened: _Descriptors,
-    on_output: Callable[[bytes], None],
-    on_error: Callable[[bytes], None] | None,
-    *,
-    takes_input: bool,
+    opened: _Descriptors, on_output: Sink, on_error: Sink | None, *, takes_input: bool
 ) -> _Streams:
     streams = _Streams()
     if takes_input:
@@ -358,7 +349,7 @@ def _open_pipes(
     return streams
 
 
-def _open_terminal(opened: _Descriptors, on_output: Callable[[bytes], None]) -> _Streams:
+def _open_terminal(opened: _Descriptors, on_output: Sink) -> _Streams:
     ours, theirs = opened.add(*os.openpty())
     termios.tcsetwinsize(theirs, (LINES, COLUMNS))
     writing = opened.duplicate(ours)

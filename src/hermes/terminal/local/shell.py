@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import msgspec
 
 from hermes.config.masking import is_secret_variable
 from hermes.core.errors import ToolError
-from hermes.terminal.base import Running
+from hermes.terminal.base import Running, Sink
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import ANNOUNCE, launch
 from hermes.terminal.output import OutputLimits
@@ -184,11 +184,7 @@ class LocalShell(SessionShell[LocalSession]):
             await run(withhold)
 
     async def _start_foreground(
-        self,
-        session: LocalSession,
-        source: bytes,
-        cwd: str | None,
-        on_output: Callable[[bytes], None],
+        self, session: LocalSession, source: bytes, cwd: str | None, on_output: Sink
     ) -> ForegroundCommand:
         folder = self._start_folder(cwd)
         session.command.write_bytes(source)
@@ -196,13 +192,7 @@ class LocalShell(SessionShell[LocalSession]):
         return ForegroundCommand(process, str(session.command), session.load_state, process.wait)
 
     async def _start_background(
-        self,
-        session: LocalSession,
-        source: bytes,
-        cwd: str | None,
-        on_output: Callable[[bytes], None],
-        *,
-        pty: bool,
+        self, session: LocalSession, source: bytes, cwd: str | None, on_output: Sink, *, pty: bool
     ) -> Running:
         folder = self._start_folder(cwd)
         script = session.background(source, terminal=pty)
@@ -213,7 +203,7 @@ class LocalShell(SessionShell[LocalSession]):
         session: LocalSession,
         script: str,
         folder: str,
-        on_output: Callable[[bytes], None],
+        on_output: Sink,
         *,
         pty: bool = False,
         takes_input: bool = True,
