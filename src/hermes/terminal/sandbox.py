@@ -24,7 +24,7 @@ from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.terminal import sandbox_init
 from hermes.terminal.base import Argv, Running, Sink
 from hermes.terminal.local.lifeline import Lifeline
-from hermes.terminal.local.process import COLUMNS, LINES, OUTPUT_GRACE, PipeReader, PipeWriter
+from hermes.terminal.local.process import COLUMNS, LINES, PipeProcess
 from hermes.util.programs import start_program
 
 # What a sandbox sees of this machine, as arguments of `bwrap`.
@@ -146,8 +146,6 @@ def _resolver_mount() -> list[str]:
 
 GRACE = 0.6
 """Seconds between SIGTERM and SIGKILL."""
-KILL_TIMEOUT = 0.3
-"""Seconds to wait for a killed program."""
 
 
 class SandboxStreams:
@@ -182,7 +180,7 @@ class SandboxStreams:
             os.close(descriptor)
 
 
-class SandboxProcess:
+class SandboxProcess(PipeProcess):
     """`Running` for a program in the sandbox. `send_signal` signals its process group."""
 
     pid = None
@@ -194,67 +192,23 @@ class SandboxProcess:
         on_error: Sink | None,
         send_signal: Callable[[int], Awaitable[None]],
     ) -> None:
-        self.exit_code: int | None = None
-        self._send_signal, self._pty = send_signal, streams.pty
-        self._done = asyncio.get_running_loop().create_future()
-        self._writer = PipeWriter(streams.write_end, terminal=streams.pty)
         handlers = (on_output, on_error or on_output)
-        self._readers = [
-            PipeReader(descriptor, handler, self._check_done)
-            for descriptor, handler in zip(streams.read_ends, handlers, strict=False)
-        ]
-
-    async def wait(self) -> int:
-        return int(await asyncio.shield(self._done))
-
-    async def write(self, data: bytes) -> None:
-        if self.exit_code is not None:
-            raise ToolError("the program takes no input")
-        await self._writer.write(data)
-
-    async def close_input(self) -> None:
-        await self._writer.end()
+        reading = dict(zip(streams.read_ends, handlers, strict=False))
+        super().__init__(reading, streams.write_end, terminal=streams.pty)
+        self._send_signal = send_signal
 
     async def stop(self) -> None:
-        polite = [signal.SIGHUP, signal.SIGTERM] if self._pty else [signal.SIGTERM]
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
         try:
             if self.exit_code is None:
-                for name in polite:
+                for name in self._polite_signals():
                     await self._send_signal(name)
                 await asyncio.wait((self._done,), timeout=GRACE)
         finally:
             if self.exit_code is None:
                 await self._send_signal(signal.SIGKILL)
-                await asyncio.wait((self._done,), timeout=KILL_TIMEOUT)
-            for reading in self._readers:
-                reading.close()
-            if not self._done.done():
-                self.exit_code = 128 + signal.SIGKILL
-                self._done.set_result(self.exit_code)
-
-    def on_exit(self, code: int) -> None:
-        """Record the exit code; other processes may still hold the output."""
-        if self.exit_code is not None:
-            return
-        self.exit_code = code
-        self._writer.close()
-        for reading in self._readers:
-            reading.drain()
-        self._check_done()
-        if not self._done.done():
-            asyncio.get_running_loop().call_later(OUTPUT_GRACE, self._finish)
-
-    def _check_done(self) -> None:
-        if self.exit_code is not None and all(reading.ended for reading in self._readers):
-            self._finish()
-
-    def _finish(self) -> None:
-        """All output was delivered; discard what other processes still write."""
-        for reading in self._readers:
-            reading.discard()
-        if not self._done.done():
-            self._done.set_result(self.exit_code)
+            await self.release()
 
 
 # The backend itself.

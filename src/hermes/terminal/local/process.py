@@ -224,7 +224,7 @@ COLUMNS, LINES = 120, 40
 """Size of a terminal."""
 OUTPUT_GRACE = 0.05
 """Seconds to keep reading when the program has ended but another still holds its output."""
-KILL_TIMEOUT = 0.2
+KILL_TIMEOUT = 0.3
 """Seconds a killed program may take to end; one that runs as another user may not end."""
 KILLED = 137
 LOWEST_DESCRIPTOR = 10
@@ -356,24 +356,21 @@ def _open_terminal(opened: _Descriptors, on_output: Sink) -> _Streams:
     return _Streams(reading={ours: on_output}, writing=writing, terminal=os.ttyname(theirs))
 
 
-class LocalProcess:
-    """`Running` for a program on this machine."""
+class PipeProcess:
+    """The part of `Running` that reads and writes the ends of pipes or of a terminal.
 
-    def __init__(self, pid: int, lifeline: Lifeline, streams: _Streams) -> None:
-        self.pid = pid
+    A subclass calls `on_exit` when the program has ended, and implements `stop`.
+    """
+
+    def __init__(self, reading: Mapping[int, Sink], writing: int, *, terminal: bool) -> None:
         self.exit_code: int | None = None
-        self._lifeline = lifeline
-        self._done = asyncio.get_running_loop().create_future()
-        self._terminal = bool(streams.terminal)
-        self._writer = (
-            PipeWriter(streams.writing, terminal=self._terminal) if streams.writing >= 0 else None
-        )
+        self._terminal = terminal
+        self._done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._writer = PipeWriter(writing, terminal=terminal) if writing >= 0 else None
         self._readers = [
             PipeReader(descriptor, handler, self._check_done)
-            for descriptor, handler in streams.reading.items()
+            for descriptor, handler in reading.items()
         ]
-        lifeline.register(self)
-        watch_child(pid, self._on_exit)
 
     async def wait(self) -> int:
         return await asyncio.shield(self._done)
@@ -387,28 +384,22 @@ class LocalProcess:
         if self._writer is not None:
             await self._writer.end()
 
-    async def stop(self) -> None:
-        # An interactive shell ignores SIGTERM but not the loss of its terminal.
-        polite = (signal.SIGHUP, signal.SIGTERM) if self._terminal else (signal.SIGTERM,)
-        try:
-            if self.exit_code is None or self._lifeline.has_survivors(self.pid):
-                await stop_family(self.pid, polite=polite)
-        finally:
-            await self.release()
-
     async def release(self) -> None:
         """After a kill: wait briefly for the exit code and free all resources."""
         await asyncio.wait((self._done,), timeout=KILL_TIMEOUT)
         if self.exit_code is None:
             self.exit_code = KILLED
         self._finish()
+        if self._writer is not None:
+            self._writer.close()
         for reading in self._readers:
             reading.close()
-        self._lifeline.unregister(self)
 
-    def _on_exit(self, code: int) -> None:
+    def on_exit(self, code: int) -> None:
+        """Record the exit code; other processes may still hold the output."""
+        if self.exit_code is not None:
+            return
         self.exit_code = code
-        self._lifeline.on_leader_exit(self.pid)
         if self._writer is not None:
             self._writer.close()
         for reading in self._readers:
@@ -421,11 +412,45 @@ class LocalProcess:
         """Finish when the program and all its streams have ended."""
         if self.exit_code is not None and all(reading.ended for reading in self._readers):
             self._finish()
-            self._lifeline.unregister(self)
 
     def _finish(self) -> None:
         """All output was delivered; discard what other processes still write."""
         for reading in self._readers:
             reading.discard()
-        if not self._done.done():
+        if not self._done.done() and self.exit_code is not None:
             self._done.set_result(self.exit_code)
+
+    def _polite_signals(self) -> tuple[signal.Signals, ...]:
+        """An interactive shell ignores SIGTERM but not the loss of its terminal."""
+        return (signal.SIGHUP, signal.SIGTERM) if self._terminal else (signal.SIGTERM,)
+
+
+class LocalProcess(PipeProcess):
+    """`Running` for a program on this machine."""
+
+    def __init__(self, pid: int, lifeline: Lifeline, streams: _Streams) -> None:
+        super().__init__(streams.reading, streams.writing, terminal=bool(streams.terminal))
+        self.pid = pid
+        self._lifeline = lifeline
+        lifeline.register(self)
+        watch_child(pid, self.on_exit)
+
+    async def stop(self) -> None:
+        try:
+            if self.exit_code is None or self._lifeline.has_survivors(self.pid):
+                await stop_family(self.pid, polite=self._polite_signals())
+        finally:
+            await self.release()
+
+    async def release(self) -> None:
+        await super().release()
+        self._lifeline.unregister(self)
+
+    def on_exit(self, code: int) -> None:
+        self._lifeline.on_leader_exit(self.pid)
+        super().on_exit(code)
+
+    def _check_done(self) -> None:
+        super()._check_done()
+        if self.exit_code is not None and all(reading.ended for reading in self._readers):
+            self._lifeline.unregister(self)
