@@ -1,0 +1,384 @@
+"""The cloud backends.
+
+The SDKs here are fakes (`fake_sdks`): the services cannot be had offline. They show the exact calls
+and run our scripts on this machine, not that a service does what is asked.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import BackendUnavailable, ToolError
+from hermes.terminal import CommandResult
+from hermes.terminal.daytona import DaytonaHost, DaytonaOptions
+from hermes.terminal.host.files import HostFiles
+from hermes.terminal.host.shell import HostShell
+from hermes.terminal.modal import ModalHost, ModalOptions
+from hermes.terminal.remote import CloudHost, owner_mark
+
+Make = Callable[..., CloudHost]
+
+modal = pytest.mark.parametrize("service", ["modal"])
+daytona = pytest.mark.parametrize("service", ["daytona"])
+
+
+@pytest.fixture(params=["modal", "daytona"])
+def service(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def sdk(service: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(Path(__file__).with_name("fake_sdks"))
+    monkeypatch.delitem(sys.modules, service, raising=False)
+    module = import_module(service)
+    monkeypatch.setitem(sys.modules, service, module)  # removed again afterwards
+    return module
+
+
+@pytest.fixture
+async def make(service: str, sdk: Any, tmp_path: Path) -> AsyncIterator[Make]:
+    hosts: list[CloudHost] = []
+
+    def make(notify: Callable[[str], None] = lambda _: None, **options: Any) -> CloudHost:
+        if service == "modal":
+            settings = {"image": "box:1", "sandbox_dir": str(tmp_path), **options}
+            hosts.append(ModalHost(ModalOptions(**settings), notify))
+        else:
+            hosts.append(DaytonaHost(DaytonaOptions(**{"image": "box:1", **options}), notify))
+        return hosts[-1]
+
+    yield make
+    for host in hosts:
+        await host.close()
+
+
+async def gone_mark() -> str:
+    ended = await asyncio.create_subprocess_exec("true")
+    await ended.wait()
+    place, _, start = owner_mark().rsplit(":", 2)
+    return f"{place}:{ended.pid}:{start}"
+
+
+async def test_program_exchanges_bytes(service: str, make: Make, sdk: Any) -> None:
+    host = make()
+    output, errors = bytearray(), bytearray()
+    running = await host.start(
+        ["sh", "-c", 'cat; echo "no $1" >&2; exit 3', "x", "a 'quoted' word"],
+        on_output=output.extend,
+        on_error=errors.extend,
+    )
+    data = bytes(range(256)) * (20_000 if service == "modal" else 300)
+    await running.write(data)
+    await running.close_input()
+    assert await running.wait() == 3
+    assert output == data
+    assert errors == b"no a 'quoted' word\n"
+    with pytest.raises(ToolError, match="no input any more"):
+        await running.write(b"late")
+    if service == "daytona":
+        (sandbox,) = sdk.STATE.sandboxes
+        (request,) = sandbox.process.requests
+        assert (request.run_async, request.suppress_input_echo) == (True, True)
+        assert sandbox.process.sessions == {}
+
+
+async def test_output_arrives_while_the_program_runs(make: Make) -> None:
+    output = bytearray()
+    running = await make().start(
+        ["sh", "-c", "echo name; read name; echo hello $name"], on_output=output.extend
+    )
+    while output != b"name\n":
+        await asyncio.sleep(0.02)
+    await running.write(b"you\n")
+    assert await running.wait() == 0
+    assert output == b"name\nhello you\n"
+
+
+async def test_program_ends_although_a_background_process_is_left(make: Make) -> None:
+    output = bytearray()
+    running = await make().start(["sh", "-c", "sleep 30 & echo on"], on_output=output.extend)
+    assert await running.wait() == 0
+    assert output == b"on\n"
+
+
+async def test_stop_closes_the_input_and_abandons_a_program_that_ignores_it(
+    service: str, make: Make, sdk: Any
+) -> None:
+    host = make()
+    listening = await host.start(["cat"], on_output=lambda _: None)
+    await listening.stop()
+    assert listening.exit_code == 0
+    deaf = await host.start(["sleep", "1000"], on_output=lambda _: None)
+    await deaf.stop()
+    assert await deaf.wait() == 137
+    if service == "daytona":
+        assert sdk.STATE.sandboxes[0].process.sessions == {}
+
+
+async def test_shell_keeps_its_state_and_stops_a_command_after_its_timeout(
+    make: Make, tmp_path: Path
+) -> None:
+    shell = HostShell(make())
+
+    async def run(command: str, timeout: float = 30) -> CommandResult:
+        ignored, token = (lambda _text: None), CancelToken()
+        return await shell.run(command, timeout=timeout, on_output=ignored, cancel=token)
+
+    await run(f"cd {tmp_path}; export A='b c'")
+    assert (await run("pwd; echo $A; exit 7")).output == f"{tmp_path}\nb c\n"
+    late = await run("sleep 100 & echo $!; sleep 100", timeout=1)
+    assert late.timed_out
+    while Path("/proc", late.output.strip()).exists():
+        await asyncio.sleep(0.02)
+    files = HostFiles(shell._host, shell)
+    data = bytes(range(256))
+    await files.write(f"{tmp_path}/x", data)
+    assert await files.read(f"{tmp_path}/x", most=1000) == data
+    await shell.close()
+
+
+async def test_errors_name_the_next_step(
+    service: str, make: Make, sdk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused, failed, hint = {
+        "modal": ("AuthError", "Error", "run `modal setup`, or set MODAL_TOKEN_ID"),
+        "daytona": ("DaytonaAuthenticationError", "DaytonaError", "set DAYTONA_API_KEY"),
+    }[service]
+    sdk.STATE.refuse = getattr(sdk, refused)("no key")
+    with pytest.raises(BackendUnavailable, match="no key") as caught:
+        await make().open()
+    assert caught.value.hint.startswith(hint)
+    sdk.STATE.refuse = getattr(sdk, failed)("down")
+    with pytest.raises(BackendUnavailable, match="could not make a sandbox: down"):
+        await make().open()
+    monkeypatch.setitem(sys.modules, service, None)
+    with pytest.raises(BackendUnavailable, match="not installed") as caught:
+        await make().open()
+    assert caught.value.hint == f"hermes setup {service}"
+
+
+@modal
+async def test_modal_sandbox_is_made_with_the_settings(make: Make, sdk: Any) -> None:
+    host = make(forward_env={"A": "b"}, cpu=2, memory=512, lifetime=60, task="t")
+    await host.open()
+    await host.open()
+    (sandbox,) = sdk.STATE.sandboxes
+    assert sandbox.args == ("sleep", "infinity")
+    assert sandbox.options["image"].tag == "box:1"
+    assert [secret.values for secret in sandbox.options["secrets"]] == [{"A": "b"}]
+    limits = {name: sandbox.options[name] for name in ("cpu", "memory", "timeout", "idle_timeout")}
+    assert limits == {"cpu": 2, "memory": 512, "timeout": 86_400, "idle_timeout": 60}
+    assert sandbox.tags == {"hermes-owner": owner_mark(), "hermes-task": "t"}
+    assert sdk.STATE.clients == []
+
+
+@modal
+async def test_modal_token_of_the_settings_is_used(make: Make, sdk: Any) -> None:
+    await make(token_id="ak-1", token_secret="as-1").open()
+    assert sdk.STATE.clients == [("ak-1", "as-1")]
+    assert isinstance(sdk.STATE.sandboxes[0].options["client"], sdk.Client)
+
+
+@modal
+async def test_modal_terminal_is_requested(make: Make, sdk: Any) -> None:
+    running = await make().start(["true"], on_output=lambda _: None, pty=True)
+    await running.wait()
+    assert sdk.STATE.sandboxes[0].calls == [(("true",), {"pty": True})]
+
+
+@modal
+async def test_modal_sandbox_starts_from_the_last_snapshot(make: Make, sdk: Any) -> None:
+    first = make()
+    await first.open()
+    await first.close()
+    assert sdk.STATE.sandboxes[0].over
+    await make().open()
+    assert sdk.STATE.sandboxes[1].options["image"].object_id == "im-2"
+
+
+@modal
+async def test_modal_deleted_snapshot_falls_back_to_the_image(make: Make, sdk: Any) -> None:
+    first = make()
+    await first.open()
+    await first.close()
+    sdk.STATE.images.clear()
+    notices: list[str] = []
+    await make(notices.append).open()
+    assert sdk.STATE.sandboxes[1].options["image"].tag == "box:1"
+    assert notices == ["Modal no longer has the kept files; a fresh sandbox is made"]
+
+
+@modal
+async def test_modal_without_persistence_keeps_nothing(
+    make: Make, sdk: Any, tmp_path: Path
+) -> None:
+    host = make(persistent=False)
+    await host.open()
+    await host.close()
+    assert sdk.STATE.sandboxes[0].over
+    assert sdk.STATE.images == {"im-1"}
+    assert list(tmp_path.iterdir()) == []
+
+
+@modal
+async def test_modal_ended_sandbox_is_recreated(make: Make, sdk: Any) -> None:
+    notices: list[str] = []
+    host = make(notices.append)
+    await host.open()
+    sdk.STATE.sandboxes[0].over = True
+    running = await host.start(["true"], on_output=lambda _: None)
+    assert await running.wait() == 0
+    assert [len(sandbox.calls) for sandbox in sdk.STATE.sandboxes] == [0, 1]
+    assert notices == ["the Modal sandbox had ended; a new one was made"]
+
+
+@modal
+async def test_modal_program_that_cannot_start_is_tried_once(make: Make, sdk: Any) -> None:
+    with pytest.raises(ToolError, match="no such program"):
+        await make().start(["refused"], on_output=lambda _: None)
+    assert [len(sandbox.calls) for sandbox in sdk.STATE.sandboxes] == [1]
+
+
+@modal
+async def test_modal_next_start_ends_sandboxes_of_dead_processes(make: Make, sdk: Any) -> None:
+    gone = await gone_mark()
+    for mark in (gone, "elsewhere:" + gone.split(":", 1)[1], owner_mark(), ""):
+        sandbox = sdk.Sandbox((), {})
+        sandbox.tags = {"hermes-owner": mark}
+        sdk.STATE.sandboxes.append(sandbox)
+    await make().open()
+    assert [sandbox.over for sandbox in sdk.STATE.sandboxes] == [True, False, False, False, False]
+
+
+@daytona
+async def test_daytona_sandbox_is_made_with_the_settings(make: Make, sdk: Any) -> None:
+    notices: list[str] = []
+    host = make(notices.append, cpu=1.5, memory=5120, disk=51200, forward_env={"A": "b"}, task="t")
+    await host.open()
+    await host.open()
+    (sandbox,) = sdk.STATE.sandboxes
+    labels = {
+        "hermes": "1",
+        "hermes.owner": owner_mark(),
+        "hermes.task": "t",
+        "hermes.keep": "yes",
+    }
+    assert sandbox.params == sdk.CreateSandboxFromImageParams(
+        image="box:1",
+        resources=sdk.Resources(cpu=2, memory=5, disk=10),
+        env_vars={"A": "b"},
+        labels=labels,
+        auto_stop_interval=60,
+        auto_delete_interval=-1,
+    )
+    assert sdk.STATE.configs == [None]
+    assert notices == ["building", "built"]
+
+
+@daytona
+async def test_daytona_key_and_region_are_passed_on(make: Make, sdk: Any) -> None:
+    await make(api_key="k", target="eu").open()
+    assert sdk.STATE.configs == [sdk.DaytonaConfig(api_key="k", api_url=None, target="eu")]
+
+
+@daytona
+async def test_daytona_terminal_shows_the_program_and_not_the_login_shell(make: Make) -> None:
+    output = bytearray()
+    running = await make().start(
+        ["sh", "-c", "stty size; read name; echo hello $name; exit 4"],
+        on_output=output.extend,
+        pty=True,
+    )
+    await running.write(b"you\r")
+    assert await running.wait() == 4
+    assert b"40 120\r\n" in output
+    assert b"hello you\r\n" in output
+    assert b"prompt" not in output
+    assert b"exec sh" not in output
+
+
+@daytona
+async def test_daytona_stopped_terminal_ends_its_program(make: Make) -> None:
+    running = await make().start(["sleep", "1000"], on_output=lambda _: None, pty=True)
+    await running.stop()
+    assert running.exit_code == 137
+
+
+@daytona
+async def test_daytona_persistent_sandbox_is_stopped_and_resumed(make: Make, sdk: Any) -> None:
+    first = make(task="t")
+    await first.open()
+    await first.close()
+    (sandbox,) = sdk.STATE.sandboxes
+    sandbox.labels["their.own"] = "label"
+    await make(task="t").open()
+    assert sdk.STATE.sandboxes == [sandbox]
+    assert sandbox.done == ["stop", "start"]
+    assert sandbox.labels["their.own"] == "label"
+    await make(task="another").open()
+    assert len(sdk.STATE.sandboxes) == 2
+    assert sdk.STATE.closed == 1
+
+
+@daytona
+async def test_daytona_sandbox_in_use_by_another_process_is_not_taken(make: Make, sdk: Any) -> None:
+    labels = {"hermes": "1", "hermes.task": "default", "hermes.keep": "yes"}
+    theirs = sdk.Sandbox({**labels, "hermes.owner": "another-machine:1:1"})
+    sdk.STATE.sandboxes.append(theirs)
+    await make().open()
+    assert len(sdk.STATE.sandboxes) == 2
+    assert theirs.done == []
+
+
+@daytona
+async def test_daytona_without_persistence_deletes_the_sandbox(make: Make, sdk: Any) -> None:
+    host = make(persistent=False)
+    await host.open()
+    assert sdk.STATE.sandboxes[0].params.auto_delete_interval == 0
+    await host.close()
+    assert sdk.STATE.sandboxes == []
+
+
+@daytona
+async def test_daytona_stopped_sandbox_is_restarted(make: Make, sdk: Any) -> None:
+    notices: list[str] = []
+    host = make(notices.append)
+    await host.open()
+    notices.clear()
+    (sandbox,) = sdk.STATE.sandboxes
+    await sandbox.stop()
+    running = await host.start(["true"], on_output=lambda _: None)
+    assert await running.wait() == 0
+    assert sandbox.done == ["stop", "start"]
+    assert len(sandbox.process.requests) == 1
+    assert notices == ["the Daytona sandbox had ended; it was started again"]
+
+
+@daytona
+async def test_daytona_next_start_stops_sandboxes_of_dead_processes(make: Make, sdk: Any) -> None:
+    gone = await gone_mark()
+    cases = {
+        "kept": {"hermes.keep": "yes", "hermes.owner": gone},
+        "loose": {"hermes.keep": "no", "hermes.owner": gone},
+        "elsewhere": {"hermes.keep": "no", "hermes.owner": "another-machine:1:1"},
+        "same task": {"hermes.keep": "yes", "hermes.owner": gone, "hermes.task": "default"},
+    }
+    made = {}
+    for name, labels in cases.items():
+        made[name] = sdk.Sandbox({"hermes": "1", "hermes.task": name, **labels})
+    sdk.STATE.sandboxes.extend(made.values())
+    await make().open()
+    assert {name: sandbox.done for name, sandbox in made.items()} == {
+        "kept": ["stop"],
+        "loose": ["delete"],
+        "elsewhere": [],
+        "same task": [],
+    }
+    assert made["same task"].labels["hermes.owner"] == owner_mark()
