@@ -58,7 +58,7 @@ from hermes.providers.policy import (
     start_of_day,
 )
 from hermes.store.session_store import SessionStore
-from hermes.util.late_tls import LateTls
+from hermes.util.http import LateTls
 
 if TYPE_CHECKING:
     from hermes.providers.acp import AgentPool

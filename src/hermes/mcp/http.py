@@ -29,7 +29,7 @@ from hermes.mcp.errors import (
     SessionExpiredError,
 )
 from hermes.mcp.transport import JsonRpcMessage, RequestAuthorizer, TransportListener, decode
-from hermes.util.late_tls import LateTls
+from hermes.util.http import LateTls, is_header_value
 from hermes.util.text import human_size
 
 TIMEOUT = httpx2.Timeout(30.0, connect=10.0, read=None, pool=None)
@@ -199,11 +199,6 @@ def _parse_url(name: str, url: str) -> httpx2.URL:
             f"the url of {name} is no web address", hint="begin it with https:// or http://"
         )
     return parsed
-
-
-def is_header_value(value: str) -> bool:
-    """Return whether `value` may be sent as a header value."""
-    return value.isascii() and value.isprintable()
 
 
 def _check_headers(name: str, headers: Mapping[str, str]) -> dict[str, str]:

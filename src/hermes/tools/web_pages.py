@@ -22,6 +22,7 @@ from hermes import __version__
 from hermes.core.errors import ToolDenied, ToolError, ToolTimedOut
 from hermes.security import GuardedTransport, UrlGuard, printable_url
 from hermes.util.extras import install_hint
+from hermes.util.http import HttpError, HttpResponse, fetch, make_client
 from hermes.util.text import clean, human_size
 from hermes.util.threads import in_thread
 
@@ -144,9 +145,6 @@ HINTS = {
 }
 SERVER_HINT = "the site has a problem; try again later, or use another source"
 
-CONNECT_SECONDS = 10.0
-"""For one address of a host."""
-
 READABLE = "HTML, text, JSON and PDF can be read"
 
 
@@ -189,76 +187,71 @@ class PageFetcher:
 
     async def fetch(self, url: str) -> FetchedPage:
         """Return the page; raise `ToolError` when it is refused, missing, slow or unreadable."""
-        try:
-            async with asyncio.timeout(self.limits.seconds):
-                return await self._follow(url)
-        except TimeoutError as error:
-            raise ToolTimedOut(
-                f"{printable_url(url)} was not there after {self.limits.seconds:g} seconds",
-                hint=SERVER_HINT,
-            ) from error
-
-    async def _follow(self, url: str) -> FetchedPage:
-        place = self.guard.check(url)
-        for _ in range(self.limits.redirects + 1):
-            answer = await self._get(place)
-            if isinstance(answer, FetchedPage):
-                return answer
-            if (place.scheme, answer.scheme) == ("https", "http"):
-                raise ToolDenied(
-                    f"{printable_url(place)} redirects from https to http",
-                    hint="if the open connection is all right, fetch "
-                    f"{printable_url(answer)} itself",
-                )
-            place = answer
-        raise ToolError(f"{printable_url(url)} redirects more than {self.limits.redirects} times")
-
-    async def _get(self, place: httpx2.URL) -> FetchedPage | httpx2.URL:
-        """Return the page, or the address it redirects to."""
+        limits = self.limits
+        place = str(self.guard.check(url))
         transport = GuardedTransport(self.guard, self._trust)
-        timeout = httpx2.Timeout(self.limits.seconds, connect=CONNECT_SECONDS)
-        client = httpx2.AsyncClient(
-            transport=transport, trust_env=False, headers=HEADERS, timeout=timeout
-        )
         try:
-            async with client, client.stream("GET", place) as response:
-                if response.next_request is not None:
-                    return response.next_request.url
-                return await self._read(place, response)
-        except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
-            words = str(error) or type(error).__name__
-            raise ToolError(f"{printable_url(place)} cannot be fetched: {words}") from error
+            async with make_client(transport, trust_env=False) as client:
+                response = await fetch(
+                    client,
+                    "GET",
+                    place,
+                    headers=HEADERS,
+                    seconds=limits.seconds,
+                    max_bytes=limits.bytes,
+                    truncate=True,
+                    check_redirect=_check_redirect,
+                    max_redirects=limits.redirects,
+                    check_response=_check_response,
+                )
+        except HttpError as error:
+            raise _fetch_error(url, limits, error) from error
+        return self._page(response)
 
-    async def _read(self, place: httpx2.URL, response: httpx2.Response) -> FetchedPage:
-        status = response.status_code
-        if status >= 300:
-            hint = HINTS.get(status, SERVER_HINT if status >= 500 else "")
-            raise ToolError(f"{printable_url(place)} answered with HTTP {status}", hint=hint)
+    def _page(self, response: HttpResponse) -> FetchedPage:
         media_type = response.headers.get("content-type", "")
-        kind = content_kind(media_type)
+        kind = sniff_kind(content_kind(media_type) or "unknown", response.body)
         if kind is None:
-            raise _unreadable_error(place, media_type)
-        _check_encodings(place, response.headers.get("content-encoding", ""))
-        data, cut = await self._body(response)
-        found = sniff_kind(kind, data)
-        if found is None:
-            raise _unreadable_error(place, media_type)
-        if found == "pdf" and cut:
+            raise _unreadable_error(response.url, media_type)
+        if kind == "pdf" and response.is_cut:
             limit = human_size(self.limits.bytes)
-            raise ToolError(f"{printable_url(place)} is a PDF larger than {limit}")
-        return FetchedPage(str(place), found, response.charset_encoding or "", data, cut)
-
-    async def _body(self, response: httpx2.Response) -> tuple[bytes, bool]:
-        """Return the decompressed body up to the limit; the rest is not read."""
-        data = bytearray()
-        async for chunk in response.aiter_bytes():
-            data += chunk
-            if len(data) > self.limits.bytes:
-                return bytes(data[: self.limits.bytes]), True
-        return bytes(data), False
+            raise ToolError(f"{printable_url(response.url)} is a PDF larger than {limit}")
+        return FetchedPage(response.url, kind, response.charset, response.body, response.is_cut)
 
 
-def _check_encodings(place: httpx2.URL, header: str) -> None:
+def _fetch_error(url: str, limits: FetchLimits, error: HttpError) -> ToolError:
+    if error.kind == "timeout":
+        return ToolTimedOut(
+            f"{printable_url(url)} was not there after {limits.seconds:g} seconds",
+            hint=SERVER_HINT,
+        )
+    if error.kind == "redirects":
+        return ToolError(f"{printable_url(url)} {error}")
+    words = str(error.__cause__) or type(error.__cause__).__name__
+    return ToolError(f"{printable_url(url)} cannot be fetched: {words}")
+
+
+def _check_redirect(before: str, after: str) -> None:
+    if before.startswith("https:") and after.startswith("http:"):
+        raise ToolDenied(
+            f"{printable_url(before)} redirects from https to http",
+            hint=f"if the open connection is all right, fetch {printable_url(after)} itself",
+        )
+
+
+def _check_response(response: httpx2.Response) -> None:
+    """Raise `ToolError` for a response whose body is not worth reading."""
+    place, status = str(response.url), response.status_code
+    if status >= 300:
+        hint = HINTS.get(status, SERVER_HINT if status >= 500 else "")
+        raise ToolError(f"{printable_url(place)} answered with HTTP {status}", hint=hint)
+    media_type = response.headers.get("content-type", "")
+    if content_kind(media_type) is None:
+        raise _unreadable_error(place, media_type)
+    _check_encodings(place, response.headers.get("content-encoding", ""))
+
+
+def _check_encodings(place: str, header: str) -> None:
     """Accept one requested encoding only: nested ones can hide a decompression bomb."""
     packings = [name for each in header.split(",") if (name := each.strip().lower())]
     if len(packings) > 1 or not {"identity", "gzip", "deflate"}.issuperset(packings):
@@ -267,7 +260,7 @@ def _check_encodings(place: httpx2.URL, header: str) -> None:
         )
 
 
-def _unreadable_error(place: httpx2.URL, media_type: str) -> ToolError:
+def _unreadable_error(place: str, media_type: str) -> ToolError:
     what = media_type.partition(";")[0].strip()[:80] or "binary data"
     return ToolError(
         f"{printable_url(place)} is {what}, not a page",

@@ -108,15 +108,16 @@ async def test_an_answer_that_never_ends_is_given_up(hub: Hub, site: Static):
 
 async def test_very_slow_server_times_out(site: Static):
     site.pages["/drip"] = Outgoing(200, {}, [b"a", 0.02] * 10_000, chunked=True)
-    async with HubHttpClient(seconds=0.3) as web:
-        with pytest.raises(SourceUnreachable, match="in time"):
-            await web.get(f"{site.url}/drip")
+    web = HubHttpClient(seconds=0.3)
+    with pytest.raises(SourceUnreachable, match="in time"):
+        await web.get(f"{site.url}/drip")
+    await web.close()
 
 
 async def test_redirects_in_a_circle_end(hub: Hub, site: Static):
     path = "/.well-known/skills/index.json"
     site.pages[path] = answer(b"", 302, location=f"{site.url}{path}")
-    with pytest.raises(SourceUnreachable, match="redirects too often"):
+    with pytest.raises(SourceUnreachable, match="redirects more than"):
         await hub.prepare(site.url)
     assert len(site.requests) < 10
 

@@ -17,7 +17,7 @@ from hermes.providers.transport import (
     AsyncioTransport,
     make_transport,
 )
-from hermes.util.late_tls import LateTls
+from hermes.util.http import LateTls
 from tests.unit.security.certificates import server_and_trust
 
 Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter

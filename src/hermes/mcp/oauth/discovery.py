@@ -1,9 +1,7 @@
 """Discovery of the login server of an MCP server, and the HTTP client for logins."""
 
-import asyncio
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.parse import urljoin
 
 import httpx2
 import msgspec
@@ -16,11 +14,10 @@ from hermes.mcp.oauth.addresses import (
     join_scopes,
     origin_of,
     parse_bearer_challenge,
-    quote_address,
 )
-from hermes.providers.login.oauth import TokenResponse, json_object
+from hermes.providers.login.oauth import TokenResponse
 from hermes.security import Redactor
-from hermes.util.late_tls import LateTls
+from hermes.util.http import HttpError, HttpResponse, fetch, make_client
 
 REQUEST_SECONDS = 30.0
 """Timeout of one request."""
@@ -43,9 +40,7 @@ class LoginHttpClient:
 
     def __init__(self, name: str, url: str) -> None:
         self.name, self.url = name, url
-        self._client = httpx2.AsyncClient(
-            follow_redirects=False, trust_env=True, timeout=REQUEST_SECONDS, verify=LateTls()
-        )
+        self._client = make_client()
 
     async def __aenter__(self) -> Self:
         return self
@@ -58,15 +53,14 @@ class LoginHttpClient:
     async def document(self, address: str, what: str) -> dict[str, Any] | None:
         """Return the JSON object at an address, or None if there is none: many servers answer with
         an HTML page. Raises `LoginFailed`, or `ServerUnreachable`."""
-        for _ in range(MAX_REDIRECTS + 1):
-            address = check_address(address, what, self.url)
-            status, headers, body = await self._ask("GET", address, what)
-            if 300 <= status < 400 and "location" in headers:
-                address = urljoin(address, headers["location"])
-                continue
-            fields = {name: it for name, it in json_object(body).items() if it is not None}
-            return (fields or None) if status == httpx2.codes.OK else None
-        raise LoginFailed(f"{what} is redirected without an end")
+
+        def check(_before: str, after: str) -> None:
+            check_address(after, what, self.url)
+
+        check("", address)
+        answer = await self._fetch("GET", address, what, check_redirect=check)
+        fields = {name: it for name, it in answer.json_object().items() if it is not None}
+        return (fields or None) if answer.status == httpx2.codes.OK else None
 
     async def post(
         self,
@@ -83,12 +77,13 @@ class LoginHttpClient:
         `LoginFailed`, or `ServerUnreachable` if a retry may help.
         """
         address = check_address(address, what, self.url)
-        status, _, body = await self._ask(
+        response = await self._fetch(
             "POST", address, what, data=form, json=document, headers=headers or {}
         )
+        status = response.status
         if 300 <= status < 400:
             raise LoginFailed(f"{what} redirects to somewhere else, which is not followed")
-        answer = TokenResponse(status, json_object(body))
+        answer = TokenResponse(status, response.json_object())
         if status >= httpx2.codes.INTERNAL_SERVER_ERROR or status == 429:
             raise ServerUnreachable(f"{what} fails: HTTP {status}{_error_text(answer)}")
         return answer
@@ -100,40 +95,38 @@ class LoginHttpClient:
             ("POST", PING_HEADERS, PING),
             ("GET", {"Accept": "text/event-stream"}, None),  # the older transport, a stream
         ):
-            status, found, _ = await self._ask(
-                method, self.url, what, content=body, headers=headers, head_only=True
+            answer = await self._fetch(
+                method, self.url, what, content=body, headers=headers, max_bytes=0
             )
-            if status in (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN):
-                return found.get("www-authenticate", "")
+            if answer.status in (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN):
+                return answer.headers.get("www-authenticate", "")
         return ""
 
-    async def _ask(
+    async def _fetch(
         self,
         method: str,
         address: str,
         what: str,
         *,
         headers: dict[str, str] | None = None,
-        head_only: bool = False,
-        **body: Any,
-    ) -> tuple[int, httpx2.Headers, bytes]:
-        given = {**HEADERS, **(headers or {})}
+        max_bytes: int = MAX_BYTES,
+        **options: Any,
+    ) -> HttpResponse:
         try:
-            async with (
-                asyncio.timeout(REQUEST_SECONDS),
-                self._client.stream(method, address, headers=given, **body) as response,
-            ):
-                data = b"" if head_only else await _read(response, what)
-                return response.status_code, response.headers, data
-        except TimeoutError:
-            raise ServerUnreachable(f"{what} does not answer ({origin_of(address)})") from None
-        except (httpx2.HTTPError, httpx2.StreamError) as error:
-            words = str(error) or type(error).__name__
-            raise ServerUnreachable(
-                f"{what} cannot be reached: {words} ({origin_of(address)})"
-            ) from error
-        except httpx2.InvalidURL as error:
-            raise LoginFailed(f"{what} is no usable address: {quote_address(address)}") from error
+            return await fetch(
+                self._client,
+                method,
+                address,
+                headers={**HEADERS, **(headers or {})},
+                seconds=REQUEST_SECONDS,
+                max_bytes=max_bytes,
+                max_redirects=MAX_REDIRECTS,
+                **options,
+            )
+        except HttpError as error:
+            text = f"{what} {error} ({origin_of(address)})"
+            retryable = error.kind in ("timeout", "unreachable")
+            raise (ServerUnreachable if retryable else LoginFailed)(text) from error
 
 
 def refusal_error(what: str, answer: TokenResponse, secrets: tuple[str, ...] = ()) -> LoginFailed:
@@ -146,15 +139,6 @@ def _error_text(answer: TokenResponse) -> str:
     why = " ".join(answer.text("error_description").split())[:200]
     words = "".join(": " + word for word in (answer.error, why) if word)
     return "".join(letter for letter in words if letter.isprintable())
-
-
-async def _read(response: httpx2.Response, what: str) -> bytes:
-    data = bytearray()
-    async for chunk in response.aiter_bytes():
-        data += chunk
-        if len(data) > MAX_BYTES:
-            raise LoginFailed(f"{what} sends more than {MAX_BYTES:,} bytes")
-    return bytes(data)
 
 
 MAX_SERVERS = 5

@@ -13,6 +13,8 @@ import msgspec
 
 from hermes.core.errors import ConfigError, ToolError
 from hermes.memory.isolation import describe_error
+from hermes.util.hosts import is_loopback
+from hermes.util.http import HttpError, LateTls, fetch_blocking, is_header_value
 
 T = TypeVar("T")
 
@@ -28,7 +30,6 @@ MAX_BYTES = 4 * 1024**2
 RATE_PAUSE = 30.0
 REFUSED_PAUSE = 600.0
 _MAX_REASON_CHARS = 160
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _RETRY_STATUSES = frozenset({502, 503, 504})
 
 
@@ -104,7 +105,7 @@ class ServiceClient:
         remedy: str = "",
     ) -> None:
         base = parse_address(service, base_url)
-        if not (secret.isascii() and secret.isprintable()):
+        if not is_header_value(secret):
             raise ConfigError(
                 f"the key of {service} contains invalid characters", hint=remedy or "set it again"
             )
@@ -112,18 +113,14 @@ class ServiceClient:
         self._service, self._secret, self._remedy = service, secret, remedy
         self._seconds = seconds
         self._circuit = ServiceCircuitBreaker(service)
-        # Imported here because both are slow to load, and so are certificates.
-        import httpx2
+        import httpx2  # slow to load, and so are certificates
 
-        from hermes.util.late_tls import LateTls
-
-        self._http: Any = httpx2
         secure = base.scheme == "https"
         tls: Any = httpx2.create_ssl_context() if secure else LateTls()
         self._client = httpx2.Client(
             base_url=base.geturl(),
             headers={"Accept": "application/json", **headers},
-            trust_env=base.hostname not in _LOOPBACK,
+            trust_env=not is_loopback(base.hostname or ""),
             verify=tls,
         )
 
@@ -167,46 +164,38 @@ class ServiceClient:
         return self._once(method, path, body, params, left)
 
     def _once(self, method: str, path: str, body: Any, params: Any, limit: float) -> Any:
-        status, headers, data = self._exchange(method, path, body, params, limit)
-        if not 200 <= status < 300:
-            raise self._refusal(status, headers, data)
-        if not data.strip():
-            return None
-        try:
-            return msgspec.json.decode(data)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise ServiceError(f"{self._who} answered something that is no JSON") from error
-
-    def _exchange(
-        self, method: str, path: str, body: Any, params: Any, limit: float
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        http, late = self._http, time.monotonic() + limit
         content = None if body is None else msgspec.json.encode(body)
         headers = {} if body is None else {"Content-Type": "application/json"}
-        data = bytearray()
         try:
-            with self._client.stream(
-                method, path, content=content, params=params, headers=headers, timeout=limit
-            ) as response:
-                for piece in response.iter_bytes():
-                    data += piece
-                    if len(data) > MAX_BYTES:
-                        raise ServiceError(f"{self._who} sends more than can be read")
-                    if time.monotonic() > late:
-                        raise self._late(limit)
-                return response.status_code, response.headers, bytes(data)
-        except http.ConnectError as error:
-            untrusted = "CERTIFICATE" in str(error)
-            why = ": its certificate is not trusted" if untrusted else ""
-            raise _TransientError(f"{self._who} cannot be reached{why}") from error
-        except http.TimeoutException as error:
-            raise self._late(limit) from error
-        except http.HTTPError as error:
-            problem = f"the connection to {self._who} broke ({type(error).__name__})"
-            raise _TransientError(problem) from error
+            answer = fetch_blocking(
+                self._client,
+                method,
+                path,
+                content=content,
+                params=params,
+                headers=headers,
+                seconds=limit,
+                max_bytes=MAX_BYTES,
+            )
+            if not 200 <= answer.status < 300:
+                raise self._refusal(answer.status, answer.headers, answer.body)
+            return answer.json() if answer.body.strip() else None
+        except HttpError as error:
+            raise self._failure(error, limit) from error
 
-    def _late(self, limit: float) -> ServiceError:
-        return ServiceError(f"{self._who} did not answer within {limit:g} s")
+    def _failure(self, error: HttpError, limit: float) -> ServiceError:
+        cause = type(error.__cause__).__name__
+        if error.kind == "unreachable" and cause != "ConnectError":
+            return _TransientError(f"the connection to {self._who} broke ({cause})")
+        if error.kind == "unreachable":
+            why = ": its certificate is not trusted" if "CERTIFICATE" in str(error) else ""
+            return _TransientError(f"{self._who} cannot be reached{why}")
+        texts = {
+            "timeout": f"did not answer within {limit:g} s",
+            "too_large": "sends more than can be read",
+            "not_json": "answered something that is no JSON",
+        }
+        return ServiceError(f"{self._who} {texts.get(error.kind, error)}")
 
     def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> ServiceError:
         reason = self._reason(data)

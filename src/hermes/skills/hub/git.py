@@ -30,7 +30,6 @@ from hermes.skills.hub.contents import (
     read_summary,
 )
 from hermes.skills.hub.sources import (
-    LOOPBACK,
     MAX_LISTED,
     MAX_SKILL_BYTES,
     FetchedSkill,
@@ -41,6 +40,7 @@ from hermes.skills.hub.sources import (
     skill_folder_of,
 )
 from hermes.store.git import Git, GitFailed
+from hermes.util.hosts import is_loopback
 from hermes.util.text import human_size
 
 MAX_FETCHED_BYTES = 256 * 1024 * 1024
@@ -183,7 +183,7 @@ def _check_url(url: str) -> str:
 
 
 def _is_local(url: str) -> bool:
-    return urlsplit(url).hostname in LOOPBACK
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def _ref_names(ref: str) -> list[str]:

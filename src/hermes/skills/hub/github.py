@@ -25,7 +25,6 @@ from hermes.skills.hub.sources import (
     MAX_SKILL_BYTES,
     FetchedSkill,
     HubHttpClient,
-    HubResponse,
     ListedSkill,
     RepoPath,
     SkillOffer,
@@ -37,6 +36,7 @@ from hermes.skills.hub.sources import (
     skill_folder_of,
 )
 from hermes.util import atomic
+from hermes.util.http import HttpResponse
 
 # The REST API, as far as the hub needs it
 #
@@ -83,14 +83,14 @@ class GitHubApi:
 
     async def get(
         self, path: str, *, accept: str = ACCEPT_JSON, max_bytes: int = MAX_ARCHIVE_BYTES
-    ) -> HubResponse:
+    ) -> HttpResponse:
         """Send a GET request. Raises `NotAvailable`, `RateLimited` and `SourceUnreachable`."""
         reply = await self._web.get(
             f"{self._address}{path}", self._headers(accept), max_bytes=max_bytes
         )
         return self._check_reply(path, reply)
 
-    async def send(self, method: str, path: str, body: Mapping[str, Any]) -> HubResponse:
+    async def send(self, method: str, path: str, body: Mapping[str, Any]) -> HttpResponse:
         """Send a request. The caller checks the status, except for the usual refusals."""
         url = f"{self._address}{path}"
         return self._check_reply(
@@ -103,7 +103,7 @@ class GitHubApi:
             headers["Authorization"] = f"Bearer {self._token}"
         return headers
 
-    def _check_reply(self, path: str, reply: HubResponse) -> HubResponse:
+    def _check_reply(self, path: str, reply: HttpResponse) -> HttpResponse:
         if reply.status < 300 or reply.status == 422:
             return reply
         if self._is_limit(reply):
@@ -116,7 +116,7 @@ class GitHubApi:
             f"GitHub answered with status {reply.status}", hint="try again later"
         )
 
-    def _refusal(self, path: str, reply: HubResponse) -> HubError:
+    def _refusal(self, path: str, reply: HttpResponse) -> HubError:
         repo = "/".join(path.split("/")[2:4])
         if reply.status == 403:
             return HubError(
@@ -134,13 +134,13 @@ class GitHubApi:
         )
 
     @staticmethod
-    def _is_limit(reply: HubResponse) -> bool:
+    def _is_limit(reply: HttpResponse) -> bool:
         limited = (
             reply.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in reply.headers
         )
         return reply.status == 429 or (reply.status == 403 and limited)
 
-    def _rate_limit_error(self, reply: HubResponse) -> RateLimited:
+    def _rate_limit_error(self, reply: HttpResponse) -> RateLimited:
         reset = reply.headers.get("x-ratelimit-reset", "")
         after = reply.headers.get("retry-after", "")
         minutes = 1
@@ -153,12 +153,9 @@ class GitHubApi:
         return RateLimited("the rate limit of GitHub is reached", hint=hint)
 
 
-def error_message(reply: HubResponse) -> str:
+def error_message(reply: HttpResponse) -> str:
     """Return the message in a GitHub response, on one line."""
-    try:
-        message = reply.json().get("message", "")
-    except (HubError, AttributeError):
-        message = ""
+    message = reply.json_object().get("message", "")
     return " ".join(str(message).split())[:200] or f"status {reply.status}"
 
 

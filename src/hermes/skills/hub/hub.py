@@ -230,7 +230,7 @@ class Hub:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._web.__aexit__(kind, error, trace)
+        await self._web.close()
 
     async def browse(self, source: str = "") -> SearchResult:
         """Return all offers of a source, or of those that are cheap to query."""

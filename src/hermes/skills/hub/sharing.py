@@ -42,13 +42,14 @@ from hermes.skills.hub.contents import (
 from hermes.skills.hub.github import SET_TOKEN, GitHubApi, error_message
 from hermes.skills.hub.hub import Hub
 from hermes.skills.hub.registry import FolderSource, resolve_folder
-from hermes.skills.hub.sources import HubResponse, parse_repo_path, skill_folder_of
+from hermes.skills.hub.sources import decode_reply, parse_repo_path, skill_folder_of
 from hermes.skills.hub.store import AuditEvent, InstalledSkill, utc_now
 from hermes.skills.scanner import scan_files
 from hermes.skills.scanner.report import ScanFinding, SourceTrust, decide_install
 from hermes.skills.skill import Skill
 from hermes.skills.writing.overlays import MARK_FILE
 from hermes.util import atomic
+from hermes.util.http import HttpResponse
 
 MANIFEST = "manifest.json"
 VERSION = 1
@@ -376,7 +377,7 @@ async def plan_publication(
     place = parse_repo_path(repo)
     if place.path or place.ref:
         raise UsageError(f"--repo takes owner/repo, not {repo}")
-    facts = (await api.get(f"/repos/{place.repo}")).json()
+    facts = decode_reply(await api.get(f"/repos/{place.repo}"))
     base = str(facts.get("default_branch") or "main")
     commit = await api.commit(place.repo, base)
     held = await _read_tree(api, place.repo, commit)
@@ -437,13 +438,13 @@ async def _open_pull_request(api: GitHubApi, plan: PublishPlan) -> PublishResult
 async def _find_pull_request(api: GitHubApi, plan: PublishPlan) -> str:
     owner = plan.repo.partition("/")[0]
     head = quote(f"{owner}:{plan.parcel.branch}")
-    found = (await api.get(f"/repos/{plan.repo}/pulls?head={head}&state=open")).json()
+    found = decode_reply(await api.get(f"/repos/{plan.repo}/pulls?head={head}&state=open"))
     return str(found[0]["html_url"]) if found else ""
 
 
 async def _read_tree(api: GitHubApi, repo: str, commit: str) -> dict[str, str]:
     """Return the blob ids of the files of a commit by path."""
-    answer = (await api.get(f"/repos/{repo}/git/trees/{commit}?recursive=1")).json()
+    answer = decode_reply(await api.get(f"/repos/{repo}/git/trees/{commit}?recursive=1"))
     if answer.get("truncated"):
         raise HubError(f"{repo} has too many files to publish to", hint="use a smaller repository")
     entries = answer.get("tree", [])
@@ -470,10 +471,10 @@ def _blob_entry(
     return {"path": f"{plan.folder}/{name}", "mode": mode, "type": "blob", "sha": sha}
 
 
-def _created(reply: HubResponse, what: str) -> Any:
+def _created(reply: HttpResponse, what: str) -> Any:
     if reply.status not in (200, 201):
         raise HubError(f"GitHub did not take {what}: {error_message(reply)}")
-    made = reply.json()
+    made = decode_reply(reply)
     if not isinstance(made, dict) or not {"sha", "html_url"} & made.keys():
         raise SourceUnreachable(f"GitHub gave an unexpected answer for {what}")
     return made

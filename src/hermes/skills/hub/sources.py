@@ -1,11 +1,9 @@
 """The interface of skill sources, and what all of them share: records, paths and HTTP."""
 
-import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
@@ -18,6 +16,8 @@ from hermes.skills.hub.contents import (
     check_file_name,
 )
 from hermes.skills.skill import SKILL_FILE
+from hermes.util.hosts import is_loopback
+from hermes.util.http import MAX_BYTES, HttpError, HttpResponse, fetch, make_client
 from hermes.util.text import many
 
 if TYPE_CHECKING:
@@ -251,125 +251,62 @@ class HubAddresses(msgspec.Struct, frozen=True):
 
 # HTTP: HTTPS only, limited in size and time; a token is never sent to another host
 
-TIMEOUT = 30.0
-CONNECT_TIMEOUT = 10.0
 RESPONSE_TIMEOUT = 300.0
 """For one complete response, so that a very slow server is given up."""
-MAX_REDIRECTS = 5
-MAX_JSON_BYTES = 8 * 1024 * 1024
-"""Limit of a response that is not an archive."""
 USER_AGENT = "hermes-skills"
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-REDIRECT_STATUSES = (301, 302, 303, 307, 308)
-
-
-class HubResponse(msgspec.Struct, frozen=True):
-    """An HTTP response."""
-
-    status: int
-    headers: Mapping[str, str]
-    """Names in lower case."""
-    body: bytes
-    url: str = ""
-    """The final address after redirects."""
-
-    def json(self) -> Any:
-        """Decode the body. Raises `SourceUnreachable` when it is not JSON."""
-        try:
-            return msgspec.json.decode(self.body)
-        except DECODE_ERRORS as error:
-            raise SourceUnreachable(f"the answer is not JSON: {error}") from error
 
 
 class HubHttpClient:
-    """An HTTP client for one command. The HTTP library is loaded at first use."""
+    """The HTTP client of one command."""
 
     def __init__(self, seconds: float = RESPONSE_TIMEOUT) -> None:
         """`seconds` limits the time for one complete response."""
         self._seconds = seconds
         self._client: httpx2.AsyncClient | None = None
 
-    async def __aenter__(self) -> "HubHttpClient":
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def close(self) -> None:
         if self._client is not None:
             await self._client.aclose()
-            self._client = None
 
     async def get(
-        self, url: str, headers: Mapping[str, str] | None = None, *, max_bytes: int = MAX_JSON_BYTES
-    ) -> HubResponse:
+        self, url: str, headers: Mapping[str, str] | None = None, *, max_bytes: int = MAX_BYTES
+    ) -> HttpResponse:
         """Return the response with any status. Raises `SourceUnreachable`, also above `max_bytes`.
 
         Redirects stay within HTTPS and do not lead from outside into the local network. The header
         `Authorization` is not sent to another host.
         """
-        sent = dict(headers or {})
-        for _ in range(MAX_REDIRECTS + 1):
-            reply = await self._send("GET", url, sent, None, max_bytes)
-            if reply.status not in REDIRECT_STATUSES or "location" not in reply.headers:
-                return reply
-            before, url = url, urljoin(url, reply.headers["location"])
-            check_redirect(before, url)
-            if _host_key(before) != _host_key(url):
-                sent = {name: v for name, v in sent.items() if name.lower() != "authorization"}
-        raise SourceUnreachable(f"{host_of(url)} redirects too often")
+        return await self._fetch(
+            "GET", url, headers, max_bytes=max_bytes, check_redirect=check_redirect
+        )
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: Any
-    ) -> HubResponse:
+    ) -> HttpResponse:
         """Send `body` as JSON. A redirect is returned, not followed."""
-        return await self._send(method, url, headers, msgspec.json.encode(body), MAX_JSON_BYTES)
+        return await self._fetch(method, url, headers, json=body)
 
-    async def _send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, max_bytes: int
-    ) -> HubResponse:
+    async def _fetch(
+        self, method: str, url: str, headers: Mapping[str, str] | None, **options: Any
+    ) -> HttpResponse:
         check_address(url)
-        client = self._open_client()
-        import httpx2 as http
-
+        self._client = self._client or make_client()
+        sent = {"User-Agent": USER_AGENT, **(headers or {})}
         try:
-            async with (
-                asyncio.timeout(self._seconds),
-                client.stream(method, url, headers=dict(headers), content=body) as response,
-            ):
-                data = bytearray()
-                async for piece in response.aiter_bytes():
-                    data += piece
-                    if len(data) > max_bytes:
-                        limit = f"{max_bytes // 1024**2} MiB"
-                        raise SourceUnreachable(f"{host_of(url)} sent more than {limit}")
-                return HubResponse(response.status_code, dict(response.headers), bytes(data), url)
-        except (http.TimeoutException, TimeoutError) as error:
-            raise SourceUnreachable(
-                f"{host_of(url)} did not answer in time", hint="try again"
-            ) from error
-        except (http.HTTPError, http.InvalidURL) as error:
-            reason = str(error) or type(error).__name__
-            raise SourceUnreachable(
-                f"{host_of(url)} cannot be reached: {reason}", hint="check the network"
-            ) from error
-
-    def _open_client(self) -> "httpx2.AsyncClient":
-        client = self._client
-        if client is None:
-            import httpx2 as http  # slow to load, and most commands need no network
-
-            from hermes.util.late_tls import LateTls
-
-            client = self._client = http.AsyncClient(
-                timeout=http.Timeout(TIMEOUT, connect=CONNECT_TIMEOUT),
-                verify=LateTls(),
-                headers={"User-Agent": USER_AGENT},
-                follow_redirects=False,
+            return await fetch(
+                self._client, method, url, headers=sent, seconds=self._seconds, **options
             )
-        return client
+        except HttpError as error:
+            hint = "check the network" if error.kind == "unreachable" else "try again"
+            raise SourceUnreachable(f"{host_of(url)} {error}", hint=hint) from error
+
+
+def decode_reply(reply: HttpResponse) -> Any:
+    """Decode the body. Raises `SourceUnreachable` when it is not JSON."""
+    try:
+        return reply.json()
+    except HttpError as error:
+        raise SourceUnreachable(f"{host_of(reply.url)} {error}") from error
 
 
 def check_address(url: str) -> None:
@@ -379,7 +316,7 @@ def check_address(url: str) -> None:
         raise HubError("an address with a password is not accepted", hint="leave it out")
     if parts.scheme == "https" and parts.hostname:
         return
-    if parts.scheme == "http" and parts.hostname in LOOPBACK:
+    if parts.scheme == "http" and is_loopback(parts.hostname or ""):
         return
     raise HubError(f"{host_of(url)} is not reached over https", hint="begin it with https://")
 
@@ -402,11 +339,6 @@ def check_redirect(before: str, after: str) -> None:
 def host_of(url: str) -> str:
     """Return the host for messages, without parts of the address that may be secret."""
     return _split_url(url).hostname or "the address"
-
-
-def _host_key(url: str) -> tuple[str, str, int | None]:
-    parts = _split_url(url)
-    return parts.scheme, parts.hostname or "", parts.port
 
 
 def _split_url(url: str) -> SplitResult:

@@ -36,7 +36,6 @@ from hermes.skills.hub.github import GitHubRepos
 from hermes.skills.hub.sources import (
     FetchedSkill,
     HubHttpClient,
-    HubResponse,
     RepoPath,
     SkillOffer,
     SkillOrigin,
@@ -49,6 +48,7 @@ from hermes.skills.hub.sources import (
     parse_repo_path,
 )
 from hermes.skills.skill import SKILL_FILE
+from hermes.util.http import HttpResponse
 
 MARKETPLACE_PREFIX = "claude-marketplace/"
 MARKETPLACE_FILE = ".claude-plugin/marketplace.json"
@@ -385,7 +385,7 @@ class WellKnownSource:
         raise InvalidContent(f"{entry.name} is offered as {entry.type!r}, which is not known")
 
     @staticmethod
-    def _check(reply: HubResponse, url: str) -> None:
+    def _check(reply: HttpResponse, url: str) -> None:
         if reply.status != 200:
             path = urlsplit(url).path
             raise SourceUnreachable(

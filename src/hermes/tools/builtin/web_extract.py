@@ -27,10 +27,10 @@ from hermes.tools.builtin.web_search import (
     request_json,
     search_options,
     select_service,
-    service_client,
 )
 from hermes.tools.registry import ToolDeps, ToolEntry
 from hermes.tools.web_pages import PageFetcher, PageText, fence_untrusted, read_page
+from hermes.util.http import make_client
 from hermes.util.text import clean
 
 AUXILIARY_TASK = "web_extract"
@@ -177,7 +177,7 @@ def _all_failed_error(errors: list[ToolError]) -> ToolError:
 SCRAPE_PATH = "/v2/scrape"
 
 
-def find_firecrawl(options: WebSearchOptions, connect: Connect = service_client) -> Scrape | None:
+def find_firecrawl(options: WebSearchOptions, connect: Connect = make_client) -> Scrape | None:
     """Return a scraper that uses Firecrawl (which runs JavaScript), if that service is chosen."""
     try:
         service = select_service(options)

@@ -15,7 +15,7 @@ from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.tools.registry import ToolDeps, ToolEntry
 from hermes.tools.web_pages import fence_untrusted
 from hermes.util.extras import install_hint
-from hermes.util.late_tls import LateTls
+from hermes.util.http import HttpError, fetch, is_header_value, make_client
 from hermes.util.packages import is_installed
 from hermes.util.text import clean
 from hermes.util.threads import in_thread
@@ -176,13 +176,9 @@ MAX_QUOTED_CHARS = 200
 """For the body of an error answer."""
 
 Connect = Callable[[], httpx2.AsyncClient]
+"""Makes the HTTP client for services."""
 
 _OTHER_SERVICE_HINT = "the user can choose another service with the setting web.backend"
-
-
-def service_client() -> httpx2.AsyncClient:
-    """Return a client for services: it uses the proxy of the environment, no redirects."""
-    return httpx2.AsyncClient(follow_redirects=False, trust_env=True, verify=LateTls())
 
 
 async def request_json(
@@ -194,7 +190,7 @@ async def request_json(
 ) -> Any:
     """Return the decoded answer; raises `ToolError`, whose message never has the key."""
     key = options.keys.get(service.name, "")
-    if not (key.isascii() and key.isprintable()) or " " in key:
+    if not is_header_value(key) or " " in key:
         raise ToolError(
             f"the key of {service.name} has odd characters in it", hint=_key_hint(service)
         )
@@ -206,36 +202,33 @@ async def request_json(
         **service.headers(options),
     }
     try:
-        async with asyncio.timeout(options.seconds), connect() as client:
-            asked = client.stream(
-                service.method, url, headers=headers, timeout=options.seconds, **sent
+        async with connect() as client:
+            response = await fetch(
+                client,
+                service.method,
+                url,
+                headers=headers,
+                seconds=options.seconds,
+                max_bytes=MAX_ANSWER_BYTES,
+                **sent,
             )
-            async with asked as response:
-                data = await _body(response, service.name)
-    except (TimeoutError, httpx2.TimeoutException) as error:
-        raise ToolTimedOut(
-            f"{service.name} did not answer in time", hint=_OTHER_SERVICE_HINT
-        ) from error
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        words = _mask_key(f"{service.name} cannot be reached: {error}", service, options)
-        raise ToolError(words, hint=_address_hint(service)) from error
-    if response.status_code >= 300:
-        raise http_error(service, options, response.status_code, data)
-    try:
-        return msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        raise ToolError(
-            f"{service.name} did not answer with JSON", hint=_address_hint(service)
-        ) from error
+        if response.status >= 300:
+            raise http_error(service, options, response.status, response.body)
+        return response.json()
+    except HttpError as error:
+        raise _fetch_error(service, options, error) from error
 
 
-async def _body(response: httpx2.Response, name: str) -> bytes:
-    data = bytearray()
-    async for chunk in response.aiter_bytes():
-        data += chunk
-        if len(data) > MAX_ANSWER_BYTES:
-            raise ToolError(f"the answer of {name} is too large")
-    return bytes(data)
+def _fetch_error(service: SearchService, options: WebSearchOptions, error: HttpError) -> ToolError:
+    name = service.name
+    if error.kind == "timeout":
+        return ToolTimedOut(f"{name} did not answer in time", hint=_OTHER_SERVICE_HINT)
+    if error.kind == "too_large":
+        return ToolError(f"the answer of {name} is too large")
+    if error.kind == "not_json":
+        return ToolError(f"{name} did not answer with JSON", hint=_address_hint(service))
+    words = f"{name} cannot be reached: {error.__cause__}"
+    return ToolError(_mask_key(words, service, options), hint=_address_hint(service))
 
 
 def http_error(
@@ -380,7 +373,7 @@ def _backend_name(options: WebSearchOptions) -> str:
 
 
 def web_search_tool(
-    options: WebSearchOptions, connect: Connect = service_client, search: Search = search_ddgs
+    options: WebSearchOptions, connect: Connect = make_client, search: Search = search_ddgs
 ) -> Tool:
     """Make the tool. `connect` returns the HTTP client for services; `search` is ddgs."""
 

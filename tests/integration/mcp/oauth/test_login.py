@@ -151,7 +151,7 @@ def _endless(scene: Scene) -> None:
         (_strange_metadata(authorization_endpoint="file:///x"), "no usable address"),
         (_strange_metadata(token_endpoint=7), "makes no sense"),
         (_strange_metadata(registration_endpoint=""), "know its clients beforehand"),
-        (_loop, "without an end"),
+        (_loop, "redirects more than 3 times"),
         (_astray, "not protected by TLS"),
         (_endless, "more than 256,000 bytes"),
     ],

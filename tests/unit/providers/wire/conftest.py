@@ -4,7 +4,7 @@ import httpx2
 import pytest
 
 from hermes.providers.transport import AsyncioTransport
-from hermes.util.late_tls import LateTls
+from hermes.util.http import LateTls
 
 
 @pytest.fixture

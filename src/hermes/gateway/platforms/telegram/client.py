@@ -42,7 +42,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendUnsure,
 )
 from hermes.util import atomic
-from hermes.util.late_tls import LateTls
+from hermes.util.http import LateTls
 
 logger = logging.getLogger(__name__)
 API = "https://api.telegram.org"

@@ -60,7 +60,7 @@ from hermes.store.records import OutboxRow
 from hermes.util.atomic import write_bytes
 from hermes.util.clock import SystemClock
 from hermes.util.hosts import from_here, http_address, is_loopback
-from hermes.util.late_tls import LateTls
+from hermes.util.http import LateTls
 
 log = logging.getLogger(__name__)
 

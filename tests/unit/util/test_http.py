@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from hermes.util.late_tls import LateTls
+from hermes.util.http import LateTls
 from tests.unit.security.certificates import server_and_trust
 
 
