@@ -25,8 +25,9 @@ from hermes.providers import (
     check_base_url,
     is_loopback,
 )
-from hermes.providers.failures import http_errors, refused, unreachable
+from hermes.providers.failures import refused, unreachable
 from hermes.providers.failures.rules import OTHER_HERMES
+from hermes.util.http import HttpError, fetch
 
 KEY = "GATEWAY_PROXY_KEY"
 API = "/v1"
@@ -83,11 +84,13 @@ class Proxy:
         secret = next((each.secret for each in self.target.credentials), "")
         headers = {"authorization": f"Bearer {secret}"} if secret else {}
         try:
-            answer = await client.get(url, headers=headers, timeout=self.target.timeouts.connect)
-        except http_errors() as error:
+            answer = await fetch(
+                client, "GET", url, headers=headers, seconds=self.target.timeouts.connect
+            )
+        except HttpError as error:
             return unreachable(OTHER_HERMES, url, error)
-        if answer.status_code >= 300:
-            return refused(OTHER_HERMES, answer, answer.content, secret=secret)
+        if answer.status >= 300:
+            return refused(OTHER_HERMES, answer.status, answer.headers, answer.body, secret=secret)
         return None
 
 

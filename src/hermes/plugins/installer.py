@@ -16,13 +16,13 @@ from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.plugins.discovery import PROVIDER_FOLDERS
 from hermes.plugins.manifest import CODE, PluginManifest, read_manifest
 from hermes.util import atomic
+from hermes.util.hosts import is_loopback
 
 GIT_SECONDS = 300.0
 """Time limit for a run of git."""
 _GITHUB = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _SSH = re.compile(r"[\w.-]+@[\w.-]+:[^\s-]\S*", re.ASCII)
 _SCHEMES = frozenset({"https", "ssh", "file"})
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 # No code of a repository runs while it is fetched, and git does not ask for a password.
 _CAUTION = ("-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never")
 
@@ -45,7 +45,7 @@ def parse_source(said: str) -> PluginSource:
     if _SSH.fullmatch(said):
         return PluginSource(said)
     url = urlsplit(said)
-    if url.scheme in _SCHEMES or (url.scheme == "http" and url.hostname in _LOOPBACK):
+    if url.scheme in _SCHEMES or (url.scheme == "http" and is_loopback(url.hostname or "")):
         return PluginSource(said)
     if url.scheme in ("http", "git"):
         raise UsageError(f"{said} is not encrypted", hint="use its https:// address")

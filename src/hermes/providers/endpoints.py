@@ -13,6 +13,7 @@ import msgspec
 from hermes.core.errors import ConfigError
 from hermes.core.model import WireMode
 from hermes.core.usage import FREE, Price
+from hermes.util import hosts
 
 if TYPE_CHECKING:
     import httpx2
@@ -566,8 +567,6 @@ def own_key_variables() -> frozenset[str]:
 # follows none). URLs are parsed by the library that sends the request, so that both see the same
 # host.
 
-LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
-
 _UNSAFE_CHARACTERS = re.compile(r"[\s\\\x00-\x1f\x7f]")
 _HTTPS_PORT = 443
 
@@ -595,7 +594,7 @@ def endpoint_of_host(url: str) -> Endpoint | None:
 
 def is_loopback(url: str) -> bool:
     parsed = _parse_url(url)
-    return parsed is not None and parsed.host in LOOPBACK_HOSTS
+    return parsed is not None and hosts.is_loopback(parsed.host)
 
 
 def check_base_url(url: str, source: str) -> str:

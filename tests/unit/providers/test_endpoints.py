@@ -7,12 +7,12 @@ import pytest
 from hermes.providers import endpoints
 from hermes.providers.endpoints import (
     ENDPOINTS,
-    LOOPBACK_HOSTS,
     Endpoint,
     endpoint_of_host,
     find_endpoint,
     may_receive_key,
 )
+from hermes.util.hosts import is_loopback
 
 CHAT, MESSAGES, RESPONSES = "chat_completions", "anthropic_messages", "codex_responses"
 
@@ -106,7 +106,7 @@ def test_keys_travel_encrypted_unless_they_stay_on_this_machine(endpoint):
     parts = urlsplit(endpoint.base_url)
     if endpoint.api_mode == "acp":
         assert not endpoint.key_vars
-    elif endpoint.base_url and parts.hostname not in LOOPBACK_HOSTS:
+    elif endpoint.base_url and not is_loopback(parts.hostname or ""):
         assert parts.scheme == "https"
     assert not endpoint.base_url.endswith("/")
 

@@ -1,15 +1,17 @@
-"""Certificates are read at the first handshake, and checked as always."""
+"""Requests are limited in time and size; certificates are read at the first handshake."""
 
 import asyncio
+import gzip
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from hermes.util.http import LateTls
+from hermes.util.http import HttpError, LateTls, fetch, fetch_blocking, make_client
+from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
 from tests.unit.security.certificates import server_and_trust
 
 
@@ -64,3 +66,129 @@ def test_used_in_any_other_way_it_trusts_nobody() -> None:
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
     assert context.get_ca_certs() == []
+
+
+class Site:
+    """A server with fixed pages; `requests` has what it received."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, Outgoing] = {}
+        self.requests: list[RecordedRequest] = []
+        self._server = LoopbackServer(self._answer)
+        self.url = f"http://127.0.0.1:{self._server.port}"
+
+    def _answer(self, request: RecordedRequest) -> Outgoing:
+        self.requests.append(request)
+        return self.pages.get(request.path, Outgoing(404, {}, []))
+
+    def close(self) -> None:
+        self._server.close()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    opened = Site()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_client() as opened:
+        yield opened
+
+
+async def test_response_has_status_headers_body_and_charset(site: Site, client) -> None:
+    headers = {"Content-Type": "application/json; charset=utf-8"}
+    site.pages["/"] = Outgoing(418, headers, [b'{"a": 1}'])
+    response = await fetch(client, "POST", f"{site.url}/", json={"b": 2})
+    assert (response.status, response.json(), response.charset) == (418, {"a": 1}, "utf-8")
+    assert site.requests[0].body == {"b": 2}
+
+
+async def test_body_that_is_not_json_is_an_error_or_an_empty_object(site: Site, client) -> None:
+    site.pages["/"] = Outgoing(200, {}, [b"["])
+    response = await fetch(client, "GET", f"{site.url}/")
+    assert response.json_object() == {}
+    with pytest.raises(HttpError, match="did not answer with JSON"):
+        response.json()
+
+
+async def test_long_body_is_an_error_or_cut(site: Site, client) -> None:
+    site.pages["/"] = Outgoing(200, {}, [b"x" * 5000] * 10, chunked=True)
+    with pytest.raises(HttpError, match="more than 9,000 bytes"):
+        await fetch(client, "GET", f"{site.url}/", max_bytes=9000)
+    cut = await fetch(client, "GET", f"{site.url}/", max_bytes=9000, truncate=True)
+    assert (len(cut.body), cut.is_cut) == (9000, True)
+
+
+async def test_compressed_body_is_counted_after_decompression(site: Site, client) -> None:
+    packed = gzip.compress(b"x" * 100_000)
+    site.pages["/"] = Outgoing(200, {"Content-Encoding": "gzip"}, [packed])
+    with pytest.raises(HttpError, match="more than"):
+        await fetch(client, "GET", f"{site.url}/", max_bytes=len(packed) * 2)
+
+
+async def test_body_of_a_stream_without_end_can_be_left_unread(site: Site, client) -> None:
+    site.pages["/"] = Outgoing(200, {}, [60.0, b"x"], chunked=True)
+    assert (await fetch(client, "GET", f"{site.url}/", max_bytes=0)).body == b""
+
+
+async def test_slow_body_times_out_although_bytes_arrive(site: Site, client) -> None:
+    site.pages["/"] = Outgoing(200, {}, [b"a", 0.02] * 10_000, chunked=True)
+    with pytest.raises(HttpError) as failure:
+        await fetch(client, "GET", f"{site.url}/", seconds=0.2)
+    assert failure.value.kind == "timeout"
+    with (
+        httpx2.Client(verify=LateTls()) as blocking,
+        pytest.raises(HttpError, match="did not answer in time"),
+    ):
+        fetch_blocking(blocking, "GET", f"{site.url}/", seconds=0.2)
+
+
+async def test_redirect_is_returned_unless_it_is_checked(site: Site, client) -> None:
+    site.pages["/"] = Outgoing(302, {"Location": "/next", "Set-Cookie": "a=b"}, [])
+    site.pages["/next"] = Outgoing(200, {}, [b"there"])
+    assert (await fetch(client, "GET", f"{site.url}/")).status == 302
+    seen: list[tuple[str, str]] = []
+    response = await fetch(
+        client, "GET", f"{site.url}/", check_redirect=lambda *urls: seen.append(urls)
+    )
+    assert (response.body, response.url) == (b"there", f"{site.url}/next")
+    assert seen == [(f"{site.url}/", f"{site.url}/next")]
+    assert all("cookie" not in request.headers for request in site.requests)
+
+
+async def test_check_can_refuse_a_redirect(site: Site, client) -> None:
+    site.pages["/"] = Outgoing(302, {"Location": "/next"}, [])
+
+    def refuse(before: str, after: str) -> None:
+        raise ValueError(after)
+
+    with pytest.raises(ValueError, match="/next"):
+        await fetch(client, "GET", f"{site.url}/", check_redirect=refuse)
+    assert len(site.requests) == 1
+
+
+async def test_authorization_is_not_sent_to_another_origin(site: Site, client) -> None:
+    other = Site()
+    other.pages["/"] = Outgoing(200, {}, [])
+    site.pages["/"] = Outgoing(302, {"Location": "/same"}, [])
+    site.pages["/same"] = Outgoing(302, {"Location": f"{other.url}/"}, [])
+    await fetch(
+        client,
+        "GET",
+        f"{site.url}/",
+        headers={"Authorization": "Bearer x"},
+        check_redirect=lambda *_: None,
+    )
+    other.close()
+    assert [request.headers.get("authorization") for request in site.requests] == ["Bearer x"] * 2
+    assert "authorization" not in other.requests[0].headers
+
+
+async def test_server_that_is_not_there_is_unreachable(client) -> None:
+    with pytest.raises(HttpError, match="cannot be reached") as failure:
+        await fetch(client, "GET", "http://127.0.0.1:9/secret-path")
+    assert failure.value.kind == "unreachable"
+    assert "secret-path" not in str(failure.value)

@@ -21,6 +21,7 @@ from hermes.providers.failures import refused, unreachable
 from hermes.providers.target import Credential, Target
 from hermes.providers.wire.anthropic import AnthropicDialect
 from hermes.providers.wire.model import join_url, request_headers
+from hermes.util.http import HttpError, fetch
 
 LIST_NAMES = ("data", "models")
 ID_NAMES = ("id", "model", "slug", "name")
@@ -289,7 +290,8 @@ MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 """Limit of one response."""
 MAX_PAGES = 20
 PAGE_SIZE = 1000
-TIMEOUT = httpx2.Timeout(30.0, connect=10.0)
+TOTAL_SECONDS = 300.0
+"""Longest duration of one request."""
 MAX_DETAIL_REQUESTS = 100
 """Ollama models whose details are requested one by one."""
 
@@ -373,29 +375,37 @@ class _ListingClient:
                 method, url, headers, content, region=region, credential=self._credential
             )
         try:
-            answer = self._client.stream(
+            response = await fetch(
+                self._client,
                 method,
                 url,
                 content=content or None,
                 headers=headers,
-                timeout=TIMEOUT,
-                follow_redirects=False,
+                seconds=TOTAL_SECONDS,
+                max_bytes=MAX_RESPONSE_BYTES,
             )
-            async with answer as response:
-                data = await _read(response, self.endpoint.id)
-        except httpx2.HTTPError as error:
-            raise unreachable(self.endpoint.id, url, error) from error
-        if response.status_code >= 300:
+        except HttpError as error:
+            raise self._failure(url, error) from error
+        if response.status >= 300:
             secret = self._credential.secret if self._credential else ""
-            raise refused(self.endpoint.id, response, data, secret=secret)
+            raise refused(
+                self.endpoint.id, response.status, response.headers, response.body, secret=secret
+            )
         try:
-            return msgspec.json.decode(data)
-        except msgspec.DecodeError as error:
+            return response.json()
+        except HttpError as error:
             raise ReplyInvalid(
                 f"{self.endpoint.id} sent something that is not a list of models",
                 provider=self.endpoint.id,
                 hint=f"is {self._base} the right address?",
             ) from error
+
+    def _failure(self, url: str, error: HttpError) -> ProviderError:
+        provider = self.endpoint.id
+        if error.kind == "too_large":
+            text = f"the list of models of {provider} is too long"
+            return ReplyInvalid(text, provider=provider)
+        return unreachable(provider, url, error)
 
 
 def _may_send(endpoint: Endpoint, credential: Credential, base_url: str) -> bool:
@@ -417,15 +427,6 @@ async def _pages(listing: _ListingClient) -> AsyncIterator[Any]:
             return
         cursor = after
         url = f"{first}&after_id={cursor}"
-
-
-async def _read(response: httpx2.Response, provider: str) -> bytes:
-    data = bytearray()
-    async for chunk in response.aiter_bytes():
-        data += chunk
-        if len(data) > MAX_RESPONSE_BYTES:
-            raise ReplyInvalid(f"the list of models of {provider} is too long", provider=provider)
-    return bytes(data)
 
 
 async def _ollama_contexts(listing: _ListingClient) -> dict[str, int]:

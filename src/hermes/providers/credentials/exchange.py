@@ -20,10 +20,10 @@ from hermes.providers.login.oauth import (
     HEADERS,
     REQUEST_SECONDS,
     TokenResponse,
-    json_object,
     login_error,
 )
 from hermes.providers.target import Credential
+from hermes.util.http import HttpError, fetch
 
 MARGIN_SECONDS = 120.0
 """A token that expires sooner is exchanged again. Tokens live for about half an hour."""
@@ -62,15 +62,16 @@ class TokenExchange:
     ) -> Credential:
         authorization = {"Authorization": f"token {credential.secret}"}
         try:
-            response = await self._client.get(
+            response = await fetch(
+                self._client,
+                "GET",
                 url,
                 headers={**HEADERS, **endpoint.headers, **authorization},
-                timeout=REQUEST_SECONDS,
-                follow_redirects=False,
+                seconds=REQUEST_SECONDS,
             )
-        except httpx2.HTTPError as error:
+        except HttpError as error:
             raise unreachable(endpoint.id, url, error) from error
-        answer = TokenResponse(response.status_code, json_object(response.content))
+        answer = TokenResponse(response.status, response.json_object())
         if answer.status in _NO_ACCESS:
             raise CredentialRefused(
                 f"{endpoint.label} gives no access for {credential.source}",
@@ -137,18 +138,21 @@ class CodeAssistExchange(TokenExchange):
     async def _load_code_assist(self, endpoint: Endpoint, token: str) -> dict[str, Any]:
         url = f"{endpoint.base_url}:loadCodeAssist"
         try:
-            response = await self._client.post(
+            response = await fetch(
+                self._client,
+                "POST",
                 url,
                 json={"metadata": METADATA},
                 headers={**HEADERS, **endpoint.headers, "Authorization": f"Bearer {token}"},
-                timeout=REQUEST_SECONDS,
-                follow_redirects=False,
+                seconds=REQUEST_SECONDS,
             )
-        except httpx2.HTTPError as error:
+        except HttpError as error:
             raise unreachable(endpoint.id, url, error) from error
-        if response.status_code >= 300:
-            raise refusal_of(endpoint.id, response, response.content, secret=token)
-        return json_object(response.content)
+        if response.status >= 300:
+            raise refusal_of(
+                endpoint.id, response.status, response.headers, response.body, secret=token
+            )
+        return response.json_object()
 
 
 def _parse_project(answer: dict[str, Any]) -> str:

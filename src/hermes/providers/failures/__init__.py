@@ -4,12 +4,9 @@ The functions here import the classifier and its rule tables on the first failur
 without one never loads them, and importing a wire does not load the HTTP client.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from hermes.core.errors import ProviderError
-
-if TYPE_CHECKING:
-    import httpx2
 
 __all__ = ["failed_in_stream", "http_errors", "refused", "unreachable"]
 
@@ -22,7 +19,7 @@ def http_errors() -> tuple[type[Exception], ...]:
 
 
 def refused(
-    provider: str, response: "httpx2.Response", body: bytes, *, secret: str = ""
+    provider: str, status: int, headers: Mapping[str, str], body: bytes, *, secret: str = ""
 ) -> ProviderError:
     """Return the error for a response with a status of 300 or more.
 
@@ -33,7 +30,7 @@ def refused(
 
     if secret:
         body = body.replace(secret.encode(), b"[key]")
-    return classify.refused(provider, response.status_code, response.headers, body)
+    return classify.refused(provider, status, headers, body)
 
 
 def failed_in_stream(provider: str, error: object) -> ProviderError:

@@ -16,6 +16,7 @@ from hermes.providers.failures.rules import (
     RULES_BY_STATUS,
     FailureRule,
 )
+from hermes.util.http import HttpError
 from hermes.util.text import human_duration
 
 # Messages for the user: what happened, and what to do next.
@@ -141,6 +142,8 @@ def failed_in_stream(
 
 def unreachable(provider: str, url: str, error: Exception) -> ProviderError:
     """Return the error for a request without a complete response."""
+    if isinstance(error, HttpError) and isinstance(error.__cause__, Exception):
+        error = error.__cause__
     cause = printable(str(error), 200) or type(error).__name__
     name = display_provider(provider)
     match error:
@@ -148,7 +151,7 @@ def unreachable(provider: str, url: str, error: Exception) -> ProviderError:
             return _connection_error(provider, url, cause)
         case httpx2.UnsupportedProtocol() | httpx2.ProxyError() | httpx2.InvalidURL():
             return _connection_error(provider, url, cause)
-        case httpx2.TimeoutException():
+        case httpx2.TimeoutException() | TimeoutError():
             return errors.StreamStalled(f"{name} stopped answering ({cause})", provider=provider)
         case _:
             return errors.StreamCut(f"the connection to {name} was cut: {cause}", provider=provider)

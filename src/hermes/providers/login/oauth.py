@@ -18,6 +18,7 @@ import msgspec
 from hermes import __version__
 from hermes.core.errors import CredentialRefused, ProviderError, RateLimited, ServerFault
 from hermes.providers.failures import unreachable
+from hermes.util.http import HttpError, fetch
 
 REQUEST_SECONDS = 30.0
 """Longest duration of one request to a login server."""
@@ -112,17 +113,12 @@ async def post_form(
     Raises a `Transient` error when there is no response or the server fails.
     """
     try:
-        response = await client.post(
-            url,
-            data=form,
-            json=document,
-            headers=HEADERS,
-            timeout=REQUEST_SECONDS,
-            follow_redirects=False,
+        response = await fetch(
+            client, "POST", url, data=form, json=document, headers=HEADERS, seconds=REQUEST_SECONDS
         )
-    except httpx2.HTTPError as error:
+    except HttpError as error:
         raise unreachable(provider, url, error) from error
-    answer = TokenResponse(response.status_code, json_object(response.content))
+    answer = TokenResponse(response.status, response.json_object())
     if answer.status >= httpx2.codes.INTERNAL_SERVER_ERROR:
         raise login_error(answer, provider, "failed")
     return answer

@@ -300,7 +300,13 @@ class WireModel:
                 async with self._open_stream(request, streamed) as response:
                     if response.status_code >= 300:
                         body = await response.aread()
-                        raise refused(self.provider, response, body, secret=self._secret)
+                        raise refused(
+                            self.provider,
+                            response.status_code,
+                            response.headers,
+                            body,
+                            secret=self._secret,
+                        )
                     async with aclosing(_read_deltas(response, reader, timer)) as deltas:
                         async for delta in deltas:
                             if request.stream:

@@ -28,6 +28,7 @@ from hermes.gateway.platforms.kit.rate_limit import RateLimiter
 from hermes.gateway.platforms.webhook import subscriptions
 from hermes.gateway.platforms.webhook.subscriptions import NO_AUTH, Route, Routes
 from hermes.security.injection import blocked, scan
+from hermes.util.hosts import is_loopback
 from hermes.util.text import clean
 
 # Whether a call comes from whom it should.
@@ -196,7 +197,6 @@ BODY_SECONDS = 20.0
 """Seconds in which a caller must send the whole request."""
 MOST_REMEMBERED = 10_000
 NO_LIMIT = RateLimit(1_000_000, 1.0)
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -380,7 +380,7 @@ def _check_local(request: Request) -> None:
     but its requests name their origin or host, or cannot send JSON."""
     host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    strange = "origin" in request.headers or host.strip("[]").lower() not in LOOPBACK
+    strange = "origin" in request.headers or not is_loopback(host)
     if strange or kind != "application/json":
         raise Refusal(403, "unsigned calls must come from a program on this machine, as JSON")
 
