@@ -241,10 +241,10 @@ async def open_session_memory(
     from hermes.memory import (
         ManagerOptions,
         MemoryManager,
-        ProviderLimits,
         load_provider,
         provider_tools,
     )
+    from hermes.plugins import IsolationLimits
 
     try:
         provider = await in_thread(
@@ -259,7 +259,7 @@ async def open_session_memory(
     except ConfigError as error:
         tell(f"memory: {error}" + (f" ({error.hint})" if error.hint else ""))
         return None
-    limits = ProviderLimits(turn=settings.provider_timeout)
+    limits = IsolationLimits(turn=settings.provider_timeout)
     manager = MemoryManager(tell=tell, options=ManagerOptions(limits=limits))
     manager.add_provider(provider)
     await in_thread(

@@ -13,7 +13,7 @@ from hermes.cli.context import Cli, Command
 from hermes.cli.registry import COMMANDS
 from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, UsageError
-from hermes.memory import describe_error
+from hermes.plugins import describe_error
 
 Consent = Callable[[str, str], Awaitable[bool]]
 """Asks the user to approve a hook, given its event and its command."""

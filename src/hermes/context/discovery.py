@@ -5,17 +5,16 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
 
-from hermes.config.home import tilde
 from hermes.context.engine import ContextEngine
 from hermes.core.errors import ConfigError
-from hermes.plugins.manifest import PluginInfo, plugin_folders, plugin_info, read_manifest_data
+from hermes.plugins.isolation import run_foreign_code
+from hermes.plugins.manifest import PluginInfo, plugin_folders, plugin_info
 
 log = logging.getLogger(__name__)
 
 Builtin = Mapping[str, Callable[[], ContextEngine]]
-T = TypeVar("T")
+FAILURE_HINT = "fix the plugin, or choose another: hermes config set context.engine compressor"
 
 DESCRIPTIONS = {
     "compressor": "sums up the middle of the conversation",
@@ -69,23 +68,18 @@ def _plugins(folders: Sequence[Path]) -> Iterator[Path]:
 
 
 def _load(place: Path, context_length: int) -> ContextEngine:
-    path = place / "__init__.py"
-    if not path.is_file():
-        raise ConfigError("is missing", where=tilde(path), hint="it must define the engine")
-    read_manifest_data(place)
-    from hermes.plugins.loader import import_folder  # only for engines that are plugins
+    from hermes.plugins.loader import load_extension  # only for engines that are plugins
 
-    module = _attempt(path, "cannot be imported", lambda: import_folder(place))
-    kind = _engine_in(module, path)
-    engine = _attempt(path, f"cannot make a {kind.__name__}", lambda: _make(kind, context_length))
-    called = _attempt(path, f"{kind.__name__} has no name", lambda: engine.name)
-    if called != place.name:
-        raise ConfigError(
-            f"the engine calls itself {called!r}, its folder {place.name!r}",
-            where=tilde(path),
-            hint="give both the same name",
+    def make(module: ModuleType, where: str) -> ContextEngine:
+        kind = _engine_in(module, where)
+        return run_foreign_code(
+            where,
+            f"cannot make a {kind.__name__}",
+            lambda: _make(kind, context_length),
+            hint=FAILURE_HINT,
         )
-    return engine
+
+    return load_extension("engine", place, FAILURE_HINT, make, needed="it must define the engine")
 
 
 def _make(kind: Callable[..., ContextEngine], context_length: int) -> ContextEngine:
@@ -96,20 +90,7 @@ def _make(kind: Callable[..., ContextEngine], context_length: int) -> ContextEng
     return kind()
 
 
-def _attempt(path: Path, failing: str, work: Callable[[], T]) -> T:
-    """Run code of a plugin; any error becomes a `ConfigError` with one line."""
-    try:
-        return work()
-    except (Exception, SystemExit) as error:
-        log.debug("the plugin %s failed", path, exc_info=True)
-        raise ConfigError(
-            f"{failing}: {type(error).__name__}: {' '.join(str(error).split())}",
-            where=tilde(path),
-            hint="fix the plugin, or choose another: hermes config set context.engine compressor",
-        ) from error
-
-
-def _engine_in(module: ModuleType, path: Path) -> type[ContextEngine]:
+def _engine_in(module: ModuleType, where: str) -> type[ContextEngine]:
     """Return the only engine a module exports, preferring its own to imported ones."""
     names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
     exported = {
@@ -131,4 +112,4 @@ def _engine_in(module: ModuleType, path: Path) -> type[ContextEngine]:
         hint = "a ContextEngine needs these"
     else:
         problem, hint = "defines no engine", "define one subclass of ContextEngine in it"
-    raise ConfigError(problem, where=tilde(path), hint=hint)
+    raise ConfigError(problem, where=where, hint=hint)

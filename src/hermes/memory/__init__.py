@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         list_providers,
         load_provider,
     )
-    from hermes.memory.isolation import ProviderLimits, describe_error
     from hermes.memory.manager import (
         IsolatedProvider,
         ManagerOptions,
@@ -48,8 +47,8 @@ __all__ = [
     "BUNDLED_PROVIDERS", "MEMORY_FILE", "OWNER_FILE", "USER_FILE", "BuiltinMemory",
     "ConfigField", "Dict", "Dicts", "Inspectable", "IsolatedProvider", "ManagerOptions",
     "MemoryManager", "MemoryOptions", "MemoryProvider", "MemoryScope", "NoteChange", "NoteFile",
-    "NoteLocation", "NoteTarget", "Notebook", "OnWrite", "ProviderLimits", "active_cli",
-    "apply_action", "config_fields", "describe_error", "find_provider", "list_providers",
+    "NoteLocation", "NoteTarget", "Notebook", "OnWrite", "active_cli",
+    "apply_action", "config_fields", "find_provider", "list_providers",
     "load_provider", "memory_tool", "note_locations", "open_memory", "provider_tools",
     "safe_name",
 ]  # fmt: skip

@@ -17,9 +17,9 @@ import msgspec
 from hermes.config.environment import export_variable
 from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded
-from hermes.core.errors import ConfigError, ToolError
-from hermes.memory.isolation import IsolatedThread, Notify, ProviderLimits, describe_error
+from hermes.core.errors import ConfigError
 from hermes.memory.provider import MemoryProvider
+from hermes.plugins.isolation import Tell, run_foreign_code
 from hermes.plugins.manifest import (
     CODE,
     PluginInfo,
@@ -37,8 +37,7 @@ RegisterCli = Callable[[Any], Any]
 """Adds the provider's own commands to an argparse parser."""
 
 SETTING = "memory.provider"
-LOADING_SECONDS = 15
-"""Timeout for importing a plugin and for its `register(ctx)`."""
+FAILURE_HINT = "fix the plugin, or continue without it: hermes memory off"
 
 
 class BundledProvider(NamedTuple):
@@ -91,7 +90,7 @@ def find_provider(
     registered: Sequence[MemoryProvider] = (),
     *,
     disabled: Collection[str] = (),
-    tell: Notify = log.warning,
+    tell: Tell = log.warning,
 ) -> MemoryProvider:
     """Return the provider called `name`.
 
@@ -123,7 +122,7 @@ def load_provider(
     registered: Sequence[MemoryProvider] = (),
     *,
     disabled: Collection[str] = (),
-    tell: Notify = log.warning,
+    tell: Tell = log.warning,
 ) -> MemoryProvider:
     """Like `find_provider`, and export the environment variables that the provider reads.
 
@@ -237,24 +236,9 @@ def export_variables(
             export_variable(field.env_var, value)
 
 
-def run_plugin_code(
-    where: str, failing: str, work: Callable[[], T], seconds: float = LOADING_SECONDS
-) -> T:
+def run_plugin_code(where: str, failing: str, work: Callable[[], T]) -> T:
     """Run code of a plugin with a timeout. Raises `ConfigError` for every failure."""
-    thread = IsolatedThread(where, ProviderLimits(), log.info)
-    try:
-        result: T = thread.call(failing, work, seconds, quiet=True)
-    except ToolError as error:
-        late = f"it takes longer than {seconds:g} s"
-        reason = describe_error(error.__cause__) if error.__cause__ else late
-        raise ConfigError(
-            f"{failing}: {reason}",
-            where=where,
-            hint="fix the plugin, or continue without it: hermes memory off",
-        ) from error
-    finally:
-        thread.close()
-    return result
+    return run_foreign_code(where, failing, work, hint=FAILURE_HINT)
 
 
 class ProviderCollector:
@@ -263,7 +247,7 @@ class ProviderCollector:
     Other registrations have no effect here: they need `hermes plugins enable`.
     """
 
-    def __init__(self, plugin: str, tell: Notify) -> None:
+    def __init__(self, plugin: str, tell: Tell) -> None:
         self.plugin, self._tell = plugin, tell
         self.provider: Any = None
 
@@ -314,31 +298,22 @@ def _mentions_provider(folder: Path) -> bool:
         return False
 
 
-def _load_plugin(folder: Path, tell: Notify) -> MemoryProvider:
-    path = folder / CODE
-    if not path.is_file():
-        raise ConfigError("is missing", where=tilde(path), hint="it must contain register(ctx)")
-    read_manifest_data(folder)
-    from hermes.plugins.loader import import_folder  # only for providers that are plugins
+def _load_plugin(folder: Path, tell: Tell) -> MemoryProvider:
+    from hermes.plugins.loader import load_extension  # only for providers that are plugins
 
-    module = run_plugin_code(tilde(path), "cannot be imported", lambda: import_folder(folder))
-    register = getattr(module, "register", None)
-    if not callable(register):
-        raise ConfigError("has no register(ctx)", where=tilde(path), hint="define it")
-    collector = ProviderCollector(folder.name, tell)
-    run_plugin_code(tilde(path), "register(ctx) failed", lambda: register(collector))
-    provider = _check_provider(collector.provider, path)
-    name = run_plugin_code(tilde(path), "the provider has no name", lambda: provider.name)
-    if name != folder.name:
-        raise ConfigError(
-            f"the provider is named {name!r}, but its folder {folder.name!r}",
-            where=tilde(path),
-            hint="give both the same name",
-        )
-    return provider
+    def register(module: Any, where: str) -> MemoryProvider:
+        register = getattr(module, "register", None)
+        if not callable(register):
+            raise ConfigError("has no register(ctx)", where=where, hint="define it")
+        collector = ProviderCollector(folder.name, tell)
+        run_plugin_code(where, "register(ctx) failed", lambda: register(collector))
+        return _check_provider(collector.provider, where)
+
+    needed = "it must contain register(ctx)"
+    return load_extension("provider", folder, FAILURE_HINT, register, needed=needed)
 
 
-def _check_provider(found: Any, path: Path) -> MemoryProvider:
+def _check_provider(found: Any, where: str) -> MemoryProvider:
     if found is None:
         problem, hint = "registers no memory provider", "call ctx.register_memory_provider"
     elif not isinstance(found, MemoryProvider):
@@ -346,7 +321,7 @@ def _check_provider(found: Any, path: Path) -> MemoryProvider:
         hint = "derive its class from agent.memory_provider.MemoryProvider and register an instance"
     else:
         return found
-    raise ConfigError(problem, where=tilde(path), hint=hint)
+    raise ConfigError(problem, where=where, hint=hint)
 
 
 def _plugin_cli(folder: Path) -> RegisterCli | None:

@@ -19,8 +19,8 @@ from hermes.config.home import get_hermes_home
 from hermes.core.errors import ToolError, ToolUnknown
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Effect, Tool, ToolContext
-from hermes.memory.isolation import IsolatedThread, Notify, ProviderLimits, call_accepted
 from hermes.memory.provider import Dict, Dicts, MemoryProvider
+from hermes.plugins.isolation import IsolatedThread, IsolationLimits, Tell, call_accepted
 from hermes.security.injection import blocked, scan
 from hermes.util.text import clean
 from hermes.util.threads import in_thread
@@ -53,7 +53,7 @@ _FENCED_BLOCK = re.compile(rf"<{FENCE_TAG}>(?:(?!<{FENCE_TAG}>).)*?</{FENCE_TAG}
 class ManagerOptions(msgspec.Struct, frozen=True):
     """Limits of a `MemoryManager`."""
 
-    limits: ProviderLimits = ProviderLimits()
+    limits: IsolationLimits = IsolationLimits()
     recall_chars: int = 4000
     """Maximum number of characters recalled into one turn."""
     prompt_chars: int = 2000
@@ -67,11 +67,11 @@ class IsolatedProvider:
     `validate_answer`.
     """
 
-    def __init__(self, provider: MemoryProvider, limits: ProviderLimits, tell: Notify) -> None:
+    def __init__(self, provider: MemoryProvider, limits: IsolationLimits, tell: Tell) -> None:
         self.provider = provider
         self.name = provider.name
         self._limits = limits
-        self._thread = IsolatedThread(self.name, limits, tell)
+        self._thread = IsolatedThread(f"the memory provider {self.name}", limits, tell)
 
     @property
     def disabled_reason(self) -> str:
@@ -114,7 +114,7 @@ class IsolatedProvider:
     def _bind(self, method: str, args: Any, kwargs: Any) -> Callable[[], Any]:
         # Validation runs in the provider's thread too: reading a foreign object may run its code.
         return lambda: validate_answer(
-            method, call_accepted(self.provider, method, *args, **kwargs)
+            method, call_accepted(getattr(self.provider, method), *args, **kwargs)
         )
 
 
@@ -127,7 +127,7 @@ class MemoryManager:
     def __init__(
         self,
         *,
-        tell: Notify | None = None,
+        tell: Tell | None = None,
         options: ManagerOptions | None = None,
         scan: Scan = scan,
     ) -> None:

@@ -12,15 +12,20 @@ if TYPE_CHECKING:
     from hermes.plugins.discovery import find_plugins
     from hermes.plugins.hooks import HookRunner
     from hermes.plugins.installer import PluginInstaller
-    from hermes.plugins.isolation import PluginFailed, ProblemReporter
+    from hermes.plugins.isolation import (
+        IsolationLimits,
+        PluginFailed,
+        ProblemReporter,
+        describe_error,
+    )
     from hermes.plugins.loader import import_folder, load_plugins
     from hermes.plugins.manifest import PluginManifest, read_manifest
     from hermes.plugins.shell_hooks import ShellHooks
 
 __all__ = [
-    "HookRunner", "PluginContext", "PluginFailed", "PluginHost", "PluginInstaller",
-    "PluginManifest", "ProblemReporter", "ShellHooks", "find_plugins", "import_folder",
-    "load_plugins", "read_manifest",
+    "HookRunner", "IsolationLimits", "PluginContext", "PluginFailed", "PluginHost",
+    "PluginInstaller", "PluginManifest", "ProblemReporter", "ShellHooks", "describe_error",
+    "find_plugins", "import_folder", "load_plugins", "read_manifest",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

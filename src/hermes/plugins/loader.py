@@ -5,12 +5,15 @@ import importlib.util
 import logging
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from hermes.config.home import tilde
+from hermes.core.errors import ConfigError
 from hermes.plugins.context import (
     PluginContext,
     PluginServices,
@@ -26,8 +29,22 @@ from hermes.plugins.discovery import (
     PluginState,
     find_plugins,
 )
-from hermes.plugins.isolation import PluginFailed, PluginHangs, describe_error, run_with_timeout
-from hermes.plugins.manifest import CODE
+from hermes.plugins.isolation import (
+    PluginFailed,
+    PluginHangs,
+    describe_error,
+    run_foreign_code,
+    run_with_timeout,
+)
+from hermes.plugins.manifest import CODE, read_manifest_data
+
+
+class NamedExtension(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=NamedExtension)
 
 
 def import_folder(folder: Path) -> ModuleType:
@@ -63,6 +80,31 @@ def forget_folder(folder: Path) -> None:
 def _module_name(folder: Path) -> str:
     digest = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:12]
     return f"_hermes_brought_{digest}"
+
+
+def load_extension(
+    kind: str, folder: Path, hint: str, make: Callable[[ModuleType, str], T], *, needed: str
+) -> T:
+    """Import the plugin in `folder` and return the `kind` of extension that `make` finds in it.
+
+    `make` gets the module and its path for messages; `needed` says what the module must contain and
+    `hint` what to do about a failure. Raises `ConfigError`.
+    """
+    path = folder / CODE
+    where = tilde(path)
+    if not path.is_file():
+        raise ConfigError("is missing", where=where, hint=needed)
+    read_manifest_data(folder)
+    run = partial(run_foreign_code, where, hint=hint)
+    made = make(run("cannot be imported", lambda: import_folder(folder)), where)
+    name = run(f"the {kind} has no name", lambda: made.name)
+    if name != folder.name:
+        raise ConfigError(
+            f"the {kind} is named {name!r}, but its folder {folder.name!r}",
+            where=where,
+            hint="give both the same name",
+        )
+    return made
 
 
 def register_function(plugin: Plugin) -> Callable[[Any], Any]:

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from hermes.config.home import Home
-from hermes.memory import ManagerOptions, MemoryManager, ProviderLimits, find_provider
+from hermes.memory import ManagerOptions, MemoryManager, find_provider
+from hermes.plugins import IsolationLimits
 from tests.integration.memory_services import fakes
 from tests.integration.memory_services.fakes import KEY, Fake
 from tests.integration.memory_services.site import Fault, Site
 
-PATIENT = ManagerOptions(ProviderLimits(turn=60, start=60, tool=60, end=60))
+PATIENT = ManagerOptions(IsolationLimits(turn=60, start=60, tool=60, end=60))
 SERVICES: tuple[type[Fake], ...] = (
     fakes.Honcho,
     fakes.Mem0Platform,

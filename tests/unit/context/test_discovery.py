@@ -169,12 +169,12 @@ def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
     [
         ("import nothing_like_this", "cannot be imported: ModuleNotFoundError: No module named"),
         ("def broken(:", "cannot be imported: SyntaxError: "),
-        ("raise SystemExit('stop')", "cannot be imported: SystemExit: stop"),
+        ("raise SystemExit('stop')", "cannot be imported: it wanted to end the program"),
         ("raise ValueError('two\\nlines')", "cannot be imported: ValueError: two lines"),
         ("", "defines no engine"),
         ("from hermes.context.engine import ContextEngine", "defines no engine"),
         (f"{engine_text()}\nclass Other(Tiny): pass\n", "defines 2 engines (Tiny, Other)"),
-        (engine_text(name="huge"), "the engine calls itself 'huge', its folder 'tiny'"),
+        (engine_text(name="huge"), "the engine is named 'huge', but its folder 'tiny'"),
         (engine_text("def __init__(self, size): pass"), "cannot make a Tiny: TypeError: "),
         (engine_text("def __init__(self): 1 / 0"), "cannot make a Tiny: ZeroDivisionError: "),
         (
@@ -186,7 +186,7 @@ def test_a_name_is_no_path(tmp_path: Path, name: str) -> None:
 def test_a_broken_plugin_is_one_clear_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, said: str
 ) -> None:
-    caplog.set_level(logging.DEBUG, "hermes.context.discovery")
+    caplog.set_level(logging.DEBUG, "hermes.plugins.isolation")
     write(tmp_path, {"__init__.py": text})
     told, _ = refusal("tiny", tmp_path)
     assert told.startswith(f"{tmp_path}/tiny/__init__.py: {said}")

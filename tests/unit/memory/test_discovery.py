@@ -17,8 +17,8 @@ from hermes.memory.discovery import (
     find_provider,
     list_providers,
     load_provider,
-    run_plugin_code,
 )
+from hermes.plugins.isolation import run_foreign_code
 
 CODE = """
 import os
@@ -116,7 +116,7 @@ def find_provider_from(code: str, home: Home):
     ("code", "said"),
     [
         ("import nothing_of_that_name", "cannot be imported: ModuleNotFoundError"),
-        ("raise SystemExit(3)", "cannot be imported: SystemExit: 3"),
+        ("raise SystemExit(3)", "cannot be imported: it wanted to end the program (exit code 3)"),
         ("x = 1", "has no register(ctx)"),
         ("def register(ctx): 1 / 0", "register(ctx) failed: ZeroDivisionError"),
         ("def register(ctx): pass", "registers no memory provider"),
@@ -143,8 +143,8 @@ def test_a_broken_plugin_is_one_clear_line_with_a_hint(
 
 def test_a_plugin_that_hangs_while_it_is_loaded_is_given_up() -> None:
     gate = threading.Event()
-    with pytest.raises(ConfigError, match=r"cannot be imported: it takes longer than 0\.05 s"):
-        run_plugin_code("a plugin", "cannot be imported", gate.wait, seconds=0.05)
+    with pytest.raises(ConfigError, match=r"imported: it did not end within 0\.05 seconds"):
+        run_foreign_code("a plugin", "cannot be imported", gate.wait, hint="", seconds=0.05)
     gate.set()
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hermes.memory.holographic.provider import HolographicProvider
-from hermes.memory.isolation import call_accepted
 from hermes.memory.provider import Inspectable, MemoryProvider
+from hermes.plugins.isolation import call_accepted
 
 
 class Least(MemoryProvider):
@@ -66,9 +66,4 @@ def test_looking_inside_is_an_offer_of_its_own() -> None:
     ],
 )
 def test_a_method_gets_as_much_as_it_takes(method: Any, given: Any) -> None:
-    class Thing:
-        pass
-
-    thing = Thing()
-    thing.call = method  # type: ignore[attr-defined]
-    assert call_accepted(thing, "call", 1, 2, k=3, m=4) == given, inspect.signature(method)
+    assert call_accepted(method, 1, 2, k=3, m=4) == given, inspect.signature(method)

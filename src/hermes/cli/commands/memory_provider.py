@@ -22,11 +22,11 @@ from hermes.memory import (
     Dicts,
     Inspectable,
     IsolatedProvider,
-    ProviderLimits,
     config_fields,
     list_providers,
     load_provider,
 )
+from hermes.plugins import IsolationLimits
 from hermes.plugins.manifest import PluginInfo
 from hermes.security import Redactor
 from hermes.util.plain import plain_line
@@ -87,7 +87,7 @@ def isolated_provider(cli: Cli, name: str, brought: Extensions | None = None) ->
         disabled=loaded.settings.plugins.disabled,
         tell=cli.note,
     )
-    return IsolatedProvider(provider, ProviderLimits(start=SECONDS), lambda _line: None)
+    return IsolatedProvider(provider, IsolationLimits(start=SECONDS), lambda _line: None)
 
 
 def available_providers(cli: Cli) -> tuple[PluginInfo, ...]:

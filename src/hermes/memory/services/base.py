@@ -18,11 +18,11 @@ from hermes.config import environment
 from hermes.config.dotenv import read_dotenv
 from hermes.config.home import Home, current_home, ensure_hermes_home, tilde
 from hermes.core.errors import ConfigError
-from hermes.memory.isolation import describe_error
 from hermes.memory.manager import strip_fences
 from hermes.memory.notes import safe_name
 from hermes.memory.provider import Dict, Dicts, MemoryProvider
 from hermes.memory.services.http import ServiceClient, ServiceError, ServicePaused, parse_address
+from hermes.plugins.isolation import describe_error
 from hermes.util import atomic
 from hermes.util.text import clean, many
 

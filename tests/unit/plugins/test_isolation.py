@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from hermes.core.errors import StoreError, ToolError, ToolTimedOut
-from hermes.memory.isolation import IsolatedThread, ProviderLimits
+from hermes.plugins.isolation import IsolatedThread, IsolationLimits
 
-LIMITS = ProviderLimits(max_queued=3)
+LIMITS = IsolationLimits(max_queued=3)
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def release() -> Iterator[threading.Event]:
 
 @pytest.fixture
 def worker(told: list[str]) -> Iterator[IsolatedThread]:
-    worker = IsolatedThread("slow", LIMITS, told.append)
+    worker = IsolatedThread("the memory provider slow", LIMITS, told.append)
     yield worker
     worker.close()
 
@@ -63,7 +63,7 @@ def test_one_that_raises_is_told_once(worker: IsolatedThread, told: list[str]) -
 
 
 def test_one_that_ends_the_program_does_not(worker: IsolatedThread) -> None:
-    with pytest.raises(ToolError, match="SystemExit: 3"):
+    with pytest.raises(ToolError, match="wanted to end the program"):
         worker.call("prefetch", lambda: sys.exit(3), 60)
     assert worker.call("next", lambda: 1, 60) == 1
 
@@ -106,7 +106,9 @@ def test_an_answer_in_time_starts_the_count_again(
 def test_a_call_that_was_given_up_before_its_turn_is_never_made(
     told: list[str], release: threading.Event
 ) -> None:
-    worker = IsolatedThread("slow", ProviderLimits(background=600, max_timeouts=9), told.append)
+    worker = IsolatedThread(
+        "the memory provider slow", IsolationLimits(background=600, max_timeouts=9), told.append
+    )
     made: list[str] = []
     worker.post("sync_turn", release.wait)
     with pytest.raises(ToolTimedOut):
@@ -149,8 +151,8 @@ def test_what_waits_is_not_done_any_more_once_it_is_off(worker: IsolatedThread) 
 def test_a_hanging_provider_does_not_keep_the_process() -> None:
     program = (
         "import threading\n"
-        "from hermes.memory.isolation import IsolatedThread, ProviderLimits\n"
-        "worker = IsolatedThread('hung', ProviderLimits(), print)\n"
+        "from hermes.plugins.isolation import IsolatedThread, IsolationLimits\n"
+        "worker = IsolatedThread('hung', IsolationLimits(), print)\n"
         "worker.post('sync_turn', threading.Event().wait)\n"
         "try:\n"
         "    worker.call('prefetch', threading.Event().wait, 0.05)\n"
@@ -176,7 +178,7 @@ def test_an_error_that_cannot_say_what_it_is_breaks_nothing(
     with pytest.raises(ToolError, match="slow failed: Mute"):
         worker.call("prefetch", fail, 60)
     assert worker.call("next", lambda: 1, 60) == 1
-    assert told == ["the memory provider slow failed (prefetch): Mute"]
+    assert told == ["the memory provider slow failed (prefetch): Mute: <exception str() failed>"]
 
 
 def test_errors_of_ours_say_what_to_do(worker: IsolatedThread, told: list[str]) -> None:
