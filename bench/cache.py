@@ -20,8 +20,8 @@ import msgspec
 from bench.cache_script import CALLS, FILE, LINES, Session, notes
 from bench.cache_worker import KEY
 from bench.contenders import ROOT, Contender, ours, peer
+from hermes.core.model import Price
 from hermes.core.testing import ModelServer, SessionReport
-from hermes.core.usage import Price
 from hermes.providers.catalog import MODELS
 
 LEAST_READ = 0.90

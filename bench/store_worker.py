@@ -54,7 +54,7 @@ class Hermes:
     """This project."""
 
     def __init__(self, path: Path) -> None:
-        self._from_dict = importlib.import_module("hermes.core.openai_format").from_dict
+        self._from_dict = importlib.import_module("hermes.core.messages").from_dict
         self._repair = importlib.import_module("hermes.store.rows").repair_history
         self._request = importlib.import_module("hermes.store.records").SearchRequest
         self._store = importlib.import_module("hermes.store.session_store").open_store("", path)

@@ -14,12 +14,11 @@ from hermes.app.workspace import make_workspace
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import load
 from hermes.core.events import ToolFinished
-from hermes.core.hooks import NoHooks
 from hermes.core.messages import Assistant, ToolCall
-from hermes.core.model import ModelRequest, Reply
-from hermes.core.usage import Usage
+from hermes.core.model import ModelRequest, Reply, Usage
+from hermes.core.ports import NoHooks
 from hermes.security import Redactor
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 
 class NoLog:

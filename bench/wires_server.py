@@ -13,9 +13,9 @@ import json
 import sys
 
 from hermes.core.messages import Text
-from hermes.core.testing.server import WIRES
+from hermes.core.model import Usage
+from hermes.core.testing.model_server import WIRES
 from hermes.core.testing.wire import Answer
-from hermes.core.usage import Usage
 
 PAUSE_SECONDS = 0.0005
 DELTA = "a delta "

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from generated_page import row, write_or_check
 
+from hermes.config.loader import VARIABLES
 from hermes.config.reference import meaning
-from hermes.config.variables import VARIABLES
 from hermes.gateway.platforms.registry import home_variable, manifests
 from hermes.memory import BUNDLED_PROVIDERS
 from hermes.memory.services.base import ServiceInfo

@@ -11,8 +11,8 @@ import pytest
 from hermes.context.compressor import ContextCompressor
 from hermes.context.conversation import estimate_messages_tokens_rough
 from hermes.context.engine import Dict, Dicts, SummaryAnswer, SummaryModel
+from hermes.core.messages import from_dict
 from hermes.core.model import ModelRequest, Reply
-from hermes.core.openai_format import from_dict
 from hermes.providers.endpoints import ModelProfile
 from hermes.providers.local.runtime import ModelProcess
 from hermes.providers.target import Credential, Target

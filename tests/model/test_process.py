@@ -14,8 +14,7 @@ import pytest
 
 from hermes.core.errors import LocalModelError
 from hermes.core.messages import System, User
-from hermes.core.model import ModelRequest, Reply
-from hermes.core.usage import Usage
+from hermes.core.model import ModelRequest, Reply, Usage
 from hermes.providers.endpoints import ModelProfile
 from hermes.providers.local.runtime import ModelProcess, PromptPrefixCache
 from hermes.providers.target import Credential, Target

@@ -11,13 +11,12 @@ from hermes.agent.turn import Turn
 from hermes.context.policy import CompactionPolicy, Compressed
 from hermes.core.errors import ContextOverflow, HermesError
 from hermes.core.events import Compacted, CompactionStarted, Event, Notice
-from hermes.core.messages import Message
-from hermes.core.openai_format import to_dict
+from hermes.core.messages import Message, to_dict
 from hermes.core.ports import Clock
 from hermes.store.records import LoggedMessage
 from hermes.store.session_store import SessionStore
-from hermes.util.log_context import in_session
-from hermes.util.session_ids import new_session_id
+from hermes.util.concurrency import in_session
+from hermes.util.text import new_session_id
 
 log = logging.getLogger(__name__)
 

@@ -11,12 +11,11 @@ from hermes.agent.turn import Turn
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError, ToolUnknown
 from hermes.core.events import Event, ToolFinished, ToolOutput, ToolStarted
-from hermes.core.hooks import HookName, Hooks
 from hermes.core.messages import INTERRUPTED_RESULT, ToolCall, ToolResult
-from hermes.core.ports import Clock, SessionLog, Workspace
+from hermes.core.ports import Clock, HookName, Hooks, SessionLog, Workspace
 from hermes.core.tool import Concern, Effect, Tool, ToolBox, ToolContext
-from hermes.util.log_context import in_session
-from hermes.util.pieces import WholeLines
+from hermes.util.concurrency import in_session
+from hermes.util.text import LineBuffer
 
 logger = logging.getLogger(__name__)
 
@@ -159,7 +158,7 @@ class ToolDispatcher:
         for answer in await self._fire(turn, HookName.PRE_TOOL_CALL, details):
             if isinstance(answer, dict) and answer.get("action") == "block":
                 raise ToolError(f"blocked: {answer.get('message') or 'by a hook'}")
-        output = WholeLines(lambda text: emit(ToolOutput(call.id, self._tools.redact(text))))
+        output = LineBuffer(lambda text: emit(ToolOutput(call.id, self._tools.redact(text))))
         context = self._tool_context(turn, tool, call, emit, output.add)
         with turn.cancel.scope():
             await self._policy.permit(tool, arguments, call.id, emit)

@@ -27,10 +27,9 @@ from hermes.core.events import (
     UsageReported,
 )
 from hermes.core.messages import Message, User
-from hermes.core.model import FellBack, Model, ReasoningDelta, Reply, Retrying, TextDelta
+from hermes.core.model import FellBack, Model, ModelCall, ReasoningDelta, Reply, Retrying, TextDelta
 from hermes.core.ports import SessionLog
-from hermes.core.usage import ModelCall
-from hermes.util.log_context import in_session
+from hermes.util.concurrency import in_session
 
 logger = logging.getLogger(__name__)
 

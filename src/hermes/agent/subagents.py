@@ -18,9 +18,8 @@ from hermes.core.events import (
     SubagentProgress,
     SubagentStarted,
 )
-from hermes.core.hooks import HookName, Hooks
 from hermes.core.messages import User
-from hermes.core.ports import ChildResult, ChildTask, Clock
+from hermes.core.ports import ChildResult, ChildTask, Clock, HookName, Hooks
 from hermes.core.tool import ToolContext
 from hermes.tools.builtin.delegate_task import ChildReport, StopReason, child_prompt
 

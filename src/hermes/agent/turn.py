@@ -12,10 +12,8 @@ import msgspec
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import HermesError
 from hermes.core.events import TurnFinished
-from hermes.core.marks import REMEDY, STEERED
-from hermes.core.messages import Assistant, Message, ToolCall, ToolResult, User
-from hermes.core.model import ModelRequest, Reply
-from hermes.core.usage import Usage
+from hermes.core.messages import REMEDY, STEERED, Assistant, Message, ToolCall, ToolResult, User
+from hermes.core.model import ModelRequest, Reply, Usage
 
 MAX_FAILURES = 2
 """Times the same call may fail in the same way before it is blocked."""

@@ -30,18 +30,16 @@ from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, SessionNotFound
 from hermes.core.events import TurnFinished
-from hermes.core.hooks import HookName
 from hermes.core.messages import System, User
-from hermes.core.ports import Clock, SessionInfo
+from hermes.core.ports import Clock, HookName, SessionInfo
 from hermes.providers import Target
 from hermes.providers.local import DownloadProgress
 from hermes.security import Redactor
 from hermes.skills.loader import command_message, preload_skills, skill_command
 from hermes.store.rows import repair_history
 from hermes.store.session_store import open_store
-from hermes.util.clock import SystemClock
-from hermes.util.session_ids import new_session_id
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import SystemClock, in_thread
+from hermes.util.text import new_session_id
 
 Show = Callable[[str], None]
 LONGEST_GOAL = 60

@@ -44,10 +44,9 @@ from hermes.config.loader import Loaded
 from hermes.config.settings.agent import DelegationSettings
 from hermes.context.policy import CompactionPolicy, TokenCounter
 from hermes.core.events import Event
-from hermes.core.hooks import Hooks
 from hermes.core.messages import Message, System, User
 from hermes.core.model import ModelRequest
-from hermes.core.ports import ChildTask, Clock, Observer
+from hermes.core.ports import ChildTask, Clock, Hooks, Observer
 from hermes.core.tool import Tool
 from hermes.prompt import LocalFileTree, SubfolderHints, paths_in_arguments
 from hermes.providers import CUSTOM, ModelChoice, Target
@@ -57,8 +56,8 @@ from hermes.security.injection import BLOCKED
 from hermes.store.session_store import SessionStore
 from hermes.tools import Approvals, Toolbox
 from hermes.tools.builtin.delegate_task import allowed_tools
-from hermes.util.session_ids import new_session_id
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
+from hermes.util.text import new_session_id
 
 
 class AppContext(msgspec.Struct, frozen=True):

@@ -14,13 +14,12 @@ from hermes.app.tools import find_toolsets
 from hermes.core.errors import UsageError
 from hermes.core.events import Compacted
 from hermes.core.messages import Message, User
-from hermes.core.usage import Usage
+from hermes.core.model import Usage
 from hermes.providers import Target
 from hermes.store.rows import repair_history
 from hermes.terminal import ProcessState
 from hermes.tools.checkpoints import checkpoints
-from hermes.util.session_ids import new_session_id
-from hermes.util.text import many
+from hermes.util.text import many, new_session_id
 
 
 async def new(call: CommandCall) -> str:

@@ -19,13 +19,13 @@ from hermes.app.commands import (
 )
 from hermes.app.extensions import SlashCommand
 from hermes.config.environment import child_environment
-from hermes.config.settings.abilities import QuickCommand
+from hermes.config.settings.tools import QuickCommand
 from hermes.core.errors import HermesError, UsageError
 from hermes.core.messages import User
 from hermes.skills.loader import hidden_command_reason
-from hermes.util.programs import end_group, start_program
+from hermes.util.concurrency import in_thread
+from hermes.util.processes import end_group, start_program
 from hermes.util.text import clean
-from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from hermes.config.keys import find, split_key
+from hermes.config.schema import find, split_key
 from hermes.config.settings import Settings
 from hermes.core.messages import User
 

@@ -16,15 +16,14 @@ from hermes.config.settings import Settings
 from hermes.context.discovery import find_engine
 from hermes.context.engine import ContextEngine, Dicts, NoEngine, SummaryAnswer, SummaryModel
 from hermes.core.errors import ConfigError, Interrupted
-from hermes.core.messages import Message
+from hermes.core.messages import Message, from_dict, to_dict
 from hermes.core.model import ModelRequest, ToolSpec
-from hermes.core.openai_format import from_dict, to_dict
 from hermes.core.tool import Tool, ToolContext
 from hermes.providers import Target
 from hermes.store.records import LoggedMessage
 from hermes.store.session_store import SessionStore
 from hermes.tools import result_text
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
 
 log = logging.getLogger(__name__)
 

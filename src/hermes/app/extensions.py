@@ -12,7 +12,7 @@ from hermes.app.providers import stored_secrets
 from hermes.config.environment import child_environment, export_variable
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.core.hooks import Hooks, NoHooks
+from hermes.core.ports import Hooks, NoHooks
 from hermes.security import Redactor
 from hermes.skills import SkillRoot, Source
 from hermes.tools import ToolEntry

@@ -11,7 +11,7 @@ import msgspec
 
 from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import HermesError
-from hermes.util.programs import end_group, feed, pipe, start_program
+from hermes.util.processes import end_group, feed, pipe, start_program
 
 GIT_TIMEOUT = 20.0
 """Longest run of one command, unless it is said otherwise."""

@@ -17,7 +17,7 @@ import msgspec
 from hermes.config.home import Home, current_home
 from hermes.config.settings.agent import LoggingSettings
 from hermes.security import Redactor
-from hermes.util.log_context import current_session
+from hermes.util.concurrency import current_session
 from hermes.util.text import clean
 
 # Log files that several processes write to, and the two forms of a line in them.

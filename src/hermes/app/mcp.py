@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hermes.app.providers import AuxiliaryModels
-from hermes.config.document import read_document
+from hermes.config.files import read_document
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
-from hermes.config.settings.abilities import McpServer
+from hermes.config.settings.tools import McpServer
 from hermes.core.errors import ConfigError, HermesError, ProviderError
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.ports import Clarifier
 from hermes.core.tool import Tool
-from hermes.util.plain import plain_line
-from hermes.util.text import many
+from hermes.util.text import many, plain_line
 
 if TYPE_CHECKING:
     from hermes.mcp import McpHub

@@ -16,7 +16,7 @@ from hermes.config.loader import Kind, Loaded, Origin
 from hermes.config.settings import Settings
 from hermes.config.settings.model import FallbackProvider, ModelSettings
 from hermes.core.errors import ProviderError, UsageError
-from hermes.core.usage import Price
+from hermes.core.model import Price
 from hermes.providers import (
     CUSTOM,
     Credential,

@@ -29,7 +29,7 @@ from hermes.config.home import Home
 from hermes.core.errors import AttachmentRefused, HermesError
 from hermes.core.ports import AttachedFile, Attachments
 from hermes.security import PathGuard, Redactor, is_below
-from hermes.util import atomic
+from hermes.util import files
 from hermes.util.text import human_size
 
 OUTBOX = "cache/outbox"
@@ -124,7 +124,7 @@ class OutgoingFiles:
         copy = self._outbox / f"{secrets.token_hex(8)}-{_UNSAFE.sub('_', name)[-60:]}"
         try:
             self._outbox.mkdir(mode=0o700, parents=True, exist_ok=True)
-            atomic.write_bytes(copy, data, mode=0o600)
+            files.write_bytes(copy, data, mode=0o600)
         except OSError as error:
             raise AttachmentRefused(f"could not be copied: {error.strerror}") from error
         return AttachedFile(name, str(copy), len(data), redacted)

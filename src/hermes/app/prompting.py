@@ -15,8 +15,7 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, UsageError
-from hermes.core.messages import Message, User
-from hermes.core.openai_format import from_dict
+from hermes.core.messages import Message, User, from_dict
 from hermes.memory import BuiltinMemory
 from hermes.prompt import (
     SKILL_TOOLS,
@@ -30,7 +29,7 @@ from hermes.prompt import (
 )
 from hermes.security import Redactor
 from hermes.tools import schema_chars
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 NO_SESSION = "20260101_000000_abcdef01"
 """Stands for the id in a preview."""

@@ -24,9 +24,8 @@ from hermes.config.settings import Settings
 from hermes.config.settings.agent import BudgetSettings
 from hermes.config.settings.model import AuxiliaryTask
 from hermes.core.errors import ReplyInvalid, Unreachable, UsageError
-from hermes.core.model import Model, ModelRequest, Reply
+from hermes.core.model import Model, ModelCall, ModelRequest, Reply
 from hermes.core.ports import Clock, Ledger, SessionInfo, SessionLog
-from hermes.core.usage import ModelCall
 from hermes.providers import (
     LOCAL,
     SMALL,

@@ -10,7 +10,7 @@ from hermes.config.settings.agent import SessionSettings
 from hermes.core.errors import StoreError
 from hermes.store.records import SessionFilter
 from hermes.store.session_store import SessionStore, open_store
-from hermes.util import atomic
+from hermes.util import files
 
 
 def store_exists(home: Home, url: str) -> bool:
@@ -57,7 +57,7 @@ async def _prune(
     if not settings.auto_prune or now() - _last(mark.read_text) < _interval(settings):
         return 0
     mark.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_text(mark, f"{now()}\n")
+    files.write_text(mark, f"{now()}\n")
     before = now() - settings.retention_days * DAY
     gone = await store.prune(SessionFilter(started_before=before))
     if gone:

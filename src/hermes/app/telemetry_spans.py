@@ -38,9 +38,8 @@ from hermes.core.events import (
     TurnStarted,
     UsageReported,
 )
-from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
+from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta, Usage
 from hermes.core.ports import Observer
-from hermes.core.usage import Usage
 from hermes.util.text import clean, cut_middle
 
 SCOPE = "hermes"

@@ -18,10 +18,17 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings import Settings
 from hermes.config.settings.agent import ApprovalSettings
-from hermes.core.hooks import HookName, Hooks, NoHooks
-from hermes.core.marks import PROCESS_NEWS
-from hermes.core.messages import Message
-from hermes.core.ports import Approver, Attachments, Auxiliary, Clarifier, Spawner
+from hermes.core.messages import PROCESS_NEWS, Message
+from hermes.core.ports import (
+    Approver,
+    Attachments,
+    Auxiliary,
+    Clarifier,
+    HookName,
+    Hooks,
+    NoHooks,
+    Spawner,
+)
 from hermes.core.tool import Tool
 from hermes.memory import BuiltinMemory, MemoryOptions, OnWrite, memory_tool, open_memory
 from hermes.security.injection import scan
@@ -56,7 +63,7 @@ from hermes.tools.builtin.todo import TodoList
 from hermes.tools.checkpoints import CheckpointOptions, Checkpoints, TurnCheckpoints, find_workspace
 from hermes.tools.editing.files import FileReads
 from hermes.tools.registry import registry
-from hermes.util.paths import inside, upwards
+from hermes.util.files import inside, upwards
 
 
 class ToolSelection(msgspec.Struct, frozen=True):

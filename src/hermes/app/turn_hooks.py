@@ -16,17 +16,15 @@ from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.events import TurnFinished
-from hermes.core.hooks import HookName, Hooks
-from hermes.core.messages import Message, System, ToolResult, User
+from hermes.core.messages import Message, System, ToolResult, User, to_dict
 from hermes.core.model import Model, ModelEvent, ModelRequest, ModelSource, Reply
-from hermes.core.openai_format import to_dict
-from hermes.core.ports import Auxiliary, ChildResult, ChildTask, Spawner
+from hermes.core.ports import Auxiliary, ChildResult, ChildTask, HookName, Hooks, Spawner
 from hermes.core.tool import Tool, ToolContext
 from hermes.memory import OnWrite
 from hermes.providers.policy import ModelWrapper
 from hermes.store.session_store import SessionStore
 from hermes.store.trajectory import save_trajectory, to_sharegpt
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
 
 
 def last_question(history: Sequence[Message]) -> str:

@@ -14,7 +14,7 @@ from hermes.config.environment import no_color, term_is_dumb
 from hermes.config.home import Home, use_home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import Interrupted, UsageError
-from hermes.util.plain import escaped_json
+from hermes.util.text import escaped_json
 
 NOT_A_TERMINAL_HINT = "say it on the command line; --help shows how"
 """Hint for a question that is asked without a terminal."""

@@ -16,12 +16,11 @@ from hermes.config.home import current_home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import UsageError
 from hermes.core.events import Event, Notice, QuestionAsked, ToolFinished, ToolStarted, TurnFinished
-from hermes.core.messages import Message, User
+from hermes.core.messages import Message, User, from_dict, to_dict
 from hermes.core.model import ReasoningDelta, TextDelta
-from hermes.core.openai_format import from_dict, to_dict
 from hermes.core.ports import Clarifier
 from hermes.tools import selected_toolsets
-from hermes.util.loop_thread import LoopThread
+from hermes.util.concurrency import LoopThread
 
 # What a script hears of its agent while it works.
 

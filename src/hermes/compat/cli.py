@@ -27,7 +27,7 @@ from hermes.cli.context import Cli
 from hermes.config.home import current_home
 from hermes.config.loader import Loaded
 from hermes.tui.terminal_ui import LayoutOverrides, TerminalUI, is_terminal_open
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
 
 if TYPE_CHECKING:
     from hermes.agent import Agent
@@ -65,7 +65,7 @@ class HermesCLI:
     @property
     def conversation_history(self) -> list[dict[str, Any]]:
         agent = self.agent
-        from hermes.core.openai_format import to_dict  # only when a script asks for it
+        from hermes.core.messages import to_dict  # only when a script asks for it
 
         return [to_dict(message) for message in agent.history] if agent else []
 

@@ -25,7 +25,7 @@ from hermes.cron.ticker import Ticker
 from hermes.store.records import Run
 from hermes.store.session_store import SessionStore
 from hermes.tools.builtin.cronjob import JobActions
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 T = TypeVar("T")
 

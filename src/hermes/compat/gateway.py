@@ -33,8 +33,8 @@ from hermes.gateway.platforms.registry import configured, home_variable, is_conf
 from hermes.gateway.process import claimed, running, stop
 from hermes.gateway.services import GRACE_SECONDS, RESTART
 from hermes.store.session_store import SessionStore
-from hermes.util import atomic
-from hermes.util.clock import SystemClock
+from hermes.util import files
+from hermes.util.concurrency import SystemClock
 
 
 class PlatformName(StrEnum):
@@ -203,7 +203,7 @@ async def _delivered(
     path = runtime.home.cron / "output" / LOCAL / name
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        atomic.write_text(path, content, mode=0o600)
+        files.write_text(path, content, mode=0o600)
     except OSError as error:
         raise unusable(path, error) from error
     return {"success": True, "path": str(path)}

@@ -16,9 +16,8 @@ from hermes.config.loader import load
 from hermes.config.settings.model import AuxiliaryTask
 from hermes.core import errors
 from hermes.core.errors import HermesError, ProviderError, ReplyInvalid, UsageError
-from hermes.core.messages import ToolCall
+from hermes.core.messages import ToolCall, from_dict
 from hermes.core.model import ModelRequest, Reply, ToolSpec
-from hermes.core.openai_format import from_dict
 from hermes.providers import (
     CUSTOM,
     MAIN,

@@ -12,8 +12,7 @@ from hermes.config.home import Home, current_home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import UsageError
 from hermes.store.session_store import SessionStore
-from hermes.util.clock import SystemClock
-from hermes.util.loop_thread import LoopThread
+from hermes.util.concurrency import LoopThread, SystemClock
 
 T = TypeVar("T")
 THREAD = "hermes-documented"

@@ -15,8 +15,8 @@ from hermes.compat.runtime import script_runtime
 from hermes.config.home import current_home
 from hermes.config.loader import load
 from hermes.core.errors import SessionNotFound, UsageError
-from hermes.core.openai_format import to_dict
-from hermes.core.usage import ModelCall, Usage
+from hermes.core.messages import to_dict
+from hermes.core.model import ModelCall, Usage
 from hermes.gateway.platforms.kit.contract import SessionSource
 from hermes.gateway.session_keys import build_session_key
 from hermes.store.backend import Database

@@ -28,7 +28,7 @@ from hermes.config.home import current_home
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import HermesError, ToolError, ToolUnknown
-from hermes.core.hooks import HookName, Hooks, NoHooks
+from hermes.core.ports import HookName, Hooks, NoHooks
 from hermes.core.tool import Concern, Tool, ToolContext
 from hermes.memory import (
     BuiltinMemory,
@@ -55,7 +55,7 @@ from hermes.tools import (
 from hermes.tools import TOOLSETS as SHIPPED
 from hermes.tools import ToolRegistry as BuiltinRegistry
 from hermes.tools import registry as ours
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
 
 # Tools without a conversation: each task has its own place, under the policy of the settings.
 

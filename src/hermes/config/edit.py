@@ -6,11 +6,13 @@ the parser that settings are read with: what it says must be what was meant.
 """
 
 import io
+import shlex
+import shutil
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, get_origin
 
 import filelock
 import yaml
@@ -19,13 +21,27 @@ from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from hermes.config import dotenv
-from hermes.config.document import KEEPING, parse_document, read_document
+from hermes.config import files
+from hermes.config.environment import editor, search_path
+from hermes.config.files import KEEPING, parse_document, read_document
 from hermes.config.home import Home, ensure_hermes_home, tilde, unusable
-from hermes.config.keys import MISSING, Parts, child, find, join_key
-from hermes.config.legacy import modernise
+from hermes.config.loader import is_known_variable, is_variable_name, modernise
+from hermes.config.schema import (
+    MISSING,
+    Converter,
+    Mismatch,
+    Parts,
+    bare,
+    child,
+    find,
+    join_key,
+    locate,
+    members,
+    split_key,
+    suggestion,
+)
 from hermes.core.errors import ConfigError, UsageError
-from hermes.util import atomic
+from hermes.util.files import write_bytes, write_text
 
 Change = Callable[[Any], Any]
 
@@ -64,7 +80,7 @@ def migrate(home: Home, backup: Path) -> list[str]:
     moves = modernise(deepcopy(old.data))
     if moves:
         try:
-            atomic.write_bytes(backup, home.config_file.read_bytes(), mode=0o600)
+            write_bytes(backup, home.config_file.read_bytes(), mode=0o600)
         except OSError as error:
             raise unusable(backup, error) from error
         _change(home, _modernise)
@@ -79,21 +95,21 @@ def _modernise(data: Any) -> None:
 
 def set_variable(home: Home, name: str, value: str) -> None:
     """Write one variable to .env, which only its owner may read."""
-    _change_variables(home, lambda text: dotenv.with_variable(text, name, value))
+    _change_variables(home, lambda text: files.with_variable(text, name, value))
 
 
 def unset_variable(home: Home, name: str) -> bool:
     """Take one variable out of .env; False when it was not there."""
-    before = dotenv.read_text(home.env_file)
-    if dotenv.without_variable(before, name) == before:
+    before = files.read_text(home.env_file)
+    if files.without_variable(before, name) == before:
         return False
-    _change_variables(home, lambda text: dotenv.without_variable(text, name))
+    _change_variables(home, lambda text: files.without_variable(text, name))
     return True
 
 
 def _change_variables(home: Home, change: Callable[[str], str]) -> None:
     with _locked(home):
-        text = change(dotenv.read_text(home.env_file))
+        text = change(files.read_text(home.env_file))
         _write(home.env_file, text, mode=0o600)
 
 
@@ -233,7 +249,7 @@ def _holds(data: Any, parts: Parts) -> bool:
 
 def _write(path: Path, text: str, *, mode: int | None) -> None:
     try:
-        atomic.write_text(path, text, mode=mode)
+        write_text(path, text, mode=mode)
     except OSError as error:
         raise unusable(path, error) from error
 
@@ -256,3 +272,124 @@ def _locked(home: Home) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+# What `hermes config set KEY VALUE` means: which file, which key, which value.
+
+
+class Assignment(NamedTuple):
+    """A change to make: a variable of .env, or a key of config.yaml."""
+
+    variable: str
+    """The variable, or empty."""
+    parts: Parts
+    """The key, or empty."""
+    value: Any
+
+
+def variable_named(key: str) -> str:
+    """The variable `key` names, or nothing when it is a key of config.yaml.
+
+    Variables are written in capitals; `openai_api_key` is understood too.
+    """
+    if is_variable_name(key):
+        return key
+    upper = key.upper()
+    if is_variable_name(upper) and is_known_variable(upper) and locate((key,)) is None:
+        return upper
+    return ""
+
+
+def assign(key: str, text: str, *, force: bool = False) -> Assignment:
+    """Work out what setting `key` to `text` means, and refuse what cannot be right.
+
+    `force` allows keys the settings do not have, for plugins.
+    """
+    variable = variable_named(key)
+    if variable:
+        return Assignment(variable, (), text)
+    parts = split_key(key)
+    place = locate(parts)
+    if place is not None:
+        return Assignment("", place.parts, _value(join_key(place.parts), place.type, text))
+    if force:
+        return Assignment("", parts, _parsed(key, text))
+    guess = suggestion(key)
+    raise UsageError(
+        f"there is no setting {key}",
+        hint=f"did you mean {guess}?" if guess else "--force writes it all the same",
+    )
+
+
+def _value(key: str, kind: Any, text: str) -> Any:
+    value = text if _is_text(kind, text) else _parsed(key, text)
+    if value is None:
+        raise UsageError(
+            f"{key}: there is no value", hint=f"`hermes config unset {key}` removes it"
+        )
+    converter = Converter()
+    try:
+        converted = converter.value(kind, value, split_key(key))
+    except Mismatch as mismatch:
+        raise ConfigError(f"{key}: {mismatch}", hint="nothing was changed") from mismatch
+    if converter.problems:
+        first = converter.problems[0]
+        raise ConfigError(f"{first.key}: {first.message}", hint="nothing was changed")
+    # A list or block is written as it was given, without all its defaults.
+    return _plain(converted) if isinstance(converted, str | int | float) else _as_given(value)
+
+
+def _is_text(kind: Any, text: str) -> bool:
+    """Whether `text` is to be taken word for word: the key takes text and YAML sees none."""
+    kinds = [bare(member) for member in members(kind)]
+    if not any(member is str or get_origin(member) is Literal for member in kinds):
+        return False
+    if any(member is bool or get_origin(member) in (tuple, dict) for member in kinds):
+        return False
+    try:
+        return not isinstance(yaml.load(text, Loader=yaml.CSafeLoader), str | dict | list)
+    except yaml.YAMLError:
+        return True
+
+
+def _parsed(key: str, text: str) -> Any:
+    try:
+        return yaml.load(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise UsageError(
+            f"{key}: the value is not valid YAML", hint="put it in quotes, inside and outside"
+        ) from error
+
+
+def _plain(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _as_given(value: Any) -> Any:
+    """`a,b` for a list is written as a list."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+# The editor of the user.
+
+FALLBACKS = ("nano", "vim", "vi")
+
+
+def editor_command(*, terminal: bool = True) -> list[str]:
+    """The user's editor and its arguments. Without a terminal only one that was chosen will do.
+    Raises `UsageError`."""
+    path = search_path()
+    try:
+        chosen = shlex.split(editor() or "")
+    except ValueError as error:
+        raise UsageError(f"EDITOR cannot be read: {error}", hint="set EDITOR") from error
+    if chosen:
+        if shutil.which(chosen[0], path=path) is None:
+            raise UsageError(f"cannot find the editor {chosen[0]!r}", hint="set EDITOR")
+        return chosen
+    found = [each for each in FALLBACKS if shutil.which(each, path=path)]
+    if not terminal or not found:
+        raise UsageError("there is no editor to use", hint="set EDITOR")
+    return found[:1]

@@ -3,10 +3,8 @@
 import os
 from collections.abc import Iterable, Mapping
 
-from hermes.config.dotenv import read_dotenv
-from hermes.config.expand import unset_names
+from hermes.config.files import is_secret_variable, read_dotenv, unset_names
 from hermes.config.home import current_home
-from hermes.config.masking import is_secret_variable
 
 _FALSE = frozenset({"", "0", "false", "no", "off", "n"})
 

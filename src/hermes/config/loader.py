@@ -1,26 +1,323 @@
 """Read the settings of a home: command line, then config.yaml, then variables, then defaults."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, MutableMapping
 from copy import deepcopy
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from hermes.config import environment
-from hermes.config.convert import Converter, Problem
-from hermes.config.document import Document, read_document
-from hermes.config.dotenv import bindings, parse, read_text
-from hermes.config.expand import expand, is_reference, told, unset_in, unset_names
+from hermes.config.files import (
+    Document,
+    bindings,
+    expand,
+    is_reference,
+    is_secret_setting,
+    is_secret_variable,
+    parse,
+    read_document,
+    read_text,
+    told,
+    unset_in,
+    unset_names,
+)
 from hermes.config.home import Home, check_home, tilde
-from hermes.config.keys import MISSING, Parts, find, merge, nest, split_key
-from hermes.config.legacy import Move, modernise
-from hermes.config.masking import is_secret_setting, is_secret_variable
-from hermes.config.schema import locate, suggestion
+from hermes.config.schema import (
+    MISSING,
+    Converter,
+    Parts,
+    Problem,
+    find,
+    locate,
+    merge,
+    nest,
+    split_key,
+    suggestion,
+)
 from hermes.config.settings import Settings
-from hermes.config.variables import Setting, from_variables, is_known_variable
 from hermes.core.errors import ConfigError, UsageError
+
+# Environment variables and what they set. They count only where config.yaml is silent.
+
+_TRUE = frozenset({"1", "true", "yes", "on", "y"})
+
+
+class Variable(NamedTuple):
+    """One variable that sets a key."""
+
+    name: str
+    key: str
+    flag: str = ""
+    """When given, a true value of the variable means this value of the key."""
+    only_for: tuple[str, ...] = ()
+    """When given, the variable counts only for these values of model.provider."""
+
+    @property
+    def parts(self) -> Parts:
+        return split_key(self.key)
+
+    def meaning(self, text: str) -> str | None:
+        """The value `text` gives the key, or None when it says nothing."""
+        if self.flag:
+            return self.flag if text.strip().lower() in _TRUE else None
+        return text
+
+
+def _group(prefix: str, section: str, names: str) -> Iterator[Variable]:
+    """`TERMINAL_` + `SSH_HOST` sets `terminal.ssh_host`, for each of `names`."""
+    for name in names.split():
+        yield Variable(f"{prefix}{name}", f"{section}.{name.lower()}")
+
+
+VARIABLES: tuple[Variable, ...] = (
+    Variable("HERMES_MODEL", "model.default"),
+    Variable("HERMES_INFERENCE_PROVIDER", "model.provider"),
+    Variable("OPENAI_BASE_URL", "model.base_url", only_for=("", "auto", "custom")),
+    Variable("AWS_REGION", "bedrock.region"),
+    Variable("AWS_PROFILE", "bedrock.profile"),
+    Variable("HERMES_API_TIMEOUT", "timeouts.request_seconds"),
+    Variable("HERMES_API_CALL_STALE_TIMEOUT", "timeouts.stale_seconds"),
+    Variable("HERMES_STREAM_READ_TIMEOUT", "timeouts.stream_read_seconds"),
+    Variable("HERMES_STREAM_STALE_TIMEOUT", "timeouts.stream_stale_seconds"),
+    *_group("AUXILIARY_VISION_", "auxiliary.vision", "PROVIDER MODEL BASE_URL API_KEY"),
+    *_group("AUXILIARY_WEB_EXTRACT_", "auxiliary.web_extract", "PROVIDER MODEL BASE_URL API_KEY"),
+    Variable("HERMES_MAX_ITERATIONS", "agent.max_turns"),
+    Variable("HERMES_PREFILL_MESSAGES_FILE", "agent.prefill_messages_file"),
+    Variable("HERMES_EPHEMERAL_SYSTEM_PROMPT", "agent.ephemeral_system_prompt"),
+    Variable("HERMES_YOLO_MODE", "approvals.mode", flag="off"),
+    Variable("HERMES_ACCEPT_HOOKS", "hooks_auto_accept"),
+    Variable("HERMES_ENABLE_PROJECT_PLUGINS", "plugins.project"),
+    Variable("HERMES_DUMP_REQUESTS", "logging.dump_requests"),
+    Variable("DELEGATION_MAX_CONCURRENT_CHILDREN", "delegation.max_concurrent_children"),
+    Variable("HERMES_TIMEZONE", "timezone"),
+    Variable("HERMES_CRON_TIMEOUT", "cron.timeout_seconds"),
+    Variable("HERMES_CRON_SCRIPT_TIMEOUT", "cron.script_timeout_seconds"),
+    Variable("SESSION_IDLE_MINUTES", "session_reset.idle_minutes"),
+    Variable("SESSION_RESET_HOUR", "session_reset.at_hour"),
+    Variable("TERMINAL_ENV", "terminal.backend"),
+    *_group(
+        "TERMINAL_",
+        "terminal",
+        "DOCKER_IMAGE DOCKER_FORWARD_ENV DOCKER_VOLUMES DOCKER_MOUNT_CWD_TO_WORKSPACE"
+        " SINGULARITY_IMAGE MODAL_IMAGE DAYTONA_IMAGE TIMEOUT LIFETIME_SECONDS CWD SSH_HOST"
+        " SSH_USER SSH_PORT SSH_KEY SSH_PERSISTENT CONTAINER_CPU CONTAINER_MEMORY CONTAINER_DISK"
+        " CONTAINER_PERSISTENT SANDBOX_DIR SCRATCH_DIR PERSISTENT_SHELL LOCAL_PERSISTENT",
+    ),
+    Variable("BROWSER_CDP_URL", "browser.cdp_url"),
+    Variable("BROWSER_INACTIVITY_TIMEOUT", "browser.inactivity_timeout"),
+    Variable("CAMOFOX_URL", "browser.camofox.url"),
+    Variable("STT_GROQ_MODEL", "stt.groq.model"),
+    Variable("STT_OPENAI_MODEL", "stt.openai.model"),
+    Variable("STT_OPENAI_BASE_URL", "stt.openai.base_url"),
+    Variable("HERMES_LOCAL_STT_COMMAND", "stt.local.command"),
+    Variable("HERMES_LOCAL_STT_LANGUAGE", "stt.local.language"),
+    Variable("HERMES_TOOL_PROGRESS_MODE", "display.tool_progress"),
+    Variable("HERMES_TOOL_PROGRESS", "display.tool_progress"),
+    Variable("HERMES_BACKGROUND_NOTIFICATIONS", "display.background_process_notifications"),
+    *_group("HERMES_HUMAN_DELAY_", "human_delay", "MODE MIN_MS MAX_MS"),
+    Variable("GATEWAY_PROXY_URL", "gateway.proxy_url"),
+    Variable("MESSAGING_CWD", "gateway.cwd"),
+    *_group(
+        "DISCORD_",
+        "discord",
+        "REQUIRE_MENTION FREE_RESPONSE_CHANNELS AUTO_THREAD REACTIONS IGNORED_CHANNELS"
+        " NO_THREAD_CHANNELS ALLOWED_CHANNELS",
+    ),
+    *_group(
+        "DISCORD_ALLOW_MENTION_", "discord.allow_mentions", "EVERYONE ROLES USERS REPLIED_USER"
+    ),
+    Variable("DISCORD_REPLY_TO_MODE", "platforms.discord.reply_to_mode"),
+    *_group("TELEGRAM_", "telegram", "REACTIONS IGNORED_THREADS"),
+    Variable("TELEGRAM_PROXY", "telegram.proxy_url"),
+    Variable("TELEGRAM_REPLY_TO_MODE", "platforms.telegram.reply_to_mode"),
+    *_group(
+        "MATRIX_",
+        "matrix",
+        "REQUIRE_MENTION FREE_RESPONSE_ROOMS AUTO_THREAD DM_MENTION_THREADS REACTIONS",
+    ),
+    *_group("MATTERMOST_", "mattermost", "REQUIRE_MENTION FREE_RESPONSE_CHANNELS REPLY_MODE"),
+    Variable("WEBHOOK_PORT", "platforms.webhook.extra.port"),
+    Variable("WEBHOOK_SECRET", "platforms.webhook.extra.secret"),
+    *_group("WEIXIN_", "platforms.weixin.extra", "DM_POLICY GROUP_POLICY"),
+    *_group("WECOM_CALLBACK_", "platforms.wecom_callback.extra", "HOST PORT"),
+)
+"""For two variables of one key the first one that is set counts."""
+
+_KNOWN = re.compile(
+    r"(?:"
+    r"HERMES|TERMINAL|OPENROUTER|NOUS|AI_GATEWAY|OPENAI|COPILOT|GLM|ZAI|Z_AI|KIMI|"
+    r"ARCEE|ARCEEAI|MINIMAX|KILOCODE|XIAOMI|HF|GOOGLE|GEMINI|ANTHROPIC|CLAUDE_CODE|"
+    r"DASHSCOPE|DEEPSEEK|NVIDIA|OLLAMA|XAI|MISTRAL|AWS|BEDROCK|OPENCODE|GROQ|"
+    r"VOICE_TOOLS|PARALLEL|FIRECRAWL|TAVILY|EXA|BRAVE|SEARXNG|BROWSERBASE|BROWSER|CAMOFOX|FAL|"
+    r"ELEVENLABS|STT|HONCHO|SUPERMEMORY|TINKER|WANDB|DAYTONA|MODAL|TOOL_GATEWAY|"
+    r"TELEGRAM|DISCORD|SLACK|WHATSAPP|SIGNAL|TWILIO|SMS|EMAIL|DINGTALK|FEISHU|WECOM|"
+    r"WEIXIN|QQ|QQBOT|BLUEBUBBLES|MATTERMOST|MATRIX|HASS|WEBHOOK|API_SERVER|GATEWAY|"
+    r"LOCAL|MESSAGING|DELEGATION|SESSION|AUXILIARY|GITHUB|GH|SUDO"
+    r")_[A-Z0-9_]+"
+)
+_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+def is_variable_name(name: str) -> bool:
+    """Whether `name` is written like a variable and not like a key of config.yaml."""
+    return bool(_NAME.fullmatch(name))
+
+
+def is_known_variable(name: str) -> bool:
+    """Whether `name` belongs to something Hermes works with."""
+    return bool(_KNOWN.fullmatch(name)) or is_secret_variable(name)
+
+
+def key_of(name: str) -> str:
+    """The key a variable sets, or nothing."""
+    return next((variable.key for variable in VARIABLES if variable.name == name), "")
+
+
+class Setting(NamedTuple):
+    """A value that came from a variable."""
+
+    value: str
+    name: str
+    saved: bool
+    """From .env; else from the environment of the process."""
+
+
+def from_variables(
+    saved: Mapping[str, str], environ: Mapping[str, str], provider: str
+) -> dict[Parts, Setting]:
+    """What the variables set. A saved choice beats a stale export; an empty value says nothing.
+
+    `provider` is the provider config.yaml or the command line names, or "".
+    """
+    found: dict[Parts, Setting] = {}
+    for variable in VARIABLES:
+        text = saved.get(variable.name) or environ.get(variable.name)
+        meaning = variable.meaning(text) if text else None
+        if meaning is None or variable.parts in found:
+            continue
+        if variable.only_for:
+            named = found.get(("model", "provider"))
+            if (provider or (named.value if named else "")) not in variable.only_for:
+                continue
+        found[variable.parts] = Setting(meaning, variable.name, bool(saved.get(variable.name)))
+    return found
+
+
+# Older forms of settings, and what they became.
+#
+# `modernise` rewrites any nested mapping in place: plain data when settings are read, the
+# comment-keeping form of the file when `hermes config migrate` rewrites it.
+
+MOVED = {
+    "max_turns": "agent.max_turns",
+    "personalities": "agent.personalities",
+    "compression.summary_provider": "auxiliary.compression.provider",
+    "compression.summary_model": "auxiliary.compression.model",
+    "compression.summary_base_url": "auxiliary.compression.base_url",
+    "compression.summary_api_key": "auxiliary.compression.api_key",
+    "bedrock.guardrail.id": "bedrock.guardrail.guardrail_identifier",
+    "bedrock.guardrail.version": "bedrock.guardrail.guardrail_version",
+}
+"""Keys that have another name now. Where both are set the new one counts."""
+
+RENAMED_VALUES = {"approvals.mode": {"ask": "manual", "yolo": "off"}}
+"""Values that have another name now, by key."""
+
+
+class Move(NamedTuple):
+    """One thing `modernise` did."""
+
+    old: Parts
+    new: Parts
+    text: str
+
+
+def modernise(data: MutableMapping[str, Any]) -> list[Move]:
+    """Rewrite older forms in `data`; returns what was done."""
+    moves = [*_model_name(data), *_fallback_model(data)]
+    for old, new in MOVED.items():
+        moves += _move(data, split_key(old), split_key(new))
+    for key, names in RENAMED_VALUES.items():
+        moves += _rename(data, split_key(key), names)
+    return moves
+
+
+def _model_name(data: MutableMapping[str, Any]) -> list[Move]:
+    """`model: name` became `model: {default: name}`."""
+    if not isinstance(data.get("model"), str):
+        return []
+    data["model"] = {"default": data["model"]}
+    return [Move(("model",), ("model", "default"), "model: NAME is now model.default")]
+
+
+def _fallback_model(data: MutableMapping[str, Any]) -> list[Move]:
+    """`fallback_model` (one entry or a list) became the end of `fallback_providers`."""
+    old = data.get("fallback_model")
+    chain = data.get("fallback_providers") or []
+    if not isinstance(old, MutableMapping | list) or not isinstance(chain, list):
+        if "fallback_model" in data and not old:
+            del data["fallback_model"]
+        return []
+    entries = old if isinstance(old, list) else [old]
+    complete = [entry for entry in entries if _is_complete(entry)]
+    del data["fallback_model"]
+    if complete:
+        data["fallback_providers"] = [*chain, *complete]
+    where = ("fallback_providers",)
+    return [Move(("fallback_model",), where, "fallback_model is now fallback_providers")]
+
+
+def _is_complete(entry: Any) -> bool:
+    """Both provider and model must be named, else the entry is off."""
+    return isinstance(entry, Mapping) and bool(entry.get("provider") and entry.get("model"))
+
+
+def _move(data: MutableMapping[str, Any], old: Parts, new: Parts) -> list[Move]:
+    holder = _holder(data, old)
+    if holder is None:
+        return []
+    value = holder.pop(old[-1])
+    _drop_empty(data, old[:-1])
+    if value is None or value == "":
+        return []
+    target = data
+    for part in new[:-1]:
+        if not isinstance(target.get(part), MutableMapping):
+            target[part] = {}
+        target = target[part]
+    if target.get(new[-1]) is None:
+        target[new[-1]] = value
+    return [Move(old, new, f"{'.'.join(old)} is now {'.'.join(new)}")]
+
+
+def _rename(data: MutableMapping[str, Any], key: Parts, names: dict[str, str]) -> list[Move]:
+    holder = _holder(data, key)
+    new = names.get(str(holder[key[-1]])) if holder else None
+    if holder is None or new is None:
+        return []
+    old, holder[key[-1]] = holder[key[-1]], new
+    return [Move(key, key, f"{'.'.join(key)}: {old} is now {new}")]
+
+
+def _holder(data: MutableMapping[str, Any], key: Parts) -> MutableMapping[str, Any] | None:
+    """The block that holds `key`, or None when it is not there."""
+    holder: Any = data
+    for part in key[:-1]:
+        holder = holder.get(part)
+        if not isinstance(holder, MutableMapping):
+            return None
+    return holder if key[-1] in holder else None
+
+
+def _drop_empty(data: MutableMapping[str, Any], block: Parts) -> None:
+    if block:
+        holder = _holder(data, block)
+        if holder is not None and not holder[block[-1]]:
+            del holder[block[-1]]
+
 
 Kind = Literal["cli", "config", "dotenv", "env", "default"]
 

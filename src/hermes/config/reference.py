@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
-from hermes.config.keys import Parts
 from hermes.config.schema import (
     PLACEHOLDER,
+    Parts,
     default_of,
     describe,
     fields_of,

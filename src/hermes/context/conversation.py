@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hermes.context.engine import Dict, Dicts
-from hermes.core.marks import TODO_LIST
-from hermes.core.messages import ToolCall
-from hermes.core.openai_format import call_from_dict, from_dict
-from hermes.core.tokens import message_tokens, text_tokens
+from hermes.core.messages import TODO_LIST, ToolCall, call_from_dict, from_dict
+from hermes.core.model import message_tokens, text_tokens
 from hermes.util.text import cut_middle, many
 
 IMAGE = "[image]"

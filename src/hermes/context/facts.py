@@ -15,9 +15,8 @@ from hermes.context.conversation import (
 )
 from hermes.context.engine import Dict, Dicts
 from hermes.context.notes import CONSTRAINTS, FILES, Summary, SummaryNotes, is_summary, read_summary
-from hermes.core.marks import NOT_THE_USER, STEERED
-from hermes.core.messages import ToolCall
-from hermes.core.tokens import text_tokens
+from hermes.core.messages import NOT_THE_USER, STEERED, ToolCall
+from hermes.core.model import text_tokens
 
 # The user's own messages, as opposed to messages in the user's role that a program wrote.
 

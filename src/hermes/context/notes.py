@@ -14,8 +14,8 @@ from hermes.context.conversation import (
     todo_list_in,
 )
 from hermes.context.engine import Dict
-from hermes.core.marks import COMPACTED, TODO_LIST
-from hermes.core.tokens import text_tokens
+from hermes.core.messages import COMPACTED, TODO_LIST
+from hermes.core.model import text_tokens
 
 ACTIVE, GOAL, CONSTRAINTS = "Active Task", "Goal", "Constraints & Preferences"
 ACTIONS, PROGRESS, DECISIONS = "Completed Actions", "Progress", "Key Decisions"

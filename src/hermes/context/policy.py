@@ -12,12 +12,9 @@ import msgspec
 
 from hermes.context.engine import ContextEngine, Dicts
 from hermes.core.errors import HermesError, UsageError
-from hermes.core.messages import Message, System
-from hermes.core.model import ToolSpec
-from hermes.core.openai_format import from_dict, to_dict
-from hermes.core.tokens import messages_tokens, tools_tokens
-from hermes.core.usage import Usage
-from hermes.util.threads import in_thread
+from hermes.core.messages import Message, System, from_dict, to_dict
+from hermes.core.model import ToolSpec, Usage, messages_tokens, tools_tokens
+from hermes.util.concurrency import in_thread
 
 log = logging.getLogger(__name__)
 

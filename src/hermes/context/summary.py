@@ -39,7 +39,7 @@ from hermes.core.errors import (
     ProviderError,
     QuotaSpent,
 )
-from hermes.core.tokens import text_tokens
+from hermes.core.model import text_tokens
 from hermes.util.text import cut_middle
 
 # The prompt for the model that writes the notes.

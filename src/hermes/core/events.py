@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from hermes.core.messages import ToolCall
-from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
-from hermes.core.usage import Usage
+from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta, Usage
 
 
 class TurnStarted(msgspec.Struct, frozen=True, tag="turn_started"):

@@ -1,12 +1,111 @@
-"""What the agent asks of a model, and what comes back."""
+"""Tokens used and what they cost."""
 
-from collections.abc import AsyncGenerator
-from typing import Any, Literal, Protocol
+import json
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Any, Literal, Protocol, Self
 
 import msgspec
 
-from hermes.core.messages import Assistant, Message
-from hermes.core.usage import Usage
+from hermes.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, User
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens of one call or of many. `input` does not contain the two cache counts."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    """Part of `output`."""
+
+    @property
+    def prompt(self) -> int:
+        """Everything the model read."""
+        return self.input + self.cache_read + self.cache_write
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.output
+
+    @property
+    def hits(self) -> float:
+        """Share of what the model read that its cache had."""
+        return self.cache_read / self.prompt if self.prompt else 0.0
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+            self.reasoning + other.reasoning,
+        )
+
+
+class LongPrompts(msgspec.Struct, frozen=True):
+    """How much more a call costs whose prompt has more than `over` tokens."""
+
+    over: int
+    input: float
+    """Everything that is read costs so many times as much ..."""
+    output: float
+    """... and everything that is written so many times."""
+
+
+class Price(msgspec.Struct, frozen=True):
+    """US dollars for a million tokens, as published on `date`."""
+
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+    date: str = ""
+    long: LongPrompts | None = None
+
+    def cost(self, usage: Usage) -> float:
+        price = self.for_prompt(usage.prompt)
+        return (
+            usage.input * price.input
+            + usage.output * price.output
+            + usage.cache_read * price.cache_read
+            + usage.cache_write * price.cache_write
+        ) / 1_000_000
+
+    def for_prompt(self, tokens: int) -> "Price":
+        """What holds for a prompt of so many tokens."""
+        long = self.long
+        if long is None or tokens <= long.over:
+            return self
+        return Price(
+            self.input * long.input,
+            self.output * long.output,
+            self.cache_read * long.input,
+            self.cache_write * long.input,
+            self.date,
+        )
+
+
+FREE = Price(0, 0, 0, 0)
+
+
+class ModelCall(msgspec.Struct, frozen=True):
+    """One call of a model, as it is accounted for."""
+
+    usage: Usage
+    model: str = ""
+    provider: str = ""
+    cost_usd: float | None = None
+    """None: the price is not known."""
+    task: str = "main"
+    """`main`, or the auxiliary task the call was made for."""
+    tool: str = ""
+    """The tool that made the call, or empty."""
+    seconds: float = 0.0
+    """From the request to the end of the reply."""
+
+
+# What the agent asks of a model, and what comes back.
 
 ApiMode = Literal["chat_completions", "anthropic_messages", "codex_responses"]
 """The APIs an endpoint of the user's own may speak; see `providers.wire`."""
@@ -102,3 +201,50 @@ class ModelSource(Protocol):
     def provider(self) -> str: ...
 
     def for_turn(self) -> Model: ...
+
+
+# How many tokens a request has, before anybody counted them: rather too many than too few.
+
+BYTES_PER_TOKEN = 3
+"""Of UTF-8. Prose has four or more, program text about three."""
+IMAGE_TOKENS = 2000
+MESSAGE_TOKENS = 8
+"""For the role and the marks around a message."""
+REQUEST_TOKENS = 500
+"""For what providers put in front themselves, such as how to call tools."""
+
+
+def messages_tokens(messages: Iterable[Message]) -> int:
+    # The number is kept with each message like a wire form, so a long history costs little.
+    return sum([int(bytes(message.wire(message_tokens))) for message in messages])
+
+
+def message_tokens(message: Message) -> int:
+    if isinstance(message, User | Assistant):
+        return MESSAGE_TOKENS + sum([_part_tokens(part) for part in message.parts])
+    return MESSAGE_TOKENS + text_tokens(message.text)
+
+
+def tools_tokens(tools: Sequence[ToolSpec]) -> int:
+    return -(-len(msgspec.json.encode(tools)) // BYTES_PER_TOKEN) if tools else 0
+
+
+def text_tokens(text: str) -> int:
+    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
+
+
+def _part_tokens(part: Text | Image | Thinking | ToolCall) -> int:
+    match part:
+        case Text():
+            return text_tokens(part.text)
+        case Image():
+            return IMAGE_TOKENS
+        case Thinking():
+            # Either the text goes back or what holds it in the provider's own form.
+            return max(text_tokens(part.text), _json_tokens([part.details, part.items]))
+        case ToolCall():
+            return _json_tokens([part.id, part.name, part.arguments, part.extra])
+
+
+def _json_tokens(value: Any) -> int:
+    return text_tokens(json.dumps(value, ensure_ascii=False))

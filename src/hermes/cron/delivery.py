@@ -11,7 +11,7 @@ from hermes.core.ports import Attachments, Outbox
 from hermes.cron.job import LOCAL, Job
 from hermes.cron.schedule import format_local, format_timestamp
 from hermes.store.records import Run
-from hermes.util import atomic
+from hermes.util import files
 
 MAX_OUTPUT_FILES = 500
 """Files kept per job. A job that runs each minute writes that many in a working day."""
@@ -51,7 +51,7 @@ class Deliverer(msgspec.Struct, frozen=True):
         head = "\n".join(f"- {name}: {value}" for name, value in fields.items() if value)
         asked = f"## Prompt\n\n{prompt.strip()}\n\n" if prompt else ""
         text = f"# {job.name}\n\n{head}\n\n{asked}## Response\n\n{answer.strip()}\n"
-        atomic.write_text(path, text, mode=0o600)
+        files.write_text(path, text, mode=0o600)
         # The user's own files in the folder are left alone.
         written = sorted(
             each for each in path.parent.iterdir() if _OUTPUT_NAME.fullmatch(each.name)

@@ -22,9 +22,9 @@ from hermes.cron.job import Job, Record
 from hermes.cron.schedule import format_timestamp
 from hermes.store.records import StoredJob
 from hermes.store.session_store import RunClaims
-from hermes.util import atomic
+from hermes.util import files
+from hermes.util.concurrency import in_thread
 from hermes.util.text import many
-from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)
 
@@ -273,7 +273,7 @@ class FileJobStore:
                 content = msgspec.json.encode({**head, "jobs": records, "updated_at": now})
                 data = msgspec.json.format(content, indent=2) + b"\n"
                 try:
-                    atomic.write_bytes(self.path, data, mode=0o600)
+                    files.write_bytes(self.path, data, mode=0o600)
                 except OSError as error:
                     raise _failed("write", self.path, error) from error
         return result
@@ -333,7 +333,7 @@ class FileJobStore:
         copy = self.path.with_name(f"{self.path.name}.{hashlib.sha256(key).hexdigest()[:8]}.bak")
         try:
             if not copy.exists():
-                atomic.write_bytes(copy, data, mode=0o600)
+                files.write_bytes(copy, data, mode=0o600)
         except OSError as error:
             raise _failed("write", copy, error) from error
         return copy

@@ -25,7 +25,7 @@ from hermes.cron.job import Job
 from hermes.cron.job_store import JobStore, try_lock
 from hermes.store.records import Run
 from hermes.store.session_store import RunClaims
-from hermes.util.machine import process_began, this_machine
+from hermes.util.processes import process_began, this_machine
 
 log = logging.getLogger(__name__)
 

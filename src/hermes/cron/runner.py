@@ -33,9 +33,8 @@ from hermes.cron.job_store import open_job_store
 from hermes.cron.schedule import format_local, format_timestamp, resolve_timezone
 from hermes.memory import MemoryScope
 from hermes.store.records import Run
-from hermes.util.plain import plain
-from hermes.util.programs import end_group, start_program
-from hermes.util.text import cut_middle
+from hermes.util.processes import end_group, start_program
+from hermes.util.text import cut_middle, plain
 
 if TYPE_CHECKING:
     from hermes.app.app import App

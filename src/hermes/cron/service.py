@@ -31,7 +31,7 @@ from hermes.cron.runner import resolve_script
 from hermes.cron.schedule import Schedule, next_after, parse_schedule, resolve_timezone
 from hermes.store.records import ENDED_STATES
 from hermes.store.session_store import RunClaims
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
 
 log = logging.getLogger(__name__)
 

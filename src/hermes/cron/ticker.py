@@ -32,7 +32,7 @@ from hermes.cron.runner import JobRunner
 from hermes.cron.schedule import resolve_timezone
 from hermes.store.records import ENDED_STATES, Run
 from hermes.store.session_store import RunClaims
-from hermes.util import atomic
+from hermes.util import files
 
 if TYPE_CHECKING:
     from hermes.app.app import App
@@ -324,4 +324,4 @@ class HeartbeatFile:
     def write(self, owner: str, now: float, interval: float) -> None:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         heartbeat = Heartbeat(owner, self._role, now, interval)
-        atomic.write_bytes(self._path, msgspec.json.encode(heartbeat), mode=0o600)
+        files.write_bytes(self._path, msgspec.json.encode(heartbeat), mode=0o600)

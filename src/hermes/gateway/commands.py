@@ -3,7 +3,6 @@ not happen twice."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,8 +20,8 @@ from hermes.app.commands import (
     exact_command,
 )
 from hermes.app.extensions import SlashCommand
-from hermes.config.settings.abilities import QuickCommand
 from hermes.config.settings.platforms import Role
+from hermes.config.settings.tools import QuickCommand
 from hermes.core.errors import HermesError, SessionNotFound, StoreError, UsageError
 from hermes.core.messages import User
 from hermes.gateway.auth import may
@@ -35,8 +34,7 @@ from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import background_key, background_name
 from hermes.ops.commands import OPS_HANDLERS
 from hermes.store.records import InboxItem, InboxRow, SessionFilter
-from hermes.util.plain import plain_line
-from hermes.util.text import many
+from hermes.util.text import many, plain_line
 
 if TYPE_CHECKING:
     from hermes.gateway.context import GatewayContext
@@ -452,9 +450,10 @@ async def sethome(call: CommandCall) -> str:
     source = context.event.source
     manifest = context.gateway.manifests[source.platform]
     thread = f":{source.thread_id}" if source.thread_id else ""
-    edit = import_module("hermes.config.edit")
+    from hermes.config.edit import set_variable  # only this command writes settings
+
     place = f"{source.chat_id}{thread}"
-    await asyncio.to_thread(edit.set_variable, call.app.home, home_variable(manifest), place)
+    await asyncio.to_thread(set_variable, call.app.home, home_variable(manifest), place)
     call.app.reread_variables()
     return f"This chat is now the home channel of {manifest.label}."
 

@@ -25,8 +25,8 @@ from hermes.gateway.platforms.kit.contract import (
 )
 from hermes.gateway.platforms.registry import home_variable
 from hermes.gateway.supervisor import ConnectionRegistry
-from hermes.util import atomic
-from hermes.util.plain import plain_line
+from hermes.util import files
+from hermes.util.text import plain_line
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class ChatDirectory:
         data = _DirectoryFile({platform: self.chats(platform) for platform in self.platforms()})
         text = msgspec.json.format(msgspec.json.encode(data), indent=2)
         try:
-            atomic.write_bytes(self._path, text + b"\n", mode=0o600)
+            files.write_bytes(self._path, text + b"\n", mode=0o600)
         except OSError as error:
             raise unusable(self._path, error) from error
         self._changed = False

@@ -11,8 +11,7 @@ import msgspec
 from hermes.config.settings import Settings
 from hermes.config.settings.platforms import Role
 from hermes.core.errors import HermesError, StoreError, UsageError
-from hermes.core.hooks import HookName
-from hermes.core.ports import Clock
+from hermes.core.ports import Clock, HookName
 from hermes.gateway.auth import Authorizer
 from hermes.gateway.commands import open_command_context
 from hermes.gateway.context import Counters, GatewayContext

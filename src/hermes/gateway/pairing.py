@@ -27,7 +27,7 @@ from msgspec import field
 from hermes.config.home import tilde, unusable
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.core.ports import Clock
-from hermes.util import atomic
+from hermes.util import files
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """32 characters, without 0 and O, 1 and I."""
@@ -127,7 +127,7 @@ class PrivateFolder:
             raise _untrusted(path, "is a symbolic link", "put the file itself there")
         data = msgspec.json.format(msgspec.json.encode(value), indent=2)
         try:
-            atomic.write_bytes(path, data + b"\n", mode=0o600)
+            files.write_bytes(path, data + b"\n", mode=0o600)
         except OSError as error:
             raise unusable(path, error) from error
 

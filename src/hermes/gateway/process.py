@@ -20,8 +20,8 @@ import msgspec
 from hermes.config.environment import variables
 from hermes.config.home import Home, ensure_hermes_home, tilde, unusable
 from hermes.core.errors import HermesError
-from hermes.util import atomic
-from hermes.util.machine import process_began, this_machine
+from hermes.util import files
+from hermes.util.processes import process_began, this_machine
 
 PID_FILE = "gateway.pid"
 LOCK_FILE = "gateway.lock"
@@ -100,7 +100,7 @@ def _taken(home: Home) -> AlreadyRunning:
 
 def _write(path: Path, value: Running) -> None:
     try:
-        atomic.write_bytes(path, msgspec.json.encode(value) + b"\n", mode=0o600)
+        files.write_bytes(path, msgspec.json.encode(value) + b"\n", mode=0o600)
     except OSError as error:
         raise unusable(path, error) from error
 
@@ -211,7 +211,7 @@ class GatewayState(msgspec.Struct, frozen=True):
 def write_state(root: Path, state: GatewayState) -> None:
     path = root / STATE_FILE
     try:
-        atomic.write_bytes(path, msgspec.json.encode(state) + b"\n", mode=0o600)
+        files.write_bytes(path, msgspec.json.encode(state) + b"\n", mode=0o600)
     except OSError as error:
         raise unusable(path, error) from error
 

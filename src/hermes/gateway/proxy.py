@@ -15,7 +15,7 @@ import msgspec
 from hermes.app.request import SessionRequest
 from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.core.usage import Price
+from hermes.core.model import Price
 from hermes.providers import (
     ENV,
     Credential,

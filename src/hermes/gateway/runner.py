@@ -47,8 +47,8 @@ from hermes.gateway.proxy import Proxy, check_proxy, load_proxy
 from hermes.gateway.services import RESTART
 from hermes.gateway.status import DirectTurns, Metrics, StatusReporter, serve_metrics
 from hermes.gateway.supervisor import ConnectionRegistry, Health, PlatformAccount, Supervisor
+from hermes.util.concurrency import in_thread
 from hermes.util.text import many
-from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)
 

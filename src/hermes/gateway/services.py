@@ -18,7 +18,7 @@ from hermes.app.installation import start_command
 from hermes.config.environment import search_path, variable
 from hermes.config.home import Home, tilde, unusable
 from hermes.core.errors import HermesError
-from hermes.util import atomic
+from hermes.util import files
 
 RESTART = 75
 """Exit code of a gateway that asks to be started again."""
@@ -174,7 +174,7 @@ class Systemd:
         verify(text, self.name)
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            atomic.write_text(self.file, text, mode=0o644 if self.system else 0o600)
+            files.write_text(self.file, text, mode=0o644 if self.system else 0o600)
         except PermissionError as error:
             raise ServiceFailed(
                 f"cannot write {self.file}", hint="a service of the whole machine needs sudo"
@@ -288,7 +288,7 @@ class Launchd:
         try:
             job.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            atomic.write_bytes(self.file, plist(job, self.name), mode=0o600)
+            files.write_bytes(self.file, plist(job, self.name), mode=0o600)
         except OSError as error:
             raise unusable(self.file, error) from error
         demand(["plutil", "-lint", str(self.file)])

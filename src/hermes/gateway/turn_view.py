@@ -20,8 +20,7 @@ from hermes.core.events import (
     ToolStarted,
     TurnFinished,
 )
-from hermes.core.marks import STEERED
-from hermes.core.messages import ToolCall
+from hermes.core.messages import STEERED, ToolCall
 from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
 from hermes.core.ports import Attachments
 from hermes.gateway.outbox import GatewayOutbox
@@ -43,7 +42,7 @@ from hermes.gateway.platforms.kit.contract import (
 from hermes.gateway.supervisor import PlatformConnection
 from hermes.providers import RemoteToolProgress
 from hermes.store.records import OutboxItem, OutboxRow
-from hermes.util import atomic
+from hermes.util import files
 
 log = logging.getLogger(__name__)
 
@@ -462,7 +461,7 @@ class ChatDisplayModes:
             raise UsageError(f"{said!r} is not a display mode", hint=", ".join(MODES))
         self._modes[key] = wanted
         data = msgspec.json.encode(self._modes)
-        await asyncio.to_thread(atomic.write_bytes, self._file, data, mode=0o600)
+        await asyncio.to_thread(files.write_bytes, self._file, data, mode=0o600)
         return wanted
 
 

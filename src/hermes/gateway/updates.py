@@ -18,7 +18,7 @@ from hermes.config.environment import variables
 from hermes.config.home import Home
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.platforms.kit.contract import ChatTarget
-from hermes.util import atomic
+from hermes.util import files
 from hermes.util.text import clean
 
 log = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ class UpdateRunner:
             )
 
     def _keep(self, note: _Note) -> None:
-        atomic.write_bytes(self._note, msgspec.json.encode(note), mode=0o600)
+        files.write_bytes(self._note, msgspec.json.encode(note), mode=0o600)
 
 
 def _check(found: Checkout | Package) -> None:

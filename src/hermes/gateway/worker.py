@@ -14,7 +14,7 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import HermesError, Interrupted, LeaseLost, SessionNotFound, StoreError
 from hermes.core.events import Event, TurnFinished
 from hermes.core.messages import Assistant, User
-from hermes.core.usage import Usage
+from hermes.core.model import Usage
 from hermes.gateway.chat_session import append_mirrored
 from hermes.gateway.commands import open_command_context
 from hermes.gateway.context import GatewayContext

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from hermes import __version__
-from hermes.config.settings.abilities import McpServer
-from hermes.util import atomic
+from hermes.config.settings.tools import McpServer
+from hermes.util import files
 
 FAILURE_SUFFIX = ".failed.json"
 
@@ -126,7 +126,7 @@ class CatalogCache:
     def _write(path: Path, kept: Any) -> None:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            atomic.write_bytes(path, msgspec.json.encode(kept), mode=0o600)
+            files.write_bytes(path, msgspec.json.encode(kept), mode=0o600)
         except OSError as error:
             log.warning("%s could not be written: %s", path, error)
 

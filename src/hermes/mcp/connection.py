@@ -16,9 +16,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from hermes.config.environment import variables
-from hermes.config.expand import unset_names
-from hermes.config.masking import is_secret_variable
-from hermes.config.settings.abilities import McpServer
+from hermes.config.files import is_secret_variable, unset_names
+from hermes.config.settings.tools import McpServer
 from hermes.core.errors import ToolError, ToolTimedOut
 from hermes.core.ports import Clock
 from hermes.mcp.caller import CallTicket

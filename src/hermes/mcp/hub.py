@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
-from hermes.config.settings.abilities import McpServer
+from hermes.config.settings.tools import McpServer
 from hermes.core.errors import ToolError, UsageError
 from hermes.core.ports import Clock
 from hermes.core.tool import Tool
@@ -30,9 +30,8 @@ from hermes.mcp.errors import ServerRefused
 from hermes.mcp.session import MAX_ITEMS, ListResult, McpSession, ServerInfo
 from hermes.mcp.tools import admit_tools, assign_names, origins, resource_line, session_tools
 from hermes.mcp.transport import RequestAuthorizer, one_line
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock, in_thread
 from hermes.util.text import many
-from hermes.util.threads import in_thread
 
 FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
 """Delay between a reported change and the refresh; doubles while changes keep coming."""

@@ -8,8 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from hermes.mcp.errors import McpError
-from hermes.util.plain import plain_line
-from hermes.util.text import clean
+from hermes.util.text import clean, plain_line
 
 log = logging.getLogger(__name__)
 

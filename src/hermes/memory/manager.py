@@ -22,8 +22,8 @@ from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.memory.provider import Dict, Dicts, MemoryProvider
 from hermes.plugins.isolation import IsolatedThread, IsolationLimits, Tell, call_accepted
 from hermes.security.injection import blocked, scan
+from hermes.util.concurrency import in_thread
 from hermes.util.text import clean
-from hermes.util.threads import in_thread
 
 log = logging.getLogger(__name__)
 

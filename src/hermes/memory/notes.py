@@ -30,7 +30,7 @@ import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.security.injection import blocked
-from hermes.util import atomic
+from hermes.util import files
 from hermes.util.text import clean, many
 
 log = logging.getLogger(__name__)
@@ -229,8 +229,8 @@ class NoteFile:
         self._create_folder(folder)
         if self._location.owner and not (folder / OWNER_FILE).exists():
             owner = " ".join(clean(self._location.owner).split())
-            atomic.write_text(folder / OWNER_FILE, f"{owner}\n", mode=0o600)
-        atomic.write_text(self._location.file, text, mode=0o600)
+            files.write_text(folder / OWNER_FILE, f"{owner}\n", mode=0o600)
+        files.write_text(self._location.file, text, mode=0o600)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

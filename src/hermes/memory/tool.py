@@ -7,7 +7,7 @@ from hermes.core.errors import ToolArgumentsInvalid
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool, ToolContext
 from hermes.memory.notes import BuiltinMemory, Notebook, NoteChange, NoteTarget
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
 
 OnWrite = Callable[[str, str, str], None]
 """Called after each change with the action, the target and the entry added or removed."""

@@ -10,9 +10,9 @@ import httpx2
 import msgspec
 
 from hermes.app.providers import user_home
+from hermes.config.files import mask
 from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded
-from hermes.config.masking import mask
 from hermes.config.settings.model import PoolStrategy
 from hermes.core.errors import UsageError
 from hermes.core.ports import Clock

@@ -21,14 +21,12 @@ import msgspec
 from hermes import __version__
 from hermes.app.log_files import FILES as LOG_FILES
 from hermes.app.providers import Providers
-from hermes.config import dotenv, environment
+from hermes.config import environment, files
+from hermes.config.files import is_secret_setting, is_secret_variable, mask
 from hermes.config.home import Home, ensure_hermes_home, unusable
-from hermes.config.keys import Parts, join_key
-from hermes.config.loader import SHORTEST_SECRET, Loaded
-from hermes.config.masking import is_secret_setting, is_secret_variable, mask
-from hermes.config.schema import locate, members
+from hermes.config.loader import SHORTEST_SECRET, Loaded, key_of
+from hermes.config.schema import Parts, join_key, locate, members
 from hermes.config.settings import Settings
-from hermes.config.variables import key_of
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.ops.doctor.check import Outcome
 from hermes.ops.doctor.machine_checks import requirements
@@ -38,8 +36,8 @@ from hermes.ops.status import Resolved, whole_resolution
 from hermes.providers import own_key_variables
 from hermes.providers.credentials import AuthFile, stored_providers
 from hermes.security import REDACTION_MARK, Redactor
-from hermes.util import atomic
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
+from hermes.util.files import write_bytes
 from hermes.util.text import human_size
 
 # Secrets and personal things taken out of a text that leaves the machine.
@@ -137,7 +135,7 @@ def known_secrets(home: Home, loaded: Loaded | None) -> frozenset[str]:
 def _of_variables(home: Home) -> Iterator[str]:
     """Everything in .env but our own settings, and what is named a secret in the environment."""
     try:
-        saved = dotenv.read_dotenv(home.env_file, environment.variables())
+        saved = files.read_dotenv(home.env_file, environment.variables())
     except ConfigError:  # not readable, so it is not in a report either
         saved = {}
     yield from (value for name, value in saved.items()
@@ -460,7 +458,7 @@ def write(path: Path, found: Sequence[ReportPart]) -> None:
         raise UsageError(f"cannot write {path}: there is no folder {path.parent}")
     data = _archive(found) if path.name.endswith(ARCHIVES) else _text(found)
     try:
-        atomic.write_bytes(path, data, mode=0o600)
+        write_bytes(path, data, mode=0o600)
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {(error.strerror or str(error)).lower()}"

@@ -4,9 +4,9 @@ from copy import deepcopy
 from typing import Any
 
 from hermes.config import edit
-from hermes.config.document import read_document
+from hermes.config.files import read_document
 from hermes.config.home import Home
-from hermes.config.legacy import modernise
+from hermes.config.loader import modernise
 from hermes.core.errors import UsageError
 
 KEY = "fallback_providers"

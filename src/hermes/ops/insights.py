@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 import msgspec
 
 from hermes.core.errors import UsageError
-from hermes.core.usage import Usage
+from hermes.core.model import Usage
 from hermes.ops.transcripts import cost
 from hermes.store.records import Activity, CallSum, QuarterHour, ToolSum
 from hermes.store.session_store import SessionStore

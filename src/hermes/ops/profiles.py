@@ -10,12 +10,11 @@ import msgspec
 
 from hermes.app.installation import start_command
 from hermes.config import environment
-from hermes.config.home import DEFAULT_PROFILE, Home, default_root, tilde
-from hermes.config.profiles import create_profile
+from hermes.config.home import DEFAULT_PROFILE, Home, create_profile, default_root, tilde
 from hermes.core.errors import HermesError, UsageError
 from hermes.ops.backup import open_archive
 from hermes.ops.restore import check_fits, restore_archive
-from hermes.util import atomic
+from hermes.util import files
 
 MARK = "# Starts Hermes with the profile "
 _MADE_FOR = re.compile(rf"^{re.escape(MARK)}([a-z0-9][a-z0-9_-]*)\.", re.MULTILINE)
@@ -63,7 +62,7 @@ def make_alias(home: Home, name: str = "") -> Alias:
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        atomic.write_text(path, text, mode=0o755)
+        files.write_text(path, text, mode=0o755)
     except OSError as error:
         raise HermesError(f"cannot write {tilde(path)}: {error.strerror}") from error
     return Alias(path, home.profile)

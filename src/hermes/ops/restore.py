@@ -48,7 +48,7 @@ from hermes.store.sqlite.repair import remove as remove_store
 from hermes.store.sqlite.repair import repair, restore
 from hermes.store.sqlite.repair import restore as restore_sqlite_store
 from hermes.store.sqlite.schema import refuse_newer
-from hermes.util import atomic
+from hermes.util import files
 from hermes.util.text import human_size
 
 STAGE, LOCK = ".import", ".import.lock"
@@ -179,7 +179,7 @@ class RestoreTransaction:
             shutil.rmtree(self._stage, ignore_errors=True)
 
     def _write(self, journal: Journal) -> None:
-        atomic.write_bytes(self._journal, msgspec.json.encode(journal), mode=0o600)
+        files.write_bytes(self._journal, msgspec.json.encode(journal), mode=0o600)
 
     def _run(self, journal: Journal) -> None:
         if journal.direction == "forward":

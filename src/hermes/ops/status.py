@@ -9,16 +9,16 @@ from hermes import __version__
 from hermes.app.model_choice import ModelFilter, fallback_choices, main_choice
 from hermes.app.providers import Providers, start_of_today
 from hermes.app.session_store import opened_store, store_exists
+from hermes.config.files import mask
 from hermes.config.home import Home, ensure_hermes_home, unusable
 from hermes.config.loader import Loaded
-from hermes.config.masking import mask
 from hermes.config.settings.agent import BudgetSettings
 from hermes.config.settings.model import AuxiliaryTask
 from hermes.core.errors import HermesError
+from hermes.core.model import Price
 from hermes.core.ports import Clock
-from hermes.core.usage import Price
 from hermes.providers import ENDPOINTS, LOCAL, ModelChoice, Target, auxiliary_targets
-from hermes.util import atomic
+from hermes.util import files
 from hermes.util.text import many
 
 # What `hermes setup` remembers between runs, and beginning anew.
@@ -48,7 +48,7 @@ class SetupRecord:
         ensure_hermes_home(self._home)
         done = tuple(dict.fromkeys((*self.done(), section)))
         try:
-            atomic.write_bytes(self._file, msgspec.json.encode(SetupProgress(done)), mode=0o600)
+            files.write_bytes(self._file, msgspec.json.encode(SetupProgress(done)), mode=0o600)
         except OSError as error:
             raise unusable(self._file, error) from error
 
@@ -68,8 +68,8 @@ def reset_settings(home: Home, now: datetime) -> Path | None:
         return None
     backup = file.with_name(f"{file.name}.{now:%Y%m%d-%H%M%S}.bak")
     try:
-        atomic.write_bytes(backup, file.read_bytes(), mode=0o600)
-        atomic.write_text(file, "")
+        files.write_bytes(backup, file.read_bytes(), mode=0o600)
+        files.write_text(file, "")
     except OSError as error:
         raise unusable(file, error) from error
     return backup

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import msgspec
 
 from hermes.core.errors import UsageError
+from hermes.core.messages import from_dict, made_call_id
 from hermes.core.model import ToolSpec
-from hermes.core.openai_format import from_dict, made_call_id
 from hermes.store.trajectory import THOUGHT, Turn, to_sharegpt
 
 # Line ends inside the JSON are escaped, so a real one before the closing tag is its end.

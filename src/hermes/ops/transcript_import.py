@@ -13,8 +13,7 @@ from hermes.store.queries.sessions import clean_title
 from hermes.store.records import Record, SessionFilter
 from hermes.store.rows import JSON_COLUMNS
 from hermes.store.session_store import SessionStore
-from hermes.util.plain import plain_line
-from hermes.util.session_ids import new_session_id
+from hermes.util.text import new_session_id, plain_line
 
 # What a line of JSON Lines must look like to become a session. Unknown keys are ignored.
 

@@ -16,8 +16,7 @@ from hermes.store.backend import Progress, ignore_progress
 from hermes.store.records import Record
 from hermes.store.rows import from_row, row_of
 from hermes.store.session_store import SessionStore
-from hermes.util.plain import escaped_json, plain, plain_line
-from hermes.util.text import many
+from hermes.util.text import escaped_json, many, plain, plain_line
 
 # The little of Markdown that matters when a message is written out: where code is.
 

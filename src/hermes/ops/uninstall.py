@@ -13,7 +13,7 @@ from hermes.app.installation import LAUNCHER, Checkout, Package
 from hermes.config.home import PROFILES, default_root, tilde
 from hermes.core.errors import HermesError
 from hermes.ops.profiles import alias_folder, aliases
-from hermes.util import atomic
+from hermes.util import files
 
 COMPLETION_MARK = "completion of hermes, written by `hermes completion"
 """Stands in the first lines of every completion script."""
@@ -165,7 +165,7 @@ def _remove_tree(path: Path) -> None:
 
 
 def _take_lines_out(path: Path) -> None:
-    atomic.write_text(path, COMPLETION_LINES.sub("", _text(path)))
+    files.write_text(path, COMPLETION_LINES.sub("", _text(path)))
 
 
 def _beginning(path: Path) -> str:

@@ -25,7 +25,7 @@ from hermes.app.installation import Checkout
 from hermes.config import environment
 from hermes.core.errors import HermesError
 from hermes.ops import update_undo
-from hermes.util import atomic
+from hermes.util import files
 
 # What git knows about a checkout: what is new, and what stands in the way of having it.
 
@@ -350,11 +350,11 @@ class Updater:
     def _prepare_undo(self, switch: Switch) -> None:
         folder = self._records.folder
         folder.mkdir(parents=True, exist_ok=True)
-        atomic.write_bytes(folder / "undo.py", Path(update_undo.__file__).read_bytes())
-        atomic.write_bytes(self._records.switch, msgspec.json.encode(switch))
+        files.write_bytes(folder / "undo.py", Path(update_undo.__file__).read_bytes())
+        files.write_bytes(self._records.switch, msgspec.json.encode(switch))
         python = os.path.realpath(sys.executable)  # outside of the environment
         words = [python, "-I", str(folder / "undo.py"), str(self._checkout.root)]
-        atomic.write_text(self._records.starter, f"exec {shlex.join(words)}\n")
+        files.write_text(self._records.starter, f"exec {shlex.join(words)}\n")
 
     def _sweep(self) -> None:
         """Environments that no rollback needs."""

@@ -20,9 +20,9 @@ from hermes.app.git import GitFailed, UserGit
 from hermes.app.references.reference import one_line
 from hermes.core.errors import UsageError
 from hermes.security import is_below
-from hermes.util.atomic import write_bytes
+from hermes.util.concurrency import in_thread
+from hermes.util.files import write_bytes
 from hermes.util.text import human_size, many
-from hermes.util.threads import in_thread
 
 # What is noted about a worktree, in its administrative folder inside .git: it goes with it.
 

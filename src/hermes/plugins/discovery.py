@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from hermes.config.document import read_document
+from hermes.config.files import read_document
 from hermes.config.home import Home, unusable
-from hermes.config.keys import find
+from hermes.config.schema import find
 from hermes.core.errors import ConfigError
 from hermes.plugins.manifest import (
     CODE,
@@ -21,7 +21,7 @@ from hermes.plugins.manifest import (
     one_line,
     read_manifest,
 )
-from hermes.util import atomic
+from hermes.util import files
 
 ENTRY_POINTS = "hermes_agent.plugins"
 """The entry point group in which installed packages offer plugins."""
@@ -269,7 +269,7 @@ def cache_commands(folder: Path, held: Mapping[str, list[str]]) -> None:
         return
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        atomic.write_bytes(folder / FILE, msgspec.json.encode(held))
+        files.write_bytes(folder / FILE, msgspec.json.encode(held))
     except OSError as error:
         log.debug("the commands of plugins are not cached: %s", error)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, Protocol
 
-from hermes.core.hooks import HookName
+from hermes.core.ports import HookName
 from hermes.plugins.isolation import AcceptedArguments, ProblemReporter, call_plugin, describe_error
 from hermes.util.text import cut_middle
 

@@ -15,7 +15,7 @@ from hermes.config.home import tilde, unusable
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.plugins.discovery import PROVIDER_FOLDERS
 from hermes.plugins.manifest import CODE, PluginManifest, read_manifest
-from hermes.util import atomic
+from hermes.util import files
 from hermes.util.hosts import is_loopback
 
 GIT_SECONDS = 300.0
@@ -257,7 +257,7 @@ class PluginInstaller:
             **({name: origin} if origin else {}),
         }
         if after != held:
-            atomic.write_bytes(self._folder / RECORD, msgspec.json.encode(after), mode=0o600)
+            files.write_bytes(self._folder / RECORD, msgspec.json.encode(after), mode=0o600)
 
 
 def _check_plugin(folder: Path, source: PluginSource | None = None) -> PluginManifest:
@@ -277,9 +277,9 @@ def _check_plugin(folder: Path, source: PluginSource | None = None) -> PluginMan
 
 def _remove_conflicts(source: Path, place: Path) -> None:
     """Remove links that copying would follow, and files that a link is to replace."""
-    for folder, folders, files in os.walk(source):
+    for folder, folders, names in os.walk(source):
         inside = place / Path(folder).relative_to(source)
-        for name in (*folders, *files):
+        for name in (*folders, *names):
             new, old = Path(folder) / name, inside / name
             if old.is_symlink() or (new.is_symlink() and old.is_file()):
                 old.unlink()

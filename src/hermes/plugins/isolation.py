@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hermes.core.errors import ConfigError, HermesError, ToolError, ToolTimedOut
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
 
 T = TypeVar("T")
 

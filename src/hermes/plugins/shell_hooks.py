@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from hermes.config.home import tilde, unusable
-from hermes.config.settings.abilities import ShellHook
+from hermes.config.settings.tools import ShellHook
 from hermes.core.errors import ConfigError, ToolError
-from hermes.core.hooks import HookName
+from hermes.core.ports import HookName
 from hermes.plugins.hooks import (
     ALLOWING,
     VETOES,
@@ -27,7 +27,7 @@ from hermes.plugins.hooks import (
     veto_in,
 )
 from hermes.plugins.isolation import ProblemReporter
-from hermes.util import atomic
+from hermes.util import files
 
 # One run of a shell hook: its input, its answer, and its time limit.
 
@@ -271,7 +271,7 @@ class HookApprovals:
             after = _File(change(self.all()))
             encoded = msgspec.json.format(msgspec.json.encode(after), indent=2)
             try:
-                atomic.write_bytes(self._path, encoded + b"\n", mode=0o600)
+                files.write_bytes(self._path, encoded + b"\n", mode=0o600)
             except OSError as error:
                 raise unusable(self._path, error) from error
 

@@ -19,7 +19,7 @@ from hermes.prompt.context_files import (
     project_context,
     vet_text,
 )
-from hermes.util.paths import inside
+from hermes.util.files import inside
 from hermes.util.text import clean
 
 # Texts for the model. Every request pays for them, so they are short.

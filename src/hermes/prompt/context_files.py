@@ -16,7 +16,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple, Protocol
 
 from hermes.security.injection import blocked, scan
-from hermes.util.paths import inside, upwards
+from hermes.util.files import inside, upwards
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from hermes.core.errors import ConfigError
-from hermes.core.model import WireMode
-from hermes.core.usage import FREE, Price
+from hermes.core.model import FREE, Price, WireMode
 from hermes.util import hosts
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hermes.config.expand import told, unset_names
+from hermes.config.files import told, unset_names
 from hermes.config.settings import Settings
 from hermes.config.settings.model import AuxiliaryTask, CustomProvider, ModelAlias, RoutingSettings
 from hermes.core.errors import ConfigError, CredentialMissing, HermesError

@@ -9,9 +9,18 @@ from typing import Any, assert_never
 import msgspec
 
 from hermes.core.errors import ReplyInvalid
-from hermes.core.messages import Assistant, Message, System, Text, ToolCall, ToolResult, User
+from hermes.core.messages import (
+    Assistant,
+    Message,
+    System,
+    Text,
+    ToolCall,
+    ToolResult,
+    User,
+    canonical_arguments,
+    made_call_id,
+)
 from hermes.core.model import Model, ModelEvent, ModelRequest, Reply, TextDelta, ToolSpec
-from hermes.core.openai_format import canonical_arguments, made_call_id
 from hermes.providers.policy import ModelWrapper
 from hermes.util.text import cut_middle
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.core.tool import Concern
-from hermes.util.paths import real_path
+from hermes.util.files import real_path
 
 STARTUP_FILES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile",

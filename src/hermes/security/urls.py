@@ -22,7 +22,7 @@ import msgspec
 
 from hermes.core.errors import ToolDenied, ToolError
 from hermes.core.tool import Concern
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
 
 # Which IP addresses belong to the public internet.
 

@@ -32,8 +32,8 @@ from hermes.skills.history_repo import (
     skill_names,
 )
 from hermes.store.git import GitFailed
-from hermes.util.atomic import write_text
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
+from hermes.util.files import write_text
 
 # Undo: a three-way merge of each file. The versions are before the change, after it, and now; the
 # way from "after" to "before" is applied to "now". These functions decide; they write nothing.

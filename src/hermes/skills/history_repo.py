@@ -16,7 +16,7 @@ import msgspec
 from hermes.core.errors import StoreError
 from hermes.skills.skill import LINKED_FOLDERS
 from hermes.store.git import SETTINGS, Git, GitFailed
-from hermes.util.atomic import write_bytes, write_text
+from hermes.util.files import write_bytes, write_text
 
 if TYPE_CHECKING:
     from filelock import FileLock

@@ -25,7 +25,7 @@ from hermes.skills.skill import (
     is_visible,
     normalize_name,
 )
-from hermes.util import atomic
+from hermes.util import files
 
 FORMAT = 5
 """Version of the cache file."""
@@ -195,7 +195,7 @@ class SkillIndex:
             return
         try:
             self._file.parent.mkdir(mode=0o700, exist_ok=True)
-            atomic.write_bytes(self._file, msgspec.json.encode(listing), mode=0o600)
+            files.write_bytes(self._file, msgspec.json.encode(listing), mode=0o600)
         except (OSError, UnicodeEncodeError) as error:
             log.debug("the skill index cannot be cached: %s", error)
 

@@ -39,8 +39,8 @@ from hermes.skills.skill import (
     unusable_reason,
 )
 from hermes.skills.usage import SkillUsage
+from hermes.util.concurrency import in_thread
 from hermes.util.text import human_size
-from hermes.util.threads import in_thread
 
 # Linked files: the files of a skill other than SKILL.md. None may be outside its folder.
 

@@ -19,8 +19,8 @@ from hermes.skills.skill import (
 )
 from hermes.skills.writing.draft import DraftAction, SkillDraft
 from hermes.skills.writing.writer import SkillWriter
+from hermes.util.concurrency import in_thread
 from hermes.util.text import clean
-from hermes.util.threads import in_thread
 
 TOOLSET = "skills"
 MAX_LISTED, MAX_FOUND = 100, 12

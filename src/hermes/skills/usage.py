@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from hermes.util import atomic
+from hermes.util import files
 
 LOCK_TIMEOUT = 2.0
 """Seconds to wait for the lock. Losing a count is better than delaying a turn."""
@@ -90,6 +90,6 @@ class SkillUsage:
                 if changed is not None:
                     records[name] = changed
                 data = msgspec.json.format(msgspec.json.encode(records), indent=1)
-                atomic.write_bytes(self._file, data, mode=0o600)
+                files.write_bytes(self._file, data, mode=0o600)
         except (OSError, UnicodeEncodeError) as error:  # includes the timeout of the lock
             log.warning("a use of the skill %s was not counted: %s", name, error)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from hermes.core.errors import StoreError
-from hermes.util.programs import end_group, feed, pipe, start_program
+from hermes.util.processes import end_group, feed, pipe, start_program
 
 SECONDS = 60.0
 """Longest run of one git command."""

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from hermes.core.messages import Message
-from hermes.core.usage import Usage
+from hermes.core.model import Usage
 
 Record = dict[str, Any]
 """A whole session as JSON-ready data: the columns of its row, `messages`, `model_calls` and

@@ -26,8 +26,9 @@ from hermes.core.messages import (
     ToolCall,
     ToolResult,
     User,
+    from_dict,
+    to_dict,
 )
-from hermes.core.openai_format import from_dict, to_dict
 from hermes.util.text import clean
 
 COLUMNS = (

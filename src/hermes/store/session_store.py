@@ -20,7 +20,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from hermes.core.errors import ConfigError
 from hermes.core.messages import Message
-from hermes.core.usage import ModelCall
+from hermes.core.model import ModelCall
 from hermes.store.backend import Backend, Database, Progress, ignore_progress
 from hermes.store.engine import Engine
 from hermes.store.queries import chats, inbox, lifecycle, outbox, runs

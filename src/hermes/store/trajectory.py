@@ -19,7 +19,7 @@ from typing import Any
 from hermes.core.errors import HermesError
 from hermes.core.messages import Assistant, Message, System, Text, ToolCall, ToolResult, User
 from hermes.core.model import ToolSpec
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from hermes.util.text import clean
 
 logger = logging.getLogger(__name__)

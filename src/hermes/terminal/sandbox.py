@@ -25,7 +25,7 @@ from hermes.terminal import sandbox_init
 from hermes.terminal.base import Argv, Running, Sink
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import COLUMNS, LINES, PipeProcess
-from hermes.util.programs import start_program
+from hermes.util.processes import start_program
 
 # What a sandbox sees of this machine, as arguments of `bwrap`.
 

@@ -9,10 +9,9 @@ import msgspec
 
 from hermes.core.errors import HermesError, ToolDenied
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
-from hermes.core.hooks import HookName, Hooks, NoHooks
 from hermes.core.messages import System, User
 from hermes.core.model import ModelRequest
-from hermes.core.ports import Approver, Auxiliary, Consent
+from hermes.core.ports import Approver, Auxiliary, Consent, HookName, Hooks, NoHooks
 from hermes.core.tool import Concern, Effect, Tool
 
 log = logging.getLogger(__name__)

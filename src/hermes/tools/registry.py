@@ -23,7 +23,7 @@ from hermes.security import PathGuard
 from hermes.terminal import BackgroundProcesses, OutputLimits, Workspace
 from hermes.tools.tool_search import tool_search_tool
 from hermes.tools.toolsets import TOOLSETS, Toolset, ToolsetMap, expand, is_rare
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
 
 if TYPE_CHECKING:  # these modules import this one
     from hermes.store.session_store import SessionStore

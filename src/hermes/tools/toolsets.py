@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from hermes.config.settings import Settings
-from hermes.config.settings.abilities import CustomToolset
+from hermes.config.settings.tools import CustomToolset
 from hermes.core.errors import UsageError
 
 

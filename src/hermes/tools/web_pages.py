@@ -21,10 +21,10 @@ import msgspec
 from hermes import __version__
 from hermes.core.errors import ToolDenied, ToolError, ToolTimedOut
 from hermes.security import GuardedTransport, UrlGuard, printable_url
+from hermes.util.concurrency import in_thread
 from hermes.util.extras import install_hint
 from hermes.util.http import HttpError, HttpResponse, fetch, make_client
 from hermes.util.text import clean, human_size
-from hermes.util.threads import in_thread
 
 ContentKind = Literal["html", "pdf", "text", "unknown"]
 

@@ -17,7 +17,7 @@ from prompt_toolkit.document import Document
 from hermes.app.commands import Surface, commands_in, resolve_command
 from hermes.app.references.completion import Suggestion, fragment_at_end
 from hermes.tui.text import one_line
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
 
 MAX_OFFERS = 50
 _BETWEEN = re.compile(r"[\W_]+")

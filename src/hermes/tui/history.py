@@ -20,9 +20,9 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
 from hermes.tui.text import one_line
-from hermes.util.atomic import write_bytes
+from hermes.util.concurrency import in_thread
+from hermes.util.files import write_bytes
 from hermes.util.text import clean
-from hermes.util.threads import in_thread
 
 MAX_ENTRIES = 10_000
 """Entries that the file keeps."""

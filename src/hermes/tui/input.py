@@ -40,15 +40,14 @@ from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.widgets import TextArea
 from wcwidth import grapheme_boundary_before, iter_graphemes
 
-from hermes.config.editor import editor_command
+from hermes.config.edit import editor_command
 from hermes.core.errors import HermesError, UsageError
 from hermes.tui.clipboard import ImageAttachments, clipboard_text, dropped_images
 from hermes.tui.completion import InputCompleter
 from hermes.tui.display import DisplayState
 from hermes.tui.history import HistorySearch, HistorySuggest, InputHistory
 from hermes.tui.text import TAB, cut, width
-from hermes.util.plain import plain
-from hermes.util.text import human_size, many
+from hermes.util.text import human_size, many, plain
 
 # Terminals disagree on the width of some characters: emoji of several parts, flags, keycaps. A
 # wrong guess would shift everything after them. The input field therefore shows their parts, which

@@ -20,8 +20,7 @@ from hermes.core.events import (
 )
 from hermes.core.model import FellBack, Retrying
 from hermes.core.ports import Consent
-from hermes.util.plain import plain
-from hermes.util.text import many
+from hermes.util.text import many, plain
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 TAB = 4

@@ -9,8 +9,7 @@ import msgspec
 
 from hermes.core.errors import ToolDenied
 from hermes.core.events import ToolFinished
-from hermes.core.marks import TODO_LIST
-from hermes.core.messages import INTERRUPTED_RESULT, ToolCall
+from hermes.core.messages import INTERRUPTED_RESULT, TODO_LIST, ToolCall
 from hermes.tui.display import DisplayState
 from hermes.tui.text import Paint, cut, format_duration, one_line, safe, width, wrap
 from hermes.util.text import many

@@ -27,9 +27,8 @@ from hermes.core.events import (
     TurnStarted,
     UsageReported,
 )
-from hermes.core.marks import STEERED
-from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
-from hermes.core.usage import Usage
+from hermes.core.messages import STEERED
+from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta, Usage
 from hermes.tui.display import DisplayState
 from hermes.tui.markdown.stream import MarkdownStream
 from hermes.tui.skins import Skin

@@ -4,6 +4,8 @@ Each one is an extra of the same name in pyproject.toml. No text of ours tells p
 `hermes` or an extra of it by name from a package index: another project has that name there.
 """
 
+import sys
+from importlib.util import find_spec
 from typing import NamedTuple
 
 BASE = "base"
@@ -42,3 +44,16 @@ def install_hint(name: str) -> str:
     if name not in EXTRAS:
         raise KeyError(name)
     return f"hermes setup {name}"
+
+
+_FOUND: set[str] = set()
+"""Searching `sys.path` is slow, and an installed package stays installed."""
+
+
+def is_installed(name: str) -> bool:
+    """Return whether a package is installed, without importing it."""
+    if sys.modules.get(name, name) is None:  # Python's own way of forbidding an import
+        return False
+    if name not in _FOUND and find_spec(name) is not None:
+        _FOUND.add(name)
+    return name in _FOUND

@@ -1,6 +1,9 @@
 """Small, pure operations on text for people and for files."""
 
 import re
+import secrets
+from collections.abc import Callable
+from datetime import datetime
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _DURATION = re.compile(r"(\d+)([smhd])")
@@ -56,3 +59,72 @@ def parse_duration(text: str) -> int | None:
     """Seconds of `30s`, `5m`, `2h` or `1d`; None when it is none of these."""
     match = _DURATION.fullmatch(text.strip().lower())
     return int(match[1]) * _SECONDS[match[2]] if match else None
+
+
+# Conversations hold the output of tools and text of strangers: escape sequences that move the
+# cursor or set the clipboard, controls that change the direction of text.
+
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # colours, cursor
+    r"|(?:\x1b[\]P^_X]|[\x9d\x90\x9e\x9f\x98])[^\x07\x1b\x9c\n]{0,4096}(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"  # everything else that starts with escape
+)
+_LINE_END = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """`text` without escape sequences, control characters and changes of direction; every kind of
+    line end is a newline."""
+    return _CONTROL.sub("", _LINE_END.sub("\n", _SEQUENCE.sub("", text)))
+
+
+def plain_line(text: str) -> str:
+    """The same on one line, with single spaces."""
+    return " ".join(plain(text).split())
+
+
+def escaped_json(document: str) -> str:
+    """JSON text that says the same, with `\\u…` for the characters JSON allows and terminals or
+    programs that split lines stumble over."""
+    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
+
+
+LONGEST_HELD = 8_192
+"""Characters of an unfinished line that are held back; a longer one is handed on in parts."""
+KEPT_BACK = 1_024
+"""Characters of such a line that stay, so that the cut falls between two words if it can."""
+
+
+class LineBuffer:
+    """Passes on complete lines, so that a redactor never sees half a word. Text between the
+    `BEGIN` and `END` marks of a key stays together."""
+
+    def __init__(self, give: Callable[[str], None]) -> None:
+        self._give = give
+        self._held = ""
+
+    def add(self, text: str) -> None:
+        self._held += text
+        end = max(self._held.rfind("\n"), self._held.rfind("\r")) + 1
+        inside_key = self._held.rfind("-----BEGIN", 0, end) > self._held.rfind("-----END", 0, end)
+        if end and not inside_key:
+            self._pass_on(end)
+        elif len(self._held) > LONGEST_HELD:
+            most = LONGEST_HELD - KEPT_BACK
+            self._pass_on(self._held.rfind(" ", 0, most) + 1 or most)
+
+    def _pass_on(self, end: int) -> None:
+        whole, self._held = self._held[:end], self._held[end:]
+        self._give(whole)
+
+    def flush(self) -> None:
+        if self._held:
+            held, self._held = self._held, ""
+            self._give(held)
+
+
+def new_session_id(now: datetime) -> str:
+    """`YYYYMMDD_HHMMSS_<8 hex>` for the moment `now`, in the time zone it carries."""
+    return f"{now:%Y%m%d_%H%M%S}_{secrets.token_hex(4)}"

@@ -1,6 +1,6 @@
 """A clock for adapters under test."""
 
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 
 class Hasty(SystemClock):

@@ -12,7 +12,7 @@ from hermes.providers import endpoints
 from hermes.providers.credentials.auth_file import AuthFile, KeyEntry, put_entry
 from hermes.providers.credentials.pool import Keyring
 from hermes.providers.endpoints import Endpoint, LoginSpec
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from tests.unit.providers.credentials.parts import Values
 
 SHOP = Endpoint(id="shop", label="The Shop", base_url="https://shop.example/v1")

@@ -23,7 +23,7 @@ from hermes.core.tool import ToolContext
 from hermes.cron import JobService, Ticker, format_timestamp, session_id_for
 from hermes.store.records import Run
 from hermes.tools.builtin.cronjob import cronjob_tool
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from tests.integration.storms.scene import endpoint, started, write_home
 
 

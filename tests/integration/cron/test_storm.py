@@ -10,7 +10,7 @@ import pytest
 from bench.cron_storm import storm
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, Slow, Step
-from hermes.util.loopback_http import RecordedRequest
+from hermes.core.testing.http_server import RecordedRequest
 from tests.integration.cron.test_runs import home_of
 from tests.integration.storms.nursery import Order, nursery
 from tests.postgres_server import shared_server

@@ -106,7 +106,7 @@ def test_a_plugin_that_raises_everywhere_is_told_once_and_the_conversation_goes_
     hermes, plugin
 ) -> None:
     plugin(
-        "from hermes.core.hooks import HookName\n"
+        "from hermes.core.ports import HookName\n"
         "def bad(**given):\n    raise RuntimeError('broken')\n"
         "def register(ctx):\n"
         "    for name in HookName:\n"

@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from hermes.config.settings.abilities import McpServer, McpTools
+from hermes.config.settings.tools import McpServer, McpTools
 from hermes.core.cancel import CancelToken
 from hermes.core.events import Event
 from hermes.core.ports import Clock
 from hermes.core.tool import Tool, ToolContext
 from hermes.mcp import Caller, McpHub, McpOptions
 from hermes.mcp.caller import NO_CALLER
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 PROGRAM = str(Path(__file__).with_name("program.py"))
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from hermes.config.settings.abilities import McpSampling
+from hermes.config.settings.tools import McpSampling
 from hermes.core.errors import Overloaded
 from hermes.core.messages import Assistant, Image, Text, ToolCall, ToolResult, User
-from hermes.core.model import ModelRequest, Reply
-from hermes.core.usage import Usage
+from hermes.core.model import ModelRequest, Reply, Usage
 from hermes.mcp import Caller
 from hermes.mcp.caller import NO_CALLER
 from tests.integration.mcp.stage import Stage, program

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import ToolError
+from hermes.core.testing.http_server import LoopbackServer, Outgoing
 from hermes.core.tool import Effect
 from hermes.mcp.tools import MAX_RESULT_CHARS
-from hermes.util.loopback_http import LoopbackServer, Outgoing
 from tests.integration.mcp.stage import Stage, inside, only
 from tests.integration.mcp_servers.installed import node_server, python_server
 

@@ -4,9 +4,8 @@ import pytest
 
 from hermes.core.errors import BudgetSpent, StreamStalled, UsageError
 from hermes.core.messages import Text, User
-from hermes.core.model import ModelRequest
+from hermes.core.model import ModelRequest, Usage
 from hermes.core.testing import ModelServer, Refuse, Stall, Step
-from hermes.core.usage import Usage
 from tests.integration.providers.conftest import at, started
 
 TITLE = ModelRequest((User.say("name this conversation"),), stream=False)

@@ -8,8 +8,8 @@ import pytest
 
 from hermes.core.events import ToolFinished, TurnFinished
 from hermes.core.messages import Text, Thinking, ToolCall
+from hermes.core.model import Usage
 from hermes.core.testing import ModelServer, Step
-from hermes.core.usage import Usage
 from tests.unit.providers.acp.fake_agent import PROGRAM
 
 MODES = ("chat_completions", "anthropic_messages", "codex_responses")

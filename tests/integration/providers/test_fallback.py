@@ -8,7 +8,7 @@ from hermes.core.messages import ToolCall
 from hermes.core.model import FellBack
 from hermes.core.testing import ModelServer, Refuse, Step
 from hermes.ops.auth import CredentialService
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from tests.integration.providers.conftest import at, started
 
 

@@ -18,11 +18,11 @@ from hermes.core.events import TurnFinished
 from hermes.core.messages import User
 from hermes.core.model import ModelRequest
 from hermes.core.testing import ModelServer, Redirect
-from hermes.core.testing.server import echo
+from hermes.core.testing.model_server import echo
 from hermes.providers.endpoints import ENDPOINTS
 from hermes.providers.policy.budget import Budget, BudgetLimits
 from hermes.providers.resolver import auxiliary_targets
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 KEYS = {
     variable: f"secret-of-{variable.lower()}"

@@ -6,9 +6,9 @@ import pytest
 
 from hermes.core.events import TurnFinished
 from hermes.core.messages import Text, ToolCall
+from hermes.core.model import Usage
 from hermes.core.testing import ModelServer, Step
-from hermes.core.usage import Usage
-from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
+from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
 from tests.integration.providers.conftest import at, started
 
 REPLY = {

@@ -11,6 +11,7 @@ import pytest
 from anthropic.types import Message, ModelInfo, RawMessageStreamEvent
 
 from hermes.core.messages import Text, Thinking, ToolCall
+from hermes.core.model import Usage
 from hermes.core.testing import (
     Cut,
     ErrorEvent,
@@ -26,8 +27,7 @@ from hermes.core.testing import (
     Step,
     StepLike,
 )
-from hermes.core.testing.refusals import REFUSALS
-from hermes.core.usage import Usage
+from hermes.core.testing.script import REFUSALS
 from tests.integration.sdk.strict import body_of, checked, events_of
 
 PATH = "/v1/messages"

@@ -13,6 +13,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 from openai.types.responses.response_reasoning_item import ResponseReasoningItem
 
 from hermes.core.messages import Text, Thinking, ToolCall
+from hermes.core.model import Usage
 from hermes.core.testing import (
     Cut,
     ErrorEvent,
@@ -28,8 +29,7 @@ from hermes.core.testing import (
     Step,
     StepLike,
 )
-from hermes.core.testing.refusals import REFUSALS
-from hermes.core.usage import Usage
+from hermes.core.testing.script import REFUSALS
 from tests.integration.sdk.strict import body_of, checked, events_of
 
 CHAT, RESPONSES = "/v1/chat/completions", "/v1/responses"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from hermes.core.testing.http_server import Outgoing
 from hermes.skills.hub.contents import HubError, InvalidContent, SourceUnreachable
 from hermes.skills.hub.hub import Hub
 from hermes.skills.hub.sources import HubHttpClient
-from hermes.util.loopback_http import Outgoing
 from tests.integration.skills_hub.wire import GitHub, Static, answer, bomb, skill, tar_of
 
 HEAD = skill("pdf")["SKILL.md"]

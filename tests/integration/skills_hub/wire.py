@@ -11,7 +11,7 @@ import json
 import tarfile
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
+from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
 
 Files = dict[str, bytes]
 

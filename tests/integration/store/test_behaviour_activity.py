@@ -1,7 +1,7 @@
 """What went on since a moment, by session, tool, model, source and time."""
 
 from hermes.core.messages import ToolResult, User
-from hermes.core.usage import ModelCall, Usage
+from hermes.core.model import ModelCall, Usage
 from hermes.store.records import Activity
 from tests.integration.store.conftest import start
 

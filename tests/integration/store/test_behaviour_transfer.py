@@ -8,7 +8,7 @@ import pytest
 
 from hermes.core.errors import SessionNotFound, StoreError, UsageError
 from hermes.core.messages import User
-from hermes.core.usage import ModelCall, Usage
+from hermes.core.model import ModelCall, Usage
 from hermes.store.records import SearchRequest, SessionFilter
 from tests.integration.store.conftest import logged, reply, say, start, texts
 from tests.integration.store.test_behaviour_sessions import EVERY_KIND

@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.core.messages import Assistant, ToolCall
-from hermes.core.usage import ModelCall, Usage
+from hermes.core.model import ModelCall, Usage
 from tests.integration.store.conftest import start
 
 TOKENS = Usage(input=10, output=5, cache_read=3, cache_write=2, reasoning=1)

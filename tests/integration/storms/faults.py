@@ -23,8 +23,8 @@ from hermes.core.testing import (
     Stall,
     Step,
 )
-from hermes.core.testing.refusals import RefusalKind
-from hermes.util.loopback_http import RecordedRequest
+from hermes.core.testing.http_server import RecordedRequest
+from hermes.core.testing.script import RefusalKind
 from tests.integration.storms.histories import check_request
 from tests.integration.storms.scene import RAISED
 

@@ -10,10 +10,10 @@ import apsw
 
 from hermes.core.events import Event, TextFinished, ToolFinished
 from hermes.core.messages import INTERRUPTED_RESULT, Assistant, Message, ToolResult
+from hermes.core.testing.http_server import RecordedRequest
 from hermes.store.records import SessionFilter
 from hermes.store.rows import repair_history
 from hermes.store.session_store import SessionStore
-from hermes.util.loopback_http import RecordedRequest
 
 
 class Sent(NamedTuple):

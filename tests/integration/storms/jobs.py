@@ -9,7 +9,7 @@ import msgspec
 from hermes.context.notes import SECTIONS
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import Slow, Step
-from hermes.util.loopback_http import RecordedRequest
+from hermes.core.testing.http_server import RecordedRequest
 from tests.integration.storms.histories import check_request, sent
 
 COMMANDS = (

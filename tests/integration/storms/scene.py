@@ -19,7 +19,7 @@ from hermes.core.ports import Clock
 from hermes.core.testing import ModelServer
 from hermes.core.tool import Tool, no_concern
 from hermes.tools.registry import ToolEntry, registry
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 WIRES = ("chat_completions", "anthropic_messages", "codex_responses")
 TOOLSET = "storm"

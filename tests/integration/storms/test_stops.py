@@ -36,12 +36,11 @@ from hermes.core.events import (
     UsageReported,
 )
 from hermes.core.messages import Assistant, Message, Text, ToolCall, User
-from hermes.core.model import Retrying, TextDelta
+from hermes.core.model import Retrying, TextDelta, Usage
 from hermes.core.ports import Consent
 from hermes.core.testing import ModelServer, Refuse, Stall, Step
-from hermes.core.usage import Usage
+from hermes.core.testing.http_server import RecordedRequest
 from hermes.tools.registry import registry
-from hermes.util.loopback_http import RecordedRequest
 from tests.integration.storms.histories import check_request, repaired
 from tests.integration.storms.scene import TOOLSET, endpoint, started, write_home
 

@@ -10,14 +10,14 @@ from hermes.agent import Agent, AgentOptions, Compactor, ToolDispatcher
 from hermes.context.engine import ContextEngine, NoEngine
 from hermes.context.policy import CompactionPolicy, TokenCounter
 from hermes.core.events import Event
-from hermes.core.hooks import Hooks, NoHooks
 from hermes.core.messages import Message, System, User
 from hermes.core.model import Model, ModelRequest
+from hermes.core.ports import Hooks, NoHooks
 from hermes.core.testing import ScriptedModel, scripts
 from hermes.core.tool import Tool
 from hermes.store.session_store import SessionStore, open_store
 from hermes.tools.toolbox import LocalResultStore, Toolbox
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 
 class AllowAll:

@@ -12,9 +12,9 @@ from hermes.context.engine import ContextEngine, Dicts
 from hermes.core.errors import ContextOverflow
 from hermes.core.events import Compacted, CompactionStarted, ModelCalled, Notice, TextFinished
 from hermes.core.messages import Assistant, Text, ToolCall, User
+from hermes.core.model import Usage
 from hermes.core.testing import Step
 from hermes.core.tool import Tool
-from hermes.core.usage import Usage
 from tests.unit.agent.conftest import events_of
 
 SUMMARY = "[CONTEXT COMPACTION] what happened before"

@@ -15,13 +15,11 @@ from hermes.core.events import (
     TurnFinished,
     TurnStarted,
 )
-from hermes.core.hooks import HookName, NoHooks
-from hermes.core.marks import STEERED
-from hermes.core.messages import Assistant, Text, Thinking, ToolCall, ToolResult, User
-from hermes.core.model import TextDelta
+from hermes.core.messages import STEERED, Assistant, Text, Thinking, ToolCall, ToolResult, User
+from hermes.core.model import Price, TextDelta, Usage
+from hermes.core.ports import HookName, NoHooks
 from hermes.core.testing import Stall, Step
 from hermes.core.tool import Effect, Tool, ToolContext
-from hermes.core.usage import Price, Usage
 from tests.unit.agent.conftest import events_of
 
 

@@ -19,10 +19,9 @@ from hermes.core.events import (
     SubagentStarted,
     TextFinished,
 )
-from hermes.core.hooks import NoHooks
 from hermes.core.messages import Text, ToolCall
 from hermes.core.model import Retrying, TextDelta
-from hermes.core.ports import ChildResult, ChildTask
+from hermes.core.ports import ChildResult, ChildTask, NoHooks
 from hermes.core.testing import Stall, Step
 from hermes.core.tool import Tool
 from hermes.tools.builtin.delegate_task import DelegationOptions, delegate_task_tool

@@ -15,13 +15,11 @@ from hermes.core.events import (
     ToolStarted,
     TurnFinished,
 )
-from hermes.core.hooks import HookName
 from hermes.core.messages import ToolCall, User
-from hermes.core.model import TextDelta
-from hermes.core.ports import ChildResult, ChildTask
+from hermes.core.model import TextDelta, Usage
+from hermes.core.ports import ChildResult, ChildTask, HookName
 from hermes.core.tool import ToolContext
-from hermes.core.usage import Usage
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 Play = Callable[["Worker"], AsyncGenerator[Event, None]]
 

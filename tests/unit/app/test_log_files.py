@@ -11,7 +11,7 @@ from hermes.config.home import Home
 from hermes.config.settings.agent import LoggingSettings
 from hermes.ops.logs import LogFilter, files_of, last_entries, parse
 from hermes.security import REDACTION_MARK, Redactor
-from hermes.util.log_context import in_session
+from hermes.util.concurrency import in_session
 
 SECRET = "a-very-secret-" + "value"
 

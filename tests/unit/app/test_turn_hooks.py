@@ -5,9 +5,9 @@ from typing import Any
 
 from hermes.app.turn_hooks import HookedSession, SessionMemory, last_question, last_tool_results
 from hermes.core.events import TurnFinished
-from hermes.core.hooks import HookName
 from hermes.core.messages import Assistant, Text, ToolResult, User
-from hermes.core.usage import Usage
+from hermes.core.model import Usage
+from hermes.core.ports import HookName
 
 HISTORY = (
     User.say("first"),

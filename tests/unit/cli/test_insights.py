@@ -11,7 +11,7 @@ from hermes.cli.context import Cli, Style
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.core.messages import ToolResult, User
-from hermes.core.usage import ModelCall, Usage
+from hermes.core.model import ModelCall, Usage
 from hermes.store.session_store import open_store
 from hermes.tui.text import width
 

@@ -8,7 +8,7 @@ import pytest
 
 from hermes.cli.main import main
 from hermes.core.testing import ModelServer
-from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
+from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
 
 ROWS = [
     {

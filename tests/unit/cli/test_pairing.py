@@ -7,7 +7,7 @@ import pytest
 
 from hermes.cli.commands import pairing
 from hermes.gateway.pairing import PairingStore
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from tests.unit.cli.terminal_of import Run, runner
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from hermes.cli.main import main
-from hermes.core.tokens import text_tokens
+from hermes.core.model import text_tokens
 from hermes.prompt.assembly import DEFAULT_AGENT_IDENTITY, PLATFORM_HINTS
 
 

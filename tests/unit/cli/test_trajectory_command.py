@@ -13,9 +13,8 @@ from hermes.cli.commands import trajectory
 from hermes.cli.context import Cli
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
-from hermes.core.messages import Assistant, Text, Thinking, ToolCall, ToolResult, User
+from hermes.core.messages import Assistant, Text, Thinking, ToolCall, ToolResult, User, from_dict
 from hermes.core.model import ToolSpec
-from hermes.core.openai_format import from_dict
 from hermes.store.session_store import open_store
 from hermes.store.trajectory import save_trajectory, to_sharegpt
 from hermes.util.text import human_size

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.commands import webhook
+from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
 from hermes.gateway.platforms.webhook import requests, subscriptions
-from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
 from tests.unit.cli.terminal_of import Run, runner
 
 

@@ -9,7 +9,7 @@ from dotenv import dotenv_values
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.config.dotenv import (
+from hermes.config.files import (
     bindings,
     parse,
     read_dotenv,

@@ -11,19 +11,17 @@ import pytest
 from hermes.config.home import (
     Home,
     check_home,
+    choose_profile,
+    create_profile,
     default_root,
+    delete_profile,
     display_hermes_home,
     ensure_hermes_home,
     get_hermes_home,
+    list_profiles,
     use_home,
 )
 from hermes.config.loader import load
-from hermes.config.profiles import (
-    choose_profile,
-    create_profile,
-    delete_profile,
-    list_profiles,
-)
 from hermes.core.errors import ConfigError, UsageError
 
 

@@ -8,11 +8,10 @@ import msgspec
 import pytest
 import yaml
 
-from hermes.config.keys import find, split_key
+from hermes.config.loader import VARIABLES
 from hermes.config.reference import entries, meaning
-from hermes.config.schema import leaf_keys, locate, suggestion
+from hermes.config.schema import find, leaf_keys, locate, split_key, suggestion
 from hermes.config.settings import Settings
-from hermes.config.variables import VARIABLES
 
 ROOT = Path(__file__).parents[3]
 

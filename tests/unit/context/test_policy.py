@@ -4,8 +4,7 @@ import pytest
 
 from hermes.context.policy import TokenCounter, needs_compaction
 from hermes.core.messages import System, User
-from hermes.core.model import ToolSpec
-from hermes.core.tokens import messages_tokens, tools_tokens
+from hermes.core.model import ToolSpec, messages_tokens, tools_tokens
 
 SYSTEM = System("be brief " * 100)
 TOOLS = (ToolSpec("look", "look at it", {"type": "object", "properties": {}}),)

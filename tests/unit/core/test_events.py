@@ -7,8 +7,7 @@ from hypothesis import given
 
 from hermes.core import events
 from hermes.core.messages import ToolCall
-from hermes.core.model import ReasoningDelta, TextDelta
-from hermes.core.usage import Usage
+from hermes.core.model import ReasoningDelta, TextDelta, Usage
 from tests.unit.core import strategies
 
 EXAMPLES = [

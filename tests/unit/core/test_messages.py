@@ -4,8 +4,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from hermes.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, User
-from hermes.core.openai_format import to_dict
+from hermes.core.messages import Assistant, Image, Message, Text, Thinking, ToolCall, User, to_dict
 from tests.unit.core import strategies
 
 

@@ -16,8 +16,6 @@ from hermes.core.messages import (
     ToolCall,
     ToolResult,
     User,
-)
-from hermes.core.openai_format import (
     call_from_dict,
     canonical_arguments,
     from_dict,

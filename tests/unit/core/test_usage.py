@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.core.usage import FREE, LongPrompts, Price, Usage
+from hermes.core.model import FREE, LongPrompts, Price, Usage
 
 counts = st.integers(0, 10**9)
 usages = st.builds(Usage, counts, counts, counts, counts, counts)

@@ -11,7 +11,7 @@ from hermes.gateway.outbox import GatewayOutbox
 from hermes.gateway.platforms.kit.contract import Capabilities, ChatInfo, PlatformManifest
 from hermes.gateway.supervisor import ConnectionRegistry
 from hermes.store.records import OutboxItem
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 DISCORD = PlatformManifest("discord", "Discord", "x:X", Capabilities(max_chars=100))
 

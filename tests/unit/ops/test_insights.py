@@ -7,7 +7,7 @@ import pytest
 
 from hermes.core.errors import UsageError
 from hermes.core.messages import ToolResult, User
-from hermes.core.usage import ModelCall, Usage
+from hermes.core.model import ModelCall, Usage
 from hermes.ops.insights import insights_markdown, insights_of
 from hermes.store.session_store import SessionStore, open_engine
 

@@ -7,9 +7,9 @@ import pytest
 
 from hermes.core.errors import CredentialRefused, RequestRefused, ServerFault, ToolsRefused
 from hermes.core.messages import Image, Thinking, ToolCall
+from hermes.core.model import Price, Usage
 from hermes.core.testing import ScriptedModel, Step
-from hermes.core.testing.steps import as_step
-from hermes.core.usage import Price, Usage
+from hermes.core.testing.script import as_step
 from hermes.ops.model_probe import ProbeFinding, one_colour_png, probe
 from hermes.providers.endpoints import ModelProfile
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermes.core.hooks import HookName
+from hermes.core.ports import HookName
 from hermes.plugins.discovery import PluginPlaces, bundled_plugins
 from tests.unit.plugins.stage import Stage
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hermes.core.hooks import HookName, Hooks
+from hermes.core.ports import HookName, Hooks
 from hermes.plugins.hooks import ARGUMENTS, CHAINED, MAX_HANGS, MAX_TEXT_CHARS, VETOES, HookRunner
 from hermes.plugins.isolation import ProblemReporter
 from tests.unit.plugins.stage import Stage

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from hermes.core.events import ToolFinished, TurnFinished
-from hermes.core.hooks import HookName
 from hermes.core.messages import ToolCall
+from hermes.core.ports import HookName
 from hermes.core.testing import ScriptedModel
 from hermes.core.tool import Tool
 from tests.unit.agent.conftest import MakeAgent, events_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hermes.core.hooks import HookName
+from hermes.core.ports import HookName
 from hermes.plugins.discovery import PluginOrigin, PluginPlaces
 from tests.unit.plugins.stage import Stage, write_plugin
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from hermes.config.settings.abilities import ShellHook
+from hermes.config.settings.tools import ShellHook
 from hermes.core.errors import ConfigError
-from hermes.core.hooks import HookName
+from hermes.core.ports import HookName
 from hermes.plugins.isolation import ProblemReporter
 from hermes.plugins.shell_hooks import (
     FILE,

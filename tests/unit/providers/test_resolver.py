@@ -15,7 +15,7 @@ from hermes.config.settings.model import (
     TimeoutSettings,
 )
 from hermes.core.errors import ConfigError, CredentialMissing
-from hermes.core.usage import Price
+from hermes.core.model import Price
 from hermes.providers.endpoints import ENDPOINTS, Endpoint, ModelProfile
 from hermes.providers.resolver import (
     NO_KEY_REASON,

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from hermes.core.errors import ReplyInvalid, ServerFault
 from hermes.core.messages import Assistant, Image, Message, System, Text, ToolCall, ToolResult, User
-from hermes.core.model import ModelEvent, ModelRequest, Reply, TextDelta, ToolSpec
+from hermes.core.model import ModelEvent, ModelRequest, Reply, TextDelta, ToolSpec, Usage
 from hermes.core.testing import ScriptedModel, Step
-from hermes.core.usage import Usage
 from hermes.providers.small_model import (
     SMALL,
     ReplyTextReader,

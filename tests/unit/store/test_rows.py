@@ -3,8 +3,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from hermes.core.messages import Assistant, Image, Text, ToolResult, User
-from hermes.core.openai_format import to_dict
+from hermes.core.messages import Assistant, Image, Text, ToolResult, User, to_dict
 from hermes.store.rows import COLUMNS, from_row, to_row, user_text
 from hermes.util.text import clean
 from tests.unit.store import conversations

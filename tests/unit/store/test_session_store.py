@@ -6,7 +6,7 @@ import pytest
 
 from hermes.core.errors import SessionNotFound, StoreError
 from hermes.core.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
-from hermes.core.usage import ModelCall, Usage
+from hermes.core.model import ModelCall, Usage
 from hermes.store.records import SessionFilter
 from hermes.store.session_store import SessionStore, open_engine, open_store
 

@@ -8,10 +8,9 @@ import pytest
 from hermes.core.errors import RateLimited, ToolDenied
 from hermes.core.events import ApprovalAnswered, ApprovalAsked
 from hermes.core.messages import Assistant, Text
-from hermes.core.model import ModelRequest, Reply
+from hermes.core.model import ModelRequest, Reply, Usage
 from hermes.core.ports import Consent
 from hermes.core.tool import Concern, Effect, Tool
-from hermes.core.usage import Usage
 from hermes.tools.approval import ApprovalRules, Approvals, ModelJudge
 
 DELETE = Concern("recursive delete", "rm -rf x", "deletes folders")

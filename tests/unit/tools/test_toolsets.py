@@ -3,7 +3,7 @@
 import pytest
 
 from hermes.config.settings import Settings
-from hermes.config.settings.abilities import CustomToolset
+from hermes.config.settings.tools import CustomToolset
 from hermes.core.errors import UsageError
 from hermes.tools.toolsets import (
     PRESETS,

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.util import atomic
+from hermes.util import files
 
 
 def mode(path: Path) -> int:
@@ -11,7 +11,7 @@ def mode(path: Path) -> int:
 
 
 def test_a_new_file_is_private(tmp_path):
-    atomic.write_text(tmp_path / "new", "grüße\r\n")
+    files.write_text(tmp_path / "new", "grüße\r\n")
     assert (tmp_path / "new").read_bytes() == "grüße\r\n".encode()
     assert mode(tmp_path / "new") == 0o600
 
@@ -20,7 +20,7 @@ def test_an_existing_file_keeps_its_permissions(tmp_path):
     path = tmp_path / "old"
     path.write_text("before")
     path.chmod(0o640)
-    atomic.write_text(path, "after")
+    files.write_text(path, "after")
     assert (path.read_text(), mode(path)) == ("after", 0o640)
 
 
@@ -28,7 +28,7 @@ def test_the_given_mode_wins(tmp_path):
     path = tmp_path / "old"
     path.write_text("before")
     path.chmod(0o644)
-    atomic.write_bytes(path, b"after", mode=0o600)
+    files.write_bytes(path, b"after", mode=0o600)
     assert mode(path) == 0o600
 
 
@@ -38,7 +38,7 @@ def test_a_link_stays_a_link_and_its_target_changes(tmp_path):
     target.write_text("before")
     link = tmp_path / "link"
     link.symlink_to(target)
-    atomic.write_text(link, "after")
+    files.write_text(link, "after")
     assert link.is_symlink()
     assert target.read_text() == "after"
 
@@ -47,13 +47,13 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     folder = tmp_path / "config"
     folder.mkdir()
     with pytest.raises(IsADirectoryError):
-        atomic.write_text(folder, "text")
+        files.write_text(folder, "text")
     assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_a_missing_folder_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
-        atomic.write_text(tmp_path / "missing" / "file", "text")
+        files.write_text(tmp_path / "missing" / "file", "text")
 
 
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
@@ -61,7 +61,7 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        atomic.write_text(pipe, "through")
+        files.write_text(pipe, "through")
         assert os.read(reader, 100) == b"through"
         assert pipe.is_fifo()
     finally:

@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
 from hermes.util.http import HttpError, LateTls, fetch, fetch_blocking, make_client
-from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
 from tests.unit.security.certificates import server_and_trust
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.util.machine import process_began, this_machine
+from hermes.util.processes import process_began, this_machine
 
 
 def test_a_process_that_is_not_there_never_began() -> None:

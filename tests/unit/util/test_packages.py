@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.util.packages import is_installed
+from hermes.util.extras import is_installed
 
 
 def test_a_library_that_comes_later_is_found_and_none_is_imported(

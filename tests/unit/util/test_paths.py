@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermes.util.paths import inside, upwards
+from hermes.util.files import inside, upwards
 
 
 @pytest.mark.parametrize(

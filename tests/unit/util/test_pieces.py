@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.util.pieces import LONGEST_HELD, WholeLines
+from hermes.util.text import LONGEST_HELD, LineBuffer
 
 
 def through(*pieces: str) -> tuple[list[str], str]:
     """What came out before the end, and what the end brought."""
     given_on: list[str] = []
-    lines = WholeLines(given_on.append)
+    lines = LineBuffer(given_on.append)
     for piece in pieces:
         lines.add(piece)
     before = list(given_on)

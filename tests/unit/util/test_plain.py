@@ -3,7 +3,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.util.plain import escaped_json, plain, plain_line
+from hermes.util.text import escaped_json, plain, plain_line
 
 
 def test_escape_sequences_go_and_the_text_stays():

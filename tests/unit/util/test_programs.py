@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hermes.util.programs import end_group, start_program
+from hermes.util.processes import end_group, start_program
 
 
 def helper(folder: Path) -> str:

@@ -4,9 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hermes.util.log_context import current_session, in_session
-from hermes.util.session_ids import new_session_id
-from hermes.util.text import clean, cut_middle, human_duration, human_size, parse_duration
+from hermes.util.concurrency import current_session, in_session
+from hermes.util.text import (
+    clean,
+    cut_middle,
+    human_duration,
+    human_size,
+    new_session_id,
+    parse_duration,
+)
 
 
 def test_clean_drops_only_what_cannot_be_stored():

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
 
 
 async def test_the_result_comes_back() -> None:

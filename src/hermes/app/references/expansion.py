@@ -38,13 +38,13 @@ from hermes.app.references.reference import (
 )
 from hermes.core.errors import HermesError, ToolError, UsageError
 from hermes.core.messages import Image
-from hermes.core.tokens import BYTES_PER_TOKEN, IMAGE_TOKENS, text_tokens
+from hermes.core.model import BYTES_PER_TOKEN, IMAGE_TOKENS, text_tokens
 from hermes.terminal.local.files import open_file
 from hermes.tools import ToolDeps
 from hermes.tools.builtin.web_extract import url_guard
 from hermes.tools.web_pages import PageFetcher, fence_untrusted, read_page
+from hermes.util.concurrency import in_thread
 from hermes.util.text import clean, human_size, many
-from hermes.util.threads import in_thread
 
 # Attaching a file: its text, some of its lines, or the image it is.
 

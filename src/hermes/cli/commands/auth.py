@@ -15,7 +15,7 @@ from hermes.core.errors import Interrupted, UsageError
 from hermes.ops.auth import CredentialRow, CredentialService
 from hermes.providers import LOCAL, Endpoint
 from hermes.providers.login import LoginPrompt, ReadPaste
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, many
 
 API_KEY, OAUTH = "api-key", "oauth"

@@ -13,21 +13,17 @@ import yaml
 from hermes.cli.commands.model import resolution_lines
 from hermes.cli.context import Actions, Cli, Command, Style
 from hermes.config import edit, environment
-from hermes.config.assignment import assign, variable_named
-from hermes.config.convert import Problem
-from hermes.config.editor import editor_command
+from hermes.config.edit import assign, editor_command, variable_named
+from hermes.config.files import is_secret_variable, mask, mask_settings
 from hermes.config.home import ensure_hermes_home, tilde, unusable
-from hermes.config.keys import MISSING, find, split_key
-from hermes.config.loader import Loaded, Origin, describe, examine
-from hermes.config.masking import is_secret_variable, mask, mask_settings
+from hermes.config.loader import Loaded, Origin, describe, examine, is_known_variable, key_of
 from hermes.config.reference import meaning
+from hermes.config.schema import MISSING, Problem, find, leaf_keys, locate, split_key
 from hermes.config.schema import describe as describe_type
-from hermes.config.schema import leaf_keys, locate
 from hermes.config.settings import Settings
-from hermes.config.variables import is_known_variable, key_of
 from hermes.core.errors import ConfigError, UsageError
-from hermes.util import atomic
-from hermes.util.plain import plain_line
+from hermes.util import files
+from hermes.util.text import plain_line
 
 if TYPE_CHECKING:
     from hermes.cli.commands.skills import DeclaredSetting
@@ -169,7 +165,7 @@ def _edit(_: argparse.Namespace, cli: Cli) -> int:
     ensure_hermes_home(cli.home)
     try:
         if not path.exists():
-            atomic.write_text(path, EMPTY)
+            files.write_text(path, EMPTY)
         code = subprocess.run([*command, str(path)], check=False).returncode
     except OSError as error:
         raise unusable(path, error) from error

@@ -37,9 +37,8 @@ from hermes.cron import (
 )
 from hermes.store.records import ENDED_STATES, Run
 from hermes.store.session_store import RunClaims
-from hermes.util.clock import SystemClock
-from hermes.util.plain import plain_line
-from hermes.util.text import human_duration, many
+from hermes.util.concurrency import SystemClock
+from hermes.util.text import human_duration, many, plain_line
 
 # What the `hermes cron` actions share: access to the jobs, and how they are shown.
 

@@ -21,7 +21,7 @@ from hermes.ops.doctor import run as doctor
 from hermes.ops.doctor.check import LEVELS, Finding, Level, Outcome, TerminalInfo, best_settings
 from hermes.security import Redactor
 from hermes.tui.text import safe, terminal_depth, wrap
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_size, many
 
 DOCTOR_EPILOG = """\

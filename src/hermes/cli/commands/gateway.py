@@ -31,8 +31,7 @@ from hermes.gateway.process import (
     stop,
 )
 from hermes.gateway.services import GRACE_SECONDS, RESTART, Job, installed_service, under_a_manager
-from hermes.util.plain import plain_line
-from hermes.util.text import human_duration, many
+from hermes.util.text import human_duration, many, plain_line
 
 # The platforms of a gateway that has just started.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hermes.cli.context import Actions, Cli
 from hermes.config import edit, environment
 from hermes.config.home import tilde
-from hermes.config.variables import is_variable_name
+from hermes.config.loader import is_variable_name
 from hermes.core.errors import UsageError
 from hermes.gateway.pairing import EVERYBODY, listed, switched_on
 from hermes.gateway.platforms import registry

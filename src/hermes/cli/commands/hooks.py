@@ -10,7 +10,7 @@ import msgspec
 from hermes.cli.context import Actions, Cli, Command
 from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import ConfigError, UsageError
-from hermes.core.hooks import HookName
+from hermes.core.ports import HookName
 from hermes.plugins.hooks import ARGUMENTS, parse_event
 from hermes.plugins.isolation import ProblemReporter
 from hermes.plugins.shell_hooks import (

@@ -14,7 +14,7 @@ from hermes.cli.context import Cli, Command, Style
 from hermes.ops.insights import HOURS, Insights, insights_of, money
 from hermes.ops.transcripts import cost
 from hermes.tui.text import cut, one_line, width, wrap
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, many
 
 # Bars, sparklines and heat rows of block characters.

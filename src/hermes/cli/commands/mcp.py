@@ -32,13 +32,12 @@ from hermes.cli.commands.mcp_setup import (
 )
 from hermes.cli.context import Actions, Cli, Command
 from hermes.cli.output import ago, examples, table
-from hermes.config.document import read_document
-from hermes.config.settings.abilities import McpServer
+from hermes.config.files import read_document
+from hermes.config.settings.tools import McpServer
 from hermes.core.errors import HermesError, UsageError
 from hermes.mcp import ProbeResult, ServerCatalog, offered_tools
 from hermes.mcp.oauth import LoginStore, logout
-from hermes.util.plain import plain_line
-from hermes.util.text import many
+from hermes.util.text import many, plain_line
 
 # `hermes mcp list` and `tools`.
 

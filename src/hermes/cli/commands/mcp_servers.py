@@ -21,8 +21,8 @@ from hermes.cli.context import Cli
 from hermes.cli.output import table
 from hermes.cli.terminal import one_line
 from hermes.config.environment import search_path
-from hermes.config.masking import is_secret_variable
-from hermes.config.settings.abilities import McpServer
+from hermes.config.files import is_secret_variable
+from hermes.config.settings.tools import McpServer
 from hermes.core.errors import HermesError, ToolError, UsageError
 from hermes.mcp import (
     CatalogCache,
@@ -38,8 +38,7 @@ from hermes.mcp import (
 )
 from hermes.mcp.oauth import McpLogin, may_carry_tokens
 from hermes.security import Redactor
-from hermes.util.plain import plain_line
-from hermes.util.text import human_duration
+from hermes.util.text import human_duration, plain_line
 
 # The arguments of `hermes mcp add` as settings, with secrets separated.
 

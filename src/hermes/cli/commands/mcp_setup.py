@@ -30,16 +30,14 @@ from hermes.cli.commands.mcp_servers import (
 from hermes.cli.context import Actions, Cli
 from hermes.cli.output import examples
 from hermes.config.environment import variable, variables
-from hermes.config.expand import expand
+from hermes.config.files import expand
 from hermes.config.home import tilde
-from hermes.config.settings.abilities import McpServer
+from hermes.config.settings.tools import McpServer
 from hermes.core.errors import Interrupted, ToolError, UsageError
 from hermes.mcp import ProbeResult, RemoteTool, ServerUnauthorized, offered_tools
 from hermes.mcp.oauth import LoginOptions, LoginStore, McpLoginPrompt, login, logout
-from hermes.util.clock import SystemClock
-from hermes.util.plain import plain_line
-from hermes.util.text import many
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import SystemClock, in_thread
+from hermes.util.text import many, plain_line
 
 # `hermes mcp configure`: the tools of a server that the agent gets, and time limits.
 

@@ -24,9 +24,9 @@ from hermes.cli.commands.memory_provider import (
 )
 from hermes.cli.context import Actions, Cli, Command
 from hermes.cli.output import positive
-from hermes.config.editor import editor_command
+from hermes.config.edit import editor_command
 from hermes.config.home import tilde
-from hermes.config.settings.abilities import MemorySettings
+from hermes.config.settings.tools import MemorySettings
 from hermes.core.errors import ConfigError, HermesError, ToolError, UsageError
 from hermes.memory import (
     BUNDLED_PROVIDERS,
@@ -45,8 +45,7 @@ from hermes.memory import (
 from hermes.memory.notes import join_entries, split_entries
 from hermes.plugins.context import RegistrationKind
 from hermes.security.injection import scan
-from hermes.util.plain import escaped_json, plain, plain_line
-from hermes.util.text import many
+from hermes.util.text import escaped_json, many, plain, plain_line
 
 # The built-in note files of all owners.
 

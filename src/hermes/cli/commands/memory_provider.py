@@ -29,7 +29,7 @@ from hermes.memory import (
 from hermes.plugins import IsolationLimits
 from hermes.plugins.manifest import PluginInfo
 from hermes.security import Redactor
-from hermes.util.plain import plain_line
+from hermes.util.text import plain_line
 
 SECONDS = 20
 SESSION = "hermes-memory"

@@ -11,12 +11,12 @@ from hermes.app.providers import Providers, trial_budget
 from hermes.cli.context import Actions, Cli, Command, ProgressLine, Style
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
-from hermes.core.usage import Price
+from hermes.core.model import Price
 from hermes.ops.fallback_chain import add_fallback, clear_fallbacks, remove_fallback
 from hermes.ops.model_probe import ProbeFinding, probe
 from hermes.ops.status import Resolution, Resolved, main_resolution, whole_resolution
 from hermes.providers import CUSTOM, ENDPOINTS, ModelChoice, Target
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from hermes.util.text import many
 
 # Choose a provider and one of its models from lists.

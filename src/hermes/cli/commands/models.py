@@ -13,7 +13,7 @@ from hermes.app.model_choice import ListedModel, ModelFilter, ModelLister, Provi
 from hermes.app.providers import Providers
 from hermes.cli.context import Actions, Cli, Command, ProgressLine, Style
 from hermes.core.errors import HermesError, UsageError
-from hermes.core.usage import Price
+from hermes.core.model import Price
 from hermes.providers import LOCAL as RESOLVER_LOCAL
 from hermes.providers import Target, endpoints
 from hermes.providers.catalog import ModelFacts
@@ -24,7 +24,7 @@ from hermes.providers.local import (
     resolve_weights,
     sha256_of,
 )
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, human_size, many
 
 MODELS_EPILOG = """\

@@ -9,9 +9,8 @@ from hermes.cli.context import Actions, Cli, Command
 from hermes.core.errors import UsageError
 from hermes.gateway.pairing import FOLDER, LIFE_SECONDS, PairingStore
 from hermes.gateway.platforms.registry import manifests
-from hermes.util.clock import SystemClock
-from hermes.util.plain import plain_line
-from hermes.util.text import human_duration, many
+from hermes.util.concurrency import SystemClock
+from hermes.util.text import human_duration, many, plain_line
 
 EPILOG = """\
 examples:

@@ -8,13 +8,16 @@ from pathlib import Path
 from hermes.cli.commands.backup import output_file
 from hermes.cli.context import Actions, Cli, Command
 from hermes.config import environment
-from hermes.config.home import DEFAULT_PROFILE, Home, active_profile, tilde
-from hermes.config.profiles import (
+from hermes.config.home import (
+    DEFAULT_PROFILE,
+    Home,
+    active_profile,
     choose_profile,
     create_profile,
     delete_profile,
     list_profiles,
     rename_profile,
+    tilde,
 )
 from hermes.core.errors import HermesError, UsageError
 from hermes.ops.backup import copy_home

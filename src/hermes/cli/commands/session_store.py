@@ -29,9 +29,8 @@ from hermes.ops.transcript_import import EVERYTHING, import_file
 from hermes.ops.transcripts import ExportFormat, cost, export_sessions, format_of, moment
 from hermes.store.records import SessionFilter, StoreStats
 from hermes.store.session_store import SessionStore
-from hermes.util.clock import SystemClock
-from hermes.util.plain import plain_line
-from hermes.util.text import human_duration, human_size, many
+from hermes.util.concurrency import SystemClock
+from hermes.util.text import human_duration, human_size, many, plain_line
 
 Work = Callable[[argparse.Namespace, Cli, SessionStore], Awaitable[int]]
 

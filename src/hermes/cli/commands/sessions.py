@@ -20,17 +20,14 @@ from hermes.cli.commands.session_store import (
 from hermes.cli.context import Actions, Cli, Command, Style
 from hermes.cli.output import add_session, ago, examples, positive, since, table, until
 from hermes.core.errors import UsageError
-from hermes.core.messages import Assistant, Message, ToolResult
-from hermes.core.openai_format import to_dict
+from hermes.core.messages import Assistant, Message, ToolResult, to_dict
+from hermes.core.model import Usage
 from hermes.core.ports import SessionInfo
-from hermes.core.usage import Usage
 from hermes.ops.transcripts import cost, moment
 from hermes.store.records import LoggedMessage, SearchHit, SearchRequest, SessionFilter, UsageLine
 from hermes.store.session_store import SessionStore
-from hermes.util.clock import SystemClock
-from hermes.util.plain import plain, plain_line
-from hermes.util.session_ids import new_session_id
-from hermes.util.text import cut_middle, many
+from hermes.util.concurrency import SystemClock
+from hermes.util.text import cut_middle, many, new_session_id, plain, plain_line
 
 # `hermes sessions list`, `show` and `tree`.
 

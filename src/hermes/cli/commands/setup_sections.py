@@ -17,13 +17,13 @@ from hermes.cli.commands.model import ModelWizard, resolution_line, resolve_main
 from hermes.cli.context import Cli, ProgressLine, Style
 from hermes.cli.main import Parser
 from hermes.config import edit
-from hermes.config.assignment import assign
+from hermes.config.edit import assign
 from hermes.config.environment import search_path
 from hermes.core.errors import HermesError, UsageError
 from hermes.ops.auth import CredentialService
 from hermes.providers import CUSTOM, LOCAL, Endpoint, endpoints
 from hermes.tools import switch_toolsets
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from hermes.util.extras import install_hint
 
 

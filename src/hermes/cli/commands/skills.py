@@ -27,10 +27,10 @@ from hermes.cli.commands.skills_hub import (
 from hermes.cli.context import Actions, Cli, Command
 from hermes.cli.output import add_yes, confirm, examples
 from hermes.cli.terminal import one_line
-from hermes.config.assignment import assign
+from hermes.config.edit import assign
+from hermes.config.files import is_secret_setting, mask
 from hermes.config.home import tilde
-from hermes.config.keys import MISSING, find, split_key
-from hermes.config.masking import is_secret_setting, mask
+from hermes.config.schema import MISSING, find, split_key
 from hermes.core.errors import ConfigError, UsageError
 from hermes.skills import (
     SKILL_FILE,
@@ -54,8 +54,7 @@ from hermes.skills.hub import (
     restore_skill,
 )
 from hermes.skills.writing import read_overlay
-from hermes.util.plain import plain, plain_line
-from hermes.util.text import many
+from hermes.util.text import many, plain, plain_line
 
 # `hermes skills list` and `view`.
 

@@ -25,8 +25,7 @@ from hermes.skills.hub import (
     summarize_changes,
 )
 from hermes.skills.scanner import ScanFinding
-from hermes.util.plain import plain, plain_line
-from hermes.util.text import human_size, many
+from hermes.util.text import human_size, many, plain, plain_line
 
 # Output. Text of third parties is always cleaned first.
 

@@ -37,8 +37,7 @@ from hermes.skills.writing import (
     scan_reasons,
     stale_skills,
 )
-from hermes.util.plain import plain, plain_line
-from hermes.util.text import human_duration, many
+from hermes.util.text import human_duration, many, plain, plain_line
 
 Work = Callable[[argparse.Namespace, Cli], Awaitable[int]]
 

@@ -44,8 +44,7 @@ from hermes.skills.hub import (
 )
 from hermes.skills.scanner import SourceTrust
 from hermes.skills.writing import read_overlay
-from hermes.util.plain import plain, plain_line
-from hermes.util.text import human_size, many
+from hermes.util.text import human_size, many, plain, plain_line
 
 
 def add_search_actions(actions: Actions) -> None:

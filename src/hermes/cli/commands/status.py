@@ -16,7 +16,7 @@ from hermes.cli.commands.model import format_fact, resolution_line, resolution_l
 from hermes.cli.context import Cli, Command, ProgressLine, Style
 from hermes.config.settings.agent import BudgetSettings
 from hermes.ops.status import Status, status_of
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from hermes.util.text import many
 
 STATUS_EPILOG = """\

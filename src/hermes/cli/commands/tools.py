@@ -12,7 +12,7 @@ from hermes.app.tools import set_tool_enabled
 from hermes.cli.context import Actions, Cli, Command, run_action
 from hermes.cli.extensions import load_extensions
 from hermes.cli.terminal import one_line
-from hermes.core.tokens import BYTES_PER_TOKEN, text_tokens
+from hermes.core.model import BYTES_PER_TOKEN, text_tokens
 from hermes.prompt import LAYERS
 from hermes.tools import MCP_TOOLSET_PREFIX
 

@@ -17,8 +17,7 @@ from hermes.ops.output_files import check_output, replaced
 from hermes.ops.trajectories import Entry, Line, as_openai, as_sharegpt, read_lines
 from hermes.ops.transcripts import local
 from hermes.store.trajectory import to_sharegpt
-from hermes.util.plain import escaped_json, plain, plain_line
-from hermes.util.text import clean, cut_middle, human_size, many
+from hermes.util.text import clean, cut_middle, escaped_json, human_size, many, plain, plain_line
 
 FORMS = {"sharegpt": as_sharegpt, "openai": as_openai}
 SHOWN_RESULT = 2000

@@ -24,7 +24,7 @@ from hermes.gateway.platforms.webhook.adapter import Delivery
 from hermes.gateway.platforms.webhook.manifest import MANIFEST
 from hermes.gateway.platforms.webhook.subscriptions import Route
 from hermes.util.hosts import from_here, http_address, is_loopback
-from hermes.util.plain import plain_line
+from hermes.util.text import plain_line
 
 PLACES = ("log", "github_comment")
 """Delivery targets that are not platforms."""

@@ -6,15 +6,6 @@ a field says what it means and is printed by `hermes config explain` and in the 
 
 from msgspec import field
 
-from hermes.config.settings.abilities import (
-    CustomToolset,
-    McpServer,
-    MemorySettings,
-    PluginSettings,
-    QuickCommand,
-    ShellHook,
-    SkillSettings,
-)
 from hermes.config.settings.agent import (
     AgentSettings,
     ApprovalSettings,
@@ -71,9 +62,16 @@ from hermes.config.settings.speech import (
 )
 from hermes.config.settings.tools import (
     BrowserSettings,
+    CustomToolset,
     ImageGenSettings,
+    McpServer,
+    MemorySettings,
+    PluginSettings,
     PrivacySettings,
+    QuickCommand,
     SecuritySettings,
+    ShellHook,
+    SkillSettings,
     TerminalSettings,
     ToolOutputSettings,
     ToolsSettings,

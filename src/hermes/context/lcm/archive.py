@@ -14,8 +14,7 @@ import jsonschema_rs
 from hermes.context.engine import Dict, Dicts
 from hermes.context.lcm.notes import LcmNotes, LogRun, NoteNode, check_of, fingerprint, notes_in
 from hermes.context.lcm.writer import files_in, label, message_as_text, tools_in
-from hermes.core.messages import Message
-from hermes.core.openai_format import from_dict
+from hermes.core.messages import Message, from_dict
 from hermes.util.text import clean, many
 
 History = Callable[[], Dicts]

@@ -30,9 +30,8 @@ from hermes.context.lcm.plan import (
 )
 from hermes.context.lcm.writer import LEAST_TOKENS, NoteWriter, newest_todo
 from hermes.context.notes import AFTER_END, IN_TAIL, IN_USERS
-from hermes.core.messages import Message
-from hermes.core.openai_format import from_dict
-from hermes.core.tokens import message_tokens, text_tokens
+from hermes.core.messages import Message, from_dict
+from hermes.core.model import message_tokens, text_tokens
 from hermes.util.text import clean
 
 

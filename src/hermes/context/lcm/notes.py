@@ -46,8 +46,7 @@ from hermes.context.notes import (
     write_summary,
 )
 from hermes.context.notes import SummaryNotes as NotesNotes
-from hermes.core.marks import TODO_LIST
-from hermes.core.messages import Assistant, Image, Message, ToolResult, User
+from hermes.core.messages import TODO_LIST, Assistant, Image, Message, ToolResult, User
 from hermes.util.text import clean
 
 # The nodes of the DAG and their ids.

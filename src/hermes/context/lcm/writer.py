@@ -10,9 +10,8 @@ from hermes.context.facts import touched_files
 from hermes.context.lcm.notes import PREFIX, NoteNode, escape_text, todo_in
 from hermes.context.summary import LEAST_CHARS, UnusableReply, clean_reply, missing_lines
 from hermes.core.errors import BudgetSpent, ProviderError
-from hermes.core.messages import Assistant, Image, Message, Text, ToolResult, User
-from hermes.core.openai_format import to_dict
-from hermes.core.tokens import BYTES_PER_TOKEN, text_tokens
+from hermes.core.messages import Assistant, Image, Message, Text, ToolResult, User, to_dict
+from hermes.core.model import BYTES_PER_TOKEN, text_tokens
 from hermes.util.text import cut_middle
 
 # Check whether a reply can be used as a note.

@@ -3,10 +3,10 @@
 Part of the product, for plugin authors too. How to use it: `docs/contributing/testing.md`.
 """
 
+from hermes.core.testing.http_server import RecordedRequest
+from hermes.core.testing.model_server import ModelServer, echo
 from hermes.core.testing.prefix_cache import SessionReport
-from hermes.core.testing.scripted import ScriptedModel, scripts
-from hermes.core.testing.server import ModelServer, echo
-from hermes.core.testing.steps import (
+from hermes.core.testing.script import (
     CallIds,
     Cut,
     ErrorEvent,
@@ -18,15 +18,16 @@ from hermes.core.testing.steps import (
     Malformed,
     Redirect,
     Refuse,
+    ScriptedModel,
     ScriptError,
     Slow,
     SplitBytes,
     Stall,
     Step,
     StepLike,
+    scripts,
     steps_from_data,
 )
-from hermes.util.loopback_http import RecordedRequest
 
 # fmt: off
 __all__ = [

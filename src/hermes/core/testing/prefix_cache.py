@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from hermes.core.model import FREE, Price, Usage
 from hermes.core.testing.wire import Wire
-from hermes.core.usage import FREE, Price, Usage
 
 BYTES_PER_TOKEN = 4
 MINIMUM_TOKENS = 1024

@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 
 from hermes.core.messages import AssistantPart, ToolCall
-from hermes.core.testing.refusals import Refusal
-from hermes.core.testing.steps import pieces
-from hermes.core.usage import Usage
+from hermes.core.model import Usage
+from hermes.core.testing.script import Refusal, pieces
 
 Event = dict[str, Any]
 Events = list[tuple[Event, bool]]

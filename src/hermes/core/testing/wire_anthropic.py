@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from hermes.core.messages import AssistantPart, Text, Thinking, ToolCall
-from hermes.core.testing.refusals import Refusal
+from hermes.core.model import Usage
+from hermes.core.testing.script import Refusal
 from hermes.core.testing.wire import Answer, Event, Wire, named
-from hermes.core.usage import Usage
 
 _STOP_REASONS = {
     "stop": "end_turn",

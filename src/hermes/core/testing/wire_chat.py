@@ -3,9 +3,9 @@
 from typing import Any
 
 from hermes.core.messages import Assistant, Thinking, ToolCall
-from hermes.core.testing.refusals import Refusal
+from hermes.core.model import Usage
+from hermes.core.testing.script import Refusal
 from hermes.core.testing.wire import Answer, Event, Wire, named
-from hermes.core.usage import Usage
 
 _FINISHES = {"refusal": "stop"}
 """A model that declines says so in a field of its own and stops as usual."""

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from hermes.core.messages import Text, Thinking
-from hermes.core.testing.refusals import Refusal
+from hermes.core.model import Usage
+from hermes.core.testing.script import Refusal
 from hermes.core.testing.wire import Answer, Event, Wire, named, text_of
-from hermes.core.usage import Usage
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _FAILURES = ("server_error", "rate_limit_exceeded")

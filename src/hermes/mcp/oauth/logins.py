@@ -15,8 +15,8 @@ from hermes.core.ports import Clock
 from hermes.mcp.errors import LoginFailed, LoginRequired, ServerUnreachable
 from hermes.mcp.oauth.addresses import join_scopes, may_carry_tokens, parse_bearer_challenge
 from hermes.providers.login.refresh import LOCK_SECONDS, TokenRefresher, TokenStore
-from hermes.util import atomic
-from hermes.util.clock import SystemClock
+from hermes.util import files
+from hermes.util.concurrency import SystemClock
 from hermes.util.locks import async_file_lock
 
 AUTH_NONE, AUTH_POST, AUTH_BASIC = "none", "client_secret_post", "client_secret_basic"
@@ -106,7 +106,7 @@ class LoginStore:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             data = msgspec.json.format(msgspec.json.encode(login), indent=2)
-            atomic.write_bytes(self.path, data, mode=0o600)
+            files.write_bytes(self.path, data, mode=0o600)
         except OSError as error:
             raise unusable(self.path, error) from error
 

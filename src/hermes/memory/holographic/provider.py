@@ -16,7 +16,7 @@ import msgspec
 
 from hermes.config.home import tilde
 from hermes.core.errors import ConfigError, ToolArgumentsInvalid, ToolError
-from hermes.core.marks import COMPACTED, NOT_THE_USER
+from hermes.core.messages import COMPACTED, NOT_THE_USER
 from hermes.memory.holographic.extraction import Statement, extract_statements, significant_words
 from hermes.memory.holographic.recall import find_related, format_recalled, recall, search
 from hermes.memory.holographic.store import (
@@ -36,7 +36,7 @@ from hermes.memory.holographic.store import (
 from hermes.memory.manager import strip_fences
 from hermes.memory.provider import Dict, Dicts, MemoryProvider
 from hermes.security.injection import scan
-from hermes.util import atomic
+from hermes.util import files
 from hermes.util.extras import install_hint
 from hermes.util.text import human_size, many
 
@@ -72,7 +72,7 @@ def read_options(home: Path) -> HolographicOptions:
 
 def write_options(home: Path, options: HolographicOptions) -> None:
     text = msgspec.json.format(msgspec.json.encode(options), indent=2)
-    atomic.write_bytes(home / OPTIONS_FILE, text + b"\n", mode=0o600)
+    files.write_bytes(home / OPTIONS_FILE, text + b"\n", mode=0o600)
 
 
 class FactStoreHandle:

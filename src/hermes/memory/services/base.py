@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from hermes.config import environment
-from hermes.config.dotenv import read_dotenv
+from hermes.config.files import read_dotenv
 from hermes.config.home import Home, current_home, ensure_hermes_home, tilde
 from hermes.core.errors import ConfigError
 from hermes.memory.manager import strip_fences
@@ -23,7 +23,7 @@ from hermes.memory.notes import safe_name
 from hermes.memory.provider import Dict, Dicts, MemoryProvider
 from hermes.memory.services.http import ServiceClient, ServiceError, ServicePaused, parse_address
 from hermes.plugins.isolation import describe_error
-from hermes.util import atomic
+from hermes.util import files
 from hermes.util.text import clean, many
 
 log = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ def change_options(home: Home, name: str, kind: type[Kind], **values: Any) -> Ki
     text = msgspec.json.format(msgspec.json.encode(changed), indent=2)
     ensure_hermes_home(home)
     try:
-        atomic.write_bytes(path, text + b"\n", mode=0o600)
+        files.write_bytes(path, text + b"\n", mode=0o600)
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", where=tilde(path)) from error
     return changed

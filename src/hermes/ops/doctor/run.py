@@ -25,7 +25,7 @@ from hermes.ops.doctor.check import (
     problem,
 )
 from hermes.providers.local import DownloadProgress
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,8 @@ from hermes.core.errors import (
     StreamStalled,
     UnicodeRefused,
 )
-from hermes.core.messages import Text, Thinking
-from hermes.core.model import ModelEvent, ModelRequest, ReasoningDelta, TextDelta
-from hermes.core.openai_format import made_call_id
-from hermes.core.usage import Usage
+from hermes.core.messages import Text, Thinking, made_call_id
+from hermes.core.model import ModelEvent, ModelRequest, ReasoningDelta, TextDelta, Usage
 from hermes.providers.acp.process import AgentExited, AgentPool, AgentProcess, agent_error
 from hermes.providers.acp.protocol import (
     ContentBlock,

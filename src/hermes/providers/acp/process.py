@@ -21,7 +21,7 @@ from hermes.providers.acp.protocol import AUTH_REQUIRED, VERSION, Initialized, P
 from hermes.providers.acp.rpc import MAX_LINE, METHOD_NOT_FOUND, RpcConnection, RpcError
 from hermes.providers.failures import failed_in_stream
 from hermes.providers.failures.body import printable
-from hermes.util.programs import start_program
+from hermes.util.processes import start_program
 
 STOP_SECONDS = 2.0
 """Time for the program to exit after its standard input was closed."""

@@ -18,12 +18,12 @@ import msgspec
 
 from hermes.config.settings import Settings
 from hermes.config.settings.model import ModelOverrides, ModelPrice
+from hermes.core.model import Price
 from hermes.core.ports import Clock
-from hermes.core.usage import Price
 from hermes.providers.catalog.tables import FAMILIES, MODELS, Family, ModelEntry
 from hermes.providers.endpoints import Endpoint, ModelProfile, ReasoningFormat, is_loopback
 from hermes.providers.target import Credential
-from hermes.util import atomic
+from hermes.util import files
 from hermes.util.text import human_duration
 
 
@@ -216,7 +216,7 @@ class ModelListCache:
         data = msgspec.json.encode(models)
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            atomic.write_bytes(self.path(models.base_url), data)
+            files.write_bytes(self.path(models.base_url), data)
         except OSError as error:
             log.warning("the list of models cannot be stored in %s: %s", self.folder, error)
 

@@ -13,7 +13,7 @@ import httpx2
 import msgspec
 
 from hermes.core.errors import ProviderError, ReplyInvalid
-from hermes.core.usage import Price
+from hermes.core.model import Price
 from hermes.providers.aws import sign_request
 from hermes.providers.catalog.catalog import ModelFacts, complete_price, family_of
 from hermes.providers.endpoints import Endpoint, may_receive_key

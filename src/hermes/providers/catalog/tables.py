@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.core.usage import LongPrompts, Price
+from hermes.core.model import LongPrompts, Price
 from hermes.providers.endpoints import ReasoningFormat
 
 MILLION = 1_000_000

@@ -20,7 +20,7 @@ import msgspec
 
 from hermes.config.home import tilde, unusable
 from hermes.core.errors import ConfigError
-from hermes.util import atomic
+from hermes.util import files
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class AuthFile:
         try:
             for leftover in target.parent.glob(f".{target.name}.*.tmp"):  # left by a killed process
                 leftover.unlink()
-            atomic.write_bytes(target, text, mode=0o600)
+            files.write_bytes(target, text, mode=0o600)
         except OSError as error:
             raise unusable(self.path, error) from error
 

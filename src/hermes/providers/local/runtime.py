@@ -17,7 +17,7 @@ from hermes.core.errors import LocalModelError
 from hermes.core.model import Model, ModelEvent, ModelRequest, Reply
 from hermes.providers.local.serve import ServeAnswer, ServeOrder
 from hermes.providers.policy import ModelWrapper
-from hermes.util.packages import is_installed
+from hermes.util.extras import is_installed
 
 RUNTIME = "xllamacpp"
 SERVE_ARGUMENTS = ("-I", "-m", "hermes.providers.local.serve")

@@ -22,7 +22,7 @@ from hermes.providers.login.flows import GOOGLE_CLIENT_ID, GOOGLE_CLIENT_SECRET,
 from hermes.providers.login.oauth import Tokens, json_object, qwen_api_url, refresh_tokens
 from hermes.providers.login.refresh import LOCK_SECONDS, TokenRefresher, TokenStore
 from hermes.providers.target import OAUTH
-from hermes.util import atomic
+from hermes.util import files
 from hermes.util.locks import async_file_lock
 
 log = logging.getLogger(__name__)
@@ -196,7 +196,7 @@ class ForeignTokenFile(ProviderTokenStore):
         }
         text = msgspec.json.format(msgspec.json.encode(raw), indent=2)
         try:
-            atomic.write_bytes(self._path, text, mode=0o600)
+            files.write_bytes(self._path, text, mode=0o600)
         except OSError as error:
             raise ConfigError(
                 f"the renewed {self.source} cannot be written: {error.strerror}",

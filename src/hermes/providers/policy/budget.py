@@ -9,23 +9,21 @@ import msgspec
 
 from hermes.core.errors import BudgetSpent
 from hermes.core.model import (
+    REQUEST_TOKENS,
     Model,
     ModelEvent,
     ModelRequest,
+    Price,
     ReasoningDelta,
     Reply,
     TextDelta,
     ToolSpec,
-)
-from hermes.core.ports import Clock, Ledger
-from hermes.core.tokens import (
-    REQUEST_TOKENS,
     message_tokens,
     messages_tokens,
     text_tokens,
     tools_tokens,
 )
-from hermes.core.usage import Price
+from hermes.core.ports import Clock, Ledger
 from hermes.providers.endpoints import ModelProfile
 from hermes.providers.policy import ModelWrapper
 

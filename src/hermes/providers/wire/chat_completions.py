@@ -17,10 +17,18 @@ from hermes.core.messages import (
     ToolCall,
     ToolResult,
     User,
+    canonical_arguments,
+    user_content,
 )
-from hermes.core.model import ModelEvent, ModelRequest, ReasoningDelta, Reply, TextDelta, ToolSpec
-from hermes.core.openai_format import canonical_arguments, user_content
-from hermes.core.usage import Usage
+from hermes.core.model import (
+    ModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    Reply,
+    TextDelta,
+    ToolSpec,
+    Usage,
+)
 from hermes.providers.failures import failed_in_stream
 from hermes.providers.target import RemoteToolProgress, Target
 from hermes.providers.wire.codec import (

@@ -22,8 +22,15 @@ from hermes.core.messages import (
     ToolResult,
     User,
 )
-from hermes.core.model import ModelEvent, ModelRequest, ReasoningDelta, Reply, TextDelta, ToolSpec
-from hermes.core.usage import Usage
+from hermes.core.model import (
+    ModelEvent,
+    ModelRequest,
+    ReasoningDelta,
+    Reply,
+    TextDelta,
+    ToolSpec,
+    Usage,
+)
 from hermes.providers.failures import failed_in_stream
 from hermes.providers.target import Target
 from hermes.providers.wire.codec import (

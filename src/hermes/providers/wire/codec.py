@@ -19,10 +19,9 @@ from hermes.core.messages import (
     ToolResult,
     User,
     WireForm,
+    made_call_id,
 )
-from hermes.core.model import Reply, ToolSpec
-from hermes.core.openai_format import made_call_id
-from hermes.core.usage import Usage
+from hermes.core.model import Reply, ToolSpec, Usage
 from hermes.providers.endpoints import ReasoningFormat
 from hermes.providers.target import Target
 

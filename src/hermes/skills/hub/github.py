@@ -35,7 +35,7 @@ from hermes.skills.hub.sources import (
     parse_repo_path,
     skill_folder_of,
 )
-from hermes.util import atomic
+from hermes.util import files
 from hermes.util.http import HttpResponse
 
 # The REST API, as far as the hub needs it
@@ -188,7 +188,7 @@ class GitHubRepos:
         data = await self._api.archive(repo, commit)
         catalogue = RepoCatalog(commit, tuple(_list_skills(data)))
         make_private_folder(self._cache)
-        atomic.write_bytes(file, msgspec.json.encode(catalogue))
+        files.write_bytes(file, msgspec.json.encode(catalogue))
         return catalogue
 
     async def offers(self, repo: str, source: str) -> list[SkillOffer]:

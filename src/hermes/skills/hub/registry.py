@@ -40,7 +40,7 @@ from hermes.skills.hub.web_sources import (
     is_site,
 )
 from hermes.skills.skill import SKILL_FILE
-from hermes.util import atomic
+from hermes.util import files
 
 # Local folders
 
@@ -204,7 +204,7 @@ class TapList:
     def _write(self, taps: tuple[str, ...]) -> None:
         make_private_folder(self._file.parent)
         data = msgspec.json.format(msgspec.json.encode(TapFile(taps)), indent=2)
-        atomic.write_bytes(self._file, data + b"\n")
+        files.write_bytes(self._file, data + b"\n")
 
 
 # The registry

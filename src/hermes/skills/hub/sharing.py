@@ -48,7 +48,7 @@ from hermes.skills.scanner import scan_files
 from hermes.skills.scanner.report import ScanFinding, SourceTrust, decide_install
 from hermes.skills.skill import Skill
 from hermes.skills.writing.overlays import MARK_FILE
-from hermes.util import atomic
+from hermes.util.files import write_bytes
 from hermes.util.http import HttpResponse
 
 MANIFEST = "manifest.json"
@@ -107,7 +107,7 @@ def export_bundle(hub: Hub, home: Path, own: Iterable[Skill], target: Path) -> B
         inside = folder.relative_to(hub.store.skills)
         packed.append(_pack("hub", name, inside, files, entry))
     manifest = BundleManifest(utc_now(), tuple(one for one, _ in packed))
-    atomic.write_bytes(target, _archive(manifest, packed), mode=0o600)
+    write_bytes(target, _archive(manifest, packed), mode=0o600)
     return manifest
 
 

@@ -33,7 +33,7 @@ from hermes.skills.hub.contents import (
 )
 from hermes.skills.hub.sources import SkillOrigin
 from hermes.skills.scanner.report import ScanFinding
-from hermes.util import atomic
+from hermes.util import files
 
 # `lock.json`: installed skills, their origins and file hashes
 
@@ -113,7 +113,7 @@ def _lock_error(file: Path, what: str) -> ConfigError:
 
 def write_lock(file: Path, lock: LockFile) -> None:
     data = msgspec.json.format(msgspec.json.encode(lock, order="deterministic"), indent=2)
-    atomic.write_bytes(file, data + b"\n")
+    files.write_bytes(file, data + b"\n")
 
 
 # `audit.log`: one JSON object a line for everything the hub did or refused
@@ -273,7 +273,7 @@ class HubStore:
         append_event(self.log_file, event)
 
     def _apply(self, pending: PendingInstall) -> None:
-        atomic.write_bytes(self._pending, msgspec.json.encode(pending))
+        files.write_bytes(self._pending, msgspec.json.encode(pending))
         self._finish(pending)
 
     def _recover(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from hermes.skills.skill import MAX_SKILL_DEPTH, Skill, Source
-from hermes.util.atomic import write_bytes
+from hermes.util.files import write_bytes
 
 MARK_FILE = ".overlay.json"
 SKIPPED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", ".venv"})

@@ -38,8 +38,8 @@ from hermes.skills.writing.draft import (
     most_similar,
 )
 from hermes.skills.writing.overlays import SkillOverlay, content_hash, read_overlay
-from hermes.util.atomic import write_bytes
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
+from hermes.util.files import write_bytes
 
 # Applying plans: other processes see the complete change or none, even if this one dies
 

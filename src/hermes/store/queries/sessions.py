@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import SessionNotFound, StoreError, UsageError
+from hermes.core.model import Usage
 from hermes.core.ports import SessionInfo
-from hermes.core.usage import Usage
 from hermes.store.backend import Database, Row
 from hermes.store.records import SessionFilter
 from hermes.store.rows import placeholders, user_text

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hermes.core.usage import ModelCall, Usage
+from hermes.core.model import ModelCall, Usage
 from hermes.store.backend import Database, Row
 from hermes.store.queries import sessions
 from hermes.store.records import ActiveSession, Activity, CallSum, QuarterHour, ToolSum, UsageLine

@@ -44,7 +44,7 @@ from hermes.terminal.local.search import (
     parse_gitignore,
     search_failure,
 )
-from hermes.util.paths import unescaped
+from hermes.util.files import unescaped
 
 # Search: with `rg` where the host has it, else with find and grep.
 #

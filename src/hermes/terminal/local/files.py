@@ -19,7 +19,7 @@ from hermes.core.cancel import CancelToken
 from hermes.terminal.base import FileInfo, GrepQuery, GrepResult, TextPage
 from hermes.terminal.local.search import SNIFF_BYTES, find_files, grep_files, grep_with_ripgrep
 from hermes.terminal.output import cut_line
-from hermes.util.paths import real_path
+from hermes.util.files import real_path
 
 # Replacing and removing a file without following links placed in its path meanwhile.
 #

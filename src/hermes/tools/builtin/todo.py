@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid
-from hermes.core.marks import COMPACTED, TODO_LIST
-from hermes.core.messages import Assistant, Message, ToolResult, User
+from hermes.core.messages import COMPACTED, TODO_LIST, Assistant, Message, ToolResult, User
 from hermes.core.model import ToolSpec
 from hermes.core.tool import Tool, ToolContext
 from hermes.tools.editing.files import plural

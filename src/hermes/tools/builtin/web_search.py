@@ -14,11 +14,10 @@ from hermes.core.errors import ToolArgumentsInvalid, ToolError, ToolTimedOut
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.tools.registry import ToolDeps, ToolEntry
 from hermes.tools.web_pages import fence_untrusted
-from hermes.util.extras import install_hint
+from hermes.util.concurrency import in_thread
+from hermes.util.extras import install_hint, is_installed
 from hermes.util.http import HttpError, fetch, is_header_value, make_client
-from hermes.util.packages import is_installed
 from hermes.util.text import clean
-from hermes.util.threads import in_thread
 
 MAX_RESULTS = 5
 """Results of one search."""

@@ -31,7 +31,7 @@ from hermes.tools.checkpoints.restore import (
     plan_restore,
 )
 from hermes.tools.editing.files import display_path
-from hermes.util.atomic import write_text
+from hermes.util.files import write_text
 from hermes.util.text import human_duration, many
 
 MAX_PATH_BYTES = 256

@@ -15,7 +15,7 @@ import msgspec
 from hermes.store.git import Git, GitFailed
 from hermes.terminal.local.files import make_link, remove_file, replace_file
 from hermes.tools.editing.files import display_path
-from hermes.util.atomic import write_bytes
+from hermes.util.files import write_bytes
 
 MAX_SKIPPED = 1_000
 

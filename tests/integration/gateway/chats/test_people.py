@@ -6,7 +6,7 @@ import pytest
 
 from hermes.core.testing import ModelServer
 from hermes.gateway.pairing import PairingStore
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from tests.integration.gateway.chats.conftest import GatewayHarness
 
 

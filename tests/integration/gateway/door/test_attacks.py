@@ -235,7 +235,7 @@ import sys
 from pathlib import Path
 from hermes.core.errors import UsageError, HermesError
 from hermes.gateway.pairing import PairingStore
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 store, tried = PairingStore(Path(sys.argv[1]), SystemClock(), cost=2), 0
 for _ in range(5):
     try:

@@ -15,8 +15,8 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
-from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
-from hermes.util.threads import in_thread
+from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
+from hermes.util.concurrency import in_thread
 
 TOOLS = [
     {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},

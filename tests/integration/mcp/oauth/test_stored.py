@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hermes.config.settings.abilities import McpServer
+from hermes.config.settings.tools import McpServer
+from hermes.core.testing.http_server import Outgoing, RecordedRequest
 from hermes.mcp import LoginFailed, LoginRequired, McpHub
 from hermes.mcp.errors import ServerUnreachable
 from hermes.mcp.oauth import LoginStore, logout
-from hermes.util.loopback_http import Outgoing, RecordedRequest
 from tests.integration.mcp.oauth.guarded import WRITE, form_of, query_of, reply
 from tests.integration.mcp.oauth.scene import NAME, Scene
 

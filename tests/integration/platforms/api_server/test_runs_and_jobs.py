@@ -12,7 +12,7 @@ from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Stall, Step, StepLike
 from hermes.cron import JobService
 from hermes.gateway.platforms.api_server.http import Options
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
 
 

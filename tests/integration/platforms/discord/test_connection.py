@@ -12,7 +12,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendLater,
 )
 from hermes.gateway.supervisor import ConnectionRegistry
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from tests.contracts.adapters.driving import Inbox, connected, failure, talking, target_of
 from tests.fakes.discord.sockets import MESSAGE_CONTENT
 from tests.fakes.discord.world import NEWS

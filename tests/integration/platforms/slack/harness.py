@@ -12,7 +12,7 @@ from hermes.gateway.platforms.kit.contract import ChatType
 from hermes.gateway.platforms.slack.adapter import SlackAdapter
 from hermes.gateway.platforms.slack.client import message_id, split_chat, timestamp_of
 from hermes.gateway.platforms.slack.manifest import MANIFEST
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from tests.contracts.adapters.harness import TROUBLES, BaseHarness, Saying, Shown, Trouble
 from tests.fakes.slack import FakeSlack
 from tests.fakes.slack.web_api import EMOJI, visible

@@ -10,7 +10,7 @@ from hermes.config.settings.platforms import SlackSettings
 from hermes.gateway.directory import ChatDirectory, refresh_names
 from hermes.gateway.platforms.kit.contract import Button, ChatTarget, OutgoingMessage, SendRefused
 from hermes.gateway.supervisor import ConnectionRegistry
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from tests.contracts.adapters.driving import Inbox, attempt, connected, talking, target_of
 from tests.integration.platforms.slack.harness import SlackHarness
 

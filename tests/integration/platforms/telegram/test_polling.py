@@ -5,8 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from hermes.config.settings.platform_extras import TelegramExtra
-from hermes.config.settings.platforms import TelegramPlatform, TelegramSettings
+from hermes.config.settings.platforms import TelegramExtra, TelegramPlatform, TelegramSettings
 from hermes.gateway.platforms.kit.contract import CredentialsRefused, MessageEvent, NotConnected
 from tests.contracts.adapters.driving import Inbox, connected, failure
 from tests.fakes.telegram.harness import TelegramHarness

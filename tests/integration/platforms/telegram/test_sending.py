@@ -5,8 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from hermes.config.settings.platform_extras import TelegramExtra
-from hermes.config.settings.platforms import TelegramPlatform, TelegramSettings
+from hermes.config.settings.platforms import TelegramExtra, TelegramPlatform, TelegramSettings
 from hermes.gateway.platforms.kit.contract import (
     Button,
     ChatTarget,

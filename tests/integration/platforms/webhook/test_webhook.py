@@ -16,6 +16,8 @@ import pytest
 from hermes.config.settings.platforms import WebhookPlatform
 from hermes.core.errors import UsageError
 from hermes.core.ports import Attachments
+from hermes.core.testing.http_server import LoopbackServer, RecordedRequest
+from hermes.core.testing.http_server import Outgoing as Reply
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     ChatTarget,
@@ -29,8 +31,6 @@ from hermes.gateway.platforms.kit.contract import (
 from hermes.gateway.platforms.kit.http_server import TimeLimitedProtocol
 from hermes.gateway.platforms.webhook.adapter import WebhookAdapter
 from hermes.gateway.platforms.webhook.manifest import MANIFEST
-from hermes.util.loopback_http import LoopbackServer, RecordedRequest
-from hermes.util.loopback_http import Outgoing as Reply
 from tests.contracts.adapters.driving import Inbox, failure, row_of
 from tests.contracts.adapters.harness import BaseHarness
 

@@ -15,7 +15,7 @@ import asyncio, sys, time
 from pathlib import Path
 from hermes.skills.history_repo import Author, SkillChange
 from hermes.skills.history import SkillHistory
-from hermes.util.atomic import write_text
+from hermes.util.files import write_text
 
 folder = Path(sys.argv[1])
 history = SkillHistory(folder)

@@ -10,7 +10,7 @@ from hermes.app.tools import unbound_tool_deps
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import ToolError
-from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
+from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
+from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
 
 
 class Seen(NamedTuple):

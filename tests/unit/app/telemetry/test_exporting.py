@@ -13,7 +13,7 @@ from hermes.app.telemetry import TelemetryOptions, start_telemetry
 from hermes.app.telemetry_spans import QuietExporter
 from hermes.core.errors import ConfigError
 from hermes.core.events import TurnFinished, TurnStarted
-from hermes.core.usage import Usage
+from hermes.core.model import Usage
 
 TURN = (
     TurnStarted("s1", "model-a", "openai"),

@@ -23,8 +23,7 @@ from hermes.core.events import (
     UsageReported,
 )
 from hermes.core.messages import ToolCall
-from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta
-from hermes.core.usage import Usage
+from hermes.core.model import FellBack, ReasoningDelta, Retrying, TextDelta, Usage
 from hermes.security import Redactor
 
 SECRET = "hunter2-the-long-password"

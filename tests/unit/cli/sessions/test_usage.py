@@ -1,4 +1,4 @@
-from hermes.core.usage import ModelCall, Usage
+from hermes.core.model import ModelCall, Usage
 
 
 def spend(hermes, session, *calls):

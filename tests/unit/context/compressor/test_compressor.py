@@ -8,7 +8,7 @@ from hermes.context.compressor import ContextCompressor
 from hermes.context.conversation import dict_tokens, estimate_messages_tokens_rough
 from hermes.context.notes import AFTER_END, END, IN_TAIL, IN_USERS, SUMMARY_PREFIX, is_summary
 from hermes.core.errors import CredentialMissing, Overloaded
-from hermes.core.openai_format import from_dict
+from hermes.core.messages import from_dict
 from hermes.tools.builtin.todo import TodoList
 from tests.unit.context.compressor.talking import (
     GOOD,

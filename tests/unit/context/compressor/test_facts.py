@@ -17,8 +17,8 @@ from hermes.context.facts import (
     user_text,
 )
 from hermes.context.notes import CONSTRAINTS, FILES, Summary, SummaryNotes
-from hermes.core.marks import STEERED
-from hermes.core.tokens import text_tokens
+from hermes.core.messages import STEERED
+from hermes.core.model import text_tokens
 from hermes.terminal import ProcessEvent
 from tests.unit.context.compressor.talking import asks, call, reads, says, user
 

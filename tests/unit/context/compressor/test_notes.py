@@ -23,8 +23,8 @@ from hermes.context.notes import (
     write_summary,
 )
 from hermes.context.summary import UnusableReply, parse_reply
-from hermes.core.openai_format import from_dict, to_dict
-from hermes.core.tokens import text_tokens
+from hermes.core.messages import from_dict, to_dict
+from hermes.core.model import text_tokens
 from hermes.tools.builtin.todo import MARKS as TOOL_MARKS
 from hermes.tools.builtin.todo import TodoList
 from tests.unit.context.compressor.talking import GOOD, SYSTEM, asks, call, result, says, user

@@ -14,7 +14,7 @@ from hermes.context.pruning import (
     shorten_json,
 )
 from hermes.context.summary import UNWRITTEN, extract_notes
-from hermes.core.tokens import text_tokens
+from hermes.core.model import text_tokens
 from tests.unit.context.compressor.talking import (
     SYSTEM,
     asks,

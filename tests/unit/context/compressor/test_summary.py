@@ -22,7 +22,7 @@ from hermes.core.errors import (
     ModelNotFound,
     Overloaded,
 )
-from hermes.core.tokens import text_tokens
+from hermes.core.model import text_tokens
 from tests.unit.context.compressor.talking import (
     GOOD,
     Dicts,

@@ -12,8 +12,17 @@ from hermes.context.lcm import LcmEngine, LcmOptions
 from hermes.context.lcm.notes import notes_in, open_conversation
 from hermes.context.lcm.writer import message_as_text
 from hermes.core.errors import Unreachable
-from hermes.core.messages import Assistant, Message, System, Text, ToolCall, ToolResult, User
-from hermes.core.openai_format import from_dict, to_dict
+from hermes.core.messages import (
+    Assistant,
+    Message,
+    System,
+    Text,
+    ToolCall,
+    ToolResult,
+    User,
+    from_dict,
+    to_dict,
+)
 
 Turn = list[Message]
 SMALL = LcmOptions(protect_last_n=4, page_chars=2000)

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from hermes.context.lcm.archive import MessageArchive, align
 from hermes.context.lcm.notes import LogRun
-from hermes.core.messages import Message, User
-from hermes.core.openai_format import to_dict
+from hermes.core.messages import Message, User, to_dict
 
 WORDS = st.lists(st.sampled_from([b"a", b"b", b"c", b"d"]), max_size=9)
 

@@ -5,7 +5,7 @@ import pytest
 from hermes.context.engine import SummaryModel
 from hermes.context.lcm import LcmEngine
 from hermes.context.lcm.notes import NoteNode, notes_in
-from hermes.core.tokens import text_tokens
+from hermes.core.model import text_tokens
 from tests.unit.context.lcm.conversations import (
     SMALL,
     WINDOW,

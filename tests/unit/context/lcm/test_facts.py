@@ -10,7 +10,7 @@ from hermes.context.engine import SummaryModel
 from hermes.context.lcm import LcmEngine
 from hermes.context.lcm.notes import notes_in
 from hermes.core.messages import Image, Text, User
-from hermes.core.tokens import text_tokens
+from hermes.core.model import text_tokens
 from tests.unit.context.lcm.conversations import (
     SMALL,
     WINDOW,

@@ -15,7 +15,7 @@ from hermes.context.lcm.notes import (
     todo_in,
 )
 from hermes.context.notes import END
-from hermes.core.openai_format import from_dict, to_dict
+from hermes.core.messages import from_dict, to_dict
 
 LEAF = NoteNode(
     "3f2a91c0", "What happened.", runs=(LogRun(3, 29, "1a2b3c"), LogRun(0, 4, "4d5e6f", True))

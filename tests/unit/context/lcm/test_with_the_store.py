@@ -8,11 +8,10 @@ import pytest
 from hermes.app.context_engine import ContextEngineRunner
 from hermes.context.lcm import LcmEngine
 from hermes.context.lcm.writer import message_as_text
-from hermes.core.messages import Message
-from hermes.core.openai_format import from_dict, to_dict
+from hermes.core.messages import Message, from_dict, to_dict
 from hermes.store.records import LoggedMessage
 from hermes.store.session_store import SessionStore, open_store
-from hermes.util.threads import in_thread
+from hermes.util.concurrency import in_thread
 from tests.unit.context.lcm.conversations import (
     SMALL,
     WINDOW,

@@ -11,7 +11,7 @@ from hermes.context.lcm.writer import NoteWriter, check_reply, files_in, fit, tr
 from hermes.context.summary import UnusableReply
 from hermes.core.errors import BudgetSpent, ModelNotFound
 from hermes.core.messages import Message
-from hermes.core.tokens import text_tokens
+from hermes.core.model import text_tokens
 from tests.unit.context.lcm.conversations import answered, failing, reply, summariser, user
 
 PARAGRAPH = "The parser of the configuration drops comments; we keep the order of all keys. "

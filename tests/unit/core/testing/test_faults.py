@@ -30,7 +30,7 @@ from hermes.core.testing import (
     Stall,
     Step,
 )
-from hermes.core.testing.refusals import REFUSALS
+from hermes.core.testing.script import REFUSALS
 
 SAID = Text("twenty characters ok")
 DELTAS = 3

@@ -7,9 +7,8 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, RateLimited
 from hermes.core.messages import Assistant, Text, Thinking, ToolCall, User
-from hermes.core.model import Model, ModelRequest, ReasoningDelta, Reply, TextDelta
+from hermes.core.model import Model, ModelRequest, ReasoningDelta, Reply, TextDelta, Usage
 from hermes.core.testing import Cut, ScriptedModel, ScriptError, Slow, Stall, Step, scripts
-from hermes.core.usage import Usage
 
 HELLO = ModelRequest((User.say("hello"),))
 CALL = ToolCall("c1", "read_file", "{}")

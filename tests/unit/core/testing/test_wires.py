@@ -6,8 +6,8 @@ import json
 import pytest
 
 from hermes.core.messages import Text, Thinking, ToolCall
+from hermes.core.model import Usage
 from hermes.core.testing import ErrorEvent, ModelServer, RecordedRequest, Step, echo
-from hermes.core.usage import Usage
 
 CALLS = (
     ToolCall("call_1", "read_file", '{"path": "a.txt"}'),

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from hermes.config.settings.platform_extras import ApiServerExtra
-from hermes.config.settings.platforms import ApiServerPlatform
+from hermes.config.settings.platforms import ApiServerExtra, ApiServerPlatform
 from hermes.gateway.platforms.api_server.http import Options, read_options
 from hermes.gateway.platforms.kit.contract import CredentialsRefused
 

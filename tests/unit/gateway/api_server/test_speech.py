@@ -1,8 +1,7 @@
 """What a reader sees who cannot unsee: nothing twice, nothing missing."""
 
 from hermes.core.events import Event, TextFinished, UsageReported
-from hermes.core.model import FellBack, Retrying, TextDelta
-from hermes.core.usage import Usage
+from hermes.core.model import FellBack, Retrying, TextDelta, Usage
 from hermes.gateway.platforms.api_server.turns import Speech
 
 AGAIN = Retrying("cut", 1, 0.1)

@@ -9,8 +9,7 @@ from hermes.core.events import (
     TurnStarted,
 )
 from hermes.core.messages import ToolCall
-from hermes.core.model import TextDelta
-from hermes.core.usage import Usage
+from hermes.core.model import TextDelta, Usage
 from hermes.gateway.platforms.api_server.responses import (
     CallItem,
     MessageItem,

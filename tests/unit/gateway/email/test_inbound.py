@@ -27,7 +27,7 @@ from hermes.gateway.platforms.email.outbound import (
     make_message_id,
 )
 from hermes.gateway.platforms.kit.contract import Media, OutgoingMessage
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 OWN = "hermes@example.org"
 

@@ -9,6 +9,7 @@ import aiohttp
 import msgspec
 import pytest
 
+from hermes.core.testing.http_server import LoopbackServer, Outgoing
 from hermes.gateway.platforms.matrix.client import (
     MAX_SERVER_ERRORS,
     MatrixClient,
@@ -25,7 +26,6 @@ from hermes.gateway.platforms.matrix.sync import (
     fetch_new_events,
     since_entered,
 )
-from hermes.util.loopback_http import LoopbackServer, Outgoing
 from tests.unit.gateway.hand_clock import HandClock
 
 LIMITED = {"errcode": "M_LIMIT_EXCEEDED", "error": "Too Many Requests"}

@@ -30,7 +30,7 @@ from hermes.gateway.platforms.matrix.sync import (
     SyncPosition,
     UndecryptedEvent,
 )
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 ME = "@hermes:example.org"
 

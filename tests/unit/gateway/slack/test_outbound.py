@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermes.config.settings.platform_extras import SlackExtra
-from hermes.config.settings.platforms import SlackPlatform, SlackSettings
+from hermes.config.settings.platforms import SlackExtra, SlackPlatform, SlackSettings
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     Button,

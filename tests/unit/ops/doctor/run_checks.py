@@ -4,7 +4,7 @@ from hermes.app.providers import Providers
 from hermes.config.home import Home
 from hermes.ops.doctor.check import DoctorContext, Outcome, TerminalInfo, best_settings
 from hermes.ops.doctor.run import CHECKS, SilentProgress, apply_fixes, run_checks
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 ANY = TerminalInfo()
 

@@ -9,10 +9,10 @@ from email.utils import format_datetime
 import pytest
 
 from hermes.config import edit
-from hermes.config.assignment import assign
+from hermes.config.edit import assign
+from hermes.core.testing.http_server import LoopbackServer, Outgoing
 from hermes.ops.doctor import check
 from hermes.providers.local.weights import WEIGHTS
-from hermes.util.loopback_http import LoopbackServer, Outgoing
 from tests.unit.ops.doctor.run_checks import only, texts, visited
 
 KEY = "sk-my-own-secret-0123456789"

@@ -5,7 +5,7 @@ import threading
 from hermes.core.errors import ConfigError
 from hermes.ops.doctor.check import Check, DoctorContext, TerminalInfo, fine, warning
 from hermes.ops.doctor.run import CHECKS, apply_fixes, run_checks
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 
 def scene(home, **options):

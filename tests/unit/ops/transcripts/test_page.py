@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hermes.core.ports import SessionInfo
 from hermes.ops.transcripts import PAGE_END, outline, page_start, session_section
-from hermes.util.plain import plain
+from hermes.util.text import plain
 from tests.unit.ops.transcripts.samples import PICTURE, call, message, record, with_tools
 
 OURS = frozenset(

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.core.messages import System, User
-from hermes.core.model import ModelEvent, ModelRequest, Reply, ToolSpec
-from hermes.core.usage import FREE
+from hermes.core.model import FREE, ModelEvent, ModelRequest, Reply, ToolSpec
 from hermes.providers.acp.model import AcpModel
 from hermes.providers.acp.process import AgentPool
 from hermes.providers.endpoints import ModelProfile

@@ -18,8 +18,7 @@ from hermes.core.errors import (
     UnicodeRefused,
 )
 from hermes.core.messages import Image, System, Text, Thinking, ToolCall, User
-from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta
-from hermes.core.usage import Usage
+from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, Usage
 from tests.unit.providers.acp.fake_agent import ASK, TERMINAL, Stage, ask, until
 
 LS = '```tool_call\n{"name": "terminal", "arguments": {"command": "ls"}}\n```'

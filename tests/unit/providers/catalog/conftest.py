@@ -10,8 +10,8 @@ import httpx2
 import msgspec
 import pytest
 
+from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
 from hermes.providers.catalog.catalog import ModelCatalog
-from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
 
 Respond = Callable[[RecordedRequest], Outgoing]
 

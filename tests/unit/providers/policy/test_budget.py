@@ -7,13 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.config.assignment import assign
+from hermes.config.edit import assign
 from hermes.core.errors import BudgetSpent, ServerFault, StreamCut
 from hermes.core.messages import Assistant, Image, System, Text, Thinking, ToolCall, User
-from hermes.core.model import ModelRequest, Reply, TextDelta, ToolSpec
+from hermes.core.model import (
+    FREE,
+    IMAGE_TOKENS,
+    ModelRequest,
+    Price,
+    Reply,
+    TextDelta,
+    ToolSpec,
+    Usage,
+    message_tokens,
+    tools_tokens,
+)
 from hermes.core.testing import ScriptedModel, Step
-from hermes.core.tokens import IMAGE_TOKENS, message_tokens, tools_tokens
-from hermes.core.usage import FREE, Price, Usage
 from hermes.providers.endpoints import ModelProfile
 from hermes.providers.policy.budget import (
     DEFAULT_MAX_OUTPUT,

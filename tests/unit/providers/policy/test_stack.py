@@ -13,9 +13,8 @@ from hermes.core.errors import (
     SignatureRefused,
 )
 from hermes.core.messages import Assistant, Text, Thinking, User
-from hermes.core.model import FellBack, Model, ModelRequest, Retrying
+from hermes.core.model import FellBack, Model, ModelRequest, Price, Retrying, Usage
 from hermes.core.testing import ScriptedModel, Step
-from hermes.core.usage import Price, Usage
 from hermes.providers.endpoints import ModelProfile
 from hermes.providers.policy.budget import Budget, BudgetLimits, MeteredModel
 from hermes.providers.policy.circuit_breaker import CircuitBreakerModel, EndpointHealth

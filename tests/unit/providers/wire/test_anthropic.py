@@ -13,8 +13,7 @@ from hermes.core.messages import (
     ToolResult,
     User,
 )
-from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, ToolSpec
-from hermes.core.usage import Usage
+from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, ToolSpec, Usage
 from tests.unit.providers.wire.calling import ASK, body_of, read, read_whole
 
 ANTHROPIC = "anthropic_messages"

@@ -13,8 +13,7 @@ from hermes.core.messages import (
     ToolResult,
     User,
 )
-from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, ToolSpec
-from hermes.core.usage import Price, Usage
+from hermes.core.model import ModelRequest, Price, ReasoningDelta, TextDelta, ToolSpec, Usage
 from tests.unit.providers.wire.calling import ASK, body_of, read, read_whole
 
 CHAT = "chat_completions"

@@ -18,13 +18,12 @@ from hermes.core.messages import (
     ToolResult,
     User,
 )
-from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, ToolSpec
-from hermes.core.usage import Usage
+from hermes.core.model import ModelRequest, ReasoningDelta, TextDelta, ToolSpec, Usage
+from hermes.core.testing.http_server import Action, LoopbackServer, Outgoing, RecordedRequest, Stop
 from hermes.providers.policy.repair import RequestRepairModel
 from hermes.providers.target import Credential
 from hermes.providers.wire.code_assist import SKIP_SIGNATURE_CHECK, CodeAssistDialect, gemini_schema
 from hermes.providers.wire.model import WireModel
-from hermes.util.loopback_http import Action, LoopbackServer, Outgoing, RecordedRequest, Stop
 from tests.unit.providers.wire.calling import ASK, ask, body_of, read, read_whole, target
 
 MODE = "code_assist"

@@ -10,7 +10,7 @@ import pytest
 from hermes.core import errors
 from hermes.core.cancel import CancelToken
 from hermes.core.messages import Assistant, Text, Thinking, ToolCall, ToolResult, User
-from hermes.core.model import ModelRequest, ReasoningDelta, Reply, TextDelta
+from hermes.core.model import ModelRequest, Price, ReasoningDelta, Reply, TextDelta, Usage
 from hermes.core.testing import (
     CallIds,
     Cut,
@@ -27,7 +27,6 @@ from hermes.core.testing import (
     Stall,
     Step,
 )
-from hermes.core.usage import Price, Usage
 from hermes.providers.target import Timeouts
 from hermes.providers.wire.model import WireModel
 from tests.unit.providers.wire.calling import ASK, MODES, ask, target, until, wire

@@ -19,9 +19,8 @@ from hermes.core.errors import (
     ToolError,
 )
 from hermes.core.messages import Assistant, System, Text, ToolCall, ToolResult, User
-from hermes.core.model import ModelRequest, Reply
+from hermes.core.model import ModelRequest, Reply, Usage
 from hermes.core.tool import ToolContext
-from hermes.core.usage import Usage
 from hermes.store.session_store import SessionStore, open_engine
 from hermes.tools.builtin.session_search import (
     GAP,

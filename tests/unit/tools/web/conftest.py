@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from hermes.core.testing.http_server import Action, LoopbackServer, Outgoing, RecordedRequest
 from hermes.security import Blocklist, UrlGuard
 from hermes.tools.web_pages import PageFetcher
-from hermes.util.loopback_http import Action, LoopbackServer, Outgoing, RecordedRequest
 
 
 class Site:

@@ -9,9 +9,8 @@ import pytest
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, Overloaded, ToolArgumentsInvalid, ToolDenied, ToolError
 from hermes.core.messages import Assistant, Text
-from hermes.core.model import ModelRequest, Reply
+from hermes.core.model import ModelRequest, Reply, Usage
 from hermes.core.tool import Effect, Tool, ToolContext
-from hermes.core.usage import Usage
 from hermes.tools.builtin.web_extract import find_firecrawl, web_extract_tool
 from hermes.tools.builtin.web_search import WebSearchOptions
 from hermes.tools.web_pages import PageFetcher, fence_untrusted

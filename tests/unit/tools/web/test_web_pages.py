@@ -16,6 +16,7 @@ import pytest
 from hermes import __version__
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolDenied, ToolError, ToolTimedOut
+from hermes.core.testing.http_server import Stop
 from hermes.security import Blocklist, UrlGuard
 from hermes.security.urls import ANY_PORT
 from hermes.tools.web_pages import (
@@ -33,7 +34,6 @@ from hermes.tools.web_pages import (
     read_page,
     sanitize_html,
 )
-from hermes.util.loopback_http import Stop
 from tests.unit.security.certificates import server_and_trust
 from tests.unit.tools.web.conftest import Site, eventually, pdf
 

@@ -30,8 +30,8 @@ from hermes.gateway.platforms.kit.contract import (
 )
 from hermes.gateway.platforms.kit.http_server import TimeLimitedProtocol
 from hermes.gateway.status import DirectTurns
+from hermes.util.files import allow_many_open_files
 from hermes.util.hosts import from_here, http_address
-from hermes.util.open_files import allow_many_open_files
 
 KEEP_ALIVE_SECONDS = 75
 BACKLOG = 2048

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hermes.config.expand import told, unset_names
+from hermes.config.files import told, unset_names
 from hermes.config.settings.platforms import ApiServerPlatform
 from hermes.core.errors import (
     BudgetSpent,

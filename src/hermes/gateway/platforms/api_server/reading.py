@@ -23,7 +23,7 @@ from hermes.core.messages import (
     User,
     UserPart,
 )
-from hermes.core.usage import Usage
+from hermes.core.model import Usage
 from hermes.gateway.platforms.api_server.http import Refused, invalid, joined, to_the_end
 from hermes.store.rows import repair_history
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from hermes.core.errors import SessionNotFound, StoreError
 from hermes.core.events import Event, TextFinished, ToolFinished, ToolStarted, TurnFinished
 from hermes.core.messages import Assistant, Message, ToolCall, User
-from hermes.core.usage import Usage
+from hermes.core.model import Usage
 from hermes.gateway.platforms.api_server.http import (
     SSE,
     Refused,

@@ -53,7 +53,7 @@ from hermes.gateway.platforms.kit.contract import (
 from hermes.gateway.platforms.kit.inbound import deliver_until_accepted
 from hermes.gateway.platforms.kit.media import MediaCache, media_kind, open_upload
 from hermes.store.records import OutboxRow
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_size
 
 logger = logging.getLogger(__name__)

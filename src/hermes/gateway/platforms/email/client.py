@@ -16,8 +16,8 @@ import msgspec
 from imapclient.exceptions import LoginError  # type: ignore[import-untyped]  # the library has no types
 
 from hermes.gateway.platforms.kit.contract import AdapterContext, CredentialsRefused, NotConnected
+from hermes.util.concurrency import in_thread
 from hermes.util.hosts import is_loopback
-from hermes.util.threads import in_thread
 
 Security = Literal["auto", "tls", "starttls", "plain"]
 _TLS_PORTS = frozenset({993, 465})

@@ -32,9 +32,9 @@ from hermes.gateway.platforms.email.client import (
 )
 from hermes.gateway.platforms.kit.contract import AdapterError, NotConnected
 from hermes.tools.web_pages import plain_text, sanitize_html
-from hermes.util.atomic import write_bytes
+from hermes.util.concurrency import in_thread
+from hermes.util.files import write_bytes
 from hermes.util.text import clean
-from hermes.util.threads import in_thread
 
 logger = logging.getLogger(__name__)
 MAX_HEADER_BYTES = 128_000

@@ -33,7 +33,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendUnsure,
 )
 from hermes.gateway.platforms.kit.media import guess_mime
-from hermes.util.atomic import write_bytes, write_text
+from hermes.util.files import write_bytes, write_text
 from hermes.util.text import clean
 
 KEEP_SECONDS = 365 * 86400.0

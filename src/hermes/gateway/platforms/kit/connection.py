@@ -30,7 +30,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendUnsure,
 )
 from hermes.gateway.platforms.kit.inbound import IdScale, ReadPosition
-from hermes.util import atomic
+from hermes.util import files
 
 logger = logging.getLogger(__name__)
 MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.2, 60.0
@@ -82,7 +82,7 @@ def acquire_scoped_lock(scope: str, identity: str, folder: Path, *, holder: str 
         )
         error.hint = "stop it with `hermes gateway stop --all`, or give this profile its own token"
         raise error from None
-    atomic.write_bytes(note, msgspec.json.encode(LockHolder(os.getpid(), holder)))
+    files.write_bytes(note, msgspec.json.encode(LockHolder(os.getpid(), holder)))
     return ScopedLock(lock, note)
 
 

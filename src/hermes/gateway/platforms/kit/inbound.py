@@ -11,7 +11,7 @@ import msgspec
 
 from hermes.core.errors import ConfigError
 from hermes.gateway.platforms.kit.contract import MessageEvent, Receive
-from hermes.util import atomic
+from hermes.util import files
 
 logger = logging.getLogger(__name__)
 K = TypeVar("K")
@@ -167,7 +167,7 @@ async def write_in_thread(path: Path, data: bytes) -> None:
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only we may read. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    atomic.write_bytes(path, data)
+    files.write_bytes(path, data)
 
 
 class IdScale(msgspec.Struct, frozen=True):

@@ -40,7 +40,7 @@ from hermes.gateway.platforms.matrix.inbound import MatrixIdentity, MatrixInboun
 from hermes.gateway.platforms.matrix.outbound import MatrixSender
 from hermes.gateway.platforms.matrix.sync import InviteHandler, RoomUpgrades, SyncLoop, SyncPosition
 from hermes.store.records import OutboxRow
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 if TYPE_CHECKING:
     from hermes.gateway.platforms.matrix.encryption import MatrixEncryption

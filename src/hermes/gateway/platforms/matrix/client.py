@@ -27,7 +27,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendRefused,
     SendUnsure,
 )
-from hermes.util import atomic
+from hermes.util import files
 
 logger = logging.getLogger(__name__)
 HINT = "Set MATRIX_HOMESERVER and MATRIX_ACCESS_TOKEN, or MATRIX_USER_ID and MATRIX_PASSWORD."
@@ -297,7 +297,7 @@ async def log_in(http: MatrixClient, options: MatrixOptions, file: Path) -> Matr
     kept = "" if options.token else http.token
     login = MatrixLogin(options.homeserver, user_id, device_id, since, kept)
     if login != before:
-        atomic.write_bytes(file, msgspec.json.encode(login), mode=0o600)
+        files.write_bytes(file, msgspec.json.encode(login), mode=0o600)
     return login
 
 

@@ -34,7 +34,7 @@ from hermes.gateway.platforms.matrix.client import (
     map_connect_error,
     translate_connect_errors,
 )
-from hermes.util import atomic
+from hermes.util import files
 
 logger = logging.getLogger(__name__)
 PAGE_SIZE = 100
@@ -235,7 +235,7 @@ class SyncPosition:
 
     def _write(self, data: bytes) -> None:
         try:
-            atomic.write_bytes(self._file, data, mode=0o600)
+            files.write_bytes(self._file, data, mode=0o600)
         except OSError as error:
             self._changed = True
             logger.error("the read position of Matrix cannot be written: %s", error.strerror)

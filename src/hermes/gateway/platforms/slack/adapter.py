@@ -49,7 +49,7 @@ from hermes.gateway.platforms.slack.delivery import UploadStore
 from hermes.gateway.platforms.slack.inbound import SlackInbound
 from hermes.gateway.platforms.slack.outbound import emoji_name
 from hermes.store.records import OutboxRow
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 logger = logging.getLogger(__name__)
 TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=10)

@@ -20,8 +20,7 @@ from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from hermes.config.settings.platform_extras import SlackExtra
-from hermes.config.settings.platforms import SlackSettings
+from hermes.config.settings.platforms import SlackExtra, SlackSettings
 from hermes.gateway.platforms.kit.connection import translate_errors
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,

@@ -48,7 +48,7 @@ from hermes.gateway.platforms.telegram.inbound import (
     UpdateWebhook,
 )
 from hermes.gateway.platforms.telegram.outbound import TelegramSender
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
 
 logger = logging.getLogger(__name__)
 MAX_DOWNLOAD = 20_000_000

@@ -41,7 +41,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendRefused,
     SendUnsure,
 )
-from hermes.util import atomic
+from hermes.util import files
 from hermes.util.http import LateTls
 
 logger = logging.getLogger(__name__)
@@ -364,7 +364,7 @@ class TelegramState:
         entries += [TopicEntry(c, name, thread) for (c, name), thread in self.topics.items()]
         entries.append(MergedEntry(tuple(self.merged)))
         lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries)
-        atomic.write_bytes(self._path, lines, mode=0o600)
+        files.write_bytes(self._path, lines, mode=0o600)
 
 
 class TelegramChats:

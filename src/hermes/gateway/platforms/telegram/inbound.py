@@ -47,7 +47,7 @@ from hermes.gateway.platforms.telegram.client import (
     map_connect_error,
     translate_connect_errors,
 )
-from hermes.util import atomic
+from hermes.util import files
 
 logger = logging.getLogger(__name__)
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
@@ -283,7 +283,7 @@ class AlbumBuffer:
 
     def _write(self, number: int, data: bytes) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        atomic.write_bytes(self._folder / f"{number}.json", data)
+        files.write_bytes(self._folder / f"{number}.json", data)
 
     def _add(self, update: RawUpdate) -> None:
         message = update.get("message") or update["channel_post"]

@@ -57,8 +57,8 @@ from hermes.gateway.platforms.webhook.subscriptions import (
     weakness,
 )
 from hermes.store.records import OutboxRow
-from hermes.util.atomic import write_bytes
-from hermes.util.clock import SystemClock
+from hermes.util.concurrency import SystemClock
+from hermes.util.files import write_bytes
 from hermes.util.hosts import from_here, http_address, is_loopback
 from hermes.util.http import LateTls
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from hermes.config.expand import told, unset_names
-from hermes.config.settings.platform_extras import WebhookExtra
+from hermes.config.files import told, unset_names
+from hermes.config.settings.platforms import WebhookExtra
 from hermes.core.errors import ConfigError, UsageError
-from hermes.util.atomic import write_bytes
+from hermes.util.files import write_bytes
 
 log = logging.getLogger(__name__)
 

@@ -1,13 +1,17 @@
 """A model server to test against: real HTTP on loopback, three wires, answers from a script."""
 
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 import msgspec
 
-from hermes.core.testing import delivery
+from hermes.core.messages import AssistantPart, ToolCall
+from hermes.core.model import FREE, Price, Usage
+from hermes.core.testing import script
+from hermes.core.testing.http_server import Action, LoopbackServer, Outgoing, RecordedRequest, Stop
 from hermes.core.testing.prefix_cache import (
     MOST_BREAKPOINTS,
     PrefixCache,
@@ -15,23 +19,141 @@ from hermes.core.testing.prefix_cache import (
     prompt_blocks,
     session_report,
 )
-from hermes.core.testing.refusals import REFUSALS, Refusal
-from hermes.core.testing.scripted import output_tokens, thought_tokens
-from hermes.core.testing.steps import (
+from hermes.core.testing.script import (
+    REFUSALS,
     Redirect,
+    Refusal,
     Refuse,
     Script,
+    ScriptError,
     ScriptItem,
     Step,
     StepLike,
     as_step,
+    output_tokens,
+    thought_tokens,
 )
 from hermes.core.testing.wire import Answer, Wire
 from hermes.core.testing.wire_anthropic import ANTHROPIC
 from hermes.core.testing.wire_chat import CHAT
 from hermes.core.testing.wire_responses import RESPONSES
-from hermes.core.usage import FREE, Price, Usage
-from hermes.util.loopback_http import LoopbackServer, Outgoing, RecordedRequest
+
+# How a reply leaves the server: its bytes, with the faults of the step worked in.
+#
+# A fault that cannot strike is a `ScriptError`: a test must not pass because nothing went wrong.
+
+TORN = b'data: {"id":"torn","choices":[{"delta":{"content":"to\n\n'
+COMMENT = b": keep-alive\n\n"
+
+
+def parts_of(step: Step) -> tuple[AssistantPart, ...]:
+    """The parts with the ids the step asks for."""
+    ids = step.fault(script.CallIds)
+    if ids is None:
+        return step.parts
+    _need_calls(step, ids, 2 if ids.mode == "duplicate" else 1)
+    shared = step.calls[0].id if ids.mode == "duplicate" else ""
+    return tuple(
+        msgspec.structs.replace(part, id=shared) if isinstance(part, ToolCall) else part
+        for part in step.parts
+    )
+
+
+def _need_calls(step: Step, fault: script.Fault, least: int) -> None:
+    if len(step.calls) < least:
+        raise ScriptError(f"the reply has {len(step.calls)} tool calls, too few for {fault!r}")
+
+
+def streamed(wire: Wire, answer: Answer, step: Step) -> list[Action]:
+    interleave = step.fault(script.Interleave)
+    if interleave:
+        _need_calls(step, interleave, 2)
+    frames = wire.stream(answer, interleave=interleave is not None)
+    step.check_reach(sum(delta for _, delta in frames))
+    before: list[Action] = []
+    if slow := step.fault(script.Slow):
+        before.append(float(slow.seconds))
+    if step.fault(script.KeepAlive):
+        before.append(COMMENT)
+    seen, actions = 0, _due(0, 0, wire, answer, step)
+    for number, (data, delta) in enumerate(frames, start=1):
+        actions += [*before, data]
+        if delta:
+            seen += 1
+            actions += _due(seen, number, wire, answer, step)
+    return actions
+
+
+def _due(seen: int, number: int, wire: Wire, answer: Answer, step: Step) -> list[Action]:
+    """What goes wrong once `seen` deltas, of `number` events, are out."""
+    actions: list[Action] = []
+    for fault in step.faults:
+        match fault:
+            case script.Stall(after, seconds) if after == seen:
+                actions.append(float(seconds))
+            case script.Malformed(after) if after == seen:
+                actions.append(_torn(wire, answer))
+            case script.ErrorEvent(after, kind) if after == seen:
+                event = wire.error_event(answer, REFUSALS[kind])
+                actions += [wire.sse(event, number), Stop.END]
+            case script.Cut(after) if after == seen:
+                actions.append(Stop.CUT)
+    return actions
+
+
+def _torn(wire: Wire, answer: Answer) -> bytes:
+    """Named like any other delta, so that no client passes over it."""
+    name = wire.delta(answer, 0, "").get("type") if answer.parts else None
+    return (f"event: {name}\n".encode() if name else b"") + TORN
+
+
+def whole(wire: Wire, answer: Answer, step: Step) -> list[Action]:
+    """The reply in one body; `after` has no meaning here."""
+    body = msgspec.json.encode(wire.whole(answer))
+    half = len(body) // 2
+    actions: list[Action] = [body]
+    for fault in step.faults:
+        match fault:
+            case script.ErrorEvent() | script.KeepAlive() | script.Interleave():
+                raise ScriptError(f"{fault!r} needs a request with stream: true")
+            case script.Slow(seconds=seconds) | script.Stall(seconds=seconds):
+                actions.insert(0, float(seconds))
+            case script.Malformed():
+                actions[-1] = body[:half]
+            case script.Cut():
+                actions[-1:] = [body[:half], Stop.CUT, body[half:]]
+    return actions
+
+
+def dressed(outgoing: Outgoing, step: Step) -> Outgoing:
+    """With the faults that strike whatever is sent: compression, headers, torn bytes."""
+    headers, actions = outgoing.headers, outgoing.actions
+    if step.fault(script.Gzip):
+        headers, actions = {**headers, "Content-Encoding": "gzip"}, _gzipped(actions)
+    if extra := step.fault(script.Headers):
+        replaced = {name.lower() for name in extra.values}
+        kept = {name: value for name, value in headers.items() if name.lower() not in replaced}
+        headers = {**kept, **extra.values}
+    split = step.fault(script.SplitBytes)
+    return msgspec.structs.replace(
+        outgoing, headers=headers, actions=actions, split=split.size if split else 0
+    )
+
+
+def _gzipped(actions: Sequence[Action]) -> list[Action]:
+    """One compressed body, flushed after each piece so that a client can read it at once."""
+    packer = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    packed: list[Action] = []
+    for action in actions:
+        match action:
+            case bytes():
+                packed.append(packer.compress(action) + packer.flush(zlib.Z_SYNC_FLUSH))
+            case Stop.END:
+                return [*packed, packer.flush()]
+            case _:
+                packed.append(action)
+    return [*packed, packer.flush()]
+
 
 WIRES = {wire.path: wire for wire in (CHAT, ANTHROPIC, RESPONSES)}
 _JSON = "application/json"
@@ -144,7 +266,7 @@ class ModelServer:
             if complaint := _complaint(wire, request.body):
                 return _sent(400, wire.error(_invalid(complaint)))
             step = self._script.take(request)
-            return delivery.dressed(self._reply(wire, request, step), step)
+            return dressed(self._reply(wire, request, step), step)
         except Exception as error:  # noqa: BLE001 - a wrong script fails the test, not the thread
             self.failures.append(error)
             return _sent(400, wire.error(_invalid(f"model server: {error}")))
@@ -154,7 +276,7 @@ class ModelServer:
             return _refused(wire, refuse)
         if redirect := step.fault(Redirect):
             return Outgoing(redirect.status, {"Location": redirect.location}, [])
-        parts = delivery.parts_of(step)
+        parts = parts_of(step)
         usage = step.usage or msgspec.structs.replace(
             self._cache.measure(wire, request.body),
             output=output_tokens(parts),
@@ -163,7 +285,7 @@ class ModelServer:
         number, created = len(self._usages) + 1, int(time.time())
         answer = Answer(number, created, parts, step.finish, usage, request.body)
         stream = bool(request.body.get("stream"))
-        actions = (delivery.streamed if stream else delivery.whole)(wire, answer, step)
+        actions = (streamed if stream else whole)(wire, answer, step)
         self._usages.append(usage)
         headers = {
             "Content-Type": "text/event-stream; charset=utf-8" if stream else _JSON,

@@ -1,0 +1,109 @@
+"""Child programs that a cancellation leaves no trace of, and the identity of processes."""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import signal
+import socket
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+
+async def start_program(*command: str, **options: Any) -> asyncio.subprocess.Process:
+    """Like `asyncio.create_subprocess_exec`, in a new session. Raises `OSError`.
+
+    If the caller is cancelled during the start, the program is killed here with its children:
+    asyncio would kill it alone and wait forever for pipes that its children hold open.
+    """
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(*command, start_new_session=True, **options)
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError):
+            process = await starting
+            end_group(process)
+            await process.wait()
+        raise
+
+
+def end_group(process: asyncio.subprocess.Process) -> None:
+    """Kill the program and what it started, also when it has ended itself."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+async def feed(process: asyncio.subprocess.Process, data: bytes) -> None:
+    """Write `data` to the program. One that stops reading reports the reason by its exit code."""
+    if process.stdin is None:
+        raise RuntimeError("the program was started without pipes")
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(data)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+def pipe(stream: asyncio.StreamReader | None) -> asyncio.StreamReader:
+    if stream is None:
+        raise RuntimeError("the program was started without pipes")
+    return stream
+
+
+@cache
+def this_machine() -> str:
+    """Return a name that processes share if they see each other, for leases across machines."""
+    facts = [str(int(psutil.boot_time()))]
+    for file in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
+        path = Path(file)
+        try:
+            facts.append(str(path.readlink()) if path.is_symlink() else path.read_text())
+        except OSError:
+            continue
+    if len(facts) > 1:
+        del facts[0]  # worked out from the clock, which may be set
+    digest = hashlib.sha256("|".join(facts).encode()).hexdigest()[:8]
+    return f"{socket.gethostname().replace(':', '-')}-{digest}"
+
+
+def process_began(pid: int) -> str | None:
+    """Return the start of a process, which tells it from a later one with the same number; "" if
+    there is none, None if it belongs to another user and cannot be inspected."""
+    try:
+        return _began_linux(pid)
+    except PermissionError:
+        return None
+    except ProcessLookupError:
+        return ""
+    except FileNotFoundError:
+        if Path("/proc/self/stat").exists():
+            return None if _is_hidden(pid) else ""
+    try:
+        process = psutil.Process(pid)
+        return "" if process.status() == psutil.STATUS_ZOMBIE else f"{process.create_time():.2f}"
+    except psutil.AccessDenied:
+        return None
+    except psutil.Error:
+        return ""
+
+
+def _began_linux(pid: int) -> str:
+    """Ticks since the machine started: unlike a time they stay when the clock is set."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return "" if fields[0] in ("Z", "X") else f"{boot}:{fields[19]}"
+
+
+def _is_hidden(pid: int) -> bool:
+    """A machine may show each user only their own processes (`hidepid`)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
