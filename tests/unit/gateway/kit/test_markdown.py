@@ -245,6 +245,17 @@ def test_hostile_text_does_not_hold_us_up(sign) -> None:
         assert convert(sign * 4_000, dialect) is not None
 
 
+def test_text_nested_too_deeply_is_shown_as_it_was_written() -> None:
+    text = "> " * 2_000 + "~~~ end"
+    assert convert(text, "plain") == text
+    assert convert(text, "telegram").startswith("<pre>&gt; &gt;")
+
+
+def test_no_cell_of_a_table_is_lost() -> None:
+    assert convert("a | b\n-|-\n1\n", "plain") == "a | b\n--+--\n\n1"
+    assert "3" in convert("|a|b|\n|-|-|\n|1|2|3|", "plain")
+
+
 def test_text_of_blanks_is_nothing() -> None:
     for dialect in DIALECTS:
         assert convert(" \n\n ", dialect).strip() == ""

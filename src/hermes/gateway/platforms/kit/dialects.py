@@ -7,48 +7,33 @@ and all text is escaped.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import assert_never
 
 import msgspec
+from markdown_it.tree import SyntaxTreeNode
 from wcwidth import wcswidth
 
 from hermes.gateway.platforms.kit.contract import Dialect
 from hermes.gateway.platforms.kit.markdown import (
-    Block,
-    CodeSpan,
-    FenceBlock,
-    HeadingBlock,
-    Inline,
-    LinkSpan,
-    ListBlock,
-    ParagraphBlock,
-    QuoteBlock,
-    RuleBlock,
-    StyledSpan,
-    TableBlock,
-    TextSpan,
-    UrlSpan,
     close_open_fence,
+    inline_nodes,
     parse_markdown,
     plain_text,
+    table_rows,
 )
 from hermes.util.text import clean
 
 
-def format_table(table: TableBlock) -> str:
+def format_table(table: SyntaxTreeNode) -> str:
     """Return the table as lines of aligned columns, for platforms without tables."""
-    cells = [[plain_text(cell) for cell in row] for row in (table.header, *table.rows)]
-    columns = max(len(row) for row in cells)
-    cells = [row + [""] * (columns - len(row)) for row in cells]
-    widths = [max(_width(row[column]) for row in cells) for column in range(columns)]
-    lines = [_format_row(row, widths) for row in cells]
-    divider = "-+-".join("-" * width for width in widths)
-    return "\n".join([lines[0], divider, *lines[1:]])
-
-
-def _format_row(row: list[str], widths: list[int]) -> str:
-    padded = (cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True))
-    return " | ".join(padded).rstrip()
+    rows = [[plain_text(cell) for cell in row] for row in table_rows(table)]
+    columns = max(len(row) for row in rows)
+    rows = [row + [""] * (columns - len(row)) for row in rows]
+    widths = [max(_width(row[column]) for row in rows) for column in range(columns)]
+    lines = [
+        " | ".join(cell + " " * (widths[i] - _width(cell)) for i, cell in enumerate(row)).rstrip()
+        for row in rows
+    ]
+    return "\n".join([lines[0], "-+-".join("-" * width for width in widths), *lines[1:]])
 
 
 def _width(text: str) -> int:
@@ -69,7 +54,7 @@ class LineDialect(msgspec.Struct, frozen=True):
 
     text: Callable[[str], str]
     marks: Mapping[str, tuple[str, str]]
-    """Prefix and suffix of bold, italic and struck text."""
+    """Prefix and suffix of `strong`, `em` and `s`."""
     code: Callable[[str], str]
     link: Callable[[str, str], str]
     """Takes the rendered label and the address."""
@@ -85,44 +70,55 @@ class LineDialect(msgspec.Struct, frozen=True):
     quotes_nest: bool = True
 
 
-def render_lines(blocks: Sequence[Block], style: LineDialect) -> str:
+def render_lines(blocks: Sequence[SyntaxTreeNode], style: LineDialect) -> str:
     return _blocks(blocks, style, "\n\n", quoted=False).strip("\n")
 
 
-def _blocks(blocks: Sequence[Block], style: LineDialect, between: str, *, quoted: bool) -> str:
+def _blocks(
+    blocks: Sequence[SyntaxTreeNode], style: LineDialect, between: str, *, quoted: bool
+) -> str:
     written = (_block(block, style, quoted=quoted) for block in blocks)
     return between.join(part for part in written if part.strip())
 
 
-def _block(block: Block, style: LineDialect, *, quoted: bool) -> str:
-    match block:
-        case HeadingBlock(level=level, content=content):
-            return style.heading(level, _inline(content, style))
-        case ParagraphBlock(content=content):
-            return style.escape_line_starts(_inline(content, style))
-        case FenceBlock(language=language, code=code):
-            return style.fence(language, code) if code.strip() else ""
-        case QuoteBlock(blocks=inner):
-            text = _blocks(inner, style, "\n", quoted=True)
+def _block(block: SyntaxTreeNode, style: LineDialect, *, quoted: bool) -> str:
+    match block.type:
+        case "heading":
+            return style.heading(_level(block), _inline(inline_nodes(block), style))
+        case "fence":
+            return style.fence(_language(block), _code(block)) if block.content.strip() else ""
+        case "blockquote":
+            text = _blocks(block.children, style, "\n", quoted=True)
             return text if quoted and not style.quotes_nest else style.quote(text)
-        case ListBlock():
+        case "bullet_list" | "ordered_list":
             return _list(block, style, quoted=quoted)
-        case TableBlock():
+        case "table_rows":
             return style.fence("", format_table(block))
-        case RuleBlock():
+        case "hr":
             return style.rule
-        case _:
-            assert_never(block)
+    return style.escape_line_starts(_inline(inline_nodes(block), style))
 
 
-def _list(block: ListBlock, style: LineDialect, *, quoted: bool) -> str:
+def _level(heading: SyntaxTreeNode) -> int:
+    return int(heading.tag[1])
+
+
+def _language(fence: SyntaxTreeNode) -> str:
+    return (fence.info.split() or [""])[0]
+
+
+def _code(fence: SyntaxTreeNode) -> str:
+    return fence.content.removesuffix("\n")
+
+
+def _list(block: SyntaxTreeNode, style: LineDialect, *, quoted: bool) -> str:
     lines = []
-    for number, item in enumerate(block.items, block.start or 0):
-        mark = style.bullet if block.start is None else f"{number}. "
-        parts = [(part, _block(part, style, quoted=quoted)) for part in item]
+    for number, item in enumerate(block.children, int(block.attrs.get("start", 1))):
+        mark = style.bullet if block.type == "bullet_list" else f"{number}. "
+        parts = [(part, _block(part, style, quoted=quoted)) for part in item.children]
         indented = [
             text
-            if isinstance(part, FenceBlock | TableBlock)
+            if part.type in ("fence", "table_rows")
             else text.replace("\n", "\n" + " " * len(mark))
             for part, text in parts
         ]
@@ -130,35 +126,40 @@ def _list(block: ListBlock, style: LineDialect, *, quoted: bool) -> str:
     return "\n".join(lines)
 
 
-def _inline(content: Sequence[Inline], style: LineDialect) -> str:
-    return "".join(_span(part, style) for part in content)
+def _inline(
+    content: Sequence[SyntaxTreeNode], style: LineDialect, inside: frozenset[str] = frozenset()
+) -> str:
+    """`inside` are the kinds of emphasis around the content, which are not written again: some
+    dialects cannot."""
+    return "".join(_span(part, style, inside) for part in content)
 
 
-def _span(part: Inline, style: LineDialect) -> str:
-    match part:
-        case TextSpan(value=value):
-            return style.text(value)
-        case CodeSpan(value=value):
-            return style.code(value)
-        case UrlSpan(value=value):
-            return style.url(value)
-        case StyledSpan(style=name, children=children):
-            before, after = style.marks[name]
-            inner = _inline(children, style)
-            return before + inner + after if inner.strip() else inner
-        case LinkSpan(url=url, children=children):
-            return _link(url, children, style)
-        case _:
-            assert_never(part)
+def _span(part: SyntaxTreeNode, style: LineDialect, inside: frozenset[str]) -> str:
+    match part.type:
+        case "code_inline":
+            return style.code(part.content)
+        case "url":
+            return style.url(part.content)
+        case "softbreak" | "hardbreak":
+            return "\n"
+        case "strong" | "em" | "s":
+            inner = _inline(part.children, style, inside | {part.type})
+            before, after = style.marks[part.type]
+            marked = inner.strip() and part.type not in inside
+            return before + inner + after if marked else inner
+        case "link" | "image":
+            url, words = link_address(part), plain_text(part.children)
+            if words in ("", url) and url.startswith(LINK_SCHEMES):
+                return style.url(url)
+            label = _inline(part.children, style, inside)
+            if url.startswith(LINK_SCHEMES):
+                return style.link(label, url)
+            return f"{label} ({style.text(url)})".strip() if url and words != url else label
+    return style.text(part.content)
 
 
-def _link(url: str, children: tuple[Inline, ...], style: LineDialect) -> str:
-    if plain_text(children) == url and url.startswith(LINK_SCHEMES):
-        return style.url(url)
-    label = _inline(children, style)
-    if url.startswith(LINK_SCHEMES):
-        return style.link(label, url)
-    return f"{label} ({style.text(url)})" if url and plain_text(children) != url else label
+def link_address(link: SyntaxTreeNode) -> str:
+    return str(link.attrs.get("href") or link.attrs.get("src") or "")
 
 
 def _quote_lines(text: str) -> str:
@@ -169,7 +170,7 @@ def _underline(level: int, label: str) -> str:
     return f"{label}\n{('=' if level == 1 else '-') * min(len(label), 72)}" if label else ""
 
 
-_NO_MARKS = {"bold": ("", ""), "italic": ("", ""), "strike": ("", "")}
+_NO_MARKS = {"strong": ("", ""), "em": ("", ""), "s": ("", "")}
 
 PLAIN = LineDialect(
     text=str,
@@ -210,7 +211,7 @@ def _telegram_fence(language: str, code: str) -> str:
 
 TELEGRAM = LineDialect(
     text=_escape_html,
-    marks={"bold": ("<b>", "</b>"), "italic": ("<i>", "</i>"), "strike": ("<s>", "</s>")},
+    marks={"strong": ("<b>", "</b>"), "em": ("<i>", "</i>"), "s": ("<s>", "</s>")},
     code=lambda code: f"<code>{_escape_html(code)}</code>",
     link=lambda label, url: f'<a href="{escape(url)}">{label}</a>',
     url=_escape_html,
@@ -250,7 +251,7 @@ def _discord_heading(level: int, label: str) -> str:
 
 DISCORD = LineDialect(
     text=lambda text: _DISCORD_SPECIAL.sub(r"\\\1", text),
-    marks={"bold": ("**", "**"), "italic": ("*", "*"), "strike": ("~~", "~~")},
+    marks={"strong": ("**", "**"), "em": ("*", "*"), "s": ("~~", "~~")},
     code=_discord_code,
     link=lambda label, url: f"[{label}]({url.replace('(', '%28').replace(')', '%29')})",
     fence=_discord_fence,
@@ -288,7 +289,7 @@ def _slack_quote(text: str) -> str:
 
 SLACK = LineDialect(
     text=_slack_text,
-    marks={"bold": ("*", "*"), "italic": ("_", "_"), "strike": ("~", "~")},
+    marks={"strong": ("*", "*"), "em": ("_", "_"), "s": ("~", "~")},
     code=lambda code: f"`{_escape_slack(code).replace('`', 'ˋ')}`",
     link=lambda label, url: f"<{_slack_url(url)}|{label.replace('|', '¦')}>",
     url=lambda url: f"<{_slack_url(url)}>",
@@ -299,91 +300,76 @@ SLACK = LineDialect(
 )
 
 
-_MATRIX_TAGS = {"bold": "strong", "italic": "em", "strike": "del"}
+_MATRIX_TAGS = {"strong": "strong", "em": "em", "s": "del"}
 
 
-def render_matrix(blocks: Sequence[Block]) -> str:
+def render_matrix(blocks: Sequence[SyntaxTreeNode]) -> str:
     """A single paragraph gets no tag, as in messages that people write."""
-    if len(blocks) == 1 and isinstance(blocks[0], ParagraphBlock):
-        return _matrix_inline(blocks[0].content)
+    if len(blocks) == 1 and blocks[0].type == "paragraph":
+        return _matrix_inline(inline_nodes(blocks[0]))
     return "\n".join(_matrix_block(block) for block in blocks)
 
 
-def _matrix_block(block: Block) -> str:
-    match block:
-        case HeadingBlock(level=level, content=content):
-            return f"<h{level}>{_matrix_inline(content)}</h{level}>"
-        case ParagraphBlock(content=content):
-            return f"<p>{_matrix_inline(content)}</p>"
-        case FenceBlock(language=language, code=code):
-            known = _LANGUAGE.fullmatch(language)
-            attribute = f' class="language-{language}"' if known else ""
-            return f"<pre><code{attribute}>{_escape_html(code)}\n</code></pre>"
-        case QuoteBlock(blocks=inner):
-            return f"<blockquote>{render_matrix(inner)}</blockquote>"
-        case ListBlock():
-            return _matrix_list(block)
-        case TableBlock():
-            return _matrix_table(block)
-        case RuleBlock():
+def _matrix_block(block: SyntaxTreeNode) -> str:
+    match block.type:
+        case "heading":
+            return f"<h{_level(block)}>{_matrix_inline(inline_nodes(block))}</h{_level(block)}>"
+        case "fence":
+            known = _LANGUAGE.fullmatch(_language(block))
+            attribute = f' class="language-{_language(block)}"' if known else ""
+            return f"<pre><code{attribute}>{_escape_html(_code(block))}\n</code></pre>"
+        case "blockquote":
+            return f"<blockquote>{render_matrix(block.children)}</blockquote>"
+        case "bullet_list" | "ordered_list":
+            tag = "ul" if block.type == "bullet_list" else "ol"
+            start = f' start="{block.attrs["start"]}"' if "start" in block.attrs else ""
+            items = "".join(f"<li>{_matrix_item(item)}</li>" for item in block.children)
+            return f"<{tag}{start}>{items}</{tag}>"
+        case "table_rows":
+            first, *rows = table_rows(block)
+            head = "".join(f"<th>{_matrix_inline(cell)}</th>" for cell in first)
+            cells = ("".join(f"<td>{_matrix_inline(cell)}</td>" for cell in row) for row in rows)
+            body = "".join(f"<tr>{row}</tr>" for row in cells)
+            return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        case "hr":
             return "<hr>"
-        case _:
-            assert_never(block)
+    return f"<p>{_matrix_inline(inline_nodes(block))}</p>"
 
 
-def _matrix_list(block: ListBlock) -> str:
-    tag, attribute = ("ul", "") if block.start is None else ("ol", f' start="{block.start}"')
-    if block.start == 1:
-        attribute = ""
-    items = "".join(f"<li>{_matrix_item(item)}</li>" for item in block.items)
-    return f"<{tag}{attribute}>{items}</{tag}>"
-
-
-def _matrix_item(blocks: Sequence[Block]) -> str:
+def _matrix_item(item: SyntaxTreeNode) -> str:
     """The first paragraph of an item is inline text; the rest follows as blocks."""
-    if blocks and isinstance(blocks[0], ParagraphBlock):
-        return _matrix_inline(blocks[0].content) + "".join(
-            _matrix_block(block) for block in blocks[1:]
-        )
-    return "".join(_matrix_block(block) for block in blocks)
+    inline = item.children[:1] if item.children and item.children[0].type == "paragraph" else []
+    rest = item.children[len(inline) :]
+    return "".join([*(_matrix_inline(inline_nodes(b)) for b in inline), *map(_matrix_block, rest)])
 
 
-def _matrix_table(table: TableBlock) -> str:
-    head = "".join(f"<th>{_matrix_inline(cell)}</th>" for cell in table.header)
-    rows = ("".join(f"<td>{_matrix_inline(cell)}</td>" for cell in row) for row in table.rows)
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _matrix_inline(content: Sequence[Inline]) -> str:
+def _matrix_inline(content: Sequence[SyntaxTreeNode]) -> str:
     return "".join(_matrix_span(part) for part in content)
 
 
-def _matrix_span(part: Inline) -> str:
-    match part:
-        case TextSpan(value=value):
-            return _escape_html(value).replace("\n", "<br>")
-        case CodeSpan(value=value):
-            return f"<code>{_escape_html(value)}</code>"
-        case UrlSpan(value=value):
-            return _escape_html(value)
-        case StyledSpan(style=style, children=children):
-            return f"<{_MATRIX_TAGS[style]}>{_matrix_inline(children)}</{_MATRIX_TAGS[style]}>"
-        case LinkSpan(url=url, children=children):
-            label = _matrix_inline(children)
+def _matrix_span(part: SyntaxTreeNode) -> str:
+    match part.type:
+        case "code_inline":
+            return f"<code>{_escape_html(part.content)}</code>"
+        case "softbreak" | "hardbreak":
+            return "<br>"
+        case "strong" | "em" | "s":
+            tag = _MATRIX_TAGS[part.type]
+            return f"<{tag}>{_matrix_inline(part.children)}</{tag}>"
+        case "link" | "image":
+            url, words = link_address(part), plain_text(part.children)
+            label = _matrix_inline(part.children) or _escape_html(url)
             if url.startswith(LINK_SCHEMES):
                 return f'<a href="{escape(url)}">{label}</a>'
-            return (
-                f"{label} ({_escape_html(url)})" if url and plain_text(children) != url else label
-            )
-        case _:
-            assert_never(part)
+            return f"{label} ({_escape_html(url)})" if url and words not in ("", url) else label
+    return _escape_html(part.content)
 
 
 def _line_renderer(style: LineDialect) -> Callable[[str], str]:
     return lambda text: render_lines(parse_markdown(text), style)
 
 
+_TILDES = re.compile("~+")
 _CONVERSIONS: dict[Dialect, Callable[[str], str]] = {
     "plain": _line_renderer(PLAIN),
     "email": _line_renderer(EMAIL),
@@ -397,4 +383,9 @@ _CONVERSIONS: dict[Dialect, Callable[[str], str]] = {
 
 def convert(text: str, dialect: Dialect) -> str:
     """Render Markdown in a dialect. Text without content becomes ""."""
-    return _CONVERSIONS[dialect](clean(text))
+    text = clean(text)
+    try:
+        return _CONVERSIONS[dialect](text)
+    except RecursionError:  # nested hundreds of levels deep: shown as code, as it was written
+        mark = "~" * (max(map(len, _TILDES.findall(text)), default=0) + 3)
+        return _CONVERSIONS[dialect](f"{mark}\n{text}\n{mark}")

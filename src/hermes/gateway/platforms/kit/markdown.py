@@ -1,279 +1,66 @@
-"""A Markdown parser that accepts everything and takes time proportional to the text, however
-malformed it is."""
+"""Markdown as a tree, parsed by markdown-it-py, and the fences of code blocks.
+
+Every text is accepted. CommonMark is changed where people and models write something else: a
+product such as `2*3*4` is not emphasis, addresses need no brackets, and no cell of a table is lost.
+"""
 
 import re
-import string
-from bisect import bisect_right
-from typing import Literal
+from collections.abc import Sequence
 
-import msgspec
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_inline import StateInline
+from markdown_it.tree import SyntaxTreeNode
 
-Emphasis = Literal["bold", "italic", "strike"]
-MAX_EMPHASIS_DEPTH = 24
-"""Deeper nested emphasis is text."""
-MAX_LABEL = 2000
-"""Maximum characters of a link label."""
-_ESCAPABLE = frozenset(string.punctuation)
-_TOKEN = re.compile(
-    r"(?P<escape>\\.)"
-    r"|(?P<ticks>`+)"
-    r"|(?P<url>https?://[^\s<>`\"|\]]+)"
-    r"|(?P<auto><(?:https?://|mailto:)[^\s<>]+>)"
-    r"|(?P<open>!?\[)"
-    r"|(?P<delimiter>\*+|_+|~+)",
-    re.DOTALL,
-)
-_BARE = r"[^\s<>()]*"
-_NESTED_ONCE = rf"{_BARE}(?:\({_BARE}\){_BARE})*"
-_NESTED = rf"{_BARE}(?:\({_NESTED_ONCE}\){_BARE})*"
-"""An address with nested parentheses."""
-_DESTINATION = re.compile(
-    r"\(\s*(?:<([^<>\n]*)>|(" + _NESTED + r"))"
-    r"(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)"
-)
-_PRODUCT = re.compile(r"[0-9][0-9A-Za-z]|[A-Za-z][0-9]")
-_URL_TRAILERS = ".,;:!?'*_~"
-_BRACKET = re.compile(r"\\.|\[|\]", re.DOTALL)
-_STYLES: dict[tuple[str, int], Emphasis] = {
-    ("*", 1): "italic",
-    ("*", 2): "bold",
-    ("_", 1): "italic",
-    ("_", 2): "bold",
-    ("~", 2): "strike",
-}
-MAX_BLOCK_DEPTH = 8
-"""Deeper nested quotes and lists are text."""
 FENCE = re.compile(r"(?P<indent>\s{0,9})(?P<mark>`{3,}|~{3,})(?P<language>[^`]*)\Z")
-_HEADING = re.compile(r"\s{0,3}(#{1,6})(?:[ \t]+(.*))?\Z")
-_RULE = re.compile(r"\s{0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*\Z")
-_QUOTE = re.compile(r"\s{0,3}> ?")
-_ITEM = re.compile(r"(?P<indent>\s*)(?P<mark>[-*+•]|\d{1,9}[.)])(?:[ \t]+(?P<text>.*)|\Z)")
-_DIVIDER = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*\Z")
+_STARS = re.compile(r"\*+")
+_PRODUCT = re.compile(r"[0-9][0-9A-Za-z]|[A-Za-z][0-9]")
+_URL_REST = re.compile(r"://[^\s<>`\"|\]]+")
+_URL_TRAILERS = ".,;:!?'*_~"
+_DIVIDER = re.compile(r"\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*")
 _CELL = re.compile(r"(?:\\.|[^|\\])*(?:\\\Z)?")
+_OTHER_RULES = ["code", "lheading", "reference", "html_block", "html_inline", "entity"]
+"""Rules of CommonMark that turn off-hand text into something else, or drop it."""
 
 
-class TextSpan(msgspec.Struct, frozen=True):
-    value: str
+class _Parser(MarkdownIt):
+    """Leaves addresses as they are: each dialect decides which ones become links."""
+
+    def validateLink(self, url: str) -> bool:  # noqa: ARG002, N802 - the library's signature
+        return True
+
+    def normalizeLink(self, url: str) -> str:  # noqa: N802 - likewise
+        return url.replace(" ", "%20")
+
+    def normalizeLinkText(self, link: str) -> str:  # noqa: N802 - likewise
+        return link
 
 
-class CodeSpan(msgspec.Struct, frozen=True):
-    value: str
+def parse_markdown(text: str) -> list[SyntaxTreeNode]:
+    """Return the blocks. Raises `RecursionError` when they are nested too deeply."""
+    return SyntaxTreeNode(_parser.parse(text.expandtabs(4))).children
 
 
-class UrlSpan(msgspec.Struct, frozen=True):
-    """An address written out in the text."""
-
-    value: str
+def parse_inline(text: str) -> list[SyntaxTreeNode]:
+    return inline_nodes(SyntaxTreeNode(_parser.parseInline(text)))
 
 
-class StyledSpan(msgspec.Struct, frozen=True):
-    style: Emphasis
-    children: "tuple[Inline, ...]"
+def inline_nodes(block: SyntaxTreeNode) -> list[SyntaxTreeNode]:
+    """Return the content of a paragraph or heading."""
+    return block.children[0].children if block.children else []
 
 
-class LinkSpan(msgspec.Struct, frozen=True):
-    url: str
-    children: "tuple[Inline, ...]"
+def table_rows(table: SyntaxTreeNode) -> list[list[list[SyntaxTreeNode]]]:
+    """Return the cells of each row; the first row is the header."""
+    return [[parse_inline(cell) for cell in row] for row in table.meta["rows"]]
 
 
-Inline = TextSpan | CodeSpan | UrlSpan | StyledSpan | LinkSpan
-
-
-class HeadingBlock(msgspec.Struct, frozen=True):
-    level: int
-    content: tuple[Inline, ...]
-
-
-class ParagraphBlock(msgspec.Struct, frozen=True):
-    content: tuple[Inline, ...]
-
-
-class FenceBlock(msgspec.Struct, frozen=True):
-    language: str
-    code: str
-
-
-class QuoteBlock(msgspec.Struct, frozen=True):
-    blocks: "tuple[Block, ...]"
-
-
-class ListBlock(msgspec.Struct, frozen=True):
-    items: "tuple[tuple[Block, ...], ...]"
-    start: int | None = None
-    """The first number; None for bullets."""
-
-
-class TableBlock(msgspec.Struct, frozen=True):
-    header: tuple[tuple[Inline, ...], ...]
-    rows: tuple[tuple[tuple[Inline, ...], ...], ...]
-
-
-class RuleBlock(msgspec.Struct, frozen=True):
-    pass
-
-
-Block = HeadingBlock | ParagraphBlock | FenceBlock | QuoteBlock | ListBlock | TableBlock | RuleBlock
-
-
-def plain_text(content: tuple[Inline, ...]) -> str:
+def plain_text(nodes: Sequence[SyntaxTreeNode]) -> str:
     """Return the text without formatting."""
     return "".join(
-        part.value if isinstance(part, TextSpan | CodeSpan | UrlSpan) else plain_text(part.children)
-        for part in content
+        "\n" if node.type.endswith("break") else plain_text(node.children) or node.content
+        for node in nodes
     )
-
-
-def parse_inline(text: str) -> tuple[Inline, ...]:
-    return tuple(_InlineParser(text).run())
-
-
-class _OpenEmphasis:
-    """Emphasis that was opened and not yet closed."""
-
-    def __init__(self, mark: str = "", count: int = 0, *, both: bool = False) -> None:
-        self.mark, self.count = mark, count
-        self.length, self.both = count, both
-        """Original number of marks, and whether they could have closed emphasis too."""
-        self.children: list[Inline] = []
-
-    def fits(self, mark: str, length: int, *, both: bool) -> bool:
-        """True if marks may close this, by the CommonMark rule: in `**a*b*c**` the single ones
-        match."""
-        if self.mark != mark:
-            return False
-        odd = (self.length + length) % 3 == 0 and (self.length % 3 or length % 3)
-        return not ((both or self.both) and odd)
-
-
-class _InlineParser:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.frames = [_OpenEmphasis()]
-        self.ticks = _backtick_runs(text)
-        self.brackets = _matching_brackets(text)
-
-    def run(self) -> list[Inline]:
-        position = 0
-        while match := _TOKEN.search(self.text, position):
-            self.add_text(self.text[position : match.start()])
-            position = self.token(match)
-        self.add_text(self.text[position:])
-        while len(self.frames) > 1:
-            self.unfold()
-        return self.frames[0].children
-
-    def token(self, match: re.Match[str]) -> int:
-        """Handle one token; return the position after it."""
-        kind, value = match.lastgroup, match.group()
-        if kind == "ticks":
-            return self.code(match)
-        if kind == "open":
-            return self.link(match)
-        if kind == "escape":
-            # A backslash at the end of a line only marks the line break.
-            self.add_text(value[1:] if value[1] in _ESCAPABLE or value[1] == "\n" else value)
-        elif kind == "auto":
-            self.add(UrlSpan(value[1:-1].removeprefix("mailto:")))
-        elif kind == "url":
-            return self.address(match)
-        else:
-            self.delimiter(match)
-        return match.end()
-
-    def code(self, match: re.Match[str]) -> int:
-        length = match.end() - match.start()
-        starts = self.ticks.get(length, [])
-        index = bisect_right(starts, match.start())
-        if index == len(starts):
-            self.add_text(match.group())
-            return match.end()
-        inner = self.text[match.end() : starts[index]].replace("\n", " ")
-        if inner.strip() and inner[0] == inner[-1] == " ":
-            inner = inner[1:-1]
-        self.add(CodeSpan(inner))
-        return starts[index] + length
-
-    def link(self, match: re.Match[str]) -> int:
-        closing = self.brackets.get(match.end() - 1)
-        if closing is None or closing - match.end() > MAX_LABEL:
-            self.add_text(match.group())
-            return match.end()
-        destination = _DESTINATION.match(self.text, closing + 1)
-        if destination is None:
-            self.add_text(match.group())
-            return match.end()
-        label = self.text[match.end() : closing]
-        url = (destination[1] or destination[2] or "").strip().replace(" ", "%20")
-        # Links do not nest: brackets in a label are text.
-        inner = parse_inline(label.replace("[", "\\[")) if label.strip() else (TextSpan(url),)
-        self.add(LinkSpan(url, inner))
-        return destination.end()
-
-    def address(self, match: re.Match[str]) -> int:
-        url = match.group().rstrip(_URL_TRAILERS)
-        surplus = url.count(")") - url.count("(")
-        while surplus > 0 and url.endswith(")"):
-            url, surplus = url[:-1].rstrip(_URL_TRAILERS), surplus - 1
-        self.add(UrlSpan(url))
-        return match.start() + len(url)
-
-    def delimiter(self, match: re.Match[str]) -> None:
-        mark, count = match.group()[0], len(match.group())
-        opens, closes = _flanking(self.text, match)
-        both = opens and closes
-        if closes:
-            count = self.close(mark, count, both=both)
-        if not count:
-            return
-        if opens and len(self.frames) < MAX_EMPHASIS_DEPTH and (mark != "~" or count >= 2):
-            self.frames.append(_OpenEmphasis(mark, count, both=both))
-        else:
-            self.add_text(mark * count)
-
-    def close(self, mark: str, count: int, *, both: bool) -> int:
-        """Close open emphasis with this mark; return the number of unused marks. `both`: the marks
-        could open emphasis too."""
-        length = count
-        while count:
-            use = 2 if count >= 2 else 1
-            frame = next(
-                (f for f in reversed(self.frames) if f.fits(mark, length, both=both)), None
-            )
-            if frame is None or (mark == "~" and (use < 2 or frame.count < 2)):
-                return count
-            use = min(use, frame.count)
-            while self.frames[-1] is not frame:
-                self.unfold()
-            styled = _merge_styled(_STYLES[mark, use], frame.children)
-            frame.count -= use
-            count -= use
-            if frame.count:
-                frame.children = [styled]
-            else:
-                self.frames.pop()
-                self.add(styled)
-        return 0
-
-    def unfold(self) -> None:
-        """Turn the innermost open emphasis back into text: it was never closed."""
-        frame = self.frames.pop()
-        self.add_text(frame.mark * frame.count)
-        for child in frame.children:
-            self.add(child)
-
-    def add(self, part: Inline) -> None:
-        children = self.frames[-1].children
-        if isinstance(part, TextSpan) and children and isinstance(children[-1], TextSpan):
-            part = TextSpan(children.pop().value + part.value)  # type: ignore[union-attr]  # `same` says which kind it is
-        children.append(part)
-
-    def add_text(self, text: str) -> None:
-        if text:
-            self.add(TextSpan(text))
-
-
-def parse_markdown(text: str) -> tuple[Block, ...]:
-    return tuple(_parse_blocks(text.expandtabs(4).split("\n"), 0))
 
 
 def find_open_fence(text: str, opened: re.Match[str] | None = None) -> re.Match[str] | None:
@@ -300,160 +87,62 @@ def close_open_fence(text: str) -> str:
     return f"{text.rstrip()}\n{opened['indent']}{opened['mark']}"
 
 
-def _merge_styled(style: Emphasis, children: list[Inline]) -> StyledSpan:
-    """Flatten emphasis inside the same emphasis; some dialects cannot write it."""
-    flat: list[Inline] = []
-    for child in children:
-        same = isinstance(child, StyledSpan) and child.style == style
-        flat.extend(child.children if same else (child,))  # type: ignore[union-attr]  # `same` says which kind it is
-    return StyledSpan(style, tuple(flat))
-
-
-def _backtick_runs(text: str) -> dict[int, list[int]]:
-    """Return the start positions of backtick runs by length."""
-    runs: dict[int, list[int]] = {}
-    for match in re.finditer("`+", text):
-        runs.setdefault(match.end() - match.start(), []).append(match.start())
-    return runs
-
-
-def _matching_brackets(text: str) -> dict[int, int]:
-    """Map each opening bracket to its closing one."""
-    matches, opened = {}, []
-    for match in _BRACKET.finditer(text):
-        if match.group() == "[":
-            opened.append(match.start())
-        elif match.group() == "]" and opened:
-            matches[opened.pop()] = match.start()
-    return matches
-
-
-def _flanking(text: str, match: re.Match[str]) -> tuple[bool, bool]:
-    """Return whether a run of marks may open and may close emphasis, by the CommonMark rules; but
-    `2*3*4` is a product."""
-    before = text[match.start() - 1] if match.start() else " "
-    after = text[match.end()] if match.end() < len(text) else " "
-    if _PRODUCT.fullmatch(before + after):
-        return False, False
-    left = not after.isspace() and (after.isalnum() or before.isspace() or not before.isalnum())
-    right = not before.isspace() and (before.isalnum() or after.isspace() or not after.isalnum())
-    if match.group()[0] != "_":
-        return left, right
-    return left and (not right or not before.isalnum()), right and (not left or not after.isalnum())
-
-
-def _parse_blocks(lines: list[str], depth: int) -> list[Block]:
-    blocks: list[Block] = []
-    index = 0
-    while index < len(lines):
-        if not lines[index].strip():
-            index += 1
-            continue
-        block, index = _parse_block(lines, index, depth)
-        blocks.append(block)
-    return blocks
-
-
-def _parse_block(lines: list[str], index: int, depth: int) -> tuple[Block, int]:
-    line = lines[index]
-    if opened := FENCE.match(line):
-        return _parse_fence(lines, index, opened)
-    if heading := _HEADING.match(line):
-        title = (heading[2] or "").rstrip().rstrip("#").rstrip()
-        return HeadingBlock(len(heading[1]), parse_inline(title)), index + 1
-    if _RULE.match(line):
-        return RuleBlock(), index + 1
-    if depth < MAX_BLOCK_DEPTH:
-        if _QUOTE.match(line):
-            return _parse_quote(lines, index, depth)
-        if item := _ITEM.match(line):
-            return _parse_list(lines, index, item, depth)
-    if _starts_table(lines, index):
-        return _parse_table(lines, index)
-    return _parse_paragraph(lines, index, depth)
-
-
-def _parse_fence(lines: list[str], index: int, opened: re.Match[str]) -> tuple[Block, int]:
-    width, code = len(opened["indent"]), []
-    index += 1
-    while index < len(lines) and not closes_fence(lines[index], opened):
-        line = lines[index]
-        code.append(line[min(width, len(line) - len(line.lstrip(" "))) :])
-        index += 1
-    words = opened["language"].split()
-    return FenceBlock(words[0] if words else "", "\n".join(code)), index + 1
-
-
-def _parse_quote(lines: list[str], index: int, depth: int) -> tuple[Block, int]:
-    inner = []
-    while index < len(lines) and (mark := _QUOTE.match(lines[index])):
-        inner.append(lines[index][mark.end() :])
-        index += 1
-    return QuoteBlock(tuple(_parse_blocks(inner, depth + 1))), index
-
-
-def _parse_list(
-    lines: list[str], index: int, first: re.Match[str], depth: int
-) -> tuple[Block, int]:
-    items: list[list[str]] = []
-    ordered = first["mark"][0].isdigit()
-    base = len(first["indent"])
-    while index < len(lines):
-        item = _ITEM.match(lines[index])
-        same = item and item["mark"][0].isdigit() == ordered and not _RULE.match(lines[index])
-        if not item or not same or not base - 1 <= len(item["indent"]) <= base + 1:
-            break
-        content, index = _parse_item(lines, index, item)
-        items.append(content)
-    start = int(first["mark"][:-1]) if ordered else None
-    return ListBlock(tuple(tuple(_parse_blocks(item, depth + 1)) for item in items), start), index
-
-
-def _parse_item(lines: list[str], index: int, item: re.Match[str]) -> tuple[list[str], int]:
-    """Return the lines of an item without its mark and indentation, and the index after it."""
-    base = len(item["indent"])
-    width = item.start("text") if item["text"] is not None else base + 2
-    content = [item["text"] or ""]
-    index += 1
-    while index < len(lines):
-        line = lines[index]
-        indent = len(line) - len(line.lstrip(" "))
-        if not line.strip():
-            following = next((later for later in lines[index + 1 : index + 3] if later.strip()), "")
-            if len(following) - len(following.lstrip(" ")) < base + 2:
-                break
-        elif indent < base + 2 and (not content[-1].strip() or _starts_block(lines, index)):
-            break
-        content.append(line[min(width, indent) :])
-        index += 1
-    while index < len(lines) and not lines[index].strip():
-        index += 1
-    return content, index
-
-
-def _starts_block(lines: list[str], index: int) -> bool:
-    line = lines[index]
-    patterns = (FENCE, _HEADING, _RULE, _QUOTE, _ITEM)
-    return any(pattern.match(line) for pattern in patterns) or _starts_table(lines, index)
-
-
-def _starts_table(lines: list[str], index: int) -> bool:
-    if "|" not in lines[index] or index + 1 >= len(lines):
+def _product(state: StateInline, silent: bool) -> bool:
+    """Inline rule: `2*3*4` is a product."""
+    found = _STARS.match(state.src, state.pos)
+    if not found or not state.pos:
         return False
-    divider = lines[index + 1]
-    return "-" in divider and "|" in divider and bool(_DIVIDER.match(divider))
+    if not _PRODUCT.fullmatch(state.src[state.pos - 1] + state.src[found.end() : found.end() + 1]):
+        return False
+    if not silent:
+        state.pending += found[0]
+    state.pos = found.end()
+    return True
 
 
-def _parse_table(lines: list[str], index: int) -> tuple[Block, int]:
-    header = _split_cells(lines[index])
-    rows = []
-    index += 2
-    while index < len(lines) and "|" in lines[index]:
-        cells = _split_cells(lines[index])
-        rows.append(tuple((cells + [""] * len(header))[: max(len(header), len(cells))]))
-        index += 1
-    parsed = tuple(tuple(parse_inline(cell) for cell in row) for row in rows)
-    return TableBlock(tuple(parse_inline(cell) for cell in header), parsed), index
+def _bare_url(state: StateInline, silent: bool) -> bool:
+    """Inline rule: an address in the text is a node `url`. The rule starts at the colon, where the
+    library ends a piece of text."""
+    rest = _URL_REST.match(state.src, state.pos)
+    before = state.src[max(0, state.pos - 5) : state.pos].lower()
+    scheme = state.src[state.pos - (5 if before == "https" else 4) : state.pos]
+    if not rest or not before.endswith(("http", "https")):
+        return False
+    url = rest[0].rstrip(_URL_TRAILERS)
+    surplus = url.count(")") - url.count("(")
+    while surplus > 0 and url.endswith(")"):
+        url, surplus = url[:-1].rstrip(_URL_TRAILERS), surplus - 1
+    if not silent:
+        if not state.pending.endswith(scheme):
+            return False
+        state.pending = state.pending[: -len(scheme)]
+        state.push("url", "", 0).content = scheme + url
+    state.pos += len(url)
+    return True
+
+
+def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """Block rule: a table of rows of any length, which ends at the first line without `|`."""
+
+    def line(number: int) -> str:
+        return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]]
+
+    if start + 1 >= end or "|" not in line(start) or state.sCount[start + 1] < state.blkIndent:
+        return False
+    if "|" not in line(start + 1) or not _DIVIDER.fullmatch(line(start + 1)):
+        return False
+    if silent:
+        return True
+    rows = [_split_cells(line(start))]
+    state.line = start + 2
+    while state.line < end and state.sCount[state.line] >= state.blkIndent:
+        if "|" not in line(state.line):
+            break
+        cells = _split_cells(line(state.line))
+        rows.append(cells + [""] * (len(rows[0]) - len(cells)))
+        state.line += 1
+    state.push("table_rows", "", 0).meta = {"rows": rows}
+    return True
 
 
 def _split_cells(line: str) -> list[str]:
@@ -469,12 +158,8 @@ def _split_cells(line: str) -> list[str]:
     return cells
 
 
-def _parse_paragraph(lines: list[str], index: int, depth: int) -> tuple[Block, int]:
-    words = [lines[index].strip()]
-    index += 1
-    while index < len(lines) and lines[index].strip():
-        if depth < MAX_BLOCK_DEPTH and _starts_block(lines, index):
-            break
-        words.append(lines[index].strip())
-        index += 1
-    return ParagraphBlock(parse_inline("\n".join(words))), index
+_parser = _Parser("commonmark", {"html": False, "maxNesting": 10_000})
+_parser.disable(_OTHER_RULES).enable(["strikethrough", "table"])
+_parser.block.ruler.at("table", _table, {"alt": ["paragraph"]})
+_parser.inline.ruler.before("emphasis", "product", _product)
+_parser.inline.ruler.before("emphasis", "url", _bare_url)
