@@ -41,7 +41,7 @@ RENAMED = frozenset(
 
 ODD_WORDS = re.compile(r"\b(nobody|somebody|whoever)\b", re.IGNORECASE)
 REQUIREMENT = re.compile(r"^[\w.-]+")
-IMPORT_NAMES = {"pyyaml": "yaml", "python-dotenv": "dotenv"}
+IMPORT_NAMES = {"markdown-it-py": "markdown_it", "pyyaml": "yaml", "python-dotenv": "dotenv"}
 """Packages that are imported under another name than they are installed."""
 
 
