@@ -1,7 +1,6 @@
 """Running git on the repository the user works in: with the user's settings, but running nothing
 of the repository's own (no hooks, no pager, no file system monitor) and asking nobody."""
 
-import asyncio
 import os
 import shutil
 from collections.abc import Sequence
@@ -11,11 +10,10 @@ import msgspec
 
 from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import HermesError
-from hermes.util.processes import end_group, feed, pipe, start_program
+from hermes.util.processes import run_program
 
 GIT_TIMEOUT = 20.0
 """Longest run of one command, unless it is said otherwise."""
-CHUNK = 65_536
 SAFE_OPTIONS = (
     "--no-pager",
     "-c", "core.hooksPath=/dev/null",
@@ -81,16 +79,26 @@ class UserGit:
         seconds: float = GIT_TIMEOUT,
     ) -> GitOutput:
         """What git wrote, of which at most `most` bytes are wanted (0: all). Raises `GitFailed`."""
-        process = await self._start(arguments)
         try:
-            async with asyncio.timeout(seconds):
-                return await _answer(process, arguments[0], data, most, good)
+            # In a session of its own, so that Ctrl-C does not reach it.
+            code, output, errors = await run_program(
+                self._program,
+                *SAFE_OPTIONS,
+                *arguments,
+                seconds=seconds,
+                data=data,
+                most=most,
+                env=self._environment,
+                cwd=self.folder,
+            )
         except TimeoutError as error:
             raise GitFailed(f"git {arguments[0]} took longer than {seconds:g} seconds") from error
-        finally:
-            if process.returncode is None:
-                end_group(process)  # the filters it started keep its pipes open
-            await process.communicate()
+        except OSError as error:
+            raise GitFailed(f"git cannot be started: {error.strerror}") from error
+        if code is not None and code not in good:
+            reason = _first_error(errors) or f"exit code {code}"
+            raise GitFailed(f"git {arguments[0]}: {reason}")
+        return GitOutput(output, cut=code is None)
 
     async def line(self, *arguments: str) -> str:
         """Its answer, which may be a path, without the line end; "" when it says no."""
@@ -99,45 +107,9 @@ class UserGit:
         except GitFailed:
             return ""
 
-    async def _start(self, arguments: Sequence[str]) -> asyncio.subprocess.Process:
-        """In a session of its own, so that Ctrl-C does not reach it."""
-        try:
-            return await start_program(
-                self._program,
-                *SAFE_OPTIONS,
-                *arguments,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=self._environment,
-                cwd=self.folder,
-            )
-        except OSError as error:
-            raise GitFailed(f"git cannot be started: {error.strerror}") from error
 
-
-async def _answer(
-    process: asyncio.subprocess.Process, what: str, data: bytes, most: int, good: Sequence[int]
-) -> GitOutput:
-    feeding = asyncio.ensure_future(feed(process, data))
-    errors = asyncio.ensure_future(pipe(process.stderr).read())
-    try:
-        output = bytearray()
-        while piece := await pipe(process.stdout).read(CHUNK):
-            output += piece
-            if most and len(output) > most:
-                return GitOutput(bytes(output[:most]), cut=True)
-        said = (await errors).decode("utf-8", "replace")
-        if await process.wait() not in good:
-            raise GitFailed(f"git {what}: {_complaint(said) or f'exit code {process.returncode}'}")
-        return GitOutput(bytes(output))
-    finally:
-        feeding.cancel()
-        errors.cancel()
-
-
-def _complaint(errors: str) -> str:
-    """The line of git's errors that says what is wrong; advice comes after it."""
-    said = [line.strip() for line in errors.splitlines() if line.strip()]
-    found = [line for line in said if line.startswith(("fatal: ", "error: "))]
-    return (found or said or [""])[0].removeprefix("fatal: ").removeprefix("error: ")
+def _first_error(errors: str) -> str:
+    """Return the line that says what is wrong; advice comes after it."""
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    found = [line for line in lines if line.startswith(("fatal: ", "error: "))]
+    return (found or lines or [""])[0].removeprefix("fatal: ").removeprefix("error: ")

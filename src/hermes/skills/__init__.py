@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
+    from hermes.skills.changes import Author, SkillChange, SkillCommit
     from hermes.skills.history import DEFAULT_LOG_LENGTH, SkillHistory, UndoRefused
-    from hermes.skills.history_repo import Author, SkillChange, SkillCommit
     from hermes.skills.index import SkillIndex
     from hermes.skills.loader import (
         LoadedSkill,

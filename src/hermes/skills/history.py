@@ -4,112 +4,143 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
+import re
 import shutil
-import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from hermes.core.errors import HermesError, StoreError, UsageError
-from hermes.skills.history_repo import (
+from hermes.skills.changes import (
     AS_FOUND,
     BY_HAND,
-    HISTORY_FOLDER,
-    REGULAR,
     Author,
-    FileUpdate,
-    HistoryRepository,
     SkillChange,
     SkillCommit,
-    TreeEntry,
-    apply_update,
-    history_lock,
+    format_message,
     is_reachable,
-    remove_temporary_files,
+    parse_commit,
+    remove_empty_folders,
     skill_names,
 )
-from hermes.store.git import GitFailed
+from hermes.store.git import Git, GitFailed
+from hermes.store.git_history import (
+    EXECUTABLE_MODE,
+    LINK_MODE,
+    GitHistory,
+    HistoryOptions,
+    LogEntry,
+    TreeEntry,
+    UndoConflict,
+    history_lock,
+)
 from hermes.util.concurrency import in_thread
-from hermes.util.files import write_text
+from hermes.util.files import write_bytes, write_text
 
-# Undo: a three-way merge of each file. The versions are before the change, after it, and now; the
-# way from "after" to "before" is applied to "now". These functions decide; they write nothing.
+HISTORY_FOLDER = ".history"
+LOCK_FILE = ".history.lock"
+LOCK_SECONDS = 20.0
+MAX_DIFF_BYTES = 500_000
+"""Bytes of a diff that are displayed."""
+GIT_SETTINGS = """\
+[core]
+	fsync = committed,reference
+[user]
+	name = Hermes
+	email = hermes@localhost
+"""
+GIT_EXCLUDE = (
+    "/.*", "!/.retired", ".*.tmp", "__pycache__/", "*.pyc", "node_modules/", ".venv/", ".DS_Store"
+)  # fmt: skip
+"""Hidden files at the top are state of the hub, usage counts, locks and the user's own .git. A
+.gitignore does not apply: everything the agent writes must be recorded."""
+SKIPPED_FOLDERS = frozenset({".git", "__pycache__", "node_modules", ".venv"})
 
 
 class UndoRefused(UsageError):
     """A later change prevents the undo. Nothing was changed."""
 
 
-class _MergeConflict(Exception):
-    """The change and a later one touch the same place."""
+def open_history(program: str, folder: Path) -> GitHistory:
+    """Return the git store of the skills in `folder`."""
+    options = HistoryOptions(
+        excluded=GIT_EXCLUDE,
+        list_nested=_list_nested,
+        config=GIT_SETTINGS,
+        branch="refs/heads/main",
+    )
+    return GitHistory(Git(program, folder / HISTORY_FOLDER, folder), folder, options)
 
 
-async def plan_undo(repository: HistoryRepository, commit: SkillCommit) -> list[FileUpdate]:
+def _list_nested(folder: str) -> Iterator[str]:
+    for place, folders, files in os.walk(folder):
+        folders[:] = [each for each in folders if each not in SKIPPED_FOLDERS]
+        relative = Path(place).relative_to(folder)
+        yield from (str(relative / file) for file in files)
+
+
+_TEMPORARY_NAME = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
+"""How `util.atomic` names a file before it is moved into place."""
+
+
+class FileUpdate(msgspec.Struct, frozen=True):
+    """The new content of a path; None deletes the file."""
+
+    path: str
+    entry: TreeEntry | None
+
+
+def apply_update(workspace: Path, wanted: FileUpdate, content: Callable[[str], bytes]) -> None:
+    """Write or delete a file. `content` returns the bytes of a blob id."""
+    target = workspace / wanted.path
+    if not is_reachable(workspace, wanted.path):
+        raise OSError(f"{wanted.path} cannot be reached")
+    if wanted.entry is None:
+        target.unlink(missing_ok=True)
+        remove_empty_folders(target.parent, workspace)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    data = content(wanted.entry.id)
+    if target.is_symlink() or wanted.entry.mode == LINK_MODE:
+        target.unlink(missing_ok=True)
+    if wanted.entry.mode == LINK_MODE:
+        target.symlink_to(os.fsdecode(data))
+    else:
+        write_bytes(target, data, mode=0o755 if wanted.entry.mode == EXECUTABLE_MODE else 0o644)
+
+
+def remove_temporary_files(workspace: Path, path: str) -> None:
+    """Remove temporary files that an interrupted write left at or below `path`."""
+    place = workspace / path
+    for left in place.rglob(".*.tmp") if place.is_dir() else place.parent.glob(".*.tmp"):
+        if _TEMPORARY_NAME.fullmatch(left.name) and left.is_file():
+            left.unlink(missing_ok=True)
+
+
+async def plan_undo(history: GitHistory, commit: SkillCommit) -> list[FileUpdate]:
     """Return the file updates that undo `commit`; empty when it is already undone.
 
     Raises `UndoRefused`.
     """
-    now = await repository.entries()
-    puts: list[FileUpdate] = []
-    for path, before, after in await repository.changed_entries(commit.id):
-        present = now.get(path)
-        if present == before:
+    now = await history.entries()
+    updates: list[FileUpdate] = []
+    for change in await history.changes("", commit.id):
+        present = now.get(change.path)
+        if present == change.before:
             continue
-        try:
-            merged = await _merge_entry(repository, before, after, present)
-        except _MergeConflict:
-            raise await _refusal(repository, commit, path) from None
-        if not is_reachable(repository.workspace, path):
-            raise await _refusal(repository, commit, path)
-        puts.append(FileUpdate(path, merged))
-    return puts
+        merged = await history.undo(change, present)
+        if isinstance(merged, UndoConflict) or not is_reachable(history.workspace, change.path):
+            raise await _refusal(history, commit, change.path)
+        updates.append(FileUpdate(change.path, merged))
+    return updates
 
 
-async def _merge_entry(
-    repository: HistoryRepository,
-    before: TreeEntry | None,
-    after: TreeEntry | None,
-    present: TreeEntry | None,
-) -> TreeEntry | None:
-    """Return the merged file, or None for no file. Raises `_MergeConflict`."""
-    if present == after:
-        return before
-    if before is None or after is None or present is None:
-        raise _MergeConflict
-    if not all(each.mode in REGULAR for each in (before, after, present)):
-        raise _MergeConflict
-    mode = before.mode if present.mode == after.mode else present.mode
-    if present.id == after.id:
-        return TreeEntry(mode, before.id)
-    if before.id in (present.id, after.id):
-        return TreeEntry(mode, present.id)
-    return TreeEntry(mode, await _merge_content(repository, present.id, after.id, before.id))
-
-
-async def _merge_content(repository: HistoryRepository, now: str, after: str, before: str) -> str:
-    """Merge three versions of a file and return the id of the result.
-
-    Raises `_MergeConflict`, also for binary files.
-    """
-    git = repository.git
-    contents = await git.blobs([now, after, before])
-    with tempfile.TemporaryDirectory(dir=git.folder, prefix="merge-") as folder:
-        paths = [Path(folder, name) for name in ("now", "after", "before")]
-        for path, content in zip(paths, contents, strict=True):
-            await asyncio.to_thread(path.write_bytes, content)
-        try:
-            merged = await git.run("merge-file", "-p", "-q", *map(str, paths))
-        except GitFailed as error:
-            raise _MergeConflict from error
-    output = await git.run("hash-object", "-w", "--no-filters", "--stdin", data=merged)
-    return output.decode().strip()
-
-
-async def _refusal(repository: HistoryRepository, commit: SkillCommit, path: str) -> UndoRefused:
-    later = await repository.commits_touching(path, commit.id)
+async def _refusal(history: GitHistory, commit: SkillCommit, path: str) -> UndoRefused:
+    later = _parse_log(await history.log(since=commit.id, path=path))
     if not later:
         return UndoRefused(
             f"{commit.label} cannot be undone: {path} cannot be written",
@@ -121,6 +152,16 @@ async def _refusal(repository: HistoryRepository, commit: SkillCommit, path: str
     )
 
 
+def _parse_log(entries: Iterable[LogEntry]) -> list[SkillCommit]:
+    return [parse_commit(entry.id, entry.at, entry.message) for entry in entries]
+
+
+async def _contents(history: GitHistory, updates: Iterable[FileUpdate]) -> dict[str, bytes]:
+    """Return the bytes of all updated files by blob id."""
+    ids = list({each.entry.id for each in updates if each.entry is not None})
+    return dict(zip(ids, await history.git.blobs(ids), strict=True)) if ids else {}
+
+
 # The journal: a change is stored before it is made, so that the next process can finish the
 # record of a process that died.
 
@@ -129,7 +170,7 @@ class PendingChange(msgspec.Struct, frozen=True):
     """A change that is being made."""
 
     change: SkillChange
-    puts: tuple[FileUpdate, ...] = ()
+    updates: tuple[FileUpdate, ...] = msgspec.field(default=(), name="puts")
     """Files to write for an undo. The process that finds the journal writes the remaining ones."""
 
 
@@ -173,7 +214,7 @@ def _ignore_notice(_text: str) -> None:
 class SkillHistory:
     """Records, lists and undoes changes of the user's skills.
 
-    `folder` is `<home>/skills`; the repository in it is created by the first change. `notify`
+    `folder` is `<home>/skills`; the git store in it is created by the first change. `notify`
     receives notices for the user, each one once. `git` is the program; None searches for it, ""
     means none. Reading never writes. Writing holds a lock among all processes.
     """
@@ -186,7 +227,7 @@ class SkillHistory:
     ) -> None:
         program = (shutil.which("git") or "") if git is None else git
         self._folder, self._notify = folder, notify
-        self._repository = HistoryRepository(program, folder) if program else None
+        self._history = open_history(program, folder) if program else None
         self._journal = ChangeJournal(folder / HISTORY_FOLDER / "intent.json")
         self._notified: set[str] = set()
         self._running: set[asyncio.Task[Any]] = set()
@@ -215,11 +256,11 @@ class SkillHistory:
 
     async def log(self, skill: str = "", limit: int = DEFAULT_LOG_LENGTH) -> list[SkillCommit]:
         """Return changes, the newest first; `limit` 0 returns all."""
-        repository = self._require_repository()
+        history = self._require_history()
         try:
-            if not repository.exists or not await repository.head():
+            if not (history.git.folder / "HEAD").exists() or not await history.head():
                 return []
-            found = await repository.log(most=0 if skill else limit)
+            found = _parse_log(await history.log(most=0 if skill else limit))
         except GitFailed as error:
             raise StoreError(
                 f"the history of the skills cannot be read: {error}",
@@ -250,22 +291,22 @@ class SkillHistory:
     async def diff(self, commit_id: str = "") -> str:
         """Return the diff of a change, by default of the newest one."""
         found = await self.commit(commit_id)
-        return await self._require_repository().diff(found.id)
+        return await self._require_history().diff("", found.id, limit=MAX_DIFF_BYTES)
 
     async def folders_added_with(self, file: str, commit_id: str) -> list[dict[str, bytes]]:
         """Return the files of each folder in which a change created `file`, by relative path.
 
         Empty when the change did anything else as well.
         """
-        repository = self._require_repository()
-        changes = await repository.changed_entries(commit_id)
-        new = [path for path, before, _ in changes if not before and path.endswith(f"/{file}")]
+        history = self._require_history()
+        changes = await history.changes("", commit_id)
+        new = [each.path for each in changes if not each.before and each.path.endswith(f"/{file}")]
         folders = tuple(path.removesuffix(file) for path in new)
-        if not all(path.startswith(folders) for path, _, _ in changes):
+        if not all(each.path.startswith(folders) for each in changes):
             return []
-        entries = await repository.entries(commit_id)
+        entries = await history.entries(commit_id)
         inside = [FileUpdate(*each) for each in entries.items() if each[0].startswith(folders)]
-        contents = await repository.contents(inside)
+        contents = await _contents(history, inside)
         return [
             {
                 path.removeprefix(folder): contents[entry.id]
@@ -278,11 +319,11 @@ class SkillHistory:
     async def _record(
         self, change: SkillChange, work: Callable[[], T]
     ) -> tuple[T, SkillCommit | None]:
-        async with history_lock(self._folder):
-            if self._repository is None:
+        async with self._locked():
+            if self._history is None:
                 self._notify_once(NO_GIT)
                 return await in_thread(work), None
-            await self._catch_up(self._repository)
+            await self._catch_up(self._history)
             with _write_errors():
                 self._journal.open(PendingChange(change))
             try:
@@ -290,17 +331,17 @@ class SkillHistory:
             except (HermesError, OSError):
                 self._journal.close()
                 raise
-            return result, await self._commit_change(self._repository, change)
+            return result, await self._commit_change(self._history, change)
 
     async def _undo(self, commit_id: str, who: Author, session: str) -> SkillCommit:
-        async with history_lock(self._folder):
-            repository = self._require_repository()
-            await self._catch_up(repository)
+        async with self._locked():
+            history = self._require_history()
+            await self._catch_up(history)
             commit = await self.commit(commit_id)
             if commit.reason == AS_FOUND:
                 raise UsageError(f"{commit.label} cannot be undone: the history begins with it")
-            puts = await plan_undo(repository, commit)
-            if not puts:
+            updates = await plan_undo(history, commit)
+            if not updates:
                 raise UsageError(f"{commit.label} is already undone")
             change = SkillChange(
                 action="undo",
@@ -308,62 +349,62 @@ class SkillHistory:
                 reason=f"undo: {commit.reason}",
                 who=who,
                 session=session,
-                paths=tuple(each.path for each in puts),
+                paths=tuple(each.path for each in updates),
                 undoes=commit.id,
             )
             with _write_errors():
-                self._journal.open(PendingChange(change, tuple(puts)))
+                self._journal.open(PendingChange(change, tuple(updates)))
                 try:
-                    await self._apply_updates(repository, puts)
+                    await self._apply_updates(history, updates)
                 except OSError:
                     self._journal.close()
                     raise
-            done = await self._commit_change(repository, change)
+            done = await self._commit_change(history, change)
             if done is None:
                 raise StoreError(f"{commit.label} was undone, but that could not be recorded yet")
             return done
 
-    async def _catch_up(self, repository: HistoryRepository) -> None:
+    async def _catch_up(self, history: GitHistory) -> None:
         """Record what a process that died has done, then manual changes."""
         with _write_errors():
             try:
-                await self._recover(repository)
+                await self._recover(history)
             except GitFailed:
-                if not await repository.rebuild_index():
+                if not await history.rebuild_index():
                     aside = self._folder / f"{HISTORY_FOLDER}.broken-{time.time_ns()}"
                     (self._folder / HISTORY_FOLDER).rename(aside)
                     self._notify_once(
                         f"the history of the skills was damaged and is now in {aside}"
                     )
-                await self._recover(repository)
+                await self._recover(history)
 
-    async def _recover(self, repository: HistoryRepository) -> None:
-        repository.prepare()
+    async def _recover(self, history: GitHistory) -> None:
+        history.prepare()
         intent = self._journal.unfinished()
         if intent is not None:
             for path in intent.change.paths:
                 remove_temporary_files(self._folder, path)
             # Files that differ from the newest commit are already written, or changed since.
-            there = set(await repository.changed_names()) if intent.puts else set()
-            rest = [each for each in intent.puts if each.path not in there]
+            there = set(await history.changed_names()) if intent.updates else set()
+            rest = [each for each in intent.updates if each.path not in there]
             try:
-                await self._apply_updates(repository, rest)
+                await self._apply_updates(history, rest)
             except OSError as error:
                 self._notify_once(f"an interrupted undo cannot be finished: {error}")
-            await repository.commit_changes(intent.change)
+            await self._commit(history, intent.change)
             self._journal.close()
-        names = skill_names(iter(await repository.changed_names()))
-        reason = BY_HAND if await repository.head() else AS_FOUND
-        await repository.commit_changes(SkillChange("by hand", names, reason, Author.USER))
+        names = skill_names(await history.changed_names())
+        reason = BY_HAND if await history.head() else AS_FOUND
+        await self._commit(history, SkillChange("by hand", names, reason, Author.USER))
 
-    async def _apply_updates(self, repository: HistoryRepository, puts: list[FileUpdate]) -> None:
+    async def _apply_updates(self, history: GitHistory, updates: list[FileUpdate]) -> None:
         """Write all files or, with OSError, none."""
-        now = await repository.entries() if puts else {}
-        back = [FileUpdate(each.path, now.get(each.path)) for each in puts]
-        contents = await repository.contents([*puts, *back])
+        now = await history.entries() if updates else {}
+        back = [FileUpdate(each.path, now.get(each.path)) for each in updates]
+        contents = await _contents(history, [*updates, *back])
 
         def work() -> None:
-            for number, each in enumerate(puts):
+            for number, each in enumerate(updates):
                 try:
                     apply_update(self._folder, each, contents.__getitem__)
                 except OSError:
@@ -373,28 +414,38 @@ class SkillHistory:
 
         await in_thread(work)
 
-    async def _commit_change(
-        self, repository: HistoryRepository, change: SkillChange
-    ) -> SkillCommit | None:
+    async def _commit(self, history: GitHistory, change: SkillChange) -> SkillCommit | None:
+        """Commit the current files below the paths of a change; None when nothing differs."""
+        snapshot = await history.snapshot(change.paths)
+        new = await history.commit(snapshot.tree, format_message(change))
+        return _parse_log(await history.log(new, most=1))[0] if new else None
+
+    async def _commit_change(self, history: GitHistory, change: SkillChange) -> SkillCommit | None:
         """Commit a change that was just made.
 
         The files are already written, so a failure is only reported; the next change records it.
         """
         try:
-            commit = await repository.commit_changes(change)
+            commit = await self._commit(history, change)
             self._journal.close()
         except (StoreError, OSError) as error:
             self._notify_once(f"a change of skills is saved, but not recorded yet: {error}")
             return None
         if commit is not None and commit.id.startswith("00"):  # about one commit in 256
             with contextlib.suppress(StoreError):
-                await repository.collect_garbage()
+                await history.collect_garbage()
         return commit
 
-    def _require_repository(self) -> HistoryRepository:
-        if self._repository is None:
+    def _locked(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Hold the lock of the skills. It is released when the process ends."""
+        return history_lock(
+            self._folder / LOCK_FILE, LOCK_SECONDS, "another Hermes is changing skills"
+        )
+
+    def _require_history(self) -> GitHistory:
+        if self._history is None:
             raise UsageError(NO_GIT, hint=INSTALL_GIT)
-        return self._repository
+        return self._history
 
     def _notify_once(self, text: str) -> None:
         if text not in self._notified:

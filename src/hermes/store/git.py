@@ -1,17 +1,14 @@
 """Runs git on repositories of our own: never on a repository of the user, and without prompts."""
 
-import asyncio
-import contextlib
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from hermes.core.errors import StoreError
-from hermes.util.processes import end_group, feed, pipe, start_program
+from hermes.util.processes import run_program
 
 SECONDS = 60.0
 """Longest run of one git command."""
-PIECE = 65_536
 
 
 SETTINGS = """\
@@ -79,18 +76,32 @@ class Git:
     ) -> bytes:
         """Run a command and return its output. Raises `GitFailed`, or `TooMuch` if the output has
         more than `most` bytes (0: no limit)."""
-        async with self._start(arguments) as process:
-            output, errors = await asyncio.gather(
-                _collect_output(process, data, most), pipe(process.stderr).read()
+        try:
+            # In its own session, so that Ctrl-C does not reach it.
+            code, output, errors = await run_program(
+                self._program,
+                *arguments,
+                seconds=SECONDS,
+                data=data,
+                most=most,
+                env=self._environment,
+                cwd=self._workspace,
             )
-            code = await process.wait()
+        except TimeoutError as error:
+            raise GitFailed(f"git {arguments[0]} took longer than {SECONDS:.0f} seconds") from error
+        except OSError as error:
+            raise GitFailed(f"git cannot be started: {error.strerror}") from error
+        if code is None:
+            raise TooMuch(f"more than {most} bytes")
         if code not in good:
-            lines = errors.decode("utf-8", "replace").strip().splitlines()
-            raise GitFailed(
-                f"git {arguments[0]}: {lines[-1] if lines else f'exit code {code}'}",
-                hint=self._hint,
-            )
+            lines = errors.strip().splitlines()
+            reason = lines[-1] if lines else f"exit code {code}"
+            raise GitFailed(f"git {arguments[0]}: {reason}", hint=self._hint)
         return output
+
+    async def line(self, *arguments: str, data: bytes = b"", good: Sequence[int] = (0,)) -> str:
+        """Run a command and return its output, which is one line of text."""
+        return (await self.run(*arguments, data=data, good=good)).decode().strip()
 
     async def blobs(self, ids: Sequence[str]) -> list[bytes]:
         """Return the contents of files, read by one process."""
@@ -106,41 +117,3 @@ class Git:
             found.append(output[start : start + size])
             position = start + size + 1
         return found
-
-    @contextlib.asynccontextmanager
-    async def _start(self, arguments: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
-        """Run git in its own session, so that Ctrl-C does not reach it; end it with the block."""
-        try:
-            process = await start_program(
-                self._program,
-                *arguments,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=self._environment,
-                cwd=self._workspace,
-            )
-        except OSError as error:
-            raise GitFailed(f"git cannot be started: {error.strerror}") from error
-        try:
-            async with asyncio.timeout(SECONDS):
-                yield process
-        except TimeoutError as error:
-            raise GitFailed(f"git {arguments[0]} took longer than {SECONDS:.0f} seconds") from error
-        finally:
-            end_group(process)  # the programs it started hold its pipes open
-            await process.communicate()
-
-
-async def _collect_output(process: asyncio.subprocess.Process, data: bytes, most: int) -> bytes:
-    feeding = asyncio.ensure_future(feed(process, data))
-    output = bytearray()
-    try:
-        while piece := await pipe(process.stdout).read(PIECE):
-            output += piece
-            if most and len(output) > most:
-                raise TooMuch(f"more than {most} bytes")
-        await feeding
-    finally:
-        feeding.cancel()
-    return bytes(output)

@@ -8,9 +8,11 @@ import signal
 import socket
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
+
+PIECE_BYTES = 65_536
 
 
 async def start_program(*command: str, **options: Any) -> asyncio.subprocess.Process:
@@ -52,6 +54,43 @@ def pipe(stream: asyncio.StreamReader | None) -> asyncio.StreamReader:
     if stream is None:
         raise RuntimeError("the program was started without pipes")
     return stream
+
+
+class ProgramResult(NamedTuple):
+    """What a program that has ended has written."""
+
+    code: int | None
+    """None when the program was ended because of its long output."""
+    output: bytes
+    errors: str = ""
+
+
+async def run_program(
+    *command: str, seconds: float, data: bytes = b"", most: int = 0, **options: Any
+) -> ProgramResult:
+    """Run a program with `data` as its input and end it with everything it started.
+
+    At most `most` bytes of its output are read (0: all). Raises `TimeoutError` after `seconds`, and
+    `OSError` when the program cannot be started.
+    """
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
+    process = await start_program(*command, **pipes, **options)
+    feeding = asyncio.ensure_future(feed(process, data))
+    errors = asyncio.ensure_future(pipe(process.stderr).read())
+    try:
+        async with asyncio.timeout(seconds):
+            output = bytearray()
+            while piece := await pipe(process.stdout).read(PIECE_BYTES):
+                output += piece
+                if most and len(output) > most:
+                    return ProgramResult(None, bytes(output[:most]))
+            text = (await errors).decode("utf-8", "replace")
+            return ProgramResult(await process.wait(), bytes(output), text)
+    finally:
+        feeding.cancel()
+        errors.cancel()
+        end_group(process)  # the programs it started hold its pipes open
+        await process.communicate()
 
 
 @cache

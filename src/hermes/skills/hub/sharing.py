@@ -19,8 +19,8 @@ import msgspec
 
 from hermes.core.errors import UsageError
 from hermes.security import Redactor
+from hermes.skills.changes import Author, SkillChange
 from hermes.skills.history import SkillHistory
-from hermes.skills.history_repo import Author, SkillChange
 from hermes.skills.hub.archives import tar_members
 from hermes.skills.hub.contents import (
     DECODE_ERRORS,

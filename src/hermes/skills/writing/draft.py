@@ -9,8 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.core.errors import UsageError
+from hermes.skills.changes import Author, is_reachable
 from hermes.skills.frontmatter import read_frontmatter
-from hermes.skills.history_repo import Author, is_reachable
 from hermes.skills.index import SkillIndex
 from hermes.skills.parse import (
     MAX_DESCRIPTION_LENGTH,

@@ -14,14 +14,14 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.core.errors import UsageError
-from hermes.skills.history import SkillHistory
-from hermes.skills.history_repo import (
+from hermes.skills.changes import (
     RETIRED,
     Author,
     SkillChange,
     SkillCommit,
     remove_empty_folders,
 )
+from hermes.skills.history import SkillHistory
 from hermes.skills.index import SkillIndex
 from hermes.skills.scanner import scan_files
 from hermes.skills.skill import SKILL_FILE, Skill, SkillNotFound

@@ -6,10 +6,10 @@ import hashlib
 import os
 import re
 import shutil
-import stat
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import msgspec
@@ -18,24 +18,27 @@ from hermes.core.errors import StoreError, UsageError
 from hermes.core.events import Notice
 from hermes.core.tool import ToolContext
 from hermes.security import is_below
-from hermes.store.git import SETTINGS, Git, GitFailed, TooMuch
+from hermes.store.git import Git, GitFailed
+from hermes.store.git_history import (
+    GitHistory,
+    HistoryOptions,
+    Snapshot,
+    TooManyFiles,
+    history_lock,
+)
 from hermes.terminal.local.search import FileWalk
 from hermes.tools.checkpoints.restore import (
+    MAX_DIFF_BYTES,
     MAX_SKIPPED,
     CheckpointRecord,
     CheckpointRecords,
-    CheckpointTrees,
     Restored,
     Restorer,
     new_record_id,
     plan_restore,
 )
 from hermes.tools.editing.files import display_path
-from hermes.util.files import write_text
 from hermes.util.text import human_duration, many
-
-MAX_PATH_BYTES = 256
-"""A generous average; limits how much of a huge file list is read."""
 
 EXTRA_SETTINGS = """\
 [core]
@@ -43,8 +46,6 @@ EXTRA_SETTINGS = """\
 [gc]
 	pruneExpire = now
 """
-ATTRIBUTES = "* -text !eol -ident !filter !working-tree-encoding\n"
-"""Overrides every .gitattributes of the workspace, so that files are stored byte for byte."""
 EXCLUDED = (
     "node_modules/", ".venv/", "venv/", "__pycache__/", "*.pyc", ".mypy_cache/", ".pytest_cache/",
     ".ruff_cache/", ".tox/", ".nox/", ".gradle/", ".terraform/", ".DS_Store", ".hermes-*.tmp",
@@ -57,129 +58,6 @@ class SnapshotLimits(msgspec.Struct, frozen=True):
     """Larger files are not stored."""
     files: int = 50_000
     """A workspace with more files has no checkpoints."""
-
-
-class TooManyFiles(StoreError):
-    pass
-
-
-class WorkspaceSnapshot(msgspec.Struct, frozen=True):
-    tree: str
-    skipped: tuple[str, ...] = ()
-    """Display paths of files that exist but are not in the tree."""
-
-
-class WorkspaceSnapshots:
-    """Writes the workspace as a git tree; unchanged files cost nothing.
-
-    The caller holds the lock: only one process may use it at a time.
-    """
-
-    def __init__(
-        self, git: Git, workspace: Path, limits: SnapshotLimits, excluded: Sequence[str]
-    ) -> None:
-        self._git, self._workspace, self._limits = git, workspace, limits
-        self._excluded = "".join(f"{line}\n" for line in (*EXCLUDED, *excluded))
-
-    def prepare(self) -> None:
-        """Create the git store, or reset settings that someone changed."""
-        folder = self._git.folder
-        for name in ("objects", "refs", "info"):
-            (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name, text in {
-            "HEAD": "ref: refs/heads/none\n",
-            "config": SETTINGS + EXTRA_SETTINGS,
-            "info/exclude": self._excluded,
-            "info/attributes": ATTRIBUTES,
-        }.items():
-            path = folder / name
-            if not path.exists() or path.read_text("utf-8", "replace") != text:
-                write_text(path, text, mode=0o600)
-        (folder / "index.lock").unlink(missing_ok=True)  # left by a killed git
-
-    async def take(self) -> WorkspaceSnapshot:
-        try:
-            return await self._take()
-        except GitFailed:
-            # A file disappeared during the command, or the index is damaged. Git rebuilds the
-            # index from the workspace.
-            (self._git.folder / "index").unlink(missing_ok=True)
-            return await self._take()
-
-    async def _take(self) -> WorkspaceSnapshot:
-        names = await self._changed_names()
-        keep, drop, skipped = await asyncio.to_thread(self._sort, names)
-        if keep:
-            await self._update("--add", "--remove", "--replace", names=keep)
-        if drop:
-            await self._update("--force-remove", names=drop)
-        tree = (await self._git.run("write-tree")).decode().strip()
-        return WorkspaceSnapshot(tree, tuple(map(display_path, skipped[:MAX_SKIPPED])))
-
-    async def _update(self, *options: str, names: Sequence[str]) -> None:
-        data = b"".join(os.fsencode(name) + b"\0" for name in names)
-        await self._git.run("update-index", "-z", *options, "--stdin", data=data)
-
-    async def _changed_names(self) -> list[str]:
-        """Return the files that are new, changed or deleted since the last snapshot."""
-        try:
-            output = await self._git.run(
-                "ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard",
-                most=self._limits.files * MAX_PATH_BYTES,
-            )  # fmt: skip
-        except TooMuch as error:
-            raise self._too_many() from error
-        names = dict.fromkeys(os.fsdecode(name) for name in output.split(b"\0") if name)
-        nested = [name for name in names if name.endswith("/")]
-        if nested:
-            within = await asyncio.to_thread(self._nested_files, nested)
-            names = dict.fromkeys([*(name for name in names if not name.endswith("/")), *within])
-        if self._known_files() + len(names) > self._limits.files:
-            raise self._too_many()
-        return list(names)
-
-    def _nested_files(self, folders: Sequence[str]) -> list[str]:
-        """Return the files of nested repositories, which git lists as one entry each."""
-        found: list[str] = []
-        for folder in folders:
-            walk = FileWalk(str(self._workspace / folder), threading.Event(), hidden=True)
-            for _, relative in walk.files():
-                found.append(folder + relative)
-                if len(found) > self._limits.files:
-                    raise self._too_many()
-        return found
-
-    def _known_files(self) -> int:
-        """Return the number of files in the index, from its header."""
-        try:
-            with (self._git.folder / "index").open("rb") as index:
-                return int.from_bytes(index.read(12)[8:], "big")
-        except FileNotFoundError:
-            return 0
-
-    def _too_many(self) -> TooManyFiles:
-        return TooManyFiles(f"{self._workspace} has more than {self._limits.files} files")
-
-    def _sort(self, names: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-        """Split names into those to store, those to remove, and regular files that are skipped."""
-        keep: list[str] = []
-        drop: list[str] = []
-        skipped: list[str] = []
-        for name in names:
-            path = os.path.join(self._workspace, name)  # noqa: PTH118 - fifty thousand of them
-            try:
-                found = os.lstat(path)
-            except OSError:
-                keep.append(name)  # deleted: git removes it from the tree
-                continue
-            regular = stat.S_ISREG(found.st_mode)
-            small = found.st_size <= self._limits.file_bytes and os.access(path, os.R_OK)
-            if stat.S_ISLNK(found.st_mode) or (regular and small):
-                keep.append(name)
-                continue
-            drop.append(name)
-            skipped += [name] if regular else []
-        return keep, drop, skipped
 
 
 LOCK_SECONDS = 10.0
@@ -204,14 +82,25 @@ class CheckpointRepo:
         self._folder = store_folder(folder, workspace)
         self._workspace, self._notify = workspace, notify
         self._lock = self._folder.with_suffix(".lock")
-        self.git = Git(program, self._folder / "git", workspace, RESET_HINT)
         self.records = CheckpointRecords(self._folder / "records")
-        excluded = _exclude_own_home(folder.parent, workspace)
-        self._snapshots = WorkspaceSnapshots(self.git, workspace, limits, excluded)
+        options = HistoryOptions(
+            excluded=(*EXCLUDED, *_exclude_own_home(folder.parent, workspace)),
+            list_nested=_list_nested,
+            config=EXTRA_SETTINGS,
+            gitignore=True,
+            max_file_bytes=limits.file_bytes,
+            max_files=limits.files,
+        )
+        git = Git(program, self._folder / "git", workspace, RESET_HINT)
+        self.history = GitHistory(git, workspace, options)
 
     @property
     def exists(self) -> bool:
         return self._folder.exists()
+
+    def _locked(self) -> AbstractAsyncContextManager[None]:
+        busy = "another Hermes process is using the checkpoints; try again"
+        return history_lock(self._lock, LOCK_SECONDS, busy)
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -220,29 +109,34 @@ class CheckpointRepo:
             self._prepare()
             yield
 
-    async def snapshot(self) -> WorkspaceSnapshot:
+    async def snapshot(self) -> Snapshot:
         """Take a snapshot of the workspace."""
-        return await self._snapshots.take()
+        try:
+            found = await self.history.snapshot()
+        except GitFailed:
+            # A file disappeared during the command, or the index is damaged. Git rebuilds the
+            # index from the workspace.
+            self.history.remove_index()
+            found = await self.history.snapshot()
+        return Snapshot(found.tree, tuple(map(display_path, found.skipped[:MAX_SKIPPED])))
 
     async def repair(self) -> bool:
         """Move a damaged store aside and start an empty one; return whether it was damaged."""
-        try:
-            await self.git.run("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
-        except GitFailed:
-            aside = self._folder.with_name(f"{self._folder.name}.broken-{time.time_ns()}")
-            await asyncio.to_thread(self._folder.rename, aside)
-            self._notify(
-                f"the checkpoints of {self._workspace} were damaged and have been moved to {aside}"
-            )
-            self._prepare()
-            return True
-        return False
+        if await self.history.is_sound():
+            return False
+        aside = self._folder.with_name(f"{self._folder.name}.broken-{time.time_ns()}")
+        await asyncio.to_thread(self._folder.rename, aside)
+        self._notify(
+            f"the checkpoints of {self._workspace} were damaged and have been moved to {aside}"
+        )
+        self._prepare()
+        return True
 
     async def save(self, record: CheckpointRecord) -> None:
-        lines = [f"update {REFS}/{record.id}/before {record.before}\n"]
+        refs = {f"{REFS}/{record.id}/before": record.before}
         if record.after:
-            lines.append(f"update {REFS}/{record.id}/after {record.after}\n")
-        await self.git.run("update-ref", "--stdin", data="".join(lines).encode())
+            refs[f"{REFS}/{record.id}/after"] = record.after
+        await self.history.set_refs(refs)
         await asyncio.to_thread(self.records.save, record)
 
     async def drop(self, records: Sequence[CheckpointRecord]) -> None:
@@ -253,16 +147,14 @@ class CheckpointRepo:
     async def _drop_orphans(self) -> None:
         """Delete git references without a record, such as those of an interrupted checkpoint."""
         known = {record.id for record in self.records.all()}
-        names = (await self.git.run("for-each-ref", "--format=%(refname)", REFS)).decode().split()
-        loose = [name for name in names if name.split("/")[2] not in known]
-        data = "".join(f"delete {name}\n" for name in loose).encode()
-        if data:
-            await self.git.run("update-ref", "--stdin", data=data)
+        found = await self.history.git.line("for-each-ref", "--format=%(refname)", REFS)
+        loose = (name for name in found.split() if name.split("/")[2] not in known)
+        await self.history.set_refs(dict.fromkeys(loose, ""))
 
-    async def collect_garbage(self, *, thoroughly: bool) -> None:
-        """Free the space of dropped checkpoints; git decides when, unless `thoroughly`."""
+    async def collect_garbage(self, *, now: bool) -> None:
+        """Free the space of dropped checkpoints; git decides when, unless `now`."""
         await self._drop_orphans()
-        await self.git.run("gc", "--quiet", *(["--prune=now"] if thoroughly else ["--auto"]))
+        await self.history.collect_garbage(now=now)
 
     async def clear(self) -> None:
         async with self._locked():
@@ -270,32 +162,15 @@ class CheckpointRepo:
 
     def _prepare(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._snapshots.prepare()
+        self.history.prepare()
         name = self._folder / "workspace"
         if not name.exists():
             name.write_bytes(os.fsencode(self._workspace))
 
-    @contextlib.asynccontextmanager
-    async def _locked(self) -> AsyncIterator[None]:
-        """Hold the lock file; the operating system releases it when the process ends."""
-        self._lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        import filelock  # slow to load, and a turn may change nothing
 
-        lock = filelock.FileLock(self._lock, mode=0o600, fallback_to_soft=False)
-        end = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                lock.acquire(blocking=False)
-                break
-            except filelock.Timeout as error:
-                if time.monotonic() > end:
-                    text = "another Hermes process is using the checkpoints; try again"
-                    raise StoreError(text) from error
-                await asyncio.sleep(0.02)
-        try:
-            yield
-        finally:
-            lock.release()
+def _list_nested(folder: str) -> Iterator[str]:
+    walk = FileWalk(folder, threading.Event(), hidden=True)
+    return (relative for _, relative in walk.files())
 
 
 def store_folder(folder: Path, workspace: Path) -> Path:
@@ -367,7 +242,7 @@ class Checkpoints:
         self._repo = CheckpointRepo(
             folder, self.workspace, program or "git", self._options.limits, self._notices.append
         )
-        self._trees = CheckpointTrees(self._repo.git)
+        self._history = self._repo.history
         self.problem = "" if program else "no checkpoints: git is not installed"
         """Why the workspace has no checkpoints; "" when it has."""
         self.problem = self.problem or _unsuitable_reason(
@@ -416,11 +291,11 @@ class Checkpoints:
         except (StoreError, OSError) as error:
             self._notices.append(f"the checkpoint is incomplete: {error}")
 
-    async def _finish(self, record: CheckpointRecord, snapshot: WorkspaceSnapshot) -> None:
+    async def _finish(self, record: CheckpointRecord, snapshot: Snapshot) -> None:
         if snapshot.tree == record.before:
             await self._repo.drop([record])
             return
-        changed = len(await self._trees.deltas(record.before, snapshot.tree))
+        changed = len(await self._history.changes(record.before, snapshot.tree))
         done = msgspec.structs.replace(record, after=snapshot.tree, changed=changed)
         await self._repo.save(done)
 
@@ -431,7 +306,7 @@ class Checkpoints:
         async with self._repo.open():
             record = self._records_back_to(number)[-1]
             now = await self._repo.snapshot()
-            return await self._trees.diff(record.before, now.tree, only)
+            return await self._history.diff(record.before, now.tree, only, limit=MAX_DIFF_BYTES)
 
     async def restore(self, number: int, file: str = "", *, force: bool = False) -> Restored:
         """Undo what the agent changed since checkpoint `number`, in one file or everywhere.
@@ -445,7 +320,7 @@ class Checkpoints:
         async with self._repo.open():
             chain = self._records_back_to(number)
             now = await self._repo.snapshot()
-            made = await plan_restore(self._trees, chain, now.tree, only, force=force)
+            made = await plan_restore(self._history, chain, now.tree, only, force=force)
             if only and not made.goal and not made.kept:
                 raise UsageError(
                     f"{file} was not changed since checkpoint {number}",
@@ -453,7 +328,7 @@ class Checkpoints:
                 )
             record = self._new_record(f"rollback to {number}", "", now, kind="rollback")
             await self._repo.save(record)
-            restored = await Restorer(self._repo.git, self.workspace).apply(number, made)
+            restored = await Restorer(self._history.git, self.workspace).apply(number, made)
             await self._finish(record, await self._repo.snapshot())
             await self._prune()
             return restored
@@ -464,7 +339,7 @@ class Checkpoints:
             return 0
         async with self._repo.open():
             dropped = await self._prune()
-            await self._repo.collect_garbage(thoroughly=True)
+            await self._repo.collect_garbage(now=True)
             return dropped
 
     async def clear(self) -> None:
@@ -494,7 +369,7 @@ class Checkpoints:
         raise UsageError(f"there is no checkpoint {number}", hint=there)
 
     def _new_record(
-        self, reason: str, session: str, snapshot: WorkspaceSnapshot, **fields: str
+        self, reason: str, session: str, snapshot: Snapshot, **fields: str
     ) -> CheckpointRecord:
         now = self._now()
         record = CheckpointRecord(
@@ -509,7 +384,7 @@ class Checkpoints:
         going = [each for n, each in enumerate(records) if n >= most or each.time < oldest]
         if going:
             await self._repo.drop(going)
-            await self._repo.collect_garbage(thoroughly=False)
+            await self._repo.collect_garbage(now=False)
         return len(going)
 
     async def list(self) -> list[Checkpoint]:

@@ -5,14 +5,20 @@ import contextlib
 import os
 import secrets
 import stat
-import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from hermes.store.git import Git, GitFailed
+from hermes.store.git import Git
+from hermes.store.git_history import (
+    EXECUTABLE_MODE,
+    LINK_MODE,
+    GitHistory,
+    TreeEntry,
+    UndoConflict,
+)
 from hermes.terminal.local.files import make_link, remove_file, replace_file
 from hermes.tools.editing.files import display_path
 from hermes.util.files import write_bytes
@@ -76,126 +82,15 @@ class CheckpointRecords:
         return self._folder / f"{os.path.basename(record_id)}.json"  # noqa: PTH119 - a name only
 
 
-# Undo keeps what the user changed. For a file and a record there are three versions: before, after
-# and now. Undoing is a three-way merge that applies the change from `after` to `before` to `now`.
-REGULAR_MODES = ("100644", "100755")
-
-
-class TreeEntry(msgspec.Struct, frozen=True):
-    """A file in a tree."""
-
-    mode: str
-    id: str
-
-
-class TreeDelta(msgspec.Struct, frozen=True):
-    """What a record did to one file; None means that the file did not exist."""
-
-    path: str
-    before: TreeEntry | None
-    after: TreeEntry | None
-
-
-class RestoreConflict(msgspec.Struct, frozen=True):
-    reason: str
-
-
-MergeBlobs = Callable[[str, str, str], Awaitable[str | None]]
-"""Takes `now`, `after`, `before`; returns the id of the merged blob, None on a conflict."""
-
-
-async def undo_delta(
-    delta: TreeDelta, now: TreeEntry | None, merge: MergeBlobs
-) -> TreeEntry | RestoreConflict | None:
-    before, after = delta.before, delta.after
-    if now == after:
-        return before
-    if now == before:
-        return now
-    if now is None:
-        return RestoreConflict("you deleted it since")
-    if after is None:
-        return RestoreConflict("the agent deleted it and you made it anew")
-    if before is None:
-        return RestoreConflict("the agent made it and you changed it since")
-    if not all(entry.mode in REGULAR_MODES for entry in (before, after, now)):
-        return RestoreConflict("you changed it since")
-    mode = before.mode if now.mode == after.mode else now.mode
-    content = await _undo_content(before, after, now, merge)
-    if content is None:
-        return RestoreConflict("you changed the same lines since")
-    return TreeEntry(mode, content)
-
-
-async def _undo_content(
-    before: TreeEntry, after: TreeEntry, now: TreeEntry, merge: MergeBlobs
-) -> str | None:
-    if now.id == after.id:
-        return before.id
-    if before.id in (now.id, after.id):
-        return now.id
-    return await merge(now.id, after.id, before.id)
-
-
-NO_FILE = "000000"
+CONFLICT_REASONS = {
+    UndoConflict.DELETED: "you deleted it since",
+    UndoConflict.RECREATED: "the agent deleted it and you made it anew",
+    UndoConflict.CHANGED_NEW: "the agent made it and you changed it since",
+    UndoConflict.CHANGED: "you changed it since",
+    UndoConflict.SAME_LINES: "you changed the same lines since",
+}
 MAX_DIFF_BYTES = 60_000
 """For a diff that is shown."""
-
-
-class CheckpointTrees:
-    def __init__(self, git: Git) -> None:
-        self._git = git
-
-    async def entries(self, tree: str) -> dict[str, TreeEntry]:
-        output = await self._git.run("ls-tree", "-r", "-z", tree)
-        found: dict[str, TreeEntry] = {}
-        for line in output.split(b"\0"):
-            if line:
-                meta, _, name = line.partition(b"\t")
-                mode, _, object_id = meta.decode().split()
-                found[os.fsdecode(name)] = TreeEntry(mode, object_id)
-        return found
-
-    async def deltas(self, before: str, after: str) -> list[TreeDelta]:
-        output = await self._git.run(
-            "diff-tree", "-r", "-z", "--raw", "--no-renames", before, after
-        )
-        fields = output.split(b"\0")
-        found: list[TreeDelta] = []
-        for meta, name in zip(fields[0::2], fields[1::2], strict=False):
-            old_mode, new_mode, old, new, _ = meta.decode().lstrip(":").split()
-            found.append(TreeDelta(os.fsdecode(name), _entry(old_mode, old), _entry(new_mode, new)))
-        return found
-
-    async def diff(self, before: str, after: str, path: str = "") -> str:
-        only = ["--", f":(literal){path}"] if path else []
-        output = await self._git.run(
-            "diff", "--no-color", "--no-ext-diff", "--no-textconv", before, after, *only
-        )
-        text = output[:MAX_DIFF_BYTES].decode("utf-8", "replace")
-        rest = output[MAX_DIFF_BYTES:].count(b"\n")
-        return f"{text}\n[… {rest} more lines]" if rest else text
-
-    async def merge(self, now: str, after: str, before: str) -> str | None:
-        """Implement `MergeBlobs`; binary files always conflict."""
-        contents = await self._git.blobs([now, after, before])
-        with tempfile.TemporaryDirectory(dir=self._git.folder, prefix="merge-") as folder:
-            paths = [Path(folder, name) for name in ("now", "after", "before")]
-            for path, content in zip(paths, contents, strict=True):
-                await asyncio.to_thread(path.write_bytes, content)
-            try:
-                merged = await self._git.run("merge-file", "--quiet", "-p", *map(str, paths))
-            except GitFailed:
-                return None
-        output = await self._git.run("hash-object", "-w", "--no-filters", "--stdin", data=merged)
-        return output.decode().strip()
-
-
-def _entry(mode: str, object_id: str) -> TreeEntry | None:
-    return None if mode == NO_FILE else TreeEntry(mode, object_id)
-
-
-LINK_MODE, EXECUTABLE_MODE = "120000", "100755"
 BLOBS_PER_READ = 16
 """Limits the memory used for contents."""
 
@@ -222,7 +117,7 @@ class RestorePlan(msgspec.Struct):
 
 
 async def plan_restore(
-    trees: CheckpointTrees,
+    history: GitHistory,
     chain: Sequence[CheckpointRecord],
     now_tree: str,
     only: str,
@@ -230,28 +125,28 @@ async def plan_restore(
     force: bool,
 ) -> RestorePlan:
     """Plan to undo the records of `chain`, newest first; `only` is a path, or "" for all."""
-    now = await trees.entries(now_tree)
+    now = await history.entries(now_tree)
     made = RestorePlan(now, {}, {}, set())
     ended = now_tree
     for record in chain:
-        for delta in await trees.deltas(record.before, record.after or ended):
-            path = delta.path
+        for change in await history.changes(record.before, record.after or ended):
+            path = change.path
             if (only and not _is_within(path, only)) or path in made.kept:
                 continue
             current = made.goal.get(path, now.get(path))
             if current is None and path == only:
-                current = delta.after  # a deleted file that the user names is wanted back
-            result = await undo_delta(delta, current, trees.merge)
-            if isinstance(result, RestoreConflict):
-                made.kept[path] = result.reason
+                current = change.after  # a deleted file that the user names is wanted back
+            result = await history.undo(change, current)
+            if isinstance(result, UndoConflict):
+                made.kept[path] = CONFLICT_REASONS[result]
                 made.goal.pop(path, None)
             else:
                 made.goal[path] = result
-                if result not in (delta.before, current):
+                if result not in (change.before, current):
                     made.merged.add(path)
         ended = record.before
     if force and made.kept:
-        oldest = await trees.entries(chain[-1].before)
+        oldest = await history.entries(chain[-1].before)
         made.goal |= {path: oldest.get(path) for path in made.kept}
         made.merged -= made.kept.keys()
         made.kept.clear()

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hermes.skills.history import PendingChange
-from hermes.skills.history_repo import BY_HAND, Author, FileUpdate, SkillChange
+from hermes.skills.changes import BY_HAND, Author, SkillChange
+from hermes.skills.history import FileUpdate, PendingChange
 
 CHILD = """
 import asyncio, sys, time
 from pathlib import Path
-from hermes.skills.history_repo import Author, SkillChange
+from hermes.skills.changes import Author, SkillChange
 from hermes.skills.history import SkillHistory
 from hermes.util.files import write_text
 
@@ -142,10 +142,11 @@ async def test_half_an_undo_is_finished_and_a_file_changed_since_is_kept(skills)
     names = [f"a/references/{number}.md" for number in range(3)]
     await skills.do(lambda: [skills.put(name, "old") for name in names], "a")
     new = await skills.do(lambda: [skills.put(name, "new") for name in names], "a")
-    deltas = await skills.history._require_repository().changed_entries(new.id)
+    changes = await skills.history._require_history().changes("", new.id)
     change = SkillChange("undo", ("a",), "undo it", Author.USER, paths=tuple(names), undoes=new.id)
-    puts = tuple(FileUpdate(path, before) for path, before, _ in deltas)
-    skills.history._journal.open(PendingChange(change, puts))
+    updates = tuple(FileUpdate(each.path, each.before) for each in changes)
+    skills.history._journal.open(PendingChange(change, updates))
+    assert '"puts": [' in (skills.folder / ".history/intent.json").read_text()  # file format
     skills.put(names[0], "old")
     skills.put(names[1], "by hand")
     await skills.change("b/SKILL.md", "1", "last")

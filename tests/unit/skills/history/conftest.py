@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from hermes.skills.changes import Author, SkillChange, SkillCommit
 from hermes.skills.history import SkillHistory
-from hermes.skills.history_repo import Author, SkillChange, SkillCommit
 
 
 class Skills:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import StoreError, UsageError
+from hermes.skills.changes import AS_FOUND, BY_HAND, Author, SkillChange
 from hermes.skills.history import NO_GIT, SkillHistory, UndoRefused
-from hermes.skills.history_repo import AS_FOUND, BY_HAND, Author, SkillChange
 
 
 async def test_a_change_is_found_with_its_reason_session_and_author(skills):
@@ -83,7 +83,7 @@ async def test_state_of_the_hub_counts_and_locks_are_left_out(skills):
     skills.put("a/scripts/__pycache__/x.pyc", b"\0")
     skills.put("a/.SKILL.md.abc.tmp", "half")
     await skills.change("a/assets/poetry.lock", "kept")
-    output = await skills.history._require_repository().git.run("ls-files")
+    output = await skills.history._require_history().git.run("ls-files")
     assert output.decode().split() == ["a/assets/poetry.lock"]
 
 
@@ -231,7 +231,7 @@ async def test_large_files_and_pipes_are_left_out(skills):
     os.mkfifo(skills.folder / "a/pipe")
     commit = await skills.change("a/SKILL.md", "1")
     assert [
-        path for path, *_ in await skills.history._require_repository().changed_entries(commit.id)
+        each.path for each in await skills.history._require_history().changes("", commit.id)
     ] == ["a/SKILL.md"]
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hermes.skills.changes import Author
 from hermes.skills.history import SkillHistory
-from hermes.skills.history_repo import Author
 from hermes.skills.index import SkillIndex
 from hermes.skills.skill import SkillRoot, Source, skill_roots
 from hermes.skills.usage import SkillUsage

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from hermes.core.errors import UsageError
+from hermes.skills.changes import Author
 from hermes.skills.history import NO_GIT, SkillHistory
-from hermes.skills.history_repo import Author
 from hermes.skills.skill import SkillNotFound
 from hermes.skills.writing.draft import ChangeRefused, DraftAction, SkillDraft
 from hermes.skills.writing.overlays import content_hash, read_overlay

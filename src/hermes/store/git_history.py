@@ -1,0 +1,381 @@
+"""A git store of our own for a folder: snapshots, commits, diffs and three-way undo."""
+
+import asyncio
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+
+from hermes.core.errors import StoreError
+from hermes.store.git import SETTINGS, Git, GitFailed, TooMuch
+from hermes.util.files import write_text
+from hermes.util.locks import async_file_lock
+
+LINK_MODE = "120000"
+EXECUTABLE_MODE = "100755"
+REGULAR_MODES = ("100644", EXECUTABLE_MODE)
+NO_FILE_MODE = "000000"
+
+ATTRIBUTES = "* -text !eol -ident !filter !working-tree-encoding\n"
+"""Overrides every .gitattributes of the folder, so that files are stored byte for byte."""
+MAX_PATH_BYTES = 256
+"""A generous average; limits how much of a huge file list is read."""
+LOG_FORMAT = "%H%x1f%ct%x1f%B"
+
+
+class TreeEntry(msgspec.Struct, frozen=True):
+    """A file in a tree."""
+
+    mode: str
+    id: str
+
+
+class FileChange(msgspec.Struct, frozen=True):
+    """A file in two trees; None means that it does not exist there."""
+
+    path: str
+    before: TreeEntry | None
+    after: TreeEntry | None
+
+
+class UndoConflict(StrEnum):
+    """Why a change cannot be undone: what happened to the file after it."""
+
+    DELETED = "deleted"
+    RECREATED = "recreated"
+    """The change deleted the file."""
+    CHANGED_NEW = "changed new"
+    """The change created the file."""
+    CHANGED = "changed"
+    """It is, or was, not a regular file."""
+    SAME_LINES = "same lines"
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The present files of the folder."""
+
+    tree: str
+    skipped: tuple[str, ...] = ()
+    """Regular files that are too large or unreadable and therefore not in the tree."""
+
+
+class LogEntry(msgspec.Struct, frozen=True):
+    """A commit."""
+
+    id: str
+    at: str
+    """Seconds since 1970."""
+    message: str
+
+
+class TooManyFiles(StoreError):
+    """The folder has more files than `HistoryOptions.max_files`."""
+
+
+class HistoryOptions(msgspec.Struct, frozen=True):
+    """What is stored, and how."""
+
+    excluded: Sequence[str]
+    """Patterns as in .gitignore."""
+    list_nested: Callable[[str], Iterable[str]]
+    """Return the files of a nested repository, of which git lists only the folder."""
+    config: str = ""
+    """Additional settings of the git store."""
+    branch: str = "refs/heads/none"
+    gitignore: bool = False
+    """Whether .gitignore files of the folder apply."""
+    max_file_bytes: int = 10_000_000
+    max_files: int = 0
+    """0 for no limit."""
+
+
+class GitHistory:
+    """The git store `git.folder` of the files in `workspace`.
+
+    Only one process may write at a time: the caller holds `history_lock`.
+    """
+
+    def __init__(self, git: Git, workspace: Path, options: HistoryOptions) -> None:
+        self.git, self.workspace, self._options = git, workspace, options
+
+    def prepare(self) -> None:
+        """Create the store, or restore its settings if they differ from ours."""
+        folder = self.git.folder
+        for name in ("objects", "refs", "info"):
+            (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name, text in {
+            "HEAD": f"ref: {self._options.branch}\n",
+            "config": SETTINGS + self._options.config,
+            "info/exclude": "".join(f"{line}\n" for line in self._options.excluded),
+            "info/attributes": ATTRIBUTES,
+        }.items():
+            path = folder / name
+            if not path.exists() or path.read_text("utf-8", "replace") != text:
+                write_text(path, text, mode=0o600)
+        for left in ("index.lock", f"{self._options.branch}.lock"):  # left by a killed git
+            (folder / left).unlink(missing_ok=True)
+
+    # Snapshots and commits
+
+    async def changed_names(self) -> list[str]:
+        """Return the files that are new, changed or deleted since the last snapshot."""
+        most = self._options.max_files
+        rules = ("--exclude-standard",) if self._options.gitignore else (
+            "-X", str(self.git.folder / "info" / "exclude"),
+        )  # fmt: skip
+        try:
+            output = await self.git.run(
+                "ls-files", "-z", "--others", "--modified", "--deleted", *rules,
+                most=most * MAX_PATH_BYTES,
+            )  # fmt: skip
+        except TooMuch as error:
+            raise self._too_many() from error
+        listed = (os.fsdecode(name) for name in output.split(b"\0") if name)
+        names = await asyncio.to_thread(self._with_nested, list(listed))
+        if most and self._known_files() + len(names) > most:
+            raise self._too_many()
+        return names
+
+    async def snapshot(self, under: Sequence[str] = ()) -> Snapshot:
+        """Store the present files, or only those at or below the paths `under`.
+
+        Unchanged files cost nothing.
+        """
+        names = [
+            name
+            for name in await self.changed_names()
+            if not under or any(name == each or name.startswith(f"{each}/") for each in under)
+        ]
+        keep, drop, skipped = await asyncio.to_thread(self._sort, names)
+        await self._update_index("--add", "--remove", "--replace", names=keep)
+        await self._update_index("--force-remove", names=drop)
+        return Snapshot(await self.git.line("write-tree"), tuple(skipped))
+
+    async def head(self) -> str:
+        """Return the id of the newest commit, or ""."""
+        return await self.git.line(
+            "rev-parse", "--verify", "--quiet", self._options.branch, good=(0, 1)
+        )
+
+    async def commit(self, tree: str, message: str) -> str | None:
+        """Commit a tree and return the id; None when it equals the newest commit."""
+        head = await self.head()
+        if head:
+            if tree == await self.git.line("rev-parse", "--verify", f"{head}^{{tree}}"):
+                return None
+        elif not await self.git.run("ls-tree", tree):
+            return None
+        parent = ("-p", head) if head else ()
+        new = await self.git.line("commit-tree", tree, *parent, "-F", "-", data=message.encode())
+        await self.git.run("update-ref", self._options.branch, new, head or "0" * 40)
+        return new
+
+    async def log(
+        self, start: str = "", *, most: int = 0, since: str = "", path: str = ""
+    ) -> list[LogEntry]:
+        """Return commits back from `start`, by default the newest one; `most` 0 returns all.
+
+        `since` excludes a commit and those before it. `path` selects commits that changed a file.
+        """
+        start = start or self._options.branch
+        output = await self.git.run(
+            "log", "-z", f"--format={LOG_FORMAT}", *([f"--max-count={most}"] if most else []),
+            f"{since}..{start}" if since else start, "--", *_literal(path),
+        )  # fmt: skip
+        texts = output.decode("utf-8", "replace").split("\0")
+        return [LogEntry(*text.split("\x1f", 2)) for text in texts if text]
+
+    async def set_refs(self, refs: Mapping[str, str]) -> None:
+        """Point references at objects; "" deletes a reference."""
+        lines = [f"update {ref} {to}\n" if to else f"delete {ref}\n" for ref, to in refs.items()]
+        if lines:
+            await self.git.run("update-ref", "--stdin", data="".join(lines).encode())
+
+    # Reading
+
+    async def entries(self, tree: str = "") -> dict[str, TreeEntry]:
+        """Return all files of a tree or commit, by default of the newest commit."""
+        output = await self.git.run("ls-tree", "-r", "-z", tree or self._options.branch)
+        found: dict[str, TreeEntry] = {}
+        for line in filter(None, output.split(b"\0")):
+            meta, _, name = line.partition(b"\t")
+            mode, _, object_id = meta.decode().split()
+            found[os.fsdecode(name)] = TreeEntry(mode, object_id)
+        return found
+
+    async def changes(self, before: str, after: str) -> list[FileChange]:
+        """Return what differs; `before` "" compares the commit `after` with its parent."""
+        trees = (before, after) if before else ("--no-commit-id", "--root", after)
+        output = await self.git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", *trees)
+        fields = output.split(b"\0")
+        found: list[FileChange] = []
+        for meta, name in zip(fields[0::2], fields[1::2], strict=False):
+            old_mode, new_mode, old, new, _ = meta.decode().lstrip(":").split()
+            found.append(
+                FileChange(
+                    os.fsdecode(name), _tree_entry(old_mode, old), _tree_entry(new_mode, new)
+                )
+            )
+        return found
+
+    async def diff(self, before: str, after: str, path: str = "", *, limit: int) -> str:
+        """Return the differences as text with about `limit` bytes; `before` as in `changes`."""
+        trees = ("diff", before) if before else ("show", "--format=")
+        output = await self.git.run(
+            *trees, "--no-color", "--no-ext-diff", "--no-textconv", after, "--", *_literal(path)
+        )
+        text = output[:limit].decode("utf-8", "replace")
+        rest = output[limit:].count(b"\n")
+        return f"{text}\n[… {rest} more lines]" if rest else text
+
+    # Undo: the way from `after` to `before` is applied to `now`.
+
+    async def undo(
+        self, change: FileChange, now: TreeEntry | None
+    ) -> TreeEntry | UndoConflict | None:
+        """Return what a file becomes when a change of it is undone; None for no file."""
+        before, after = change.before, change.after
+        if now == after:
+            return before
+        if now == before:
+            return now
+        if now is None:
+            return UndoConflict.DELETED
+        if after is None:
+            return UndoConflict.RECREATED
+        if before is None:
+            return UndoConflict.CHANGED_NEW
+        if not all(entry.mode in REGULAR_MODES for entry in (before, after, now)):
+            return UndoConflict.CHANGED
+        mode = before.mode if now.mode == after.mode else now.mode
+        if now.id == after.id:
+            return TreeEntry(mode, before.id)
+        if before.id in (now.id, after.id):
+            return TreeEntry(mode, now.id)
+        merged = await self._merge(now.id, after.id, before.id)
+        return UndoConflict.SAME_LINES if merged is None else TreeEntry(mode, merged)
+
+    async def _merge(self, now: str, after: str, before: str) -> str | None:
+        """Return the id of the merged file; None for a conflict and for binary files."""
+        contents = await self.git.blobs([now, after, before])
+        with tempfile.TemporaryDirectory(dir=self.git.folder, prefix="merge-") as folder:
+            paths = [Path(folder, name) for name in ("now", "after", "before")]
+            for path, content in zip(paths, contents, strict=True):
+                await asyncio.to_thread(path.write_bytes, content)
+            try:
+                merged = await self.git.run("merge-file", "--quiet", "-p", *map(str, paths))
+            except GitFailed:
+                return None
+        return await self.git.line("hash-object", "-w", "--no-filters", "--stdin", data=merged)
+
+    # Maintenance
+
+    async def is_sound(self) -> bool:
+        """Whether all objects that are referred to exist."""
+        try:
+            await self.git.run("fsck", "--connectivity-only", "--no-dangling", "--no-progress")
+        except GitFailed:
+            return False
+        return True
+
+    async def rebuild_index(self) -> bool:
+        """Rebuild the index from the newest commit; return False when more is damaged."""
+        self.remove_index()
+        if not await self.is_sound():
+            return False
+        try:
+            if await self.head():
+                await self.git.run("read-tree", self._options.branch)
+        except GitFailed:
+            return False
+        return True
+
+    def remove_index(self) -> None:
+        """Make the next snapshot read all files again."""
+        (self.git.folder / "index").unlink(missing_ok=True)
+
+    async def collect_garbage(self, *, now: bool = False) -> None:
+        """Free the space of unused objects; git decides when, unless `now`."""
+        await self.git.run("gc", "--quiet", "--prune=now" if now else "--auto")
+
+    async def _update_index(self, *options: str, names: Sequence[str]) -> None:
+        if names:
+            data = b"".join(os.fsencode(name) + b"\0" for name in names)
+            await self.git.run("update-index", "-z", *options, "--stdin", data=data)
+
+    def _with_nested(self, listed: Sequence[str]) -> list[str]:
+        names: dict[str, None] = {}
+        for name in listed:
+            for each in self._nested(name) if name.endswith("/") else (name,):
+                names[each] = None
+                if 0 < self._options.max_files < len(names):
+                    raise self._too_many()
+        return list(names)
+
+    def _nested(self, folder: str) -> Iterator[str]:
+        for name in self._options.list_nested(str(self.workspace / folder)):
+            yield folder + name
+
+    def _known_files(self) -> int:
+        """Return the number of files in the index, from its header."""
+        try:
+            with (self.git.folder / "index").open("rb") as index:
+                return int.from_bytes(index.read(12)[8:], "big")
+        except FileNotFoundError:
+            return 0
+
+    def _too_many(self) -> TooManyFiles:
+        return TooManyFiles(f"{self.workspace} has more than {self._options.max_files} files")
+
+    def _sort(self, names: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+        """Split names into those to store, those to remove, and regular files that are skipped."""
+        keep: list[str] = []
+        drop: list[str] = []
+        skipped: list[str] = []
+        for name in names:
+            path = os.path.join(self.workspace, name)  # noqa: PTH118 - fifty thousand of them
+            try:
+                found = os.lstat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                keep.append(name)  # deleted: git removes it from the tree
+                continue
+            except OSError as error:
+                raise GitFailed(f"{name} cannot be looked at: {error.strerror}") from error
+            regular = stat.S_ISREG(found.st_mode)
+            small = found.st_size <= self._options.max_file_bytes and os.access(path, os.R_OK)
+            if stat.S_ISLNK(found.st_mode) or (regular and small):
+                keep.append(name)
+                continue
+            drop.append(name)
+            skipped += [name] if regular else []
+        return keep, drop, skipped
+
+
+def _literal(path: str) -> tuple[str, ...]:
+    return (f":(literal){path}",) if path else ()
+
+
+def _tree_entry(mode: str, object_id: str) -> TreeEntry | None:
+    return None if mode == NO_FILE_MODE else TreeEntry(mode, object_id)
+
+
+@contextlib.asynccontextmanager
+async def history_lock(file: Path, seconds: float, busy: str) -> AsyncIterator[None]:
+    """Hold a lock file among all processes. Raises `StoreError`, with the text `busy` if locked."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            await stack.enter_async_context(async_file_lock(file, seconds))
+        except TimeoutError as error:
+            raise StoreError(busy, hint="try again in a moment") from error
+        except OSError as error:
+            raise StoreError(
+                f"{file.parent} cannot be locked: {error.strerror or error}",
+                hint="look at the owner and the permissions of that folder",
+            ) from error
+        yield
