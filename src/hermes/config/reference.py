@@ -21,6 +21,7 @@ from hermes.config.schema import (
     members,
 )
 from hermes.config.settings import Settings
+from hermes.config.settings.reserved import MEANINGS
 
 
 class Entry(NamedTuple):
@@ -75,7 +76,7 @@ def meanings(section: type[msgspec.Struct]) -> dict[str, str]:
     found: dict[str, str] = {}
     for base in reversed(section.__mro__):
         if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
-            found |= _strings(base.__module__).get(base.__name__, {})
+            found |= MEANINGS.get(base.__name__) or _strings(base.__module__).get(base.__name__, {})
     return found
 
 

@@ -26,7 +26,6 @@ from hermes.config.settings.agent import (
 )
 from hermes.config.settings.base import Positive, Section, TimeZone
 from hermes.config.settings.display import (
-    DashboardSettings,
     DisplaySettings,
     HumanDelaySettings,
     StreamingSettings,
@@ -55,15 +54,16 @@ from hermes.config.settings.platforms import (
     UnauthorizedDm,
     WhatsAppSettings,
 )
-from hermes.config.settings.speech import (
+from hermes.config.settings.reserved import (
+    BrowserSettings,
+    DashboardSettings,
+    ImageGenSettings,
     SttSettings,
     TtsSettings,
     VoiceSettings,
 )
 from hermes.config.settings.tools import (
-    BrowserSettings,
     CustomToolset,
-    ImageGenSettings,
     McpServer,
     MemorySettings,
     PluginSettings,

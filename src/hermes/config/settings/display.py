@@ -94,8 +94,3 @@ class HumanDelaySettings(Section, frozen=True):
     """Shortest pause of `custom`."""
     max_ms: Count = 2500
     """Longest pause of `custom`."""
-
-
-class DashboardSettings(Section, frozen=True):
-    theme: str = "default"
-    """Look of the web dashboard."""

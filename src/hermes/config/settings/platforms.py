@@ -5,6 +5,13 @@ from typing import Any, Literal
 from msgspec import field
 
 from hermes.config.settings.base import Count, Dollars, OffOr, Port, Positive, Seconds, Section
+from hermes.config.settings.reserved import (
+    DingtalkExtra,
+    FeishuExtra,
+    HomeAssistantExtra,
+    WecomCallbackExtra,
+    WeixinExtra,
+)
 
 # What single messaging platforms have in their `extra` block.
 
@@ -23,65 +30,6 @@ class SlackExtra(Section, frozen=True):
     """Answer in the thread."""
     reply_broadcast: bool = False
     """Show the answer in the channel too."""
-
-
-class FeishuRule(Section, frozen=True):
-    policy: str = ""
-    """Who is answered in this group."""
-    allowlist: tuple[str, ...] = ()
-    """Who may talk to the agent."""
-    blacklist: tuple[str, ...] = ()
-    """Who may not."""
-
-
-class FeishuExtra(Section, frozen=True):
-    ws_reconnect_interval: Seconds = 120
-    """Seconds between attempts to connect again."""
-    ws_ping_interval: Seconds = 30
-    """Seconds between signs of life."""
-    default_group_policy: str = ""
-    """Who is answered in groups without a rule."""
-    admins: tuple[str, ...] = ()
-    """Who may always talk to the agent."""
-    group_rules: dict[str, FeishuRule] = field(default_factory=dict)
-    """Rules for single groups, by id."""
-
-
-class HomeAssistantExtra(Section, frozen=True):
-    watch_domains: tuple[str, ...] = ()
-    """Kinds of entities whose changes are reported."""
-    watch_entities: tuple[str, ...] = ()
-    """Entities whose changes are reported."""
-    watch_all: bool = False
-    """Report every change."""
-    ignore_entities: tuple[str, ...] = ()
-    """Entities that are never reported."""
-    cooldown_seconds: Seconds = 30
-    """Seconds between two reports of one entity."""
-
-
-class WeixinExtra(Section, frozen=True):
-    dm_policy: str = "open"
-    """Who is answered in direct chats."""
-    group_policy: str = "disabled"
-    """Who is answered in groups."""
-    allow_from: tuple[str, ...] = ()
-    """Who may talk to the agent."""
-    group_allow_from: tuple[str, ...] = ()
-    """Groups it answers in."""
-    groups: dict[str, Any] = field(default_factory=dict)
-    """Rules for single groups, by id."""
-    split_multiline_messages: bool = False
-    """Send each line as a message of its own."""
-
-
-class WecomCallbackExtra(Section, frozen=True):
-    host: str = "0.0.0.0"
-    """Address it listens on."""
-    port: Port = 8645
-    """Port it listens on."""
-    apps: tuple[Any, ...] = ()
-    """The applications it serves."""
 
 
 class WebhookExtra(Section, frozen=True):
@@ -110,11 +58,6 @@ class ApiServerExtra(Section, frozen=True):
     """Web pages that may use it; empty is API_SERVER_CORS_ORIGINS, or none."""
     model_name: str = ""
     """What clients see as the model; empty is API_SERVER_MODEL_NAME, or hermes."""
-
-
-class DingtalkExtra(Section, frozen=True):
-    card_template_id: str = ""
-    """Card that answers are shown in."""
 
 
 UnauthorizedDm = Literal["pair", "ignore"]

@@ -108,40 +108,6 @@ class WebSettings(Section, frozen=True):
     """Use the Tool Gateway instead of a key of your own."""
 
 
-class CamofoxSettings(Section, frozen=True):
-    managed_persistence: bool = False
-    """Keep the browser's profile between sessions."""
-    url: str = ""
-    """Address of the Camofox server."""
-
-
-class BrowserSettings(Section, frozen=True):
-    inactivity_timeout: Seconds = 120
-    """Idle seconds before the browser is closed."""
-    command_timeout: Seconds = 30
-    """Longest time for one action."""
-    record_sessions: bool = False
-    """Record a video of each session."""
-    cdp_url: str = ""
-    """Address of a running browser to drive."""
-    dialog_policy: Literal["must_respond", "auto_dismiss", "auto_accept"] = "must_respond"
-    """What happens to dialogs a page opens."""
-    dialog_timeout_s: Seconds = 300
-    """Seconds a dialog waits for the agent."""
-    camofox: CamofoxSettings = CamofoxSettings()
-    cloud_provider: str = ""
-    """Browser service; empty is a browser on this machine."""
-    use_gateway: bool | None = None
-    """Use the Tool Gateway instead of a key of your own."""
-
-
-class ImageGenSettings(Section, frozen=True):
-    model: str = "fal-ai/flux-2/klein/9b"
-    """Model that draws."""
-    use_gateway: bool = False
-    """Use the Tool Gateway instead of a key of your own."""
-
-
 class BlocklistSettings(Section, frozen=True):
     enabled: bool = False
     """Refuse to open the listed web sites."""
