@@ -102,7 +102,9 @@ def shorten_json(arguments: str) -> str:
 def _short(value: Any, key: str = "") -> Any:
     match value:
         case str() if len(value) > KEPT_CHARS and not (key in PATH_KEYS and len(value) < 1_000):
-            return _short_text(value)
+            head = value[:KEPT_CHARS]
+            files = [line for line in _FILE_LINE.findall(value) if line not in head]
+            return "\n".join([head, *files[:MOST_ITEMS]]) + MARK
         case dict():
             return {name: _short(item, name) for name, item in value.items()}
         case list():
@@ -110,12 +112,6 @@ def _short(value: Any, key: str = "") -> Any:
             most = 5 * MOST_ITEMS if key in PATH_KEYS else MOST_ITEMS
             return items if len(items) <= most else [*items[:most], MARK]
     return value
-
-
-def _short_text(text: str) -> str:
-    head = text[:KEPT_CHARS]
-    files = [line for line in _FILE_LINE.findall(text) if line not in head]
-    return "\n".join([head, *files[:MOST_ITEMS]]) + MARK
 
 
 def cut_results(messages: Dicts, chars: int) -> Dicts:
@@ -179,17 +175,12 @@ def repair_calls(messages: Dicts) -> Dicts:
             end = group_end(messages, index)
             if end == index == len(messages):
                 break
-            results = _by_id(messages[index:end])
+            results: dict[str, Dicts] = {}
+            for result in messages[index:end]:
+                results.setdefault(str(result.get("tool_call_id") or ""), []).append(result)
             whole += [_result(call, results) for call in calls]
             index = end
     return whole
-
-
-def _by_id(results: Dicts) -> dict[str, Dicts]:
-    found: dict[str, Dicts] = {}
-    for result in results:
-        found.setdefault(str(result.get("tool_call_id") or ""), []).append(result)
-    return found
 
 
 def _result(call: ToolCall, results: dict[str, Dicts]) -> Dict:

@@ -95,7 +95,11 @@ class ModalHost(CloudHost):
                 options.token_id, options.token_secret
             )
         app = await sdk.App.lookup.aio(options.app, client=self._client, create_if_missing=True)
-        await self._reap_orphans(app)
+        async for sandbox in self._sdk.Sandbox.list.aio(app_id=app.app_id, client=self._client):
+            tags = await sandbox.get_tags.aio()
+            if is_owner_gone(tags.get(OWNER_TAG, "")):
+                log.info("ending a Modal sandbox: its process is gone")
+                await sandbox.terminate.aio()
         if kept := self._snapshot_image():
             try:
                 self._sandbox = await self._create_sandbox(app, kept)
@@ -130,13 +134,6 @@ class ModalHost(CloudHost):
     @property
     def _snapshot(self) -> Path:
         return persistent_folder(self._options.sandbox_dir, self._options.task) / "modal-snapshot"
-
-    async def _reap_orphans(self, app: Any) -> None:
-        async for sandbox in self._sdk.Sandbox.list.aio(app_id=app.app_id, client=self._client):
-            tags = await sandbox.get_tags.aio()
-            if is_owner_gone(tags.get(OWNER_TAG, "")):
-                log.info("ending a Modal sandbox: its process is gone")
-                await sandbox.terminate.aio()
 
 
 class _ModalProcess(RemoteProcess):

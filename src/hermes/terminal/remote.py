@@ -392,20 +392,16 @@ class CloudHost(ABC):
         try:
             return await self._start(argv, *streams, pty=pty)
         except failure as error:
-            await self._recreate(error)
+            async with self._lock:  # the sandbox may have ended
+                if await self._is_running():
+                    raise self._start_error(error) from error
+                self._sandbox = None
+                await self._connect()
+            self._notify(f"the {self.service} sandbox had ended; {self.recreated}")
         try:
             return await self._start(argv, *streams, pty=pty)
         except failure as again:
             raise self._start_error(again) from again
-
-    async def _recreate(self, error: Exception) -> None:
-        """Make the sandbox again if it has ended; else raise `error` as a `ToolError`."""
-        async with self._lock:
-            if await self._is_running():
-                raise self._start_error(error) from error
-            self._sandbox = None
-            await self._connect()
-        self._notify(f"the {self.service} sandbox had ended; {self.recreated}")
 
     def _start_error(self, error: Exception) -> ToolError:
         return ToolError(f"{self.service} could not start the program: {error}")

@@ -109,7 +109,11 @@ class SingularityHost:
         async with self._lock:
             client = self._client = self._client or self._find_client()
             if self._watcher is None:
-                await self._reap_orphans(client)
+                for name in await self._list_instances(client):
+                    *mark, _ = name.removeprefix(PREFIX).rsplit(".", 3)
+                    if name.startswith(PREFIX) and is_owner_gone(":".join(mark)):
+                        log.info("stopping %s: its process is gone", name)
+                        await client.call("instance", "stop", "-t", "2", name)
                 await self._start(client)
             elif not await self._is_running(client):
                 ended = self._instance
@@ -183,13 +187,6 @@ class SingularityHost:
             raise self._unavailable(client.program, answer.errors)
         found = msgspec.json.decode(answer.output or "{}").get("instances") or []
         return [instance["instance"] for instance in found]
-
-    async def _reap_orphans(self, client: EngineClient) -> None:
-        for name in await self._list_instances(client):
-            *mark, _ = name.removeprefix(PREFIX).rsplit(".", 3)
-            if name.startswith(PREFIX) and is_owner_gone(":".join(mark)):
-                log.info("stopping %s: its process is gone", name)
-                await client.call("instance", "stop", "-t", "2", name)
 
     def _unavailable(self, program: str, complaint: str) -> BackendUnavailable:
         lines = [line.strip() for line in complaint.splitlines() if line.strip()]

@@ -209,7 +209,7 @@ def _attribute_claim(match: re.Match[str]) -> Claim:
     named = match.groupdict()
     subject = normalize(named.get("subject") or USER) or USER
     return Claim(
-        _normalize_subject(subject),
+        USER if subject in ("i", "we", "the user", "user") else subject,
         _normalize_attribute(named["attribute"]),
         normalize(named["value"]),
     )
@@ -268,10 +268,6 @@ def parse_claim(text: str) -> Claim | None:
             claim = read(match)
             return claim if claim.value and claim.attribute else None
     return None
-
-
-def _normalize_subject(subject: str) -> str:
-    return USER if subject in ("i", "we", "the user", "user") else subject
 
 
 def _normalize_attribute(attribute: str) -> str:

@@ -92,15 +92,12 @@ class MarkedStream:
             if rest:
                 self.feed(rest)
             return
-        keep = self._partial_mark(data)
+        # An incomplete mark may begin near the end.
+        last = data.rfind(self._mark[:1], max(0, len(data) - len(self._mark) + 1))
+        keep = last if last >= 0 and self._mark.startswith(data[last:]) else len(data)
         self._held = data[keep:]
         if self.begun:
             self._emit(data[:keep])
-
-    def _partial_mark(self, data: bytes) -> int:
-        """Return where an incomplete mark may begin."""
-        last = data.rfind(self._mark[:1], max(0, len(data) - len(self._mark) + 1))
-        return last if last >= 0 and self._mark.startswith(data[last:]) else len(data)
 
     def _emit(self, data: bytes) -> None:
         if data:
@@ -167,7 +164,9 @@ async def call_script(
         if bounded.excess.is_set():
             raise OutputTooLong
         if ended.is_set():
-            await _wait_briefly(running)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(EXIT_TIMEOUT):
+                    await running.wait()
     finally:
         await running.stop()
     if not ended.is_set():
@@ -218,13 +217,6 @@ async def _chunks(data: bytes) -> AsyncIterator[bytes]:
     view = memoryview(data)
     for start in range(0, len(data), CHUNK_BYTES):
         yield bytes(view[start : start + CHUNK_BYTES])
-
-
-async def _wait_briefly(running: Running) -> None:
-    """Give a program that has nothing left to do time to exit by itself."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(EXIT_TIMEOUT):
-            await running.wait()
 
 
 def connection_lost(host: Host, errors: bytes | bytearray) -> BackendUnavailable:

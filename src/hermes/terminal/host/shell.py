@@ -301,7 +301,12 @@ class HostShell(SessionShell[HostSupervisor]):
     async def _exit_code(
         self, session: HostSupervisor, process: HostProcess, cwd: str | None
     ) -> int:
-        await self._track_client(process.client)
+        # Processes left by the command may hold its client; they are not waited for.
+        self._lingering = [
+            each for each in (*self._lingering, process.client) if each.exit_code is None
+        ]
+        while len(self._lingering) > MAX_LINGERING:
+            await self._lingering.pop(0).stop()
         report = process.report
         if report is None:
             if await session.is_lost():
@@ -322,12 +327,6 @@ class HostShell(SessionShell[HostSupervisor]):
             return ""
         self._exports = report.exports or self._exports
         return os.fsdecode(report.cwd[:-1])
-
-    async def _track_client(self, client: Running) -> None:
-        """Keep the client, which processes left by the command may hold; do not wait for it."""
-        self._lingering = [each for each in (*self._lingering, client) if each.exit_code is None]
-        while len(self._lingering) > MAX_LINGERING:
-            await self._lingering.pop(0).stop()
 
     async def _open(self) -> HostSupervisor:
         await self._host.open()

@@ -73,7 +73,11 @@ def replace_file(path: str, data: bytes) -> None:
                 file.write(data)
                 if old is not None:
                     _copy_owner_and_mode(file.fileno(), old)
-            _rename(place, temporary)
+            # A link that took the place in the last instant is replaced, not followed.
+            if place.folder is None:
+                Path(temporary).replace(place.name)
+            else:
+                os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
         finally:
             with contextlib.suppress(FileNotFoundError):  # after a success it has its new name
                 os.unlink(temporary, dir_fd=place.folder)
@@ -108,14 +112,6 @@ def _require_file(found: os.stat_result, path: str) -> None:
     if stat.S_ISLNK(found.st_mode):
         raise _link_error(path)
     require_regular(found)
-
-
-def _rename(place: _FileTarget, temporary: str) -> None:
-    # A link that took the place in the last instant is replaced, not followed.
-    if place.folder is None:
-        Path(temporary).replace(place.name)
-    else:
-        os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
 
 
 def _overwrite(place: _FileTarget, data: bytes) -> None:
@@ -329,7 +325,12 @@ class LocalFiles:
         )  # takes microseconds; a thread costs more
 
     async def stat(self, path: str) -> FileInfo | None:
-        return _stat(path)
+        try:
+            found = os.stat(path)  # noqa: PTH116 - several times a call; a Path costs more than the look
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "other")
+        return FileInfo(kind, found.st_size, found.st_mtime_ns)
 
     async def names(self, folder: str) -> list[str]:
         return sorted(await asyncio.to_thread(os.listdir, folder))
@@ -363,15 +364,6 @@ async def _run_stoppable(work: Callable[[threading.Event], T], cancel: CancelTok
             return await asyncio.to_thread(work, stop)
     finally:
         stop.set()
-
-
-def _stat(path: str) -> FileInfo | None:
-    try:
-        found = os.stat(path)  # noqa: PTH116 - several times a call; a Path costs more than the look
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    kind = _KINDS.get(stat.S_IFMT(found.st_mode), "other")
-    return FileInfo(kind, found.st_size, found.st_mtime_ns)
 
 
 _KINDS: dict[int, Literal["file", "folder", "other"]] = {

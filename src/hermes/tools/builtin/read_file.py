@@ -49,7 +49,7 @@ def read_file_tool(
                 f"{display_path(path)} is a binary file",
                 hint="use the terminal tool to look at it, for example with `file` or `xxd`",
             )
-        text = _number_lines(page, offset)
+        text = "\n".join(f"{number}|{line}" for number, line in enumerate(page.lines, offset))
         if len(text) > max_chars:
             lines = max(1, limit * max_chars // len(text) * 4 // 5)
             raise ToolError(
@@ -109,10 +109,6 @@ async def _similar_names(files: Files, real: str) -> list[str]:
     same_stem = [name for name in names if PurePath(name).stem == wanted.stem]
     found = dict.fromkeys([*(by_lower[name] for name in close), *same_stem])
     return [display_path(os.path.join(folder, name)) for name in list(found)[:3]]  # noqa: PTH118 - text
-
-
-def _number_lines(page: TextPage, offset: int) -> str:
-    return "\n".join(f"{number}|{line}" for number, line in enumerate(page.lines, offset))
 
 
 def _notes(page: TextPage, offset: int) -> list[str]:
