@@ -10,7 +10,7 @@ import pytest
 
 from hermes.core.errors import Interrupted
 from hermes.terminal.host.shell import HostShell
-from tests.integration.hosts.here_host import HereHost
+from tests.integration.hosts.machine_host import MachineHost
 
 
 @pytest.fixture(params=["", "Welcome!\n", "no line end"])
@@ -24,7 +24,7 @@ async def there(
         "TMPDIR": str(temporary),
         "CLOUD_API_KEY": "secret",
     }
-    bench.shell = HostShell(HereHost(environment, workspace, noise=request.param))
+    bench.shell = HostShell(MachineHost(environment, workspace, noise=request.param))
     yield bench
     await bench.shell.close()
 

@@ -11,10 +11,10 @@ import pytest
 
 from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.terminal.sync import PushResult, Sync, unpack
-from tests.integration.hosts.here_host import HereHost, programs
+from tests.integration.hosts.machine_host import MachineHost, programs
 
 
-class Counting(HereHost):
+class Counting(MachineHost):
     """Counts the programs it starts."""
 
     started = 0
@@ -129,7 +129,7 @@ async def test_host_without_tar_is_reported(tmp_path: Path, here: Path) -> None:
     (tmp_path / "bin").mkdir()
     for name in ("sh", "cat"):
         (tmp_path / "bin" / name).symlink_to(f"/bin/{name}")
-    host = HereHost({"PATH": str(tmp_path / "bin")}, tmp_path)
+    host = MachineHost({"PATH": str(tmp_path / "bin")}, tmp_path)
     with pytest.raises(BackendUnavailable, match="no tar"):
         await Sync(host).push([(here, str(tmp_path / "there"))])
     with pytest.raises(BackendUnavailable, match="no tar"):
@@ -138,7 +138,7 @@ async def test_host_without_tar_is_reported(tmp_path: Path, here: Path) -> None:
 
 
 async def test_a_failed_push_is_made_up_for(tmp_path: Path, here: Path) -> None:
-    host = HereHost({"PATH": os.environ["PATH"]}, tmp_path)
+    host = MachineHost({"PATH": os.environ["PATH"]}, tmp_path)
     sync, there = Sync(host), tmp_path / "there"
     there.touch()  # a file where the folder should be
     with pytest.raises(ToolError, match="could not be brought over"):

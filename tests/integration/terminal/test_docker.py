@@ -1,4 +1,4 @@
-"""Containers in a real Docker engine."""
+"""Containers in a real Docker engine, and in podman, which has no daemon and other messages."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,19 +18,42 @@ from tests.integration.terminal.container_hosts import (
     said,
     started,
 )
-from tests.integration.terminal.docker_engine import IMAGE, docker_engine
+from tests.integration.terminal.docker_engine import IMAGE, docker_engine, podman_engine
 
 pytestmark = pytest.mark.timeout(300)
 """The first run makes the image."""
 
 
+docker = pytest.mark.parametrize("engine", ["docker"])
+podman = pytest.mark.parametrize("engine", ["podman"])
+
+
+@pytest.fixture(params=["docker", "podman"])
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-async def hosts(tmp_path: Path) -> AsyncIterator[Hosts]:
-    async with hosts_of(docker_engine(), tmp_path) as hosts:
+async def hosts(engine: str, tmp_path: Path) -> AsyncIterator[Hosts]:
+    running = docker_engine() if engine == "docker" else podman_engine()
+    async with hosts_of(running, tmp_path) as hosts:
         yield hosts
 
 
-async def test_the_container_has_no_rights_and_limited_means(hosts: Hosts) -> None:
+async def test_container_has_no_rights_and_limited_means(hosts: Hosts) -> None:
+    host = hosts.make(cpu=0.5, memory=300, disk=1000)
+    status = await said(host, "cat /proc/self/status")
+    assert "CapEff:\t000000000000000b" in status
+    assert "NoNewPrivs:\t1" in status
+    settings = hosts.inspect(host)["HostConfig"]
+    assert settings["PidsLimit"] == 256
+    assert settings["NanoCpus"] == 500_000_000
+    assert settings["Memory"] == settings["MemorySwap"] == 300 * 1024 * 1024
+    assert settings["Tmpfs"].keys() == {"/tmp", "/var/tmp", "/run"}
+
+
+@docker
+async def test_docker_options_of_a_container(hosts: Hosts) -> None:
     host = hosts.make(cpu=0.5, memory=300)
     await host.open()
     settings = hosts.inspect(host)["HostConfig"]
@@ -38,11 +61,7 @@ async def test_the_container_has_no_rights_and_limited_means(hosts: Hosts) -> No
     capabilities = {name.removeprefix("CAP_") for name in settings["CapAdd"]}
     assert capabilities == {"CHOWN", "DAC_OVERRIDE", "FOWNER"}
     assert settings["SecurityOpt"] == ["no-new-privileges"]
-    assert settings["PidsLimit"] == 256
-    assert settings["NanoCpus"] == 500_000_000
-    assert settings["Memory"] == settings["MemorySwap"] == 300 * 1024 * 1024
     assert settings["Init"] is True
-    assert settings["Tmpfs"].keys() == {"/tmp", "/var/tmp", "/run"}
     mounts = {line.split()[1]: line.split()[3] for line in (await said(host, MOUNTS)).splitlines()}
     assert "size=524288k" in mounts["/tmp"]
     assert "noexec" not in mounts["/tmp"]
@@ -50,14 +69,12 @@ async def test_the_container_has_no_rights_and_limited_means(hosts: Hosts) -> No
     assert "size=65536k" in mounts["/run"]
     assert "noexec" in mounts["/var/tmp"]
     assert "noexec" in mounts["/run"]
-    status = await said(host, "cat /proc/self/status")
-    assert "CapEff:\t000000000000000b" in status
-    assert "NoNewPrivs:\t1" in status
 
 
 MOUNTS = "grep -E ' (/tmp|/var/tmp|/run) ' /proc/mounts"
 
 
+@docker
 async def test_a_disk_limit_that_the_engine_cannot_set_is_given_up_once(
     hosts: Hosts, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -69,6 +86,7 @@ async def test_a_disk_limit_that_the_engine_cannot_set_is_given_up_once(
     assert caplog.text.count("the disk of the container is not limited") <= 1
 
 
+@docker
 async def test_variables_of_ours_stay_out_unless_they_are_forwarded(hosts: Hosts) -> None:
     environment = {**hosts.engine.environment, "OPENAI_API_KEY": "sk-not-for-you"}
     forwarded = {"WANTED": "a value; with $signs and 'quotes'"}
@@ -82,6 +100,7 @@ async def test_variables_of_ours_stay_out_unless_they_are_forwarded(hosts: Hosts
     assert not any(forwarded["WANTED"] in line for line in everybody)
 
 
+@docker
 @pytest.mark.parametrize("persistent", [True, False])
 async def test_credential_files_can_be_read_and_not_changed(
     hosts: Hosts, tmp_path: Path, persistent: bool
@@ -97,6 +116,7 @@ async def test_credential_files_can_be_read_and_not_changed(
     assert (tmp_path / "google/token.json").read_text() == "a token"
 
 
+@docker
 async def test_the_working_folder_and_volumes_are_mounted(hosts: Hosts, tmp_path: Path) -> None:
     project, data = tmp_path / "my, project", tmp_path / "data"
     project.mkdir()
@@ -109,6 +129,7 @@ async def test_the_working_folder_and_volumes_are_mounted(hosts: Hosts, tmp_path
     assert await running.wait() != 0
 
 
+@docker
 async def test_kept_files_outlive_the_container_and_others_do_not(hosts: Hosts) -> None:
     for persistent, expected in ((True, "kept kept"), (False, "")):
         host = hosts.make(persistent=persistent, task="one")
@@ -124,6 +145,7 @@ async def test_kept_files_outlive_the_container_and_others_do_not(hosts: Hosts) 
         assert await said(other, looked) == ""
 
 
+@docker
 async def test_a_terminal_has_its_size_and_ends_with_all_that_runs_in_it(hosts: Hosts) -> None:
     host = hosts.make()
     script = "stty size; setsid sleep 4321 & trap '' HUP; read line; echo heard $line; sleep 4321"
@@ -136,6 +158,7 @@ async def test_a_terminal_has_its_size_and_ends_with_all_that_runs_in_it(hosts: 
     assert "sleep 4321" not in hosts.engine.call("top", host.container)
 
 
+@docker
 async def test_a_program_hears_the_end_of_its_input_when_it_is_stopped(hosts: Hosts) -> None:
     host = hosts.make()
     running, output = await started(host, "echo on; cat; echo over >/workspace/end")
@@ -162,6 +185,7 @@ async def test_dead_container_is_recreated_without_running_a_command_twice(
     assert [line for line in hosts.told if first in line], hosts.told
 
 
+@docker
 async def test_closing_leaves_no_container(hosts: Hosts) -> None:
     host = hosts.make()
     _, output = await started(host, "trap '' TERM HUP; echo on; while :; do sleep 1; done")
@@ -181,6 +205,7 @@ async def test_a_killed_process_leaves_no_container(hosts: Hosts, tmp_path: Path
     await hosts.gone(name)
 
 
+@docker
 async def test_next_start_removes_containers_of_dead_processes(hosts: Hosts) -> None:
     """An engine that was down when the owner died could not see its input close."""
     ended = await anyio.open_process(["true"])
@@ -202,14 +227,18 @@ async def test_next_start_removes_containers_of_dead_processes(hosts: Hosts) -> 
         hosts.engine.call("rm", "-f", *(set(marks) & set(hosts.containers())))
 
 
-async def test_an_image_that_cannot_be_fetched_is_an_error_with_advice(hosts: Hosts) -> None:
+async def test_image_that_cannot_be_fetched_is_an_error_with_advice(
+    engine: str, hosts: Hosts
+) -> None:
     host = hosts.make(image="127.0.0.1:9/nobody/nothing:1")
     with pytest.raises(BackendUnavailable, match="cannot be fetched") as caught:
         await host.open()
-    assert "terminal.docker_image" in caught.value.hint
-    assert "fetching the image 127.0.0.1:9/nobody/nothing:1" in hosts.told
+    assert ("terminal.docker_image" if engine == "docker" else "podman load") in caught.value.hint
+    if engine == "docker":
+        assert "fetching the image 127.0.0.1:9/nobody/nothing:1" in hosts.told
 
 
+@docker
 async def test_an_engine_that_is_not_there_is_an_error_with_advice(hosts: Hosts) -> None:
     nowhere = {**hosts.engine.environment, "DOCKER_HOST": f"unix://{hosts.folder}/none.sock"}
     with pytest.raises(BackendUnavailable, match="the docker engine does not run") as caught:
@@ -217,7 +246,28 @@ async def test_an_engine_that_is_not_there_is_an_error_with_advice(hosts: Hosts)
     assert "systemctl start docker" in caught.value.hint
 
 
+@docker
 async def test_too_many_processors_is_an_error_that_names_the_setting(hosts: Hosts) -> None:
     with pytest.raises(BackendUnavailable) as caught:
         await hosts.make(cpu=5000).open()
     assert "terminal.container_cpu" in caught.value.hint
+
+
+@podman
+async def test_podman_variables_are_forwarded_and_files_kept(hosts: Hosts, tmp_path: Path) -> None:
+    (tmp_path / "a, b").mkdir()
+    volumes = (f"{tmp_path}/a, b:/data:ro",)
+    options = {"persistent": True, "forward_env": {"WANTED": "a $value"}, "volumes": volumes}
+    host = hosts.make(**options)
+    assert await said(host, "echo $WANTED; pwd; echo kept >a; ls /data") == "a $value\n/root"
+    await host.close()
+    assert await said(hosts.make(**options), "cat /root/a") == "kept"
+
+
+@podman
+async def test_podman_terminal_ends_with_all_that_runs_in_it(hosts: Hosts) -> None:
+    host = hosts.make()
+    running, output = await started(host, "stty size; sleep 4321", pty=True)
+    await heard(output, b"40 120")
+    await running.stop()
+    assert "sleep 4321" not in hosts.engine.call("top", host.container)

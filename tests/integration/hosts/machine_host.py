@@ -4,12 +4,16 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hermes.terminal import Lifeline, Running, spawn
+from hermes.core.cancel import CancelToken
+from hermes.terminal import CommandResult, Lifeline, Running, Shell, spawn
+
+Run = Callable[..., Awaitable[CommandResult]]
 
 POSIX = (
     "sh", "cat", "cmp", "cut", "env", "find", "grep", "head", "ls", "mkdir", "mkfifo", "mktemp",
@@ -19,10 +23,10 @@ POSIX = (
 )  # fmt: skip
 
 
-class HereHost:
+class MachineHost:
     """Starts programs on this machine. `noise` is what a login file prints before each."""
 
-    name = "here"
+    name = "machine"
 
     def __init__(self, environment: Mapping[str, str], cwd: Path, *, noise: str = "") -> None:
         self._environment, self._cwd = dict(environment), str(cwd)
@@ -72,6 +76,16 @@ class HereHost:
         if lifeline is not None:
             self.closed += 1
             await lifeline.close()
+
+
+def runner(shell: Shell) -> Run:
+    """Return `shell.run` with default options."""
+
+    async def run(command: str, **options: Any) -> CommandResult:
+        settings = {"timeout": 60, "on_output": lambda _text: None, "cancel": CancelToken()}
+        return await shell.run(command, **{**settings, **options})
+
+    return run
 
 
 def programs(kind: str, folder: Path, usual: str) -> str:

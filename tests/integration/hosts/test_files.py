@@ -1,4 +1,4 @@
-"""Files behave alike here and on a host, whatever programs the host has. Same cases for all."""
+"""Local files and files of a host behave alike, whatever programs the host has."""
 
 import asyncio
 import errno
@@ -16,22 +16,25 @@ from hermes.core.errors import BackendUnavailable, Interrupted, ToolArgumentsInv
 from hermes.terminal import Files, GrepQuery, GrepResult, LocalFiles, TextPage
 from hermes.terminal.host.files import HostFiles, to_extended_regex
 from hermes.terminal.host.shell import HostShell
-from tests.integration.hosts.here_host import HereHost, programs
+from tests.integration.hosts.machine_host import MachineHost, programs
 
 ODD = ["with space", "new\nline", "-dash", "quote'\"", "star*", "back\\slash", "$(touch x)", "é"]
 
 
-@pytest.fixture(params=["local", "usual", "posix", "busybox"])
+@pytest.fixture(params=["walk", "ripgrep", "usual", "posix", "busybox"])
 async def files(
     request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Files]:
     work = tmp_path / "work"
     work.mkdir()
-    if request.param == "local":
-        yield LocalFiles(lambda: str(work), tmp_path / "home")
+    if request.param in ("walk", "ripgrep"):
+        program = "" if request.param == "walk" else shutil.which("rg")
+        if program is None:
+            pytest.skip("needs rg")
+        yield LocalFiles(lambda: str(work), tmp_path / "home", ripgrep=program)
         return
     path = programs(request.param, tmp_path_factory.mktemp("p") / "bin", os.environ["PATH"])
-    host = HereHost({"PATH": path, "HOME": str(tmp_path / "home")}, tmp_path, noise="welcome!\n")
+    host = MachineHost({"PATH": path, "HOME": str(tmp_path / "home")}, tmp_path, noise="welcome!\n")
     shell = HostShell(host, cwd=str(work))
     yield HostFiles(host, shell)
     await shell.close()
@@ -269,7 +272,11 @@ async def test_one_file_is_removed(files: Files, work: Path) -> None:
     (work / "b").touch()
     await files.remove(str(work / "a"))
     assert names_in(work) == ["b"]
-    for path, number in [(work / "a", errno.ENOENT), (work, errno.EISDIR)]:
+    for path, number in [
+        (work / "a", errno.ENOENT),
+        (work / "no/a", errno.ENOENT),
+        (work, errno.EISDIR),
+    ]:
         with pytest.raises(OSError) as caught:
             await files.remove(str(path))
         assert caught.value.errno == number
@@ -320,7 +327,10 @@ def short(grepped: GrepResult, tree: Path) -> list[str]:
     [
         ("*", ["a-b/z.txt", "a.py", "b.txt", "binary.py", "src/c.py", "src/deep/d.py",
                "src/keep.log"]),
+        ("*.py", ["a.py", "binary.py", "src/c.py", "src/deep/d.py"]),
         (".py", ["a.py", "binary.py", "src/c.py", "src/deep/d.py"]),
+        ("py", ["a.py", "binary.py", "src/c.py", "src/deep/d.py"]),
+        ("?.txt", ["a-b/z.txt", "b.txt"]),
         ("./src/*.py", ["src/c.py"]),
         ("**/deep/*", ["src/deep/d.py"]),
         (".gitignore", [".gitignore", "src/.gitignore"]),
@@ -388,6 +398,9 @@ async def test_lines_are_found_where_git_would_look(files: Files, tree: Path) ->
     ("glob", "expected"),
     [
         ("*.py", ["a.py", "src/c.py", "src/deep/d.py"]),
+        (".py", ["a.py", "src/c.py", "src/deep/d.py"]),
+        ("src/*.py", ["src/c.py"]),
+        ("[ab].*", ["a.py", "b.txt"]),
         ("src/**/*.py", ["src/c.py", "src/deep/d.py"]),
         ("*.{txt,log}", ["b.txt", "src/keep.log"]),
         (".github/*", [".github/f.yml"]),
@@ -415,7 +428,7 @@ async def test_context_and_pages(files: Files, tree: Path) -> None:
 async def test_one_file_and_odd_bytes_can_be_searched(files: Files, tree: Path) -> None:
     found = await grep(files, tree / "build/out.py", r"v\w+e")
     assert list(found.counts.values()) == [1]
-    path = write_raw(tree, b"caf\xe9 x.txt", b"caf\xe9 needle " + b"x" * 100_000 + b"\n")
+    path = write_raw(tree, b"caf\xe9 x.txt", b"caf\xe9 needle " + b"x" * 500_000 + b"\n")
     found = await grep(files, tree, "needle", longest=12)
     assert [(hit.path, hit.text) for hit in found.hits] == [(path, "caf� needle  [… line cut]")]
 
@@ -458,14 +471,14 @@ async def test_expression_unsupported_by_the_hosts_grep_is_reported(
         pytest.skip("needs busybox")
     (tmp_path / "a").write_text("x")
     path = programs("busybox", tmp_path / "bin", os.environ["PATH"])
-    host = HereHost({"PATH": path}, tmp_path)
+    host = MachineHost({"PATH": path}, tmp_path)
     with pytest.raises(ToolError, match="does not know"):
         await grep(HostFiles(host, HostShell(host)), tmp_path / "a", "(?=x)")
     await host.close()
 
 
 async def test_a_file_cut_off_on_its_way_leaves_the_old_one(tmp_path: Path) -> None:
-    class Cutting(HereHost):
+    class Cutting(MachineHost):
         """The connection breaks while data is sent: the program sees the end of its input."""
 
         async def start(self, argv, **options):
@@ -489,7 +502,7 @@ async def test_an_answer_that_was_cut_off_is_no_answer(tmp_path: Path) -> None:
     deadly.write_text("#!/bin/sh\necho the line is dead >&2\nkill -9 0\n")
     deadly.chmod(0o755)
     (tmp_path / "file").touch()
-    host = HereHost({"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}, tmp_path)
+    host = MachineHost({"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}, tmp_path)
     with pytest.raises(BackendUnavailable, match="was lost: the line is dead"):
         await lines(HostFiles(host, HostShell(host)), tmp_path / "file")
     await host.close()

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import itertools
 import os
-import stat
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -33,142 +32,11 @@ async def lines(files: LocalFiles, path: Path, offset: int = 1, limit: int = 10)
     return await files.lines(str(path), offset=offset, limit=limit, longest=20)
 
 
-async def test_a_page_of_a_file(files: LocalFiles, tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_text("".join(f"line {n}\n" for n in range(1, 101)))
-    page = await lines(files, path, offset=5, limit=2)
-    assert page == TextPage(("line 5", "line 6"), 100)
-    assert await lines(files, path, offset=100) == TextPage(("line 100",), 100)
-    assert await lines(files, path, offset=101) == TextPage((), 100)
-
-
-async def test_a_last_line_without_an_end_counts(files: LocalFiles, tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_text("one\ntwo\nthree")
-    assert await lines(files, path, limit=1) == TextPage(("one",), 3)
-    assert (await lines(files, path)).lines == ("one", "two", "three")
-
-
-async def test_an_empty_file(files: LocalFiles, tmp_path: Path) -> None:
-    (tmp_path / "a").touch()
-    assert await lines(files, tmp_path / "a") == TextPage((), 0)
-
-
-async def test_crlf_and_byte_order_mark_are_taken_off(files: LocalFiles, tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
-    assert await lines(files, path) == TextPage(("one", "two"), 2, crlf=True)
-
-
-async def test_other_encodings_are_readable_and_marked(files: LocalFiles, tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_bytes("caf\xe9\n".encode("latin-1"))
-    assert await lines(files, path) == TextPage(("caf�",), 1, undecodable=True)
-
-
-async def test_binary_is_recognised(files: LocalFiles, tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"\x7fELF\0\0\0")
-    (tmp_path / "b").write_text("text", "utf-16")
-    assert (await lines(files, tmp_path / "a")).binary
-    assert (await lines(files, tmp_path / "b")).binary
-
-
 async def test_a_huge_sparse_file_is_no_effort(files: LocalFiles, tmp_path: Path) -> None:
     path = tmp_path / "huge"
     with path.open("wb") as file:
         file.truncate(1 << 30)
     assert (await lines(files, path)).binary
-
-
-async def test_the_lines_of_a_huge_text_are_not_all_counted(
-    files: LocalFiles, tmp_path: Path
-) -> None:
-    path = tmp_path / "huge"
-    with path.open("wb") as file:
-        file.write(b"one\n" * 3_000)
-        file.truncate(1 << 30)
-    page = await lines(files, path, limit=2)
-    assert page.lines == ("one", "one")
-    assert not page.complete
-
-
-async def test_a_huge_line_is_cut_on_a_character(files: LocalFiles, tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_text("é" * 3_000_000 + "\nshort\n")
-    page = await lines(files, path)
-    assert page == TextPage(("é" * 20 + " [… line cut]", "short"), 2)
-
-
-async def test_paths_are_resolved(files: LocalFiles, tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "link").symlink_to("sub")
-    assert await files.locate("link/../link/new") == str(tmp_path / "sub/new")
-    assert await files.locate("~/x") == str(tmp_path / "home/x")
-    assert await files.locate("/a/../b") == "/b"
-
-
-async def test_names_that_are_not_utf_8(files: LocalFiles, tmp_path: Path) -> None:
-    raw = os.fsencode(tmp_path) + b"/caf\xe9.txt"
-    write_raw(raw, b"hello\n")
-    assert (await files.names(str(tmp_path))) == ["caf\udce9.txt"]
-    # The form a model is shown and sends back.
-    located = await files.locate("caf\\xe9.txt")
-    assert os.fsencode(located) == raw
-    assert (await lines(files, Path(located))).lines == ("hello",)
-
-
-async def test_kinds_of_files(files: LocalFiles, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "file").write_text("abc")
-    kinds = {}
-    for name in ("pipe", "file", ".", "missing", "file/below"):
-        info = await files.stat(str(tmp_path / name))
-        kinds[name] = info and info.kind
-    assert kinds == {
-        "pipe": "other",
-        "file": "file",
-        ".": "folder",
-        "missing": None,
-        "file/below": None,
-    }
-
-
-async def test_writing_makes_folders_and_leaves_nothing_else(
-    files: LocalFiles, tmp_path: Path
-) -> None:
-    path = tmp_path / "a" / "b" / "c.txt"
-    await files.write(str(path), b"one\r\n")
-    assert path.read_bytes() == b"one\r\n"
-    assert names_in(path.parent) == ["c.txt"]
-
-
-async def test_a_new_file_has_the_usual_mode_and_an_old_one_keeps_its_own(
-    files: LocalFiles, tmp_path: Path
-) -> None:
-    usual = tmp_path / "usual"
-    usual.touch()
-    new, script = tmp_path / "new", tmp_path / "run.sh"
-    script.touch()
-    script.chmod(0o750)
-    await files.write(str(new), b"x")
-    await files.write(str(script), b"x")
-    assert stat.S_IMODE(new.stat().st_mode) == stat.S_IMODE(usual.stat().st_mode)
-    assert stat.S_IMODE(script.stat().st_mode) == 0o750
-
-
-async def test_a_folder_is_not_overwritten(files: LocalFiles, tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError):
-        await files.write(str(tmp_path), b"x")
-
-
-async def test_a_failed_write_leaves_the_old_file_and_no_litter(
-    files: LocalFiles, tmp_path: Path
-) -> None:
-    path = tmp_path / ("n" * 250)
-    path.write_text("old")
-    with pytest.raises(OSError, match="too long"):
-        await files.write(str(path.with_name("n" * 300)), b"new")
-    assert names_in(tmp_path) == [path.name]
 
 
 @pytest.fixture
@@ -223,18 +91,6 @@ async def test_nothing_that_may_wait_forever_is_opened(
         with pytest.raises(OSError):
             await action
     assert (tmp_path / "pipe").exists()
-
-
-async def test_removing_a_file(files: LocalFiles, tmp_path: Path) -> None:
-    (tmp_path / "a").touch()
-    await files.remove(str(tmp_path / "a"))
-    assert names_in(tmp_path) == []
-    with pytest.raises(FileNotFoundError):
-        await files.remove(str(tmp_path / "a"))
-    with pytest.raises(FileNotFoundError):
-        await files.remove(str(tmp_path / "no/a"))
-    with pytest.raises(IsADirectoryError):
-        await files.remove(str(tmp_path))
 
 
 async def test_a_file_says_when_it_was_changed(files: LocalFiles, tmp_path: Path) -> None:
