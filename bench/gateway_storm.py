@@ -25,7 +25,7 @@ import msgspec
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Step, echo
-from hermes.gateway.platforms.local.server import ChatLog, LocalServer, SayRequest
+from tests.fakes.local.server import ChatLog, LocalServer, SayRequest
 
 GATEWAY = [sys.executable, "-c", "from hermes.cli.main import run; run()", "gateway", "run", "-q"]
 CHATS = ("anna", "ben", "carl")

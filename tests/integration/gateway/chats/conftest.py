@@ -10,13 +10,13 @@ import pytest
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.testing import ModelServer, echo
-from hermes.gateway.platforms.local.server import (
+from hermes.gateway.runner import GatewayRunner
+from tests.fakes.local.server import (
     LocalServer,
     PressRequest,
     SayRequest,
     ShownMessage,
 )
-from hermes.gateway.runner import GatewayRunner
 
 LONG = 100.0
 """Seconds after which a missing event fails the test; long, since the machine may be busy."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.testing import ModelServer
-from hermes.gateway.platforms.local.server import LocalFile
+from hermes.gateway.platforms.local.adapter import LocalFile
 from tests.integration.gateway.chats.conftest import GatewayHarness
 
 KEY = "agent:main:local:dm:anna"

@@ -10,7 +10,7 @@ import pytest
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, echo
 from hermes.gateway import dispatcher
-from hermes.gateway.platforms.local.server import LocalFile
+from hermes.gateway.platforms.local.adapter import LocalFile
 from hermes.gateway.session_keys import (
     background_key,
     background_name,

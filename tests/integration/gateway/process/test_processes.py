@@ -18,7 +18,6 @@ from hermes.cli.commands.gateway import MORE
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
 from hermes.gateway import process
-from hermes.gateway.platforms.local.server import LocalServer
 from hermes.gateway.process import (
     GatewayState,
     Running,
@@ -29,6 +28,7 @@ from hermes.gateway.process import (
     write_state,
 )
 from hermes.gateway.services import Job, ServiceFailed, unit_text, verify
+from tests.fakes.local.server import LocalServer
 from tests.unit.cli.terminal_of import runner
 
 GATEWAY = """

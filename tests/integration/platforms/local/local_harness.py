@@ -7,13 +7,6 @@ from typing import Any
 from hermes.gateway.platforms.kit.contract import ChatType, PlatformManifest
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
-from hermes.gateway.platforms.local.server import (
-    ChatLog,
-    LocalFile,
-    LocalServer,
-    PressRequest,
-    SayRequest,
-)
 from tests.contracts.adapters.harness import (
     TROUBLES,
     BaseHarness,
@@ -21,6 +14,13 @@ from tests.contracts.adapters.harness import (
     Saying,
     Shown,
     Trouble,
+)
+from tests.fakes.local.server import (
+    ChatLog,
+    LocalFile,
+    LocalServer,
+    PressRequest,
+    SayRequest,
 )
 
 TOKEN = "a-token-nobody-may-see"

@@ -23,11 +23,11 @@ from hermes.gateway.platforms.kit.contract import (
 )
 from hermes.gateway.platforms.local.adapter import LocalAdapter
 from hermes.gateway.platforms.local.manifest import MANIFEST
-from hermes.gateway.platforms.local.server import ChatLog, SayRequest, ShownMessage, read_journal
 from tests.contracts.adapters.driving import Inbox
+from tests.fakes.local.server import ChatLog, SayRequest, ShownMessage, read_journal
 
-SOURCES = Path(__file__).parents[4] / "src"
-PROGRAM = "hermes.gateway.platforms.local.server"
+REPOSITORY = Path(__file__).parents[4]
+PROGRAM = "tests.fakes.local.server"
 HOLD = """
 import sys
 from pathlib import Path
@@ -67,7 +67,7 @@ asyncio.run(main())
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(SOURCES)}
+    return {**os.environ, "PYTHONPATH": f"{REPOSITORY / 'src'}{os.pathsep}{REPOSITORY}"}
 
 
 def adapter_of(folder: Path, socket: str) -> LocalAdapter:

@@ -40,8 +40,8 @@ MANIFEST = PlatformManifest(
     ),
     env_prefix="LOCAL",
     setup_help=(
-        "For trying things out: with LOCAL_SOCKET=- the gateway talks to whoever sits at its"
-        " terminal. A platform for scripts is started by"
-        " `python -m hermes.gateway.platforms.local.server --socket PATH --journal PATH`."
+        "For trying things out: with LOCAL_SOCKET=- the chat is in the terminal of the gateway."
+        " A platform for scripts and tests is in the checkout:"
+        " `python -m tests.fakes.local.server --socket PATH --journal PATH`."
     ),
 )

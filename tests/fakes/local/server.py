@@ -1,6 +1,6 @@
 """The local platform itself, a process that survives gateways that come, go and crash.
 
-python -m hermes.gateway.platforms.local.server --socket PATH --journal PATH
+python -m tests.fakes.local.server --socket PATH --journal PATH
 
 Messages of users wait until a gateway has stored them. Each chat is delivered one message at a
 time, so its order holds even when one is rejected. Every message of the gateway is shown and
@@ -17,45 +17,33 @@ import hmac
 import itertools
 import secrets
 import signal
-import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import msgspec
 
-from hermes.gateway.platforms.kit.contract import Button, ChatType, MediaKind
-
-MAX_LINE = 16 * 1024 * 1024
-
-
-class LocalFile(msgspec.Struct, frozen=True):
-    """A file that a user sends, by its path on this machine."""
-
-    kind: MediaKind
-    path: str
-    name: str = ""
-    mime: str = ""
-
-
-class UserMessage(msgspec.Struct, frozen=True, tag_field="op", tag="said", omit_defaults=True):
-    """A message of a user, or a button they pressed."""
-
-    id: str
-    chat: str
-    user: str
-    text: str = ""
-    chat_type: ChatType = "dm"
-    thread: str = ""
-    reply_to: str = ""
-    reply_text: str = ""
-    reply_to_us: bool = False
-    files: tuple[LocalFile, ...] = ()
-    bot: bool = False
-    button: str = ""
-    at: float = 0.0
+from hermes.gateway.platforms.kit.contract import Button, ChatType
+from hermes.gateway.platforms.local.adapter import (
+    MAX_LINE,
+    REDELIVERY_SECONDS,
+    ChatsRequest,
+    EditRequest,
+    FindRequest,
+    HelloRequest,
+    LocalFile,
+    LocalReply,
+    MessageRejected,
+    MessageStored,
+    PingRequest,
+    ReactRequest,
+    SendRequest,
+    TypingRequest,
+    UserMessage,
+    encode_frame,
+)
 
 
 class ShownMessage(msgspec.Struct, frozen=True, tag_field="op", tag="shown", omit_defaults=True):
@@ -77,70 +65,6 @@ class ShownMessage(msgspec.Struct, frozen=True, tag_field="op", tag="shown", omi
 class EditedMessage(msgspec.Struct, frozen=True, tag_field="op", tag="edited"):
     id: str
     text: str
-
-
-class MessageStored(msgspec.Struct, frozen=True, tag_field="op", tag="kept"):
-    """The gateway has stored a user's message; it is not delivered again."""
-
-    id: str
-
-
-class MessageRejected(msgspec.Struct, frozen=True, tag_field="op", tag="not_kept"):
-    """The gateway could not store the message; it is delivered again."""
-
-    id: str
-
-
-class HelloRequest(msgspec.Struct, frozen=True, tag_field="op", tag="hello"):
-    n: int = 0
-    role: Literal["gateway", "person"] = "person"
-    token: str = ""
-
-
-class SendRequest(msgspec.Struct, frozen=True, tag_field="op", tag="send", omit_defaults=True):
-    n: int
-    chat: str
-    text: str
-    key: str
-    thread: str = ""
-    reply_to: str = ""
-    media: tuple[str, ...] = ()
-    buttons: tuple[Button, ...] = ()
-
-
-class EditRequest(msgspec.Struct, frozen=True, tag_field="op", tag="edit"):
-    n: int
-    id: str
-    text: str
-
-
-class FindRequest(msgspec.Struct, frozen=True, tag_field="op", tag="find"):
-    """Return the id of the message with this key, or null."""
-
-    n: int
-    key: str
-
-
-class TypingRequest(msgspec.Struct, frozen=True, tag_field="op", tag="typing"):
-    n: int
-    chat: str
-
-
-class ReactRequest(msgspec.Struct, frozen=True, tag_field="op", tag="react"):
-    n: int
-    id: str
-    emoji: str
-    on: bool = True
-
-
-class ChatsRequest(msgspec.Struct, frozen=True, tag_field="op", tag="chats"):
-    """Return a list of [chat, type]."""
-
-    n: int
-
-
-class PingRequest(msgspec.Struct, frozen=True, tag_field="op", tag="ping"):
-    n: int
 
 
 class SayRequest(msgspec.Struct, frozen=True, tag_field="op", tag="say"):
@@ -179,13 +103,6 @@ class WatchRequest(msgspec.Struct, frozen=True, tag_field="op", tag="watch"):
     n: int = 0
 
 
-class LocalReply(msgspec.Struct, frozen=True, tag_field="op", tag="answer", omit_defaults=True):
-    n: int
-    value: Any = None
-    error: str = ""
-    seconds: float = 0.0
-
-
 LocalRequest = (
     HelloRequest
     | MessageStored
@@ -202,20 +119,13 @@ LocalRequest = (
     | ListRequest
     | WatchRequest
 )
-ServerFrame = LocalReply | UserMessage | ShownMessage
 LogEntry = UserMessage | MessageStored | ShownMessage | EditedMessage
 """A line of the journal."""
-
-_encoder = msgspec.json.Encoder()
 
 
 async def send_frame(writer: asyncio.StreamWriter, frame: msgspec.Struct) -> None:
     writer.write(encode_frame(frame))
     await writer.drain()
-
-
-def encode_frame(frame: msgspec.Struct) -> bytes:
-    return _encoder.encode(frame) + b"\n"
 
 
 class ChatLog:
@@ -384,8 +294,6 @@ def read_journal(journal: Path) -> Iterator[LogEntry]:
                 yield decoder.decode(entry)
 
 
-REDELIVERY_SECONDS = 0.05
-"""Seconds until a rejected message is delivered again."""
 DRAIN_SECONDS = 1.0
 """Seconds for which requests of the previous gateway are still read before a new one is
 accepted."""
@@ -415,23 +323,14 @@ class _Client:
 class LocalServer:
     """Serves a `ChatLog` to one gateway and any number of users."""
 
-    def __init__(
-        self,
-        log: ChatLog | None = None,
-        *,
-        token: str = "",
-        shown: Callable[[ShownMessage], None] = lambda _shown: None,
-    ) -> None:
-        self.log = log or ChatLog()
-        self._on_shown = shown
-        self.token = token
+    def __init__(self, log: ChatLog | None = None, *, token: str = "") -> None:
+        self.log, self.token = log or ChatLog(), token
         self.refusing = False
         """Reject every token."""
         self.troubles: list[str] = []
         """What the next sends and edits fail with; see `trouble`."""
         self._server: asyncio.Server | None = None
         self._connections: set[_Client] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._handlers: dict[type, Callable[[Any], Any]] = {
             SendRequest: self._send,
             EditRequest: lambda request: (
@@ -454,15 +353,6 @@ class LocalServer:
         path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._serve, path, limit=MAX_LINE)
         path.chmod(0o600)
-
-    async def connect_in_process(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Return a connection within this process."""
-        ours, theirs = socket.socketpair()
-        reader, writer = await asyncio.open_connection(sock=ours, limit=MAX_LINE)
-        task = asyncio.create_task(self._serve(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return await asyncio.open_connection(sock=theirs, limit=MAX_LINE)
 
     async def close(self) -> None:
         """Disconnect everyone and close the journal; may be called again."""
@@ -609,7 +499,6 @@ class LocalServer:
     def _announce(self, before: ShownMessage | None, shown: ShownMessage) -> ShownMessage:
         if shown == before:
             return shown
-        self._on_shown(shown)
         for connection in self._connections:
             if connection.watching:
                 connection.send(shown)
