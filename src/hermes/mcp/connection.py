@@ -31,11 +31,11 @@ from hermes.mcp.errors import (
     ServerUnavailable,
     SessionExpiredError,
 )
-from hermes.mcp.jsonrpc import RequestHandler
 from hermes.mcp.sampling import Sampling
-from hermes.mcp.session import ListResult, McpSession
+from hermes.mcp.session import ListResult, McpSession, TicketHandler
 from hermes.mcp.transport import McpLimits, McpTransport, RequestAuthorizer
 from hermes.security import REDACTION_MARK, Redactor
+from hermes.util.circuit_breaker import CircuitBreaker
 from hermes.util.text import human_duration
 
 BASE_VARIABLES = frozenset({"PATH", "HOME", "USER", "LANG", "LC_ALL", "TERM", "SHELL", "TMPDIR"})
@@ -145,41 +145,6 @@ class ErrorRedactor:
 MAX_FAILURES = 3
 """Consecutive failures that open the circuit breaker."""
 FIRST_PAUSE, MAX_PAUSE = 30.0, 600.0
-
-
-class ServerCircuitBreaker:
-    """After each pause it lets one attempt through; each failure doubles the pause."""
-
-    def __init__(self, name: str, clock: Clock) -> None:
-        self._name, self._clock = name, clock
-        self._failures = 0
-        self._until = -math.inf
-        self.reason = ""
-        """The last failure."""
-
-    @property
-    def is_open(self) -> bool:
-        return self._clock.monotonic() < self._until
-
-    def check(self) -> None:
-        """Raise `ServerUnavailable` during a pause."""
-        left = self._until - self._clock.monotonic()
-        if left > 0:
-            raise ServerUnavailable(
-                f"the MCP server {self._name} failed {self._failures} times in a row and is left "
-                f"alone for {human_duration(math.ceil(left))}: {self.reason}",
-                hint="go on without it, or tell the user",
-            )
-
-    def failed(self, reason: str) -> None:
-        self._failures, self.reason = self._failures + 1, reason
-        beyond = self._failures - MAX_FAILURES
-        if beyond >= 0:
-            pause = min(FIRST_PAUSE * 2.0 ** min(beyond, 10), MAX_PAUSE)
-            self._until = self._clock.monotonic() + pause
-
-    def succeeded(self) -> None:
-        self._failures, self._until, self.reason = 0, -math.inf, ""
 
 
 class McpOptions(msgspec.Struct, frozen=True):
@@ -314,7 +279,7 @@ class SessionConnector:
         self.kind, self._opening = kind, None
         return session
 
-    def _handlers(self) -> dict[str, RequestHandler]:
+    def _handlers(self) -> dict[str, TicketHandler]:
         folder = self._options.folder
         roots = [{"uri": Path(folder).absolute().as_uri()}] if folder else []
 
@@ -360,7 +325,7 @@ class ServerConnection:
         self._connector, self._tell, self._on_connect_failed = connector, tell, on_connect_failed
         self.name, self.settings = connector.name, connector.settings
         self.redactor = ErrorRedactor(connector.settings)
-        self._breaker = ServerCircuitBreaker(connector.name, clock)
+        self._breaker = CircuitBreaker(MAX_FAILURES, FIRST_PAUSE, MAX_PAUSE, clock.monotonic)
         self._session: McpSession | None = None
         self._connecting: asyncio.Task[McpSession] | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -377,7 +342,7 @@ class ServerConnection:
             return ConnectionState.READY
         if self._connecting is not None:
             return ConnectionState.CONNECTING
-        return ConnectionState.PAUSED if self._breaker.is_open else ConnectionState.IDLE
+        return ConnectionState.PAUSED if self._breaker.remaining else ConnectionState.IDLE
 
     @property
     def kind(self) -> str:
@@ -390,7 +355,7 @@ class ServerConnection:
 
     def reset_failures(self) -> None:
         """Close the circuit breaker, because the user asked for another attempt."""
-        self._breaker.succeeded()
+        self._breaker.record_success()
 
     async def ask(self, method: str, params: dict[str, Any], ticket: CallTicket) -> dict[str, Any]:
         """Send a request and return its result. Raises `ToolError`, redacted."""
@@ -455,14 +420,14 @@ class ServerConnection:
                     raise
                 continue
             except ServerRefused:
-                self._breaker.succeeded()
+                self._breaker.record_success()
                 raise
             except (McpError, ToolTimedOut) as error:
                 self._failed(error)
-                if self._breaker.is_open or not isinstance(error, ToolTimedOut):
+                if self._breaker.remaining or not isinstance(error, ToolTimedOut):
                     self._drop(session)
                 raise
-            self._breaker.succeeded()
+            self._breaker.record_success()
             return result
         raise AssertionError("unreachable")
 
@@ -474,7 +439,12 @@ class ServerConnection:
             )
         if self._session is not None:
             return self._session
-        self._breaker.check()
+        if left := self._breaker.remaining:
+            raise ServerUnavailable(
+                f"the MCP server {self.name} failed {self._breaker.failures} times in a row and is"
+                f" left alone for {human_duration(math.ceil(left))}: {self._breaker.reason}",
+                hint="go on without it, or tell the user",
+            )
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
             self._connecting.add_done_callback(self._connected)
@@ -509,7 +479,7 @@ class ServerConnection:
         log.warning("the MCP server %s: %s", self.name, reason)
         if isinstance(error, ServerUnauthorized):
             return  # not a failure of the server: the user has to sign in
-        self._breaker.failed(reason)
+        self._breaker.record_failure(reason)
 
     def _report(self, error: ToolError) -> None:
         """Notify the user of the first failure, and of every login that is needed.

@@ -18,9 +18,6 @@ from typing import Any, ClassVar
 
 from hermes.core.errors import HermesError, ToolError
 
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
 USER_REJECTED = -1
 URL_ELICITATION_REQUIRED = -32042
 

@@ -28,8 +28,9 @@ from hermes.mcp.errors import (
     ServerUnreachable,
     SessionExpiredError,
 )
-from hermes.mcp.transport import JsonRpcMessage, RequestAuthorizer, TransportListener, decode
+from hermes.mcp.transport import RequestAuthorizer, TransportListener
 from hermes.util.http import LateTls, is_header_value
+from hermes.util.jsonrpc import JsonRpcMessage, decode
 from hermes.util.text import human_size
 
 TIMEOUT = httpx2.Timeout(30.0, connect=10.0, read=None, pool=None)

@@ -25,7 +25,8 @@ from hermes.core.messages import (
 )
 from hermes.core.model import ModelRequest, Reply, ToolSpec
 from hermes.mcp.caller import CallTicket
-from hermes.mcp.errors import INTERNAL_ERROR, INVALID_PARAMS, USER_REJECTED, ServerRefused
+from hermes.mcp.errors import USER_REJECTED, ServerRefused
+from hermes.util.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from hermes.util.text import clean
 
 # Conversion between the messages of a server and those of Hermes.

@@ -2,18 +2,25 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import msgspec
 
 from hermes import __version__
-from hermes.core.errors import ToolTimedOut
+from hermes.core.errors import HermesError, ToolTimedOut
 from hermes.mcp.caller import CallTicket
-from hermes.mcp.errors import McpError, ServerUnavailable
-from hermes.mcp.jsonrpc import JsonRpcConnection, RequestHandler
+from hermes.mcp.errors import (
+    ConnectionLostError,
+    McpError,
+    ServerRefused,
+    ServerUnavailable,
+    SessionExpiredError,
+)
 from hermes.mcp.transport import VERSIONS, McpLimits, McpTransport, ServerLog, one_line
+from hermes.util.jsonrpc import JsonRpcConnection, JsonRpcMessage, RpcError, RpcResultMissing
 
 MAX_PAGES, MAX_ITEMS = 50, 1_000
 """Bounds of a list; further items are left out."""
@@ -26,6 +33,13 @@ LOG_LEVELS = {
     "alert": logging.ERROR,
     "emergency": logging.ERROR,
 }
+
+
+NOISE_CHARS = 100
+
+TicketHandler = Callable[[dict[str, Any], CallTicket | None], Awaitable[Any]]
+"""Answers a request of the server. The ticket is that of the call the request belongs to, if it is
+known. Raises `ServerRefused`."""
 
 
 class ServerInfo(msgspec.Struct, frozen=True):
@@ -47,16 +61,33 @@ class ListResult(NamedTuple):
     """Whether further items were left out."""
 
 
+class FloodGuard:
+    """Counts unsolicited messages (a leaky bucket)."""
+
+    def __init__(self, limits: McpLimits) -> None:
+        self._limits = limits
+        self._count, self._since = 0.0, time.monotonic()
+
+    def over(self) -> bool:
+        now = time.monotonic()
+        free = (now - self._since) * self._limits.messages_per_second
+        self._count, self._since = max(0.0, self._count - free) + 1, now
+        return self._count > self._limits.messages
+
+
 class McpSession:
-    """One session. `on_changed` is called with `tools`, `resources` or `prompts` when the server
-    reports that this list has changed."""
+    """One session, and the listener of its transport.
+
+    `on_changed` is called with `tools`, `resources` or `prompts` when the server reports that this
+    list has changed.
+    """
 
     def __init__(
         self,
         name: str,
         transport: McpTransport,
         *,
-        handlers: dict[str, RequestHandler],
+        handlers: dict[str, TicketHandler],
         capabilities: Mapping[str, Any],
         limits: McpLimits,
         on_changed: Callable[[str], None],
@@ -64,30 +95,59 @@ class McpSession:
         self.name, self.transport = name, transport
         self._capabilities, self._on_changed = capabilities, on_changed
         self._server_log = ServerLog(name, limits.log_lines)
-        self._rpc = JsonRpcConnection(
-            name, transport, self._on_notification, handlers, limits, self._server_log
+        self._flood = FloodGuard(limits)
+        self._rpc = JsonRpcConnection[CallTicket](
+            transport.send,
+            {method: self._with_ticket(handler) for method, handler in handlers.items()},
+            self._on_notification,
+            expected=HermesError,
+            cancel_method="notifications/cancelled",
+            progress_method="notifications/progress",
         )
+        self._on_lost: Callable[[McpError], None] = lambda _error: None
+        self.noise = ""
+        """The first received text that was not a message."""
         self.server_info = ServerInfo("")
         self.last_method = ""
         """Method of the last request; empty before the first."""
-
-    @property
-    def noise(self) -> str:
-        """The first text of the server that was not a message, or ""."""
-        return self._rpc.noise
 
     @property
     def alive(self) -> bool:
         return self._rpc.lost_error is None
 
     def when_lost(self, call: Callable[[McpError], None]) -> None:
-        self._rpc.on_lost = call
+        self._on_lost = call
+
+    def received(self, message: JsonRpcMessage, origin: int | None) -> None:
+        if self._rpc.settle(message):
+            return
+        if self._flood.over():
+            self.lost(
+                ConnectionLostError(f"{self.name} sends messages without an end and was stopped")
+            )
+        elif message.method:
+            self._rpc.dispatch(message, origin)
+        else:
+            text = message.result or message.error or "JSON of another kind"
+            if message.is_answer:
+                text = "an answer without a request"
+            elif not self.noise:
+                self.noise = one_line(str(text), NOISE_CHARS)
+            self._server_log.write(f"not a valid message: {text}")
+
+    def failed(self, request: int, error: McpError) -> None:
+        self._rpc.fail(request, error)
+
+    def lost(self, error: McpError) -> None:
+        if self.alive:
+            self._rpc.lost(error)
+            self._on_lost(error)
 
     async def open(self) -> None:
         """Connect and perform the handshake, without a timeout of its own. Raises `McpError`."""
-        await self.transport.start(self._rpc)
+        await self.transport.start(self)
         self.last_method = "initialize"
-        result = await self._rpc.request(
+        result = await self._request(
             "initialize",
             {
                 "protocolVersion": VERSIONS[0],
@@ -104,8 +164,8 @@ class McpSession:
     async def close(self) -> None:
         graceful = self.alive
         if graceful:
-            self._rpc.on_lost = lambda _error: None
-            self._rpc.lost(ServerUnavailable(f"the connection to {self.name} was closed"))
+            self._on_lost = lambda _error: None
+            self.lost(ServerUnavailable(f"the connection to {self.name} was closed"))
         await self._rpc.close()
         await self.transport.close(graceful=graceful)
 
@@ -163,10 +223,41 @@ class McpSession:
     ) -> dict[str, Any]:
         self.last_method = method
         progress = _progress_printer(ticket) if ticket is not None else None
-        result = await self._rpc.request(method, params, ticket=ticket, progress=progress)
+        result = await self._request(method, params, tag=ticket, on_progress=progress)
         if not isinstance(result, dict):
             raise McpError(f"{self.name} answered {method} with something else than an object")
         return result
+
+    async def _request(self, method: str, params: dict[str, Any], **options: Any) -> Any:
+        if self._rpc.lost_error is not None:
+            # Nothing was sent, so the caller may repeat the request in another session.
+            raise SessionExpiredError(str(self._rpc.lost_error))
+
+        def on_cancel(number: int) -> bool:
+            self.transport.forget(number)
+            return method != "initialize"
+
+        try:
+            return await self._rpc.request(method, params, on_cancel=on_cancel, **options)
+        except RpcResultMissing as error:
+            raise ConnectionLostError(f"{self.name} {error}") from None
+        except RpcError as error:
+            text = f"{self.name}: {str(error)[:2_000]}"
+            raise ServerRefused(text, error.code, error.data) from None
+
+    def _with_ticket(self, handler: TicketHandler) -> Any:
+        """Return a handler that gets the ticket of the call that a request belongs to.
+
+        That is the call in whose response it arrived, else the last one if all calls in progress
+        belong to one session. Otherwise it is unknown which user the request concerns.
+        """
+
+        async def answer(params: dict[str, Any], origin: int | None) -> Any:
+            tickets = self._rpc.tags(origin)
+            known = len({ticket.call.session_id for ticket in tickets}) == 1
+            return await handler(params, tickets[-1] if known else None)
+
+        return answer
 
     def _on_notification(self, method: str, params: dict[str, Any]) -> None:
         match method.split("/"):

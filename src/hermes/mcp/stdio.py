@@ -11,9 +11,10 @@ from typing import ClassVar
 
 from hermes.core.errors import ToolError
 from hermes.mcp.errors import ConnectionLostError, McpError, ServerUnavailable
-from hermes.mcp.transport import LOG_LINE_CHARS, McpLimits, ServerLog, TransportListener, decode
+from hermes.mcp.transport import LOG_LINE_CHARS, McpLimits, ServerLog, TransportListener
 from hermes.terminal import Lifeline, Running, spawn
 from hermes.terminal.local.lifeline import process_family
+from hermes.util.jsonrpc import decode
 from hermes.util.text import human_size
 
 STOP_SECONDS = 2.0

@@ -1,14 +1,13 @@
-"""Transports to a server: their protocols, limits and JSON-RPC messages on the wire."""
+"""Transports to a server: their protocols and limits."""
 
-import json
 import logging
-import math
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from hermes.mcp.errors import McpError
-from hermes.util.text import clean, plain_line
+from hermes.util.jsonrpc import JsonRpcMessage
+from hermes.util.text import plain_line
 
 log = logging.getLogger(__name__)
 
@@ -51,89 +50,6 @@ def one_line(text: str, limit: int) -> str:
     """Return at most `limit` characters of `text` on one line, without control characters that
     could affect a terminal or the text direction."""
     return plain_line(text[: 4 * limit])[:limit]
-
-
-class JsonRpcMessage(msgspec.Struct, frozen=True):
-    """A request, notification or answer of the server."""
-
-    id: int | str | None = None
-    method: str = ""
-    params: Any = None
-    result: Any = msgspec.UNSET
-    error: Any = None
-
-    @property
-    def is_answer(self) -> bool:
-        return not self.method and self.id is not None
-
-
-def decode(data: bytes | str) -> list[JsonRpcMessage]:
-    """Return the messages of a line or an event.
-
-    Text that is not a message, such as debug output of a program, becomes a message without
-    method and id.
-    """
-    if not data.strip():
-        return []
-    try:
-        found = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        found = _decode_leniently(data)
-    return found if isinstance(found, list) else [found]
-
-
-def _decode_leniently(data: bytes | str) -> JsonRpcMessage | list[JsonRpcMessage]:
-    """Decode invalid JSON as far as possible, because a call may wait for this answer.
-
-    Servers send lone surrogates, NaN, other encodings and `null` for absent fields.
-    """
-    text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
-    try:
-        value = _sanitize(json.loads(text))
-        if isinstance(value, dict):
-            value = {key: held for key, held in value.items() if held is not None}
-        return msgspec.convert(value, JsonRpcMessage | list[JsonRpcMessage], strict=False)
-    except (ValueError, msgspec.ValidationError, RecursionError):
-        return JsonRpcMessage(result=one_line(text, 200))
-
-
-def _sanitize(value: Any) -> Any:
-    match value:
-        case str():
-            return clean(value)
-        case float() if not math.isfinite(value):
-            return None
-        case list():
-            return [_sanitize(each) for each in value]
-        case dict():
-            return {clean(key): _sanitize(each) for key, each in value.items()}
-        case _:
-            return value
-
-
-def encode_request(number: int, method: str, params: dict[str, Any]) -> bytes:
-    return _encode({"id": number, "method": method, "params": params})
-
-
-def encode_notification(method: str, params: dict[str, Any] | None = None) -> bytes:
-    return _encode({"method": method} if params is None else {"method": method, "params": params})
-
-
-def encode_result(number: int | str, result: Any) -> bytes:
-    return _encode({"id": number, "result": result})
-
-
-def encode_error(number: int | str, code: int, text: str) -> bytes:
-    return _encode({"id": number, "error": {"code": code, "message": text}})
-
-
-def _encode(fields: dict[str, Any]) -> bytes:
-    return msgspec.json.encode({"jsonrpc": "2.0", **fields})
-
-
-_decoder: msgspec.json.Decoder[JsonRpcMessage | list[JsonRpcMessage]] = msgspec.json.Decoder(
-    JsonRpcMessage | list[JsonRpcMessage]
-)
 
 
 class McpLimits(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ import msgspec
 
 from hermes.core.errors import ConfigError, ToolError
 from hermes.plugins.isolation import describe_error
+from hermes.util.circuit_breaker import CircuitBreaker
 from hermes.util.hosts import is_loopback
 from hermes.util.http import HttpError, LateTls, fetch_blocking, is_header_value
 
@@ -57,35 +58,24 @@ class ServiceCircuitBreaker:
     """Pauses a service after consecutive failures. Not thread-safe."""
 
     def __init__(self, service: str, now: Callable[[], float] = time.monotonic) -> None:
-        self._service, self._now = service, now
-        self._failures = 0
-        self._until = 0.0
-        self._reason = ""
+        self._service = service
+        self._breaker = CircuitBreaker(MAX_FAILURES, PAUSE, MAX_PAUSE, now)
 
     def run(self, work: Callable[[], T]) -> T:
         """Run `work` and return its result. Raises `ServicePaused` while the service is paused."""
-        left = self._until - self._now()
-        if left > 0:
-            raise ServicePaused(f"{self._service} is asked again in {left:.0f} s; {self._reason}")
+        if left := self._breaker.remaining:
+            reason = self._breaker.reason
+            raise ServicePaused(f"{self._service} is asked again in {left:.0f} s; {reason}")
         try:
             result = work()
         except ServiceNotFound:
-            self._failures = 0
+            self._breaker.record_success()
             raise
         except ServiceError as error:
-            self._record_failure(error)
+            self._breaker.record_failure(describe_error(error), error.pause)
             raise
-        self._failures = 0
+        self._breaker.record_success()
         return result
-
-    def _record_failure(self, error: ServiceError) -> None:
-        self._failures += 1
-        self._reason = describe_error(error)
-        pause = error.pause
-        if pause is None and self._failures >= MAX_FAILURES:
-            pause = PAUSE * 2 ** (self._failures - MAX_FAILURES)
-        if pause is not None:
-            self._until = self._now() + min(pause, MAX_PAUSE)
 
 
 class ServiceClient:

@@ -31,11 +31,11 @@ from hermes.providers.acp.protocol import (
     TurnEnd,
     prompt_blocks,
 )
-from hermes.providers.acp.rpc import RpcError
 from hermes.providers.failures import failed_in_stream
 from hermes.providers.target import Target
 from hermes.providers.wire.codec import ReplyBuilder, content_refused, token_count
 from hermes.providers.wire.model import StallTimer
+from hermes.util.jsonrpc import RpcError
 
 # Notices of the Copilot CLI. It ends every turn normally and reports failures in a text chunk of
 # their own: `Error: 402 Insufficient credits`, `Info: Operation cancelled by user`. Without this
@@ -251,8 +251,8 @@ class AcpModel:
             session = await self._with_timeout(self._session(agent), request)
             blocks = prompt_blocks(request, images=agent.capabilities.images)
             reply.set_prompt(blocks, copilot=agent.capabilities.is_copilot)
-            pending = agent.rpc.start_request(
-                "session/prompt", {"sessionId": session, "prompt": blocks}
+            pending = asyncio.ensure_future(
+                agent.rpc.request("session/prompt", {"sessionId": session, "prompt": blocks})
             )
             queue: asyncio.Queue[Any] = asyncio.Queue()
             pending.add_done_callback(queue.put_nowait)
@@ -264,7 +264,8 @@ class AcpModel:
                 unfinished = False
                 reply.set_end(msgspec.convert(pending.result(), TurnEnd))
             finally:
-                pending.cancel()
+                if not pending.cancel() and not pending.cancelled():
+                    pending.exception()  # mark as retrieved
                 agent.leave_session(session, unfinished=unfinished)
         except (RpcError, AgentExited, msgspec.ValidationError, UnicodeEncodeError) as error:
             raise self._failure(agent, error) from error

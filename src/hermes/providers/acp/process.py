@@ -18,11 +18,12 @@ from hermes import __version__
 from hermes.config.environment import child_environment
 from hermes.core.errors import CredentialRefused, ProviderError, RequestRefused, Unreachable
 from hermes.providers.acp.protocol import AUTH_REQUIRED, VERSION, Initialized, PermissionRequest
-from hermes.providers.acp.rpc import MAX_LINE, METHOD_NOT_FOUND, RpcConnection, RpcError
 from hermes.providers.failures import failed_in_stream
 from hermes.providers.failures.body import printable
+from hermes.util.jsonrpc import JsonRpcConnection, RpcError, decode
 from hermes.util.processes import start_program
 
+MAX_LINE = 64 * 1024 * 1024
 STOP_SECONDS = 2.0
 """Time for the program to exit after its standard input was closed."""
 MAX_STDERR_LINES = 10
@@ -47,12 +48,13 @@ class AgentProcess:
         self.is_ending = False
         self.capabilities = Initialized(VERSION)
         """What it reported about itself; set by the code that started it."""
-        self._process, self._stderr = process, process.stderr
+        self._process, self._stdin = process, process.stdin
+        self._stdout, self._stderr = process.stdout, process.stderr
         self._stderr_lines: deque[str] = deque(maxlen=MAX_STDERR_LINES)
         self._sinks: dict[str, Callable[[Any], None]] = {}
         self._reason = ""
-        self.rpc = RpcConnection(
-            process.stdout, process.stdin, self._on_notification, _answer_request
+        self.rpc = JsonRpcConnection[None](
+            self._send, {"session/request_permission": _refuse_permission}, self._on_notification
         )
         self._listen_task = asyncio.create_task(self._listen())
 
@@ -92,9 +94,9 @@ class AgentProcess:
         """Stop the session and its updates, without waiting."""
         self._sinks.pop(session, None)
         if unfinished:
-            self.rpc.notify("session/cancel", {"sessionId": session})
+            self.rpc.post("session/cancel", {"sessionId": session})
         for method in self.capabilities.closing_methods:
-            self.rpc.request_and_forget(method, {"sessionId": session})
+            self.rpc.post(method, {"sessionId": session}, as_request=True)
 
     def kill(self, reason: str) -> None:
         """Kill it without waiting; pending requests fail with `reason`."""
@@ -107,8 +109,7 @@ class AgentProcess:
     async def end(self) -> None:
         """Let it exit on its own, then kill it."""
         self.is_ending = True
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        self._stdin.close()
         await asyncio.wait({self._listen_task}, timeout=STOP_SECONDS)
         self.kill("was stopped")
         await asyncio.wait({self._listen_task}, timeout=STOP_SECONDS)
@@ -117,7 +118,10 @@ class AgentProcess:
     async def _listen(self) -> None:
         stderr_task = asyncio.create_task(self._read_stderr())
         try:
-            await self.rpc.listen()
+            while line := await self._stdout.readline():
+                for message in decode(line):
+                    if not self.rpc.settle(message) and message.method:
+                        self.rpc.dispatch(message)
         except ValueError:
             self.kill(f"sent a line of more than {MAX_LINE // 1024**2} MB")
         finally:
@@ -129,14 +133,19 @@ class AgentProcess:
             await asyncio.wait({stderr_task}, timeout=STOP_SECONDS)
             stderr_task.cancel()
             shutil.rmtree(self.folder, ignore_errors=True)
-            self.rpc.fail_all(self._lost)
+            self.rpc.lost(self._exit_error())
+            await self.rpc.close()
+
+    async def _send(self, data: bytes, _number: int | None) -> None:
+        if not self._stdin.is_closing():
+            self._stdin.write(data + b"\n")
 
     async def _read_stderr(self) -> None:
         while piece := await self._stderr.read(65_536):
             lines = piece.decode("utf-8", "replace").splitlines()
             self._stderr_lines.extend(line for line in lines if line.strip())
 
-    def _lost(self) -> AgentExited:
+    def _exit_error(self) -> AgentExited:
         words = printable(" / ".join(self._stderr_lines), 400)
         return AgentExited(f"{self.name} {self._reason}" + (f": {words}" if words else ""))
 
@@ -154,10 +163,8 @@ def _exit_reason(code: int | None) -> str:
     return f"ended with exit code {code}" if code >= 0 else f"was killed by signal {-code}"
 
 
-def _answer_request(method: str, params: Any) -> Any:
-    """Refuse a request of the agent."""
-    if method != "session/request_permission":
-        raise RpcError(METHOD_NOT_FOUND, f"not offered here: {method}")
+async def _refuse_permission(params: Any, _origin: int | None) -> Any:
+    """Answer the agent's request for permission with its option to refuse."""
     try:
         options = msgspec.convert(params, PermissionRequest).options
     except msgspec.ValidationError:

@@ -9,8 +9,7 @@ import pytest
 
 from hermes.core.errors import RequestRefused, StreamCut, StreamStalled, Unreachable
 from hermes.core.model import TextDelta
-from hermes.providers.acp import rpc
-from hermes.providers.acp.process import agent_command
+from hermes.providers.acp.process import MAX_LINE, agent_command
 from hermes.providers.target import Timeouts
 from tests.unit.providers.acp.fake_agent import ASK, Stage, ask, until
 
@@ -143,7 +142,7 @@ async def test_the_program_ends_with_its_owner_and_leaves_no_folder(stage: Stage
 
 async def test_a_line_without_end_is_not_read_for_ever(stage: Stage, monkeypatch):
     monkeypatch.setattr("hermes.providers.acp.process.MAX_LINE", 2 * 1024**2)
-    assert rpc.MAX_LINE > 2 * 1024**2
+    assert MAX_LINE > 2 * 1024**2
     with pytest.raises(StreamCut, match="line of more than 2 MB"):
         await ask(stage.model([["raw", "x" * 5_000_000]]))
 
