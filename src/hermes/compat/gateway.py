@@ -348,8 +348,9 @@ class ScriptGateway:
     @property
     def adapters(self) -> dict[PlatformName | str, Adapter]:
         """The connected adapters."""
-        # The runner has its connections once it has begun.
-        connections = getattr(self._inner, "connections", ())
+        # The runner has its gateway once it has begun.
+        gateway = getattr(self._inner, "gateway", None)
+        connections = gateway.connections if gateway else ()
         return {platform_named(each.manifest.name): each.adapter for each in connections}
 
     @property

@@ -26,18 +26,17 @@ from hermes.core.errors import HermesError, SessionNotFound, StoreError, UsageEr
 from hermes.core.messages import User
 from hermes.gateway.auth import may
 from hermes.gateway.hooks import about
-from hermes.gateway.messages import INTERNAL_PREFIX
+from hermes.gateway.messages import INTERNAL_PREFIX, inbox_item
 from hermes.gateway.pairing import PairingStore
 from hermes.gateway.platforms.kit.contract import MessageEvent, SessionSource
 from hermes.gateway.platforms.registry import home_variable
 from hermes.gateway.questions import ChatQuestions
 from hermes.gateway.session_keys import background_key, background_name
 from hermes.ops.commands import OPS_HANDLERS
-from hermes.store.records import InboxItem, InboxRow, SessionFilter
+from hermes.store.records import InboxRow, SessionFilter
 from hermes.util.text import many, plain_line
 
 if TYPE_CHECKING:
-    from hermes.gateway.context import GatewayContext
     from hermes.gateway.worker import ChatWorker
 
 
@@ -181,7 +180,6 @@ class ChatCommandContext:
 
     def __init__(
         self,
-        gateway: "GatewayContext",
         worker: "ChatWorker",
         agent: Agent | None,
         row: InboxRow,
@@ -190,8 +188,8 @@ class ChatCommandContext:
     ) -> None:
         """`role` is that of the person who gave the command, who need not be the one whose turn
         runs. Without an agent only the commands in `WITHOUT_AGENT` can run."""
-        self.gateway, self.worker, self.row, self.event = gateway, worker, row, event
-        self.app: App = gateway.app
+        self.gateway, self.worker, self.row, self.event = worker.gateway, worker, row, event
+        self.app: App = worker.gateway.app
         self.role = role
         self._agent = agent
         self._output: list[str] = []
@@ -209,7 +207,7 @@ class ChatCommandContext:
     @property
     def open_agent(self) -> Agent | None:
         """The agent of the chat, if it is open."""
-        return self.gateway.sessions.get(self.worker.key) or self._agent
+        return self.worker.session.agent or self._agent
 
     @property
     def busy(self) -> bool:
@@ -236,11 +234,11 @@ class ChatCommandContext:
     @property
     def _agent_has_other_role(self) -> bool:
         """Whether the open agent works with the rights of another role."""
-        return self.gateway.sessions.role(self.worker.key) not in (None, self.role)
+        return self.worker.session.role not in (None, self.role)
 
     async def continue_with(self, agent: Agent) -> None:
         try:
-            await self.gateway.sessions.adopt(self.worker.key, agent)
+            await self.worker.session.adopt(agent)
         except StoreError:  # another chat uses this session, so its agent is not needed here
             await self.app.leave(agent)
             raise
@@ -279,18 +277,14 @@ class ChatCommandContext:
         event = msgspec.structs.replace(self.event, message_id=named, text=text)
         row_id = await self._store_message(event, self.worker.key)
         if row_id is not None and row_id not in self.worker.current_rows and not event.media:
-            steered = self.worker.steering.steer(row_id, text)
+            steered = self.worker.steer(row_id, text)
         else:
             steered = False
         self.worker.wake()
         return steered
 
     async def _store_message(self, event: MessageEvent, key: str) -> int | None:
-        source = event.source
-        item = InboxItem(
-            source.platform, source.account, event.message_id, key, msgspec.json.encode(event)
-        )
-        return await self.gateway.store.inbox.receive(item, self.gateway.now())
+        return await self.gateway.store.inbox.receive(inbox_item(event, key), self.gateway.now())
 
     async def start_background_task(self, goal: str) -> str:
         """Store a background task as a message and start it. Returns its name; repeating the call
@@ -304,25 +298,26 @@ class ChatCommandContext:
         return background_name(key)
 
 
+def parse_command(text: str) -> CommandDef | None:
+    """Return the command that a message starts with, by its full name."""
+    word = text.split(None, 1)[0].partition("@")[0] if text.startswith("/") else ""
+    return exact_command(word, Surface.CHATS) if word else None
+
+
 async def open_command_context(
-    gateway: "GatewayContext", worker: "ChatWorker", row: InboxRow, event: MessageEvent, role: Role
+    worker: "ChatWorker", row: InboxRow, event: MessageEvent, role: Role
 ) -> ChatCommandContext:
     """Return the context for a command, with an agent if the command needs one."""
-    sessions = gateway.sessions
     word = _strip_bot_name(event.text).split(None, 1)[0]
-    command = exact_command(word, Surface.CHATS, gateway.app.loaded.settings)
-    agent = sessions.get(worker.key)
+    command = exact_command(word, Surface.CHATS, worker.gateway.settings)
+    agent = worker.session.agent
     needs_no_agent = command is not None and command.name in WITHOUT_AGENT
     if not needs_no_agent and not (worker.busy and agent is not None):
         is_side = row.id in worker.side_rows
-        agent = await sessions.open(
-            worker.key,
-            event.source,
-            role,
-            worker.questions,
-            keep=lambda: is_side and worker.working,
+        agent = await worker.session.open(
+            event.source, role, keep=lambda: is_side and worker.working
         )
-    return ChatCommandContext(gateway, worker, agent, row, event, role)
+    return ChatCommandContext(worker, agent, row, event, role)
 
 
 def _strip_bot_name(text: str) -> str:
@@ -366,7 +361,7 @@ async def stop(call: CommandCall) -> str:
     context = _chat_context(call)
     background_tasks = context.gateway.background_tasks(context.worker.key)
     for task in background_tasks:
-        task.stop()
+        task.stop_task()
     if context.open_agent is None:
         return command_handlers.stopped_message(len(background_tasks))
     return await command_handlers.stop(call, already_stopped=len(background_tasks))
@@ -381,7 +376,7 @@ async def background(call: CommandCall) -> str:
 
 async def agents(call: CommandCall) -> str:
     context = _chat_context(call)
-    lines = [task.description for task in context.gateway.background_tasks(context.worker.key)]
+    lines = [task.describe_task() for task in context.gateway.background_tasks(context.worker.key)]
     return command_handlers.format_background(
         lines + (command_handlers.list_background(call) if context.open_agent else [])
     )
@@ -517,12 +512,14 @@ async def verbose(call: CommandCall) -> str:
 
 
 async def platforms(call: CommandCall) -> str:
-    return _chat_context(call).gateway.platform_summary()
+    return _chat_context(call).gateway.status.summary()
 
 
 async def pair(call: CommandCall) -> str:
     context = _chat_context(call)
-    return await asyncio.to_thread(context.gateway.pair, context.event.source, call.arguments)
+    return await asyncio.to_thread(
+        pair_command, context.gateway.pairing, context.event.source, call.arguments
+    )
 
 
 CHAT_HANDLERS: Mapping[str, CommandHandler] = {

@@ -245,6 +245,14 @@ class TargetResolver:
                     found[name] = target
         return found
 
+    def describe_homes(self, platforms: Iterable[str]) -> str:
+        """Return the names of platforms with their home channels."""
+        homes = self.homes()
+        return ", ".join(
+            f"{name} (home channel {homes[name].chat_id})" if name in homes else name
+            for name in platforms
+        )
+
     def describe(self) -> list[str]:
         """Return the possible targets, one line each."""
         describe: list[str] = []

@@ -3,14 +3,21 @@ list."""
 
 import asyncio
 import logging
+from datetime import datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from hermes.app.outgoing_files import remove_old_copies
 from hermes.app.session_store import back_up_when_due
-from hermes.core.errors import HermesError
-from hermes.gateway.context import GatewayContext
-from hermes.gateway.directory import ChatDirectory
-from hermes.gateway.dispatcher import ChatDispatcher
+from hermes.config.settings.agent import SessionResetSettings
+from hermes.core.errors import ConfigError, HermesError
 from hermes.gateway.platforms.kit.media import MediaCache
+from hermes.gateway.platforms.registry import media_folder
+
+if TYPE_CHECKING:
+    from hermes.gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
@@ -24,15 +31,9 @@ MOST_CLOSED = 20
 
 
 class Maintenance:
-    def __init__(
-        self,
-        gateway: GatewayContext,
-        dispatcher: ChatDispatcher,
-        directory: ChatDirectory,
-        cache: MediaCache,
-    ) -> None:
-        self._gateway, self._dispatcher = gateway, dispatcher
-        self._directory, self._cache = directory, cache
+    def __init__(self, gateway: "Gateway") -> None:
+        self._gateway = gateway
+        self._cache = MediaCache(media_folder(gateway.app.home.root))
         self._learn_at = 0.0
 
     async def run(self) -> None:
@@ -47,50 +48,46 @@ class Maintenance:
                 if rounds % RARELY == 1:
                     await self.clean()
                     self.learn_models()
-                await asyncio.to_thread(self._directory.save)
+                await asyncio.to_thread(self._gateway.directory.save)
             except (HermesError, OSError) as error:
                 log.error("maintenance: %s", error)
 
     def stop_stuck(self) -> None:
         """Stop turns without any activity; their users are informed."""
-        most = self._gateway.app.loaded.settings.gateway.stuck_minutes * 60
+        most = self._gateway.settings.gateway.stuck_minutes * 60
         now = self._gateway.clock.monotonic()
-        for worker in self._dispatcher.busy_workers():
-            if (
-                worker.busy
-                and not worker.questions.has_open
-                and now - worker.turn.last_activity > most
-            ):
+        for worker in self._gateway.workers_in_use():
+            turn = None if worker.questions.has_open else worker.turn
+            if turn is not None and now - turn.last_activity > most:
                 log.warning(
                     "%s: a turn was stopped because it was inactive for too long", worker.key
                 )
-                worker.turn.stop("stuck")
+                worker.stop_turn("stuck")
 
     async def expire(self) -> None:
         """End the sessions that the reset settings end; their memory is saved."""
         chats = await self._gateway.store.chats.select()
-        over = [chat.session_key for chat in chats if self._gateway.reset_reason(chat)]
-        busy = {worker.key for worker in self._dispatcher.busy_workers() if worker.working}
-        free = [key for key in over if key not in busy]
-        closed = [key for key in free if self._gateway.sessions.get(key) is None]
-        later = frozenset(closed[MOST_CLOSED:])
-        free = [key for key in free if key not in later]
-        ends = [
-            asyncio.ensure_future(self._dispatcher.check_reset(key).wait_finished()) for key in free
-        ]
+        busy = {worker.key for worker in self._gateway.workers_in_use() if worker.working}
+        opened, ends, closed = self._gateway.open_agents(), [], 0
+        for key in (chat.session_key for chat in chats if self._gateway.reset_reason(chat)):
+            closed += key not in opened and key not in busy
+            if key in busy or (key not in opened and closed > MOST_CLOSED):
+                continue
+            worker = self._gateway.worker(key)
+            worker.check_reset()
+            ends.append(asyncio.ensure_future(worker.wait_finished()))
         if ends:
             await asyncio.wait(ends, timeout=EVERY)
 
     async def clean(self) -> None:
-        settings = self._gateway.app.loaded.settings.gateway
+        app, settings = self._gateway.app, self._gateway.settings.gateway
         now = self._gateway.now()
         await self._gateway.store.clean_queues(now - settings.keep_days * DAY)
         before = now - settings.media_keep_days * DAY
         gone = await asyncio.to_thread(self._cache.clean, before)
-        gone += await asyncio.to_thread(remove_old_copies, self._gateway.app.home.root, before)
+        gone += await asyncio.to_thread(remove_old_copies, app.home.root, before)
         if gone:
             log.info("removed %d old files of chats", gone)
-        app = self._gateway.app
         await asyncio.to_thread(back_up_when_due, app.home, app.loaded.settings)
 
     def learn_models(self) -> None:
@@ -99,3 +96,75 @@ class Maintenance:
         now = self._gateway.clock.monotonic()
         if now >= self._learn_at and self._gateway.app.providers.learn_meanwhile():
             self._learn_at = now + DAY
+
+
+FILE = "gateway.json"
+
+
+class ResetRule(msgspec.Struct, frozen=True):
+    mode: Literal["both", "idle", "daily", "none"] = "both"
+    idle_minutes: int = 1440
+    at_hour: int = 4
+
+
+class _PlatformRule(msgspec.Struct, frozen=True):
+    """Overrides of one platform; other values come from `session_reset`."""
+
+    mode: Literal["both", "idle", "daily", "none"] | None = None
+    idle_minutes: int | None = None
+    at_hour: int | None = None
+
+
+class _GatewayFile(msgspec.Struct, frozen=True):
+    reset_by_platform: dict[str, _PlatformRule] = {}
+
+
+class ResetPolicy:
+    def __init__(
+        self,
+        default: SessionResetSettings,
+        by_platform: dict[str, _PlatformRule],
+        zone: tzinfo | None,
+    ) -> None:
+        """`zone` is the time zone of `at_hour`; None means that of the given times."""
+        self._default = ResetRule(default.mode, default.idle_minutes, default.at_hour)
+        self._by_platform, self._zone = by_platform, zone
+
+    @classmethod
+    def read(cls, default: SessionResetSettings, home: Path, zone: tzinfo | None) -> "ResetPolicy":
+        """Read the overrides in gateway.json. Raises `ConfigError` if the file is invalid."""
+        path = home / FILE
+        try:
+            by_platform = msgspec.json.decode(
+                path.read_bytes(), type=_GatewayFile
+            ).reset_by_platform
+        except FileNotFoundError:
+            by_platform = {}
+        except (OSError, msgspec.MsgspecError) as error:
+            raise ConfigError(f"{FILE} cannot be read: {error}", where=str(path)) from error
+        return cls(default, by_platform, zone)
+
+    def rule(self, platform: str) -> ResetRule:
+        override = self._by_platform.get(platform)
+        if override is None:
+            return self._default
+        values = {
+            key: value
+            for key, value in msgspec.structs.asdict(override).items()
+            if value is not None
+        }
+        return msgspec.structs.replace(self._default, **values)
+
+    def reset_reason(self, platform: str, last: datetime, now: datetime) -> str:
+        """Return why a session that was last active at `last` ends; "" while it continues."""
+        rule = self.rule(platform)
+        if rule.mode in ("idle", "both") and now - last >= timedelta(minutes=rule.idle_minutes):
+            return f"{rule.idle_minutes} minutes of silence"
+        if rule.mode in ("daily", "both") and last < self._newest_reset(rule, now) <= now:
+            return f"it is past {rule.at_hour:02d}:00"
+        return ""
+
+    def _newest_reset(self, rule: ResetRule, now: datetime) -> datetime:
+        local = now.astimezone(self._zone) if self._zone else now
+        today = local.replace(hour=rule.at_hour, minute=0, second=0, microsecond=0, fold=0)
+        return today if today <= local else today - timedelta(days=1)

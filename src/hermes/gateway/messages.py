@@ -13,6 +13,7 @@ import msgspec
 from hermes.app.references.expansion import image_kind
 from hermes.config.settings import Settings
 from hermes.core.messages import Image, Text, User, UserPart
+from hermes.gateway.outgoing import SIDE_LANE, OutgoingMeta
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     Media,
@@ -20,11 +21,12 @@ from hermes.gateway.platforms.kit.contract import (
     NotConnected,
     SessionSource,
 )
+from hermes.gateway.platforms.registry import chat_media_folder, media_folder
 from hermes.gateway.session_keys import is_shared
-from hermes.store.records import InboxRow
+from hermes.store.records import InboxItem, InboxRow
 
 if TYPE_CHECKING:
-    from hermes.gateway.context import GatewayContext
+    from hermes.gateway.gateway import Gateway
 
 
 log = logging.getLogger(__name__)
@@ -89,9 +91,14 @@ _events = msgspec.json.Decoder(MessageEvent)
 
 
 def decode_event(row: InboxRow) -> MessageEvent:
-    """Decode a stored message. Raises `msgspec.DecodeError` for a damaged row; see
-    `GatewayContext.check_readable`."""
+    """Decode a stored message. Raises `msgspec.DecodeError` for a damaged row."""
     return _events.decode(row.event)
+
+
+def inbox_item(event: MessageEvent, key: str) -> InboxItem:
+    """Return a message of the chat `key` as it is stored."""
+    source, data = event.source, msgspec.json.encode(event)
+    return InboxItem(source.platform, source.account, event.message_id, key, data)
 
 
 def is_mirrored(event: MessageEvent) -> bool:
@@ -103,11 +110,17 @@ def reply_id(event: MessageEvent) -> str:
     return "" if event.message_id.startswith(INTERNAL_PREFIX) else event.message_id
 
 
-async def build_user_message(gateway: "GatewayContext", events: Sequence[MessageEvent]) -> User:
+def side_reply(row: InboxRow, event: MessageEvent, kind: str) -> OutgoingMeta:
+    """Describe the reply to a message that is answered outside the order of its chat."""
+    key, quoted = f"reply:{row.id}", reply_id(event)
+    return OutgoingMeta(key, event.source.target, kind, row.id, quoted, lane_suffix=SIDE_LANE)
+
+
+async def build_user_message(gateway: "Gateway", events: Sequence[MessageEvent]) -> User:
     """Build one user message from the messages that are answered together."""
     parts: list[UserPart] = []
     texts: list[str] = []
-    settings = gateway.app.loaded.settings
+    settings = gateway.settings
     for event in events:
         shared = is_shared(
             event.source,
@@ -121,16 +134,14 @@ async def build_user_message(gateway: "GatewayContext", events: Sequence[Message
     return User((Text("\n\n".join(texts)), *parts))
 
 
-async def add_files(gateway: "GatewayContext", question: User, event: MessageEvent) -> User:
+async def add_files(gateway: "Gateway", question: User, event: MessageEvent) -> User:
     """Add the files of a command to the question that the command asks."""
     lines, images = await _describe_files(gateway, event)
     note = (Text("\n".join(lines)),) if lines else ()
     return User((*question.parts, *note, *images))
 
 
-async def _describe_files(
-    gateway: "GatewayContext", event: MessageEvent
-) -> tuple[list[str], list[Image]]:
+async def _describe_files(gateway: "Gateway", event: MessageEvent) -> tuple[list[str], list[Image]]:
     lines: list[str] = []
     images: list[Image] = []
     for media in event.media:
@@ -141,12 +152,12 @@ async def _describe_files(
 
 
 async def _describe_file(
-    gateway: "GatewayContext", event: MessageEvent, media: Media
+    gateway: "Gateway", event: MessageEvent, media: Media
 ) -> tuple[str, tuple[Image, ...]]:
     """Describe a file for the agent; an image is also returned itself."""
     name = media.name or media.kind
     try:
-        fetched = await gateway.fetch(event, media)
+        fetched = await _fetch(gateway, event.source, media)
     except AdapterError as error:
         log.warning("%s: a file could not be fetched: %s", event.source.platform, error)
         return f"[{media.kind} {name!r} could not be fetched: {error}]", ()
@@ -157,6 +168,28 @@ async def _describe_file(
             encoded = base64.b64encode(data).decode("ascii")
             return f"[image: {path}]", (Image(f"data:{kind};base64,{encoded}"),)
     return f"[{media.kind}: {path}]", ()
+
+
+async def _fetch(gateway: "Gateway", source: SessionSource, media: Media) -> Media:
+    """Download a file into the folder of its chat."""
+    connection = gateway.connections.get(source.platform, source.account)
+    if connection is None:
+        raise PlatformAway(f"{source.platform} is not connected")
+    limit = gateway.settings.gateway.media_max_bytes
+    fetched = await connection.adapter.fetch(media, limit)
+    root, path = gateway.app.home.root, Path(fetched.path)
+    if path.parent != media_folder(root):
+        return fetched  # the adapter keeps its files elsewhere
+    folder = chat_media_folder(root, source)
+
+    def move() -> Path:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return path.rename(folder / path.name)
+
+    try:
+        return msgspec.structs.replace(fetched, path=str(await asyncio.to_thread(move)))
+    except OSError as error:
+        raise AdapterError(f"{path.name} cannot be stored: {error.strerror}") from error
 
 
 class PlatformAway(NotConnected):

@@ -11,42 +11,28 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hermes.app.app import App
-from hermes.app.providers import user_zone
 from hermes.app.request import SessionRequest
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
-from hermes.config.settings.platforms import Role
 from hermes.core.errors import HermesError, StoreError
 from hermes.core.events import TurnFinished
 from hermes.core.messages import User
-from hermes.core.ports import Attachments, Clock, Outbox, Scheduler
-from hermes.gateway.auth import Authorizer
-from hermes.gateway.chat_session import ChatSessions, MirrorToChat, ResetPolicy
-from hermes.gateway.commands import pair_command
-from hermes.gateway.context import GatewayContext
-from hermes.gateway.directory import ChatDirectory, TargetResolver
-from hermes.gateway.dispatcher import ChatDispatcher, InboundHandler, drain_all
-from hermes.gateway.hooks import HookRegistry, about
+from hermes.core.ports import Clock, Outbox, Scheduler
+from hermes.gateway.gateway import Gateway
 from hermes.gateway.maintenance import Maintenance
-from hermes.gateway.outbox import GatewayOutbox
-from hermes.gateway.pairing import PairingStore
-from hermes.gateway.platforms.kit.contract import ChatTarget, PlatformManifest, SessionSource
-from hermes.gateway.platforms.kit.media import MediaCache
 from hermes.gateway.platforms.registry import (
     chat_backend,
     configured,
     half_given,
     make_adapter,
-    media_folder,
-    prefixes,
     unknown,
     without_sandbox,
 )
 from hermes.gateway.process import AdapterState
-from hermes.gateway.proxy import Proxy, check_proxy, load_proxy
+from hermes.gateway.proxy import check_proxy, load_proxy
 from hermes.gateway.services import RESTART
-from hermes.gateway.status import DirectTurns, Metrics, StatusReporter, serve_metrics
-from hermes.gateway.supervisor import ConnectionRegistry, Health, PlatformAccount, Supervisor
+from hermes.gateway.status import serve_metrics
+from hermes.gateway.supervisor import Health, PlatformAccount, Supervisor
 from hermes.util.concurrency import in_thread
 from hermes.util.text import many
 
@@ -59,46 +45,33 @@ BOOT_PROMPT = (
 )
 
 
-class BootTask:
-    def __init__(
-        self,
-        app: App,
-        gateway: GatewayContext,
-        file: Path,
-        homes: dict[str, ChatTarget],
-        proxy: Proxy | None = None,
-    ) -> None:
-        self._app, self._gateway, self._file, self._describe_homes = app, gateway, file, homes
-        self._proxy = proxy
-
-    async def run(self) -> None:
-        """Run BOOT.md. Errors are logged; the gateway starts anyway."""
-        try:
-            text = self._file.read_text(encoding="utf-8").strip()
-            if text:
-                await self._answer(text)
-        except (HermesError, OSError, UnicodeDecodeError) as error:
-            log.error("BOOT.md: %s", error)
-
-    async def _answer(self, text: str) -> None:
-        folder = Path(self._app.loaded.settings.gateway.cwd).expanduser()
+async def run_boot_file(gateway: Gateway) -> None:
+    """Run the tasks of BOOT.md, if the file exists, and send the answer to the home channels.
+    Errors are logged; the gateway starts anyway."""
+    app, file = gateway.app, gateway.app.home.root / "BOOT.md"
+    try:
+        text = file.read_text(encoding="utf-8").strip() if file.is_file() else ""
+        if not text:
+            return
+        folder = Path(gateway.settings.gateway.cwd).expanduser()
         request = SessionRequest(folder, source="cron", goes_on=False, skip_context_files=True)
-        agent = await self._app.agent(self._proxy.request(request) if self._proxy else request)
+        agent = await app.agent(gateway.proxy.request(request) if gateway.proxy else request)
         try:
             asked = User.say(BOOT_PROMPT.format(silent=SILENT, text=text))
+            answer = ""
             async with aclosing(agent.run(asked)) as events:
                 async for event in events:
                     if isinstance(event, TurnFinished):
-                        attachments = self._app.session(agent).attachments
-                        await self._warn(event.text or event.error, attachments)
+                        answer = event.text or event.error
+            log.info("BOOT.md: %s", answer)
+            if answer.strip() and not answer.lstrip().startswith(SILENT):
+                attachments = app.session(agent).attachments
+                for target in gateway.targets.homes().values():
+                    await gateway.outbox.notify(target, answer, attachments=attachments)
         finally:
-            await self._app.leave(agent)
-
-    async def _warn(self, answer: str, attachments: Attachments) -> None:
-        log.info("BOOT.md: %s", answer)
-        if answer.strip() and not answer.lstrip().startswith(SILENT):
-            for target in self._describe_homes.values():
-                await self._gateway.outbox.notify(target, answer, "notice", attachments=attachments)
+            await app.leave(agent)
+    except (HermesError, OSError, UnicodeDecodeError) as error:
+        log.error("BOOT.md: %s", error)
 
 
 RESTART_NOTICE = "The gateway is restarting. This turn continues when it is back."
@@ -154,6 +127,11 @@ class _LogProgress:
 
 
 class GatewayRunner:
+    """Runs a gateway in this process until a signal or `stop`."""
+
+    gateway: Gateway
+    """Set once `run` has loaded the app and its plugins."""
+
     def __init__(
         self,
         home: Home,
@@ -170,10 +148,9 @@ class GatewayRunner:
         self.began = asyncio.Event()
         """Set when everything is built and the platforms are being connected."""
         self._exit_code = 0
-        self._proxy: Proxy | None = None
-        self._supervisors: list[Supervisor] = []
         self._unavailable: list[AdapterState] = []
-        self._side_tasks: set[asyncio.Task[None]] = set()
+        """Platforms that could not be started at all."""
+        self._background: set[asyncio.Task[None]] = set()
 
     def stop(self, exit_code: int = 0) -> None:
         """Stop the gateway; a second call does not wait for running turns."""
@@ -183,7 +160,7 @@ class GatewayRunner:
         self._stop.set()
 
     async def run(self) -> int:
-        self._proxy = load_proxy(self._loaded)
+        proxy, scheduling = load_proxy(self._loaded), self._scheduling
         app = App(self._home, self._loaded, _LogProgress(), self._warn, clock=self._clock)
         async with app:
             await app.extensions.settle()
@@ -193,138 +170,79 @@ class GatewayRunner:
             for manifest, why in half_given(self._loaded):
                 self._skip_platform(manifest.name, why, "incomplete")
             if not platforms:
-                await _require_jobs(app, self._scheduling)
+                await _require_jobs(app, scheduling)
                 self._inform("no platform is set up: only scheduled jobs run")
             with _signals(self.stop):
-                await self._serve(app, platforms)
+                self.gateway = Gateway(
+                    app,
+                    platforms,
+                    restart=partial(self.stop, RESTART),
+                    warn=self._warn,
+                    describe_jobs=scheduling.told if scheduling else str,
+                    proxy=proxy,
+                )
+                self.gateway.status.unavailable = self._unavailable
+                self.maintenance = Maintenance(self.gateway)
+                app.services.outbox = self.gateway.outbox
+                if scheduling is not None:
+                    app.services.scheduler = scheduling.scheduler(app, self.gateway.outbox)
+                await self._serve(app)
         return self._exit_code
 
-    async def _serve(self, app: App, platforms: dict[str, PlatformManifest]) -> None:
-        self._build(app, platforms)
-        background = [
-            asyncio.create_task(_run_forever(work, app.clock))
-            for work in (
-                self.outbox.run,
-                self.gateway.renew_leases,
-                self.maintenance.run,
-                self._status.run,
-            )
-        ]
-        stopping = asyncio.Event()
+    async def _serve(self, app: App) -> None:
+        gateway, stopping = self.gateway, asyncio.Event()
+        for work in (
+            gateway.outbox.run,
+            gateway.renew_leases,
+            self.maintenance.run,
+            gateway.status.run,
+        ):
+            self._start(_run_forever(work, app.clock))
         if self._scheduling is not None:
-            jobs = partial(self._scheduling.run, app, self.outbox, stopping)
-            background.append(asyncio.create_task(_run_forever(jobs, app.clock)))
-        settings = self._loaded.settings
+            jobs = partial(self._scheduling.run, app, gateway.outbox, stopping)
+            self._start(_run_forever(jobs, app.clock))
+        settings = gateway.settings
         try:
-            served = serve_metrics(settings.gateway.metrics_port, self._status.metrics)
+            served = serve_metrics(settings.gateway.metrics_port, gateway.status.metrics)
             async with served as unserved:
-                unsafe = "" if self._proxy else await in_thread(without_sandbox, settings)
+                unsafe = "" if gateway.proxy else await in_thread(without_sandbox, settings)
                 for trouble in filter(None, (unserved, unsafe)):
                     self._warn(trouble)
-                    self._status.troubles.append(trouble)
-                self._connect(app, platforms)
-                self._status.set_state("running")
-                if self._proxy is not None:
-                    self._start(check_proxy(self._proxy, app.providers.client, self._warn))
-                await self.hooks.fire("gateway:startup", platforms=sorted(platforms))
-                await self.gateway.updates.report()
-                self._boot(app)
+                    gateway.status.troubles.append(trouble)
+                self._connect(app)
+                gateway.status.set_state("running")
+                if gateway.proxy is not None:
+                    self._start(check_proxy(gateway.proxy, app.providers.client, self._warn))
+                await gateway.hooks.fire("gateway:startup", platforms=sorted(gateway.manifests))
+                await gateway.updates.report()
+                self._start(run_boot_file(gateway))
                 self.began.set()
                 await self._stop.wait()
         finally:
             stopping.set()
-            await self._close(background)
+            await self._close()
 
-    def _build(self, app: App, platforms: dict[str, PlatformManifest]) -> None:
-        settings, clock, store = self._loaded.settings, app.clock, app.store
-        self.directory = ChatDirectory(self._home.root / "channel_directory.json")
-        self.connections = ConnectionRegistry(clock)
-        self.targets = TargetResolver(
-            platforms, self._loaded.variable, self.directory, self.connections
-        )
-        self.outbox = GatewayOutbox(
-            store.outbox,
-            self.targets,
-            clock,
-            self.connections,
-            human_delay=settings.human_delay,
-            mirror=MirrorToChat(
-                store, lambda key: self.gateway.wake_chat(key), lambda: clock.now().timestamp()
-            ),
-        )
-        app.services.outbox = self.outbox
-        if self._scheduling is not None:
-            app.services.scheduler = self._scheduling.scheduler(app, self.outbox)
-        pairing = PairingStore(self._home.root / "pairing", clock)
-        trusted: dict[str, Role] = {
-            name: "member" for name, each in platforms.items() if each.checks_callers
-        }
-        authorizer = Authorizer(
-            settings, self._loaded.variable, pairing, prefixes(platforms), trusted=trusted
-        )
-        sessions = ChatSessions(
-            app, chat_backend(settings), self._describe_homes, platforms, self._proxy
-        )
-        self.hooks = HookRegistry.load(self._home.hooks, self._warn)
-        self.metrics = Metrics()
-        resets = ResetPolicy.read(settings.session_reset, self._home.root, user_zone(settings))
-        self.gateway = GatewayContext(
-            app,
-            self.connections,
-            self.outbox,
-            sessions,
-            authorizer,
-            resets,
-            self.hooks,
-            self.metrics,
-            platforms,
-        )
-        self.dispatcher = ChatDispatcher(self.gateway)
-        self.inbound = InboundHandler(
-            settings, self.gateway, self.dispatcher, authorizer, self.directory, self.metrics, clock
-        )
-        cache = MediaCache(media_folder(self._home.root))
-        self.maintenance = Maintenance(self.gateway, self.dispatcher, self.directory, cache)
-        self._direct = DirectTurns(self.metrics, clock)
-        self._status = StatusReporter(
-            self._home.root,
-            app,
-            self.dispatcher,
-            self.metrics,
-            self._direct,
-            lambda: self._supervisors,
-        )
-        if self._scheduling is not None:
-            self._status.cron = self._scheduling.told
-        self._status.unavailable = self._unavailable
-        self.metrics.changed = self._status.changed
-        sessions.on_new_session = self._fire_session_start
-        sessions.notices.on_stored = self.gateway.wake_chat
-        self.gateway.home = self.targets.home
-        self.gateway.restart = lambda: self.stop(RESTART)
-        self.gateway.platform_summary = self._status.summary
-        self.gateway.pair = partial(pair_command, pairing)
-
-    def _connect(self, app: App, platforms: dict[str, PlatformManifest]) -> None:
+    def _connect(self, app: App) -> None:
+        status = self.gateway.status
         extra: dict[str, Any] = {
             "app": app,
-            "outbox": self.outbox,
+            "outbox": self.gateway.outbox,
             "scheduler": app.services.scheduler,
-            "status": self._status.status,
-            "metrics": self._status.metrics,
-            "turns": self._direct,
-            "backend": chat_backend(self._loaded.settings),
+            "status": status.status,
+            "metrics": status.metrics,
+            "turns": status.direct_turns,
+            "backend": chat_backend(self.gateway.settings),
         }
-        for manifest in platforms.values():
+        for manifest in self.gateway.manifests.values():
             try:
                 adapter = make_adapter(manifest, app, extra)
             except HermesError as error:
                 self._skip_platform(manifest.name, error, "failed")
                 continue
             supervisor = Supervisor(
-                adapter, self.inbound.receive, app.clock, changed=self._health_changed
+                adapter, self.gateway.receive, app.clock, changed=self._health_changed
             )
-            self._supervisors.append(supervisor)
+            self.gateway.supervisors.append(supervisor)
             supervisor.start()
 
     def _skip_platform(self, name: str, why: HermesError, state: str) -> None:
@@ -333,107 +251,85 @@ class GatewayRunner:
 
     def _health_changed(self, health: Health) -> None:
         """Handle a new state of a supervisor: the platform is usable from now on, or no longer."""
-        for supervisor in self._supervisors:
+        connections = self.gateway.connections
+        for supervisor in self.gateway.supervisors:
             adapter = supervisor.adapter
             if adapter.manifest.name != health.platform:
                 continue
             if health.state == "healthy":
-                if self.connections.get(health.platform, adapter.account) is None:
-                    self.connections.add(adapter, supervisor.check)
+                if connections.get(health.platform, adapter.account) is None:
+                    connections.add(adapter, supervisor.check)
                     self._start(self._platform_up(supervisor))
             else:
-                self.connections.remove(adapter)
-                self.dispatcher.platform_down(health.platform)
+                connections.remove(adapter)
+                self.gateway.platform_down(health.platform)
                 if health.refused and not self._stop.is_set():
                     label = adapter.manifest.label
                     self._warn(
                         f"{label} is not connected: {health.last_error}\n{health.hint}".strip()
                     )
-        self._status.changed()
+        self.gateway.status.changed()
 
     async def _platform_up(self, supervisor: Supervisor) -> None:
-        adapter = supervisor.adapter
-        account_key = (adapter.manifest.name, adapter.account)
-        connection = self.connections.get(*account_key)
+        adapter, gateway = supervisor.adapter, self.gateway
+        account = (adapter.manifest.name, adapter.account)
+        connection = gateway.connections.get(*account)
         self._inform(f"{adapter.manifest.label} is connected")
         tries = 0
-        while self.connections.get(*account_key) is connection:
+        while gateway.connections.get(*account) is connection:
             tries += 1
-            if await self._resume_platform(account_key, anyway=tries > MAX_SETTLE_TRIES):
-                self.directory.add_chats(
-                    adapter.manifest.name, await adapter.chats(), adapter.account
-                )
+            if await self._resume_platform(account, anyway=tries > MAX_SETTLE_TRIES):
+                chats = await adapter.chats()
+                gateway.directory.add_chats(adapter.manifest.name, chats, adapter.account)
                 return
             supervisor.check()
-            await self.gateway.clock.sleep(RETRY_SECONDS)
+            await gateway.clock.sleep(RETRY_SECONDS)
 
-    async def _resume_platform(self, account_key: PlatformAccount, *, anyway: bool) -> bool:
+    async def _resume_platform(self, account: PlatformAccount, *, anyway: bool) -> bool:
         """Start work on the pending messages of a platform, once no delivery there is uncertain,
         or `anyway` if the platform cannot be asked."""
+        outbox = self.gateway.outbox
         try:
-            if not anyway and not await self.outbox.settle((account_key,), seconds=SETTLE_SECONDS):
+            if not anyway and not await outbox.settle((account,), seconds=SETTLE_SECONDS):
                 return False
-            await self.dispatcher.resume_platform(account_key[0])
+            await self.gateway.resume_platform(account[0])
         except StoreError as error:
-            log.warning("pending messages on %s cannot be processed yet: %s", account_key[0], error)
+            log.warning("pending messages on %s cannot be processed yet: %s", account[0], error)
             return False
-        self.outbox.wake()
+        outbox.wake()
         return True
-
-    def _boot(self, app: App) -> None:
-        """Start the tasks of BOOT.md, if the file exists."""
-        file = self._home.root / "BOOT.md"
-        if file.is_file():
-            boot = BootTask(app, self.gateway, file, self.targets.homes(), self._proxy)
-            self._start(boot.run())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
-        self._side_tasks.add(task)
-        task.add_done_callback(self._side_tasks.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
         task.add_done_callback(_log_failure)
 
-    async def _close(self, background: list["asyncio.Task[None]"]) -> None:
+    async def _close(self) -> None:
         """Let turns finish, stop the others with a notice, send the last messages, close all
         parts."""
-        self._status.set_state("draining")
-        seconds = self._loaded.settings.gateway.drain_seconds
-        if running := self.dispatcher.running_turns + self._direct.running:
+        gateway = self.gateway
+        gateway.status.set_state("draining")
+        seconds = gateway.settings.gateway.drain_seconds
+        if running := gateway.running_turns + gateway.status.direct_turns.running:
             turns = f"{many(running, 'turn')} still {'runs' if running == 1 else 'run'}"
             self._inform(f"{turns}, for at most {seconds:g} seconds; Ctrl-C again stops now")
-        adapters = [each.adapter for each in self._supervisors]
-        cut = await drain_all(self.dispatcher, adapters, seconds, self._hurry)
+        cut = await gateway.drain(seconds, self._hurry)
         try:
             for worker in cut:
                 if worker.source is not None:
-                    await self.gateway.outbox.notify(worker.source.target, RESTART_NOTICE, "notice")
-            await self.outbox.flush(FLUSH_SECONDS)
+                    await gateway.outbox.notify(worker.source.target, RESTART_NOTICE)
+            await gateway.outbox.flush(FLUSH_SECONDS)
         except HermesError as error:  # the other parts are closed anyway
             log.warning("not all notices could be sent at shutdown: %s", error)
-        for task in (*background, *self._side_tasks):
+        background = tuple(self._background)
+        for task in background:
             task.cancel()
-        await asyncio.gather(*background, *self._side_tasks, return_exceptions=True)
-        await asyncio.gather(*(each.stop() for each in self._supervisors), return_exceptions=True)
-        await self.hooks.close()
-        await self.gateway.updates.close()
-        await self.gateway.sessions.close_all()
-        try:
-            await asyncio.to_thread(self.directory.save)
-        except HermesError as error:
-            log.warning("the names of chats could not be saved: %s", error)
-        await self._status.write("stopped")
-
-    async def _fire_session_start(self, key: str, session_id: str, source: SessionSource) -> None:
-        await self.hooks.fire("session:start", **about(source, key), session_id=session_id)
-
-    def _describe_homes(self) -> str:
-        homes = self.targets.homes()
-        return ", ".join(
-            f"{account_key[0]} (home channel {homes[account_key[0]].chat_id})"
-            if account_key[0] in homes
-            else account_key[0]
-            for account_key in self.connections.accounts()
-        )
+        await asyncio.gather(*background, return_exceptions=True)
+        stops = (each.stop() for each in gateway.supervisors)
+        await asyncio.gather(*stops, return_exceptions=True)
+        await gateway.close()
+        await gateway.status.write("stopped")
 
     def _inform(self, text: str) -> None:
         if not self._quiet:

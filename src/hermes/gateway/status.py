@@ -4,21 +4,20 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from hermes.app.app import App
 from hermes.core.errors import HermesError
 from hermes.core.ports import Clock
-from hermes.gateway.context import Counters
-from hermes.gateway.dispatcher import ChatDispatcher
 from hermes.gateway.process import AdapterState, GatewayState, write_state
 from hermes.gateway.supervisor import Supervisor
 from hermes.store.records import QueueCount
+
+if TYPE_CHECKING:
+    from hermes.gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ class PlatformHealth(Protocol):
 
 
 class Metrics:
-    """Implements `context.Counters`, and renders the metrics for Prometheus."""
+    """Counts messages and answers, and renders the metrics for Prometheus."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -64,17 +63,12 @@ class Metrics:
         )
         self._turns = Gauge("hermes_turns_running", "Turns that run now", registry=own)
 
-        self.changed: Callable[[], None] = lambda: None
-        """Called after each count."""
-
     def count_message(self, platform: str) -> None:
         self._in.labels(platform).inc()
-        self.changed()
 
     def count_answer(self, platform: str, seconds: float, *, failed: bool) -> None:
         self._answers.labels(platform, "failed" if failed else "ok").inc()
         self._seconds.labels(platform).observe(max(seconds, 0.0))
-        self.changed()
 
     def text(
         self, counts: Iterable[QueueCount], health: Iterable[PlatformHealth], turns: int
@@ -149,8 +143,10 @@ async def _serve_request(
 
 
 class DirectTurns:
-    def __init__(self, counters: Counters, clock: Clock) -> None:
-        self._counters, self._clock = counters, clock
+    """The turns that adapters run themselves, such as those of the API server."""
+
+    def __init__(self, status: "StatusReporter", clock: Clock) -> None:
+        self._counters, self._clock = status, clock
         self.running = 0
         self._last_in: dict[str, float] = {}
         self._last_out: dict[str, float] = {}
@@ -189,26 +185,25 @@ STATE_NAMES = {"healthy": "connected", "failing": "waiting"}
 
 
 class StatusReporter:
-    def __init__(
-        self,
-        root: Path,
-        app: App,
-        dispatcher: ChatDispatcher,
-        metrics: Metrics,
-        direct: DirectTurns,
-        supervisors: Callable[[], Sequence[Supervisor]],
-    ) -> None:
-        self._root, self._app, self._dispatcher = root, app, dispatcher
-        self._metrics, self._direct, self._supervisors = metrics, direct, supervisors
-        self._started = app.clock.now().timestamp()
+    def __init__(self, gateway: "Gateway", describe_jobs: Callable[[], str]) -> None:
+        self._gateway, self._describe_jobs = gateway, describe_jobs
+        self._metrics = Metrics()
+        self.direct_turns = DirectTurns(self, gateway.clock)
+        self._started = gateway.now()
         self._counts: tuple[QueueCount, ...] = ()
         self._wake = asyncio.Event()
         self.state = "starting"
         self.unavailable: list[AdapterState] = []
         """Platforms that could not be started at all."""
         self.troubles: list[str] = []
-        self.cron: Callable[[], str] = str
-        """Describes the state of the scheduled jobs."""
+
+    def count_message(self, platform: str) -> None:
+        self._metrics.count_message(platform)
+        self.changed()
+
+    def count_answer(self, platform: str, seconds: float, *, failed: bool) -> None:
+        self._metrics.count_answer(platform, seconds, failed=failed)
+        self.changed()
 
     def changed(self) -> None:
         self._wake.set()
@@ -230,19 +225,19 @@ class StatusReporter:
     async def write(self, state: str) -> None:
         self.state = state
         try:
-            self._counts = await self._app.store.queue_counts()
-            await asyncio.to_thread(write_state, self._root, self._state())
+            self._counts = await self._gateway.store.queue_counts()
+            await asyncio.to_thread(write_state, self._gateway.app.home.root, self._state())
         except HermesError as error:
             log.error("the state of the gateway cannot be written: %s", error)
 
     @property
     def _turns(self) -> int:
-        return self._dispatcher.running_turns + self._direct.running
+        return self._gateway.running_turns + self.direct_turns.running
 
     def _adapter(self, supervisor: Supervisor, counts: dict[str, QueueCount]) -> AdapterState:
         health, address = supervisor.health, supervisor.adapter.address
         count = counts.get(health.platform, QueueCount(""))
-        last_in, last_out = self._direct.last_times(health.platform)
+        last_in, last_out = self.direct_turns.last_times(health.platform)
         return AdapterState(
             platform=health.platform,
             state="failed" if health.refused else STATE_NAMES.get(health.state, health.state),
@@ -257,19 +252,19 @@ class StatusReporter:
 
     def _state(self) -> GatewayState:
         counts = {each.platform: each for each in self._counts}
-        tried = tuple(self._adapter(each, counts) for each in self._supervisors())
+        tried = tuple(self._adapter(each, counts) for each in self._gateway.supervisors)
         adapters = (*tried, *self.unavailable)
         return GatewayState(
             pid=os.getpid(),
             state=self.state,
             started_at=self._started,
-            updated_at=self._app.clock.now().timestamp(),
+            updated_at=self._gateway.now(),
             adapters=adapters,
             waiting_in=sum(each.waiting_in for each in self._counts),
             waiting_out=sum(each.waiting_out for each in self._counts),
             unreadable_in=sum(each.unreadable_in for each in self._counts),
             turns=self._turns,
-            cron=self.cron(),
+            cron=self._describe_jobs(),
             troubles=tuple(self.troubles),
             last_in=max((each.last_in or 0.0 for each in adapters), default=0.0) or None,
             last_out=max((each.last_out or 0.0 for each in adapters), default=0.0) or None,
@@ -286,5 +281,5 @@ class StatusReporter:
         )
 
     def metrics(self) -> bytes:
-        health = [each.health for each in self._supervisors()]
+        health = [each.health for each in self._gateway.supervisors]
         return self._metrics.text(self._counts, health, self._turns)

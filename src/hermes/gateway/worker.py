@@ -2,30 +2,50 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from hermes.agent import Agent
 from hermes.app.app import shorten_goal
-from hermes.app.commands import CommandDef, Surface, exact_command
 from hermes.config.settings.platforms import Role
+from hermes.context.policy import needs_compaction
 from hermes.core.cancel import CancelToken
-from hermes.core.errors import HermesError, Interrupted, LeaseLost, SessionNotFound, StoreError
+from hermes.core.errors import (
+    HermesError,
+    Interrupted,
+    LeaseLost,
+    SessionNotFound,
+    StoreError,
+    UsageError,
+)
 from hermes.core.events import Event, TurnFinished
 from hermes.core.messages import Assistant, User
 from hermes.core.model import Usage
-from hermes.gateway.chat_session import append_mirrored
-from hermes.gateway.commands import open_command_context
-from hermes.gateway.context import GatewayContext
+from hermes.core.ports import Attachments
+from hermes.gateway.chat_session import ChatSession
+from hermes.gateway.commands import open_command_context, parse_command
 from hermes.gateway.hooks import TurnEvents, about
-from hermes.gateway.messages import add_files, build_user_message, decode_event, is_mirrored
-from hermes.gateway.platforms.kit.contract import Button, MessageEvent, SessionSource
+from hermes.gateway.messages import (
+    add_files,
+    build_user_message,
+    decode_event,
+    is_mirrored,
+    reply_id,
+    side_reply,
+)
+from hermes.gateway.outgoing import SIDE_LANE, OutgoingMeta
+from hermes.gateway.platforms.kit.contract import Button, Media, MessageEvent, SessionSource
 from hermes.gateway.questions import ChatQuestions, same_person
 from hermes.gateway.session_keys import background_name, background_parent
 from hermes.gateway.turn_view import TurnView
 from hermes.store.records import ChatLease, InboxRow, OutboxItem
 from hermes.store.session_store import under_lease
+
+if TYPE_CHECKING:
+    from hermes.gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
@@ -38,195 +58,6 @@ STOP_REASONS: dict[StopReason, str] = {
     "stuck": "stopped: the turn was inactive for too long",
 }
 """Why a turn was ended from outside, in words."""
-
-_NO_USAGE = Usage()
-
-
-class ChatTurn:
-    """The current turn of one chat: starts, resumes after a crash, follows and stops it."""
-
-    def __init__(self, gateway: GatewayContext, key: str, questions: ChatQuestions) -> None:
-        self._gateway, self._key, self._asker = gateway, key, questions
-        self.running = False
-        self.stop_reason: StopReason = ""
-        """Why the last turn was stopped from outside; "" if it was not."""
-        self.last_activity = 0.0
-        """Monotonic time of the last event of the turn."""
-        self.reached_agent = False
-        """True once the message of the turn is in the agent's log."""
-        self.cancel_pending = False
-        """True if an interrupted turn must be cancelled instead of resumed."""
-        self._over = False
-        self._cancel = CancelToken()
-
-    def begin(self, *, resumed: bool) -> None:
-        """Prepare a new or `resumed` turn; from here on it can be stopped."""
-        self.stop_reason, self.running = "", True
-        self.reached_agent = self._over = False
-        self._cancel = CancelToken()
-        self.last_activity = self._gateway.clock.monotonic()
-        cancel_pending, self.cancel_pending = self.cancel_pending, False
-        if resumed and cancel_pending:
-            self.stop("stop")
-
-    def end(self) -> None:
-        self.running = False
-
-    def stop(self, stop_reason: StopReason) -> bool:
-        """Stop the running turn. Returns False if no turn runs, or if its reply is complete."""
-        if not self.running or self._over:
-            return False
-        self.stop_reason = stop_reason
-        self._cancel.cancel(STOP_REASONS[stop_reason])
-        if (agent := self._gateway.sessions.get(self._key)) is not None:
-            agent.interrupt(STOP_REASONS[stop_reason])
-        return True
-
-    async def cancel(self) -> bool:
-        """Stop the running turn, or the interrupted one that was not resumed yet. Returns whether
-        there was one."""
-        if self.running:
-            return self.stop("stop")
-        waiting = await self._gateway.store.inbox.pending(self._key)
-        if any(row.state == "working" for row in waiting):
-            self.cancel_pending = not self.stop("stop")  # it may have been resumed meanwhile
-            return True
-        return False
-
-    async def run(
-        self,
-        agent: Agent,
-        view: TurnView,
-        rows: list[InboxRow],
-        events: list[MessageEvent],
-        lease: ChatLease,
-        question: User | None,
-    ) -> tuple[TurnFinished, int]:
-        """Run or resume the turn that `begin` prepared.
-
-        Returns its last event, and the id of the outbox row that already shows the reply (0 if none
-        does).
-        """
-        cut = rows[0].state == "working"
-        self.reached_agent = question is not None  # the effect of a command must not happen twice
-        try:
-            await view.start(resumed=cut)
-            if cut and await self.is_logged(rows[0], agent.session_id):
-                # The message is in the log: only the rest of the turn is left to do.
-                self._cancel.check()
-                agent_events = agent.resume() if agent.unfinished else None
-            else:
-                building = self._build_message(agent, rows, events, question)
-                message = await self._cancel.guard(building)
-                ids = tuple(row.id for row in rows)
-                await self._gateway.store.inbox.start(ids, agent.session_id, lease)
-                agent_events = agent.run(message)
-            self.reached_agent = True
-            hooks = TurnEvents(self._gateway.hooks, self._facts(rows[-1]))
-            finish = (
-                await self._follow(agent, agent_events, view, hooks)
-                if agent_events
-                else _finished(agent)
-            )
-        except Interrupted:
-            finish = TurnFinished(agent.session_id, "interrupted", "", _NO_USAGE, 0)
-        finally:
-            await view.close()
-        return finish, await view.close()
-
-    async def _build_message(
-        self,
-        agent: Agent,
-        rows: list[InboxRow],
-        events: list[MessageEvent],
-        question: User | None,
-    ) -> User:
-        await self._gateway.compact_if_needed(agent)
-        if question is not None:
-            return await add_files(self._gateway, question, decode_event(rows[-1]))
-        return await build_user_message(self._gateway, events)
-
-    async def is_logged(self, row: InboxRow, session_id: str) -> bool:
-        """Return whether the message was written to the log before the crash."""
-        entries = await self._gateway.app.store.entries(session_id)
-        return any(getattr(entry, "id", 0) > row.log_after for entry in entries)
-
-    def _facts(self, row: InboxRow) -> dict[str, object]:
-        event = decode_event(row)
-        return {**about(event.source, self._key), "message": event.text}
-
-    async def _follow(
-        self, agent: Agent, events: "AsyncGenerator[Event, None]", view: TurnView, hooks: TurnEvents
-    ) -> TurnFinished:
-        last: TurnFinished | None = None
-        async with aclosing(events):
-            async for event in events:
-                if self._cancel.cancelled:  # the turn was stopped before it started
-                    agent.interrupt(self._cancel.reason)
-                self.last_activity = self._gateway.clock.monotonic()
-                view.paused = self._asker.has_open
-                await hooks.see(event)
-                await view.show(event)
-                if isinstance(event, TurnFinished):
-                    last, self._over = event, True
-        if last is None:
-            raise RuntimeError("a turn ended without its last event")
-        return last
-
-
-def _finished(agent: Agent) -> TurnFinished:
-    """Return the end of a turn whose reply is already in the log."""
-    last = agent.history[-1]
-    text = last.text if isinstance(last, Assistant) else ""
-    return TurnFinished(agent.session_id, "answered", text, _NO_USAGE, 0)
-
-
-class SteeredMessages:
-    """Messages of one chat that were passed into its running turn.
-
-    Each is a stored message like any other. The reply of the turn answers it too; if the model did
-    not read it before the turn ended, it waits for a turn of its own. `side_rows` are the rows that
-    the worker leaves out of the normal order.
-    """
-
-    def __init__(self, gateway: "GatewayContext", key: str, side_rows: set[int]) -> None:
-        self._gateway, self._key, self._side_rows = gateway, key, side_rows
-        self._row_ids: list[int] = []
-        """Ids of the rows that were passed into the turn."""
-        self._unheard_from = 0
-        """Index of the first row that the model has not read yet."""
-
-    @property
-    def row_ids(self) -> tuple[int, ...]:
-        return tuple(self._row_ids)
-
-    def steer(self, row_id: int, text: str) -> bool:
-        """Pass a message into the running turn. Returns False if there is no turn that can take
-        it."""
-        agent = self._gateway.sessions.get(self._key)
-        if agent is None:
-            return False
-        if not agent.pending.steered:
-            self._unheard_from = len(self._row_ids)
-        if not agent.steer(text):
-            return False
-        self._side_rows.add(row_id)
-        self._row_ids.append(row_id)
-        return True
-
-    def end_turn(self) -> None:
-        """Return the messages that the model did not read to the queue."""
-        agent = self._gateway.sessions.get(self._key)
-        if agent is not None and agent.pending.steered:
-            agent.pending.discard_steering()
-            self.release(self.row_ids[self._unheard_from :])
-
-    def release(self, rows: tuple[int, ...]) -> None:
-        """Forget rows that were answered, or that are back in the queue."""
-        self._side_rows.difference_update(rows)
-        self._row_ids = [row for row in self._row_ids if row not in rows]
-
-
 CLAIM_RETRY_SECONDS = 1.0
 """Seconds between two attempts to claim a chat that another process works on."""
 MAX_RETRY_SECONDS = 30.0
@@ -236,37 +67,87 @@ FAILURE_MESSAGE = (
     " Details: hermes logs gateway"
 )
 STOPPED_MESSAGE = "Stopped."
+BUSY_MESSAGE = "A turn is running. Stop it with `/stop`, then send `{command}` again."
 NO_ANSWER_MESSAGE = "The model returned an empty reply. Send /retry to ask again."
+
+_NO_USAGE = Usage()
+
+
+class ChatTurn:
+    """One turn: the messages it answers, and how far it got."""
+
+    def __init__(
+        self,
+        rows: list[InboxRow],
+        events: list[MessageEvent],
+        lease: ChatLease,
+        question: User | None,
+        now: float,
+    ) -> None:
+        """`question` is what a command asks the agent, instead of `events`."""
+        self.rows, self.events, self.lease, self.question = rows, events, lease, question
+        self.row, self.event = rows[-1], decode_event(rows[-1])
+        self.resumed = rows[0].state == "working"
+        """True if the turn was interrupted, by a crash or a restart."""
+        self.cancel = CancelToken()
+        self.stop_reason: StopReason = ""
+        """Why the turn was stopped from outside; "" if it was not."""
+        self.last_activity = now
+        """Monotonic time of the last event."""
+        self.reached_agent = question is not None  # a command must not take effect twice
+        """True once the message of the turn is in the agent's log."""
+        self.finished = False
+        """True once the reply is complete."""
 
 
 class ChatWorker:
     """Processes the messages of one chat. Its task ends when nothing is left to do and starts again
-    with the next message."""
+    with the next message.
 
-    def __init__(self, gateway: GatewayContext, key: str) -> None:
-        self._gateway, self.key = gateway, key
+    A task of `/background` is a stored message with a worker and an agent of its own; its `parent`
+    is the chat. It continues after a crash and is answered once, like any message. It asks no
+    questions: what needs approval is decided by `approvals.headless`.
+    """
+
+    def __init__(self, gateway: "Gateway", key: str) -> None:
+        self.gateway, self.key, self.parent = gateway, key, background_parent(key)
         self.questions = ChatQuestions(self._send_question)
-        self.turn = ChatTurn(gateway, key, self.questions)
+        self.session = ChatSession(self)
+        self.turn: ChatTurn | None = None
+        """The running turn."""
         self.source: SessionSource | None = None
         """The author of the message in work."""
         self.role: Role = "guest"
         self.side_rows: set[int] = set()
         """Ids of rows that are handled outside the chat order, such as /stop."""
-        self.steering = SteeredMessages(gateway, key, self.side_rows)
         self.current_rows: tuple[int, ...] = ()
         """Ids of the rows in work. The process that stored a row may learn of it later than this
         worker."""
+        self._steered: list[int] = []
+        """Ids of rows that were passed into the running turn. Its reply answers them too; those
+        that the model did not read before the turn ended wait for a turn of their own."""
+        self._unheard_from = 0
+        """Index of the first steered row that the model has not read yet."""
+        self._cancel_pending = False
+        """True if an interrupted turn must be cancelled instead of resumed."""
         self._task: asyncio.Task[None] | None = None
-        self._woken = self._merge = self._over = False
+        self._woken = self._merge = self._check_reset = self._task_stopped = False
+        self._goal, self._began = "", gateway.clock.monotonic()
 
     @property
     def busy(self) -> bool:
         """Whether a turn runs."""
-        return self.turn.running
+        return self.turn is not None
 
     @property
     def working(self) -> bool:
         return self._task is not None
+
+    @property
+    def in_use(self) -> bool:
+        """Whether there is something to do, so that the worker and its agent must stay."""
+        waiting = self.questions.has_open or self._cancel_pending or bool(self.side_rows)
+        return self.working or waiting or self.session.is_locked
 
     def wake(self) -> None:
         self._woken = True
@@ -275,7 +156,7 @@ class ChatWorker:
 
     def check_reset(self) -> None:
         """End the session if the reset settings say so, in order with the messages of the chat."""
-        self._over = True
+        self._check_reset = True
         self.wake()
 
     async def wait_finished(self, *, cancel: bool = False) -> None:
@@ -285,33 +166,120 @@ class ChatWorker:
                 self._task.cancel()
             await asyncio.wait([self._task])
 
+    # Stopping and steering the running turn
+
+    def stop_turn(self, reason: StopReason) -> bool:
+        """Stop the running turn. Returns False if no turn runs, or if its reply is complete."""
+        if self.turn is None or self.turn.finished:
+            return False
+        self.turn.stop_reason = reason
+        self.turn.cancel.cancel(STOP_REASONS[reason])
+        if (agent := self.session.agent) is not None:
+            agent.interrupt(STOP_REASONS[reason])
+        return True
+
+    async def _cancel(self) -> bool:
+        """Stop the running turn, or the interrupted one that was not resumed yet. Returns whether
+        there was one."""
+        if self.turn is not None:
+            return self.stop_turn("stop")
+        waiting = await self.gateway.store.inbox.pending(self.key)
+        if any(row.state == "working" for row in waiting):
+            self._cancel_pending = not self.stop_turn("stop")  # it may have been resumed meanwhile
+            return True
+        return False
+
+    def stop_task(self) -> None:
+        """Stop this background task."""
+        self._task_stopped = not self.stop_turn("stop")  # the turn may not have started yet
+
+    def describe_task(self) -> str:
+        """Describe this background task in one line."""
+        seconds = self.gateway.clock.monotonic() - self._began
+        return f"`{background_name(self.key)}` {shorten_goal(self._goal)} ({seconds:.0f} s)"
+
     def may_steer(self, source: SessionSource, role: Role) -> bool:
         """Return whether a person may steer the running turn. It has the rights of the person who
         started it, so only that person and owners may."""
         return role == "owner" or (self.source is not None and same_person(self.source, source))
 
+    def steer(self, row_id: int, text: str) -> bool:
+        """Pass a message into the running turn. Returns False if there is no turn that can take
+        it."""
+        agent = self.session.agent
+        if agent is None:
+            return False
+        if not agent.pending.steered:
+            self._unheard_from = len(self._steered)
+        if not agent.steer(text):
+            return False
+        self.side_rows.add(row_id)
+        self._steered.append(row_id)
+        return True
+
+    def _requeue_unheard(self) -> None:
+        """Return the steered messages that the model did not read to the queue."""
+        agent = self.session.agent
+        if agent is not None and agent.pending.steered:
+            agent.pending.discard_steering()
+            self._release_steered(self._steered[self._unheard_from :])
+
+    def _release_steered(self, rows: Sequence[int]) -> None:
+        """Forget steered rows that were answered, or that are back in the queue."""
+        self.side_rows.difference_update(rows)
+        self._steered = [row for row in self._steered if row not in rows]
+
+    # Commands outside the chat order
+
+    async def run_side_command(self, row: InboxRow, role: Role, *, refused: bool = False) -> None:
+        """Run a command outside the order of its chat; a `refused` one is only answered."""
+        event = decode_event(row)
+        command = parse_command(event.text)
+        try:
+            if refused and command is not None:
+                text = BUSY_MESSAGE.format(command=f"/{command.name}")
+            elif command is not None and command.name == "stop" and await self._cancel():
+                text = STOPPED_MESSAGE
+            else:
+                context = await open_command_context(self, row, event, role)
+                await context.run(event.text)
+                if context.question is not None:  # the command needs a turn after all
+                    self.side_rows.discard(row.id)
+                    self.wake()
+                    return
+                await context.store_deferred()
+                text = context.output()
+        except HermesError as error:
+            text = f"⚠️ {error}\n{error.hint}".strip()
+        except Exception:  # the user must learn that the command failed
+            log.exception("a command of %s failed", self.key)
+            text = FAILURE_MESSAGE
+        await self.gateway.reply_now(row, text)
+
+    # The messages in order
+
     async def _run(self) -> None:
         pause = CLAIM_RETRY_SECONDS
         try:
-            while self._woken and not self._gateway.draining:
+            while self._woken and not self.gateway.draining:
                 self._woken = False
                 try:
                     await self._process()
                     pause = CLAIM_RETRY_SECONDS
                 except Exception as error:  # noqa: BLE001 - a worker that stops would leave its chat unanswered
                     self._woken = True
-                    self._log_failure(error)
-                    await self._gateway.clock.sleep(pause)
+                    self._on_failure(error)
+                    await self.gateway.clock.sleep(pause)
                     pause = min(pause * 2, MAX_RETRY_SECONDS)
         finally:
             self._task = None
-            self._gateway.on_idle(self)
+            self.gateway.forget_if_idle(self)
 
-    def _log_failure(self, error: Exception) -> None:
+    def _on_failure(self, error: Exception) -> None:
         match error:
             case LeaseLost():
                 log.warning("another process has taken over %s", self.key)
-                self.steering.release(self.steering.row_ids)
+                self._release_steered(self._steered)
             case StoreError():
                 log.error("the store is unavailable, messages of %s wait: %s", self.key, error)
             case _:
@@ -320,71 +288,101 @@ class ChatWorker:
     async def _process(self) -> None:
         """Process messages until none is pending. Waits while another process holds the lease."""
         lease: ChatLease | None = None
-        sessions = self._gateway.sessions
         try:
             while (
-                (rows := await self._pending_rows()) or self._over
-            ) and not self._gateway.draining:
-                claimed = await self._gateway.claim(self.key)
+                (rows := await self._pending_rows()) or self._check_reset
+            ) and not self.gateway.draining:
+                claimed = await self.gateway.claim(self.key)
                 if claimed is None:
-                    await self._gateway.clock.sleep(CLAIM_RETRY_SECONDS)
+                    await self.gateway.clock.sleep(CLAIM_RETRY_SECONDS)
                     continue
                 lease = claimed
-                await sessions.refresh(self.key, lease.fence)
-                over, self._over = self._over, False
+                await self.session.refresh(lease.fence)
+                check_reset, self._check_reset = self._check_reset, False
                 merge, self._merge = self._merge, False
                 with under_lease(lease):
                     if rows:
-                        await _apply_stored_stops(self._gateway, self.turn, rows)
+                        await self._apply_stored_stops(rows)
                         batch = next_batch(rows, merge=merge)
                         self.current_rows = _ids(batch)
                         await self._handle_batch(batch, lease)
-                    elif over:
-                        await self._gateway.reset_if_due(self.key, self.questions)
-                sessions.note_fence(self.key, lease.fence)
+                    elif check_reset:
+                        await self.session.reset_if_due(flush=True)
+                self.session.fence = lease.fence
         finally:
             if lease is not None:
-                await self._gateway.release(lease)
+                await self.gateway.release(lease)
 
     async def _pending_rows(self) -> list[InboxRow]:
-        rows = await self._gateway.store.inbox.pending(self.key)
-        ours = (row for row in rows if row.id not in self.side_rows)
-        return [row for row in ours if await self._gateway.check_readable(row)]
+        """Return the messages to process. A damaged one is marked as unreadable and logged once."""
+        inbox, rows = self.gateway.store.inbox, []
+        for row in await inbox.pending(self.key):
+            if row.id in self.side_rows:
+                continue
+            try:
+                decode_event(row)
+                rows.append(row)
+            except msgspec.DecodeError as error:
+                log.error("message %d of %s cannot be read: %s", row.id, self.key, error)
+                await inbox.answer((row.id,), (), None, self.gateway.now(), state="unreadable")
+        return rows
+
+    async def _apply_stored_stops(self, rows: Sequence[InboxRow]) -> None:
+        """Apply a /stop that was stored before a crash to the turn that would be resumed now."""
+        if rows[0].state != "working":
+            return
+        for row in rows[1:]:
+            command = parse_command(decode_event(row).text)
+            if command is not None and command.name == "stop":
+                self._cancel_pending = True
+                await self.gateway.reply_now(row, STOPPED_MESSAGE)
 
     async def _handle_batch(self, rows: list[InboxRow], lease: ChatLease) -> None:
-        events = [decode_event(row) for row in rows]
+        events, inbox = [decode_event(row) for row in rows], self.gateway.store.inbox
         if is_mirrored(events[0]):
-            mail, sessions = self._gateway.store, self._gateway.sessions
-            await append_mirrored(sessions, mail, rows[0], events[0], lease)
-            await mail.inbox.answer(_ids(rows), (), None, self._gateway.now())
+            await self.session.append_mirrored(rows[0], events[0], lease)
+            await inbox.answer(_ids(rows), (), None, self.gateway.now())
             return
         self.source = source = events[-1].source
-        role = await self._gateway.role(source)
+        role = self.gateway.role(source)
         if role is None:  # access was revoked after the message was stored
-            await self._gateway.store.inbox.answer(
-                _ids(rows), (), lease, self._gateway.now(), state="dropped"
-            )
-            return
-        self.role = role
-        try:
-            await self._handle(rows, events, lease)
-        except (LeaseLost, StoreError):
-            raise
-        except HermesError as error:
-            await self._reply_with(rows, f"⚠️ {error}\n{error.hint}".strip(), lease)
-        except Exception:  # one message must not block those behind it
-            log.exception("a message of %s could not be processed", self.key)
-            await self._reply_with(rows, FAILURE_MESSAGE, lease)
+            await inbox.answer(_ids(rows), (), lease, self.gateway.now(), state="dropped")
+        else:
+            self.role = role
+            try:
+                await self._handle(rows, events, lease)
+            except (LeaseLost, StoreError):
+                raise
+            except HermesError as error:
+                await self._reply_with(rows, f"⚠️ {error}\n{error.hint}".strip(), lease)
+            except Exception:  # one message must not block those behind it
+                log.exception("a message of %s could not be processed", self.key)
+                await self._reply_with(rows, FAILURE_MESSAGE, lease)
+        # A background task with a pending message continues after the next start.
+        if self.parent and not await self._pending_rows():
+            await self.session.close()
+            await self.gateway.store.chats.delete(lease)
 
     async def _handle(
         self, rows: list[InboxRow], events: list[MessageEvent], lease: ChatLease
     ) -> None:
-        await self._gateway.reset_if_due(self.key)
         row, text = rows[0], events[0].text
-        if len(events) > 1 or not text.startswith("/") or await self._was_started(row):
+        if self.parent:
+            self._goal = text
+            if self._task_stopped:
+                await self._finish(rows, (), lease)
+            else:
+                await self._take_turn(rows, events, lease)
+            return
+        await self.session.reset_if_due()
+        if (
+            len(events) > 1
+            or not text.startswith("/")
+            or await self._is_logged(row, row.session_id)
+        ):
             await self._take_turn(rows, events, lease)
             return
-        context = await open_command_context(self._gateway, self, row, events[0], self.role)
+        context = await open_command_context(self, row, events[0], self.role)
         if not await context.run(text):  # not a command, for example a path
             await self._take_turn(rows, events, lease)
         elif context.question is not None:
@@ -394,19 +392,19 @@ class ChatWorker:
             command = parse_command(text)
             # A side command must not count as activity of the session.
             if command is not None and command.at_once:
-                await self._gateway.reply_now(row, context.output())
+                await self.gateway.reply_now(row, context.output())
             else:
                 await self._reply_with(rows, context.output(), lease)
 
-    async def _was_started(self, row: InboxRow) -> bool:
-        """Return whether a turn that a command asked for was interrupted: its question is in the
-        log."""
+    async def _is_logged(self, row: InboxRow, session_id: str) -> bool:
+        """Return whether a message was written to the log before its turn was interrupted."""
         if row.state != "working":
             return False
         try:
-            return await self.turn.is_logged(row, row.session_id)
+            entries = await self.gateway.store.entries(session_id)
         except SessionNotFound:  # the session was deleted
             return False
+        return any(getattr(entry, "id", 0) > row.log_after for entry in entries)
 
     async def _take_turn(
         self,
@@ -415,54 +413,131 @@ class ChatWorker:
         lease: ChatLease,
         question: User | None = None,
     ) -> None:
-        source = decode_event(rows[-1]).source
-        self.turn.begin(resumed=rows[0].state == "working")
+        turn = ChatTurn(rows, events, lease, question, self.gateway.clock.monotonic())
+        self.turn = turn
+        cancel_pending, self._cancel_pending = self._cancel_pending, False
+        if cancel_pending and turn.resumed:
+            self.stop_turn("stop")
         try:
-            agent = await self._gateway.sessions.open(self.key, source, self.role, self.questions)
-            attachments = self._gateway.app.session(agent).attachments
-            view = self._gateway.view(rows[-1], decode_event(rows[-1]), attachments)
-            self.questions.person, self.questions.role = source, self.role
-            finish, stream_row = await self.turn.run(agent, view, rows, events, lease, question)
+            agent = await self.session.open(turn.event.source, self.role)
+            attachments = self.gateway.app.session(agent).attachments
+            view = self._view(turn.row, turn.event, attachments)
+            self.questions.person, self.questions.role = turn.event.source, self.role
+            finish, stream_row = await self._run_turn(turn, agent, view)
         finally:
-            self.questions.person = None
-            self.turn.end()
-            self.steering.end_turn()
-        await self._gateway.sessions.rebind(self.key)
-        await self._reply(rows, finish, view, stream_row, lease)
+            self.questions.person = self.turn = None
+            self._requeue_unheard()
+        await self.session.rebind()
+        await self._reply(turn, finish, view, stream_row)
+
+    async def _run_turn(
+        self, turn: ChatTurn, agent: Agent, view: TurnView
+    ) -> tuple[TurnFinished, int]:
+        """Run a turn, or the rest of an interrupted one.
+
+        Returns its last event, and the id of the outbox row that already shows the reply (0 if none
+        does).
+        """
+        try:
+            await view.start(resumed=turn.resumed)
+            if await self._is_logged(turn.rows[0], agent.session_id):
+                # The message is in the log: only the rest of the turn is left to do.
+                turn.cancel.check()
+                events = agent.resume() if agent.unfinished else None
+            else:
+                message = await turn.cancel.guard(self._build_message(turn, agent))
+                ids = _ids(turn.rows)
+                await self.gateway.store.inbox.start(ids, agent.session_id, turn.lease)
+                events = agent.run(message)
+            turn.reached_agent = True
+            finish = await self._follow(turn, agent, events, view) if events else _finished(agent)
+        except Interrupted:
+            finish = TurnFinished(agent.session_id, "interrupted", "", _NO_USAGE, 0)
+        finally:
+            stream_row = await view.close()
+        return finish, stream_row
+
+    async def _build_message(self, turn: ChatTurn, agent: Agent) -> User:
+        await compact_if_needed(self.gateway, agent)
+        if turn.question is not None:
+            return await add_files(self.gateway, turn.question, turn.event)
+        return await build_user_message(self.gateway, turn.events)
+
+    async def _follow(
+        self, turn: ChatTurn, agent: Agent, events: "AsyncGenerator[Event, None]", view: TurnView
+    ) -> TurnFinished:
+        facts = {**about(turn.event.source, self.key), "message": turn.event.text}
+        hooks = TurnEvents(self.gateway.hooks, facts)
+        last: TurnFinished | None = None
+        async with aclosing(events):
+            async for event in events:
+                if turn.cancel.cancelled:  # the turn was stopped before it started
+                    agent.interrupt(turn.cancel.reason)
+                turn.last_activity = self.gateway.clock.monotonic()
+                view.paused = self.questions.has_open
+                await hooks.see(event)
+                await view.show(event)
+                if isinstance(event, TurnFinished):
+                    last, turn.finished = event, True
+        if last is None:
+            raise RuntimeError("a turn ended without its last event")
+        return last
+
+    # Replies
+
+    def _view(
+        self, row: InboxRow, event: MessageEvent, attachments: Attachments | None = None
+    ) -> TurnView:
+        gateway, source = self.gateway, event.source
+        connection = gateway.connections.get(source.platform, source.account)
+        return TurnView(
+            gateway.outbox,
+            None if self.parent else connection,  # a background task shows only its result
+            gateway.manifests[source.platform].capabilities,
+            source.target,
+            gateway.display_modes.options(self.key, source.platform),
+            inbox_id=row.id,
+            reply_to=reply_id(event),
+            attachments=attachments,
+        )
 
     async def _reply(
-        self,
-        rows: list[InboxRow],
-        finish: TurnFinished,
-        view: TurnView,
-        stream_row: int,
-        lease: ChatLease,
+        self, turn: ChatTurn, finish: TurnFinished, view: TurnView, stream_row: int
     ) -> None:
-        stop_reason = self.turn.stop_reason
-        items: tuple[OutboxItem, ...] = ()
+        row, stop_reason = turn.row, turn.stop_reason
         if finish.interrupted and stop_reason == "shutdown":
             return  # the turn continues after the next start
         if finish.interrupted and stop_reason in ("stop", "newer"):
             self._merge = stop_reason == "newer"
-            if self._merge and not self.turn.reached_agent:
+            if self._merge and not turn.reached_agent:
                 return  # the agent has not read it: it is answered together with the newer message
             items = await view.partial_reply() if stream_row else ()
         else:
-            items = await self._compose_reply(rows[-1], _text(finish, stop_reason), view, finish)
-        await self._finish(rows, items, lease, adopt=stream_row)
-        self._gateway.count_answer(rows[-1], finish)
+            items = await self._compose_reply(row, _text(finish, stop_reason), view, finish)
+        await self._finish(turn.rows, items, turn.lease, adopt=stream_row)
+        seconds = self.gateway.now() - row.received_at
+        self.gateway.status.count_answer(row.platform, seconds, failed=finish.failed)
         await view.mark_done(failed=finish.failed or finish.interrupted)
 
     async def _reply_with(self, rows: list[InboxRow], text: str, lease: ChatLease | None) -> None:
         """Answer messages with a text that does not come from the agent."""
-        view = self._gateway.view(rows[-1], decode_event(rows[-1]))
+        view = self._view(rows[-1], decode_event(rows[-1]))
         items = await self._compose_reply(rows[-1], text, view) if text.strip() else ()
         await self._finish(rows, items, lease)
 
     async def _compose_reply(
-        self, _row: InboxRow, text: str, view: TurnView, finish: TurnFinished | None = None
+        self, row: InboxRow, text: str, view: TurnView, finish: TurnFinished | None = None
     ) -> tuple[OutboxItem, ...]:
-        return await view.reply(text, finish)
+        if not self.parent:
+            return await view.reply(text, finish)
+        event, agent = decode_event(row), self.session.agent
+        session = f" (session `{agent.session_id}`)" if agent else ""
+        name = background_name(self.key)
+        report = f"**`{name}`** {shorten_goal(event.text)}{session}\n\n{text}"
+        report, files = await view.attach(report)
+        meta = side_reply(row, event, "background")
+        copies = _home_copy(self.gateway, row, event, report, files)
+        return (*self.gateway.outbox.compose(report, meta, files), *copies)
 
     async def _finish(
         self,
@@ -472,37 +547,19 @@ class ChatWorker:
         *,
         adopt: int = 0,
     ) -> None:
-        steered = self.steering.row_ids
+        """Mark messages as answered and enqueue the reply, in one transaction."""
+        steered = tuple(self._steered)
         ids = (*steered, *_ids(rows))
-        await self._gateway.store.inbox.answer(
-            ids, items, lease, self._gateway.now(), stream_id=adopt
+        await self.gateway.store.inbox.answer(
+            ids, items, lease, self.gateway.now(), stream_id=adopt
         )
-        self._gateway.outbox.wake()
-        self.steering.release(steered)
+        self.gateway.outbox.wake()
+        self._release_steered(steered)
 
     async def _send_question(self, text: str, buttons: tuple[Button, ...]) -> None:
         if self.source is None:
             raise RuntimeError("a question was asked outside a turn")
-        await self._gateway.outbox.notify(self.source.target, text, "question", buttons)
-
-
-def parse_command(text: str) -> CommandDef | None:
-    """Return the command that a message starts with, by its full name."""
-    word = text.split(None, 1)[0].partition("@")[0] if text.startswith("/") else ""
-    return exact_command(word, Surface.CHATS) if word else None
-
-
-async def _apply_stored_stops(
-    gateway: GatewayContext, turn: ChatTurn, rows: Sequence[InboxRow]
-) -> None:
-    """Apply a /stop that was stored before a crash to the turn that would be resumed now."""
-    if rows[0].state != "working":
-        return
-    for row in rows[1:]:
-        command = parse_command(decode_event(row).text)
-        if command is not None and command.name == "stop":
-            turn.cancel_pending = True
-            await gateway.reply_now(row, STOPPED_MESSAGE)
+        await self.gateway.outbox.notify(self.source.target, text, "question", buttons)
 
 
 def next_batch(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
@@ -526,8 +583,45 @@ def next_batch(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
     return list(rows[: max(mergeable.index(False), 1) if False in mergeable else len(rows)])
 
 
+async def compact_if_needed(gateway: "Gateway", agent: Agent) -> None:
+    """Compact the history before a turn if it is close to the context length."""
+    length = gateway.app.session(agent).target.profile.context_length
+    enabled = gateway.settings.compression.enabled
+    if length and needs_compaction(agent.history, length, enabled=enabled):
+        try:
+            await agent.compress()
+        except Interrupted:
+            raise
+        except HermesError as error:  # the turn compacts again if it has to
+            log.warning("a session could not be compacted before the turn: %s", error)
+
+
+def _home_copy(
+    gateway: "Gateway", row: InboxRow, event: MessageEvent, text: str, files: tuple[Media, ...]
+) -> tuple[OutboxItem, ...]:
+    """Compose a copy of a reply for the home channel; empty if there is none, or if it is the
+    same chat."""
+    source = event.source
+    try:
+        home = gateway.targets.home(source.platform, source.account)
+    except UsageError as error:  # the name of the channel may be unknown (yet)
+        log.info("the home channel of %s cannot be used: %s", source.platform, error)
+        return ()
+    if home is None or (home.chat_id, home.thread_id) == (source.chat_id, source.thread_id):
+        return ()
+    meta = OutgoingMeta(f"home:{row.id}", home, "background", lane_suffix=SIDE_LANE)
+    return gateway.outbox.compose(text, meta, files)
+
+
 def _ids(rows: Sequence[InboxRow]) -> tuple[int, ...]:
     return tuple(row.id for row in rows)
+
+
+def _finished(agent: Agent) -> TurnFinished:
+    """Return the end of a turn whose reply is already in the log."""
+    last = agent.history[-1]
+    text = last.text if isinstance(last, Assistant) else ""
+    return TurnFinished(agent.session_id, "answered", text, _NO_USAGE, 0)
 
 
 def _text(finish: TurnFinished, stop_reason: StopReason) -> str:
@@ -535,64 +629,3 @@ def _text(finish: TurnFinished, stop_reason: StopReason) -> str:
         error = finish.error or STOP_REASONS[stop_reason]
         return f"{finish.text}\n\n⚠️ {error}\n{finish.hint}".strip()
     return finish.text or NO_ANSWER_MESSAGE
-
-
-class BackgroundTask(ChatWorker):
-    """A task of `/background`: a stored message with its own worker and agent.
-
-    It continues after a crash and is answered once, like any message. It asks no questions: what
-    needs approval is decided by `approvals.headless`.
-    """
-
-    def __init__(self, gateway: GatewayContext, key: str) -> None:
-        super().__init__(gateway, key)
-        self._goal = ""
-        self._began = gateway.clock.monotonic()
-        self._stopped = False
-
-    @property
-    def name(self) -> str:
-        return background_name(self.key)
-
-    @property
-    def description(self) -> str:
-        """One line for the list of running tasks."""
-        seconds = self._gateway.clock.monotonic() - self._began
-        return f"`{self.name}` {shorten_goal(self._goal)} ({seconds:.0f} s)"
-
-    def stop(self) -> None:
-        if not self.turn.stop("stop"):
-            self._stopped = True  # the turn has not started yet
-
-    async def _handle_batch(self, rows: list[InboxRow], lease: ChatLease) -> None:
-        await super()._handle_batch(rows, lease)
-        if not await self._pending_rows():  # otherwise it continues after the next start
-            await self._gateway.sessions.close(self.key)
-            await self._gateway.store.chats.delete(lease)
-
-    async def _handle(
-        self, rows: list[InboxRow], events: list[MessageEvent], lease: ChatLease
-    ) -> None:
-        self._goal = events[0].text
-        if self._stopped:
-            await self._finish(rows, (), lease)
-        else:
-            await self._take_turn(rows, events, lease)
-
-    async def _compose_reply(
-        self, row: InboxRow, text: str, view: TurnView, _finish: TurnFinished | None = None
-    ) -> tuple[OutboxItem, ...]:
-        event, agent = decode_event(row), self._gateway.sessions.get(self.key)
-        session = f" (session `{agent.session_id}`)" if agent else ""
-        report = f"**`{self.name}`** {shorten_goal(event.text)}{session}\n\n{text}"
-        report, files = await view.attach(report)
-        return (
-            *self._gateway.compose_side_reply(row, event, report, "background", files),
-            *self._gateway.compose_for_home(row, event, report, files),
-        )
-
-
-def background_tasks_of(key: str, workers: Iterable[ChatWorker]) -> list[BackgroundTask]:
-    """Return the background tasks of a chat that are not finished."""
-    found = (each for each in workers if isinstance(each, BackgroundTask) and each.working)
-    return [each for each in found if background_parent(each.key) == key]

@@ -10,6 +10,7 @@ import pytest
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.testing import ModelServer, echo
+from hermes.gateway.chat_session import ChatSession
 from hermes.gateway.runner import GatewayRunner
 from tests.fakes.local.server import (
     LocalServer,
@@ -47,7 +48,7 @@ class GatewayHarness:
         runner = GatewayRunner(home, load(home, said), note=self.notes.append)
         self.runner, self._task = runner, asyncio.create_task(runner.run())
         async with asyncio.timeout(LONG):
-            while not (hasattr(runner, "dispatcher") and runner.connections.get("local")):
+            while not (hasattr(runner, "gateway") and runner.gateway.connections.get("local")):
                 assert not self._task.done(), self._task.result()
                 await asyncio.sleep(0.01)
         return runner
@@ -106,14 +107,13 @@ class GatewayHarness:
     def hold_turns(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A turn is not over before everything that was said is kept."""
         assert self.runner is not None
-        sessions = self.runner.gateway.sessions
-        rebind = sessions.rebind
+        rebind = ChatSession.rebind
 
-        async def late(key: str) -> None:
+        async def late(session: ChatSession) -> None:
             await self.until(lambda: not any(self.platform.log.waiting.values()), "all is kept")
-            await rebind(key)
+            await rebind(session)
 
-        monkeypatch.setattr(sessions, "rebind", late)
+        monkeypatch.setattr(ChatSession, "rebind", late)
 
     async def wait_idle(self) -> None:
         """Everything that came in is dealt with, everything that goes out is sent."""

@@ -51,6 +51,7 @@ async def test_a_message_is_sent_to_another_chat_and_known_there(harness: Gatewa
         await harness.ask("hello", "hi ben", user="ben")
         await harness.ask("greet ben", "sent")
         await harness.wait_for("anna sends regards", chat="ben")
+        await harness.wait_idle()  # the copy in ben's conversation is stored after the message
         await harness.ask("who was that", "from anna", user="ben")
         assert "anna sends regards" in str(server.calls[-1].body["messages"])
 
@@ -132,12 +133,12 @@ async def test_maintenance_ends_conversations_that_are_over(
     old = runner.gateway.clock.now().timestamp() - timedelta(minutes=2).total_seconds()
     await runner.gateway.store.chats.bind(chat.session_key, chat.session_id, b"", old)
     await harness.until(
-        lambda: not any(one.working for one in runner.dispatcher.busy_workers()), "idle"
+        lambda: not any(one.working for one in runner.gateway.workers_in_use()), "idle"
     )
     await runner.maintenance.expire()
     (chat,) = await runner.gateway.store.chats.select()
     assert chat.session_id == ""
-    assert runner.gateway.sessions.keys() == ()
+    assert runner.gateway.open_agents() == {}
 
 
 async def test_what_matters_is_saved_also_of_a_conversation_that_nobody_has_open(
@@ -158,7 +159,7 @@ async def test_what_matters_is_saved_also_of_a_conversation_that_nobody_has_open
         assert "The conversation ends here" in asked and "hi" in asked
         (chat,) = await runner.gateway.store.chats.select()
         assert chat.session_id == ""
-        assert runner.gateway.sessions.keys() == ()
+        assert runner.gateway.open_agents() == {}
 
 
 async def test_the_state_file_says_how_it_fares(
@@ -167,7 +168,7 @@ async def test_the_state_file_says_how_it_fares(
     runner = await harness.open(echoing)
     await harness.ask("hello", "hello")
     await harness.wait_idle()
-    await runner._status.write("running")
+    await runner.gateway.status.write("running")
     state = read_state(harness.home)
     assert state is not None
     (adapter,) = state.adapters
@@ -183,7 +184,7 @@ async def test_prometheus_sees_messages_and_answers(
     runner = await harness.open(echoing)
     await harness.ask("hello", "hello")
     await harness.wait_idle()
-    text = runner._status.metrics().decode()
+    text = runner.gateway.status.metrics().decode()
     assert 'hermes_messages_received_total{platform="local"} 1.0' in text
     assert 'hermes_answers_total{outcome="ok",platform="local"} 1.0' in text
     assert 'hermes_platform_up{platform="local"} 1.0' in text
@@ -208,7 +209,7 @@ async def test_the_home_channel_is_set_from_the_chat(
     runner = await harness.open(echoing)
     await harness.ask("/sethome", "home channel of Local")
     assert "LOCAL_HOME_CHANNEL=anna" in (harness.home / ".env").read_text()
-    assert runner.targets.homes()["local"].chat_id == "anna"
+    assert runner.gateway.targets.homes()["local"].chat_id == "anna"
 
 
 async def test_a_platform_that_comes_back_gets_what_waited(
@@ -216,10 +217,12 @@ async def test_a_platform_that_comes_back_gets_what_waited(
 ) -> None:
     runner = await harness.open(echoing)
     await harness.ask("hello", "hello")
-    runner._supervisors[0].check()
+    runner.gateway.supervisors[0].check()
     await harness.platform.drop()
-    await harness.until(lambda: runner.connections.get("local") is None, "the platform is away")
-    await runner.outbox.send("local:anna", "while you were away")
+    await harness.until(
+        lambda: runner.gateway.connections.get("local") is None, "the platform is away"
+    )
+    await runner.gateway.outbox.send("local:anna", "while you were away")
     harness.say("are you there")
     await harness.wait_for("while you were away")
     await harness.wait_for("are you there")

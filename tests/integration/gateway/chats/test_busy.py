@@ -105,11 +105,11 @@ async def test_stop_ends_a_command_that_runs(harness: GatewayHarness) -> None:
         runner = await harness.open(server, gateway__terminal="local")
         harness.say("sleep")
         await harness.until(
-            lambda: runner.dispatcher.running_turns and len(server.calls) == 1, "the turn"
+            lambda: runner.gateway.running_turns and len(server.calls) == 1, "the turn"
         )
         await asyncio.sleep(0.3)
         await harness.ask("/stop", "Stopped.")
-        await harness.until(lambda: not runner.dispatcher.running_turns, "the end of the turn")
+        await harness.until(lambda: not runner.gateway.running_turns, "the end of the turn")
         await harness.wait_idle()
     assert harness.texts() == ["Stopped."]
 

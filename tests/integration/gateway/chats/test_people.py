@@ -88,7 +88,7 @@ async def test_nobody_goes_on_with_the_conversation_of_somebody_else(
 ) -> None:
     runner = await harness.open(echoing)
     await harness.ask("my plan is plum", "plum")
-    session = runner.gateway.sessions.get(runner.gateway.sessions.keys()[0]).session_id
+    session = next(iter(runner.gateway.open_agents().values())).session_id
     await harness.ask(f"/resume {session}", "no conversation", user="ben")
     shown = await harness.ask("/resume", "continues one", user="ben")
     assert session not in shown.text
@@ -117,7 +117,7 @@ async def test_commands_of_a_chat_run_in_a_sandbox_by_default(
 ) -> None:
     runner = await harness.open(echoing)
     await harness.ask("hello", "hello")
-    agent = runner.gateway.sessions.get(runner.gateway.sessions.keys()[0])
+    (agent,) = runner.gateway.open_agents().values()
     making = runner.gateway.app.session(agent)
     assert making.place.workplace.name == "sandbox"
     assert making.place.folder.startswith(str(harness.home / "workspaces"))

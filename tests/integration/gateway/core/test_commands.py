@@ -78,7 +78,7 @@ async def test_a_status_that_waited_for_the_next_start_is_not_talking_either(
         raise OSError
 
     monkeypatch.setattr(runner.gateway, "reply_now", broken)
-    monkeypatch.setattr(runner.dispatcher, "_on_side_task_done", lambda *_given: None)
+    monkeypatch.setattr(runner.gateway, "_on_side_task_done", lambda *_given: None)
     said = harness.say("/status")
     await harness.until(lambda: said not in str(harness.platform.log.waiting), "kept")
     await harness.close()

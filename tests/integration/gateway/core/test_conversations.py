@@ -9,7 +9,7 @@ import pytest
 from hermes.core.errors import StoreError
 from hermes.core.messages import Assistant, Text, User
 from hermes.core.testing import ModelServer, Stall, Step
-from hermes.gateway import dispatcher, outbox, worker
+from hermes.gateway import gateway, outbox, worker
 from hermes.store.records import InboxItem
 from tests.integration.gateway.chats.conftest import GatewayHarness
 
@@ -20,7 +20,7 @@ async def idle(harness: GatewayHarness) -> None:
     runner = harness.runner
     assert runner is not None
     await harness.until(
-        lambda: not any(one.working for one in runner.dispatcher.busy_workers()), "idle"
+        lambda: not any(one.working for one in runner.gateway.workers_in_use()), "idle"
     )
 
 
@@ -35,7 +35,7 @@ async def test_what_another_process_did_in_a_chat_is_known(
             await harness.close()
             runner = await harness.open(server)
             harness.say("/usage")
-            await harness.until(lambda: runner.gateway.sessions.get(KEY), "the agent")
+            await harness.until(lambda: runner.gateway.open_agents().get(KEY), "the agent")
         await idle(harness)
         store, now = runner.gateway.store, runner.gateway.now()
         chat = await store.chats.get(KEY)
@@ -76,7 +76,7 @@ async def test_a_conversation_taken_up_in_another_chat_is_not_lost_to_the_first(
 ) -> None:
     runner = await harness.open(echoing)
     await harness.ask("plum", "plum")
-    agent = runner.gateway.sessions.get(KEY)
+    agent = runner.gateway.open_agents().get(KEY)
     assert agent is not None
     await harness.ask(f"/resume {agent.session_id}", "Back in", chat="elsewhere")
     await harness.ask("pear", "pear", chat="elsewhere")
@@ -102,7 +102,7 @@ async def test_a_conversation_is_not_ended_under_a_turn(harness: GatewayHarness)
         async def then_a_message(**given: Any) -> Any:
             found = await select(**given)
             harness.say("hello")
-            await harness.until(lambda: runner.dispatcher.running_turns, "the turn")
+            await harness.until(lambda: runner.gateway.running_turns, "the turn")
             return found
 
         store.chats.select = then_a_message  # type: ignore[method-assign]
@@ -140,8 +140,10 @@ async def test_a_platform_is_worked_on_though_the_store_failed_as_it_came(
 
     monkeypatch.setattr(runner.gateway.store.inbox, "pending_chats", broken)
     await harness.platform.drop()
-    runner._supervisors[0].check()
-    await harness.until(lambda: runner.connections.get("local") is None, "the platform is away")
+    runner.gateway.supervisors[0].check()
+    await harness.until(
+        lambda: runner.gateway.connections.get("local") is None, "the platform is away"
+    )
     await harness.ask("are you there", "are you there")
 
 
@@ -151,15 +153,13 @@ async def test_two_who_open_a_chat_at_once_get_one_agent(
     runner = await harness.open(echoing)
     harness.say("hello")
     await harness.wait_for("hello")
-    sessions = runner.gateway.sessions
-    worker = runner.dispatcher._worker(KEY)
+    worker = runner.gateway.worker(KEY)
     source = worker.source
     assert source is not None
     roles = ("member", "guest", "member", "guest", "member")
-    found = await asyncio.gather(
-        *(sessions.open(KEY, source, role, worker.questions) for role in roles)
-    )
-    live = sessions.get(KEY)
+    found = await asyncio.gather(*(worker.session.open(source, role) for role in roles))
+    assert runner.gateway.worker(KEY) is worker, "a worker stays while its session is opened"
+    live = worker.session.agent
     assert found[-1] is live
     sessions = [each for each in runner.gateway.app._open if each.session_id == live.session_id]
     assert sessions == [live]
@@ -174,7 +174,7 @@ async def test_two_chats_in_one_conversation_are_answered_one_after_the_other(
         runner = await harness.open(server)
         await harness.ask("plum", "noted")
         await idle(harness)
-        agent = runner.gateway.sessions.get(KEY)
+        agent = runner.gateway.open_agents().get(KEY)
         assert agent is not None
         session = agent.session_id
         await harness.ask(f"/resume {session}", "Back in", chat="elsewhere")
@@ -196,7 +196,7 @@ async def test_a_conversation_that_is_worked_on_cannot_be_had_in_another_chat(
     with ModelServer(lambda _request: next(steps)) as server:
         runner = await harness.open(server)
         await harness.ask("plum", "noted")
-        agent = runner.gateway.sessions.get(KEY)
+        agent = runner.gateway.open_agents().get(KEY)
         harness.say("think")
         await harness.until(lambda: len(server.calls) == 2, "the call")
         refused = "is being worked on in another chat"
@@ -215,10 +215,10 @@ async def test_what_is_sent_from_elsewhere_comes_between_turns_never_into_one(
         await harness.ask("plum", "noted")
         harness.say("think")
         await harness.until(lambda: len(server.calls) == 2, "the call")
-        await runner.outbox.send("local:anna", "the train is late")
+        await runner.gateway.outbox.send("local:anna", "the train is late")
         await harness.wait_for("slow answer")
         await harness.ask("what about the train", "I know")
-        agent = runner.gateway.sessions.get(KEY)
+        agent = runner.gateway.open_agents().get(KEY)
         kept = await runner.gateway.store.messages(agent.session_id)
         assert [each.text.splitlines()[-1] for each in kept] == [
             "plum", "noted", "think", "slow answer", "the train is late",
@@ -239,8 +239,8 @@ async def test_what_was_sent_before_a_crash_is_in_the_conversation_after_it(
     async def dies(*_given: object) -> None:
         raise RuntimeError("the process is gone")
 
-    monkeypatch.setattr(runner.outbox, "_mirror", dies)
-    await runner.outbox.send("local:anna", "the train is late")
+    monkeypatch.setattr(runner.gateway.outbox, "_mirror", dies)
+    await runner.gateway.outbox.send("local:anna", "the train is late")
     await harness.wait_for("the train is late")
     await harness.close()
     runner = await harness.open(echoing)
@@ -254,7 +254,7 @@ async def test_what_was_sent_before_a_crash_is_in_the_conversation_after_it(
 async def test_what_is_sent_from_elsewhere_is_put_there_once_whatever_breaks(
     harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "SAVE_SECONDS", 0.05)
+    monkeypatch.setattr(gateway, "SAVE_SECONDS", 0.05)
     runner = await harness.open(echoing)
     await harness.ask("plum", "plum")
     await harness.wait_idle()
@@ -265,7 +265,7 @@ async def test_what_is_sent_from_elsewhere_is_put_there_once_whatever_breaks(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(runner.gateway.store.inbox, "answer", hang)
-    await runner.outbox.send("local:anna", "the train is late")
+    await runner.gateway.outbox.send("local:anna", "the train is late")
     await reached.wait()
     await harness.close()
     runner = await harness.open(echoing)

@@ -9,7 +9,7 @@ import pytest
 
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, echo
-from hermes.gateway import dispatcher
+from hermes.gateway import gateway
 from hermes.gateway.platforms.local.adapter import LocalFile
 from hermes.gateway.session_keys import (
     background_key,
@@ -53,9 +53,9 @@ async def test_its_result_comes_once_and_nothing_is_left(
     assert f"`{name[1]}`" in shown.text
     await harness.wait_idle()
     assert sum("(session " in text for text in harness.texts()) == 1
-    await harness.until(lambda: not harness.runner.dispatcher.busy_workers(), "the task is over")
+    await harness.until(lambda: not harness.runner.gateway.workers_in_use(), "the task is over")
     assert not any(map(background_parent, await chat_rows(harness)))
-    assert not any(map(background_parent, harness.runner.gateway.sessions.keys()))
+    assert not any(map(background_parent, harness.runner.gateway.open_agents()))
     await harness.ask("/agents", "Nothing runs in the background.")
 
 
@@ -78,7 +78,7 @@ async def test_a_task_goes_on_after_a_restart_where_it_was(harness: GatewayHarne
 async def test_a_task_whose_answer_was_not_kept_is_answered_once(
     harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "SAVE_SECONDS", 0.05)
+    monkeypatch.setattr(gateway, "SAVE_SECONDS", 0.05)
     runner = await harness.open(echoing)
     answer, reached = runner.gateway.store.inbox.answer, asyncio.Event()
 
@@ -104,7 +104,7 @@ async def test_a_task_whose_answer_was_not_kept_is_answered_once(
 async def test_the_command_cut_off_begins_one_task(
     harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "SAVE_SECONDS", 0.05)
+    monkeypatch.setattr(gateway, "SAVE_SECONDS", 0.05)
     runner = await harness.open(echoing)
     reached = asyncio.Event()
 
@@ -147,9 +147,7 @@ async def test_stop_ends_it_and_it_says_nothing(harness: GatewayHarness) -> None
         await harness.ask("/agents", "count the stars (")
         await harness.ask("/stop", "Stopped 1 background task.")
         await harness.wait_idle()
-        await harness.until(
-            lambda: not harness.runner.dispatcher.busy_workers(), "the task is over"
-        )
+        await harness.until(lambda: not harness.runner.gateway.workers_in_use(), "the task is over")
         await harness.ask("/agents", "Nothing runs in the background.")
         assert not any("(session " in text for text in harness.texts())
 

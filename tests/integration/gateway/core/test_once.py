@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hermes.core.testing import ModelServer
-from hermes.gateway import dispatcher
+from hermes.gateway import gateway
 from hermes.gateway.commands import INTERRUPTED_MESSAGE
 from hermes.gateway.runner import RESTART_NOTICE, GatewayRunner
 from tests.integration.gateway.chats.conftest import GatewayHarness
@@ -21,7 +21,7 @@ Crash = Callable[[str, str], Awaitable[None]]
 @pytest.fixture
 def crash(harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Crash:
     """Give a command, cut the gateway off when it comes to `where` of the store, start anew."""
-    monkeypatch.setattr(dispatcher, "SAVE_SECONDS", 0.05)
+    monkeypatch.setattr(gateway, "SAVE_SECONDS", 0.05)
 
     async def cut(command: str, where: str) -> None:
         runner = harness.runner
@@ -135,7 +135,7 @@ async def test_a_compaction_that_was_made_is_told(
     runner = await harness.open(echoing)
     await harness.ask("apple", "apple")
     store, old = runner.gateway.store, await session_of(runner)
-    agent = runner.gateway.sessions.get(KEY)
+    agent = runner.gateway.open_agents().get(KEY)
 
     async def compress(_focus: str = "") -> None:
         await store.compact(old, "shorter", await store.entries(old))

@@ -59,7 +59,7 @@ class Fickle:
 @pytest.fixture
 def fickle(monkeypatch: pytest.MonkeyPatch):
     def make(runner: GatewayRunner, name: str, *faults: Exception | None) -> Fickle:
-        adapter = runner._supervisors[0].adapter
+        adapter = runner.gateway.supervisors[0].adapter
         made = Fickle(adapter, name, *faults)
         monkeypatch.setattr(adapter, name, made)
         return made
@@ -69,13 +69,13 @@ def fickle(monkeypatch: pytest.MonkeyPatch):
 
 async def in_doubt(runner: GatewayRunner, chat: str, *, by: str = "", now: float = 0.0) -> None:
     """A message whose sender was gone before it heard of it."""
-    while not runner.dispatcher._ready:
+    while not runner.gateway._ready:
         await asyncio.sleep(0.01)
     can = runner.gateway.manifests["local"].capabilities
     made = compose_items("in doubt", OutgoingMeta(chat, ChatTarget("local", chat)), can)
     (row,) = await runner.gateway.store.outbox.enqueue(made, 4e9)
     await runner.gateway.store.outbox.mark_sending(row, by=by, now=now or runner.gateway.now())
-    runner.outbox.wake()
+    runner.gateway.outbox.wake()
 
 
 async def test_a_question_about_a_message_that_fails_stops_no_sending(
@@ -93,7 +93,7 @@ async def test_a_connection_that_a_message_finds_broken_is_made_anew_at_once(
     runner = await harness.open(echoing)
     await harness.ask("hello", "hello")
     await harness.platform.drop()
-    await runner.outbox.send("local:anna", "news")
+    await runner.gateway.outbox.send("local:anna", "news")
     await harness.wait_for("news")
 
 
@@ -120,7 +120,7 @@ async def test_a_platform_that_hangs_with_a_sign_on_a_message_holds_up_no_answer
     async def never(*_given: Any, **_more: Any) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(runner._supervisors[0].adapter, "react", never)
+    monkeypatch.setattr(runner.gateway.supervisors[0].adapter, "react", never)
     await harness.ask("hello", "hello")
     await harness.ask("again", "again")
 
@@ -131,7 +131,7 @@ async def test_a_message_in_doubt_in_a_chat_that_is_closed_to_us_holds_up_no_lat
     runner = await harness.open(echoing)
     fickle(runner, "was_delivered", *[SendRefused("we were removed from the chat")] * 9)
     await in_doubt(runner, "x")
-    await runner.outbox.send("local:x", "here again")
+    await runner.gateway.outbox.send("local:x", "here again")
     await harness.wait_for("here again", chat="x")
     row = await runner.gateway.store.outbox.get("x:0")
     assert row is not None and row.state == "uncertain"
@@ -141,7 +141,7 @@ async def test_an_uncertain_message_is_sent_again_with_a_mark_where_delivery_can
     harness: GatewayHarness, echoing: ModelServer, fickle: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = await harness.open(echoing)
-    adapter = runner._supervisors[0].adapter
+    adapter = runner.gateway.supervisors[0].adapter
     able = msgspec.structs.replace(adapter.manifest.capabilities, checks_delivery=False)
     manifest = msgspec.structs.replace(adapter.manifest, capabilities=able)
     monkeypatch.setattr(adapter, "manifest", manifest)
@@ -169,7 +169,7 @@ async def test_a_question_about_a_message_that_hangs_holds_up_no_other(
         await gate.wait()
         raise NotConnected("too late")
 
-    monkeypatch.setattr(runner._supervisors[0].adapter, "was_delivered", hangs)
+    monkeypatch.setattr(runner.gateway.supervisors[0].adapter, "was_delivered", hangs)
     await in_doubt(runner, "x")
     await harness.ask("hello", "hello")
     gate.set()
@@ -191,7 +191,7 @@ async def test_many_chats_that_wait_do_not_hold_up_the_rest(
 ) -> None:
     runner = await harness.open(echoing)
     gate = asyncio.Event()
-    line = runner.connections.get("local")
+    line = runner.gateway.connections.get("local")
     assert line is not None
     acquire = line.buckets.acquire
 
@@ -202,7 +202,7 @@ async def test_many_chats_that_wait_do_not_hold_up_the_rest(
 
     monkeypatch.setattr(line.buckets, "acquire", slow)
     for number in range(120):
-        await runner.outbox.send(f"local:slow{number}", "late")
+        await runner.gateway.outbox.send(f"local:slow{number}", "late")
     await harness.ask("hello", "hello")
     gate.set()
 
@@ -211,14 +211,14 @@ async def test_the_pump_goes_on_after_a_fault(
     harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runner = await harness.open(echoing)
-    due, faults = runner.outbox.queue.due, [KeyError("x")]
+    due, faults = runner.gateway.outbox.queue.due, [KeyError("x")]
 
     async def broken(*given: Any, **more: Any) -> Any:
         if faults:
             raise faults.pop()
         return await due(*given, **more)
 
-    monkeypatch.setattr(runner.outbox.queue, "due", broken)
+    monkeypatch.setattr(runner.gateway.outbox.queue, "due", broken)
     await harness.ask("hello", "hello")
 
 
@@ -238,7 +238,7 @@ async def test_an_answer_comes_also_when_the_platform_was_away_as_it_began(
 ) -> None:
     with ModelServer([GROWS]) as server:
         runner = await harness.open(server, **STREAMING)
-        lines, show = runner.connections, runner.outbox.open_stream
+        lines, show = runner.gateway.connections, runner.gateway.outbox.open_stream
 
         async def away(draft: Any) -> Any:
             line = lines._up.pop(("local", ""))
@@ -247,7 +247,7 @@ async def test_an_answer_comes_also_when_the_platform_was_away_as_it_began(
             finally:
                 lines._up["local", ""] = line
 
-        monkeypatch.setattr(runner.outbox, "open_stream", away)
+        monkeypatch.setattr(runner.gateway.outbox, "open_stream", away)
         await harness.ask("count", ANSWER)
         await harness.wait_idle()
 
@@ -259,7 +259,7 @@ async def test_an_answer_whose_beginning_was_in_doubt_is_one_message(
     step = Step((Text(ANSWER),), faults=(Stall(3, seconds=1.0),))
     with ModelServer([step]) as server:
         runner = await harness.open(server, **STREAMING)
-        adapter = runner._supervisors[0].adapter
+        adapter = runner.gateway.supervisors[0].adapter
         real, lost = adapter.send, []
 
         async def unsure(*given: Any) -> str:
@@ -273,7 +273,7 @@ async def test_an_answer_whose_beginning_was_in_doubt_is_one_message(
         fickle(runner, "was_delivered", NotConnected("not now"))
         harness.say("count")
         await harness.until(lambda: lost, "the beginning")
-        runner.outbox.wake()
+        runner.gateway.outbox.wake()
         await harness.wait_for(ANSWER)
         await harness.wait_idle()
     assert harness.texts() == [ANSWER]
@@ -399,7 +399,7 @@ async def test_nobody_doubts_a_message_that_is_just_being_shown(
 
         async def looked_at(*given: Any, **more: Any) -> bool:
             done = await put(*given, **more)
-            doubted.append(await runner.outbox.abandoned_rows(HERE))
+            doubted.append(await runner.gateway.outbox.abandoned_rows(HERE))
             return done
 
         monkeypatch.setattr(mail.outbox, "enqueue_sending", looked_at)
@@ -417,5 +417,5 @@ async def test_who_doubts_a_message_that_arrived_meanwhile_asks_nobody(
     mail = runner.gateway.store
     (row,) = await mail.outbox.in_doubt(HERE)
     await mail.outbox.mark_sent(row.id, "there", runner.gateway.now())
-    assert await runner.outbox.verify(row) == "there"
+    assert await runner.gateway.outbox.verify(row) == "there"
     assert asked.calls == 0

@@ -65,10 +65,10 @@ async def test_a_command_of_a_guest_leaves_the_agent_of_a_member_open(
         runner = await harness.open(server, **TOGETHER)
         harness.say("@hermes hi", user="anna", **ROOM)
         await harness.wait_for("hello", chat="room")
-        (key,) = runner.gateway.sessions.keys()
-        agent = runner.gateway.sessions.get(key)
+        ((key, agent),) = runner.gateway.open_agents().items()
+        session = runner.gateway.worker(key).session
         going, gate = asyncio.Event(), asyncio.Event()
-        open_ = runner.gateway.sessions._open_locked
+        open_ = session._open
 
         async def slow(*given: object) -> object:
             found = await open_(*given)
@@ -77,7 +77,7 @@ async def test_a_command_of_a_guest_leaves_the_agent_of_a_member_open(
                 await gate.wait()
             return found
 
-        monkeypatch.setattr(runner.gateway.sessions, "_open_locked", slow)
+        monkeypatch.setattr(session, "_open", slow)
         harness.say("@hermes once more", user="anna", **ROOM)
         await going.wait()
         harness.say("/status", user="guest", **ROOM)
@@ -85,4 +85,4 @@ async def test_a_command_of_a_guest_leaves_the_agent_of_a_member_open(
         gate.set()
         await harness.wait_for("again", chat="room")
         await harness.wait_for("Session:", chat="room")
-        assert runner.gateway.sessions.get(key) is agent
+        assert runner.gateway.open_agents().get(key) is agent

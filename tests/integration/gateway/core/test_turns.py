@@ -8,6 +8,7 @@ import pytest
 from hermes.core.errors import StoreError
 from hermes.core.messages import Text, ToolCall
 from hermes.core.testing import ModelServer, RecordedRequest, Stall, Step, StepLike, echo
+from hermes.gateway import worker
 from hermes.gateway.turn_view import TurnView
 from hermes.store.records import InboxItem
 from tests.integration.gateway.chats.conftest import GatewayHarness
@@ -21,7 +22,7 @@ async def test_a_question_can_be_asked_in_a_later_turn_too(harness: GatewayHarne
         runner = await harness.open(server)
         await harness.ask("hi", "hello")
         await harness.until(
-            lambda: not any(one.working for one in runner.dispatcher.busy_workers()), "idle"
+            lambda: not any(one.working for one in runner.gateway.workers_in_use()), "idle"
         )
         harness.say("paint")
         await harness.wait_for("1. red")
@@ -35,7 +36,7 @@ async def test_a_chat_that_only_gave_commands_leaves_nothing_behind(
     runner = await harness.open(echoing, gateway__live_agents=1)
     await harness.ask("/usage", "No model was called yet.")
     await harness.ask("/usage", "No model was called yet.", user="ben")
-    await harness.until(lambda: len(runner.dispatcher._workers) == 1, "only the open conversation")
+    await harness.until(lambda: len(runner.gateway._workers) == 1, "only the open conversation")
 
 
 async def test_two_answers_to_one_question_the_second_is_a_message(harness: GatewayHarness) -> None:
@@ -43,9 +44,9 @@ async def test_two_answers_to_one_question_the_second_is_a_message(harness: Gate
         runner = await harness.open(server, display__busy_input_mode="queue")
         harness.say("paint")
         await harness.wait_for("1. red")
-        receive = runner.inbound.receive
+        receive = runner.gateway.receive
         said = [harness.platform.log.said[key] for key in harness.platform.log.said]
-        event = runner._supervisors[0].adapter._event(said[-1])
+        event = runner.gateway.supervisors[0].adapter._event(said[-1])
         for number, text in enumerate(("blue", "and thick")):
             changed = type(event)(event.source, f"x{number}", text, addressed=True)
             asyncio.ensure_future(receive(changed))  # noqa: RUF006 - the harness waits for the answers
@@ -57,14 +58,14 @@ async def test_two_answers_to_one_question_the_second_is_a_message(harness: Gate
 async def test_stop_counts_also_before_the_model_is_asked(
     harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = await harness.open(echoing)
+    await harness.open(echoing)
     going, gate = asyncio.Event(), asyncio.Event()
 
-    async def slow(agent: object) -> None:
+    async def slow(_gateway: object, _agent: object) -> None:
         going.set()
         await gate.wait()
 
-    monkeypatch.setattr(runner.gateway, "compact_if_needed", slow)
+    monkeypatch.setattr(worker, "compact_if_needed", slow)
     harness.say("begin")
     await going.wait()
     await harness.ask("/stop", "Stopped.")
@@ -144,7 +145,7 @@ async def test_a_command_with_a_fault_is_answered(
     def broken() -> str:
         raise KeyError("x")
 
-    monkeypatch.setattr(runner.gateway, "platform_summary", broken)
+    monkeypatch.setattr(runner.gateway.status, "summary", broken)
     await harness.ask("/platforms", "An unexpected error occurred")
     await harness.wait_idle()
 
@@ -172,18 +173,19 @@ async def test_a_message_that_comes_while_the_right_to_a_chat_is_given_back_is_a
 async def test_the_gateway_stops_also_while_a_turn_is_being_prepared(
     harness: GatewayHarness, echoing: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner = await harness.open(echoing)
+    await harness.open(echoing)
     going = asyncio.Event()
 
-    async def forever(agent: object) -> None:
+    async def forever(_gateway: object, _agent: object) -> None:
         going.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(runner.gateway, "compact_if_needed", forever)
-    harness.say("begin")
-    await going.wait()
-    async with asyncio.timeout(10):
-        await harness.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(worker, "compact_if_needed", forever)
+        harness.say("begin")
+        await going.wait()
+        async with asyncio.timeout(10):
+            await harness.close()
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("chat ")]
     await harness.open(echoing)
     await harness.wait_for("begin")
@@ -220,7 +222,7 @@ async def test_what_steers_a_turn_is_answered_once_when_the_gateway_goes(
         harness.say("drive")
         await harness.until(lambda: server.calls, "the call")
         harness.say(words)
-        agent = runner.gateway.sessions.get("agent:main:local:dm:anna")
+        agent = runner.gateway.open_agents().get("agent:main:local:dm:anna")
         assert agent is not None
         await harness.until(lambda: agent.pending.steered, "said into the turn")
         await harness.close()
@@ -238,7 +240,7 @@ async def test_what_steers_a_turn_that_is_stopped_is_answered_after_it(
         harness.say("drive")
         await harness.until(lambda: server.calls, "the call")
         harness.say("turn left")
-        agent = runner.gateway.sessions.get("agent:main:local:dm:anna")
+        agent = runner.gateway.open_agents().get("agent:main:local:dm:anna")
         assert agent is not None
         await harness.until(lambda: agent.pending.steered, "said into the turn")
         await harness.ask("/stop", "Stopped.")
@@ -251,8 +253,8 @@ async def test_a_message_with_half_a_character_is_answered(harness: GatewayHarne
         runner = await harness.open(server)
         said = harness.say("hello")
         await harness.wait_for("hello")
-        event = runner._supervisors[0].adapter._event(harness.platform.log.said[said])
-        assert await runner.inbound.receive(
+        event = runner.gateway.supervisors[0].adapter._event(harness.platform.log.said[said])
+        assert await runner.gateway.receive(
             type(event)(event.source, "half", "broken \ud83d text", addressed=True)
         )
         await harness.wait_for("broken")
@@ -292,7 +294,7 @@ async def test_who_lost_the_right_to_a_chat_leaves_no_trace_in_its_conversation(
         theirs = await store.chats.claim(key, "them", now, now + 60, dead=(mine,))
         assert theirs is not None
         chat = await store.chats.get(key)
-        await harness.until(lambda: not runner.dispatcher.running_turns, "the turn is over")
+        await harness.until(lambda: not runner.gateway.running_turns, "the turn is over")
         assert [each.text for each in await store.messages(chat.session_id)] == [
             "hi", "hello", "think",
         ]  # fmt: skip
@@ -313,7 +315,7 @@ async def test_a_stop_of_before_the_restart_counts_for_the_turn_that_was_cut_off
         said = harness.say("begin")
         await harness.until(lambda: server.calls, "the call")
         if kept:  # and the gateway was killed before it could look at it
-            event = runner._supervisors[0].adapter._event(harness.platform.log.said[said])
+            event = runner.gateway.supervisors[0].adapter._event(harness.platform.log.said[said])
             stop = msgspec.json.encode(msgspec.structs.replace(event, text="/stop"))
             key = "agent:main:local:dm:anna"
             await runner.gateway.store.inbox.receive(InboxItem("local", "", "s", key, stop), 1.0)

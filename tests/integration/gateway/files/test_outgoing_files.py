@@ -93,7 +93,7 @@ class Scene:
             task = asyncio.create_task(runner.run())
             try:
                 async with asyncio.timeout(SECONDS):
-                    while not runner.began.is_set() or not runner.connections.accounts():
+                    while not runner.began.is_set() or not runner.gateway.connections.accounts():
                         assert not task.done(), task.result()
                         await asyncio.sleep(0.01)
                     await self.harness.says("send it all", chat=user, user=user, files=files)

@@ -70,7 +70,7 @@ async def test_nothing_of_this_side_goes_along(harness: GatewayHarness, far: Far
     (harness.home / "SOUL.md").write_text("You are the near one.")
     async with far() as other, near(harness, other) as runner:
         await harness.ask("hello", "hello")
-        agent = runner.gateway.sessions.get(runner.gateway.sessions.keys()[0])
+        (agent,) = runner.gateway.open_agents().values()
         assert agent is not None
         assert agent.tools == ()
         assert agent.system.text == REMOTE_PROMPT

@@ -39,7 +39,7 @@ async def http(
         runner = GatewayRunner(home, load(home), note=print, quiet=True)
         work = asyncio.create_task(runner.run())
         await runner.began.wait()
-        (supervisor,) = runner._supervisors
+        (supervisor,) = runner.gateway.supervisors
         while supervisor.health.state != "healthy":
             await asyncio.sleep(0.01)
         base = f"http://127.0.0.1:{supervisor.adapter.port}"

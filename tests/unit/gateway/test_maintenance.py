@@ -8,7 +8,7 @@ import pytest
 
 from hermes.config.settings.agent import SessionResetSettings
 from hermes.core.errors import ConfigError
-from hermes.gateway.chat_session import ResetPolicy
+from hermes.gateway.maintenance import ResetPolicy
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOON = datetime(2026, 3, 28, 12, 0, tzinfo=BERLIN)
