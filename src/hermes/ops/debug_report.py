@@ -30,7 +30,7 @@ from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.ops.doctor.check import Outcome
 from hermes.ops.doctor.machine_checks import requirements
-from hermes.ops.doctor.run import SilentProgress, run_doctor
+from hermes.ops.doctor.run import NoProgress, run_doctor
 from hermes.ops.logs import files_of
 from hermes.ops.status import Resolved, whole_resolution
 from hermes.providers import own_key_variables
@@ -316,7 +316,7 @@ def _home(home: Home) -> Iterator[Fact]:
 
 
 async def _models(home: Home, loaded: Loaded) -> list[Fact]:
-    async with Providers(home, loaded, SystemClock(), SilentProgress()) as providers:
+    async with Providers(home, loaded, SystemClock(), NoProgress()) as providers:
         try:
             found = whole_resolution(loaded, providers)
         except HermesError as error:

@@ -8,7 +8,7 @@ from hermes.cli.commands import doctor
 from hermes.cli.commands.doctor import MARKS, PLAIN_MARKS, report
 from hermes.cli.context import Cli, Style
 from hermes.config.home import Home
-from hermes.ops.doctor.check import Outcome, fine, problem, warning
+from hermes.ops.doctor.check import Outcome, ok, problem, warning
 from hermes.tui.text import width
 
 
@@ -95,7 +95,7 @@ def test_a_secret_in_a_finding_is_not_shown(home):
 
 
 OUTCOMES = [
-    Outcome("Home", "folder", (fine("~/.hermes can be written to"),)),
+    Outcome("Home", "folder", (ok("~/.hermes can be written to"),)),
     Outcome(
         "Home",
         "a name",
@@ -103,7 +103,7 @@ OUTCOMES = [
             warning("漢字" * 30 + " wide \x1b[31mand coloured\x07", "do this " * 10, lambda: ""),
             problem("x" * 200, "advice"),
         ),
-        mended=("made it",),
+        fixed=("made it",),
     ),
 ]
 
@@ -115,12 +115,12 @@ def test_no_line_is_wider_than_the_terminal_or_steers_it(columns):
     assert "\x1b" not in "".join(lines)
 
 
-def test_the_page_tells_levels_without_colours_and_without_unicode():
+def test_the_report_shows_levels_without_colours_and_without_unicode():
     text = "\n".join(report(OUTCOMES, Style(), 60, PLAIN_MARKS))
     assert "  + folder:" in text
     assert "  ! a name:" in text
     assert "  x a name:" in text
     assert "  + a name: made it" in text
     assert "2 checks: 1 problem, 1 warning. `hermes doctor --fix`" in text
-    well = [Outcome("Home", "folder", (fine("well"),))]
-    assert list(report(well, Style(), 60, MARKS))[-1] == "1 check: all is well."
+    well = [Outcome("Home", "folder", (ok("well"),))]
+    assert list(report(well, Style(), 60, MARKS))[-1] == "1 check: no problems."

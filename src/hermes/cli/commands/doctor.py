@@ -27,7 +27,7 @@ from hermes.util.text import human_size, many
 DOCTOR_EPILOG = """\
 examples:
   hermes doctor              look at everything; a few seconds
-  hermes doctor --offline    without asking the model's endpoint
+  hermes doctor --offline    without probe the model's endpoint
   hermes doctor --fix        also fix what can be fixed without losing anything:
                              permissions, a missing home, older forms in config.yaml, the
                              search index, damaged caches, files of crashed runs
@@ -90,7 +90,7 @@ def _without_secrets(outcome: Outcome, redact: Callable[[str], str]) -> Outcome:
         for each in outcome.found
     )
     return msgspec.structs.replace(
-        outcome, found=tuple(found), mended=tuple(map(redact, outcome.mended))
+        outcome, found=tuple(found), fixed=tuple(map(redact, outcome.fixed))
     )
 
 
@@ -101,7 +101,7 @@ def report(
     for group, members in groupby(outcomes, key=lambda outcome: outcome.group):
         yield style.bold(group)
         for outcome in members:
-            for done in outcome.mended:
+            for done in outcome.fixed:
                 yield from _paragraph(f"  {marks['ok']} ", f"{outcome.name}: {done}", width)
             for found in outcome.found:
                 yield from _lines(outcome.name, found, style, width, marks)
@@ -128,11 +128,11 @@ def _paragraph(head: str, text: str, width: int) -> Iterator[str]:
 def _total_line(outcomes: list[Outcome]) -> str:
     problems, warnings = _count(outcomes, "problem"), _count(outcomes, "warning")
     if not problems and not warnings:
-        return f"{many(len(outcomes), 'check')}: all is well."
+        return f"{many(len(outcomes), 'check')}: no problems."
     found = f"{many(len(outcomes), 'check')}: {many(problems, 'problem')}"
     found += f", {many(warnings, 'warning')}."
-    mendable = any(each.mend for outcome in outcomes for each in outcome.found)
-    return found + (" `hermes doctor --fix` mends some of it." if mendable else "")
+    can_fix = any(each.fix for outcome in outcomes for each in outcome.found)
+    return found + (" `hermes doctor --fix` fixes some of it." if can_fix else "")
 
 
 def _count(outcomes: list[Outcome], level: Level) -> int:
@@ -149,13 +149,13 @@ def _report_facts(outcomes: list[Outcome]) -> dict[str, Any]:
                 "name": outcome.name,
                 "level": outcome.level,
                 "seconds": outcome.seconds,
-                "mended": outcome.mended,
+                "mended": outcome.fixed,
                 "findings": [
                     {
                         "level": found.level,
                         "text": found.text,
                         "advice": found.advice,
-                        "can_mend": found.mend is not None,
+                        "can_mend": found.fix is not None,
                     }
                     for found in outcome.found
                 ],

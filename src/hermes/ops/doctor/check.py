@@ -1,4 +1,4 @@
-"""What a check found."""
+"""Types of the checks, and the probe that asks each model endpoint once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -29,32 +29,32 @@ Level = Literal["ok", "warning", "problem"]
 LEVELS: tuple[Level, ...] = ("ok", "warning", "problem")
 
 Fix = Callable[[], str]
-"""Mends it without losing anything, and says what it did."""
+"""Fixes the problem without losing data; returns a description of the change."""
 
 
 class Finding(msgspec.Struct, frozen=True):
     level: Level
     text: str
-    """What is so, in one line."""
+    """The observation, in one line."""
     advice: str = ""
-    """What to do about it, in one line."""
-    mend: Fix | None = None
-    """What `--fix` does."""
+    """The next step, in one line."""
+    fix: Fix | None = None
+    """The action of `--fix`."""
 
 
-def fine(text: str) -> Finding:
+def ok(text: str) -> Finding:
     return Finding("ok", text)
 
 
-def warning(text: str, advice: str, mend: Fix | None = None) -> Finding:
-    return Finding("warning", text, advice, mend)
+def warning(text: str, advice: str, fix: Fix | None = None) -> Finding:
+    return Finding("warning", text, advice, fix)
 
 
-def problem(text: str, advice: str, mend: Fix | None = None) -> Finding:
-    return Finding("problem", text, advice, mend)
+def problem(text: str, advice: str, fix: Fix | None = None) -> Finding:
+    return Finding("problem", text, advice, fix)
 
 
-Found = list[Finding]
+Findings = list[Finding]
 
 
 class Check(NamedTuple):
@@ -62,22 +62,22 @@ class Check(NamedTuple):
 
     group: str
     name: str
-    look: "Callable[[DoctorContext], Found] | Callable[[DoctorContext], Awaitable[Found]]"
-    """A plain function runs in a thread of its own."""
+    run: "Callable[[DoctorContext], Findings] | Callable[[DoctorContext], Awaitable[Findings]]"
+    """A plain function runs in a thread."""
     online: bool = False
-    """It asks other machines: left out with `--offline`."""
+    """Uses the network: skipped with `--offline`."""
     needs_settings: bool = True
-    """It cannot be made where no settings could be read at all."""
+    """Skipped if no settings can be read."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of one check."""
+    """The result of one check."""
 
     group: str
     name: str
     found: tuple[Finding, ...]
-    mended: tuple[str, ...] = ()
-    """What was done about it; `found` is how it is afterwards."""
+    fixed: tuple[str, ...] = ()
+    """Descriptions of the fixes; `found` is the state after them."""
     seconds: float = 0.0
 
     @property
@@ -86,35 +86,35 @@ class Outcome(msgspec.Struct, frozen=True):
         return LEVELS[max(ranks, default=0)]
 
 
-# Asking an endpoint for its models, once for all checks that want to know.
+# Endpoints: asked for their models once, for all checks.
 
 PROBE_TIMEOUT = 6.0
-"""Longest wait for one endpoint."""
+"""Time limit in seconds for one endpoint."""
 
 KEY_PATHS = {"openrouter": "/key"}
-"""Endpoints that list their models to anybody, and where they look at a key."""
+"""Paths that verify a key, for endpoints whose model list needs no key."""
 REFUSED = (401, 403)
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True):
-    """What an endpoint said."""
+    """The answer of an endpoint."""
 
     host: str
     models: tuple[str, ...] = ()
     error: HermesError | None = None
     has_list: bool = True
-    """False: it has no list of models, so it was not asked."""
+    """False: the endpoint has no list of models, so it was not asked."""
 
 
 class ProviderProbe:
-    """Every address is asked once with the same keys, however many checks want its answer."""
+    """Asks each address once per set of keys, for all checks."""
 
     def __init__(self, providers: Providers, clock: Clock) -> None:
         self._providers, self._clock = providers, clock
         self._tasks: dict[tuple[str, ...], asyncio.Task[ProbeAnswer]] = {}
         self.skews: dict[str, float] = {}
-        """How many seconds our clock is ahead of that of a host that answered."""
-        providers.client.event_hooks["response"].append(self._heard)
+        """Seconds that the local clock is ahead of each host that answered."""
+        providers.client.event_hooks["response"].append(self._record_clock_skew)
 
     async def answer(self, target: Target) -> ProbeAnswer:
         asked = (target.base_url, *(each.id for each in target.credentials))
@@ -157,15 +157,15 @@ class ProviderProbe:
         try:
             response = await self._providers.client.get(url, headers=headers, timeout=PROBE_TIMEOUT)
         except httpx2.HTTPError as error:
-            raise ProviderError(f"{endpoint.id} did not say whether the key is good") from error
+            raise ProviderError(f"{endpoint.id} did not confirm the key") from error
         if response.status_code in REFUSED:
             raise CredentialRefused(
                 f"{endpoint.id} refuses the key", provider=endpoint.id, status=response.status_code
             )
 
-    async def _heard(self, response: httpx2.Response) -> None:
-        """A `Date` that went through a cache tells nothing."""
+    async def _record_clock_skew(self, response: httpx2.Response) -> None:
         said = response.headers.get("date")
+        # The date of a cached response is old.
         if not said or "age" in response.headers:
             return
         try:
@@ -177,13 +177,13 @@ class ProviderProbe:
             self.skews[response.url.host] = (here - there).total_seconds()
 
 
-# What the checks look at: one home, its settings, the models and the terminal.
+# The input of the checks: one home, its settings, the models and the terminal.
 
 T = TypeVar("T")
 
 
 class TerminalInfo(msgspec.Struct, frozen=True):
-    """The terminal the doctor was called in."""
+    """The terminal in which the command runs."""
 
     is_terminal: bool = False
     columns: int = 80
@@ -193,7 +193,7 @@ class TerminalInfo(msgspec.Struct, frozen=True):
 
 
 class DoctorContext:
-    """`loaded` and `providers` are None where not even defaults could be read."""
+    """What the checks work on. `loaded` and `providers` are None if no settings can be read."""
 
     def __init__(
         self,
@@ -207,9 +207,9 @@ class DoctorContext:
     ) -> None:
         self.home, self.clock, self.screen, self.offline = home, clock, screen, offline
         self.environment = dict(variables())
-        """As it was at first: a memory provider is given what is in .env."""
+        """A copy: loading a memory provider adds the variables of .env."""
         self._loaded, self._providers = loaded, providers
-        self._asking = ProviderProbe(providers, clock) if providers else None
+        self._probe = ProviderProbe(providers, clock) if providers else None
 
     @property
     def has_settings(self) -> bool:
@@ -228,13 +228,15 @@ class DoctorContext:
         return _require(self._providers)
 
     @property
-    def asking(self) -> ProviderProbe:
-        return _require(self._asking)
+    def probe(self) -> ProviderProbe:
+        return _require(self._probe)
 
 
 def best_settings(home: Home) -> Loaded | None:
-    """The settings as far as they can be read: without a config.yaml that cannot be parsed, and
-    None when not even that helps. Another check says what is wrong."""
+    """Load the settings, without a config.yaml that cannot be parsed if necessary.
+
+    Returns None if that fails too. Another check reports the reason.
+    """
     for user_config in (True, False):
         try:
             return examine(home, user_config=user_config)

@@ -1,4 +1,4 @@
-"""The home: is it there, can it be written, and is it private?"""
+"""Checks of the home folder, installation, left-over files, logs, clock, terminal and programs."""
 
 import locale
 import os
@@ -25,7 +25,7 @@ from hermes.app.model_choice import main_choice
 from hermes.config.home import Home, ensure_hermes_home, tilde
 from hermes.config.settings import Settings
 from hermes.core.errors import HermesError
-from hermes.ops.doctor.check import DoctorContext, Finding, Found, fine, problem, warning
+from hermes.ops.doctor.check import DoctorContext, Finding, Findings, ok, problem, warning
 from hermes.ops.logs import LogFilter, files_of, last_entries
 from hermes.providers import LOCAL
 from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
@@ -39,7 +39,7 @@ PRIVATE_FILES = (
 PRIVATE_FOLDERS = ("mcp-tokens", "pairing")
 OTHERS = 0o077
 
-LITTLE_ROOM, NO_ROOM = 500_000_000, 50_000_000
+LOW_SPACE, NO_SPACE = 500_000_000, 50_000_000
 FEW_FILES = 1000
 NETWORK = frozenset(
     {"nfs", "nfs3", "nfs4", "cifs", "smbfs", "smb3", "afs", "afpfs", "ncpfs", "9p", "ceph",
@@ -47,14 +47,14 @@ NETWORK = frozenset(
 )  # fmt: skip
 
 
-def folder(scene: DoctorContext) -> Found:
-    home = scene.home
+def folder(context: DoctorContext) -> Findings:
+    home = context.home
     if not home.root.exists():
         return [
             warning(
                 f"{home.display()} does not exist yet",
-                "it is made when Hermes is first used",
-                lambda: f"made {tilde(ensure_hermes_home(home))}",
+                "it is created when Hermes is first used",
+                lambda: f"created {tilde(ensure_hermes_home(home))}",
             )
         ]
     if not home.root.is_dir():
@@ -70,36 +70,35 @@ def folder(scene: DoctorContext) -> Found:
                 "change its owner or permissions, or set HERMES_HOME to another folder",
             )
         ]
-    return [fine(f"{home.display()} can be written to")]
+    return [ok(f"{home.display()} can be written to")]
 
 
-def owner(scene: DoctorContext) -> Found:
-    root = scene.home.root
+def owner(context: DoctorContext) -> Findings:
+    root = context.home.root
     if not root.is_dir():
         return []
     me = os.geteuid()
-    strange = [path for path in (root, *sorted(root.iterdir())) if path.lstat().st_uid != me]
-    if not strange:
-        return [fine("everything in it is yours")]
-    few = ", ".join(tilde(path) for path in strange[:3])
-    more = f" and {len(strange) - 3} more" if len(strange) > 3 else ""
+    foreign = [path for path in (root, *sorted(root.iterdir())) if path.lstat().st_uid != me]
+    if not foreign:
+        return [ok("all files belong to you")]
+    few = ", ".join(tilde(path) for path in foreign[:3])
+    more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
     return [
         problem(
-            f"not yours: {few}{more} (was Hermes started with sudo?)",
+            f"files of another user: {few}{more} (was Hermes started with sudo?)",
             f"sudo chown -R $(id -un) {shlex.quote(str(root))}",
         )
     ]
 
 
-def permissions(scene: DoctorContext) -> Found:
-    """Keys and conversations are for one pair of eyes."""
-    if os.name != "posix" or not scene.home.root.is_dir():
+def permissions(context: DoctorContext) -> Findings:
+    if os.name != "posix" or not context.home.root.is_dir():
         return []
-    found = list(_wide(scene.home))
-    return found or [fine("only you can open your keys, logins and conversations")]
+    found = list(_open_permissions(context.home))
+    return found or [ok("only you can open your keys, logins and conversations")]
 
 
-def _wide(home: Home) -> Iterator[Finding]:
+def _open_permissions(home: Home) -> Iterator[Finding]:
     folders = [home.root, *(home.root / name for name in PRIVATE_FOLDERS)]
     files = [path for pattern in PRIVATE_FILES for path in sorted(home.root.glob(pattern))]
     for path, mode in (*((path, 0o700) for path in folders), *((path, 0o600) for path in files)):
@@ -116,42 +115,42 @@ def _too_open(path: Path, mode: int) -> Finding:
     return warning(text, f"chmod {mode:o} {shlex.quote(str(path))}", close)
 
 
-def room(scene: DoctorContext) -> Found:
-    place = _existing(scene.home.root)
+def disk_space(context: DoctorContext) -> Findings:
+    place = _existing(context.home.root)
     free = shutil.disk_usage(place).free
     files = os.statvfs(place)
     few = files.f_files > 0 and files.f_favail < FEW_FILES
     advice = f"free some space on the disk of {tilde(place)}"
-    if free < NO_ROOM or (few and files.f_favail == 0):
-        what = human_size(free) if free < NO_ROOM else "no file"
+    if free < NO_SPACE or (few and files.f_favail == 0):
+        what = human_size(free) if free < NO_SPACE else "no file"
         return [problem(f"only {what} is left on the disk: writing will fail soon", advice)]
-    if free < LITTLE_ROOM or few:
-        left = human_size(free) if free < LITTLE_ROOM else many(files.f_favail, "file")
+    if free < LOW_SPACE or few:
+        left = human_size(free) if free < LOW_SPACE else many(files.f_favail, "file")
         return [warning(f"only {left} left on the disk", advice)]
-    return [fine(f"{human_size(free)} free on its disk")]
+    return [ok(f"{human_size(free)} free on its disk")]
 
 
-def file_system(scene: DoctorContext) -> Found:
-    place = _existing(scene.home.root).resolve()
+def file_system(context: DoctorContext) -> Findings:
+    place = _existing(context.home.root).resolve()
     mounts = [m for m in psutil.disk_partitions(all=True) if place.is_relative_to(m.mountpoint)]
     mount = max(mounts, key=lambda each: len(each.mountpoint), default=None)
     if mount is None:
-        return [fine("the kind of its file system is not known")]
+        return [ok("the type of its file system is not known")]
     elsewhere = "set HERMES_HOME to a folder on a disk of this machine"
     if "ro" in mount.opts.split(","):
         return [problem(f"{mount.mountpoint} is mounted read-only", elsewhere)]
     if mount.fstype in NETWORK:
         text = f"it is on a network file system ({mount.fstype}), where SQLite may lose data"
         return [warning(text, elsewhere)]
-    return [fine(f"it is on {mount.fstype}, mounted at {mount.mountpoint}")]
+    return [ok(f"it is on {mount.fstype}, mounted at {mount.mountpoint}")]
 
 
 def _existing(path: Path) -> Path:
-    """The path, or the nearest folder above it that exists."""
+    """Return the path or its nearest existing parent."""
     return next(each for each in (path, *path.parents) if each.exists())
 
 
-# Whether the program itself is whole: Python and the packages it needs.
+# The installation: Python and the required packages.
 
 DISTRIBUTION = "hermes"
 CHECKOUT = Path(__file__).parents[4]
@@ -166,48 +165,48 @@ _LEAST = re.compile(r">=\s*([\d.]+)")
 class Requirement(NamedTuple):
     name: str
     least: str
-    """The oldest version that will do; empty when any will."""
+    """The minimum version; empty for any."""
     extra: str = BASE
-    """What `hermes setup` calls it."""
+    """Its name for `hermes setup`."""
 
 
-def python(_: DoctorContext) -> Found:
+def python(_: DoctorContext) -> Findings:
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info < OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
         return [
             problem(f"Python {version} is too old, {oldest} is needed", "install a newer Python")
         ]
-    return [fine(f"Hermes {__version__} on Python {version}")]
+    return [ok(f"Hermes {__version__} on Python {version}")]
 
 
-def packages(scene: DoctorContext) -> Found:
+def packages(context: DoctorContext) -> Findings:
     wanted = requirements()
     if wanted is None:
-        return [warning("nothing says which packages are needed", "install Hermes again")]
-    found: Found = []
-    for one in [*wanted, *(_extras(scene.settings) if scene.has_settings else ())]:
+        return [warning("the required packages are not known", "install Hermes again")]
+    found: Findings = []
+    for one in [*wanted, *(_extras(context.settings) if context.has_settings else ())]:
         version = _installed(one.name)
         if version is None:
             found.append(problem(f"the package {one.name} is missing", install_hint(one.extra)))
         elif one.least and _numbers(version) < _numbers(one.least):
             text = f"{one.name} {version} is too old, {one.least} is needed"
             found.append(problem(text, install_hint(one.extra)))
-    return found or [fine(f"all of {many(len(wanted), 'package')} are there and new enough")]
+    return found or [ok(f"{many(len(wanted), 'package')} are installed and recent enough")]
 
 
 def requirements() -> list[Requirement] | None:
-    """What the installed package, or the checkout it runs from, says it needs."""
+    """Return the requirements of the installed package or of the checkout; None if unknown."""
     try:
         lines = metadata.requires(DISTRIBUTION)
     except metadata.PackageNotFoundError:
-        lines = _of_checkout(CHECKOUT / "pyproject.toml")
+        lines = _checkout_dependencies(CHECKOUT / "pyproject.toml")
     if lines is None:
         return None
     return [one for line in lines if (one := parse_requirement(line)) is not None]
 
 
-def _of_checkout(file: Path) -> list[str] | None:
+def _checkout_dependencies(file: Path) -> list[str] | None:
     try:
         project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
     except (OSError, ValueError, KeyError):
@@ -216,7 +215,7 @@ def _of_checkout(file: Path) -> list[str] | None:
 
 
 def parse_requirement(line: str) -> Requirement | None:
-    """None for what is needed only elsewhere: by an extra, or on another system."""
+    """Return None for a requirement of an extra or of another system."""
     match = _REQUIREMENT.fullmatch(line)
     if match is None:
         return None
@@ -228,7 +227,7 @@ def parse_requirement(line: str) -> Requirement | None:
 
 
 def _extras(settings: Settings) -> list[Requirement]:
-    """Packages that a feature needs which is switched on."""
+    """Return the packages of enabled optional features."""
     on = {
         ("psycopg", "postgres"): bool(settings.store.url),
         ("modal", "modal"): settings.terminal.backend == "modal",
@@ -246,7 +245,7 @@ def _installed(name: str) -> str | None:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """`3.0.47` as numbers; what follows them (`rc1`, `+local`) does not count."""
+    """Return the numbers of a version such as `3.0.47`, without suffixes (`rc1`, `+local`)."""
     leading = re.match(r"\d+(?:\.\d+)*", version)
     numbers = [int(part) for part in leading[0].split(".")] if leading else []
     while numbers and numbers[-1] == 0:
@@ -254,13 +253,13 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-# What crashed runs left behind: temporary files, processes, damaged caches.
+# Left-overs of crashed runs: temporary files, processes, damaged caches.
 
 HOUR, DAY = 3600, 24 * 3600
 FOLDERS = ("hermes-shell-*", "hermes-code-*", "hermes-acp-*", "hermes-skill-*")
-"""Of the system's folder for temporary files. Those of the editor may hold an unsaved text."""
+"""In the system's folder for temporary files. Editor files are excluded: they may be unsaved."""
 UNFINISHED = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")
-"""A file that was to replace another one; see `util.atomic`."""
+"""An unfinished replacement of a file; see `util.atomic`."""
 OURS = (
     "",
     "cache",
@@ -277,11 +276,11 @@ INIT = 1
 ADOPTERS = ("systemd", "init", "launchd")
 
 
-def files(scene: DoctorContext) -> Found:
+def temporary_files(context: DoctorContext) -> Findings:
     now = time.time()
-    stale = [*_in_home(scene.home, now), *_in_temporary(now)]
+    stale = [*_in_home(context.home, now), *_in_temporary(now)]
     if not stale:
-        return [fine("no temporary files are left")]
+        return [ok("no temporary files are left")]
 
     def remove() -> str:
         for path in stale:
@@ -309,7 +308,7 @@ def _in_temporary(now: float) -> Iterator[Path]:
         for path in folder.glob(pattern)
         if _is_own_folder(path) and _is_old(path, now - DAY)
     ]
-    in_use = "\n".join(_mentioned()) if candidates else ""
+    in_use = "\n".join(_process_texts()) if candidates else ""
     yield from (path for path in candidates if str(path) not in in_use)
 
 
@@ -322,19 +321,19 @@ def _is_old(path: Path, before: float) -> bool:
     try:
         inside = path.iterdir() if path.is_dir() and not path.is_symlink() else ()
         return all(each.lstat().st_mtime < before for each in (path, *inside))
-    except OSError:  # it is being worked on
+    except OSError:  # it is in use
         return False
 
 
-def _mentioned() -> Iterator[str]:
-    """Command lines and working folders of all processes that we may look at."""
+def _process_texts() -> Iterator[str]:
+    """Return the command lines and working folders of all visible processes."""
     for process in psutil.process_iter(["cmdline", "cwd"]):
         yield " ".join(process.info["cmdline"] or ())
         yield process.info["cwd"] or ""
 
 
-def processes(_: DoctorContext) -> Found:
-    """A model that outlived the program that started it holds its memory for nothing."""
+def processes(_: DoctorContext) -> Findings:
+    """Find embedded models whose parent process has ended."""
     left = [
         process
         for process in psutil.process_iter(["pid", "ppid", "cmdline", "memory_info", "uids"])
@@ -343,17 +342,17 @@ def processes(_: DoctorContext) -> Found:
     ]  # fmt: skip
     return [
         warning(
-            f"process {each.info['pid']}, an embedded model, was left behind and holds"
+            f"process {each.info['pid']}, an embedded model, was left running and uses"
             f" {human_size(each.info['memory_info'].rss)}",
             f"kill {each.info['pid']}",
         )
         for each in left
-    ] or [fine("no processes are left")]
+    ] or [ok("no processes are left")]
 
 
 def _is_orphan(parent: int) -> bool:
-    """Orphans belong to the first process, which in a container may be Hermes itself, or to that
-    of the user's session."""
+    # Orphans are adopted by process 1, which in a container may be Hermes itself, or by the user's
+    # session.
     try:
         found = psutil.Process(parent)
         if parent == INIT:
@@ -365,26 +364,25 @@ def _is_orphan(parent: int) -> bool:
         return False
 
 
-def caches(scene: DoctorContext) -> Found:
-    """A damaged cache is only read again and again for nothing."""
+def caches(context: DoctorContext) -> Findings:
     damaged = [
         path
-        for folder in (scene.home.cache / "models", scene.home.cache / "mcp")
+        for folder in (context.home.cache / "models", context.home.cache / "mcp")
         for path in (sorted(folder.glob("*.json")) if folder.is_dir() else ())
         if not _is_json(path)
     ]
     if not damaged:
-        return [fine("the caches can be read")]
+        return [ok("the caches can be read")]
 
-    def put_aside() -> str:
+    def rename() -> str:
         stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
         for path in damaged:
             path.rename(path.with_name(f"{path.name}.damaged-{stamp}"))
-        return f"put aside {many(len(damaged), 'damaged cache file')}"
+        return f"renamed {many(len(damaged), 'damaged cache file')}"
 
     few = ", ".join(tilde(path) for path in damaged[:3])
     text = f"{many(len(damaged), 'cache file')} cannot be read: {few}"
-    return [warning(text, "`hermes doctor --fix` puts them aside", put_aside)]
+    return [warning(text, "`hermes doctor --fix` renames them", rename)]
 
 
 def _is_json(path: Path) -> bool:
@@ -395,34 +393,34 @@ def _is_json(path: Path) -> bool:
     return True
 
 
-def downloads(scene: DoctorContext) -> Found:
-    folder, now = scene.home.models, time.time()
+def downloads(context: DoctorContext) -> Findings:
+    folder, now = context.home.models, time.time()
     parts = sorted(folder.glob("*.part")) if folder.is_dir() else []
     return [
         warning(
-            f"{tilde(part)} ({human_size(part.stat().st_size)}) is a download that did not end",
-            f"hermes local pull goes on with it; or: rm {tilde(part)}",
+            f"{tilde(part)} ({human_size(part.stat().st_size)}) is an unfinished download",
+            f"hermes local pull resumes it; or: rm {tilde(part)}",
         )
         for part in parts
         if part.stat().st_mtime < now - DAY
-    ] or [fine("no download was left unfinished")]
+    ] or [ok("no unfinished downloads")]
 
 
-# The log files: how large they are and what went wrong lately.
+# Log files: their size and recent errors.
 
 LOG_DAY = 24 * 3600
 MOST = 10_000
-"""Errors that are counted."""
+"""Errors that are counted at most."""
 SHOWN = 100
 
 
-def logs(scene: DoctorContext) -> Found:
-    folder = scene.home.logs
+def logs(context: DoctorContext) -> Findings:
+    folder = context.home.logs
     files = [file for name in FILES for file in files_of(folder / name)]
     size = sum(file.stat().st_size for file in files)
-    limits = scene.settings.logging
+    limits = context.settings.logging
     allowed = 2 * len(FILES) * (limits.backups + 1) * limits.max_bytes
-    found: Found = []
+    found: Findings = []
     if limits.max_bytes and size > max(allowed, limits.max_bytes):
         text = f"the log files take {human_size(size)}, more than the settings allow"
         found.append(warning(text, f"delete old files in {folder}"))
@@ -432,52 +430,54 @@ def logs(scene: DoctorContext) -> Found:
         last = " ".join(errors[-1].message.split())[:SHOWN]
         text = f"{many(len(errors), 'error')} in the last 24 hours, the last: {last}"
         found.append(warning(text, "hermes logs errors --since 1d"))
-    return found or [fine(f"{human_size(size)}, no errors in the last 24 hours")]
+    return found or [ok(f"{human_size(size)}, no errors in the last 24 hours")]
 
 
 # Clock, time zone and terminal.
 
-MOST_SKEW = 60.0
-"""Seconds the clock may be wrong; signatures and logins fail soon after."""
+MAX_SKEW_SECONDS = 60.0
+"""Larger differences make signatures and logins fail."""
 NARROW = 40
 
 
-async def clock(scene: DoctorContext) -> Found:
-    """Against the endpoint that is asked anyway."""
+async def clock(context: DoctorContext) -> Findings:
+    """Compare the clock with the endpoint that another check asks anyway."""
     try:
-        target = scene.providers.known_target(main_choice(scene.loaded))
+        target = context.providers.known_target(main_choice(context.loaded))
     except HermesError:
         return []
     if target.provider == LOCAL:
         return []
-    await scene.asking.answer(target)
-    return [found for host, skew in scene.asking.skews.items() for found in _skewed(host, skew)][:1]
+    await context.probe.answer(target)
+    return [found for host, skew in context.probe.skews.items() for found in _skewed(host, skew)][
+        :1
+    ]
 
 
-def _skewed(host: str, skew: float) -> Found:
-    if abs(skew) <= MOST_SKEW:
-        return [fine(f"the clock agrees with that of {host}")]
+def _skewed(host: str, skew: float) -> Findings:
+    if abs(skew) <= MAX_SKEW_SECONDS:
+        return [ok(f"the clock agrees with that of {host}")]
     way = "fast" if skew > 0 else "slow"
     text = f"the clock is {human_duration(abs(skew))} {way}, compared with {host}"
     return [problem(text, "set the clock (timedatectl set-ntp true): logins and signatures fail")]
 
 
-def time_zone(scene: DoctorContext) -> Found:
-    name = scene.settings.timezone
+def time_zone(context: DoctorContext) -> Findings:
+    name = context.settings.timezone
     if not name:
-        here = scene.clock.now().astimezone()
-        return [fine(f"the machine's time zone, {here.tzname()}, is used")]
-    return [fine(name)]
+        here = context.clock.now().astimezone()
+        return [ok(f"the machine's time zone, {here.tzname()}, is used")]
+    return [ok(name)]
 
 
-def terminal(scene: DoctorContext) -> Found:
-    screen = scene.screen
+def terminal(context: DoctorContext) -> Findings:
+    screen = context.screen
     if not screen.is_terminal:
-        return [fine("not a terminal: plain text is written")]
-    found: Found = []
-    spoken = locale.getpreferredencoding(False)
-    if "utf" not in screen.encoding.lower() or "utf" not in spoken.lower():
-        text = f"the terminal's encoding is {screen.encoding} ({spoken}), not UTF-8"
+        return [ok("not a terminal: plain text is written")]
+    found: Findings = []
+    preferred = locale.getpreferredencoding(False)
+    if "utf" not in screen.encoding.lower() or "utf" not in preferred.lower():
+        text = f"the terminal's encoding is {screen.encoding} ({preferred}), not UTF-8"
         found.append(warning(text, "export LANG=C.UTF-8 before starting Hermes"))
     if screen.term in ("", "dumb", "unknown"):
         text = f"TERM is {screen.term or 'not set'}: the plain prompt is used"
@@ -486,20 +486,20 @@ def terminal(scene: DoctorContext) -> Found:
         text = f"the terminal has {screen.columns} columns"
         found.append(warning(text, f"make it at least {NARROW} columns wide"))
     colours = f"{screen.colours} colours" if screen.colours else "no colours"
-    return found or [fine(f"{screen.term}, {screen.columns} columns, UTF-8, {colours}")]
+    return found or [ok(f"{screen.term}, {screen.columns} columns, UTF-8, {colours}")]
 
 
-# Programs of this machine: what is lost without each, and what the chosen backend needs.
+# Programs of this machine: general ones and those of the chosen backend.
 
 
 class Program(NamedTuple):
     name: str
     lost: str
-    """What does not work without it."""
+    """The effect if it is missing."""
     package: str
 
 
-USEFUL = (
+PROGRAMS = (
     Program("git", "no checkpoints, no undo of skills, no worktrees, no plugins from repositories",
             "git"),
     Program("rg", "searching files is slower", "ripgrep"),
@@ -507,32 +507,32 @@ USEFUL = (
 )  # fmt: skip
 
 ENGINES = ("docker", "podman")
-NEEDED = {
+BACKEND_PROGRAMS = {
     "sandbox": (("bwrap",), "bubblewrap"),
     "ssh": (("ssh",), "openssh-client"),
     "docker": (ENGINES, "docker.io or podman"),
     "singularity": (("apptainer", "singularity"), "apptainer"),
 }
-"""Programs of a backend, of which one is enough, and what to install."""
+"""Programs of a backend, of which one is enough, and the package to install."""
 CLOUD_KEYS = {
     "modal": ("MODAL_TOKEN_ID", "MODAL_TOKEN_SECRET"),
     "daytona": ("DAYTONA_API_KEY",),
 }
 
 
-def useful(_: DoctorContext) -> Found:
-    missing = [each for each in USEFUL if not is_installed(each.name)]
+def programs(_: DoctorContext) -> Findings:
+    missing = [each for each in PROGRAMS if not is_installed(each.name)]
     return [
         warning(f"{each.name} is not installed: {each.lost}", f"install {each.package}")
         for each in missing
-    ] or [fine(f"{', '.join(each.name for each in USEFUL)} are there")]
+    ] or [ok(f"{', '.join(each.name for each in PROGRAMS)} are installed")]
 
 
-def backend(scene: DoctorContext) -> Found:
-    """What `terminal.backend` needs."""
-    settings = scene.settings.terminal
+def backend(context: DoctorContext) -> Findings:
+    """Check the requirements of `terminal.backend`."""
+    settings = context.settings.terminal
     name = settings.backend
-    programs, package = NEEDED.get(name, ((), ""))
+    programs, package = BACKEND_PROGRAMS.get(name, ((), ""))
     if name == "docker" and settings.container_program:
         programs = (settings.container_program,)
     there = [each for each in programs if is_installed(each)]
@@ -541,26 +541,26 @@ def backend(scene: DoctorContext) -> Found:
         if len(programs) == 1:
             text = f"terminal.backend is {name}, but {programs[0]} is not installed"
         return [problem(text, f"install {package}, or: hermes config set terminal.backend local")]
-    found = [*_engine(name, there), *_ssh(scene), *_cloud(scene), *_folder(scene)]
-    return found or [fine(f"commands run in {name}")]
+    found = [*_engine(name, there), *_ssh(context), *_cloud(context), *_folder(context)]
+    return found or [ok(f"commands run in {name}")]
 
 
-def _engine(name: str, there: list[str]) -> Found:
-    """Whether the container engine answers, or bubblewrap may make a sandbox here."""
+def _engine(name: str, there: list[str]) -> Findings:
+    """Check that the container engine answers, or that bubblewrap can create a sandbox."""
     if name == "docker":
         faults = {program: probe_program([program, "ps", "-q"]) for program in there}
         if all(faults.values()):
             program, why = next(iter(faults.items()))
             text = f"{program} is installed but does not answer: {why}"
-            return [problem(text, f"start it, and see what `{program} info` says")]
+            return [problem(text, f"start it, and check the output of `{program} info`")]
     if name == "sandbox" and (why := probe_program(SANDBOX_PROBE)):
-        text = f"bubblewrap cannot make a sandbox here: {why}"
+        text = f"bubblewrap cannot create a sandbox here: {why}"
         return [problem(text, "allow user namespaces, or choose another terminal.backend")]
     return []
 
 
-def _ssh(scene: DoctorContext) -> Found:
-    settings = scene.settings.terminal
+def _ssh(context: DoctorContext) -> Findings:
+    settings = context.settings.terminal
     if settings.backend != "ssh":
         return []
     if not settings.ssh_host:
@@ -577,17 +577,17 @@ def _ssh(scene: DoctorContext) -> Found:
     return []
 
 
-def _cloud(scene: DoctorContext) -> Found:
-    name = scene.settings.terminal.backend
+def _cloud(context: DoctorContext) -> Findings:
+    name = context.settings.terminal.backend
     return [
         problem(f"terminal.backend is {name}, but {key} is not set", f"hermes config set {key} KEY")
         for key in CLOUD_KEYS.get(name, ())
-        if not scene.loaded.variable(key)
+        if not context.loaded.variable(key)
     ]
 
 
-def _folder(scene: DoctorContext) -> Found:
-    settings = scene.settings.terminal
+def _folder(context: DoctorContext) -> Findings:
+    settings = context.settings.terminal
     folder = Path(settings.cwd).expanduser()
     if settings.backend not in ("local", "sandbox") or folder.is_dir():
         return []

@@ -1,4 +1,4 @@
-"""Running the checks side by side, each on its own: one that fails or hangs is itself reported."""
+"""Run all checks concurrently; a check that fails or hangs is reported as a problem."""
 
 import asyncio
 import inspect
@@ -18,7 +18,7 @@ from hermes.ops.doctor.check import (
     Check,
     DoctorContext,
     Finding,
-    Found,
+    Findings,
     Outcome,
     TerminalInfo,
     best_settings,
@@ -30,82 +30,83 @@ from hermes.util.concurrency import in_thread
 log = logging.getLogger(__name__)
 
 CHECK_TIMEOUT = 10.0
-"""Longest time for one check."""
+"""Time limit in seconds for one check."""
 FIX_TIMEOUT = 120.0
 
 
 async def run_checks(
-    scene: DoctorContext, checks: Iterable[Check], *, seconds: float = CHECK_TIMEOUT
+    context: DoctorContext, checks: Iterable[Check], *, seconds: float = CHECK_TIMEOUT
 ) -> list[Outcome]:
-    """What each check found, in the order of the table."""
+    """Return the results, in the order of the table."""
     chosen = [
         check
         for check in checks
-        if not (scene.offline and check.online) and (scene.has_settings or not check.needs_settings)
+        if not (context.offline and check.online)
+        and (context.has_settings or not check.needs_settings)
     ]
-    return list(await asyncio.gather(*(_run(check, scene, seconds) for check in chosen)))
+    return list(await asyncio.gather(*(_run(check, context, seconds) for check in chosen)))
 
 
 async def apply_fixes(
-    scene: DoctorContext,
+    context: DoctorContext,
     checks: Sequence[Check],
     outcomes: Sequence[Outcome],
     *,
     seconds: float = CHECK_TIMEOUT,
 ) -> list[Outcome]:
-    """Mend what can be mended, one thing after the other, and look at it again."""
+    """Apply all fixes, one after the other, and run the fixed checks again."""
     by_name = {check.name: check for check in checks}
-    mended: list[Outcome] = []
+    results: list[Outcome] = []
     for outcome in outcomes:
-        done = [await _apply_fix(each) for each in outcome.found if each.mend is not None]
+        done = [await _apply_fix(each) for each in outcome.found if each.fix is not None]
         if done:
-            again = await _run(by_name[outcome.name], scene, seconds)
-            outcome = msgspec.structs.replace(again, mended=tuple(done))
-        mended.append(outcome)
-    return mended
+            again = await _run(by_name[outcome.name], context, seconds)
+            outcome = msgspec.structs.replace(again, fixed=tuple(done))
+        results.append(outcome)
+    return results
 
 
-async def _run(check: Check, scene: DoctorContext, seconds: float) -> Outcome:
+async def _run(check: Check, context: DoctorContext, seconds: float) -> Outcome:
     began = time.monotonic()
     try:
         async with asyncio.timeout(seconds):
-            found = await _run_check(check, scene)
+            found = await _run_check(check, context)
     except TimeoutError:
         text = f"this check did not end within {seconds:g} s"
-        found = [problem(text, "something it looks at hangs: a disk, a program or the network")]
+        found = [problem(text, "a disk, a program or the network does not respond")]
     except HermesError as error:
-        found = [problem(str(error), error.hint or "mend that and run `hermes doctor` again")]
+        found = [problem(str(error), error.hint or "fix that and run `hermes doctor` again")]
     except OSError as error:
-        found = [problem(str(error), "look at the permissions of that file and of its folder")]
-    except Exception as error:  # one check must not keep the others from being made
-        if log.hasHandlers():  # else Python would print it
+        found = [problem(str(error), "check the permissions of that file and of its folder")]
+    except Exception as error:  # one check must not stop the others
+        if log.hasHandlers():  # without handlers Python would print it
             log.warning("the check %s failed", check.name, exc_info=error)
         text = f"this check failed: {type(error).__name__}: {error}"
-        found = [problem(text, "this is a bug of Hermes; `hermes debug share` makes a report")]
+        found = [problem(text, "this is a bug in Hermes; `hermes debug share` creates a report")]
     took = time.monotonic() - began
     return Outcome(check.group, check.name, tuple(found), seconds=round(took, 3))
 
 
-async def _run_check(check: Check, scene: DoctorContext) -> Found:
-    if inspect.iscoroutinefunction(check.look):
-        return list(await check.look(scene))
-    found: Found = await in_thread(check.look, scene)  # type: ignore[arg-type]  # no coroutine
+async def _run_check(check: Check, context: DoctorContext) -> Findings:
+    if inspect.iscoroutinefunction(check.run):
+        return list(await check.run(context))
+    found: Findings = await in_thread(check.run, context)  # type: ignore[arg-type]  # no coroutine
     return found
 
 
 async def _apply_fix(found: Finding) -> str:
-    if found.mend is None:
+    if found.fix is None:
         return ""
     try:
         async with asyncio.timeout(FIX_TIMEOUT):
-            return await in_thread(found.mend)
+            return await in_thread(found.fix)
     except TimeoutError:
-        return f"not mended in {FIX_TIMEOUT:g} s: {found.text}"
+        return f"not fixed within {FIX_TIMEOUT:g} s: {found.text}"
     except (HermesError, OSError) as error:
-        return f"could not be mended: {error}"
+        return f"could not be fixed: {error}"
 
 
-# Every check, in the order they are shown.
+# All checks, in the order of the report.
 
 CHECKS: tuple[Check, ...] = (
     Check("Program", "python", machine_checks.python, needs_settings=False),
@@ -113,22 +114,22 @@ CHECKS: tuple[Check, ...] = (
     Check("Home", "folder", machine_checks.folder, needs_settings=False),
     Check("Home", "owner", machine_checks.owner, needs_settings=False),
     Check("Home", "permissions", machine_checks.permissions, needs_settings=False),
-    Check("Home", "disk space", machine_checks.room, needs_settings=False),
+    Check("Home", "disk space", machine_checks.disk_space, needs_settings=False),
     Check("Home", "file system", machine_checks.file_system, needs_settings=False),
     Check("Home", "profiles", setup_checks.profiles, needs_settings=False),
     Check("Settings", "config.yaml", setup_checks.config, needs_settings=False),
     Check("Settings", ".env", setup_checks.variables, needs_settings=False),
     Check("Settings", "auth.json", setup_checks.logins, needs_settings=False),
     Check("Settings", "time zone", machine_checks.time_zone),
-    Check("Model", "model", setup_checks.chosen),
+    Check("Model", "model", setup_checks.main_model),
     Check("Model", "endpoint", setup_checks.endpoint, online=True),
-    Check("Model", "context", setup_checks.context),
+    Check("Model", "context", setup_checks.context_window),
     Check("Model", "fallbacks", setup_checks.fallbacks, online=True),
     Check("Model", "auxiliary", setup_checks.auxiliary),
     Check("Model", "embedded", setup_checks.weights),
     Check("Model", "clock", machine_checks.clock, online=True),
-    Check("Data", "sessions", setup_checks.store),
-    Check("Data", "session server", setup_checks.store_server, online=True),
+    Check("Data", "sessions", setup_checks.session_store),
+    Check("Data", "session server", setup_checks.session_server, online=True),
     Check("Data", "logs", machine_checks.logs),
     Check("Data", "caches", machine_checks.caches, needs_settings=False),
     Check("Abilities", "skills", setup_checks.skills),
@@ -136,20 +137,17 @@ CHECKS: tuple[Check, ...] = (
     Check("Abilities", "hooks", setup_checks.hooks),
     Check("Abilities", "mcp", setup_checks.mcp),
     Check("Abilities", "memory", setup_checks.memory),
-    Check("Machine", "programs", machine_checks.useful, needs_settings=False),
+    Check("Machine", "programs", machine_checks.programs, needs_settings=False),
     Check("Machine", "backend", machine_checks.backend),
     Check("Machine", "terminal", machine_checks.terminal, needs_settings=False),
-    Check("Machine", "temporary files", machine_checks.files, needs_settings=False),
+    Check("Machine", "temporary files", machine_checks.temporary_files, needs_settings=False),
     Check("Machine", "processes", machine_checks.processes, needs_settings=False),
     Check("Machine", "downloads", machine_checks.downloads, needs_settings=False),
 )
 
 
-# One visit at the doctor's, from beginning to end.
-
-
-class SilentProgress:
-    """A `Progress` for nobody: no check starts or fetches a model."""
+class NoProgress:
+    """Ignores progress: no check downloads a model."""
 
     def say(self, text: str) -> None:
         pass
@@ -166,13 +164,13 @@ async def run_doctor(
     offline: bool = False,
     screen: TerminalInfo = TerminalInfo(),  # noqa: B008 - frozen
 ) -> list[Outcome]:
-    """What every check found; with `fix`, after what can be mended safely was mended."""
+    """Run all checks; with `fix`, also apply the safe fixes."""
     loaded = best_settings(home)
     async with AsyncExitStack() as stack:
         providers = None
         if loaded is not None:
-            seen: DownloadProgress = SilentProgress()
-            providers = await stack.enter_async_context(Providers(home, loaded, clock, seen))
-        scene = DoctorContext(home, loaded, providers, clock, screen, offline=offline)
-        outcomes = await run_checks(scene, CHECKS)
-        return await apply_fixes(scene, CHECKS, outcomes) if fix else outcomes
+            progress: DownloadProgress = NoProgress()
+            providers = await stack.enter_async_context(Providers(home, loaded, clock, progress))
+        context = DoctorContext(home, loaded, providers, clock, screen, offline=offline)
+        outcomes = await run_checks(context, CHECKS)
+        return await apply_fixes(context, CHECKS, outcomes) if fix else outcomes

@@ -1,4 +1,7 @@
-"""config.yaml, .env and auth.json: what is wrong in them. No value of a key is ever shown."""
+"""Checks of settings, keys, the session store, models, plugins and other abilities.
+
+No value of a key is ever shown.
+"""
 
 import ast
 import asyncio
@@ -40,9 +43,9 @@ from hermes.memory import BUNDLED_PROVIDERS, list_providers, load_provider
 from hermes.ops.doctor.check import (
     DoctorContext,
     Finding,
-    Found,
+    Findings,
     ProbeAnswer,
-    fine,
+    ok,
     problem,
     warning,
 )
@@ -69,7 +72,7 @@ from hermes.store.sqlite.schema import refuse_newer
 from hermes.util.extras import install_hint
 from hermes.util.text import human_size, many
 
-PREFIXED = {
+MIN_KEY_LENGTHS = {
     "sk-": 20,
     "sk-or-v1-": 40,
     "sk-ant-": 40,
@@ -78,7 +81,7 @@ PREFIXED = {
     "gsk_": 40,
     "xai-": 40,
 }
-"""The least length of keys that begin like this; the longest beginning that fits counts."""
+"""Minimum length of keys by prefix; the longest matching prefix applies."""
 
 _PLACEHOLDER = re.compile(
     r"(?i)your[-_ ]?.*(key|token)|<.*>|change[-_ ]?me|x{4,}|\.{3}|todo|example.*"
@@ -86,10 +89,10 @@ _PLACEHOLDER = re.compile(
 _MASKED = re.compile(r"\*{3,}|…|\.\.\.")
 
 
-def config(scene: DoctorContext) -> Found:
-    home = scene.home
+def config(context: DoctorContext) -> Findings:
+    home = context.home
     if not home.config_file.exists():
-        return [fine("there is no config.yaml: every setting has its default")]
+        return [ok("there is no config.yaml: every setting has its default")]
     try:
         loaded = examine(home)
     except ConfigError as error:
@@ -103,9 +106,9 @@ def config(scene: DoctorContext) -> Found:
     for move in loaded.moves:
         text = f"config.yaml has an older form: {move.text}"
         found.append(warning(text, "`hermes config migrate` rewrites it"))
-    if loaded.moves:  # one rewriting mends them all
+    if loaded.moves:  # one migration fixes them all
         found[-1] = warning(found[-1].text, found[-1].advice, lambda: _migrate(home))
-    return found or [fine(f"{tilde(home.config_file)} has no mistakes")]
+    return found or [ok(f"{tilde(home.config_file)} has no errors")]
 
 
 def _migrate(home: Home) -> str:
@@ -115,17 +118,17 @@ def _migrate(home: Home) -> str:
     return f"{'; '.join(done)}; the old file is {tilde(backup)}"
 
 
-def variables(scene: DoctorContext) -> Found:
-    path = scene.home.env_file
+def variables(context: DoctorContext) -> Findings:
+    path = context.home.env_file
     if not path.exists():
-        return [fine("there is no .env")]
+        return [ok("there is no .env")]
     pieces = files.parse(files.read_text(path))
     found = [
         *_syntax(pieces, tilde(path)),
         *_keys(pieces),
-        *_differences(pieces, scene.environment),
+        *_differences(pieces, context.environment),
     ]
-    return found or [fine(f"{tilde(path)} holds {many(len(files.values(pieces, {})), 'variable')}")]
+    return found or [ok(f"{tilde(path)} holds {many(len(files.values(pieces, {})), 'variable')}")]
 
 
 def _syntax(pieces: list[files.Piece], file: str) -> Iterator[Finding]:
@@ -134,29 +137,29 @@ def _syntax(pieces: list[files.Piece], file: str) -> Iterator[Finding]:
         where, line = f"{file}:{line}", line + len(piece.text.splitlines())
         text = piece.text.strip()
         if not piece.name and text and not text.startswith("#"):
-            yield problem(f"{where}: this line is not understood", "write it as NAME=value")
+            yield problem(f"{where}: invalid line", "write it as NAME=value")
         elif piece.name and piece.value is None:
             yield warning(f"{where}: {piece.name} has no value", f"write {piece.name}=value")
         elif piece.name and first.setdefault(piece.name, piece.value or "") != piece.value:
-            text = f"{where}: {piece.name} is set a second time, and that counts"
+            text = f"{where}: {piece.name} is set twice; this line is used"
             yield warning(text, "delete one of the two lines")
 
 
 def _keys(pieces: list[files.Piece]) -> Iterator[Finding]:
     for name, value in files.values(pieces, {}).items():
-        if is_secret_variable(name) and (doubt := doubt_of(value)):
+        if is_secret_variable(name) and (doubt := key_problem(value)):
             yield warning(f"{name} {doubt}", f"copy it again: hermes config set {name} KEY")
 
 
-def doubt_of(value: str) -> str:
-    """What speaks against a key; empty when nothing does."""
+def key_problem(value: str) -> str:
+    """Return why a key looks wrong, or an empty string."""
     stripped = value.strip()
     if not stripped:
         return ""
     if stripped[0] in "\"'" or stripped[-1] in "\"'":
-        return "has quotes in it"
-    if any(sign.isspace() for sign in value):
-        return "has blanks in it"
+        return "contains quotes"
+    if any(character.isspace() for character in value):
+        return "contains spaces"
     if _MASKED.search(value):
         return "is a masked key, not the key itself"
     if _PLACEHOLDER.fullmatch(value):
@@ -165,94 +168,94 @@ def doubt_of(value: str) -> str:
 
 
 def _too_short(value: str) -> str:
-    beginnings = [each for each in PREFIXED if value.startswith(each)]
-    least = PREFIXED[max(beginnings, key=len)] if beginnings else 0
-    return f"has only {len(value)} characters: it looks cut off" if len(value) < least else ""
+    beginnings = [each for each in MIN_KEY_LENGTHS if value.startswith(each)]
+    least = MIN_KEY_LENGTHS[max(beginnings, key=len)] if beginnings else 0
+    return f"has only {len(value)} characters: it looks truncated" if len(value) < least else ""
 
 
 def _differences(pieces: list[files.Piece], environ: Mapping[str, str]) -> Iterator[Finding]:
     for name, value in files.values(pieces, environ).items():
         given = environ.get(name)
         if value and given and given != value:
-            text = f"{name} is something else in the environment; that of .env counts"
+            text = f"{name} has another value in the environment; the value of .env is used"
             yield warning(text, f"`unset {name}`, or `hermes config unset {name}`")
 
 
-def logins(scene: DoctorContext) -> Found:
-    data = AuthFile(scene.home.auth_file).read()  # raises ConfigError with a hint
-    if not scene.home.auth_file.exists():
-        return [fine("there is no auth.json: no key was added with `hermes auth`")]
-    names = ", ".join(sorted(stored_providers(data))) or "nobody"
-    return [fine(f"auth.json holds keys or logins of {names}")]
+def logins(context: DoctorContext) -> Findings:
+    data = AuthFile(context.home.auth_file).read()  # raises ConfigError with a hint
+    if not context.home.auth_file.exists():
+        return [ok("there is no auth.json: no key was added with `hermes auth`")]
+    names = ", ".join(sorted(stored_providers(data))) or "no provider"
+    return [ok(f"auth.json holds keys or logins of {names}")]
 
 
-# The session store: can it be opened, is it sound, how large is it?
+# The session store: its state and size.
 
-WHOLE_LOOK = 64 * 2**20
-"""Up to this size everything is read, the search index too: about 10 ms for a MiB."""
+FULL_CHECK_BYTES = 64 * 2**20
+"""Stores up to this size are checked completely, at about 10 ms per MiB."""
 LARGE_LOG = 64 * 2**20
 LARGE = 5 * 2**30
 MUCH_UNUSED = 100 * 2**20
-STUMP = 512
+MIN_BYTES = 512
 
 REPAIR = "hermes sessions repair (it keeps the damaged file)"
 
 
-def store(scene: DoctorContext) -> Found:
-    """Looks only: a store that is opened for use would be migrated or rescued."""
-    path = scene.home.state_db
-    if scene.settings.store.url:
+def session_store(context: DoctorContext) -> Findings:
+    """Check the store read-only: opening it for use would migrate or repair it."""
+    path = context.home.state_db
+    if context.settings.store.url:
         return []
     if not path.exists():
-        return [fine("there are no sessions yet")]
+        return [ok("there are no sessions yet")]
     size = path.stat().st_size
-    if 0 < size < STUMP:
-        return [problem(f"{tilde(path)} is cut short", REPAIR)]
+    if 0 < size < MIN_BYTES:
+        return [problem(f"{tilde(path)} is truncated", REPAIR)]
     try:
         with repair.open_unchanged(path) as connection:
             refuse_newer(connection)
-            found = _damage(scene, connection, path, size)
+            found = _damage(context, connection, path, size)
             found += _unused(connection)
     except StoreError as error:
         return [problem(str(error), error.hint)]
     except apsw.Error as error:
         cause = as_store_error(error, path)
         return [problem(str(cause), getattr(cause, "hint", "") or REPAIR)]
-    return [*found, *_sizes(path, size), *_remains(path)]
+    return [*found, *_sizes(path, size), *_interrupted_repair(path)]
 
 
-def _damage(scene: DoctorContext, connection: apsw.Connection, path: Path, size: int) -> Found:
+def _damage(context: DoctorContext, connection: apsw.Connection, path: Path, size: int) -> Findings:
     wrong: list[str] = []
     try:
         health.check(connection, path)
-        if size <= WHOLE_LOOK:
-            looked = health.find_problems(connection)
-            if looked.tables:
-                return [problem(f"{tilde(path)} is damaged: {looked.tables[0]}", REPAIR)]
-            wrong = looked.search
+        if size <= FULL_CHECK_BYTES:
+            problems = health.find_problems(connection)
+            if problems.tables:
+                return [problem(f"{tilde(path)} is damaged: {problems.tables[0]}", REPAIR)]
+            wrong = problems.search
     except health.SearchIndexDamaged as error:
         wrong = [str(error)]
     if not wrong:
-        depth = "sound" if size <= WHOLE_LOOK else "sound at a glance"
-        return [fine(f"{tilde(path)} is {depth} ({human_size(size)})")]
+        depth = "intact" if size <= FULL_CHECK_BYTES else "intact as far as checked"
+        return [ok(f"{tilde(path)} is {depth} ({human_size(size)})")]
     text = f"the search index does not match the messages: {wrong[0]}"
-    home = scene.home
+    home = context.home
     return [problem(text, REPAIR, lambda: repair_store(home, "").summary)]
 
 
-def _unused(connection: apsw.Connection) -> Found:
+def _unused(connection: apsw.Connection) -> Findings:
     unused = connection.pragma("freelist_count") * connection.pragma("page_size")
     if unused < MUCH_UNUSED:
         return []
     return [warning(f"{human_size(unused)} of it are unused", "hermes sessions vacuum")]
 
 
-def _sizes(path: Path, size: int) -> Found:
-    found: Found = []
+def _sizes(path: Path, size: int) -> Findings:
+    found: Findings = []
     log = Path(f"{path.resolve()}-wal")
     logged = log.stat().st_size if log.exists() else 0
     if logged > LARGE_LOG:
-        text = f"its log has grown to {human_size(logged)}: some program holds it open"
+        text = f"its log has grown to {human_size(logged)}: a program keeps it open"
         found.append(warning(text, "end other hermes programs, then: hermes sessions vacuum"))
     if size > LARGE:
         text = f"{tilde(path)} has {human_size(size)}"
@@ -260,44 +263,43 @@ def _sizes(path: Path, size: int) -> Found:
     return found
 
 
-def _remains(path: Path) -> Found:
-    """What a repair that was killed leaves."""
+def _interrupted_repair(path: Path) -> Findings:
     left = Path(f"{path.resolve()}.recovering")
     if not left.exists():
         return []
-    text = f"{tilde(left)} is left of a repair that did not end"
-    return [warning(text, "hermes sessions repair does it again")]
+    text = f"{tilde(left)} is left of an interrupted repair"
+    return [warning(text, "hermes sessions repair repeats it")]
 
 
-async def store_server(scene: DoctorContext) -> Found:
-    url = scene.settings.store.url
+async def session_server(context: DoctorContext) -> Findings:
+    url = context.settings.store.url
     if not url:
         return []
-    told: list[str] = []
+    notices: list[str] = []
     try:
-        async with opened_store(scene.home, url, told.append) as opened:
+        async with opened_store(context.home, url, notices.append) as opened:
             stats = await opened.stats()
     except HermesError as error:
-        return [problem(str(error), error.hint or "look at store.url and at the server")]
+        return [problem(str(error), error.hint or "check store.url and the server")]
     text = f"{stats.where} answers and holds {many(stats.sessions, 'session')}"
-    return [*(warning(each, "look at the server") for each in told), fine(text)]
+    return [*(warning(each, "check the server") for each in notices), ok(text)]
 
 
-# The other profiles: can they be used?
+# Other profiles.
 
 
-def profiles(scene: DoctorContext) -> Found:
+def profiles(context: DoctorContext) -> Findings:
     known = list_profiles()
     found = [
         wrong
         for home in known
-        if home.root != scene.home.root and (wrong := _fault(home)) is not None
+        if home.root != context.home.root and (wrong := _fault(home)) is not None
     ]
     chosen = active_profile()
     if chosen not in {home.profile for home in known}:
         text = f"the chosen profile {chosen} does not exist"
         found.append(problem(text, "hermes -p default profile use default"))
-    return found or [fine(f"{many(len(known), 'profile')}, {scene.home.profile} in use")]
+    return found or [ok(f"{many(len(known), 'profile')}, {context.home.profile} in use")]
 
 
 def _fault(home: Home) -> Finding | None:
@@ -311,71 +313,71 @@ def _fault(home: Home) -> Finding | None:
     return warning(f"the profile {home.profile} cannot be used: {describe(problems[0])}", edit)
 
 
-# The models: which one answers, whether it can be reached, and what stands behind it.
+# Models: the main model, its endpoint and its fallbacks.
 
 CONTEXT = "context_length"
-MOST_FALLBACKS = 8
+MAX_FALLBACKS = 8
 NO_LIST = (404, 405, 501)
-"""A server of one's own may answer in conversations and have no list of models."""
+"""Statuses of servers that work but have no list of models."""
 
 
-def chosen(scene: DoctorContext) -> Found:
+def main_model(context: DoctorContext) -> Findings:
     try:
-        target = scene.providers.known_target(main_choice(scene.loaded))
+        target = context.providers.known_target(main_choice(context.loaded))
     except HermesError as error:
         return [problem(f"no model can answer: {error}", error.hint or "hermes model")]
     named = f"{target.model} on {target.provider}"
     if target.source == NO_KEY_REASON:
         text = f"no key is set: only the small embedded model answers ({target.model})"
         return [warning(text, "hermes auth add openrouter (or another provider) adds a key")]
-    return [fine(f"{named}: {target.source}")]
+    return [ok(f"{named}: {target.source}")]
 
 
-async def endpoint(scene: DoctorContext) -> Found:
-    target = _main(scene)
+async def endpoint(context: DoctorContext) -> Findings:
+    target = _main(context)
     if target is None or target.provider == LOCAL:
         return []
-    answer = await scene.asking.answer(target)
+    answer = await context.probe.answer(target)
     if answer.error is not None or not answer.has_list:
-        return [_unanswered(answer, target)]
-    listed = fine(f"{answer.host} answers and lists {many(len(answer.models), 'model')}")
-    doubt = scene.providers.doubt(target)
+        return [_endpoint_finding(answer, target)]
+    listed = ok(f"{answer.host} answers and lists {many(len(answer.models), 'model')}")
+    doubt = context.providers.doubt(target)
     if not doubt:
         return [listed]
     return [listed, warning(doubt, f"`hermes models {target.provider}` lists them")]
 
 
-async def context(scene: DoctorContext) -> Found:
-    """A window that is guessed too small is wasted, one too large loses turns."""
-    target = _main(scene)
+async def context_window(context: DoctorContext) -> Findings:
+    """A wrong guess of the window wastes context, or makes turns fail."""
+    target = _main(context)
     if target is None or target.provider == LOCAL:
         return []
-    if not scene.offline:
-        await scene.asking.answer(target)  # its list may say how much the model reads
-        target = _main(scene) or target
+    if not context.offline:
+        await context.probe.answer(target)  # its list may contain the window
+        target = _main(context) or target
     size = target.profile.context_length
-    endpoint = scene.providers.resolver.endpoint(target.provider)
-    known = scene.providers.known.explain(endpoint, target.base_url, target.model)
-    if scene.settings.model.context_length == size or any(e.field == CONTEXT for e in known):
-        return [fine(f"{target.model} reads {size:,} tokens")]
-    text = f"how much {target.model} can read is not known; {size:,} tokens are assumed"
+    endpoint = context.providers.resolver.endpoint(target.provider)
+    known = context.providers.known.explain(endpoint, target.base_url, target.model)
+    if context.settings.model.context_length == size or any(e.field == CONTEXT for e in known):
+        return [ok(f"{target.model} has a context of {size:,} tokens")]
+    text = f"the context window of {target.model} is not known; {size:,} tokens are assumed"
     key = join_key(("providers", target.provider, "models", target.model, CONTEXT))
     return [warning(text, f"hermes config set '{key}' TOKENS")]
 
 
-def _unanswered(answer: ProbeAnswer, target: Target) -> Finding:
+def _endpoint_finding(answer: ProbeAnswer, target: Target) -> Finding:
     error = answer.error
     if error is None:
-        return fine(f"{answer.host} has no list of models, so it was not asked")
+        return ok(f"{answer.host} has no list of models, so it was not asked")
     if isinstance(error, CredentialRefused):
         return problem(
             f"{answer.host} refuses the key: {error}",
             f"get a new one, then: hermes auth add {target.provider}",
         )
     if isinstance(error, QuotaSpent | RateLimited):
-        return warning(f"{answer.host} answers, but: {error}", error.hint or "look at your account")
+        return warning(f"{answer.host} answers, but: {error}", error.hint or "check your account")
     if isinstance(error, Unreachable):
-        advice = error.hint or "look at the network, a proxy (HTTPS_PROXY) and the address"
+        advice = error.hint or "check the network, a proxy (HTTPS_PROXY) and the address"
         return problem(f"{answer.host} cannot be reached: {error}", advice)
     if isinstance(error, ProviderError) and error.status in NO_LIST:
         text = f"{answer.host} answers, but lists no models there (HTTP {error.status})"
@@ -383,34 +385,34 @@ def _unanswered(answer: ProbeAnswer, target: Target) -> Finding:
     return problem(f"{answer.host}: {error}", error.hint or "`hermes status --deep` tries again")
 
 
-async def fallbacks(scene: DoctorContext) -> Found:
-    choices = list(fallback_choices(scene.settings))[:MOST_FALLBACKS]
-    return list(await asyncio.gather(*(_fallback(scene, choice) for choice in choices)))
+async def fallbacks(context: DoctorContext) -> Findings:
+    choices = list(fallback_choices(context.settings))[:MAX_FALLBACKS]
+    return list(await asyncio.gather(*(_fallback(context, choice) for choice in choices)))
 
 
-async def _fallback(scene: DoctorContext, choice: ModelChoice) -> Finding:
+async def _fallback(context: DoctorContext, choice: ModelChoice) -> Finding:
     named = f"{choice.reason}: {choice.model} on {choice.provider}"
     try:
-        target = scene.providers.known_target(choice)
+        target = context.providers.known_target(choice)
     except HermesError as error:
         advice = error.hint or "correct fallback_providers with `hermes config edit`"
         return warning(f"{named} cannot be used: {error}", advice)
     if target.provider == LOCAL:
-        return fine(f"{named} runs on this machine")
-    answer = await scene.asking.answer(target)
+        return ok(f"{named} runs on this machine")
+    answer = await context.probe.answer(target)
     if answer.error is not None:
         advice = answer.error.hint or "correct fallback_providers with `hermes config edit`"
         return warning(f"{named} would not answer: {answer.error}", advice)
-    doubt = scene.providers.doubt(target)
+    doubt = context.providers.doubt(target)
     if doubt:
         return warning(f"{named}: {doubt}", f"`hermes models {target.provider}` lists them")
-    return fine(f"{named} answers")
+    return ok(f"{named} answers")
 
 
-def auxiliary(scene: DoctorContext) -> Found:
-    if _main(scene) is None:
-        return []  # without a model nothing else works: said already
-    tasks = whole_resolution(scene.loaded, scene.providers).auxiliary
+def auxiliary(context: DoctorContext) -> Findings:
+    if _main(context) is None:
+        return []  # reported by main_model
+    tasks = whole_resolution(context.loaded, context.providers).auxiliary
     return [
         warning(
             f"auxiliary.{name}: {task.problem}",
@@ -418,33 +420,33 @@ def auxiliary(scene: DoctorContext) -> Found:
         )
         for name, task in tasks.items()
         if task.problem
-    ] or [fine(f"{many(len(tasks), 'auxiliary task')} have a model")]
+    ] or [ok(f"{many(len(tasks), 'auxiliary task')} have a model")]
 
 
-def _main(scene: DoctorContext) -> Target | None:
+def _main(context: DoctorContext) -> Target | None:
     try:
-        return scene.providers.known_target(main_choice(scene.loaded))
+        return context.providers.known_target(main_choice(context.loaded))
     except HermesError:
-        return None  # `chosen` tells why
+        return None  # reported by main_model
 
 
-# The embedded model: is it there, whole, and is there room for it?
+# The embedded model.
 
-WHILE_IT_RUNS = 1.3
-"""Memory it takes, as a multiple of its file."""
+MEMORY_FACTOR = 1.3
+"""Memory use as a multiple of the file size."""
 
 
-def weights(scene: DoctorContext) -> Found:
-    if not _is_wanted(scene):
-        return [fine("not in use")]
+def weights(context: DoctorContext) -> Findings:
+    if not _is_used(context):
+        return [ok("not in use")]
     try:
-        wanted = resolve_weights(scene.settings.local.model, scene.home.models)
+        wanted = resolve_weights(context.settings.local.model, context.home.models)
     except UsageError as error:
         return [problem(str(error), error.hint)]
-    file = scene.home.models / wanted.file
+    file = context.home.models / wanted.file
     found = _runtime()
     if not file.is_file():
-        return [*found, *_to_fetch(scene, wanted)]
+        return [*found, *_not_downloaded(context, wanted)]
     size = file.stat().st_size
     again = f"hermes local rm {wanted.id}, then hermes local pull {wanted.id}"
     if wanted.size and size != wanted.size:
@@ -452,70 +454,69 @@ def weights(scene: DoctorContext) -> Found:
         return [*found, problem(text, again)]
     if wanted.sha256 and sha256_of(file)[0] != wanted.sha256:
         return [*found, problem(f"{tilde(file)} is damaged: its SHA-256 is wrong", again)]
-    return [*found, fine(f"{wanted.label} is there and whole"), *_memory(size)]
+    return [*found, ok(f"{wanted.label} is complete"), *_memory(size)]
 
 
-def _is_wanted(scene: DoctorContext) -> bool:
-    """Whether it answers, or stands behind what does."""
-    if any(choice.provider == LOCAL for choice in fallback_choices(scene.settings)):
+def _is_used(context: DoctorContext) -> bool:
+    """Return whether it is the main model or a fallback."""
+    if any(choice.provider == LOCAL for choice in fallback_choices(context.settings)):
         return True
     try:
-        return scene.providers.resolver.resolve(main_choice(scene.loaded)).provider == LOCAL
+        return context.providers.resolver.resolve(main_choice(context.loaded)).provider == LOCAL
     except HermesError:
-        return False  # another check says why nothing answers
+        return False  # reported by main_model
 
 
-def _runtime() -> Found:
+def _runtime() -> Findings:
     if runtime_is_installed():
         return []
-    text = "what runs it is not installed yet; it is fetched when the model is first needed"
+    text = "its runtime is not installed yet; it is installed when the model is first used"
     return [warning(text, f"now: {install_hint('local')}")]
 
 
-def _to_fetch(scene: DoctorContext, wanted: Weights) -> Found:
+def _not_downloaded(context: DoctorContext, wanted: Weights) -> Findings:
     need = wanted.size * (2 if wanted.wheels else 1)
-    place = next(p for p in (scene.home.models, *scene.home.models.parents) if p.exists())
+    place = next(p for p in (context.home.models, *context.home.models.parents) if p.exists())
     free = shutil.disk_usage(place).free
     if need > free:
-        text = f"{wanted.label} needs {human_size(need)} to be fetched, {human_size(free)} is free"
+        text = (
+            f"{wanted.label} needs {human_size(need)} for its download, {human_size(free)} is free"
+        )
         return [problem(text, f"free some space on the disk of {tilde(place)}")]
     size = f" ({human_size(wanted.size)})" if wanted.size else ""
-    text = f"{wanted.label}{size} is not fetched yet; that happens when it is first needed"
+    text = f"{wanted.label}{size} is not downloaded yet; it is downloaded when it is first used"
     return [warning(text, f"now: hermes local pull {wanted.id}"), *_memory(wanted.size)]
 
 
-def _memory(size: int) -> Found:
-    need, free = int(size * WHILE_IT_RUNS), psutil.virtual_memory().available
+def _memory(size: int) -> Findings:
+    need, free = int(size * MEMORY_FACTOR), psutil.virtual_memory().available
     if need <= free:
         return []
     text = f"it needs about {human_size(need)} of memory, {human_size(free)} is free"
     return [warning(text, "close other programs, or use a provider: hermes auth add openrouter")]
 
 
-# Skills, plugins, hooks, MCP servers and memory: what is set up and cannot work. No code of a
-# plugin, a hook or a server is run.
+# Skills, plugins, hooks, MCP servers and memory. No code of a plugin, a hook or a server is run.
 
 
-def skills(scene: DoctorContext) -> Found:
-    shelf = SkillIndex(skill_roots(scene.loaded, scene.home))
+def skills(context: DoctorContext) -> Findings:
+    index = SkillIndex(skill_roots(context.loaded, context.home))
     broken = [
         warning(f"the skill {tilde(each.file)} does not load: {each.reason}", "correct the file")
-        for each in shelf.broken()
+        for each in index.broken()
     ]
     missing = [
         warning(f"skills.external_dirs: there is no folder {tilde(folder)}", "correct the setting")
-        for folder in external_folders(scene.loaded, scene.home)
+        for folder in external_folders(context.loaded, context.home)
         if not folder.is_dir()
     ]
-    wrong = [warning(text, "correct the setting") for text in external_warnings(scene.loaded)]
-    return [*broken, *missing, *wrong] or [
-        fine(f"{many(len(shelf.entries()), 'skill')}, all of them load")
-    ]
+    wrong = [warning(text, "correct the setting") for text in external_warnings(context.loaded)]
+    return [*broken, *missing, *wrong] or [ok(f"{many(len(index.entries()), 'skill')}, all load")]
 
 
-def plugins(scene: DoctorContext) -> Found:
-    settings = scene.settings.plugins
-    places = default_places(scene.home.plugins, Path.cwd() if settings.project else None)
+def plugins(context: DoctorContext) -> Findings:
+    settings = context.settings.plugins
+    places = default_places(context.home.plugins, Path.cwd() if settings.project else None)
     known = find_plugins(places)
     choice = PluginSelection(settings.enabled, settings.disabled)
     on = [
@@ -523,31 +524,31 @@ def plugins(scene: DoctorContext) -> Found:
     ]
     found = [
         problem(
-            f"the plugin {name} is enabled but not there",
+            f"the plugin {name} is enabled but not installed",
             f"`hermes plugins install` adds one; or: hermes plugins disable {name}",
         )
         for name in settings.enabled
         if not any(each.is_among((name,)) for each in known)
     ]
     for plugin in on:
-        found += _plugin(scene, plugin)
-    return found or [fine(f"{many(len(on), 'plugin')} enabled")]
+        found += _plugin(context, plugin)
+    return found or [ok(f"{many(len(on), 'plugin')} enabled")]
 
 
-def _plugin(scene: DoctorContext, plugin: Plugin) -> Iterator[Finding]:
+def _plugin(context: DoctorContext, plugin: Plugin) -> Iterator[Finding]:
     off = f"hermes plugins disable {plugin.name}"
     fault = plugin.problem or _fault_in_code(plugin)
     if fault:
-        yield problem(f"the plugin {plugin.name} cannot be loaded: {fault}", f"mend it, or: {off}")
+        yield problem(f"the plugin {plugin.name} cannot be loaded: {fault}", f"fix it, or: {off}")
     for variable in plugin.manifest.requires_env:
-        if not scene.loaded.variable(variable.name):
+        if not context.loaded.variable(variable.name):
             where = f" ({variable.url})" if variable.url else ""
             text = f"the plugin {plugin.name} needs {variable.name}, which is not set"
             yield warning(text, f"hermes config set {variable.name} VALUE{where}")
 
 
 def _fault_in_code(plugin: Plugin) -> str:
-    """What shows without running it."""
+    """Find errors without running the code."""
     if plugin.folder is None:
         return ""
     path = plugin.folder / CODE
@@ -564,34 +565,34 @@ def _fault_in_code(plugin: Plugin) -> str:
     return "" if has_register else f"{CODE} has no register(ctx)"
 
 
-def hooks(scene: DoctorContext) -> Found:
-    found: Found = []
-    settings = scene.settings
+def hooks(context: DoctorContext) -> Findings:
+    found: Findings = []
+    settings = context.settings
     reports = ProblemReporter(
         lambda text: found.append(warning(text, "correct the setting `hooks`"))
     )
     known = parse_hooks(settings.hooks, reports)
-    consents = HookApprovals(scene.home.root)
-    consents.all()  # raises ConfigError when the file is damaged
+    approvals = HookApprovals(context.home.root)
+    approvals.all()  # raises ConfigError if the file is damaged
     for hook in known:
         _, fault = find_program(hook.command, search_path())
         if fault:
             text = f"the hook {hook.command} at {hook.event}: {fault}"
             found.append(problem(text, "correct the setting `hooks`"))
-        elif not settings.hooks_auto_accept and not consents.find(hook.event, hook.command):
-            text = f"the hook {hook.command} at {hook.event} does not run: you did not consent"
+        elif not settings.hooks_auto_accept and not approvals.find(hook.event, hook.command):
+            text = f"the hook {hook.command} at {hook.event} does not run: it is not approved"
             found.append(warning(text, f"`hermes hooks test {hook.event}` asks for it"))
-    return found or [fine(f"{many(len(known), 'shell hook')}")]
+    return found or [ok(f"{many(len(known), 'shell hook')}")]
 
 
-def mcp(scene: DoctorContext) -> Found:
-    servers = {name: each for name, each in scene.settings.mcp_servers.items() if each.enabled}
-    found: Found = []
+def mcp(context: DoctorContext) -> Findings:
+    servers = {name: each for name, each in context.settings.mcp_servers.items() if each.enabled}
+    found: Findings = []
     for name, server in servers.items():
-        fault = _server_fault(name, server) or _login_fault(scene, name, server)
+        fault = _server_fault(name, server) or _login_fault(context, name, server)
         if fault:
             found.append(problem(f"the MCP server {name}: {fault}", f"hermes mcp test {name}"))
-    return found or [fine(f"{many(len(servers), 'MCP server')}")]
+    return found or [ok(f"{many(len(servers), 'MCP server')}")]
 
 
 def _server_fault(name: str, server: McpServer) -> str:
@@ -602,40 +603,40 @@ def _server_fault(name: str, server: McpServer) -> str:
     if server.url:
         parts = urlsplit(server.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            return f"its address {server.url!r} is no web address"
+            return f"its address {server.url!r} is not a web address"
         return ""
     path = program_environment(server.env).get("PATH")
     missing = shutil.which(server.command, path=path) is None
     return f"there is no program {server.command!r}" if missing else ""
 
 
-def _login_fault(scene: DoctorContext, name: str, server: McpServer) -> str:
+def _login_fault(context: DoctorContext, name: str, server: McpServer) -> str:
     if server.auth != "oauth":
         return ""
     try:
-        login = LoginStore(scene.home.root / "mcp-tokens", name).load()
+        login = LoginStore(context.home.root / "mcp-tokens", name).load()
     except HermesError as error:
         return str(error)
     usable = login is not None and login.url == server.url and login.is_usable(time.time())
     return "" if usable else f"you are not signed in (`hermes mcp login {name}`)"
 
 
-def memory(scene: DoctorContext) -> Found:
-    name = scene.settings.memory.provider
+def memory(context: DoctorContext) -> Findings:
+    name = context.settings.memory.provider
     if not name:
-        return [fine("no memory provider; the agent keeps its own notes")]
+        return [ok("no memory provider; the agent uses its own notes")]
     setup = f"hermes memory setup {name}"
-    disabled = scene.settings.plugins.disabled
-    infos = {info.name for info in list_providers(scene.home, disabled=disabled)}
+    disabled = context.settings.plugins.disabled
+    infos = {info.name for info in list_providers(context.home, disabled=disabled)}
     if name not in infos:
-        if scene.settings.plugins.enabled:
-            text = f"the memory provider {name} must come from a plugin; that was not tried"
-            return [warning(text, "`hermes memory test` tries it")]
+        if context.settings.plugins.enabled:
+            text = f"the memory provider {name} must come from a plugin, which was not loaded"
+            return [warning(text, "`hermes memory test` tests it")]
         return [problem(f"there is no memory provider {name}", "hermes memory setup")]
-    own = (scene.home.plugins / "memory" / name, scene.home.plugins / name)
+    own = (context.home.plugins / "memory" / name, context.home.plugins / name)
     if name not in BUNDLED_PROVIDERS or any(place.exists() for place in own):
-        return [fine(f"{name}, a plugin; `hermes memory test` tries it")]
-    provider = load_provider(name, scene.home, scene.loaded.variable)
+        return [ok(f"{name}, a plugin; `hermes memory test` tests it")]
+    provider = load_provider(name, context.home, context.loaded.variable)
     if not provider.is_available():
         return [problem(f"the memory provider {name} is not set up", setup)]
-    return [fine(f"{name} is set up")]
+    return [ok(f"{name} is set up")]

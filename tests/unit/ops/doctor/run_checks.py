@@ -3,13 +3,13 @@
 from hermes.app.providers import Providers
 from hermes.config.home import Home
 from hermes.ops.doctor.check import DoctorContext, Outcome, TerminalInfo, best_settings
-from hermes.ops.doctor.run import CHECKS, SilentProgress, apply_fixes, run_checks
+from hermes.ops.doctor.run import CHECKS, NoProgress, apply_fixes, run_checks
 from hermes.util.concurrency import SystemClock
 
 ANY = TerminalInfo()
 
 
-async def visited(home: Home, *names: str, fix: bool = False, screen: TerminalInfo = ANY):
+async def run_named(home: Home, *names: str, fix: bool = False, screen: TerminalInfo = ANY):
     """The outcomes of the named checks, in the order of the names."""
     checks = [check for check in CHECKS if check.name in names]
     assert len(checks) == len(names)
@@ -17,16 +17,16 @@ async def visited(home: Home, *names: str, fix: bool = False, screen: TerminalIn
     if loaded is None:
         outcomes = await run_checks(DoctorContext(home, None, None, clock, screen), checks)
         return sorted(outcomes, key=lambda each: names.index(each.name))
-    async with Providers(home, loaded, clock, SilentProgress()) as providers:
-        scene = DoctorContext(home, loaded, providers, clock, screen)
-        outcomes = await run_checks(scene, checks)
+    async with Providers(home, loaded, clock, NoProgress()) as providers:
+        context = DoctorContext(home, loaded, providers, clock, screen)
+        outcomes = await run_checks(context, checks)
         if fix:
-            outcomes = await apply_fixes(scene, checks, outcomes)
+            outcomes = await apply_fixes(context, checks, outcomes)
     return sorted(outcomes, key=lambda each: names.index(each.name))
 
 
 async def only(home: Home, name: str, **options) -> Outcome:
-    (outcome,) = await visited(home, name, **options)
+    (outcome,) = await run_named(home, name, **options)
     return outcome
 
 

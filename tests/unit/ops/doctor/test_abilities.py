@@ -6,7 +6,7 @@ import pytest
 
 from hermes.ops.doctor.check import TerminalInfo
 from hermes.ops.doctor.machine_checks import Requirement, parse_requirement, requirements
-from tests.unit.ops.doctor.run_checks import only, texts, visited
+from tests.unit.ops.doctor.run_checks import only, run_named, texts
 
 
 def plugin(home, name, code, manifest=""):
@@ -55,7 +55,7 @@ async def test_plugins_that_are_missing_or_cannot_load_are_problems_and_none_is_
     plugin(home, "off", "def register(ctx:\n")
     config("plugins: {enabled: [good, typo, empty, needy, gone]}\n")
     found = texts(await only(home, "plugins"))
-    assert "the plugin gone is enabled but not there" in found
+    assert "the plugin gone is enabled but not installed" in found
     assert "the plugin typo cannot be loaded" in found
     assert "the plugin empty cannot be loaded: __init__.py has no register(ctx)" in found
     assert "the plugin needy needs NEEDY_TOKEN" in found
@@ -64,20 +64,20 @@ async def test_plugins_that_are_missing_or_cannot_load_are_problems_and_none_is_
     assert not trace.exists()
 
 
-async def test_hooks_without_consent_or_program_are_told(home, config):
+async def test_hooks_without_approval_or_program_are_reported(home, config):
     script = home.root / "hook.sh"
     script.write_text("#!/bin/sh\n")
     script.chmod(0o755)
     config(f"hooks: {{pre_tool_call: [{{command: {script}}}, {{command: /no/such/hook}}]}}\n")
     found = texts(await only(home, "hooks"))
-    assert "does not run: you did not consent" in found
+    assert "does not run: it is not approved" in found
     assert "there is no program /no/such/hook" in found
 
 
 async def test_mcp_servers_that_cannot_start_are_problems(home, config):
     config(
         "mcp_servers:\n"
-        "  fine: {command: sh}\n"
+        "  ok: {command: sh}\n"
         "  gone: {command: no-such-program-here}\n"
         "  odd: {url: 'ftp://example.org'}\n"
         "  both: {url: 'https://example.org', command: sh}\n"
@@ -154,6 +154,6 @@ async def test_a_poor_terminal_is_told(home):
     found = texts(await only(home, "terminal", screen=poor))
     for words in ("20 columns", "not UTF-8", "TERM is dumb"):
         assert words in found
-    (plain, processes) = await visited(home, "terminal", "processes")
+    (plain, processes) = await run_named(home, "terminal", "processes")
     assert plain.level == "ok"
     assert processes.found

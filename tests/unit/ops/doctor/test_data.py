@@ -38,7 +38,7 @@ async def test_a_sound_store_is_well_and_looking_makes_none(home):
 async def test_a_store_with_messages_is_sound(stored):
     outcome = await only(stored, "sessions")
     assert outcome.level == "ok"
-    assert "is sound" in texts(outcome)
+    assert "is intact" in texts(outcome)
 
 
 async def test_a_damaged_store_is_a_problem_and_fix_leaves_it_to_the_user(stored):
@@ -54,7 +54,7 @@ async def test_a_damaged_store_is_a_problem_and_fix_leaves_it_to_the_user(stored
 
 async def test_a_file_that_is_cut_short_is_a_problem(home):
     home.state_db.write_bytes(b"SQLite format 3\0")
-    assert "cut short" in texts(await only(home, "sessions"))
+    assert "truncated" in texts(await only(home, "sessions"))
 
 
 async def test_a_store_of_a_later_version_is_a_problem(stored):
@@ -75,7 +75,7 @@ async def test_a_search_index_that_does_not_match_is_built_anew_by_fix(stored):
     assert "does not match" in texts(await only(stored, "sessions"))
     outcome = await only(stored, "sessions", fix=True)
     assert outcome.level == "ok"
-    assert "rebuilt" in outcome.mended[0]
+    assert "rebuilt" in outcome.fixed[0]
     store = open_store("", stored.state_db)
     assert len(await store.messages("s")) == 20
     store.close()

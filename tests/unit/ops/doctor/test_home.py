@@ -37,7 +37,7 @@ async def test_keys_that_others_can_read_are_closed_by_fix(home):
     assert texts(before).count("other users can open") == 5
     after = await only(home, "permissions", fix=True)
     assert after.level == "ok"
-    assert len(after.mended) == 5
+    assert len(after.fixed) == 5
     assert home.env_file.stat().st_mode & 0o777 == 0o600
     assert home.root.stat().st_mode & 0o777 == 0o700
     assert home.env_file.read_text() == "X_KEY=abc\n"
@@ -54,13 +54,13 @@ async def test_files_of_another_owner_are_named(home):
 
 
 async def test_a_disk_that_fills_up_is_a_warning_and_a_full_one_a_problem(home, monkeypatch):
-    monkeypatch.setattr(machine_checks, "LITTLE_ROOM", 0)
-    monkeypatch.setattr(machine_checks, "NO_ROOM", 0)
+    monkeypatch.setattr(machine_checks, "LOW_SPACE", 0)
+    monkeypatch.setattr(machine_checks, "NO_SPACE", 0)
     monkeypatch.setattr(machine_checks, "FEW_FILES", 0)
     assert (await only(home, "disk space")).level == "ok"
-    monkeypatch.setattr(machine_checks, "LITTLE_ROOM", 10**20)
+    monkeypatch.setattr(machine_checks, "LOW_SPACE", 10**20)
     assert (await only(home, "disk space")).level == "warning"
-    monkeypatch.setattr(machine_checks, "NO_ROOM", 10**20)
+    monkeypatch.setattr(machine_checks, "NO_SPACE", 10**20)
     assert (await only(home, "disk space")).level == "problem"
 
 

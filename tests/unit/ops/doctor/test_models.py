@@ -13,7 +13,7 @@ from hermes.config.edit import assign
 from hermes.core.testing.http_server import LoopbackServer, Outgoing
 from hermes.ops.doctor import check
 from hermes.providers.local.weights import WEIGHTS
-from tests.unit.ops.doctor.run_checks import only, texts, visited
+from tests.unit.ops.doctor.run_checks import only, run_named, texts
 
 KEY = "sk-my-own-secret-0123456789"
 
@@ -65,7 +65,7 @@ def mine(endpoint, home, config):
 
 async def test_an_endpoint_that_answers_is_well_and_is_asked_once(home, mine):
     server = mine()
-    found = await visited(home, "model", "endpoint", "context", "fallbacks", "clock")
+    found = await run_named(home, "model", "endpoint", "context", "fallbacks", "clock")
     assert [each.level for each in found] == ["ok"] * 5
     assert "lists 2 models" in texts(found[1])
     assert len(server.requests) == 1
@@ -108,10 +108,10 @@ async def test_a_model_the_endpoint_does_not_list_is_doubted_with_a_guess(home, 
 async def test_an_unknown_context_length_is_a_warning_until_it_is_said_as_advised(home, mine):
     mine("plain-2")
     found = texts(await only(home, "context"))
-    assert "can read is not known" in found
+    assert "is not known" in found
     key = re.search(r"hermes config set '(.+)' TOKENS", found)[1]
     edit.set_value(home, assign(key, "5000").parts, 5000)
-    assert "plain-2 reads 5,000 tokens" in texts(await only(home, "context"))
+    assert "plain-2 has a context of 5,000 tokens" in texts(await only(home, "context"))
 
 
 async def test_an_endpoint_nobody_listens_at_is_a_problem(home, config):
@@ -163,10 +163,10 @@ async def test_fallbacks_without_a_key_or_with_a_wrong_model_are_warnings(home, 
 
 
 async def test_without_a_key_the_embedded_model_is_named(home):
-    model, embedded = await visited(home, "model", "embedded")
+    model, embedded = await run_named(home, "model", "embedded")
     assert model.level == "warning"
     assert "no key is set" in texts(model)
-    assert "is not fetched yet" in texts(embedded)
+    assert "is not downloaded yet" in texts(embedded)
 
 
 async def test_weights_of_the_wrong_size_or_content_are_a_problem(home):

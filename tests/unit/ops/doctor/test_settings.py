@@ -2,8 +2,8 @@
 
 import pytest
 
-from hermes.ops.doctor.setup_checks import doubt_of
-from tests.unit.ops.doctor.run_checks import only, texts, visited
+from hermes.ops.doctor.setup_checks import key_problem
+from tests.unit.ops.doctor.run_checks import only, run_named, texts
 
 
 async def test_a_config_that_cannot_be_parsed_is_one_problem_with_its_line(home, config):
@@ -26,7 +26,7 @@ async def test_older_forms_are_rewritten_by_fix_and_the_old_file_is_kept(home, c
     assert (await only(home, "config.yaml")).level == "warning"
     outcome = await only(home, "config.yaml", fix=True)
     assert outcome.level == "ok"
-    assert "max_turns is now agent.max_turns" in outcome.mended[0]
+    assert "max_turns is now agent.max_turns" in outcome.fixed[0]
     assert "agent:" in home.config_file.read_text()
     assert "# mine" in home.config_file.read_text()
     (backup,) = home.root.glob("config.yaml.*.bak")
@@ -47,13 +47,13 @@ async def test_odd_lines_of_env_are_named_and_values_never_shown(home, monkeypat
     )
     monkeypatch.setenv("FIRECRAWL_API_KEY", "fc-from-the-shell-11111111")
     found = texts(await only(home, ".env"))
-    assert "~/.hermes/.env:2: this line is not understood" in found
-    assert "OPENAI_API_KEY has only 9 characters: it looks cut off" in found
-    assert "TAVILY_API_KEY has blanks in it" in found
+    assert "~/.hermes/.env:2: invalid line" in found
+    assert "OPENAI_API_KEY has only 9 characters: it looks truncated" in found
+    assert "TAVILY_API_KEY contains spaces" in found
     assert "XAI_API_KEY is a masked key" in found
     assert "EXA_API_KEY is a placeholder" in found
-    assert "GROQ_API_KEY has quotes in it" in found
-    assert "~/.hermes/.env:8: GOOD_NAME is set a second time" in found
+    assert "GROQ_API_KEY contains quotes" in found
+    assert "~/.hermes/.env:8: GOOD_NAME is set twice" in found
     assert "FIRECRAWL_API_KEY is something else in the environment" in found
     for value in ("sk-abcdef", "tvly aaaa", "fc-from", "gsk_0"):
         assert value not in found
@@ -64,12 +64,12 @@ async def test_odd_lines_of_env_are_named_and_values_never_shown(home, monkeypat
     ["sk-or-v1-" + "a1" * 32, "sk-ant-" + "b2" * 50, "plain-token-of-some-server", "abc123"],
 )
 def test_keys_that_look_right_raise_no_doubt(value):
-    assert doubt_of(value) == ""
+    assert key_problem(value) == ""
 
 
 async def test_a_damaged_auth_json_is_a_problem_and_stays_as_it_is(home):
     home.auth_file.write_text("{")
-    outcome, model = await visited(home, "auth.json", "model", fix=True)
+    outcome, model = await run_named(home, "auth.json", "model", fix=True)
     assert outcome.level == model.level == "problem"
     assert home.auth_file.read_text() == "{"
 
