@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_right
 from enum import StrEnum
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -74,10 +75,27 @@ def verdict_of(findings: tuple[ScanFinding, ...]) -> Verdict:
 class ScanRule(msgspec.Struct, frozen=True):
     """A rule with its severity and the reason shown to the user."""
 
-    id: str
     category: FindingCategory
+    id: str
     severity: Severity
     why: str
+
+
+exfiltration = partial(ScanRule, FindingCategory.EXFILTRATION)
+injection = partial(ScanRule, FindingCategory.PROMPT_INJECTION)
+destructive = partial(ScanRule, FindingCategory.DESTRUCTIVE)
+shell_injection = partial(ScanRule, FindingCategory.SHELL_INJECTION)
+obfuscation = partial(ScanRule, FindingCategory.OBFUSCATION)
+persistence = partial(ScanRule, FindingCategory.PERSISTENCE)
+traversal = partial(ScanRule, FindingCategory.PATH_TRAVERSAL)
+invisible = partial(ScanRule, FindingCategory.HIDDEN_CHARACTERS)
+privilege = partial(ScanRule, FindingCategory.PRIVILEGE_ESCALATION)
+credential = partial(ScanRule, FindingCategory.CREDENTIAL_ACCESS)
+backdoor = partial(ScanRule, FindingCategory.BACKDOOR)
+mining = partial(ScanRule, FindingCategory.CRYPTO_MINING)
+supply_chain = partial(ScanRule, FindingCategory.SUPPLY_CHAIN)
+leak = partial(ScanRule, FindingCategory.SECRETS)
+binary = partial(ScanRule, FindingCategory.BINARY)
 
 
 class RuleHit(NamedTuple):

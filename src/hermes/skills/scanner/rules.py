@@ -2,129 +2,86 @@
 
 from typing import Final
 
-from hermes.skills.scanner.report import FindingCategory, ScanRule
+from hermes.skills.scanner.report import (
+    ScanRule,
+    backdoor,
+    credential,
+    destructive,
+    exfiltration,
+    invisible,
+    mining,
+    obfuscation,
+    persistence,
+    privilege,
+    shell_injection,
+    supply_chain,
+    traversal,
+)
 
-_C = FindingCategory
-WIPES = ScanRule(
-    "wipes", _C.DESTRUCTIVE, "critical", "destroys the system, a disk or the home folder"
+WIPES = destructive("wipes", "critical", "destroys the system, a disk or the home folder")
+WRITES_IMAGE = destructive("writes_image", "low", "writes an image to a disk")
+FORMATS = destructive("formats", "medium", "formats or changes disks")
+FORK_BOMB = destructive("fork_bomb", "critical", "starts processes without end")
+DELETES_SYSTEM = destructive("deletes_system", "low", "deletes in a folder of the system")
+DELETES_LOGS = destructive("deletes_logs", "high", "deletes the logs of the machine")
+CLEARS_HISTORY = destructive("clears_history", "medium", "clears the history of commands")
+OWN_POLICY = privilege("own_policy", "critical", "changes what Hermes is allowed to do")
+OWN_SETTINGS = privilege("own_settings", "low", "changes settings of Hermes")
+WRITES_OWN = persistence("writes_own", "high", "writes what Hermes runs or reads later")
+SUDO = privilege("sudo", "low", "runs with the rights of another user")
+SUDOERS = privilege("sudoers", "critical", "lets somebody be root at any time")
+SETUID = privilege("setuid", "high", "lets a program run as its owner")
+SETUID_SHELL = privilege("setuid_shell", "critical", "makes a shell run as root")
+ESCAPES = privilege("escapes", "high", "leaves its container for the host")
+CREDENTIALS = credential("credentials", "low", "uses keys or passwords")
+SHOWS_KEYS = credential("shows_keys", "medium", "shows private keys or passwords")
+HUNTS_KEYS = credential("hunts_keys", "high", "searches the machine for keys")
+SENDS = exfiltration("sends_private", "critical", "sends keys or private data away")
+COPIES = exfiltration("copies_private", "low", "copies private data to another machine")
+DROPS = exfiltration("dead_drop", "medium", "talks to a place that collects anything")
+SENDS_DROP = exfiltration("sends_dead_drop", "critical", "sends data to a dead drop")
+UPLOADS_LATER = exfiltration("uploads", "high", "reads keys and uploads files")
+FOREIGN_KEY = exfiltration("foreign_key", "high", "sends a key to a host it is not for")
+DNS = exfiltration("dns_tunnel", "critical", "sends data away inside the names of hosts")
+REVERSE_SHELL = backdoor("network_shell", "critical", "connects a shell to the network")
+OPENS = backdoor("opens_machine", "medium", "opens this machine from outside")
+ADDS_USER = backdoor("adds_user", "high", "makes an account with a known password")
+REMOTE_CODE = supply_chain("remote_code", "high", "runs code fetched from the network")
+NAMELESS_CODE = supply_chain(
+    "nameless_code", "critical", "runs code from a nameless or unprotected address"
 )
-WRITES_IMAGE = ScanRule("writes_image", _C.DESTRUCTIVE, "low", "writes an image to a disk")
-FORMATS = ScanRule("formats", _C.DESTRUCTIVE, "medium", "formats or changes disks")
-FORK_BOMB = ScanRule("fork_bomb", _C.DESTRUCTIVE, "critical", "starts processes without end")
-DELETES_SYSTEM = ScanRule(
-    "deletes_system", _C.DESTRUCTIVE, "low", "deletes in a folder of the system"
+INSTALLER = supply_chain("installer", "low", "runs the installer of a well-known tool")
+PACKAGE = supply_chain("package", "high", "installs a package from an unknown address")
+DECODED_SHELL = obfuscation("decoded_shell", "critical", "runs decoded text as commands")
+HIDDEN_NAME = obfuscation("hidden_command", "high", "hides which program it runs")
+HIJACKS = persistence("hijacks", "medium", "changes what other programs load or run")
+INVISIBLE = invisible("hidden_in_command", "high", "a command looks different from what it is")
+SCHEDULES = persistence("schedules", "low", "starts something later or by itself")
+STARTUP = persistence("startup", "low", "writes a file that is run at login or holds keys")
+KEY_ADDED = persistence("key_added", "critical", "lets the owner of a key log in")
+BAD_STARTUP = persistence("bad_startup", "critical", "what it starts by itself is dangerous")
+ODD_STARTUP = persistence(
+    "odd_startup", "high", "starts a hidden program or takes the place of another"
 )
-DELETES_LOGS = ScanRule("deletes_logs", _C.DESTRUCTIVE, "high", "deletes the logs of the machine")
-CLEARS_HISTORY = ScanRule(
-    "clears_history", _C.DESTRUCTIVE, "medium", "clears the history of commands"
-)
-OWN_POLICY = ScanRule(
-    "own_policy", _C.PRIVILEGE_ESCALATION, "critical", "changes what Hermes is allowed to do"
-)
-OWN_SETTINGS = ScanRule(
-    "own_settings", _C.PRIVILEGE_ESCALATION, "low", "changes settings of Hermes"
-)
-WRITES_OWN = ScanRule(
-    "writes_own", _C.PERSISTENCE, "high", "writes what Hermes runs or reads later"
-)
-SUDO = ScanRule("sudo", _C.PRIVILEGE_ESCALATION, "low", "runs with the rights of another user")
-SUDOERS = ScanRule(
-    "sudoers", _C.PRIVILEGE_ESCALATION, "critical", "lets somebody be root at any time"
-)
-SETUID = ScanRule("setuid", _C.PRIVILEGE_ESCALATION, "high", "lets a program run as its owner")
-SETUID_SHELL = ScanRule(
-    "setuid_shell", _C.PRIVILEGE_ESCALATION, "critical", "makes a shell run as root"
-)
-ESCAPES = ScanRule("escapes", _C.PRIVILEGE_ESCALATION, "high", "leaves its container for the host")
-CREDENTIALS = ScanRule("credentials", _C.CREDENTIAL_ACCESS, "low", "uses keys or passwords")
-SHOWS_KEYS = ScanRule(
-    "shows_keys", _C.CREDENTIAL_ACCESS, "medium", "shows private keys or passwords"
-)
-HUNTS_KEYS = ScanRule("hunts_keys", _C.CREDENTIAL_ACCESS, "high", "searches the machine for keys")
-SENDS = ScanRule("sends_private", _C.EXFILTRATION, "critical", "sends keys or private data away")
-COPIES = ScanRule(
-    "copies_private", _C.EXFILTRATION, "low", "copies private data to another machine"
-)
-DROPS = ScanRule("dead_drop", _C.EXFILTRATION, "medium", "talks to a place that collects anything")
-SENDS_DROP = ScanRule("sends_dead_drop", _C.EXFILTRATION, "critical", "sends data to a dead drop")
-UPLOADS_LATER = ScanRule("uploads", _C.EXFILTRATION, "high", "reads keys and uploads files")
-FOREIGN_KEY = ScanRule(
-    "foreign_key", _C.EXFILTRATION, "high", "sends a key to a host it is not for"
-)
-DNS = ScanRule(
-    "dns_tunnel", _C.EXFILTRATION, "critical", "sends data away inside the names of hosts"
-)
-REVERSE_SHELL = ScanRule(
-    "network_shell", _C.BACKDOOR, "critical", "connects a shell to the network"
-)
-OPENS = ScanRule("opens_machine", _C.BACKDOOR, "medium", "opens this machine from outside")
-ADDS_USER = ScanRule("adds_user", _C.BACKDOOR, "high", "makes an account with a known password")
-REMOTE_CODE = ScanRule("remote_code", _C.SUPPLY_CHAIN, "high", "runs code fetched from the network")
-NAMELESS_CODE = ScanRule(
-    "nameless_code", _C.SUPPLY_CHAIN, "critical", "runs code from a nameless or unprotected address"
-)
-INSTALLER = ScanRule("installer", _C.SUPPLY_CHAIN, "low", "runs the installer of a well-known tool")
-PACKAGE = ScanRule("package", _C.SUPPLY_CHAIN, "high", "installs a package from an unknown address")
-DECODED_SHELL = ScanRule(
-    "decoded_shell", _C.OBFUSCATION, "critical", "runs decoded text as commands"
-)
-HIDDEN_NAME = ScanRule("hidden_command", _C.OBFUSCATION, "high", "hides which program it runs")
-HIJACKS = ScanRule("hijacks", _C.PERSISTENCE, "medium", "changes what other programs load or run")
-INVISIBLE = ScanRule(
-    "hidden_in_command", _C.HIDDEN_CHARACTERS, "high", "a command looks different from what it is"
-)
-SCHEDULES = ScanRule("schedules", _C.PERSISTENCE, "low", "starts something later or by itself")
-STARTUP = ScanRule(
-    "startup", _C.PERSISTENCE, "low", "writes a file that is run at login or holds keys"
-)
-KEY_ADDED = ScanRule("key_added", _C.PERSISTENCE, "critical", "lets the owner of a key log in")
-BAD_STARTUP = ScanRule(
-    "bad_startup", _C.PERSISTENCE, "critical", "what it starts by itself is dangerous"
-)
-ODD_STARTUP = ScanRule(
-    "odd_startup", _C.PERSISTENCE, "high", "starts a hidden program or takes the place of another"
-)
-SENDS_CODE = ScanRule("sends_code", _C.EXFILTRATION, "medium", "sends changes of the code away")
-SENDS_NAMELESS = ScanRule(
-    "sends_nameless", _C.EXFILTRATION, "high", "sends data to a nameless address"
-)
-TYPOSQUAT = ScanRule(
-    "typosquat", _C.SUPPLY_CHAIN, "high", "a package named almost like a known one"
-)
-UNREADABLE = ScanRule(
-    "unreadable", _C.OBFUSCATION, "medium", "too long or too deeply nested to be read"
-)
-COPIES_KEYS = ScanRule("copies_keys", _C.EXFILTRATION, "high", "copies keys to another machine")
-DELETES_OWN = ScanRule("deletes_own", _C.DESTRUCTIVE, "high", "deletes a main folder of the user")
-CHANGES_ALL = ScanRule("changes_all", _C.DESTRUCTIVE, "high", "changes files all over the system")
-DELETES_REPOS = ScanRule("deletes_repos", _C.DESTRUCTIVE, "medium", "deletes repositories unasked")
-FALSE_NAMES = ScanRule(
-    "false_names", _C.SUPPLY_CHAIN, "critical", "leads well-known names elsewhere"
-)
-TRUSTS_CA = ScanRule(
-    "trusts_ca", _C.PRIVILEGE_ESCALATION, "medium", "trusts a new certificate authority"
-)
-NO_TLS = ScanRule(
-    "no_tls", _C.PRIVILEGE_ESCALATION, "medium", "turns the check of certificates off"
-)
-INSTALL_CODE = ScanRule("install_code", _C.SUPPLY_CHAIN, "high", "runs code while it is installed")
-SHREDS = ScanRule("shreds", _C.DESTRUCTIVE, "medium", "overwrites files beyond recovery")
-OPENS_SYSTEM = ScanRule(
-    "opens_system", _C.PRIVILEGE_ESCALATION, "medium", "opens the system to everybody"
-)
-ACCOUNT_FILES = ScanRule(
-    "account_files", _C.PRIVILEGE_ESCALATION, "high", "changes the passwords or rights of accounts"
-)
-ADMIN = ScanRule(
-    "cluster_admin", _C.PRIVILEGE_ESCALATION, "medium", "makes somebody master of a cluster"
-)
-PROTECTION_OFF = ScanRule(
-    "protection_off", _C.PRIVILEGE_ESCALATION, "medium", "turns protection off"
-)
-UNKNOWN_INDEX = ScanRule(
-    "unknown_index", _C.SUPPLY_CHAIN, "medium", "takes packages from an odd place"
-)
-MINES = ScanRule("mines", _C.CRYPTO_MINING, "critical", "mines coins")
+SENDS_CODE = exfiltration("sends_code", "medium", "sends changes of the code away")
+SENDS_NAMELESS = exfiltration("sends_nameless", "high", "sends data to a nameless address")
+TYPOSQUAT = supply_chain("typosquat", "high", "a package named almost like a known one")
+UNREADABLE = obfuscation("unreadable", "medium", "too long or too deeply nested to be read")
+COPIES_KEYS = exfiltration("copies_keys", "high", "copies keys to another machine")
+DELETES_OWN = destructive("deletes_own", "high", "deletes a main folder of the user")
+CHANGES_ALL = destructive("changes_all", "high", "changes files all over the system")
+DELETES_REPOS = destructive("deletes_repos", "medium", "deletes repositories unasked")
+FALSE_NAMES = supply_chain("false_names", "critical", "leads well-known names elsewhere")
+TRUSTS_CA = privilege("trusts_ca", "medium", "trusts a new certificate authority")
+NO_TLS = privilege("no_tls", "medium", "turns the check of certificates off")
+INSTALL_CODE = supply_chain("install_code", "high", "runs code while it is installed")
+SHREDS = destructive("shreds", "medium", "overwrites files beyond recovery")
+OPENS_SYSTEM = privilege("opens_system", "medium", "opens the system to everybody")
+ACCOUNT_FILES = privilege("account_files", "high", "changes the passwords or rights of accounts")
+ADMIN = privilege("cluster_admin", "medium", "makes somebody master of a cluster")
+PROTECTION_OFF = privilege("protection_off", "medium", "turns protection off")
+UNKNOWN_INDEX = supply_chain("unknown_index", "medium", "takes packages from an odd place")
+MINES = mining("mines", "critical", "mines coins")
 
 RULES_BY_KIND: Final[dict[str, ScanRule]] = {
     "disk wipe": WIPES,
@@ -167,89 +124,40 @@ RULES_BY_REASON: Final[dict[str, ScanRule | None]] = {
 
 # Rules for Python scripts
 
-PY_SENDS = ScanRule("py_sends", _C.EXFILTRATION, "critical", "sends keys or private data away")
-PY_SENDS_KEY = ScanRule("py_sends_key", _C.EXFILTRATION, "critical", "sends a key to a dead drop")
-PY_FOREIGN_KEY = ScanRule(
-    "py_foreign_key", _C.EXFILTRATION, "high", "sends a key to a host it is not for"
+PY_SENDS = exfiltration("py_sends", "critical", "sends keys or private data away")
+PY_SENDS_KEY = exfiltration("py_sends_key", "critical", "sends a key to a dead drop")
+PY_FOREIGN_KEY = exfiltration("py_foreign_key", "high", "sends a key to a host it is not for")
+PY_READS_AND_SENDS = exfiltration(
+    "py_reads_and_sends", "high", "reads keys and talks to the network"
 )
-PY_READS_AND_SENDS = ScanRule(
-    "py_reads_and_sends",
-    _C.EXFILTRATION,
-    "high",
-    "reads keys and talks to the network",
+PY_READS_KEYS = credential("py_reads_keys", "low", "names files with keys or passwords")
+PY_REMOTE_CODE = supply_chain("py_remote_code", "critical", "runs code from the network")
+PY_REMOTE_DATA = supply_chain(
+    "py_remote_data", "high", "unpacks data from the network that may hold code"
 )
-PY_READS_KEYS = ScanRule(
-    "py_reads_keys", _C.CREDENTIAL_ACCESS, "low", "names files with keys or passwords"
+PY_DECODED_CODE = obfuscation("py_decoded_code", "critical", "runs code that was hidden")
+PY_HIDDEN_NAME = obfuscation("py_hidden_name", "high", "hides which function it calls")
+PY_PIECED = obfuscation(
+    "py_pieced_command", "critical", "puts a dangerous command together from pieces"
 )
-PY_REMOTE_CODE = ScanRule(
-    "py_remote_code", _C.SUPPLY_CHAIN, "critical", "runs code from the network"
+PY_EVALUATES = shell_injection("py_evaluates", "medium", "runs what somebody types as code")
+PY_REQUESTED = shell_injection("py_requested", "high", "runs what a request asks for")
+PY_INTERPOLATES = shell_injection(
+    "py_interpolates", "medium", "puts data from the network into a command"
 )
-PY_REMOTE_DATA = ScanRule(
-    "py_remote_data",
-    _C.SUPPLY_CHAIN,
-    "high",
-    "unpacks data from the network that may hold code",
-)
-PY_DECODED_CODE = ScanRule(
-    "py_decoded_code", _C.OBFUSCATION, "critical", "runs code that was hidden"
-)
-PY_HIDDEN_NAME = ScanRule("py_hidden_name", _C.OBFUSCATION, "high", "hides which function it calls")
-PY_PIECED = ScanRule(
-    "py_pieced_command",
-    _C.OBFUSCATION,
-    "critical",
-    "puts a dangerous command together from pieces",
-)
-PY_EVALUATES = ScanRule(
-    "py_evaluates", _C.SHELL_INJECTION, "medium", "runs what somebody types as code"
-)
-PY_REQUESTED = ScanRule("py_requested", _C.SHELL_INJECTION, "high", "runs what a request asks for")
-PY_INTERPOLATES = ScanRule(
-    "py_interpolates",
-    _C.SHELL_INJECTION,
-    "medium",
-    "puts data from the network into a command",
-)
-PY_COMMANDED = ScanRule("py_commanded", _C.BACKDOOR, "critical", "runs commands from the network")
-PY_REVERSE_SHELL = ScanRule(
-    "py_network_shell", _C.BACKDOOR, "critical", "connects a shell to the network"
-)
-PY_DELETES_ALL = ScanRule(
-    "py_deletes_all", _C.DESTRUCTIVE, "critical", "deletes the system or the home"
-)
-PY_DELETES_MANY = ScanRule(
-    "py_deletes_many", _C.DESTRUCTIVE, "high", "deletes files all over the home"
-)
-PY_LETS_IN = ScanRule("py_lets_in", _C.PERSISTENCE, "high", "changes who may log in")
-PY_SENDS_ENV = ScanRule("py_sends_env", _C.EXFILTRATION, "high", "sends what stands in .env away")
-PY_BAD_STARTUP = ScanRule(
-    "py_bad_startup",
-    _C.PERSISTENCE,
-    "critical",
-    "what it starts by itself is dangerous",
-)
-PY_WRITES_ATTACK = ScanRule("py_writes_attack", _C.OBFUSCATION, "high", "writes a dangerous script")
-PY_SENDS_FILES = ScanRule(
-    "py_sends_files", _C.EXFILTRATION, "high", "sends files of the home folder away"
-)
-PY_SENDS_SCREEN = ScanRule(
-    "py_sends_screen",
-    _C.EXFILTRATION,
-    "high",
-    "sends the screen or the clipboard away",
-)
-PY_SENDS_MACHINE = ScanRule(
-    "py_sends_machine", _C.EXFILTRATION, "high", "tells others about this machine"
-)
-PY_MACHINE_CODE = ScanRule(
-    "py_machine_code", _C.OBFUSCATION, "critical", "runs machine code from memory"
-)
-PY_STARTUP = ScanRule("py_startup", _C.PERSISTENCE, "medium", "writes a file that is run at login")
-PY_OWN = ScanRule(
-    "py_own",
-    _C.PRIVILEGE_ESCALATION,
-    "critical",
-    "changes Hermes' own settings or consents",
-)
-PY_LEAVES = ScanRule("py_leaves", _C.PATH_TRAVERSAL, "high", "writes outside the skill's folder")
-PY_MINES = ScanRule("py_mines", _C.CRYPTO_MINING, "critical", "mines coins")
+PY_COMMANDED = backdoor("py_commanded", "critical", "runs commands from the network")
+PY_REVERSE_SHELL = backdoor("py_network_shell", "critical", "connects a shell to the network")
+PY_DELETES_ALL = destructive("py_deletes_all", "critical", "deletes the system or the home")
+PY_DELETES_MANY = destructive("py_deletes_many", "high", "deletes files all over the home")
+PY_LETS_IN = persistence("py_lets_in", "high", "changes who may log in")
+PY_SENDS_ENV = exfiltration("py_sends_env", "high", "sends what stands in .env away")
+PY_BAD_STARTUP = persistence("py_bad_startup", "critical", "what it starts by itself is dangerous")
+PY_WRITES_ATTACK = obfuscation("py_writes_attack", "high", "writes a dangerous script")
+PY_SENDS_FILES = exfiltration("py_sends_files", "high", "sends files of the home folder away")
+PY_SENDS_SCREEN = exfiltration("py_sends_screen", "high", "sends the screen or the clipboard away")
+PY_SENDS_MACHINE = exfiltration("py_sends_machine", "high", "tells others about this machine")
+PY_MACHINE_CODE = obfuscation("py_machine_code", "critical", "runs machine code from memory")
+PY_STARTUP = persistence("py_startup", "medium", "writes a file that is run at login")
+PY_OWN = privilege("py_own", "critical", "changes Hermes' own settings or consents")
+PY_LEAVES = traversal("py_leaves", "high", "writes outside the skill's folder")
+PY_MINES = mining("py_mines", "critical", "mines coins")

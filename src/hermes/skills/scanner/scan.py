@@ -17,13 +17,17 @@ from hermes.skills.scanner.pieces import ScanPiece, is_prose, split_file
 from hermes.skills.scanner.python import analyze_python
 from hermes.skills.scanner.report import (
     SEVERITIES,
-    FindingCategory,
     RuleHit,
     ScanFinding,
     ScanReport,
     ScanRule,
+    binary,
     cap_severity,
+    invisible,
     is_at_least,
+    obfuscation,
+    supply_chain,
+    traversal,
     verdict_of,
 )
 from hermes.skills.scanner.rules import INSTALL_CODE, PACKAGE, TYPOSQUAT
@@ -41,31 +45,17 @@ from hermes.skills.scanner.text import (
 
 # Checks of the name and the first bytes of a file
 
-NAME_LEAVES_FOLDER = ScanRule(
-    "name_leaves_folder",
-    FindingCategory.PATH_TRAVERSAL,
-    "critical",
-    "the name of the file leads out of the skill's folder",
+NAME_LEAVES_FOLDER = traversal(
+    "name_leaves_folder", "critical", "the name of the file leads out of the skill's folder"
 )
-ODD_NAME = ScanRule(
-    "odd_name",
-    FindingCategory.HIDDEN_CHARACTERS,
-    "high",
-    "the name holds characters that cannot be seen or that turn the text around",
+ODD_NAME = invisible(
+    "odd_name", "high", "the name holds characters that cannot be seen or that turn the text around"
 )
-PROGRAM = ScanRule(
-    "program", FindingCategory.BINARY, "high", "a compiled program: nobody can read it"
-)
-COMPILED = ScanRule(
-    "compiled_python", FindingCategory.BINARY, "high", "compiled Python: nobody can read it"
-)
-ARCHIVE = ScanRule(
-    "archive", FindingCategory.BINARY, "medium", "an archive: what is in it was not scanned"
-)
-UNKNOWN_DATA = ScanRule("unknown_data", FindingCategory.BINARY, "medium", "data of an unknown kind")
-DISGUISED = ScanRule(
-    "disguised", FindingCategory.BINARY, "high", "a script under the name of a picture"
-)
+PROGRAM = binary("program", "high", "a compiled program: nobody can read it")
+COMPILED = binary("compiled_python", "high", "compiled Python: nobody can read it")
+ARCHIVE = binary("archive", "medium", "an archive: what is in it was not scanned")
+UNKNOWN_DATA = binary("unknown_data", "medium", "data of an unknown kind")
+DISGUISED = binary("disguised", "high", "a script under the name of a picture")
 
 _ODD = re.compile(
     "[\x00-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
@@ -135,25 +125,14 @@ def decode_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-_C: Final = FindingCategory
-TOO_LONG = ScanRule(
-    "too_long", _C.BINARY, "medium", "too long: only its beginning and end were read"
-)
-TOO_MUCH = ScanRule("too_much", _C.BINARY, "medium", "too much: this file was not read")
-TOO_MANY = ScanRule("too_many", _C.BINARY, "medium", "too many files: the rest was not read")
-MUCH_DATA = ScanRule(
-    "much_data", _C.BINARY, "low", "much data: only its beginning and end were read"
-)
-HIDDEN_COMMAND = ScanRule(
-    "encoded_attack", _C.OBFUSCATION, "critical", "hides something dangerous in code"
-)
-HIDDEN_PROGRAM = ScanRule("encoded_program", _C.OBFUSCATION, "critical", "hides a program in text")
-NO_PYTHON = ScanRule(
-    "no_python", _C.OBFUSCATION, "medium", "a script of Python that cannot be read"
-)
-AT_INSTALL = ScanRule(
-    "install_script", _C.SUPPLY_CHAIN, "critical", "attacks while it is installed"
-)
+TOO_LONG = binary("too_long", "medium", "too long: only its beginning and end were read")
+TOO_MUCH = binary("too_much", "medium", "too much: this file was not read")
+TOO_MANY = binary("too_many", "medium", "too many files: the rest was not read")
+MUCH_DATA = binary("much_data", "low", "much data: only its beginning and end were read")
+HIDDEN_COMMAND = obfuscation("encoded_attack", "critical", "hides something dangerous in code")
+HIDDEN_PROGRAM = obfuscation("encoded_program", "critical", "hides a program in text")
+NO_PYTHON = obfuscation("no_python", "medium", "a script of Python that cannot be read")
+AT_INSTALL = supply_chain("install_script", "critical", "attacks while it is installed")
 
 MAX_FILE_BYTES: Final = 384 * 1024
 """Bytes of one file that are read; of a longer file, its start and end."""

@@ -14,7 +14,17 @@ from hermes.security.danger.secrets import ENV_FILE, SECRET_FILES, SECRET_PLACES
 from hermes.security.shell.model import Invocation
 from hermes.skills.scanner import rules
 from hermes.skills.scanner.pieces import scheduled_commands
-from hermes.skills.scanner.report import FindingCategory, LineIndex, RuleHit, ScanRule
+from hermes.skills.scanner.report import (
+    LineIndex,
+    RuleHit,
+    backdoor,
+    credential,
+    exfiltration,
+    obfuscation,
+    persistence,
+    privilege,
+    supply_chain,
+)
 
 # Addresses and files that several detectors use
 
@@ -135,7 +145,6 @@ def _is_installer_address(address: str) -> bool:
     return host in INSTALLERS or f"{host}/{path.partition('/')[0]}" in INSTALLERS
 
 
-_C: Final = FindingCategory
 MINER = re.compile(
     r"stratum\+(?:tcp|ssl|tls)://[\w.-]+|--donate-level[ =]\d"
     r"|\b(?:xmrig|minerd|cpuminer|ethminer|nbminer|lolminer|xmr-stak)\b[^\n]{0,120}?"
@@ -212,36 +221,22 @@ _STARTED = re.compile(
 )
 """Command lines started by code of another language."""
 
-ENVIRONMENT_SENT = ScanRule(
-    "environment_sent", _C.EXFILTRATION, "critical", "sends all variables away"
-)
-STORE_NEAR = ScanRule("store_near", _C.EXFILTRATION, "high", "names keys and talks to the network")
-STORE_SENT = ScanRule(
-    "store_sent", _C.EXFILTRATION, "critical", "reads keys and talks to the network"
-)
-ENV_SENT = ScanRule(
-    "env_file_sent", _C.EXFILTRATION, "medium", "reads .env and talks to the network"
-)
-STORE_NAMED = ScanRule(
-    "store_named", _C.CREDENTIAL_ACCESS, "low", "names files with keys or passwords"
-)
-DROP_NAMED = ScanRule(
-    "drop_named", _C.EXFILTRATION, "medium", "talks to a place that collects anything"
-)
-DECODED = ScanRule("decoded_code", _C.OBFUSCATION, "high", "decodes text and evaluates code")
-SOCKET_SHELL = ScanRule("socket_shell", _C.BACKDOOR, "critical", "connects a shell to the network")
-DOWNLOADED = ScanRule("downloaded_code", _C.SUPPLY_CHAIN, "critical", "runs code from the network")
-FETCHED = ScanRule("fetched_code", _C.SUPPLY_CHAIN, "high", "runs code fetched from the network")
-INSTALLER = ScanRule("powershell_installer", _C.SUPPLY_CHAIN, "low", "runs a well-known installer")
-ENCODED = ScanRule("encoded_command", _C.OBFUSCATION, "critical", "runs an encoded command")
-WINDOWS_START = ScanRule(
-    "windows_startup", _C.PERSISTENCE, "high", "starts something at every login"
-)
-MACHINE_CODE = ScanRule("machine_code", _C.OBFUSCATION, "critical", "runs machine code from memory")
-FAKE_DIALOG = ScanRule(
-    "fake_dialog", _C.CREDENTIAL_ACCESS, "high", "asks for a password in a dialog"
-)
-DEFENDER = ScanRule("defender_off", _C.PRIVILEGE_ESCALATION, "critical", "turns protection off")
+ENVIRONMENT_SENT = exfiltration("environment_sent", "critical", "sends all variables away")
+STORE_NEAR = exfiltration("store_near", "high", "names keys and talks to the network")
+STORE_SENT = exfiltration("store_sent", "critical", "reads keys and talks to the network")
+ENV_SENT = exfiltration("env_file_sent", "medium", "reads .env and talks to the network")
+STORE_NAMED = credential("store_named", "low", "names files with keys or passwords")
+DROP_NAMED = exfiltration("drop_named", "medium", "talks to a place that collects anything")
+DECODED = obfuscation("decoded_code", "high", "decodes text and evaluates code")
+SOCKET_SHELL = backdoor("socket_shell", "critical", "connects a shell to the network")
+DOWNLOADED = supply_chain("downloaded_code", "critical", "runs code from the network")
+FETCHED = supply_chain("fetched_code", "high", "runs code fetched from the network")
+INSTALLER = supply_chain("powershell_installer", "low", "runs a well-known installer")
+ENCODED = obfuscation("encoded_command", "critical", "runs an encoded command")
+WINDOWS_START = persistence("windows_startup", "high", "starts something at every login")
+MACHINE_CODE = obfuscation("machine_code", "critical", "runs machine code from memory")
+FAKE_DIALOG = credential("fake_dialog", "high", "asks for a password in a dialog")
+DEFENDER = privilege("defender_off", "critical", "turns protection off")
 
 _SINGLE: Final = (
     (rules.MINES, MINER),

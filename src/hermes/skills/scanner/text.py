@@ -12,7 +12,21 @@ import msgspec
 from hermes.security import REDACTION_MARK, SECRET_SHAPES
 from hermes.security.injection import Finding, explain
 from hermes.skills.scanner.pieces import is_warning
-from hermes.skills.scanner.report import FindingCategory, LineIndex, RuleHit, ScanRule, cap_severity
+from hermes.skills.scanner.report import (
+    LineIndex,
+    RuleHit,
+    ScanRule,
+    cap_severity,
+    credential,
+    exfiltration,
+    injection,
+    invisible,
+    leak,
+    persistence,
+    privilege,
+    supply_chain,
+    traversal,
+)
 from hermes.skills.scanner.signatures import HERMES_FILE, is_credential_store, is_env_file
 
 # Orders to the agent, as data
@@ -53,25 +67,19 @@ def _order(rule: ScanRule, *parts: str) -> ProseOrder:
     return ProseOrder(rule, tuple(re.compile(part, re.IGNORECASE) for part in parts))
 
 
-_C: Final = FindingCategory
-_I: Final = FindingCategory.PROMPT_INJECTION
 INJECTION: Final = {
-    "prompt_injection": ScanRule(
-        "prompt_injection", _I, "critical", "has the agent drop its orders"
+    "prompt_injection": injection("prompt_injection", "critical", "has the agent drop its orders"),
+    "deception_hide": injection("deception", "critical", "has the agent deceive the user"),
+    "sys_prompt_override": injection(
+        "system_prompt", "critical", "takes the system prompt's place"
     ),
-    "deception_hide": ScanRule("deception", _I, "critical", "has the agent deceive the user"),
-    "sys_prompt_override": ScanRule(
-        "system_prompt", _I, "critical", "takes the system prompt's place"
-    ),
-    "disregard_rules": ScanRule("disregard_rules", _I, "critical", "has the agent drop its rules"),
-    "bypass_restrictions": ScanRule("bypass", _I, "critical", "says that nothing binds the agent"),
-    "html_comment_injection": ScanRule("hidden_order", _I, "critical", "gives orders nobody sees"),
-    "hidden_div": ScanRule("hidden_order", _I, "critical", "gives orders nobody sees"),
-    "translate_execute": ScanRule(
-        "decoded_order", _I, "high", "has the agent decode orders and obey"
-    ),
-    "exfil_curl": ScanRule("sends_secrets", _C.EXFILTRATION, "high", "sends secrets away"),
-    "read_secrets": ScanRule("reads_secrets", _C.CREDENTIAL_ACCESS, "high", "has secrets shown"),
+    "disregard_rules": injection("disregard_rules", "critical", "has the agent drop its rules"),
+    "bypass_restrictions": injection("bypass", "critical", "says that nothing binds the agent"),
+    "html_comment_injection": injection("hidden_order", "critical", "gives orders nobody sees"),
+    "hidden_div": injection("hidden_order", "critical", "gives orders nobody sees"),
+    "translate_execute": injection("decoded_order", "high", "has the agent decode orders and obey"),
+    "exfil_curl": exfiltration("sends_secrets", "high", "sends secrets away"),
+    "read_secrets": credential("reads_secrets", "high", "has secrets shown"),
 }
 """By the id of the injection scan."""
 
@@ -92,22 +100,14 @@ _DEEDS = (
     r"execut)\w*"
 )
 
-_OFF = ScanRule(
-    "approvals_off", _C.PRIVILEGE_ESCALATION, "critical", "has the approvals turned off"
-)
-_LOOSE = ScanRule(
-    "approvals_set", _C.PRIVILEGE_ESCALATION, "critical", "loosens the rules of the agent"
-)
-_QUIET = ScanRule("never_asks", _C.PRIVILEGE_ESCALATION, "medium", "keeps the agent from asking")
-_YES = ScanRule(
-    "consents_itself", _C.PRIVILEGE_ESCALATION, "high", "has the agent consent for the user"
-)
-_EVADES = ScanRule("evades_checks", _C.PRIVILEGE_ESCALATION, "high", "has the agent evade checks")
-_HIDES = ScanRule("hides_deeds", _I, "high", "has the agent hide what it does")
-_SOUL = ScanRule(
-    "rewrites_soul", _C.PERSISTENCE, "high", "writes itself into the agent's instructions"
-)
-_CLAIMS = ScanRule("claims_safety", _I, "high", "speaks to whoever checks it")
+_OFF = privilege("approvals_off", "critical", "has the approvals turned off")
+_LOOSE = privilege("approvals_set", "critical", "loosens the rules of the agent")
+_QUIET = privilege("never_asks", "medium", "keeps the agent from asking")
+_YES = privilege("consents_itself", "high", "has the agent consent for the user")
+_EVADES = privilege("evades_checks", "high", "has the agent evade checks")
+_HIDES = injection("hides_deeds", "high", "has the agent hide what it does")
+_SOUL = persistence("rewrites_soul", "high", "writes itself into the agent's instructions")
+_CLAIMS = injection("claims_safety", "high", "speaks to whoever checks it")
 ORDERS: Final = (
     _order(
         _OFF,
@@ -137,26 +137,24 @@ ORDERS: Final = (
         r"filters?|scanners?|approvals?|guard\w*)\b",
     ),
     _order(
-        ScanRule(
-            "locked_download", _C.SUPPLY_CHAIN, "high", "has a locked archive unpacked and run"
-        ),
+        supply_chain("locked_download", "high", "has a locked archive unpacked and run"),
         r"https?://\S{1,200}\.(?:zip|7z|rar|dmg|exe|pkg|msi)\b",
         r"\bpassword\b",
         r"\b(?:run|execute|open|start|launch|install)\b",
     ),
     _order(
-        ScanRule("outranks_user", _I, "high", "puts others above the user"),
+        injection("outranks_user", "high", "puts others above the user"),
         r"\b(?:overrides?|outranks?|takes?\s+precedence\s+over|has\s+priority\s+over)\s+"
         r"(?:whatever\s+|what\s+|anything\s+)?(?:the\s+)?(?:user\b|you\s+were\s+told)",
     ),
     _order(
-        ScanRule("hidden_copies", _C.EXFILTRATION, "high", "has copies of mail sent to a stranger"),
+        exfiltration("hidden_copies", "high", "has copies of mail sent to a stranger"),
         r"[\w.+-]{1,40}@[\w-]{1,40}\.",
         r"\bb?cc\b",
         r"\b(?:each|every|all|any)\b",
     ),
     _order(
-        ScanRule("speaks_to_model", _I, "high", "speaks to the model behind the user's back"),
+        injection("speaks_to_model", "high", "speaks to the model behind the user's back"),
         r"\b(?:to|dear|attention|note\s+(?:to|for))[,:]?\s+(?:the\s+|any\s+|all\s+)?(?:language\s+models?|"
         r"llms?|ai(?:\s+(?:models?|assistants?|agents?|systems?))?)\s+(?:reading|processing|that\s+reads?|"
         r"parsing|who\s+reads?|seeing)\b",
@@ -168,9 +166,7 @@ ORDERS: Final = (
         r"\b(?:every|all|any|each)\s+(?:\w+\s+)?(?:approvals?|confirmations?|permissions?)\b",
     ),
     _order(
-        ScanRule(
-            "collects_secrets", _C.CREDENTIAL_ACCESS, "high", "collects secrets the user types"
-        ),
+        credential("collects_secrets", "high", "collects secrets the user types"),
         rf"\b(?:when|whenever|if|each\s+time)\s+{_USER}\s+(?:shares?|types?|pastes?|enters?|gives?)\b",
         _PRIVATE,
         rf"{_SEND}|\bsave\b|\bwrite\b|\brecord\b",
@@ -185,44 +181,38 @@ ORDERS: Final = (
         _QUIET, rf"\bwithout\s+(?:ever\s+)?asking\b(?:\s+{_USER})?(?:\s+for\s+\w+)?(?=[.,;\s]|$)"
     ),
     _order(
-        ScanRule("follows_remote", _I, "critical", "obeys orders from the network"),
+        injection("follows_remote", "critical", "obeys orders from the network"),
         _ADDRESS,
         r"\b(?:follow|obey|execute|carry\s+out|do|run|apply)\s+(?:exactly\s+)?"
         r"(?:whatever|what|any|all|every|the)\b",
         r"\b(?:it\s+(?:contains?|says?|returns?|tells)|in\s+it|there|inside|found|instructions)\b",
     ),
     _order(
-        ScanRule("overwrites_itself", _C.SUPPLY_CHAIN, "high", "replaces itself from the network"),
+        supply_chain("overwrites_itself", "high", "replaces itself from the network"),
         r"\b(?:download|fetch|get)\b",
         r"https?://",
         r"\b(?:overwrite|replace|update)\s+(?:this|your|the)\s+(?:file|skill|instructions)",
     ),
     _order(
-        ScanRule(
-            "sends_private_words", _C.EXFILTRATION, "critical", "has private things sent away"
-        ),
+        exfiltration("sends_private_words", "critical", "has private things sent away"),
         _SEND,
         _PRIVATE,
         rf"\b(?:to|at|via|with)\s[^\n]{{0,40}}?(?:{_ADDRESS})",
     ),
     _order(
-        ScanRule("sends_stores", _C.EXFILTRATION, "critical", "has keys read and sent away"),
+        exfiltration("sends_stores", "critical", "has keys read and sent away"),
         r"\.env\b|\.aws/credentials|\.ssh/|\.netrc|id_rsa|keychain",
         rf"{_SEND}|\binclude\b",
         _ADDRESS,
     ),
     _order(
-        ScanRule(
-            "asks_secrets", _C.CREDENTIAL_ACCESS, "critical", "coaxes secrets out of the user"
-        ),
+        credential("asks_secrets", "critical", "coaxes secrets out of the user"),
         rf"\bask\s+{_USER}\s+for\b",
         r"seed\s+phrase|private\s+key|password|recovery\s+(?:phrase|code)|\bpin\b|2fa",
         _SEND,
     ),
     _order(
-        ScanRule(
-            "picture_leak", _C.EXFILTRATION, "critical", "leaks data through a picture's address"
-        ),
+        exfiltration("picture_leak", "critical", "leaks data through a picture's address"),
         r"!\[[^\]\n]{0,80}\]\(https?://",
         r"[?&=][^)\n]{0,40}?[{<$\[]",
         r"(?:data|conversation|message|secret|key|token|env|history|context|prompt|"
@@ -235,7 +225,7 @@ ORDERS: Final = (
         r"every\s+(?:other\s+|new\s+)?skill|all\s+(?:other\s+)?skills|AGENTS\.md\s+of\s+every)",
     ),
     _order(
-        ScanRule("spreads", _C.PERSISTENCE, "high", "spreads to other skills or projects"),
+        persistence("spreads", "high", "spreads to other skills or projects"),
         r"\bwhenever\s+you\s+(?:create|edit|write|change)\b",
         r"\bskills?\b",
         r"\b(?:append|add|insert|include|copy)\b",
@@ -270,7 +260,7 @@ ORDERS: Final = (
         r"\s+safe|exempt\s+from)",
     ),
     _order(
-        ScanRule("comment_order", _I, "high", "speaks to the agent in a comment"),
+        injection("comment_order", "high", "speaks to the agent in a comment"),
         r"<!--[^>\n]{0,40}\b(?:ai|llm|agent|assistant|model|claude|gpt|hermes)\b[^>\n]{0,30}?[:,]",
         r"\b(?:read|send|run|execute|curl|fetch|post|ignore|install|include|put)\b",
     ),
@@ -331,20 +321,13 @@ def injection_hits(text: str, found: list[Finding]) -> Iterator[RuleHit]:
 
 # Invisible characters
 
-_HIDDEN: Final = FindingCategory.HIDDEN_CHARACTERS
-SMUGGLED = ScanRule(
-    "smuggled_text", _HIDDEN, "critical", "a text is hidden in characters nobody sees"
-)
-TURNED = ScanRule(
-    "turned_text", _HIDDEN, "high", "text is turned around, so that it reads differently"
-)
-TURNED_CODE = ScanRule(
-    "turned_code", _HIDDEN, "critical", "code is turned around to read differently"
-)
-ACCIDENT = ScanRule("turned_text", _HIDDEN, "low", "text is turned around, as some scripts need it")
-SPLIT_WORDS = ScanRule("split_words", _HIDDEN, "high", "words are split by characters nobody sees")
-STRAY = ScanRule("stray_character", _HIDDEN, "low", "a character nobody sees, perhaps by accident")
-TERMINAL = ScanRule("terminal_codes", _HIDDEN, "high", "codes that change what a terminal shows")
+SMUGGLED = invisible("smuggled_text", "critical", "a text is hidden in characters nobody sees")
+TURNED = invisible("turned_text", "high", "text is turned around, so that it reads differently")
+TURNED_CODE = invisible("turned_code", "critical", "code is turned around to read differently")
+ACCIDENT = invisible("turned_text", "low", "text is turned around, as some scripts need it")
+SPLIT_WORDS = invisible("split_words", "high", "words are split by characters nobody sees")
+STRAY = invisible("stray_character", "low", "a character nobody sees, perhaps by accident")
+TERMINAL = invisible("terminal_codes", "high", "codes that change what a terminal shows")
 
 _RUN = re.compile(
     "(?:[\U000e0020-\U000e007f](?<!\U0001f3f4)){8,}|[\u200b-\u200d\u2060-\u2064\ufeff]{6,}"
@@ -384,13 +367,12 @@ def stray_character_hits(found: list[Finding]) -> Iterator[RuleHit]:
 
 # Paths out of the skill folder
 
-_PATHS: Final = FindingCategory.PATH_TRAVERSAL
-TO_SECRETS = ScanRule(
-    "link_to_secrets", _PATHS, "critical", "a link leads to keys, settings or the system"
+TO_SECRETS = traversal(
+    "link_to_secrets", "critical", "a link leads to keys, settings or the system"
 )
-OUTSIDE = ScanRule("outside", _PATHS, "high", "a path leads out to keys, settings or the system")
-CREDENTIAL_FILE = ScanRule(
-    "foreign_credential", _PATHS, "critical", "asks for a key file that is not the skill's own"
+OUTSIDE = traversal("outside", "high", "a path leads out to keys, settings or the system")
+CREDENTIAL_FILE = traversal(
+    "foreign_credential", "critical", "asks for a key file that is not the skill's own"
 )
 
 _LINK = re.compile(r"\]\(\s{0,3}<?([^()\s<>]{1,400})")
@@ -541,9 +523,7 @@ _CODECS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], bytes]], .
 
 # Secrets in the skill itself
 
-WRITTEN = ScanRule(
-    "written_secret", FindingCategory.SECRETS, "medium", "a key or password is written into it"
-)
+WRITTEN = leak("written_secret", "medium", "a key or password is written into it")
 
 _LOOSE_SECRET: Final = frozenset({"authorization", "bearer", "cookie", "://", "=", "pass", "."})
 """Hints of patterns that ordinary examples match too."""
