@@ -1,10 +1,7 @@
 """Load a skill: render its instructions for the model and check its setup."""
 
-import asyncio
-import contextlib
 import os
 import re
-import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -40,6 +37,7 @@ from hermes.skills.skill import (
 )
 from hermes.skills.usage import SkillUsage
 from hermes.util.concurrency import in_thread
+from hermes.util.processes import run_program
 from hermes.util.text import human_size
 
 # Linked files: the files of a skill other than SKILL.md. None may be outside its folder.
@@ -270,15 +268,6 @@ class SkillEnvironment(Protocol):
         ...
 
 
-class LocalSkillEnvironment:
-    """For a session that works where the skills are. Nothing is provided."""
-
-    def directory(self, skill: Skill) -> str:
-        return str(skill.folder)
-
-    def provide(self, skill: Skill, variables: Sequence[str], files: Sequence[Path]) -> None: ...
-
-
 class SkillLoader:
     """Loads skills for one session.
 
@@ -299,7 +288,7 @@ class SkillLoader:
     ) -> None:
         self.skills, self.options = skills, options
         self._setup = SetupChecker(options.home, variables, asker)
-        self._session_id, self._environment = session_id, environment or LocalSkillEnvironment()
+        self._session_id, self._environment = session_id, environment
         self._usage, self._now = usage, now
 
     async def load(self, name: str, file_path: str = "") -> LoadedSkill:
@@ -336,7 +325,7 @@ class SkillLoader:
     async def _render(self, skill: Skill, body: str) -> LoadedSkill:
         options = self.options
         needs = await self._setup.check(skill)
-        if needs.variables or needs.files:
+        if self._environment is not None and (needs.variables or needs.files):
             self._environment.provide(skill, needs.variables, needs.files)
         reasons = (
             *needs.reasons,
@@ -346,7 +335,9 @@ class SkillLoader:
                 for each in unset_settings(skill, options.config)
             ),
         )
-        directory = self._environment.directory(skill)
+        # Without an environment the session works where the skills are.
+        inside = self._environment
+        directory = inside.directory(skill) if inside is not None else str(skill.folder)
         if options.template_vars:
             body = self._substitute(directory, body)
         if options.inline_shell:
@@ -469,8 +460,6 @@ MAX_SNIPPETS = 20
 MAX_SNIPPET_BYTES = 1_000_000
 """Bytes after which a snippet is killed."""
 
-KILL_GRACE = 1.0
-"""Seconds to wait for a killed process."""
 BASH = "/bin/bash"
 
 _SNIPPET = re.compile(r"(?<![\w!`\\])!`([^`\n]+)`")
@@ -499,71 +488,22 @@ async def run_snippets(text: str, shell: SnippetShell) -> str:
     return "".join([*parts, text[end:]])
 
 
-class _SnippetProcess(asyncio.SubprocessProtocol):
-    """Collects the output of a snippet."""
-
-    def __init__(self) -> None:
-        self.output = {1: bytearray(), 2: bytearray()}
-        self.done = asyncio.Event()
-        self.exited = asyncio.Event()
-        self._open = {1, 2}
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self.output[fd] += data
-        if len(self.output[fd]) > MAX_SNIPPET_BYTES:
-            self.done.set()
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio calls it so
-        self._open.discard(fd)
-        self._check_done()
-
-    def process_exited(self) -> None:
-        self.exited.set()
-        self._check_done()
-
-    def _check_done(self) -> None:
-        if self.exited.is_set() and not self._open:
-            self.done.set()
-
-
 async def _run_snippet(command: str, shell: SnippetShell) -> str:
+    program = BASH if Path(BASH).exists() else "/bin/sh"
     try:
-        transport, child = await asyncio.get_running_loop().subprocess_exec(
-            _SnippetProcess,
-            BASH if Path(BASH).exists() else "/bin/sh",
-            "-c",
-            command,
-            cwd=shell.folder,
-            env=dict(shell.environment),
-            stdin=asyncio.subprocess.DEVNULL,
-            start_new_session=True,  # so that all processes it starts can be killed
-        )
+        code, output, errors = await run_program(
+            program, "-c", command, seconds=shell.timeout, most=MAX_SNIPPET_BYTES,
+            cwd=shell.folder, env=dict(shell.environment),
+        )  # fmt: skip
+    except TimeoutError:
+        return _snippet_error(f"no result after {shell.timeout:g} s")
     except (OSError, ValueError) as error:
         return _snippet_error(str(error))
-    try:
-        async with asyncio.timeout(shell.timeout):
-            await child.done.wait()
-        code = transport.get_returncode()
-    except TimeoutError:
-        # The command itself has ended if it has an exit code; a background process holds its pipe.
-        code = transport.get_returncode()
-        if code is None:
-            return _snippet_error(f"no result after {shell.timeout:g} s")
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(transport.get_pid(), signal.SIGKILL)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(KILL_GRACE):
-                await child.exited.wait()
-        transport.close()
-    output, errors = (_decode_output(child.output[fd]) for fd in (1, 2))
+    text = output.decode("utf-8", "replace").strip()
     if code:  # None when it was stopped for printing too much
-        return _snippet_error(": ".join(filter(None, [f"exit code {code}", errors or output])))
-    return output
-
-
-def _decode_output(data: bytearray) -> str:
-    text = data.decode("utf-8", "replace").strip()
+        return _snippet_error(
+            ": ".join(filter(None, [f"exit code {code}", errors.strip() or text]))
+        )
     return text if len(text) <= MAX_SNIPPET_OUTPUT else f"{text[: MAX_SNIPPET_OUTPUT - 1]}…"
 
 

@@ -62,7 +62,7 @@ class ProgramResult(NamedTuple):
     code: int | None
     """None when the program was ended because of its long output."""
     output: bytes
-    errors: str = ""
+    errors: str
 
 
 async def run_program(
@@ -71,26 +71,38 @@ async def run_program(
     """Run a program with `data` as its input and end it with everything it started.
 
     At most `most` bytes of its output are read (0: all). Raises `TimeoutError` after `seconds`, and
-    `OSError` when the program cannot be started.
+    `OSError` when the program cannot be started. A program that has ended while its children hold
+    its pipes open is not a failure: its result is returned after `seconds`.
     """
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
     process = await start_program(*command, **pipes, **options)
+    output, errors = bytearray(), bytearray()
     feeding = asyncio.ensure_future(feed(process, data))
-    errors = asyncio.ensure_future(pipe(process.stderr).read())
+    reading = asyncio.ensure_future(_read(process.stderr, errors, most))
     try:
         async with asyncio.timeout(seconds):
-            output = bytearray()
-            while piece := await pipe(process.stdout).read(PIECE_BYTES):
-                output += piece
-                if most and len(output) > most:
-                    return ProgramResult(None, bytes(output[:most]))
-            text = (await errors).decode("utf-8", "replace")
-            return ProgramResult(await process.wait(), bytes(output), text)
+            whole = await _read(process.stdout, output, most) and await reading
+            code = await process.wait() if whole else None
+    except TimeoutError:
+        code = process.returncode
+        if code is None:
+            raise
     finally:
         feeding.cancel()
-        errors.cancel()
+        reading.cancel()
         end_group(process)  # the programs it started hold its pipes open
         await process.communicate()
+    return ProgramResult(code, bytes(output), errors.decode("utf-8", "replace"))
+
+
+async def _read(stream: asyncio.StreamReader | None, into: bytearray, most: int) -> bool:
+    """Read to the end; return False when there are more than `most` bytes, which are cut."""
+    while piece := await pipe(stream).read(PIECE_BYTES):
+        into += piece
+        if most and len(into) > most:
+            del into[most:]
+            return False
+    return True
 
 
 @cache
