@@ -29,7 +29,6 @@ from hermes.skills.writing import (
     MARK_FILE,
     UNUSED_DAYS,
     SkillProposal,
-    SkillRetirement,
     SkillWriter,
     content_hash,
     list_files,
@@ -277,7 +276,7 @@ async def _decide_each(
 async def _list_stale(args: argparse.Namespace, cli: Cli) -> int:
     skills, usage = skill_index(cli), SkillUsage(cli.home.skills / ".usage.json")
     found = stale_skills(skills.skills(), usage.all(), time.time(), args.days)
-    away = list(_retirement(cli).retired())
+    away = list(skill_writer(cli).retired())
     if args.json:
         cli.json({"stale": found, "retired": away})
         return 0
@@ -293,17 +292,13 @@ async def _list_stale(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _retirement(cli: Cli) -> SkillRetirement:
-    return SkillRetirement(cli.home.skills, skill_index(cli), skill_history(cli))
-
-
 async def _retire(args: argparse.Namespace, cli: Cli) -> int:
-    await _retirement(cli).retire(args.name)
+    await skill_writer(cli).retire(args.name)
     cli.say(f"{plain_line(args.name)} is retired; `hermes skills unretire` brings it back")
     return 0
 
 
 async def _unretire(args: argparse.Namespace, cli: Cli) -> int:
-    await _retirement(cli).unretire(args.name)
+    await skill_writer(cli).unretire(args.name)
     cli.say(f"{plain_line(args.name)} is back")
     return 0

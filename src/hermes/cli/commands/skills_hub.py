@@ -40,7 +40,6 @@ from hermes.skills.hub import (
     plan_publication,
     prepare_skill,
     publish,
-    utc_now,
 )
 from hermes.skills.scanner import SourceTrust
 from hermes.skills.writing import read_overlay
@@ -378,7 +377,7 @@ async def _publish(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
         return 1
     done = await publish(hub.api, plan)
     name = parcel.skill.name
-    hub.store.log_event(AuditEvent(at=utc_now(), what="published", skill=name, identifier=done.url))
+    hub.store.log_event(AuditEvent(what="published", skill=name, identifier=done.url))
     if args.json:
         cli.json({**_facts(plan), "url": done.url, "is_new": done.is_new})
     else:

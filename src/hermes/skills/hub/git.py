@@ -22,18 +22,18 @@ from hermes.core.errors import UsageError
 from hermes.skills.hub.contents import (
     HubError,
     InvalidContent,
+    ListedSkill,
     NotAvailable,
     SourceUnreachable,
     check_file_name,
     check_size,
     is_hidden,
-    read_summary,
+    list_skill,
 )
 from hermes.skills.hub.sources import (
     MAX_LISTED,
     MAX_SKILL_BYTES,
     FetchedSkill,
-    ListedSkill,
     SkillOffer,
     SkillOrigin,
     choose_folder,
@@ -259,11 +259,8 @@ async def _list_skills(git: Git, tree: GitTree) -> Sequence[ListedSkill]:
         if (folder := skill_folder_of(name)) is not None
     }
     names = list(found)[:MAX_LISTED]
-    heads = map(read_summary, await git.blobs([tree[name].id for name in names]) if names else [])
-    return [
-        ListedSkill(found[name], head.name or found[name].rpartition("/")[2], head.description)
-        for name, head in zip(names, heads, strict=True)
-    ]
+    texts = await git.blobs([tree[name].id for name in names]) if names else []
+    return [list_skill(found[name], text) for name, text in zip(names, texts, strict=True)]
 
 
 async def _read_files(git: Git, tree: GitTree, folder: str) -> dict[str, bytes]:

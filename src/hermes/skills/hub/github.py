@@ -9,23 +9,24 @@ from urllib.parse import quote
 import msgspec
 
 from hermes.core.errors import UsageError
-from hermes.skills.hub.archives import read_tar, tar_members
 from hermes.skills.hub.contents import (
     DECODE_ERRORS,
     HubError,
+    ListedSkill,
     NotAvailable,
     RateLimited,
     SourceUnreachable,
     is_hidden,
+    list_skill,
     make_private_folder,
-    read_summary,
+    read_tar,
+    tar_members,
 )
 from hermes.skills.hub.sources import (
     MAX_LISTED,
     MAX_SKILL_BYTES,
     FetchedSkill,
     HubHttpClient,
-    ListedSkill,
     RepoPath,
     SkillOffer,
     SkillOrigin,
@@ -273,6 +274,5 @@ def _list_skills(data: bytes) -> list[ListedSkill]:
         folder = skill_folder_of(name)
         if folder is None or read is None or size > MAX_SKILL_BYTES or len(found) >= MAX_LISTED:
             continue
-        head = read_summary(read())
-        found.append(ListedSkill(folder, head.name or folder.rpartition("/")[2], head.description))
+        found.append(list_skill(folder, read()))
     return sorted(found, key=lambda one: one.folder)

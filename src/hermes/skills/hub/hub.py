@@ -34,7 +34,6 @@ from hermes.skills.hub.sources import (
     SkillOffer,
     SkillOrigin,
     SkillSource,
-    describe_problem,
 )
 from hermes.skills.hub.store import (
     AuditEvent,
@@ -252,8 +251,24 @@ class Hub:
         sources: Sequence[SkillSource],
         ask: Callable[[SkillSource], Awaitable[Sequence[SkillOffer]]],
     ) -> SearchResult:
-        found = await _ask_sources(sources, ask)
-        return SearchResult(found.offers, (*found.problems, *self.warnings()))
+        """Query all sources at once. When all of them fail, the first error is raised."""
+        answers = await asyncio.gather(*map(ask, sources), return_exceptions=True)
+        offers: dict[str, SkillOffer] = {}
+        problems: list[str] = []
+        errors: list[HermesError] = []
+        for source, answer in zip(sources, answers, strict=True):
+            if isinstance(answer, HermesError):
+                errors.append(answer)
+                hint = f" ({answer.hint})" if answer.hint else ""
+                problems.append(f"{source.name}: {answer}{hint}")
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                for offer in answer:
+                    offers.setdefault(offer.identifier, offer)
+        if errors and len(errors) == len(sources):
+            raise errors[0]
+        return SearchResult(tuple(offers.values()), (*dict.fromkeys(problems), *self.warnings()))
 
     def warnings(self) -> list[str]:
         """Return the warnings of the sources since the last call."""
@@ -286,7 +301,7 @@ class Hub:
             if installed and not category
             else normalize_category(wanted),
             trust=source_trust(found.name, fetched, self.options.addresses),
-            report=scan_files(self.quarantine.files(staged)),
+            report=scan_files(read_folder(staged)),
             staged=staged,
             installed=installed,
             current=self.files_of(skill.name, installed) if installed else {},
@@ -323,7 +338,7 @@ class Hub:
                 raise InstallRefused(
                     f"{candidate.name} was changed by another process", hint="try again"
                 )
-            if self.quarantine.files(candidate.staged) != candidate.files:
+            if read_folder(candidate.staged) != candidate.files:
                 raise InvalidContent(
                     f"{candidate.name} was changed after the scan; nothing was installed"
                 )
@@ -358,11 +373,7 @@ class Hub:
             if entry is None:
                 raise self.not_installed(name)
             event = AuditEvent(
-                at=utc_now(),
-                what="removed",
-                skill=name,
-                source=entry.source,
-                identifier=entry.identifier,
+                what="removed", skill=name, source=entry.source, identifier=entry.identifier
             )
             self.store.remove(name, entry, event)
         return entry
@@ -377,7 +388,7 @@ class Hub:
         """Return the current files of an installed skill; {} when they cannot be read."""
         folder = entry.folder(self.store.skills, name)
         try:
-            return self.quarantine.files(folder) if folder.is_dir() else {}
+            return read_folder(folder) if folder.is_dir() else {}
         except (OSError, InvalidContent):
             return {}
 
@@ -415,29 +426,6 @@ def _audit_event(what: str, candidate: InstallCandidate, at: str, reason: str = 
         verdict=candidate.report.verdict,
         reason=reason,
     )
-
-
-async def _ask_sources(
-    sources: Sequence[SkillSource], ask: Callable[[SkillSource], Awaitable[Sequence[SkillOffer]]]
-) -> SearchResult:
-    """Query all sources at once. When all of them fail, the first error is raised."""
-    answers = await asyncio.gather(*map(ask, sources), return_exceptions=True)
-    offers: dict[str, SkillOffer] = {}
-    problems: list[str] = []
-    errors: list[HermesError] = []
-    for source, answer in zip(sources, answers, strict=True):
-        if isinstance(answer, HermesError):
-            errors.append(answer)
-            problems.append(describe_problem(source.name, answer))
-        elif isinstance(answer, BaseException):
-            raise answer
-        else:
-            offers.update(
-                {offer.identifier: offer for offer in answer if offer.identifier not in offers}
-            )
-    if errors and len(errors) == len(sources):
-        raise errors[0]
-    return SearchResult(tuple(offers.values()), tuple(dict.fromkeys(problems)))
 
 
 # Updates
@@ -509,7 +497,6 @@ async def restore_skill(hub: Hub, name: str) -> None:
                 hint=f"`hermes skills update {name}` shows and installs it",
             )
         event = AuditEvent(
-            at=utc_now(),
             what="restored",
             skill=name,
             source=entry.source,
@@ -565,9 +552,7 @@ def audit_installed(hub: Hub) -> AuditResult:
         if one.is_tampered:
             parts = (*one.changed, *one.missing, *one.added)
             reason = one.problem or ", ".join(parts)[:500]
-            hub.store.log_event(
-                AuditEvent(at=utc_now(), what="tampered", skill=one.name, reason=reason)
-            )
+            hub.store.log_event(AuditEvent(what="tampered", skill=one.name, reason=reason))
     known = {entry.folder(hub.store.skills, name) for name, entry in lock.skills.items()}
     folders = {file.parent for file in hub.store.skills.rglob(SKILL_FILE)}
     strays = [folder for folder in folders if not any(folder.is_relative_to(it) for it in known)]

@@ -10,12 +10,13 @@ from hermes.skills.hub import web_sources
 from hermes.skills.hub.contents import (
     DECODE_ERRORS,
     InvalidContent,
+    ListedSkill,
     NotAvailable,
     combined_hash,
     file_hashes,
+    list_skill,
     make_private_folder,
     read_folder,
-    read_summary,
 )
 from hermes.skills.hub.git import GitSource, is_git_address
 from hermes.skills.hub.github import GitHubRepos, GitHubSource, RepoListing
@@ -23,7 +24,6 @@ from hermes.skills.hub.sources import (
     FetchedSkill,
     HubAddresses,
     HubHttpClient,
-    ListedSkill,
     SkillOffer,
     SkillOrigin,
     SkillSource,
@@ -137,12 +137,14 @@ class OfficialSource:
     def _list_skills(self) -> list[ListedSkill]:
         if self._folder is None or not self._folder.is_dir():
             return []
-        found = []
-        for file in sorted(self._folder.rglob(SKILL_FILE)):
-            head = read_summary(file.read_bytes())
-            folder = file.parent.relative_to(self._folder).as_posix()
-            found.append(ListedSkill(folder, head.name or file.parent.name, head.description))
-        return found
+        return [
+            list_skill(
+                file.parent.relative_to(self._folder).as_posix(),
+                file.read_bytes(),
+                file.parent.name,
+            )
+            for file in sorted(self._folder.rglob(SKILL_FILE))
+        ]
 
 
 # Taps: additional repositories and sites, stored in `taps.json`

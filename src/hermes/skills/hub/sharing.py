@@ -21,7 +21,6 @@ from hermes.core.errors import UsageError
 from hermes.security import Redactor
 from hermes.skills.changes import Author, SkillChange
 from hermes.skills.history import SkillHistory
-from hermes.skills.hub.archives import tar_members
 from hermes.skills.hub.contents import (
     DECODE_ERRORS,
     HubError,
@@ -37,6 +36,7 @@ from hermes.skills.hub.contents import (
     normalize_category,
     parse_files,
     read_folder,
+    tar_members,
     write_folder,
 )
 from hermes.skills.hub.github import SET_TOKEN, GitHubApi, error_message
@@ -139,9 +139,7 @@ async def import_bundle(
         decision = decide_install(scan_files(files), SourceTrust.COMMUNITY, force)
         if not decision.allowed:
             refused[one.name] = decision.reason
-            hub.store.log_event(
-                AuditEvent(at=utc_now(), what="refused", skill=one.name, reason=decision.reason)
-            )
+            hub.store.log_event(AuditEvent(what="refused", skill=one.name, reason=decision.reason))
         elif one.kind == "hub" and one.entry is not None:
             done = _store_installed(hub, one, one.entry, files, force=force)
             (stored if done else skipped).append(one.name)
@@ -221,7 +219,6 @@ def _store_installed(
         trust=str(SourceTrust.COMMUNITY),
     )
     event = AuditEvent(
-        at=utc_now(),
         what="imported",
         skill=one.name,
         source=entry.source,

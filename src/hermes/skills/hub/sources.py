@@ -7,10 +7,11 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
-from hermes.core.errors import HermesError, ToolDenied, UsageError
+from hermes.core.errors import ToolDenied, UsageError
 from hermes.skills.hub.contents import (
     DECODE_ERRORS,
     HubError,
+    ListedSkill,
     NotAvailable,
     SourceUnreachable,
     check_file_name,
@@ -120,25 +121,12 @@ class SearchResult(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-def describe_problem(source: str, error: HermesError) -> str:
-    return f"{source}: {error}" + (f" ({error.hint})" if error.hint else "")
-
-
 # Choosing a skill of a repository
 
 MAX_LISTED = 2_000
 """Skills of one repository."""
 MAX_SKILL_BYTES = 512 * 1024
 """A larger SKILL.md is not listed."""
-
-
-class ListedSkill(msgspec.Struct, frozen=True):
-    """A skill of a repository."""
-
-    folder: str
-    """Relative to the repository; "" is the top."""
-    name: str
-    description: str
 
 
 def skill_folder_of(name: str) -> str | None:

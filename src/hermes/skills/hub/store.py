@@ -119,10 +119,14 @@ def write_lock(file: Path, lock: LockFile) -> None:
 # `audit.log`: one JSON object a line for everything the hub did or refused
 
 
+def utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 class AuditEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of the audit log."""
 
-    at: str
+    at: str = msgspec.field(default_factory=utc_now)
     """ISO 8601, in UTC."""
     what: str
     """installed, updated, removed, refused, restored, imported, published, tampered."""
@@ -356,10 +360,6 @@ def _move_away(folder: Path | None, away: Path) -> None:
         folder.rename(away)
 
 
-def utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 # `quarantine/`: fetched skills wait here while they are scanned
 #
 #     quarantine/<name>.<random>/skill/…      the files
@@ -404,10 +404,6 @@ class Quarantine:
             shutil.rmtree(folder.parent, ignore_errors=True)
             raise
         return folder
-
-    def files(self, staged: Path) -> dict[str, bytes]:
-        """Return the current files of a staged skill."""
-        return read_folder(staged)
 
     def keep(self, staged: Path, held: RefusedSkill) -> None:
         """Keep a refused skill; an earlier one from the same place is deleted."""

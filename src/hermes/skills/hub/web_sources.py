@@ -20,7 +20,6 @@ import msgspec
 from msgspec.structs import replace
 
 from hermes.core.errors import UsageError
-from hermes.skills.hub.archives import read_archive
 from hermes.skills.hub.contents import (
     DECODE_ERRORS,
     MAX_BYTES,
@@ -31,6 +30,7 @@ from hermes.skills.hub.contents import (
     check_file_name,
     check_size,
     is_hidden,
+    read_archive,
 )
 from hermes.skills.hub.github import GitHubRepos
 from hermes.skills.hub.sources import (

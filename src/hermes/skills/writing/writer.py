@@ -338,6 +338,52 @@ class SkillWriter:
         _, commit = await self._history.record(change, work)
         return ChangeOutcome(_with_commit(f"{mark.name} is the original again", commit), commit)
 
+    # Retirement: skills are moved to `<home>/skills/.retired` and back, keeping their categories
+
+    def retired(self) -> dict[str, Path]:
+        """Return the folders of retired skills by name."""
+        files = sorted((self._home / RETIRED).rglob(SKILL_FILE))
+        return {file.parent.name: file.parent for file in files}
+
+    async def retire(
+        self, name: str, reason: str = "", who: Author = Author.USER
+    ) -> SkillCommit | None:
+        """Retire a skill. Raises `ChangeRefused`; returns None without git."""
+        skill = await in_thread(self._planner.require_own, name)
+        target = self._home / RETIRED / skill.folder.relative_to(self._home)
+        return await self._move(
+            "retire", skill.name, skill.folder, target, reason or "not used any more", who
+        )
+
+    async def unretire(
+        self, name: str, reason: str = "", who: Author = Author.USER
+    ) -> SkillCommit | None:
+        there = await in_thread(self.retired)
+        folder = there.get(name)
+        if folder is None:
+            raise SkillNotFound(
+                f"no retired skill is called {name!r}",
+                hint=f"retired are: {', '.join(there) or 'none'}",
+            )
+        target = self._home / folder.relative_to(self._home / RETIRED)
+        return await self._move("unretire", name, folder, target, reason or "used again", who)
+
+    async def _move(
+        self, action: str, name: str, folder: Path, target: Path, reason: str, who: Author
+    ) -> SkillCommit | None:
+        places = self._relative(folder), self._relative(target)
+        change = SkillChange(action, (name,), reason, who, paths=places)
+
+        def work() -> None:
+            if target.exists() or target.is_symlink():
+                raise ChangeRefused(
+                    f"there is something else in {target}", hint="move it away, then try again"
+                )
+            self._store.move(folder, target)
+
+        _, commit = await self._history.record(change, work)
+        return commit
+
     def overlay_of(self, name: str) -> SkillOverlay:
         """Return the origin of a changed copy. Raises a `UsageError` if it is not one."""
         return self._planner.require_copy(name)[1]
@@ -451,7 +497,7 @@ def _with_commit(what: str, commit: SkillCommit | None) -> str:
     return f"{what} (change {commit.short})" if commit is not None else what
 
 
-# Retirement of unused skills, always on request of the user
+# Unused skills, which are retired only on request of the user
 
 DAY = 86_400.0
 UNUSED_DAYS = 90
@@ -492,56 +538,3 @@ def stale_skills(
         if idle >= days:
             found.append(StaleSkill(skill.name, skill.description, use.count, use.last, idle))
     return sorted(found, key=lambda each: (-each.idle_days, each.name))
-
-
-class SkillRetirement:
-    """Moves skills to `<home>/skills/.retired` and back, keeping their categories."""
-
-    def __init__(self, home: Path, index: SkillIndex, history: SkillHistory) -> None:
-        self._home, self._index, self._history = home.absolute(), index, history
-        self._planner = ChangePlanner(self._home, index, SkillLimits())
-        self._store = SkillStore(self._home)
-
-    def retired(self) -> dict[str, Path]:
-        """Return the folders of retired skills by name."""
-        files = sorted((self._home / RETIRED).rglob(SKILL_FILE))
-        return {file.parent.name: file.parent for file in files}
-
-    async def retire(
-        self, name: str, reason: str = "", who: Author = Author.USER
-    ) -> SkillCommit | None:
-        """Retire a skill. Raises `ChangeRefused`; returns None without git."""
-        skill = await in_thread(self._planner.require_own, name)
-        target = self._home / RETIRED / skill.folder.relative_to(self._home)
-        return await self._move(
-            "retire", skill.name, skill.folder, target, reason or "not used any more", who
-        )
-
-    async def unretire(
-        self, name: str, reason: str = "", who: Author = Author.USER
-    ) -> SkillCommit | None:
-        there = await in_thread(self.retired)
-        folder = there.get(name)
-        if folder is None:
-            raise SkillNotFound(
-                f"no retired skill is called {name!r}",
-                hint=f"retired are: {', '.join(there) or 'none'}",
-            )
-        target = self._home / folder.relative_to(self._home / RETIRED)
-        return await self._move("unretire", name, folder, target, reason or "used again", who)
-
-    async def _move(
-        self, action: str, name: str, folder: Path, target: Path, reason: str, who: Author
-    ) -> SkillCommit | None:
-        places = tuple(each.relative_to(self._home).as_posix() for each in (folder, target))
-        change = SkillChange(action, (name,), reason, who, paths=places)
-
-        def work() -> None:
-            if target.exists() or target.is_symlink():
-                raise ChangeRefused(
-                    f"there is something else in {target}", hint="move it away, then try again"
-                )
-            self._store.move(folder, target)
-
-        _, commit = await self._history.record(change, work)
-        return commit

@@ -11,7 +11,7 @@ from hermes.skills.index import SkillIndex
 from hermes.skills.skill import SkillRoot, Source, skill_roots
 from hermes.skills.usage import SkillUsage
 from hermes.skills.writing.draft import DraftAction, SkillDraft, SkillLimits
-from hermes.skills.writing.writer import ChangeOutcome, SkillRetirement, SkillWriter, WritingOptions
+from hermes.skills.writing.writer import ChangeOutcome, SkillWriter, WritingOptions
 
 BODY = "# Steps\n\n1. Look at the {name}.\n2. Do it.\n"
 
@@ -48,7 +48,6 @@ class Place:
         self.writer = SkillWriter(
             self.home, self.skills, self.history, no_evil, options, self.usage
         )
-        self.retirement = SkillRetirement(self.home, self.skills, self.history)
 
     def put(self, root: Path, name: str, content: str) -> Path:
         file = root / name / "SKILL.md"

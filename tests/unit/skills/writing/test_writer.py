@@ -459,13 +459,13 @@ async def test_only_old_and_unused_skills_of_the_agent_are_proposed(place):
 
 async def test_skill_is_retired_and_unretired(place):
     await place.create("deploy", category="web")
-    commit = await place.retirement.retire("deploy")
+    commit = await place.writer.retire("deploy")
     assert (commit.action, commit.reason, commit.who) == ("retire", "not used any more", "user")
     assert place.there() == []
-    assert list(place.retirement.retired()) == ["deploy"]
+    assert list(place.writer.retired()) == ["deploy"]
     with pytest.raises(SkillNotFound):
         place.skills.get("deploy")
-    await place.retirement.unretire("deploy")
+    await place.writer.unretire("deploy")
     assert place.there() == ["web/deploy/SKILL.md"]
     assert not (place.home / ".retired").exists()
     assert await place.reasons() == ["used again", "not used any more", "create deploy"]
@@ -476,21 +476,21 @@ async def test_skill_is_retired_and_unretired(place):
 
 async def test_undo_brings_it_back_too(place):
     await place.create("deploy")
-    commit = await place.retirement.retire("deploy")
+    commit = await place.writer.retire("deploy")
     await place.history.undo(commit.id)
     assert place.there() == ["deploy/SKILL.md"]
-    assert place.retirement.retired() == {}
+    assert place.writer.retired() == {}
 
 
 async def test_existing_target_is_refused(place):
     await place.create("deploy")
-    await place.retirement.retire("deploy")
+    await place.writer.retire("deploy")
     await place.create("deploy")
-    for act in (place.retirement.retire, place.retirement.unretire):
+    for act in (place.writer.retire, place.writer.unretire):
         with pytest.raises(ChangeRefused, match="there is something else in"):
             await act("deploy")
     with pytest.raises(SkillNotFound, match="no retired skill is called 'x'") as missing:
-        await place.retirement.unretire("x")
+        await place.writer.unretire("x")
     assert missing.value.hint == "retired are: deploy"
     with pytest.raises(ChangeRefused, match="come with Hermes"):
-        await place.retirement.retire("servers")
+        await place.writer.retire("servers")
