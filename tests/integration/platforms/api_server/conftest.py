@@ -15,8 +15,8 @@ from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.testing import ModelServer, RecordedRequest, StepLike, echo
 from hermes.gateway.platforms.api_server.adapter import ApiServer
-from hermes.gateway.platforms.api_server.http import Options
 from hermes.gateway.platforms.api_server.manifest import MANIFEST
+from hermes.gateway.platforms.api_server.options import ApiOptions
 from hermes.gateway.platforms.kit.contract import AdapterContext, MessageEvent
 
 KEY = "the key of the tests"
@@ -58,12 +58,12 @@ async def serving(
     folder: Path,
     script: Script = echo,
     *,
-    options: Options | None = None,
+    options: ApiOptions | None = None,
     settings: str = "",
     **extra: Any,
 ) -> AsyncIterator[Served]:
     """`extra` goes into the adapter's context."""
-    options = options or Options(port=0, key=KEY)
+    options = options or ApiOptions(port=0, key=KEY)
     home = Home(folder / "home")
     work = folder / "work"
     for each in (home.root, work):

@@ -5,7 +5,7 @@ from typing import Any
 
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Refuse, Stall, Step, StepLike
-from hermes.gateway.platforms.api_server.http import Request
+from hermes.gateway.platforms.api_server.http import ApiRequest
 from tests.integration.platforms.api_server.conftest import Serve, Served, chat
 
 SESSION = "x-hermes-session-id"
@@ -149,8 +149,8 @@ async def test_fifty_at_once_are_all_answered_each_with_its_own(served: Served) 
 
 
 async def test_a_turn_whose_client_is_gone_before_it_begins_is_stopped(served: Served) -> None:
-    request = Request("POST", "/", {}, b"")
-    request.gone()
+    request = ApiRequest("POST", "/", {}, b"")
+    request.disconnect()
     stopped: list[bool] = []
-    request.on_gone(lambda: stopped.append(True))
+    request.on_disconnect(lambda: stopped.append(True))
     assert stopped == [True]

@@ -9,7 +9,7 @@ import pytest
 
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Stall, Step, StepLike
-from hermes.gateway.platforms.api_server.http import Options
+from hermes.gateway.platforms.api_server.options import ApiOptions
 from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
 from tests.integration.platforms.api_server.raw import dialled, post
 from tests.integration.platforms.api_server.test_openai_sdk import async_client
@@ -163,7 +163,7 @@ async def test_the_head_of_a_stream_is_no_stream(serve: Serve) -> None:
 
 
 async def test_too_many_are_sent_away_with_a_time_to_come_back(serve: Serve) -> None:
-    options = Options(port=0, key=KEY, most_turns=1)
+    options = ApiOptions(port=0, key=KEY, max_turns=1)
     async with serve(holding, options=options) as server, server.client() as http:
         run = (await http.post("/v1/runs", json={"input": HELD})).json()["run_id"]
         for path, body in ((CHAT, chat("hi", stream=True)), ("/v1/responses", {"input": "hi"})):

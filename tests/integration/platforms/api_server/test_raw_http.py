@@ -10,7 +10,7 @@ import pytest
 
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Stall, Step, StepLike
-from hermes.gateway.platforms.api_server.http import Options
+from hermes.gateway.platforms.api_server.options import ApiOptions
 from hermes.store.records import SessionFilter
 from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
 from tests.integration.platforms.api_server.raw import dialled, post
@@ -72,7 +72,7 @@ async def test_requests_one_behind_the_other_are_answered_in_order(served: Serve
 
 
 async def test_bodies_are_limited_and_clients_without_patience_for_them_too(serve: Serve) -> None:
-    options = Options(port=0, key=KEY, most_body_bytes=2000, body_seconds=0.05, head_seconds=0.05)
+    options = ApiOptions(port=0, key=KEY, max_body_bytes=2000, body_seconds=0.05, head_seconds=0.05)
     async with serve(options=options) as server:
         whole = post(server, CHAT, chat("x" * 3000))
         told = whole.replace(b"Content-Length", b"Transfer-Encoding: chunked\r\nX-Length")
@@ -104,7 +104,7 @@ async def test_who_sends_far_too_much_is_told_so(serve: Serve) -> None:
         for _ in range(40):
             yield bytes(1_000_000)
 
-    options = Options(port=0, key=KEY, most_body_bytes=2000)
+    options = ApiOptions(port=0, key=KEY, max_body_bytes=2000)
     async with serve(options=options) as server:
         for body in (bytes(40_000_000), pieces(), bytes(40_000_000), pieces()):
             async with server.client() as http:
@@ -155,7 +155,7 @@ async def test_a_response_and_a_reset_connection_do_not_harm_the_others(serve: S
 
 
 async def test_a_silent_stream_shows_that_it_is_alive(serve: Serve) -> None:
-    options = Options(port=0, key=KEY, beat_seconds=0.02)
+    options = ApiOptions(port=0, key=KEY, beat_seconds=0.02)
     async with serve(holding, options=options) as server:
         wire = await dialled(server)
         await wire.send(post(server, CHAT, chat(HELD, stream=True)))
@@ -165,10 +165,10 @@ async def test_a_silent_stream_shows_that_it_is_alive(serve: Serve) -> None:
 
 
 async def test_a_client_that_never_reads_is_left(serve: Serve) -> None:
-    options = Options(port=0, key=KEY, send_seconds=0.1)
+    options = ApiOptions(port=0, key=KEY, send_seconds=0.1)
     async with serve(options=options, metrics=lambda: b"x" * 30_000_000) as server:
         head = f"GET /metrics HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {KEY}\r\n\r\n"
-        connections = server.adapter._serving._server.server_state.connections
+        connections = server.adapter._server._server.server_state.connections
         with socket.create_connection(("127.0.0.1", server.port)) as lazy:
             lazy.sendall(head.encode())
             while not connections:

@@ -11,7 +11,7 @@ from hermes.core.errors import UsageError
 from hermes.core.messages import Text
 from hermes.core.testing import RecordedRequest, Stall, Step, StepLike
 from hermes.cron import JobService
-from hermes.gateway.platforms.api_server.http import Options
+from hermes.gateway.platforms.api_server.options import ApiOptions
 from hermes.util.concurrency import SystemClock
 from tests.integration.platforms.api_server.conftest import KEY, Serve, Served, chat
 
@@ -185,7 +185,7 @@ async def test_figures_and_health(serve: Serve) -> None:
 
 async def test_a_page_that_was_named_can_use_it_from_a_browser(serve: Serve) -> None:
     page = "http://localhost:3000"
-    options = Options(port=0, key=KEY, origins=(page,))
+    options = ApiOptions(port=0, key=KEY, origins=(page,))
     async with serve(options=options) as server, server.client() as http:
         asked = {"Origin": page, "Access-Control-Request-Method": "POST", "Authorization": ""}
         path = "/v1/chat/completions"
@@ -203,7 +203,7 @@ async def test_a_page_that_was_named_can_use_it_from_a_browser(serve: Serve) -> 
 
 
 async def test_without_a_key_a_browser_cannot_be_used_against_it(serve: Serve) -> None:
-    async with serve(options=Options(port=0)) as server, server.client() as http:
+    async with serve(options=ApiOptions(port=0)) as server, server.client() as http:
         path = "/v1/chat/completions"
         assert (await http.post(path, json=chat("hi"))).status_code == 200
         calls = len(server.model.calls)

@@ -5,9 +5,10 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from hermes.gateway.platforms.api_server import runs
-from hermes.gateway.platforms.api_server.http import Refused, Reply, Request
-from hermes.gateway.platforms.api_server.runs import Idempotency
+from hermes.gateway.platforms.api_server import idempotency
+from hermes.gateway.platforms.api_server.errors import ApiError
+from hermes.gateway.platforms.api_server.http import ApiReply, ApiRequest
+from hermes.gateway.platforms.api_server.idempotency import IdempotencyCache
 from tests.unit.gateway.hand_clock import HandClock
 
 
@@ -19,13 +20,13 @@ class Work:
         self.go = asyncio.Event()
         self._status, self._stream = status, stream
 
-    async def __call__(self, _request: Request) -> Reply:
+    async def __call__(self, _request: ApiRequest) -> ApiReply:
         self.runs += 1
         run = self.runs
         if self._stream:
-            return Reply(stream=self._pieces(run))
+            return ApiReply(stream=self._pieces(run))
         await self.go.wait()
-        return Reply(b"%d" % run, self._status)
+        return ApiReply(b"%d" % run, self._status)
 
     async def _pieces(self, run: int) -> AsyncGenerator[bytes, None]:
         yield b"run %d, " % run
@@ -33,19 +34,19 @@ class Work:
         yield b"end"
 
 
-def request(key: str | None = "k", body: bytes = b"{}", path: str = "/v1/x") -> Request:
-    return Request("POST", path, {} if key is None else {"idempotency-key": key}, body)
+def request(key: str | None = "k", body: bytes = b"{}", path: str = "/v1/x") -> ApiRequest:
+    return ApiRequest("POST", path, {} if key is None else {"idempotency-key": key}, body)
 
 
-async def heard(reply: Reply) -> bytes:
+async def heard(reply: ApiReply) -> bytes:
     if reply.stream is None:
         return reply.body
     return b"".join([piece async for piece in reply.stream])
 
 
 async def test_the_same_request_at_the_same_time_runs_once() -> None:
-    once, work = Idempotency(HandClock()), Work()
-    asked = [asyncio.ensure_future(once.once(request(), work)) for _ in range(20)]
+    once, work = IdempotencyCache(HandClock()), Work()
+    asked = [asyncio.ensure_future(once.run_once(request(), work)) for _ in range(20)]
     await asyncio.sleep(0)
     work.go.set()
     replies = await asyncio.gather(*asked)
@@ -56,18 +57,18 @@ async def test_the_same_request_at_the_same_time_runs_once() -> None:
 
 async def test_it_is_forgotten_after_five_minutes() -> None:
     clock, work = HandClock(), Work()
-    once = Idempotency(clock)
+    once = IdempotencyCache(clock)
     work.go.set()
     for minutes, run in ((0, b"1"), (4.9, b"1"), (5.2, b"2")):
         clock.time = 1_000_000.0 + minutes * 60
-        assert (await once.once(request(), work)).body == run
+        assert (await once.run_once(request(), work)).body == run
 
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_the_five_minutes_begin_when_the_answer_is_there(stream: bool) -> None:
     """A client that gave up after ten minutes asks again for what took eight."""
     clock, work = HandClock(), Work(stream=stream)
-    once = Idempotency(clock)
+    once = IdempotencyCache(clock)
     first = asyncio.ensure_future(answered(once, work))
     await asyncio.sleep(0)
     clock.time += 8 * 60
@@ -79,8 +80,8 @@ async def test_the_five_minutes_begin_when_the_answer_is_there(stream: bool) -> 
 
 
 async def test_only_so_many_bytes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "MOST_KEPT_BYTES", 10)
-    once, work = Idempotency(HandClock()), Work(stream=True)
+    monkeypatch.setattr(idempotency, "MAX_BYTES", 10)
+    once, work = IdempotencyCache(HandClock()), Work(stream=True)
     work.go.set()
     for key in ("a", "b", "c"):
         await answered(once, work, key)
@@ -89,69 +90,69 @@ async def test_only_so_many_bytes_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_another_session_under_the_same_key_is_refused() -> None:
-    once, work = Idempotency(HandClock()), Work()
+    once, work = IdempotencyCache(HandClock()), Work()
     work.go.set()
-    await once.once(request(), work)
-    other = Request("POST", "/v1/x", {"idempotency-key": "k", "x-hermes-session-id": "s"}, b"{}")
-    with pytest.raises(Refused):
-        await once.once(other, work)
+    await once.run_once(request(), work)
+    other = ApiRequest("POST", "/v1/x", {"idempotency-key": "k", "x-hermes-session-id": "s"}, b"{}")
+    with pytest.raises(ApiError):
+        await once.run_once(other, work)
 
 
-async def answered(once: Idempotency, work: Work, key: str = "k") -> bytes:
-    return await heard(await once.once(request(key), work))
+async def answered(once: IdempotencyCache, work: Work, key: str = "k") -> bytes:
+    return await heard(await once.run_once(request(key), work))
 
 
 async def test_without_a_key_each_runs() -> None:
-    once, work = Idempotency(HandClock()), Work()
+    once, work = IdempotencyCache(HandClock()), Work()
     work.go.set()
-    assert [(await once.once(request(None), work)).body for _ in range(2)] == [b"1", b"2"]
+    assert [(await once.run_once(request(None), work)).body for _ in range(2)] == [b"1", b"2"]
 
 
 async def test_another_body_under_the_same_key_is_refused() -> None:
-    once, work = Idempotency(HandClock()), Work()
+    once, work = IdempotencyCache(HandClock()), Work()
     work.go.set()
-    await once.once(request(), work)
-    with pytest.raises(Refused) as told:
-        await once.once(request(body=b'{"a": 1}'), work)
+    await once.run_once(request(), work)
+    with pytest.raises(ApiError) as told:
+        await once.run_once(request(body=b'{"a": 1}'), work)
     assert told.value.status == 422
-    assert (await once.once(request(path="/v1/y"), work)).body == b"2"
+    assert (await once.run_once(request(path="/v1/y"), work)).body == b"2"
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256])
 async def test_a_key_of_the_wrong_size_is_refused(key: str) -> None:
-    with pytest.raises(Refused):
-        await Idempotency(HandClock()).once(request(key), Work())
+    with pytest.raises(ApiError):
+        await IdempotencyCache(HandClock()).run_once(request(key), Work())
 
 
 async def test_a_client_that_leaves_does_not_stop_the_work_for_its_second_try() -> None:
-    once, work = Idempotency(HandClock()), Work()
-    first = asyncio.ensure_future(once.once(request(), work))
+    once, work = IdempotencyCache(HandClock()), Work()
+    first = asyncio.ensure_future(once.run_once(request(), work))
     await asyncio.sleep(0)
     first.cancel()
     work.go.set()
-    assert (await once.once(request(), work)).body == b"1"
+    assert (await once.run_once(request(), work)).body == b"1"
 
 
 async def test_a_failure_may_be_tried_again() -> None:
-    once, work = Idempotency(HandClock()), Work(status=502)
+    once, work = IdempotencyCache(HandClock()), Work(status=502)
     work.go.set()
-    assert [(await once.once(request(), work)).body for _ in range(2)] == [b"1", b"2"]
+    assert [(await once.run_once(request(), work)).body for _ in range(2)] == [b"1", b"2"]
 
 
 async def test_who_joins_a_stream_late_hears_it_from_the_beginning() -> None:
-    once, work = Idempotency(HandClock()), Work(stream=True)
-    first = asyncio.ensure_future(heard(await once.once(request(), work)))
+    once, work = IdempotencyCache(HandClock()), Work(stream=True)
+    first = asyncio.ensure_future(heard(await once.run_once(request(), work)))
     await asyncio.sleep(0)
-    second = asyncio.ensure_future(heard(await once.once(request(), work)))
+    second = asyncio.ensure_future(heard(await once.run_once(request(), work)))
     await asyncio.sleep(0)
     work.go.set()
     assert await asyncio.gather(first, second) == [b"run 1, end"] * 2
-    assert await heard(await once.once(request(), work)) == b"run 1, end"
+    assert await heard(await once.run_once(request(), work)) == b"run 1, end"
 
 
 async def test_closing_ends_what_still_runs() -> None:
-    once, work = Idempotency(HandClock()), Work()
-    asked = asyncio.ensure_future(once.once(request(), work))
+    once, work = IdempotencyCache(HandClock()), Work()
+    asked = asyncio.ensure_future(once.run_once(request(), work))
     await asyncio.sleep(0)
     await once.close()
     with pytest.raises(asyncio.CancelledError):

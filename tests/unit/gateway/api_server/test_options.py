@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from hermes.config.settings.platforms import ApiServerExtra, ApiServerPlatform
-from hermes.gateway.platforms.api_server.http import Options, read_options
+from hermes.gateway.platforms.api_server.options import ApiOptions, read_options
 from hermes.gateway.platforms.kit.contract import CredentialsRefused
 
 KEY = "0123456789abcdef"
 
 
-def read(**variables: str) -> Options:
+def read(**variables: str) -> ApiOptions:
     return read_options({f"API_SERVER_{name}": value for name, value in variables.items()}.get)
 
 
@@ -24,7 +24,7 @@ def test_what_config_says_comes_before_variables() -> None:
     variables |= {"API_SERVER_PORT": "1", "API_SERVER_CORS_ORIGINS": "https://other.example.com"}
     pages = ("https://Chat.example.com/",)
     said = {"host": "0.0.0.0", "port": 0, "cors_origins": pages, "model_name": "butler"}
-    wanted = Options("0.0.0.0", 0, KEY, ("https://chat.example.com",), "butler")
+    wanted = ApiOptions("0.0.0.0", 0, KEY, ("https://chat.example.com",), "butler")
     assert read_options(variables.get, written(key=KEY, **said)) == wanted
     assert read_options(variables.get, written(KEY, **said)) == wanted
     assert read_options(variables.get, written()).port == 1
@@ -69,7 +69,7 @@ def test_what_is_said_counts() -> None:
         CORS_ORIGINS="https://Chat.example.com/, http://localhost:3000",
         MODEL_NAME="butler",
     )
-    assert options == Options(
+    assert options == ApiOptions(
         "0.0.0.0", 9000, KEY, ("https://chat.example.com", "http://localhost:3000"), "butler"
     )
 

@@ -128,7 +128,8 @@ class Called(Small):
     async def open(self) -> None:
         if self.token != TOKEN:
             raise CredentialsRefused("the token is refused")
-        self.port = await serve_http(self, self.answer, "127.0.0.1", 0, hint="take another port")
+        server = await serve_http(self, self.answer, "127.0.0.1", 0, hint="take another port")
+        self.port = server.port
 
     async def answer(self, scope: Any, receive: Any, send: Any) -> None:
         await self.take((await Request(scope, receive).body()).decode())

@@ -3,151 +3,282 @@
 import secrets
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from hermes.core.events import ToolFinished, ToolStarted, TurnFinished
+from hermes.core.model import Usage
+from hermes.gateway.platforms.api_server.errors import Headers, turn_error
 from hermes.gateway.platforms.api_server.http import (
+    SESSION_HEADER,
     SSE,
-    Headers,
-    Reply,
-    Request,
-    answered,
-    event_bytes,
-    failure_of,
-    form_wanted,
-    joined,
+    ApiReply,
+    ApiRequest,
+    json_reply,
+    sse_event,
 )
-from hermes.gateway.platforms.api_server.reading import (
-    AnswerMessage,
-    ChatCompletion,
-    ChatRequest,
-    Choice,
-    Chunk,
-    ChunkChoice,
-    Delta,
-    ToolProgress,
-    chat_messages,
-    conversation,
-    label_of,
-    usage_of,
+from hermes.gateway.platforms.api_server.idempotency import KEY_HEADER
+from hermes.gateway.platforms.api_server.messages import (
+    ChatMessage,
+    format_instructions,
+    join_texts,
+    split_conversation,
+    to_message,
 )
-from hermes.gateway.platforms.api_server.turns import Ask, Fingerprint, Running, Speech, Turns
+from hermes.gateway.platforms.api_server.operations import EVENT_STREAM, TURN_ERRORS, operation
+from hermes.gateway.platforms.api_server.turns import (
+    ApiTurn,
+    ApiTurns,
+    AppendOnlyText,
+    ConversationDigest,
+    TurnRequest,
+)
 
 PROGRESS = "hermes.tool.progress"
 DONE = b"data: [DONE]\n\n"
-SESSION = "X-Hermes-Session-Id"
-NO_DELTA = [ChunkChoice(Delta())]
 
-CUT = frozenset({"truncated", "max_iterations", "iteration_budget"})
+INCOMPLETE_REASONS = frozenset({"truncated", "max_iterations", "iteration_budget"})
 """Exit reasons of a turn whose answer is incomplete."""
 
 
+class StreamOptions(msgspec.Struct, frozen=True):
+    include_usage: bool | None = None
+
+
+class ChatRequest(msgspec.Struct, frozen=True):
+    messages: Annotated[list[ChatMessage], Meta(min_length=1)]
+    model: str | None = None
+    """Ignored and returned: the settings choose the model."""
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: Annotated[int, Meta(ge=1, le=1)] | None = None
+    user: str | None = None
+    response_format: Any = None
+    """`json_object` and `json_schema` become instructions for the agent; its answer is not
+    validated."""
+
+
+class PromptTokenDetails(msgspec.Struct, frozen=True):
+    cached_tokens: int
+
+
+class CompletionTokenDetails(msgspec.Struct, frozen=True):
+    reasoning_tokens: int
+
+
+class ChatUsage(msgspec.Struct, frozen=True):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: PromptTokenDetails
+    completion_tokens_details: CompletionTokenDetails
+
+
+class AnswerMessage(msgspec.Struct, frozen=True):
+    content: str
+    role: Literal["assistant"] = "assistant"
+    refusal: str | None = None
+
+
+class ChatChoice(msgspec.Struct, frozen=True):
+    message: AnswerMessage
+    finish_reason: Literal["stop", "length"]
+    index: int = 0
+    logprobs: None = None
+
+
+class ChatCompletion(msgspec.Struct, frozen=True):
+    id: str
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: ChatUsage
+    object: Literal["chat.completion"] = "chat.completion"
+
+
+class ChatDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+    role: str | None = None
+    content: str | None = None
+
+
+class ChunkChoice(msgspec.Struct, frozen=True):
+    delta: ChatDelta
+    finish_reason: str | None = None
+    index: int = 0
+    logprobs: None = None
+
+
+class ToolProgress(msgspec.Struct, frozen=True):
+    """The event `hermes.tool.progress`: a chunk without content, so that clients which do not
+    know it can ignore it."""
+
+    id: str
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    tool: str
+    call_id: str
+    status: str
+    """`started`, `finished` or `failed`."""
+    object: str = "chat.completion.chunk"
+    label: str = ""
+    """The subject of the call in a few words."""
+    seconds: float | None = None
+
+
+class ChatChunk(msgspec.Struct, frozen=True):
+    id: str
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    object: str = "chat.completion.chunk"
+    usage: ChatUsage | msgspec.UnsetType | None = msgspec.UNSET
+
+
+def to_chat_usage(usage: Usage) -> ChatUsage:
+    return ChatUsage(
+        usage.prompt,
+        usage.output,
+        usage.total,
+        PromptTokenDetails(usage.cache_read),
+        CompletionTokenDetails(usage.reasoning),
+    )
+
+
+def call_label(arguments: str) -> str:
+    """Return the first text in the arguments of a call, shortened."""
+    try:
+        found: Any = msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return ""
+    values = found.values() if isinstance(found, dict) else ()
+    text = next((value for value in values if isinstance(value, str) and value), "")
+    return " ".join(text.split())[:80]
+
+
 class ChatCompletions:
-    def __init__(self, turns: Turns, model_name: str, now: Callable[[], float]) -> None:
+    def __init__(self, turns: ApiTurns, model_name: str, now: Callable[[], float]) -> None:
         self._turns, self._model_name, self._now = turns, model_name, now
 
-    async def create(self, request: Request) -> Reply:
-        wanted = request.decoded(ChatRequest)
-        talk = conversation(chat_messages(wanted.messages))
-        session_id = request.headers.get(SESSION.lower(), "")
-        manner = joined(talk.manner, form_wanted(wanted.response_format))
-        print_ = Fingerprint(wanted.user or "", manner).added(talk.history)
+    @operation(
+        "POST",
+        "/v1/chat/completions",
+        "chat_completion",
+        "Answer a conversation",
+        result=ChatCompletion,
+        media_type=EVENT_STREAM,
+        errors=TURN_ERRORS,
+        body=ChatRequest,
+        headers=(KEY_HEADER, SESSION_HEADER),
+    )
+    async def create(self, request: ApiRequest) -> ApiReply:
+        wanted = request.decode(ChatRequest)
+        talk = split_conversation(
+            to_message(each, f"messages[{number}]") for number, each in enumerate(wanted.messages)
+        )
+        session_id = request.headers.get(SESSION_HEADER.lower(), "")
+        instructions = join_texts(talk.instructions, format_instructions(wanted.response_format))
+        digest = ConversationDigest(wanted.user or "", instructions)
+        digest.add_messages(talk.history)
         if session_id:
             await self._turns.check_session(session_id)
-        ask = Ask(
-            talk.message, manner, print_.key if talk.history else "", session_id, talk.history
+        key = digest.key if talk.history else ""
+        turn = await self._turns.begin(
+            TurnRequest(talk.message, instructions, key, session_id, talk.history),
+            request.on_disconnect,
         )
-        running = await self._turns.begin(ask, request.on_gone)
-        print_.added((talk.message,))
-        writer = _Writer(
-            f"chatcmpl-{secrets.token_hex(12)}", int(self._now()), wanted.model or self._model_name
-        )
-        headers = ((SESSION, running.session_id),)
+        digest.add_messages((talk.message,))
+        completion_id, created = f"chatcmpl-{secrets.token_hex(12)}", int(self._now())
+        writer = _CompletionWriter(completion_id, created, wanted.model or self._model_name)
+        headers = ((SESSION_HEADER, turn.session_id),)
         if not wanted.stream:
-            return await _whole(running, writer, print_, headers)
+            return await _complete(turn, writer, digest, headers)
         options = wanted.stream_options
-        counted = bool(options and options.include_usage)
-        stream = _streamed(running, writer, print_, usage=counted)
-        return Reply(headers=headers, kind=SSE, stream=stream, close=running.close)
+        has_usage = bool(options and options.include_usage)
+        stream = _stream(turn, writer, digest, has_usage=has_usage)
+        return ApiReply(headers=headers, media_type=SSE, stream=stream, close=turn.close)
 
 
-async def _whole(
-    running: Running, writer: "_Writer", print_: Fingerprint, headers: Headers
-) -> Reply:
-    end = await running.finished(lambda end: print_.and_then("assistant", answer_of(end)))
-    failure = failure_of(end)
-    if failure is not None:
-        failure.headers += headers
-        raise failure
-    return answered(writer.completion(end), headers=headers)
+async def _complete(
+    turn: ApiTurn, writer: "_CompletionWriter", digest: ConversationDigest, headers: Headers
+) -> ApiReply:
+    end = await turn.run_to_end(lambda end: digest.key_after("assistant", answer_text(end)))
+    error = turn_error(end)
+    if error is not None:
+        error.headers += headers
+        raise error
+    return json_reply(writer.completion(end), headers=headers)
 
 
-async def _streamed(
-    running: Running, writer: "_Writer", print_: Fingerprint, *, usage: bool
+async def _stream(
+    turn: ApiTurn, writer: "_CompletionWriter", digest: ConversationDigest, *, has_usage: bool
 ) -> AsyncGenerator[bytes, None]:
     """Yield the role, the text, the finish reason, and the usage if the client asked for it."""
-    unset = None if usage else msgspec.UNSET
-    speech = Speech()
-    yield writer.chunk(Delta("assistant", ""), usage=unset)
-    async with aclosing(running.events()) as events:
+    usage = None if has_usage else msgspec.UNSET
+    text = AppendOnlyText()
+    yield writer.chunk(ChatDelta("assistant", ""), usage=usage)
+    async with aclosing(turn.events()) as events:
         async for event in events:
-            if text := speech.hear(event):
-                yield writer.chunk(Delta(content=text), usage=unset)
+            if piece := text.feed(event):
+                yield writer.chunk(ChatDelta(content=piece), usage=usage)
             elif isinstance(event, ToolStarted | ToolFinished):
                 yield writer.progress(event)
             elif isinstance(event, TurnFinished):
-                running.keep_as(
-                    print_.and_then("assistant", answer_of(event)),
-                    print_.and_then("assistant", speech.text),
+                turn.keep_as(
+                    digest.key_after("assistant", answer_text(event)),
+                    digest.key_after("assistant", text.text),
                 )
-                for piece in writer.end(event, unset):
-                    yield piece
+                for last in writer.end(event, usage):
+                    yield last
     yield DONE
 
 
-class _Writer:
+class _CompletionWriter:
     """Creates the JSON of one completion."""
 
-    def __init__(self, name: str, created: int, model: str) -> None:
-        self._about = (name, created, model)
+    def __init__(self, completion_id: str, created: int, model: str) -> None:
+        self._common = (completion_id, created, model)
 
     def completion(self, end: TurnFinished) -> ChatCompletion:
-        choice = Choice(AnswerMessage(answer_of(end)), _why(end))
-        return ChatCompletion(*self._about, [choice], usage_of(end.usage))
+        choice = ChatChoice(AnswerMessage(answer_text(end)), _finish_reason(end))
+        return ChatCompletion(*self._common, [choice], to_chat_usage(end.usage))
 
     def chunk(
-        self, delta: Delta, finish: str | None = None, usage: msgspec.UnsetType | None = None
+        self, delta: ChatDelta, finish: str | None = None, usage: msgspec.UnsetType | None = None
     ) -> bytes:
-        chunk = Chunk(*self._about, [ChunkChoice(delta, finish)], usage=usage)
-        return event_bytes(msgspec.json.encode(chunk))
+        return sse_event(ChatChunk(*self._common, [ChunkChoice(delta, finish)], usage=usage))
 
     def progress(self, event: ToolStarted | ToolFinished) -> bytes:
+        empty = [ChunkChoice(ChatDelta())]
         if isinstance(event, ToolStarted):
             call = event.call
-            said = ToolProgress(*self._about, NO_DELTA, call.name, call.id, "started")
-            said = msgspec.structs.replace(said, label=label_of(call.arguments))
+            label = call_label(call.arguments)
+            progress = ToolProgress(
+                *self._common, empty, call.name, call.id, "started", label=label
+            )
         else:
             status = "failed" if event.failed else "finished"
-            said = ToolProgress(*self._about, NO_DELTA, event.name, event.call_id, status)
-            said = msgspec.structs.replace(said, seconds=round(event.seconds, 3))
-        return event_bytes(msgspec.json.encode(said), PROGRESS)
+            seconds = round(event.seconds, 3)
+            progress = ToolProgress(
+                *self._common, empty, event.name, event.call_id, status, seconds=seconds
+            )
+        return sse_event(progress, PROGRESS)
 
     def end(self, end: TurnFinished, usage: msgspec.UnsetType | None) -> list[bytes]:
-        failure = failure_of(end)
-        if failure is not None:
-            return [event_bytes(msgspec.json.encode(failure.answer))]
-        pieces = [self.chunk(Delta(), _why(end), usage)]
+        error = turn_error(end)
+        if error is not None:
+            return [sse_event(error.body)]
+        pieces = [self.chunk(ChatDelta(), _finish_reason(end), usage)]
         if usage is None:
-            counted = Chunk(*self._about, [], usage=usage_of(end.usage))
-            pieces.append(event_bytes(msgspec.json.encode(counted)))
+            pieces.append(sse_event(ChatChunk(*self._common, [], usage=to_chat_usage(end.usage))))
         return pieces
 
 
-def answer_of(end: TurnFinished) -> str:
+def answer_text(end: TurnFinished) -> str:
     return "" if end.exit_reason == "empty" else end.text
 
 
-def _why(end: TurnFinished) -> Literal["stop", "length"]:
-    return "length" if end.exit_reason in CUT else "stop"
+def _finish_reason(end: TurnFinished) -> Literal["stop", "length"]:
+    return "length" if end.exit_reason in INCOMPLETE_REASONS else "stop"

@@ -1,4 +1,4 @@
-"""What the API server is to the gateway."""
+"""The manifest of the API server."""
 
 from hermes.gateway.platforms.kit.contract import Capabilities, CredentialField, PlatformManifest
 
@@ -15,7 +15,7 @@ MANIFEST = PlatformManifest(
             required=False,
         ),
     ),
-    needs=("uvicorn",),
+    needs=("starlette", "uvicorn"),
     env_prefix="API_SERVER",
     chats=False,
     setup_help=(

@@ -14,29 +14,39 @@ from hermes.core.errors import SessionNotFound, StoreError
 from hermes.core.events import Event, TextFinished, ToolFinished, ToolStarted, TurnFinished
 from hermes.core.messages import Assistant, Message, ToolCall, User
 from hermes.core.model import Usage
-from hermes.gateway.platforms.api_server.http import (
-    SSE,
-    Refused,
-    Reply,
-    Request,
-    answered,
-    event_bytes,
-    failure_of,
-    form_wanted,
-    invalid,
-    joined,
-    missing,
+from hermes.gateway.platforms.api_server.errors import (
+    ApiError,
+    bad_request,
+    not_found,
+    turn_error,
 )
-from hermes.gateway.platforms.api_server.reading import (
+from hermes.gateway.platforms.api_server.http import (
+    SESSION_HEADER,
+    SSE,
+    ApiReply,
+    ApiRequest,
+    json_reply,
+    sse_event,
+)
+from hermes.gateway.platforms.api_server.idempotency import KEY_HEADER
+from hermes.gateway.platforms.api_server.messages import (
     UNSUPPORTED,
     ChatMessage,
     Conversation,
-    Part,
+    MessagePart,
     Role,
-    conversation,
-    message_of,
+    format_instructions,
+    join_texts,
+    split_conversation,
+    to_message,
 )
-from hermes.gateway.platforms.api_server.turns import Ask, Running, Speech, Turns
+from hermes.gateway.platforms.api_server.operations import EVENT_STREAM, TURN_ERRORS, operation
+from hermes.gateway.platforms.api_server.turns import (
+    ApiTurn,
+    ApiTurns,
+    AppendOnlyText,
+    TurnRequest,
+)
 from hermes.store.records import StoredResponse
 from hermes.store.rows import repair_history
 from hermes.store.session_store import SessionStore
@@ -49,11 +59,11 @@ class InputItem(msgspec.Struct, frozen=True):
 
     type: str | None = None
     role: Role | None = None
-    content: str | list[Part] | None = None
+    content: str | list[MessagePart] | None = None
     call_id: str | None = None
     name: str | None = None
     arguments: str | None = None
-    output: str | list[Part] | None = None
+    output: str | list[MessagePart] | None = None
 
 
 class ConversationRef(msgspec.Struct, frozen=True):
@@ -91,7 +101,7 @@ class MessageItem(msgspec.Struct, frozen=True, tag_field="type", tag="message"):
     role: Literal["assistant"] = "assistant"
 
 
-class CallItem(msgspec.Struct, frozen=True, tag_field="type", tag="function_call"):
+class FunctionCallItem(msgspec.Struct, frozen=True, tag_field="type", tag="function_call"):
     """A call of a server-side tool that has already been made; the client has nothing to do."""
 
     id: str
@@ -101,30 +111,30 @@ class CallItem(msgspec.Struct, frozen=True, tag_field="type", tag="function_call
     status: Status = "completed"
 
 
-class ResultItem(msgspec.Struct, frozen=True, tag_field="type", tag="function_call_output"):
+class FunctionOutputItem(msgspec.Struct, frozen=True, tag_field="type", tag="function_call_output"):
     id: str
     call_id: str
     output: str
     status: Status = "completed"
 
 
-Item = MessageItem | CallItem | ResultItem
+Item = MessageItem | FunctionCallItem | FunctionOutputItem
 
 
-class InputDetails(msgspec.Struct, frozen=True):
+class InputTokenDetails(msgspec.Struct, frozen=True):
     cached_tokens: int
     cache_write_tokens: int
 
 
-class OutputDetails(msgspec.Struct, frozen=True):
+class OutputTokenDetails(msgspec.Struct, frozen=True):
     reasoning_tokens: int
 
 
 class ResponseUsage(msgspec.Struct, frozen=True):
     input_tokens: int
-    input_tokens_details: InputDetails
+    input_tokens_details: InputTokenDetails
     output_tokens: int
-    output_tokens_details: OutputDetails
+    output_tokens_details: OutputTokenDetails
     total_tokens: int
 
 
@@ -133,7 +143,7 @@ class ResponseError(msgspec.Struct, frozen=True):
     message: str
 
 
-class Incomplete(msgspec.Struct, frozen=True):
+class IncompleteDetails(msgspec.Struct, frozen=True):
     reason: str
 
 
@@ -145,7 +155,7 @@ class TextSettings(msgspec.Struct, frozen=True):
     format: TextFormat = TextFormat()
 
 
-class Where(msgspec.Struct, frozen=True):
+class SessionPosition(msgspec.Struct, frozen=True):
     """Where the conversation is stored."""
 
     session_id: str
@@ -157,12 +167,12 @@ class ResponseObject(msgspec.Struct, frozen=True):
     id: str
     created_at: int
     model: str
-    hermes: Where
+    hermes: SessionPosition
     status: Status = "in_progress"
     output: list[Item] = []
     usage: ResponseUsage | None = None
     error: ResponseError | None = None
-    incomplete_details: Incomplete | None = None
+    incomplete_details: IncompleteDetails | None = None
     instructions: str | None = None
     previous_response_id: str | None = None
     conversation: ConversationRef | None = None
@@ -185,12 +195,12 @@ class ResponseDeleted(msgspec.Struct, frozen=True):
     deleted: Literal[True] = True
 
 
-def usage_of(usage: Usage) -> ResponseUsage:
+def to_response_usage(usage: Usage) -> ResponseUsage:
     return ResponseUsage(
         usage.prompt,
-        InputDetails(usage.cache_read, usage.cache_write),
+        InputTokenDetails(usage.cache_read, usage.cache_write),
         usage.output,
-        OutputDetails(usage.reasoning),
+        OutputTokenDetails(usage.reasoning),
         usage.total,
     )
 
@@ -200,14 +210,14 @@ CALL = "function_call"
 
 
 def input_messages(given: str | Sequence[InputItem]) -> list[Message]:
-    """Convert the input of a response. Raises `Refused` for unsupported content."""
+    """Convert the input of a response. Raises `ApiError` for unsupported content."""
     if isinstance(given, str):
         return [User.say(given)]
     messages: list[Message] = []
     for number, item in enumerate(given):
         if item.type in IGNORED:
             continue
-        message = _message(item, f"input[{number}]")
+        message = _convert_item(item, f"input[{number}]")
         before = messages[-1] if messages else None
         if item.type == CALL and isinstance(before, Assistant) and isinstance(message, Assistant):
             # The text and the calls of one reply arrive as separate items.
@@ -217,67 +227,76 @@ def input_messages(given: str | Sequence[InputItem]) -> list[Message]:
     return messages
 
 
-def _message(item: InputItem, param: str) -> Message:
+def _convert_item(item: InputItem, param: str) -> Message:
     match item.type:
         case None | "message":
             if item.role is None:
-                raise invalid("a message needs a role", param=param)
-            return message_of(ChatMessage(item.role, item.content), param)
+                raise bad_request("a message needs a role", param=param)
+            return to_message(ChatMessage(item.role, item.content), param)
         case "function_call":
             call = ToolCall(item.call_id or "", item.name or "", item.arguments or "{}")
             return Assistant((call,), "tool_calls")
         case "function_call_output":
             result = ChatMessage("tool", item.output, tool_call_id=item.call_id)
-            return message_of(result, param)
+            return to_message(result, param)
         case other:
             message = f"an item of the type {other[:100]!r} cannot be used"
-            raise invalid(message, param=param, code=UNSUPPORTED)
+            raise bad_request(message, param=param, code=UNSUPPORTED)
 
 
-Told = dict[str, Any]
+Fields = dict[str, Any]
 
 
-class Unfolding:
+class ResponseBuilder:
+    """Turns the events of a turn into the events and the final object of a response."""
+
     def __init__(self, response: ResponseObject) -> None:
         self.response = response
         self._items: list[Item] = []
-        self._speech = Speech()
+        self._text = AppendOnlyText()
         self._message: MessageItem | None = None
         """The message whose text is being received."""
-        self._number = 0
+        self._next_number = 0
 
-    def begin(self) -> Iterator[Told]:
+    def start(self) -> Iterator[Fields]:
         yield self._event("response.created", response=self.response)
         yield self._event("response.in_progress", response=self.response)
 
-    def hear(self, event: Event) -> Iterator[Told]:
-        if text := self._speech.hear(event):
-            yield from self._said(text)
+    def feed(self, event: Event) -> Iterator[Fields]:
+        if text := self._text.feed(event):
+            if self._message is None:
+                self._message = MessageItem(_new_id("msg"), [], "in_progress")
+                yield self._item_added(self._message)
+                yield self._part_event("response.content_part.added", part=OutputText(""))
+            yield self._part_event("response.output_text.delta", delta=text, logprobs=[])
         match event:
             case TextFinished() | TurnFinished():
-                yield from self._finished()
+                yield from self._finish_message()
             case ToolStarted():
                 call = event.call
-                item = CallItem(_id("fc"), call.id, call.name, call.arguments)
-                yield from self._called(item)
+                yield from self._add_call(
+                    FunctionCallItem(_new_id("fc"), call.id, call.name, call.arguments)
+                )
             case ToolFinished():
-                result = ResultItem(_id("fco"), event.call_id, event.result)
-                yield self._added(result)
-                yield self._done(result)
+                output = FunctionOutputItem(_new_id("fco"), event.call_id, event.result)
+                yield self._item_added(output)
+                yield self._item_done(output)
             case _:
                 pass
 
-    def end(self, end: TurnFinished, *, messages: int) -> ResponseObject:
+    def finish(self, end: TurnFinished, *, messages: int) -> ResponseObject:
         """Return the final response; `messages` is the length of the conversation."""
-        failure = failure_of(end)
+        error = turn_error(end)
         cut = end.exit_reason == "truncated"
         self.response = replace(
             self.response,
-            status="failed" if failure else "incomplete" if cut else "completed",
+            status="failed" if error else "incomplete" if cut else "completed",
             output=list(self._items),
-            usage=usage_of(end.usage),
-            error=ResponseError(failure.code, str(failure)) if failure else None,
-            incomplete_details=Incomplete("max_output_tokens") if cut and not failure else None,
+            usage=to_response_usage(end.usage),
+            error=ResponseError(error.code, str(error)) if error else None,
+            incomplete_details=(
+                IncompleteDetails("max_output_tokens") if cut and not error else None
+            ),
             hermes=replace(self.response.hermes, session_id=end.session_id, messages=messages),
         )
         return self.response
@@ -285,267 +304,275 @@ class Unfolding:
     def fail(self, error: ResponseError) -> None:
         self.response = replace(self.response, status="failed", error=error)
 
-    def last(self) -> Iterator[Told]:
-        """Yield the last event, after `end`."""
-        yield self._event(f"response.{self.response.status}", response=self.response)
+    def final_event(self) -> Fields:
+        """Return the last event, after `finish`."""
+        return self._event(f"response.{self.response.status}", response=self.response)
 
-    def _said(self, text: str) -> Iterator[Told]:
-        if self._message is None:
-            self._message = MessageItem(_id("msg"), [], "in_progress")
-            yield self._added(self._message)
-            yield self._part("response.content_part.added", part=OutputText(""))
-        yield self._part("response.output_text.delta", delta=text, logprobs=[])
-
-    def _finished(self) -> Iterator[Told]:
+    def _finish_message(self) -> Iterator[Fields]:
         if self._message is None:
             return
-        text = OutputText(self._speech.text)
-        yield self._part("response.output_text.done", text=text.text, logprobs=[])
-        yield self._part("response.content_part.done", part=text)
-        yield self._done(replace(self._message, content=[text], status="completed"))
-        self._message, self._speech = None, Speech()
+        text = OutputText(self._text.text)
+        yield self._part_event("response.output_text.done", text=text.text, logprobs=[])
+        yield self._part_event("response.content_part.done", part=text)
+        yield self._item_done(replace(self._message, content=[text], status="completed"))
+        self._message, self._text = None, AppendOnlyText()
 
-    def _called(self, item: CallItem) -> Iterator[Told]:
-        yield self._added(replace(item, arguments="", status="in_progress"))
-        place = {"item_id": item.id, "output_index": len(self._items)}
-        given = item.arguments
-        yield self._event("response.function_call_arguments.delta", **place, delta=given)
-        yield self._event("response.function_call_arguments.done", **place, arguments=given)
-        yield self._done(item)
+    def _add_call(self, item: FunctionCallItem) -> Iterator[Fields]:
+        yield self._item_added(replace(item, arguments="", status="in_progress"))
+        kind = "response.function_call_arguments"
+        position = {"item_id": item.id, "output_index": len(self._items)}
+        yield self._event(f"{kind}.delta", **position, delta=item.arguments)
+        yield self._event(f"{kind}.done", **position, arguments=item.arguments)
+        yield self._item_done(item)
 
-    def _added(self, item: Item) -> Told:
-        place = len(self._items)
-        return self._event("response.output_item.added", output_index=place, item=item)
+    def _item_added(self, item: Item) -> Fields:
+        index = len(self._items)
+        return self._event("response.output_item.added", output_index=index, item=item)
 
-    def _done(self, item: Item) -> Told:
+    def _item_done(self, item: Item) -> Fields:
         self._items.append(item)
-        place = len(self._items) - 1
-        return self._event("response.output_item.done", output_index=place, item=item)
+        index = len(self._items) - 1
+        return self._event("response.output_item.done", output_index=index, item=item)
 
-    def _part(self, kind: str, **more: Any) -> Told:
+    def _part_event(self, kind: str, **more: Any) -> Fields:
         """Return an event about the message that is being received."""
-        name = self._message.id if self._message else ""
-        place = len(self._items)
-        return self._event(kind, item_id=name, output_index=place, content_index=0, **more)
+        item_id = self._message.id if self._message else ""
+        index = len(self._items)
+        return self._event(kind, item_id=item_id, output_index=index, content_index=0, **more)
 
-    def _event(self, kind: str, **more: Any) -> Told:
-        number = self._number
-        self._number += 1
+    def _event(self, kind: str, **more: Any) -> Fields:
+        number = self._next_number
+        self._next_number += 1
         return {"type": kind, "sequence_number": number, **more}
 
 
-def _id(start: str) -> str:
-    return f"{start}_{secrets.token_hex(12)}"
+def _new_id(prefix: str) -> str:
+    return f"{prefix}_{secrets.token_hex(12)}"
 
 
-SESSION = "X-Hermes-Session-Id"
-
-
-class _Kept(msgspec.Struct, frozen=True):
+class _StoredPosition(msgspec.Struct, frozen=True):
     """The part of a stored response that is needed to continue from it."""
 
-    hermes: Where
+    hermes: SessionPosition
 
 
-class _Queue:
+class _ConversationLock:
     def __init__(self) -> None:
-        self.lock, self.length = asyncio.Lock(), 0
+        self.lock, self.users = asyncio.Lock(), 0
 
 
 class ResponsesEndpoint:
     def __init__(
-        self, turns: Turns, store: SessionStore, model_name: str, now: Callable[[], float]
+        self, turns: ApiTurns, store: SessionStore, model_name: str, now: Callable[[], float]
     ) -> None:
         self._turns, self._store, self._model_name, self._now = turns, store, model_name, now
-        self._named: dict[str, _Queue] = {}
+        self._locks: dict[str, _ConversationLock] = {}
         """Locks of named conversations: one answer at a time."""
 
-    async def create(self, request: Request) -> Reply:
-        wanted = request.decoded(ResponseRequest)
-        name = _conversation_of(wanted)
+    @operation(
+        "POST",
+        "/v1/responses",
+        "response",
+        "Answer, and keep the conversation",
+        result=ResponseObject,
+        media_type=EVENT_STREAM,
+        errors=TURN_ERRORS,
+        body=ResponseRequest,
+        headers=(KEY_HEADER,),
+    )
+    async def create(self, request: ApiRequest) -> ApiReply:
+        wanted = request.decode(ResponseRequest)
+        given = wanted.conversation
+        name = given.id if isinstance(given, ConversationRef) else given or ""
         if wanted.background:
             message = "answers in the background are not possible; POST /v1/runs can do that"
-            raise invalid(message, param="background", code="unsupported_parameter")
+            raise bad_request(message, param="background", code="unsupported_parameter")
         if name and wanted.previous_response_id:
             message = "give previous_response_id or conversation, not both"
-            raise invalid(message, param="conversation", code="mutually_exclusive_parameters")
-        talk = conversation(input_messages(wanted.input), "input")
-        request.on_gone(lambda: None)  # from now on it is known whether the client waits
-        leave = await self._enter(name)
+            raise bad_request(message, param="conversation", code="mutually_exclusive_parameters")
+        talk = split_conversation(input_messages(wanted.input), "input")
+        request.on_disconnect(lambda: None)  # from now on it is known whether the client waits
+        release = await self._acquire(name)
         try:
-            if request.left:
-                raise Refused(400, "the client left")
-            past = await self._past(name, wanted.previous_response_id or "")
-            ask = await self._ask(wanted, talk, past)
-            running = await self._turns.begin(ask, request.on_gone)
+            if request.is_disconnected:
+                raise ApiError(400, "the client left")
+            previous = await self._previous(name, wanted.previous_response_id or "")
+            turn_request = await self._turn_request(wanted, talk, previous)
+            turn = await self._turns.begin(turn_request, request.on_disconnect)
         except BaseException:
-            leave()
+            release()
             raise
-        running.on_close(lambda *, failed: leave())  # noqa: ARG005 - the parameter name belongs to the Closed protocol
-        return await self._answer(wanted, running, past, name)
+        turn.on_close(lambda _failed: release())
+        return await self._answer(wanted, turn, previous, name)
 
-    async def get(self, request: Request) -> Reply:
-        stored = await self._store.responses.get(request.places["response_id"], self._now())
+    @operation(
+        "GET",
+        "/v1/responses/{response_id}",
+        "stored_response",
+        "A stored answer",
+        result=ResponseObject,
+        errors=(404,),
+    )
+    async def get(self, request: ApiRequest) -> ApiReply:
+        response_id = request.path_params["response_id"]
+        stored = await self._store.responses.get(response_id, self._now())
         if stored is None:
-            raise _unknown(request.places["response_id"])
-        return Reply(stored.body)
+            raise _not_stored(response_id)
+        return ApiReply(stored.body)
 
-    async def delete(self, request: Request) -> Reply:
-        name = request.places["response_id"]
-        if not await self._store.responses.delete(name):
-            raise _unknown(name)
-        return answered(ResponseDeleted(name))
+    @operation(
+        "DELETE",
+        "/v1/responses/{response_id}",
+        "delete_response",
+        "Delete a stored answer",
+        result=ResponseDeleted,
+        errors=(404,),
+    )
+    async def delete(self, request: ApiRequest) -> ApiReply:
+        response_id = request.path_params["response_id"]
+        if not await self._store.responses.delete(response_id):
+            raise _not_stored(response_id)
+        return json_reply(ResponseDeleted(response_id))
 
-    async def _enter(self, name: str) -> Callable[[], None]:
+    async def _acquire(self, name: str) -> Callable[[], None]:
         """Wait until the named conversation is free. Returns a function that frees it."""
         if not name:
             return lambda: None
-        queue = self._named.setdefault(name, _Queue())
-        queue.length += 1
+        held = self._locks.setdefault(name, _ConversationLock())
+        held.users += 1
 
-        def leave(*, entered: bool = True) -> None:
-            if entered:
-                queue.lock.release()
-            queue.length -= 1
-            if not queue.length:
-                del self._named[name]
+        def release(*, acquired: bool = True) -> None:
+            if acquired:
+                held.lock.release()
+            held.users -= 1
+            if not held.users:
+                del self._locks[name]
 
         try:
-            await queue.lock.acquire()
+            await held.lock.acquire()
         except BaseException:
-            leave(entered=False)
+            release(acquired=False)
             raise
-        return leave
+        return release
 
-    async def _past(self, name: str, previous: str) -> StoredResponse | None:
-        """Return the answer to continue from; None if there is none. Raises `Refused`."""
+    async def _previous(self, name: str, response_id: str) -> StoredResponse | None:
+        """Return the answer to continue from; None if there is none. Raises `ApiError`."""
         if name:
             return await self._store.responses.last(name, self._now())
-        if not previous:
+        if not response_id:
             return None
-        stored = await self._store.responses.get(previous, self._now())
+        stored = await self._store.responses.get(response_id, self._now())
         if stored is None:
-            raise _no_previous(previous)
+            raise _no_previous(response_id)
         return stored
 
-    async def _ask(
-        self, wanted: ResponseRequest, talk: Conversation, past: StoredResponse | None
-    ) -> Ask:
-        wants = wanted.text.get("format") if isinstance(wanted.text, dict) else None
-        manner = joined(wanted.instructions, talk.manner, form_wanted(wants))
-        ask = Ask(talk.message, manner, history=talk.history)
-        if past is None:
-            return ask
-        key = _key(past.id)
-        if not talk.history and self._turns.live.knows(key):
-            return replace(ask, key=key)
-        until, whole = await self._messages(past)
-        if not talk.history and whole and not self._turns.busy(past.session_id):
-            return replace(ask, session_id=past.session_id)
-        return replace(ask, history=(*until, *talk.history))
-
-    async def _messages(self, past: StoredResponse) -> tuple[tuple[Message, ...], bool]:
-        """Return the messages up to an answer, and whether none follow it."""
-        count = msgspec.json.decode(past.body, type=_Kept).hermes.messages
+    async def _turn_request(
+        self, wanted: ResponseRequest, talk: Conversation, previous: StoredResponse | None
+    ) -> TurnRequest:
+        text_format = wanted.text.get("format") if isinstance(wanted.text, dict) else None
+        instructions = join_texts(
+            wanted.instructions, talk.instructions, format_instructions(text_format)
+        )
+        request = TurnRequest(talk.message, instructions, history=talk.history)
+        if previous is None:
+            return request
+        key = _agent_key(previous.id)
+        if not talk.history and self._turns.agents.has(key):
+            return replace(request, key=key)
+        count = msgspec.json.decode(previous.body, type=_StoredPosition).hermes.messages
         try:
-            messages = repair_history(await self._store.messages(past.session_id))
+            messages = repair_history(await self._store.messages(previous.session_id))
         except SessionNotFound:
-            raise _no_previous(past.id) from None
-        return messages[:count], len(messages) == count
+            raise _no_previous(previous.id) from None
+        is_last = len(messages) == count
+        if not talk.history and is_last and not self._turns.is_busy(previous.session_id):
+            return replace(request, session_id=previous.session_id)
+        return replace(request, history=(*messages[:count], *talk.history))
 
     async def _answer(
-        self, wanted: ResponseRequest, running: Running, past: StoredResponse | None, name: str
-    ) -> Reply:
-        unfolding = Unfolding(
+        self, wanted: ResponseRequest, turn: ApiTurn, previous: StoredResponse | None, name: str
+    ) -> ApiReply:
+        builder = ResponseBuilder(
             ResponseObject(
                 f"resp_{secrets.token_hex(16)}",
                 int(self._now()),
                 wanted.model or self._model_name,
-                Where(running.session_id),
+                SessionPosition(turn.session_id),
                 instructions=wanted.instructions,
-                previous_response_id=past.id if past and not name else None,
+                previous_response_id=previous.id if previous and not name else None,
                 conversation=ConversationRef(name) if name else None,
                 store=wanted.store is not False,
                 metadata=wanted.metadata or {},
             )
         )
-        headers = ((SESSION, running.session_id),)
+        headers = ((SESSION_HEADER, turn.session_id),)
         if wanted.stream:
-            stream = self._streamed(running, unfolding, past)
-            return Reply(headers=headers, kind=SSE, stream=stream, close=running.close)
-        failure: Refused | None = None
-        async with aclosing(running.events()) as events:
+            stream = self._stream(turn, builder, previous)
+            return ApiReply(headers=headers, media_type=SSE, stream=stream, close=turn.close)
+        error: ApiError | None = None
+        async with aclosing(turn.events()) as events:
             async for event in events:
-                for _told in unfolding.hear(event):
+                for _fields in builder.feed(event):
                     pass
                 if isinstance(event, TurnFinished):
-                    failure = failure_of(event)
-                    await self._ended(running, unfolding, event, past)
-        if failure is not None:
-            failure.headers += headers
-            raise failure
-        return answered(unfolding.response, headers=headers)
+                    error = turn_error(event)
+                    await self._store_result(turn, builder, event, previous)
+        if error is not None:
+            error.headers += headers
+            raise error
+        return json_reply(builder.response, headers=headers)
 
-    async def _streamed(
-        self, running: Running, unfolding: Unfolding, past: StoredResponse | None
+    async def _stream(
+        self, turn: ApiTurn, builder: ResponseBuilder, previous: StoredResponse | None
     ) -> AsyncGenerator[bytes, None]:
-        for told in unfolding.begin():
-            yield _sent(told)
-        async with aclosing(running.events()) as events:
+        for fields in builder.start():
+            yield sse_event(fields, fields["type"])
+        async with aclosing(turn.events()) as events:
             async for event in events:
-                for told in unfolding.hear(event):
-                    yield _sent(told)
+                for fields in builder.feed(event):
+                    yield sse_event(fields, fields["type"])
                 if isinstance(event, TurnFinished):
                     try:
-                        await self._ended(running, unfolding, event, past)
+                        await self._store_result(turn, builder, event, previous)
                     except StoreError as error:
-                        unfolding.fail(ResponseError("store_failed", str(error)))
-                    for told in unfolding.last():
-                        yield _sent(told)
+                        builder.fail(ResponseError("store_failed", str(error)))
+                    last = builder.final_event()
+                    yield sse_event(last, last["type"])
 
-    async def _ended(
+    async def _store_result(
         self,
-        running: Running,
-        unfolding: Unfolding,
+        turn: ApiTurn,
+        builder: ResponseBuilder,
         end: TurnFinished,
-        past: StoredResponse | None,
+        previous: StoredResponse | None,
     ) -> None:
         """Store the result before the client receives it."""
-        response = unfolding.end(end, messages=len(running.agent.history))
+        response = builder.finish(end, messages=len(turn.agent.history))
         if response.status == "failed" or not response.store:
             return
-        running.keep_as(_key(response.id))
+        turn.keep_as(_agent_key(response.id))
         stored = StoredResponse(
             response.id,
             msgspec.json.encode(response),
             end.session_id,
             response.conversation.id if response.conversation else "",
-            past.id if past else "",
+            previous.id if previous else "",
             response.created_at,
         )
         await self._store.responses.save(stored, self._now())
 
 
-def _sent(told: Told) -> bytes:
-    return event_bytes(msgspec.json.encode(told), told["type"])
-
-
-def _key(response_id: str) -> str:
+def _agent_key(response_id: str) -> str:
     return f"response:{response_id}"
 
 
-def _conversation_of(wanted: ResponseRequest) -> str:
-    given = wanted.conversation
-    return given.id if isinstance(given, ConversationRef) else given or ""
+def _not_stored(response_id: str) -> ApiError:
+    return not_found(f"there is no response {response_id[:200]}", "response_not_found")
 
 
-def _unknown(name: str) -> Refused:
-    return missing(f"there is no response {name[:200]}", "response_not_found")
-
-
-def _no_previous(name: str) -> Refused:
-    return invalid(
-        f"there is no response {name[:200]} to go on from",
+def _no_previous(response_id: str) -> ApiError:
+    return bad_request(
+        f"there is no response {response_id[:200]} to go on from",
         param="previous_response_id",
         code="previous_response_not_found",
     )

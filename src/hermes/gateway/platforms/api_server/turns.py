@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -18,22 +17,23 @@ from hermes.core.errors import SessionNotFound
 from hermes.core.events import Event, TextFinished, TurnFinished, UsageReported
 from hermes.core.messages import Aside, Image, Message, Text, ToolResult, User
 from hermes.core.model import FellBack, Retrying, TextDelta
-from hermes.gateway.platforms.api_server.http import Options, Refused, missing, retry_after
+from hermes.gateway.platforms.api_server.errors import ApiError, not_found, retry_after
 from hermes.gateway.platforms.api_server.manifest import MANIFEST
+from hermes.gateway.platforms.api_server.options import ApiOptions
 from hermes.gateway.status import DirectTurns
 
-MOST_KNOWN = 4096
+MAX_KNOWN = 4096
 """Maximum number of conversations whose session is remembered, with or without an open agent."""
 
 
-class Slot:
+class KeptSession:
     """A session that can continue, and its agent while that is open."""
 
     def __init__(self, session_id: str, agent: Agent | None, keys: tuple[str, ...]) -> None:
         self.session_id, self.agent, self.keys = session_id, agent, keys
 
 
-class LiveAgents:
+class AgentPool:
     """The most recently used agents.
 
     A caller that takes an agent owns it alone; a second request that continues from the same point
@@ -42,51 +42,51 @@ class LiveAgents:
 
     def __init__(self, leave: Callable[[Agent], Awaitable[None]], most: int) -> None:
         self._leave, self._most = leave, most
-        self._slots: OrderedDict[str, Slot] = OrderedDict()
-        self._ready: OrderedDict[Slot, Agent] = OrderedDict()
+        self._sessions: OrderedDict[str, KeptSession] = OrderedDict()
+        self._ready: OrderedDict[KeptSession, Agent] = OrderedDict()
 
     @property
     def count(self) -> int:
         return len(self._ready)
 
-    def knows(self, key: str) -> bool:
-        return key in self._slots
+    def has(self, key: str) -> bool:
+        return key in self._sessions
 
-    def take(self, key: str) -> Slot | None:
-        slot = self._slots.get(key)
-        if slot is not None:
-            self._remove(slot)
-        return slot
+    def take(self, key: str) -> KeptSession | None:
+        kept = self._sessions.get(key)
+        if kept is not None:
+            self._remove(kept)
+        return kept
 
     async def keep(self, session_id: str, agent: Agent, keys: Iterable[str]) -> None:
         """Keep an agent so that any of `keys` finds it. May close the least recently used one."""
-        slot = Slot(session_id, agent, tuple(dict.fromkeys(keys)))
+        kept = KeptSession(session_id, agent, tuple(dict.fromkeys(keys)))
         left: list[Agent] = []
-        for key in slot.keys:
-            other = self._slots.get(key)
+        for key in kept.keys:
+            other = self._sessions.get(key)
             if other is not None:
                 self._remove(other)
                 left += [other.agent] if other.agent else []
-            self._slots[key] = slot
-        self._ready[slot] = agent
+            self._sessions[key] = kept
+        self._ready[kept] = agent
         while len(self._ready) > self._most:
             oldest, unused = self._ready.popitem(last=False)
             oldest.agent = None
             left.append(unused)
-        while len(self._slots) > MOST_KNOWN:
-            self._remove(next(iter(self._slots.values())))
+        while len(self._sessions) > MAX_KNOWN:
+            self._remove(next(iter(self._sessions.values())))
         for each in left:
             await self._leave(each)
 
-    def _remove(self, slot: Slot) -> None:
-        for key in slot.keys:
-            if self._slots.get(key) is slot:
-                del self._slots[key]
-        self._ready.pop(slot, None)
+    def _remove(self, kept: KeptSession) -> None:
+        for key in kept.keys:
+            if self._sessions.get(key) is kept:
+                del self._sessions[key]
+        self._ready.pop(kept, None)
 
     async def close(self) -> None:
         agents = list(self._ready.values())
-        self._slots.clear()
+        self._sessions.clear()
         self._ready.clear()
         for agent in agents:
             await self._leave(agent)
@@ -96,28 +96,27 @@ def session_key(session_id: str) -> str:
     return f"session:{session_id}"
 
 
-class Fingerprint:
+class ConversationDigest:
     """Identifies a conversation by its content, whichever client sends it."""
 
-    def __init__(self, *around: str) -> None:
-        """`around` is what else must be equal."""
-        self._hash = hashlib.sha256("\0".join(around).encode("utf-8", "replace"))
+    def __init__(self, *context: str) -> None:
+        """`context` is what else must be equal."""
+        self._hash = hashlib.sha256("\0".join(context).encode("utf-8", "replace"))
 
-    def add(self, role: str, *said: str) -> None:
+    def add(self, role: str, *texts: str) -> None:
         # Many clients strip surrounding whitespace.
-        parts = "\1".join([role, *(each.strip() for each in said)])
+        parts = "\1".join([role, *(each.strip() for each in texts)])
         self._hash.update(f"\0{len(parts)}:{parts}".encode("utf-8", "replace"))
 
-    def added(self, messages: Sequence[Message]) -> "Fingerprint":
+    def add_messages(self, messages: Sequence[Message]) -> None:
         for message in messages:
-            self.add(message.role, *_said(message))
-        return self
+            self.add(message.role, *_texts(message))
 
-    def and_then(self, role: str, said: str) -> str:
+    def key_after(self, role: str, text: str) -> str:
         """Return the key of the conversation after one more message."""
-        copy = Fingerprint()
+        copy = ConversationDigest()
         copy._hash = self._hash.copy()
-        copy.add(role, said)
+        copy.add(role, text)
         return copy.key
 
     @property
@@ -125,7 +124,7 @@ class Fingerprint:
         return f"said:{self._hash.hexdigest()}"
 
 
-def _said(message: Message) -> Iterator[str]:
+def _texts(message: Message) -> Iterator[str]:
     if isinstance(message, User):
         for part in message.parts:
             match part:
@@ -142,24 +141,15 @@ def _said(message: Message) -> Iterator[str]:
 
 
 SOURCE = "api-server"
-LEFT = "the client left"
-SOON = 5.0
-"""Seconds for the Retry-After header."""
+RETRY_SECONDS = 5.0
+"""For the header `Retry-After`."""
 STOP_SECONDS = 10.0
 """Seconds that a stopped turn has to end."""
 
 
-class Closed(Protocol):
-    """Called when a turn is over."""
-
-    def __call__(self, *, failed: bool) -> object: ...
-
-
-class Ask(msgspec.Struct, frozen=True):
-    """A requested turn."""
-
+class TurnRequest(msgspec.Struct, frozen=True):
     message: User
-    manner: str = ""
+    instructions: str = ""
     """Instructions of the client; sent after the system prompt and never stored."""
     key: str = ""
     """Key under which an open agent may be found."""
@@ -169,15 +159,15 @@ class Ask(msgspec.Struct, frozen=True):
     """Initial history of a new session, if none is found."""
 
 
-class Running:
+class ApiTurn:
     """One turn. The owner must read its events to the end, or close it."""
 
-    def __init__(self, turns: "Turns", ask: Ask) -> None:
-        self._turns, self.ask = turns, ask
+    def __init__(self, turns: "ApiTurns", request: TurnRequest) -> None:
+        self._turns, self.request = turns, request
         self._agent: Agent | None = None
-        self._stopped = ""
-        self._closing: list[Closed] = []
-        self._over = False
+        self._stop_reason = ""
+        self._callbacks: list[Callable[[bool], object]] = []
+        self._is_closed = False
         self._keys: list[str] = []
 
     @property
@@ -190,19 +180,20 @@ class Running:
     def session_id(self) -> str:
         return self.agent.session_id
 
-    def adopt(self, agent: Agent) -> None:
+    def set_agent(self, agent: Agent) -> None:
         self._agent = agent
-        agent.extra_system_prompt = self.ask.manner
+        agent.extra_system_prompt = self.request.instructions
 
-    def on_close(self, do: "Closed") -> None:
-        self._closing.append(do)
+    def on_close(self, callback: Callable[[bool], object]) -> None:
+        """Call back at the end of the turn, with whether it failed."""
+        self._callbacks.append(callback)
 
     def keep_as(self, *keys: str) -> None:
         """Keep the agent under these keys if the turn succeeds."""
         self._keys += keys
 
-    def stop(self, reason: str = LEFT) -> None:
-        self._stopped = reason
+    def stop(self, reason: str = "the client left") -> None:
+        self._stop_reason = reason
         if self._agent is not None:
             self._agent.interrupt(reason)
 
@@ -211,17 +202,17 @@ class Running:
         kept or closed."""
         end: TurnFinished | None = None
         try:
-            async with aclosing(self.agent.run(self.ask.message)) as events:
+            async with aclosing(self.agent.run(self.request.message)) as events:
                 async for event in events:
-                    if self._stopped:
-                        self.agent.interrupt(self._stopped)
+                    if self._stop_reason:
+                        self.agent.interrupt(self._stop_reason)
                     if isinstance(event, TurnFinished):
                         end = event
                     yield event
         finally:
             await self.close(end)
 
-    async def finished(self, key_of: Callable[[TurnFinished], str]) -> TurnFinished:
+    async def run_to_end(self, key_of: Callable[[TurnFinished], str]) -> TurnFinished:
         """Run the turn and return only its last event."""
         end: TurnFinished | None = None
         async with aclosing(self.events()) as events:
@@ -235,87 +226,94 @@ class Running:
 
     async def close(self, end: TurnFinished | None = None) -> None:
         """End the turn. May be called again."""
-        if self._over:
+        if self._is_closed:
             return
-        self._over = True
-        sound = end is not None and not end.error and not end.interrupted
-        failed = end is None or (bool(end.error) and not end.interrupted)
-        for do in self._closing:
-            do(failed=failed)
-        await self._turns.ended(self, self._agent, self._keys if sound else ())
+        self._is_closed = True
+        has_failed = end is None or (bool(end.error) and not end.interrupted)
+        for callback in self._callbacks:
+            callback(has_failed)
+        has_succeeded = end is not None and not end.error and not end.interrupted
+        await self._turns.finish(self, self._agent, self._keys if has_succeeded else ())
 
 
-class Turns:
+class ApiTurns:
     def __init__(
         self,
         app: App,
-        options: Options,
+        options: ApiOptions,
         backend: str = "",
-        counted: DirectTurns | None = None,
+        counter: DirectTurns | None = None,
     ) -> None:
-        """`backend` is where commands run, instead of the one in the settings; `counted` counts
+        """`backend` is where commands run, instead of the one in the settings; `counter` counts
         every turn."""
         self._app, self._options, self.backend = app, options, backend
-        self._counted = counted
+        self._counter = counter
         gateway = app.loaded.settings.gateway
-        self.live = LiveAgents(app.leave, gateway.live_agents)
+        self.agents = AgentPool(app.leave, gateway.live_agents)
         self._folder = Path(gateway.cwd).expanduser()
-        self._running: dict[Running, str] = {}
+        self._running: dict[ApiTurn, str] = {}
+        """Turns and their session id."""
         self._idle = asyncio.Event()
         self._idle.set()
-        self._closing = ""
+        self._is_closing = False
 
     @property
     def count(self) -> int:
         return len(self._running)
 
-    async def begin(self, ask: Ask, on_gone: Callable[[Callable[[], None]], None]) -> Running:
+    async def begin(
+        self,
+        request: TurnRequest,
+        on_disconnect: Callable[[Callable[[], None]], None] = lambda _callback: None,
+    ) -> ApiTurn:
         """Create a turn with its agent, ready to run.
 
-        `on_gone` registers the callback that stops the turn when the client leaves. Raises
-        `Refused` and the errors of creating an agent.
+        `on_disconnect` registers the callback that stops the turn when the client leaves. Raises
+        `ApiError` and the errors of creating an agent.
         """
-        if self._closing:
-            message = "the server is stopping"
-            raise Refused(503, message, code="stopping", headers=retry_after(SOON))
-        if len(self._running) >= self._options.most_turns:
-            message = "too many turns are running"
-            raise Refused(503, message, code="overloaded", headers=retry_after(SOON))
-        running = Running(self, ask)
-        if self._counted is not None:
-            running.on_close(self._counted.begin(MANIFEST.name).end)
-        self._running[running] = ""
+        headers = retry_after(RETRY_SECONDS)
+        if self._is_closing:
+            raise ApiError(503, "the server is stopping", code="stopping", headers=headers)
+        if len(self._running) >= self._options.max_turns:
+            raise ApiError(503, "too many turns are running", code="overloaded", headers=headers)
+        turn = ApiTurn(self, request)
+        if self._counter is not None:
+            counted = self._counter.begin(MANIFEST.name)
+            turn.on_close(lambda failed: counted.end(failed=failed))
+        self._running[turn] = ""
         self._idle.clear()
-        on_gone(running.stop)
+        on_disconnect(turn.stop)
         try:
-            running.adopt(await self._agent(running, ask))
+            turn.set_agent(await self._find_agent(turn))
         except BaseException:
-            await running.close()
+            await turn.close()
             raise
-        self._running[running] = running.session_id
-        return running
+        self._running[turn] = turn.session_id
+        return turn
 
-    async def _agent(self, running: Running, ask: Ask) -> Agent:
-        slot = self.live.take(session_key(ask.session_id)) if ask.session_id else None
-        if slot is None and ask.key:
-            slot = self.live.take(ask.key)
-        if slot is not None:
-            running.keep_as(*[key for key in slot.keys if key.startswith(session_key(""))])
-            if slot.agent is not None:
-                return slot.agent
-        session_id = slot.session_id if slot else ask.session_id
+    async def _find_agent(self, turn: ApiTurn) -> Agent:
+        request = turn.request
+        kept = self.agents.take(session_key(request.session_id)) if request.session_id else None
+        if kept is None and request.key:
+            kept = self.agents.take(request.key)
+        if kept is not None:
+            turn.keep_as(*[key for key in kept.keys if key.startswith(session_key(""))])
+            if kept.agent is not None:
+                return kept.agent
+        session_id = kept.session_id if kept else request.session_id
         if not session_id:
-            return await self._made(history=ask.history)
+            return await self._create_agent(history=request.history)
         self._check_idle(session_id)
-        self._running[running] = session_id
+        self._running[turn] = session_id
         try:
-            return await self._made(resume=session_id)
+            return await self._create_agent(resume=session_id)
         except SessionNotFound:
-            if not ask.history:
+            if not request.history:
                 raise
-            return await self._made(history=ask.history)  # the session was deleted meanwhile
+            # The session was deleted meanwhile.
+            return await self._create_agent(history=request.history)
 
-    async def _made(self, *, resume: str = "", history: Sequence[Message] = ()) -> Agent:
+    async def _create_agent(self, *, resume: str = "", history: Sequence[Message] = ()) -> Agent:
         return await self._app.agent(
             SessionRequest(
                 self._folder,
@@ -327,58 +325,59 @@ class Turns:
             )
         )
 
-    def busy(self, session_id: str) -> bool:
+    def is_busy(self, session_id: str) -> bool:
         """Return whether a turn runs in the session."""
         return session_id in self._running.values()
 
     async def check_session(self, session_id: str) -> None:
-        """Raise `Refused` unless the session was created by the API and is idle."""
+        """Raise `ApiError` unless the session was created by the API and is idle."""
         try:
             info = await self._app.store.info(session_id)
         except SessionNotFound:
             info = None
         if info is None or info.source != SOURCE:
-            raise missing(f"there is no session {session_id}", "session_not_found")
+            raise not_found(f"there is no session {session_id}", "session_not_found")
         self._check_idle(session_id)
 
     def _check_idle(self, session_id: str) -> None:
-        if self.busy(session_id):
-            raise Refused(409, "a turn is already running in this session", code="session_busy")
+        if self.is_busy(session_id):
+            raise ApiError(409, "a turn is already running in this session", code="session_busy")
 
-    async def ended(self, running: Running, agent: Agent | None, keys: Sequence[str]) -> None:
+    async def finish(self, turn: ApiTurn, agent: Agent | None, keys: Sequence[str]) -> None:
+        """Keep or close the agent of a turn that has ended."""
         try:
-            if agent is not None and keys and not self._closing:
+            if agent is not None and keys and not self._is_closing:
                 session_id = agent.session_id
-                await self.live.keep(session_id, agent, (*keys, session_key(session_id)))
+                await self.agents.keep(session_id, agent, (*keys, session_key(session_id)))
             elif agent is not None:
                 await self._app.leave(agent)
         finally:
-            del self._running[running]
+            del self._running[turn]
             if not self._running:
                 self._idle.set()
 
     async def drain(self, seconds: float) -> None:
         """Start no more turns. Running ones have `seconds` to finish, and are stopped then."""
-        self._closing = "the server is stopping"
+        self._is_closing = True
         try:
             async with asyncio.timeout(seconds):
                 await self._idle.wait()
         except TimeoutError:
-            for running in tuple(self._running):
-                running.stop(self._closing)
+            for turn in tuple(self._running):
+                turn.stop("the server is stopping")
             with suppress(TimeoutError):
                 async with asyncio.timeout(STOP_SECONDS):
                     await self._idle.wait()
 
     async def close(self) -> None:
-        await self.live.close()
+        await self.agents.close()
 
 
-GAP = "\n\n"
+SEPARATOR = "\n\n"
 """Separator between two replies of one turn."""
 
 
-class Speech:
+class AppendOnlyText:
     """The text of a turn for a client that cannot remove what it has received.
 
     After a retry the model repeats its text: the part that is equal is not sent again; a different
@@ -390,48 +389,48 @@ class Speech:
         """Everything that was sent."""
         self._reply = ""
         """The part of the current reply that was sent."""
-        self._anew: str | None = None
+        self._restarted: str | None = None
         """The text since the reply was restarted; None if it was not."""
-        self._due = ""
+        self._gap = ""
         """Separator to send before the next text."""
 
-    def hear(self, event: Event) -> str:
+    def feed(self, event: Event) -> str:
         match event:
             case TextDelta():
                 return self._delta(event.text)
             case Retrying() | FellBack():
-                self._anew = ""
+                self._restarted = ""
             case TextFinished():
-                said = self._caught_up(event.text)
-                self._reply, self._due = "", GAP
-                return said
+                piece = self._catch_up(event.text)
+                self._reply, self._gap = "", SEPARATOR
+                return piece
             case UsageReported() if event.finish_reason == "length":
-                self._due = ""  # the next reply continues in the middle of a sentence
+                self._gap = ""  # the next reply continues in the middle of a sentence
             case _:
                 pass
         return ""
 
     def _delta(self, text: str) -> str:
-        if self._anew is None:
-            return self._more(text)
-        self._anew += text
-        return "" if self._reply.startswith(self._anew) else self._caught_up(self._anew)
+        if self._restarted is None:
+            return self._append(text)
+        self._restarted += text
+        return "" if self._reply.startswith(self._restarted) else self._catch_up(self._restarted)
 
-    def _caught_up(self, whole: str) -> str:
+    def _catch_up(self, whole: str) -> str:
         """Return what is missing if the reply is `whole` so far."""
-        self._anew = None
+        self._restarted = None
         if whole.startswith(self._reply):
-            return self._more(whole[len(self._reply) :])
+            return self._append(whole[len(self._reply) :])
         if self._reply.startswith(whole):
             return ""
-        self._reply, self._due = "", GAP
-        return self._more(whole)
+        self._reply, self._gap = "", SEPARATOR
+        return self._append(whole)
 
-    def _more(self, text: str) -> str:
+    def _append(self, text: str) -> str:
         if not text:
             return ""
-        sent = self._due + text
-        self._due = ""
+        sent = self._gap + text
+        self._gap = ""
         self._reply += text
         self.text += sent
         return sent

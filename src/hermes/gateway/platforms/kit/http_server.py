@@ -12,14 +12,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hermes.gateway.platforms.kit.connection import Connection
 from hermes.gateway.platforms.kit.contract import NotConnected
+from hermes.util.hosts import from_here
 
 MAX_CONNECTIONS = 200
 """Further requests get 503."""
 DRAIN_SECONDS = 5
 """For requests in progress at the end."""
 MAX_DISCARDED_BYTES = 64_000_000
-"""Bytes."""
 DISCARD_SECONDS = 20.0
+HEALTH_SECONDS = 5.0
 AsgiReceive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
@@ -66,12 +67,12 @@ class TimeLimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
 
-class _EmbeddedServer(uvicorn.Server):
-    """A uvicorn server that reports when it listens and leaves signals to the gateway."""
+class _UvicornServer(uvicorn.Server):
+    """A uvicorn server that leaves signals to the gateway."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self.listening = asyncio.Event()
+        self.listening, self._leaving = asyncio.Event(), asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -81,44 +82,116 @@ class _EmbeddedServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def main_loop(self) -> None:
+        """Wake once a second, for the date header, instead of ten times."""
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._leaving.wait()
 
-async def serve_http(connection: Connection, app: Any, host: str, port: int, *, hint: str) -> int:
-    """Serve an ASGI application until the connection ends; return the port (chosen by the system
-    for 0). Raises `NotConnected` with the hint when the port is in use."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family, backlog=128)
-    except OSError as error:
-        raise NotConnected(
-            f"{connection.label} cannot listen on {host} port {port}: {error.strerror}", hint=hint
-        ) from None
-    config = uvicorn.Config(
-        app,
-        interface="asgi3",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        http=TimeLimitedProtocol,
-        ws="none",
-        limit_concurrency=MAX_CONNECTIONS,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
+    def leave(self) -> None:
+        self.should_exit = True
+        self._leaving.set()
+
+
+class HttpServer:
+    """An HTTP server inside our event loop, for an ASGI application."""
+
+    def __init__(
+        self,
+        app: Any,
+        host: str,
+        port: int,
+        *,
+        label: str,
+        hint: str,
+        protocol: type[TimeLimitedProtocol] = TimeLimitedProtocol,
+        drain_seconds: float = DRAIN_SECONDS,
+        backlog: int = 128,
+        **config: Any,
+    ) -> None:
+        """Bind the address; port 0 takes any. Raises `NotConnected` with `hint` if that fails.
+
+        `config` is passed to uvicorn. Responses in progress at the end have `drain_seconds`.
+        """
+        bare = "127.0.0.1" if host.lower() == "localhost" else host.strip("[]")
+        family = socket.AF_INET6 if ":" in bare else socket.AF_INET
+        try:
+            self._socket = socket.create_server((bare, port), family=family, backlog=backlog)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise NotConnected(
+                f"{label} cannot listen on {host} port {port}: {reason}", hint=hint
+            ) from error
+        self._socket.setblocking(False)
+        self._host, self._label, self._drain_seconds = host, label, drain_seconds
+        self.port: int = self._socket.getsockname()[1]
+        self._server = _UvicornServer(
+            uvicorn.Config(
+                app,
+                interface="asgi3",
+                http=protocol,
+                ws="none",
+                loop="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                backlog=backlog,
+                **config,
+            )
+        )
+        self.listening = self._server.listening
+
+    async def serve(self) -> None:
+        """Serve until `close`, or until `stop_accepting` and the last response."""
+        with self._socket:
+            await self._server.serve(sockets=[self._socket])
+
+    def stop_accepting(self) -> None:
+        self._server.leave()
+
+    async def close(self, serving: "asyncio.Task[None]") -> None:
+        """Stop the task that runs `serve`, and cut what is still open after the drain."""
+        self._server.leave()
+        _done, pending = await asyncio.wait([serving], timeout=self._drain_seconds)
+        if pending:
+            self._server.force_exit = True
+            state = self._server.server_state
+            for connection in tuple(state.connections):
+                connection.transport.abort()
+            for task in tuple(state.tasks):
+                task.cancel()
+            await asyncio.wait([serving])
+
+    async def check_health(self) -> None:
+        """Request our own /health. Raises `NotConnected`."""
+        line = b""
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(HEALTH_SECONDS):
+                reader, writer = await asyncio.open_connection(from_here(self._host), self.port)
+                try:
+                    writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    line = await reader.readline()
+                finally:
+                    writer.close()
+        if b" 200 " not in line:
+            raise NotConnected(f"{self._label} does not answer on port {self.port}")
+
+
+async def serve_http(
+    connection: Connection, app: Any, host: str, port: int, *, hint: str
+) -> HttpServer:
+    """Serve an ASGI application until the connection ends. Raises `NotConnected` with the hint
+    when the port is in use."""
+    server = HttpServer(
+        app, host, port, label=connection.label, hint=hint, limit_concurrency=MAX_CONNECTIONS
     )
-    server = _EmbeddedServer(config)
-
-    async def serve() -> None:
-        with listening:
-            await server.serve(sockets=[listening])
-
-    serving = connection.run_until_closed(serve())
-
-    async def leave() -> None:
-        server.should_exit = True
-        await asyncio.wait([serving])
-
-    connection.resources.push_async_callback(leave)
+    serving = connection.run_until_closed(server.serve())
+    connection.resources.push_async_callback(server.close, serving)
     await connection.wait_for(server.listening)
-    return int(listening.getsockname()[1])
+    return server
 
 
 class BodyTooLarge(Exception):

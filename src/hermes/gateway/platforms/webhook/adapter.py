@@ -59,7 +59,7 @@ from hermes.gateway.platforms.webhook.subscriptions import (
 from hermes.store.records import OutboxRow
 from hermes.util.concurrency import SystemClock
 from hermes.util.files import write_bytes
-from hermes.util.hosts import from_here, http_address, is_loopback
+from hermes.util.hosts import http_address, is_loopback
 from hermes.util.http import LateTls
 
 log = logging.getLogger(__name__)
@@ -116,7 +116,8 @@ class Server(Connection):
     async def open(self) -> None:
         self._warn()
         app = application(self._calls.answer)
-        self.port = await serve_http(self, app, self._host, self._wanted, hint=TAKEN)
+        self._server = await serve_http(self, app, self._host, self._wanted, hint=TAKEN)
+        self.port = self._server.port
 
     @property
     def address(self) -> str:
@@ -124,18 +125,7 @@ class Server(Connection):
 
     async def ping(self) -> None:
         """Request our own /health."""
-        try:
-            async with asyncio.timeout(5):
-                reader, writer = await asyncio.open_connection(from_here(self._host), self.port)
-                try:
-                    writer.write(b"GET /health HTTP/1.0\r\n\r\n")
-                    line = await reader.readline()
-                finally:
-                    writer.close()
-        except (OSError, TimeoutError):
-            line = b""
-        if b" 200 " not in line:
-            raise NotConnected(f"Webhook does not answer on port {self.port}")
+        await self._server.check_health()
 
     def _warn(self) -> None:
         routes, limits = self.routes.all(), self._limits

@@ -1,15 +1,20 @@
-"""What clients send becomes a conversation, or they are told what is wrong with it."""
+"""Messages of clients become a conversation, or the error names the wrong part."""
+
+from typing import Any
 
 import msgspec
 import pytest
 
 from hermes.core.messages import Assistant, Image, Text, ToolCall, ToolResult, User
-from hermes.gateway.platforms.api_server.http import Refused, Request
-from hermes.gateway.platforms.api_server.reading import (
-    ChatRequest,
+from hermes.gateway.platforms.api_server.chat import ChatRequest
+from hermes.gateway.platforms.api_server.errors import ApiError
+from hermes.gateway.platforms.api_server.http import ApiRequest
+from hermes.gateway.platforms.api_server.messages import (
+    ONLY_JSON,
     Conversation,
-    chat_messages,
-    conversation,
+    format_instructions,
+    split_conversation,
+    to_message,
 )
 from hermes.gateway.platforms.api_server.responses import InputItem, input_messages
 
@@ -18,14 +23,20 @@ PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 def read(*messages: object, **more: object) -> Conversation:
     body = msgspec.json.encode({"messages": messages, **more})
-    wanted = Request("POST", "/", {}, body).decoded(ChatRequest)
-    return conversation(chat_messages(wanted.messages))
+    wanted = ApiRequest("POST", "/", {}, body).decode(ChatRequest)
+    return split(wanted)
 
 
-def refused(body: bytes) -> Refused:
-    with pytest.raises(Refused) as told:
-        wanted = Request("POST", "/", {}, body).decoded(ChatRequest)
-        conversation(chat_messages(wanted.messages))
+def split(wanted: ChatRequest) -> Conversation:
+    return split_conversation(
+        to_message(each, f"messages[{number}]") for number, each in enumerate(wanted.messages)
+    )
+
+
+def refused(body: bytes) -> ApiError:
+    with pytest.raises(ApiError) as told:
+        wanted = ApiRequest("POST", "/", {}, body).decode(ChatRequest)
+        split(wanted)
     assert told.value.status == 400
     return told.value
 
@@ -42,7 +53,7 @@ def test_system_messages_anywhere_say_how_to_answer() -> None:
         {"role": "developer", "content": [{"type": "text", "text": "In French."}]},
         user("again"),
     )
-    assert talk.manner == "Be brief.\n\nIn French."
+    assert talk.instructions == "Be brief.\n\nIn French."
     assert talk.history == (User.say("hi"), Assistant((Text("Hello."),)))
     assert talk.message == User.say("again")
 
@@ -118,11 +129,11 @@ def test_a_system_message_at_the_end_is_what_is_asked() -> None:
     """So NextChat asks for a summary, and others for a title."""
     brief = {"role": "system", "content": "Be brief."}
     talk = read(brief, user("hi"), answer("Hello."), {"role": "system", "content": "Sum up."})
-    assert talk.manner == "Be brief."
+    assert talk.instructions == "Be brief."
     assert talk.history == (User.say("hi"), Assistant((Text("Hello."),)))
     assert talk.message == User.say("Sum up.")
     alone = read({"role": "developer", "content": "Make a title."})
-    assert (alone.manner, alone.message) == ("", User.say("Make a title."))
+    assert (alone.instructions, alone.message) == ("", User.say("Make a title."))
 
 
 def test_a_conversation_that_ends_with_an_answer_goes_on() -> None:
@@ -185,7 +196,7 @@ def test_calls_that_one_reply_made_together_stay_together() -> None:
         InputItem("function_call_output", call_id="c2", output="two"),
         InputItem(role="user", content="and?"),
     ]
-    talk = conversation(input_messages(items), "input")
+    talk = split_conversation(input_messages(items), "input")
     calls = (Text("Let me see."), ToolCall("c1", "f", "{}"), ToolCall("c2", "g", "{}"))
     assert talk.history[1:] == (
         Assistant(calls, "tool_calls"),
@@ -196,6 +207,35 @@ def test_calls_that_one_reply_made_together_stay_together() -> None:
 
 @pytest.mark.parametrize("item", [InputItem("item_reference"), InputItem("message")])
 def test_an_item_that_cannot_be_used_is_refused(item: InputItem) -> None:
-    with pytest.raises(Refused) as told:
+    with pytest.raises(ApiError) as told:
         input_messages([item])
     assert told.value.param == "input[0]"
+
+
+SCHEMA = {"type": "object", "properties": {"title": {"type": "string"}}}
+
+
+@pytest.mark.parametrize("given", [None, "json", {}, {"type": "text"}, {"type": 7}, []])
+def test_plain_text_needs_no_word(given: Any) -> None:
+    assert format_instructions(given) == ""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"type": "json_schema", "json_schema": {"name": "t", "schema": SCHEMA}},
+        {"type": "json_schema", "name": "t", "schema": SCHEMA},
+    ],
+)
+def test_a_schema_is_told_in_both_places_where_it_may_stand(given: Any) -> None:
+    assert format_instructions(given).endswith(
+        '{"type":"object","properties":{"title":{"type":"string"}}}'
+    )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"type": "json_object"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": 7}],
+)
+def test_json_without_a_schema_is_json_all_the_same(given: Any) -> None:
+    assert format_instructions(given) == ONLY_JSON

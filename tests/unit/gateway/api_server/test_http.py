@@ -1,4 +1,4 @@
-"""A stream that breaks off says so: nobody takes half an answer for a whole one."""
+"""A stream that fails ends with an error event."""
 
 import json
 from collections.abc import AsyncGenerator, MutableMapping
@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from hermes.core.errors import HermesError, StoreError
-from hermes.gateway.platforms.api_server.http import SSE, Exchange, Options, Reply
-from hermes.gateway.platforms.api_server.reading import Recording
+from hermes.gateway.platforms.api_server.http import SSE, ApiReply, Exchange
+from hermes.gateway.platforms.api_server.idempotency import Recording
+from hermes.gateway.platforms.api_server.options import ApiOptions
 
 FAILURES = [(StoreError("the disk is full"), "store_failed"), (KeyError("x"), "internal_error")]
 
@@ -32,8 +33,8 @@ async def test_the_client_hears_what_went_wrong(error: Exception, code: str) -> 
     async def receive() -> MutableMapping[str, Any]:
         return {"type": "http.disconnect"}
 
-    exchange = Exchange(receive, send, Options(), ())
-    await exchange.answer(Reply(kind=SSE, stream=broken(error)))
+    exchange = Exchange(receive, send, ApiOptions(), ())
+    await exchange.answer(ApiReply(media_type=SSE, stream=broken(error)))
     bodies = [event["body"] for event in sent[1:]]
     assert (bodies[0], bodies[-1]) == (b"half", b"")
     assert told(bodies[1]) == code
@@ -43,7 +44,7 @@ async def test_the_client_hears_what_went_wrong(error: Exception, code: str) -> 
 @pytest.mark.parametrize(("error", "code"), FAILURES)
 async def test_who_listens_later_hears_it_too(error: Exception, code: str) -> None:
     recording = Recording()
-    await recording.take(broken(error))
+    await recording.record(broken(error))
     half, rest = [piece async for piece in recording.play()]
     assert (half, told(rest)) == (b"half", code)
     assert isinstance(error, HermesError) or "KeyError" not in rest.decode()

@@ -11,14 +11,14 @@ from hermes.core.events import (
 from hermes.core.messages import ToolCall
 from hermes.core.model import TextDelta, Usage
 from hermes.gateway.platforms.api_server.responses import (
-    CallItem,
+    Fields,
+    FunctionCallItem,
+    FunctionOutputItem,
     MessageItem,
     OutputText,
+    ResponseBuilder,
     ResponseObject,
-    ResultItem,
-    Told,
-    Unfolding,
-    Where,
+    SessionPosition,
 )
 
 ITEM = "response.output_item"
@@ -33,21 +33,21 @@ def finished(reason: str = "answered", error: str = "") -> TurnFinished:
     return TurnFinished("s1", reason, "b", Usage(1, 2), 1, error=error, exit_code=5 if error else 0)
 
 
-def unfolded(*events: Event) -> tuple[list[Told], ResponseObject]:
-    unfolding = Unfolding(ResponseObject("resp_1", 1, "m", Where("s1")))
-    told = list(unfolding.begin())
+def build(*events: Event) -> tuple[list[Fields], ResponseObject]:
+    builder = ResponseBuilder(ResponseObject("resp_1", 1, "m", SessionPosition("s1")))
+    sent = list(builder.start())
     for event in events:
-        told += unfolding.hear(event)
+        sent += builder.feed(event)
         if isinstance(event, TurnFinished):
-            unfolding.end(event, messages=4)
-            told += unfolding.last()
-    assert [each["sequence_number"] for each in told] == list(range(len(told)))
-    return told, unfolding.response
+            builder.finish(event, messages=4)
+            sent.append(builder.final_event())
+    assert [each["sequence_number"] for each in sent] == list(range(len(sent)))
+    return sent, builder.response
 
 
 def test_a_turn_with_a_tool() -> None:
     call = ToolCall("c1", "todo", '{"a":1}')
-    told, response = unfolded(
+    sent, response = build(
         TurnStarted("s1", "m", "p"),
         TextDelta("a"),
         TextFinished("a"),
@@ -57,7 +57,7 @@ def test_a_turn_with_a_tool() -> None:
         TextFinished("b"),
         finished(),
     )
-    assert [each["type"] for each in told] == [
+    assert [each["type"] for each in sent] == [
         "response.created",
         "response.in_progress",
         *SAID,
@@ -75,26 +75,26 @@ def test_a_turn_with_a_tool() -> None:
     first, called, result, second = response.output
     assert isinstance(first, MessageItem)
     assert first.content == [OutputText("a")]
-    assert isinstance(called, CallItem)
+    assert isinstance(called, FunctionCallItem)
     assert (called.call_id, called.name, called.arguments) == ("c1", "todo", '{"a":1}')
-    assert isinstance(result, ResultItem)
+    assert isinstance(result, FunctionOutputItem)
     assert (result.call_id, result.output) == ("c1", "done")
     assert isinstance(second, MessageItem)
-    assert (response.status, response.hermes) == ("completed", Where("s1", 4))
-    places = [each["output_index"] for each in told if "output_index" in each]
+    assert (response.status, response.hermes) == ("completed", SessionPosition("s1", 4))
+    places = [each["output_index"] for each in sent if "output_index" in each]
     assert places == sorted(places)
     assert set(places) == {0, 1, 2, 3}
 
 
 def test_an_answer_that_was_cut_is_incomplete() -> None:
-    told, response = unfolded(TextDelta("b"), TextFinished("b"), finished("truncated"))
-    assert told[-1]["type"] == "response.incomplete"
+    sent, response = build(TextDelta("b"), TextFinished("b"), finished("truncated"))
+    assert sent[-1]["type"] == "response.incomplete"
     assert response.incomplete_details is not None
 
 
 def test_a_failure_in_the_middle_closes_what_was_open() -> None:
-    told, response = unfolded(TextDelta("half a sen"), finished("failed", "the model is gone"))
-    assert [each["type"] for each in told[2:]] == [*SAID, *FINISHED, "response.failed"]
+    sent, response = build(TextDelta("half a sen"), finished("failed", "the model is gone"))
+    assert [each["type"] for each in sent[2:]] == [*SAID, *FINISHED, "response.failed"]
     assert response.status == "failed"
     assert response.error is not None
     assert "the model is gone" in response.error.message

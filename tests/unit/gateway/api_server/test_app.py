@@ -1,19 +1,20 @@
-"""Who is let in. Each case is something that was tried."""
+"""Access without a key is for programs on this machine; with one, for clients that send it."""
 
 import pytest
 
-from hermes.gateway.platforms.api_server.app import Door
-from hermes.gateway.platforms.api_server.http import Options, Refused
+from hermes.gateway.platforms.api_server.app import AccessPolicy
+from hermes.gateway.platforms.api_server.errors import ApiError
+from hermes.gateway.platforms.api_server.options import ApiOptions
 
 KEY = "correct horse battery"
 HERE = {"host": "127.0.0.1:8642"}
 
 
-def check(options: Options, headers: dict[str, str], *, public: bool = False) -> int:
+def check(options: ApiOptions, headers: dict[str, str], *, is_public: bool = False) -> int:
     """The status it is refused with; 0 when it is let in."""
     try:
-        Door(options).check(headers, public=public)
-    except Refused as refused:
+        AccessPolicy(options).check(headers, is_public=is_public)
+    except ApiError as refused:
         assert KEY not in str(refused)
         return refused.status
     return 0
@@ -44,24 +45,24 @@ def check(options: Options, headers: dict[str, str], *, public: bool = False) ->
     ],
 )
 def test_a_wrong_key_is_refused(given: str) -> None:
-    assert check(Options(key=KEY), {**HERE, "authorization": given}) == 401
+    assert check(ApiOptions(key=KEY), {**HERE, "authorization": given}) == 401
 
 
 @pytest.mark.parametrize("given", [f"Bearer {KEY}", f"bearer {KEY}", f"BEARER  {KEY} "])
 def test_the_right_key_is_enough_wherever_it_comes_from(given: str) -> None:
     headers = {"host": "evil.example", "origin": "https://evil.example", "authorization": given}
-    assert check(Options(key=KEY), headers) == 0
+    assert check(ApiOptions(key=KEY), headers) == 0
 
 
 def test_a_key_may_have_any_letters() -> None:
     key = "schlüssel-für-das-tor"
     sent = f"Bearer {key}".encode().decode("latin-1")
-    assert check(Options(key=key), {"authorization": sent}) == 0
-    assert check(Options(key=key), {"authorization": f"Bearer {key}"}) == 401
+    assert check(ApiOptions(key=key), {"authorization": sent}) == 0
+    assert check(ApiOptions(key=key), {"authorization": f"Bearer {key}"}) == 401
 
 
 def test_health_needs_no_key() -> None:
-    assert check(Options(key=KEY), HERE, public=True) == 0
+    assert check(ApiOptions(key=KEY), HERE, is_public=True) == 0
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_health_needs_no_key() -> None:
     ],
 )
 def test_without_a_key_this_machine_is_let_in(host: str) -> None:
-    assert check(Options(), {"host": host}) == 0
+    assert check(ApiOptions(), {"host": host}) == 0
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_without_a_key_this_machine_is_let_in(host: str) -> None:
     ],
 )
 def test_without_a_key_a_name_made_to_point_here_is_refused(host: str) -> None:
-    assert check(Options(), {"host": host}) == 403
+    assert check(ApiOptions(), {"host": host}) == 403
 
 
 @pytest.mark.parametrize(
@@ -116,35 +117,37 @@ def test_without_a_key_a_name_made_to_point_here_is_refused(host: str) -> None:
     ["https://evil.example", "null", "http://127.0.0.1:3000", "http://localhost", "file://", "x"],
 )
 def test_without_a_key_no_web_page_may(origin: str) -> None:
-    assert check(Options(), {**HERE, "origin": origin}) == 403
+    assert check(ApiOptions(), {**HERE, "origin": origin}) == 403
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_without_a_key_a_page_that_hides_its_origin_is_refused(site: str) -> None:
-    assert check(Options(), {**HERE, "sec-fetch-site": site}) == 403
-    assert check(Options(), {**HERE, "sec-fetch-site": "none"}) == 0
+    assert check(ApiOptions(), {**HERE, "sec-fetch-site": site}) == 403
+    assert check(ApiOptions(), {**HERE, "sec-fetch-site": "none"}) == 0
 
 
 def test_the_pages_that_were_named_may() -> None:
-    options = Options(origins=("http://localhost:3000",))
+    options = ApiOptions(origins=("http://localhost:3000",))
     assert check(options, {**HERE, "origin": "http://localhost:3000"}) == 0
     for other in ("http://localhost:30000", "http://localhost", "https://localhost:3000"):
         assert check(options, {**HERE, "origin": other}) == 403
 
 
 def test_a_browser_that_asks_first_hears_it_only_for_a_page_that_was_named() -> None:
-    door = Door(Options(origins=("http://localhost:3000",)))
+    door = AccessPolicy(ApiOptions(origins=("http://localhost:3000",)))
     asked = {"access-control-request-method": "POST"}
     told = door.preflight({**asked, "origin": "http://localhost:3000"})
     assert told is not None
     assert dict(told)["Access-Control-Max-Age"] == "600"
     assert door.preflight({**asked, "origin": "http://evil.example"}) is None
     assert door.preflight({"origin": "http://localhost:3000"}) is None
-    assert Door(Options()).preflight({**asked, "origin": "http://localhost:3000"}) is None
+    assert (
+        AccessPolicy(ApiOptions()).preflight({**asked, "origin": "http://localhost:3000"}) is None
+    )
 
 
 def test_what_a_browser_asks_for_comes_back_unless_it_is_no_header() -> None:
-    door = Door(Options(origins=("*",), key=KEY))
+    door = AccessPolicy(ApiOptions(origins=("*",), key=KEY))
     asked = {"origin": "http://a", "access-control-request-method": "POST"}
     name = "access-control-request-headers"
     assert ("Access-Control-Allow-Headers", "x-stainless-os") in (
@@ -155,12 +158,17 @@ def test_what_a_browser_asks_for_comes_back_unless_it_is_no_header() -> None:
 
 
 def test_answers_say_who_may_read_them() -> None:
-    assert dict(Door(Options()).shared({"origin": "http://a"})) == {
+    assert dict(AccessPolicy(ApiOptions()).response_headers({"origin": "http://a"})) == {
         "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
     }
-    named = Door(Options(origins=("http://a",), key=KEY))
-    assert dict(named.shared({"origin": "http://a"}))["Access-Control-Allow-Origin"] == "http://a"
-    assert "Access-Control-Allow-Origin" not in dict(named.shared({"origin": "http://b"}))
-    anyone = Door(Options(origins=("*",), key=KEY))
-    assert dict(anyone.shared({"origin": "http://b"}))["Access-Control-Allow-Origin"] == "*"
+    named = AccessPolicy(ApiOptions(origins=("http://a",), key=KEY))
+    assert (
+        dict(named.response_headers({"origin": "http://a"}))["Access-Control-Allow-Origin"]
+        == "http://a"
+    )
+    assert "Access-Control-Allow-Origin" not in dict(named.response_headers({"origin": "http://b"}))
+    anyone = AccessPolicy(ApiOptions(origins=("*",), key=KEY))
+    assert (
+        dict(anyone.response_headers({"origin": "http://b"}))["Access-Control-Allow-Origin"] == "*"
+    )

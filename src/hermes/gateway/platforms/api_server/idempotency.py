@@ -1,0 +1,186 @@
+"""Requests with an `Idempotency-Key`: a repeated one gets the stored response."""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+import msgspec
+
+from hermes.core.ports import Clock
+from hermes.gateway.platforms.api_server.errors import ApiError, bad_request
+from hermes.gateway.platforms.api_server.http import (
+    SESSION_HEADER,
+    ApiReply,
+    ApiRequest,
+    with_error_event,
+)
+
+KEY_HEADER = "Idempotency-Key"
+MAX_KEY_CHARS = 255
+KEEP_SECONDS = 300.0
+"""After the response is complete: a client may have waited that long before it retries."""
+MAX_REPLIES = 1000
+MAX_BYTES = 64_000_000
+REPLAYED = (("Idempotent-Replayed", "true"),)
+
+
+class Recording:
+    """Pieces of a stream, which several readers can follow from any position."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._waiting: set[asyncio.Future[None]] = set()
+        self.is_complete = False
+        self.size = 0
+
+    async def record(self, pieces: AsyncGenerator[bytes, None]) -> None:
+        """Record all of `pieces`, and an error event if they fail."""
+        try:
+            async with aclosing(with_error_event(pieces)) as whole:
+                async for piece in whole:
+                    self._pieces.append(piece)
+                    self.size += len(piece)
+                    self._wake()
+        finally:
+            self.is_complete = True
+            self._wake()
+
+    def _wake(self) -> None:
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+        self._waiting.clear()
+
+    async def play(self, start: int = 0) -> AsyncGenerator[bytes, None]:
+        """Yield the pieces from number `start` on, until the end."""
+        while True:
+            while start < len(self._pieces):
+                yield self._pieces[start]
+                start += 1
+            if self.is_complete:
+                return
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.add(future)
+            try:
+                await future
+            finally:
+                self._waiting.discard(future)
+
+
+class _CachedReply:
+    def __init__(self, digest: bytes, work: "asyncio.Task[ApiReply]") -> None:
+        self.digest, self.work = digest, work
+        """The digest of the request, and the task of its handler."""
+        self.recording: Recording | None = None
+        self.completed_at: float | None = None
+
+    @property
+    def size(self) -> int:
+        if self.recording is not None:
+            return self.recording.size
+        return len(self.work.result().body) if self.completed_at is not None else 0
+
+    async def reply(self) -> ApiReply:
+        reply = await asyncio.shield(self.work)
+        if self.recording is None:
+            return reply
+        return msgspec.structs.replace(reply, stream=self.recording.play(), close=None)
+
+
+class IdempotencyCache:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._replies: OrderedDict[tuple[str, str], _CachedReply] = OrderedDict()
+        """By path and key."""
+        self._recorders: set[asyncio.Task[None]] = set()
+
+    async def run_once(
+        self, request: ApiRequest, handler: Callable[[ApiRequest], Awaitable[ApiReply]]
+    ) -> ApiReply:
+        """Return the response of `handler`, or its stored response to the same request.
+
+        The work continues when the client leaves, because the client will retry then. Raises
+        `ApiError` for a different request with the same key.
+        """
+        key = request.headers.get(KEY_HEADER.lower())
+        if key is None:
+            return await handler(request)
+        if not key or len(key) > MAX_KEY_CHARS:
+            raise bad_request(f"{KEY_HEADER} has 1 to {MAX_KEY_CHARS} characters")
+        self._evict()
+        session = request.headers.get(SESSION_HEADER.lower(), "")
+        digest = hashlib.sha256(session.encode() + b"\0" + request.body).digest()
+        name = request.path, key
+        cached = self._replies.get(name)
+        if cached is None:
+            return await self._start(name, digest, request, handler)
+        if cached.digest != digest:
+            raise ApiError(
+                422,
+                "this Idempotency-Key was used for another request",
+                code="idempotency_key_reused",
+            )
+        reply = await cached.reply()
+        return msgspec.structs.replace(reply, headers=(*reply.headers, *REPLAYED))
+
+    async def _start(
+        self,
+        name: tuple[str, str],
+        digest: bytes,
+        request: ApiRequest,
+        handler: Callable[[ApiRequest], Awaitable[ApiReply]],
+    ) -> ApiReply:
+        # A copy without the connection: it is never disconnected.
+        detached = ApiRequest(
+            request.method, request.path, request.headers, request.body, request.path_params
+        )
+
+        async def work() -> ApiReply:
+            return await handler(detached)
+
+        cached = self._replies[name] = _CachedReply(digest, asyncio.ensure_future(work()))
+        cached.work.add_done_callback(lambda _work: self._replied(name, cached))
+        return await cached.reply()
+
+    def _replied(self, name: tuple[str, str], cached: _CachedReply) -> None:
+        """Record the stream. A failure is not kept, so that it can be retried."""
+        work = cached.work
+        if work.cancelled() or work.exception() is not None or work.result().status >= 500:
+            if self._replies.get(name) is cached:
+                del self._replies[name]
+            return
+        stream = work.result().stream
+        if stream is None:
+            cached.completed_at = self._clock.monotonic()
+            return
+        cached.recording = Recording()
+        recorder = asyncio.ensure_future(cached.recording.record(stream))
+        self._recorders.add(recorder)
+        recorder.add_done_callback(lambda recorder: self._recorded(cached, recorder))
+
+    def _recorded(self, cached: _CachedReply, recorder: "asyncio.Task[None]") -> None:
+        self._recorders.discard(recorder)
+        cached.completed_at = self._clock.monotonic()
+
+    def _evict(self) -> None:
+        """Remove expired responses, and the oldest ones beyond the limits."""
+        oldest = self._clock.monotonic() - KEEP_SECONDS
+        size = sum(cached.size for cached in self._replies.values())
+        for name, cached in tuple(self._replies.items()):
+            if cached.completed_at is None:
+                continue
+            full = len(self._replies) >= MAX_REPLIES or size > MAX_BYTES
+            if full or cached.completed_at < oldest:
+                size -= cached.size
+                del self._replies[name]
+
+    async def close(self) -> None:
+        works = [cached.work for cached in self._replies.values() if not cached.work.done()]
+        tasks: list[asyncio.Task[ApiReply] | asyncio.Task[None]] = [*works, *self._recorders]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._replies.clear()
