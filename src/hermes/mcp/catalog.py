@@ -7,7 +7,7 @@ import re
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,7 +15,7 @@ from hermes import __version__
 from hermes.config.settings.tools import McpServer
 from hermes.util import files
 
-FAILURE_SUFFIX = ".failed.json"
+CATALOG_SUFFIX, FAILURE_SUFFIX = ".json", ".failed.json"
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +55,9 @@ class _CachedCatalog(msgspec.Struct, frozen=True):
     catalog: ServerCatalog = msgspec.field(name="catalogue")
 
 
+T = TypeVar("T", _CachedCatalog, ConnectFailure)
+
+
 class CatalogCache:
     """One file per server in `folder`, and another while it fails. With None nothing is cached."""
 
@@ -63,79 +66,77 @@ class CatalogCache:
 
     def load(self, name: str, settings: McpServer) -> ServerCatalog | None:
         """Return the cached catalog for these settings, or None."""
-        if self._folder is None:
-            return None
-        try:
-            data = self._path(self._folder, name).read_bytes()
-            kept = msgspec.json.decode(data, type=_CachedCatalog)
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-            return None
-        return kept.catalog if kept.key == cache_key(settings) else None
+        kept = self._read(name, settings, _CachedCatalog)
+        return kept.catalog if kept is not None else None
 
     def save(self, name: str, settings: McpServer, catalog: ServerCatalog) -> None:
-        if self._folder is not None:
-            self._write(
-                self._path(self._folder, name), _CachedCatalog(cache_key(settings), catalog)
-            )
-            self._works(self._folder, name)
+        self._write(self._path(name), _CachedCatalog(cache_key(settings), catalog))
+        self._clear_failure(name)
 
     def seen(self, name: str) -> None:
         """Record a connection that found the cached catalog unchanged."""
-        if self._folder is not None:
+        if path := self._path(name):
             with suppress(OSError):
-                os.utime(self._path(self._folder, name))
-            self._works(self._folder, name)
+                os.utime(path)
+        self._clear_failure(name)
 
     def failed(self, name: str, settings: McpServer, reason: str) -> None:
         """Record a failed connection."""
-        if self._folder is not None:
-            failure = ConnectFailure(cache_key(settings), reason, time.time())
-            self._write(self._path(self._folder, name, FAILURE_SUFFIX), failure)
+        failure = ConnectFailure(cache_key(settings), reason, time.time())
+        self._write(self._path(name, FAILURE_SUFFIX), failure)
 
     def failure(self, name: str, settings: McpServer) -> ConnectFailure | None:
         """Return the last failure with these settings, unless a later connection succeeded."""
-        if self._folder is None:
-            return None
-        try:
-            data = self._path(self._folder, name, FAILURE_SUFFIX).read_bytes()
-            kept = msgspec.json.decode(data, type=ConnectFailure)
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-            return None
-        return kept if kept.key == cache_key(settings) else None
+        return self._read(name, settings, ConnectFailure, FAILURE_SUFFIX)
 
     def last_seen(self, name: str) -> float | None:
         """Return the time of the last connection in seconds since the epoch, or None."""
-        if self._folder is None:
-            return None
         try:
-            return self._path(self._folder, name).stat().st_mtime
+            return path.stat().st_mtime if (path := self._path(name)) else None
         except OSError:
             return None
 
     def drop(self, name: str) -> None:
         """Delete the files of a server."""
-        if self._folder is not None:
-            self._path(self._folder, name).unlink(missing_ok=True)
-            self._path(self._folder, name, FAILURE_SUFFIX).unlink(missing_ok=True)
+        for ending in (CATALOG_SUFFIX, FAILURE_SUFFIX):
+            if path := self._path(name, ending):
+                path.unlink(missing_ok=True)
 
-    def _works(self, folder: Path, name: str) -> None:
-        with suppress(OSError):
-            self._path(folder, name, FAILURE_SUFFIX).unlink(missing_ok=True)
+    def _clear_failure(self, name: str) -> None:
+        if path := self._path(name, FAILURE_SUFFIX):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    def _read(
+        self, name: str, settings: McpServer, kind: type[T], ending: str = CATALOG_SUFFIX
+    ) -> T | None:
+        try:
+            path = self._path(name, ending)
+            kept = msgspec.json.decode(path.read_bytes(), type=kind) if path else None
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        return kept if kept is not None and kept.key == cache_key(settings) else None
+
+    def _path(self, name: str, ending: str = CATALOG_SUFFIX) -> Path | None:
+        return server_file(self._folder, name, ending) if self._folder is not None else None
 
     @staticmethod
-    def _write(path: Path, kept: Any) -> None:
+    def _write(path: Path | None, kept: Any) -> None:
+        if path is None:
+            return
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             files.write_bytes(path, msgspec.json.encode(kept), mode=0o600)
         except OSError as error:
             log.warning("%s could not be written: %s", path, error)
 
-    @staticmethod
-    def _path(folder: Path, name: str, ending: str = ".json") -> Path:
-        plain = re.sub(r"[^\w-]", "_", name)[:80]
-        if plain != name:
-            plain += "-" + hashlib.sha256(name.encode()).hexdigest()[:8]
-        return folder / f"{plain}{ending}"
+
+def server_file(folder: Path, name: str, ending: str) -> Path:
+    """Return the file of a server in `folder`; a name that is not a file name gets a hash."""
+    plain = re.sub(r"[^\w-]", "_", name)[:80]
+    if plain != name:
+        plain += "-" + hashlib.sha256(name.encode()).hexdigest()[:8]
+    return folder / f"{plain}{ending}"
 
 
 def cache_key(settings: McpServer) -> str:

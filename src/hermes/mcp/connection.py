@@ -1,7 +1,6 @@
 """The connection to one server: made on demand, restored after failures, closed when idle.
 
-`ServerConnection` owns the session and its circuit breaker; `SessionConnector` makes sessions over
-the transports that `TransportFactory` creates.
+`ServerConnection` opens sessions over the transports that `TransportFactory` creates.
 """
 
 import asyncio
@@ -167,136 +166,6 @@ RETRY_PAUSES = (0.5, 1.5)
 log = logging.getLogger(__name__)
 
 
-class SessionConnector:
-    """Opens sessions with one server, over the transport it supports.
-
-    `on_connected` is called with each new session before its first use, `on_changed` when the
-    server reports a changed list.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        settings: McpServer,
-        transports: TransportFactory,
-        options: McpOptions,
-        *,
-        clock: Clock,
-        authorizer: RequestAuthorizer | None,
-        on_connected: Callable[[McpSession], Awaitable[None]],
-        on_changed: Callable[[str], None],
-    ) -> None:
-        self.name, self.settings = name, settings
-        self._transports, self._options = transports, options
-        self._clock, self._authorizer = clock, authorizer
-        self._on_connected, self._on_changed = on_connected, on_changed
-        self._sampling = Sampling(name, settings.sampling)
-        self._elicitation = Elicitation(name, options.question_seconds)
-        self.kind = ""
-        """The transport that worked; empty before the first connection."""
-        self._opening: McpSession | None = None
-        self._first_error: HttpStatusError | None = None
-        """Error of the first transport, while the second one is tried."""
-
-    async def connect(self) -> McpSession:
-        """Open a session, with retries after transient errors. Raises `McpError`."""
-        for pause in RETRY_PAUSES:
-            try:
-                return await self._connect_once()
-            except McpError as error:
-                if not error.transient:
-                    raise
-                log.info("%s: %s; retrying in %.1f s", self.name, error, pause)
-            await self._clock.sleep(pause)
-        return await self._connect_once()
-
-    async def _connect_once(self) -> McpSession:
-        seconds = self.settings.connect_timeout
-        self._opening = self._first_error = None
-        try:
-            async with asyncio.timeout(seconds or None):
-                return await self._try_kinds()
-        except TimeoutError:
-            raise self._timeout_error(f"within {seconds:g} seconds") from None
-
-    def _timeout_error(self, limit: str) -> ServerUnavailable:
-        """Return an error that says how far the connection got."""
-        session = self._opening
-        more = "`connect_timeout` of the server in mcp_servers allows more"
-        if session is not None and session.server_info.protocol:
-            asked = f"{self.name} answered `initialize`, but not `{session.last_method}`, {limit}"
-            return ServerUnavailable(asked, hint=more)
-        if self._first_error is not None:
-            return self._first_error
-        if session is not None and session.noise:
-            return ServerUnavailable(
-                f"{self.name} did not start {limit}: it writes {session.noise!r} instead of MCP"
-                " messages",
-                hint="check that this is an MCP server, and that it logs to its standard error",
-            )
-        return ServerUnavailable(f"{self.name} did not start {limit}", hint=more)
-
-    async def _try_kinds(self) -> McpSession:
-        kinds = self._transports.kinds(self.name, self.settings)
-        *others, last = (self.kind,) if self.kind in kinds else kinds
-        for kind in others:
-            try:
-                return await self._open(kind)
-            except HttpStatusError as error:
-                if error.transient:
-                    raise
-                self._first_error = error  # older servers know only the next transport
-        try:
-            return await self._open(last)
-        except McpError as error:
-            # A server that got as far as a request speaks this transport: its error counts.
-            connected = self._opening is not None and self._opening.last_method
-            if self._first_error is None or connected or isinstance(error, ForeignEndpointError):
-                raise
-            raise self._first_error from error
-
-    async def _open(self, kind: str) -> McpSession:
-        session = McpSession(
-            self.name,
-            self._transports.make(kind, self.name, self.settings, self._authorizer),
-            handlers=self._handlers(),
-            capabilities={
-                "roots": {},
-                **self._sampling.capabilities(),
-                **self._elicitation.capabilities(),
-            },
-            limits=self._options.limits,
-            on_changed=self._on_changed,
-        )
-        self._opening, opened = session, False
-        try:
-            await session.open()
-            await self._on_connected(session)
-            opened = True
-        finally:
-            if not opened:
-                await session.close()
-        self.kind, self._opening = kind, None
-        return session
-
-    def _handlers(self) -> dict[str, TicketHandler]:
-        folder = self._options.folder
-        roots = [{"uri": Path(folder).absolute().as_uri()}] if folder else []
-
-        async def ping(_params: dict[str, Any], _ticket: CallTicket | None) -> Any:
-            return {}
-
-        async def list_roots(_params: dict[str, Any], _ticket: CallTicket | None) -> Any:
-            return {"roots": roots}
-
-        return {
-            "ping": ping,
-            "roots/list": list_roots,
-            "sampling/createMessage": self._sampling.answer,
-            "elicitation/create": self._elicitation.answer,
-        }
-
-
 T = TypeVar("T")
 
 
@@ -308,23 +177,40 @@ class ConnectionState(StrEnum):
 
 
 class ServerConnection:
-    """The connection to one server, shared by all calls.
+    """The connection to one server, shared by all calls, over the transport it supports.
 
-    `tell` notifies the user of the first failure; the model sees all of them.
-    `on_connect_failed` receives the reason of each failed connection.
+    `tell` notifies the user of the first failure; the model sees all of them. `on_connected` is
+    called with each new session before its first use, `on_changed` when the server reports a
+    changed list, and `on_connect_failed` with the reason of each failed connection.
     """
 
     def __init__(
         self,
-        connector: SessionConnector,
+        name: str,
+        settings: McpServer,
+        transports: TransportFactory,
+        options: McpOptions,
         *,
         clock: Clock,
+        authorizer: RequestAuthorizer | None,
         tell: Callable[[str], None],
+        on_connected: Callable[[McpSession], Awaitable[None]],
+        on_changed: Callable[[str], None],
         on_connect_failed: Callable[[str], None],
     ) -> None:
-        self._connector, self._tell, self._on_connect_failed = connector, tell, on_connect_failed
-        self.name, self.settings = connector.name, connector.settings
-        self.redactor = ErrorRedactor(connector.settings)
+        self.name, self.settings = name, settings
+        self._transports, self._options = transports, options
+        self._clock, self._authorizer, self._tell = clock, authorizer, tell
+        self._on_connected, self._on_changed = on_connected, on_changed
+        self._on_connect_failed = on_connect_failed
+        self._sampling = Sampling(name, settings.sampling)
+        self._elicitation = Elicitation(name, options.question_seconds)
+        self.kind = ""
+        """The transport that worked; empty before the first connection."""
+        self._opening: McpSession | None = None
+        self._first_error: HttpStatusError | None = None
+        """Error of the first transport, while the second one is tried."""
+        self.redactor = ErrorRedactor(settings)
         self._breaker = CircuitBreaker(MAX_FAILURES, FIRST_PAUSE, MAX_PAUSE, clock.monotonic)
         self._session: McpSession | None = None
         self._connecting: asyncio.Task[McpSession] | None = None
@@ -343,11 +229,6 @@ class ServerConnection:
         if self._connecting is not None:
             return ConnectionState.CONNECTING
         return ConnectionState.PAUSED if self._breaker.remaining else ConnectionState.IDLE
-
-    @property
-    def kind(self) -> str:
-        """The transport that worked; empty before the first connection."""
-        return self._connector.kind
 
     @property
     def last_error(self) -> str:
@@ -459,7 +340,7 @@ class ServerConnection:
 
     async def _connect(self) -> McpSession:
         try:
-            self._session = session = await self._connector.connect()
+            self._session = session = await self._open_session()
         except McpError as error:
             self._failed(error)
             self._on_connect_failed(f"{self.redactor.redact(str(error))}{_hint_text(error)}")
@@ -473,6 +354,104 @@ class ServerConnection:
         if not session.alive:
             self._drop(session)
         return session
+
+    async def _open_session(self) -> McpSession:
+        """Open a session, with retries after transient errors. Raises `McpError`."""
+        for pause in RETRY_PAUSES:
+            try:
+                return await self._open_once()
+            except McpError as error:
+                if not error.transient:
+                    raise
+                log.info("%s: %s; retrying in %.1f s", self.name, error, pause)
+            await self._clock.sleep(pause)
+        return await self._open_once()
+
+    async def _open_once(self) -> McpSession:
+        seconds = self.settings.connect_timeout
+        self._opening = self._first_error = None
+        try:
+            async with asyncio.timeout(seconds or None):
+                return await self._try_kinds()
+        except TimeoutError:
+            raise self._timeout_error(f"within {seconds:g} seconds") from None
+
+    def _timeout_error(self, limit: str) -> ServerUnavailable:
+        """Return an error that says how far the connection got."""
+        session = self._opening
+        more = "`connect_timeout` of the server in mcp_servers allows more"
+        if session is not None and session.server_info.protocol:
+            asked = f"{self.name} answered `initialize`, but not `{session.last_method}`, {limit}"
+            return ServerUnavailable(asked, hint=more)
+        if self._first_error is not None:
+            return self._first_error
+        if session is not None and session.noise:
+            return ServerUnavailable(
+                f"{self.name} did not start {limit}: it writes {session.noise!r} instead of MCP"
+                " messages",
+                hint="check that this is an MCP server, and that it logs to its standard error",
+            )
+        return ServerUnavailable(f"{self.name} did not start {limit}", hint=more)
+
+    async def _try_kinds(self) -> McpSession:
+        kinds = self._transports.kinds(self.name, self.settings)
+        *others, last = (self.kind,) if self.kind in kinds else kinds
+        for kind in others:
+            try:
+                return await self._open_transport(kind)
+            except HttpStatusError as error:
+                if error.transient:
+                    raise
+                self._first_error = error  # older servers know only the next transport
+        try:
+            return await self._open_transport(last)
+        except McpError as error:
+            # A server that got as far as a request speaks this transport: its error counts.
+            connected = self._opening is not None and self._opening.last_method
+            if self._first_error is None or connected or isinstance(error, ForeignEndpointError):
+                raise
+            raise self._first_error from error
+
+    async def _open_transport(self, kind: str) -> McpSession:
+        session = McpSession(
+            self.name,
+            self._transports.make(kind, self.name, self.settings, self._authorizer),
+            handlers=self._handlers(),
+            capabilities={
+                "roots": {},
+                **self._sampling.capabilities(),
+                **self._elicitation.capabilities(),
+            },
+            limits=self._options.limits,
+            on_changed=self._on_changed,
+        )
+        self._opening, opened = session, False
+        try:
+            await session.open()
+            await self._on_connected(session)
+            opened = True
+        finally:
+            if not opened:
+                await session.close()
+        self.kind, self._opening = kind, None
+        return session
+
+    def _handlers(self) -> dict[str, TicketHandler]:
+        folder = self._options.folder
+        roots = [{"uri": Path(folder).absolute().as_uri()}] if folder else []
+
+        async def ping(_params: dict[str, Any], _ticket: CallTicket | None) -> Any:
+            return {}
+
+        async def list_roots(_params: dict[str, Any], _ticket: CallTicket | None) -> Any:
+            return {"roots": roots}
+
+        return {
+            "ping": ping,
+            "roots/list": list_roots,
+            "sampling/createMessage": self._sampling.answer,
+            "elicitation/create": self._elicitation.answer,
+        }
 
     def _failed(self, error: ToolError) -> None:
         reason = self.redactor.redact(str(error))

@@ -123,17 +123,16 @@ def _parse_options(schema: dict[str, Any]) -> tuple[FormOption, ...]:
     titled = schema.get("oneOf") or schema.get("anyOf")
     if isinstance(titled, list):
         each = [option for option in titled if isinstance(option, dict) and "const" in option]
-        return tuple(_option(one["const"], one.get("title") or one["const"]) for one in each)
-    values = schema.get("enum")
-    if not isinstance(values, list):
-        return ()
-    names = schema.get("enumNames")
-    titles = names if isinstance(names, list) and len(names) == len(values) else values
-    return tuple(_option(value, title) for value, title in zip(values, titles, strict=True))
-
-
-def _option(value: Any, title: Any) -> FormOption:
-    return FormOption(value, one_line(str(title), 100))
+        values = [one["const"] for one in each]
+        titles = [one.get("title") or one["const"] for one in each]
+    else:
+        listed, names = schema.get("enum"), schema.get("enumNames")
+        values = listed if isinstance(listed, list) else []
+        titles = names if isinstance(names, list) and len(names) == len(values) else values
+    return tuple(
+        FormOption(value, one_line(str(title), 100))
+        for value, title in zip(values, titles, strict=True)
+    )
 
 
 def _read_choice(field: FormField, answer: str) -> Any:

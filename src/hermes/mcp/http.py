@@ -8,9 +8,9 @@ SSE (protocol of 2024) has one stream of events and an address to post to. Both 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
-from typing import ClassVar
+from typing import TypeVar
 
 import httpx2
 import msgspec
@@ -28,7 +28,7 @@ from hermes.mcp.errors import (
     ServerUnreachable,
     SessionExpiredError,
 )
-from hermes.mcp.transport import RequestAuthorizer, TransportListener
+from hermes.mcp.transport import McpTransport, RequestAuthorizer, TransportListener
 from hermes.util.http import LateTls, is_header_value
 from hermes.util.jsonrpc import JsonRpcMessage, decode
 from hermes.util.text import human_size
@@ -40,6 +40,8 @@ MAX_ERROR_BYTES = 2_000
 JSON, EVENTS = "application/json", "text/event-stream"
 HEADERS = {"User-Agent": f"Hermes/{__version__}", "Accept-Encoding": "identity"}
 NO_ACCESS = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
+
+T = TypeVar("T")
 
 _ResponseContext = AbstractAsyncContextManager[httpx2.Response]
 
@@ -69,30 +71,28 @@ class McpHttpClient:
     async def close(self) -> None:
         await self._client.aclose()
 
-    def open(
+    @asynccontextmanager
+    async def open(
         self,
         method: str,
         headers: Mapping[str, str],
         body: bytes | None = None,
         url: httpx2.URL | None = None,
-    ) -> _ResponseContext:
-        """Return the streamed response of any status, following redirects. Raises `McpError`."""
-        return self._open(method, headers, body, url or self.url)
-
-    @asynccontextmanager
-    async def _open(
-        self, method: str, headers: Mapping[str, str], body: bytes | None, url: httpx2.URL
     ) -> AsyncGenerator[httpx2.Response, None]:
-        may_renew = self._authorizer is not None
+        """Yield the streamed response of any status, following redirects. Raises `McpError`."""
+        url = url or self.url
+        authorizer = self._authorizer
         for _ in range(MAX_REDIRECTS + 2):
             response = await self._send(method, headers, body, url)
             async with aclosing(response):
                 if response.next_request is not None:
                     url = self._check_redirect(url, response.next_request.url)
-                elif may_renew and response.status_code in NO_ACCESS:
-                    may_renew = False
-                    if not await self._renew_credentials(response):
+                elif authorizer is not None and response.status_code in NO_ACCESS:
+                    challenge = response.headers.get("www-authenticate", "")
+                    renewal = authorizer.refused(response.status_code, challenge)
+                    if not await self._authorize(renewal):
                         raise self._unauthorised(response.status_code)
+                    authorizer = None  # once
                 else:
                     yield response
                     return
@@ -102,7 +102,8 @@ class McpHttpClient:
         self, method: str, headers: Mapping[str, str], body: bytes | None, url: httpx2.URL
     ) -> httpx2.Response:
         given = httpx2.Headers(self._headers)
-        given.update(await self._authorization_headers())
+        if self._authorizer is not None:
+            given.update(await self._authorize(self._authorizer.headers()))
         given.update(headers)
         request = self._client.build_request(method, url, headers=given, content=body)
         try:
@@ -113,22 +114,10 @@ class McpHttpClient:
                 hint="check that the server runs and that `url` is right",
             ) from error
 
-    async def _authorization_headers(self) -> dict[str, str]:
-        if self._authorizer is None:
-            return {}
+    async def _authorize(self, work: Awaitable[T]) -> T:
+        """Return the answer of the authorizer; its errors become `ServerUnauthorized`."""
         try:
-            return await self._authorizer.headers()
-        except McpError:
-            raise
-        except HermesError as error:
-            raise ServerUnauthorized(f"{self.name}: {error}", hint=error.hint) from error
-
-    async def _renew_credentials(self, response: httpx2.Response) -> bool:
-        if self._authorizer is None:
-            return False
-        challenge = response.headers.get("www-authenticate", "")
-        try:
-            return await self._authorizer.refused(response.status_code, challenge)
+            return await work
         except McpError:
             raise
         except HermesError as error:
@@ -257,8 +246,8 @@ class _StreamCursor(msgspec.Struct):
     """Reconnection delay in seconds, as requested by the server."""
 
 
-class StreamableHttpTransport:
-    kind: ClassVar[str] = "http"
+class StreamableHttpTransport(McpTransport):
+    kind = "http"
 
     def __init__(self, client: McpHttpClient) -> None:
         self._client = client
@@ -337,7 +326,12 @@ class StreamableHttpTransport:
         """Post the request. Return whether its answer arrived."""
         async with self._post(data) as response:
             await self._check(response)
-            self._keep_session(response.headers.get(SESSION_HEADER, ""))
+            if session := response.headers.get(SESSION_HEADER, ""):
+                if not is_header_value(session):
+                    raise ServerUnavailable(
+                        f"{self._client.name} gave the session a name that cannot be sent back"
+                    )
+                self._headers[SESSION_HEADER] = session
             if media_type(response) == EVENTS:
                 return await self._read_events(response, request, cursor)
             messages = decode(await self._client.read(response))
@@ -347,14 +341,6 @@ class StreamableHttpTransport:
                 hint="check that `url` is the address of an MCP server",
             )
         return True
-
-    def _keep_session(self, session: str) -> None:
-        if not is_header_value(session):
-            raise ServerUnavailable(
-                f"{self._client.name} gave the session a name that cannot be sent back"
-            )
-        if session:
-            self._headers[SESSION_HEADER] = session
 
     async def _resume(self, request: int, cursor: _StreamCursor) -> None:
         """Resume a stream that ended before the answer, as long as the server supports it."""
@@ -410,8 +396,7 @@ class StreamableHttpTransport:
                     cursor.last = event.id
                 if event.retry is not None:
                     cursor.pause = min(max(event.retry, 0) / 1000, MAX_PAUSE)
-                messages = decode(event.data)
-                if self._deliver(messages, request):
+                if self._deliver(decode(event.data), request):
                     return True
         except httpx2.SSEError as error:
             raise ConnectionLostError(f"{self._client.name}: {error}") from error
@@ -425,8 +410,8 @@ class StreamableHttpTransport:
         return any(message.is_answer and message.id == request for message in messages)
 
 
-class SseTransport:
-    kind: ClassVar[str] = "sse"
+class SseTransport(McpTransport):
+    kind = "sse"
 
     def __init__(self, client: McpHttpClient) -> None:
         self._client = client
@@ -445,15 +430,6 @@ class SseTransport:
         headers = {"Content-Type": JSON, "Accept": JSON}
         async with self._client.open("POST", headers, data, self._address.result()) as response:
             await self._client.check(response)
-
-    def forget(self, request: int) -> None:
-        pass
-
-    def set_version(self, version: str) -> None:
-        pass
-
-    def listen(self) -> None:
-        pass
 
     async def close(self, *, graceful: bool) -> None:  # noqa: ARG002 - SSE has no request to end a session
         if self._reading is not None:

@@ -23,7 +23,6 @@ from hermes.mcp.connection import (
     ConnectionState,
     McpOptions,
     ServerConnection,
-    SessionConnector,
     TransportFactory,
 )
 from hermes.mcp.errors import ServerRefused
@@ -35,7 +34,8 @@ from hermes.util.text import many
 
 FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
 """Delay between a reported change and the refresh; doubles while changes keep coming."""
-MAX_PROBLEMS_SHOWN = 5
+MAX_PROBLEMS = 5
+"""Rejected tools that a notice names."""
 NOTICE_CHARS = 2_000
 
 log = logging.getLogger(__name__)
@@ -67,18 +67,19 @@ class McpServerHandle:
         self._changes = 0
         self.catalog = self._cache.load(name, settings)
         """None while unknown."""
-        connector = SessionConnector(
+        self.connection = ServerConnection(
             name,
             settings,
             transports,
             options,
             clock=clock,
             authorizer=authorizer,
+            tell=self.notify,
             on_connected=self._update_catalog,
             on_changed=self._changed,
-        )
-        self.connection = ServerConnection(
-            connector, clock=clock, tell=self.notify, on_connect_failed=self._failed
+            on_connect_failed=lambda reason: self._cache.failed(
+                name, settings, one_line(reason, NOTICE_CHARS)
+            ),
         )
 
     def notify(self, text: str) -> None:
@@ -133,7 +134,10 @@ class McpServerHandle:
         # In a thread, because every text is scanned and there may be many.
         tools, problems = await in_thread(admit_tools, offered.items)
         if problems:
-            self.notify(_rejected_notice(self.name, problems))
+            shown, more = "; ".join(problems[:MAX_PROBLEMS]), len(problems) - MAX_PROBLEMS
+            shown += f"; and {more} more" if more > 0 else ""
+            left_out = many(len(problems), "tool")
+            self.notify(f"The MCP server {self.name}: {left_out} left out ({shown})")
         if offered.more:
             words = f"only the first {MAX_ITEMS:,} tools are used; there are more"
             self.notify(f"The MCP server {self.name}: {words}")
@@ -151,9 +155,6 @@ class McpServerHandle:
                 f"The MCP server {self.name} offers other tools than before; "
                 "new conversations have them"
             )
-
-    def _failed(self, reason: str) -> None:
-        self._cache.failed(self.name, self.settings, one_line(reason, NOTICE_CHARS))
 
     def _changed(self, what: str) -> None:
         self._changes += what == "tools"
@@ -177,16 +178,6 @@ class McpServerHandle:
 
 async def _only_connect(_session: McpSession) -> None:
     return None
-
-
-def _rejected_notice(name: str, problems: tuple[str, ...]) -> str:
-    shown = "; ".join(problems[:MAX_PROBLEMS_SHOWN])
-    more = (
-        f"; and {len(problems) - MAX_PROBLEMS_SHOWN} more"
-        if len(problems) > MAX_PROBLEMS_SHOWN
-        else ""
-    )
-    return f"The MCP server {name}: {many(len(problems), 'tool')} left out ({shown}{more})"
 
 
 class ServerStatus(msgspec.Struct, frozen=True):
@@ -288,7 +279,11 @@ class McpHub:
 
     async def refresh(self, name: str) -> ServerCatalog:
         """Update and return the catalog of a server, for new sessions. Raises `ToolError`."""
-        return await self._server(name).refresh()
+        server = self._servers.get(name)
+        if server is None:
+            known = ", ".join(self._servers) or "none"
+            raise UsageError(f"there is no MCP server {name!r}", hint=f"there are: {known}")
+        return await server.refresh()
 
     async def reload(self, servers: Mapping[str, McpServer]) -> dict[str, RestartResult]:
         """Apply new settings: stop removed and changed servers and restart the others, each after
@@ -308,7 +303,17 @@ class McpHub:
         return dict(zip(now, found, strict=True))
 
     def status(self) -> list[ServerStatus]:
-        return [_status(server) for server in self._servers.values()]
+        return [
+            ServerStatus(
+                name,
+                server.connection.state.value,
+                server.connection.kind,
+                len(server.catalog.tools) if server.catalog is not None else None,
+                server.catalog.problems if server.catalog is not None else (),
+                server.connection.last_error,
+            )
+            for name, server in self._servers.items()
+        ]
 
     async def close(self) -> None:
         """Close all connections and end all programs."""
@@ -345,25 +350,6 @@ class McpHub:
             return  # the connection has reported the error
         log.error("the MCP server %s could not be asked", server.name, exc_info=error)
         server.notify(f"The MCP server {server.name} cannot be used; the log says why")
-
-    def _server(self, name: str) -> McpServerHandle:
-        server = self._servers.get(name)
-        if server is None:
-            known = ", ".join(self._servers) or "none"
-            raise UsageError(f"there is no MCP server {name!r}", hint=f"there are: {known}")
-        return server
-
-
-def _status(server: McpServerHandle) -> ServerStatus:
-    catalog = server.catalog
-    return ServerStatus(
-        server.name,
-        server.connection.state.value,
-        server.connection.kind,
-        len(catalog.tools) if catalog is not None else None,
-        catalog.problems if catalog is not None else (),
-        server.connection.last_error,
-    )
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
@@ -410,29 +396,26 @@ async def probe(
         began = time.monotonic()
         catalog = await server.refresh()
         connected = time.monotonic()
-        found = await server.connection.use(_list_everything)
+        info, resources, prompts = await server.connection.use(_list_everything)
         return ProbeResult(
             server.connection.kind,
-            found.server_info,
+            info,
             connected - began,
             time.monotonic() - connected,
             catalog.tools,
             catalog.problems,
-            found.resources,
-            found.prompts,
+            resources,
+            prompts,
         )
     finally:
         await server.close()
         await transports.close()
 
 
-class _ListedItems(msgspec.Struct, frozen=True):
-    server_info: ServerInfo
-    resources: tuple[str, ...]
-    prompts: tuple[str, ...]
-
-
-async def _list_everything(session: McpSession) -> _ListedItems:
+async def _list_everything(
+    session: McpSession,
+) -> tuple[ServerInfo, tuple[str, ...], tuple[str, ...]]:
+    """Return what the server says about itself, its resources and its prompts, one line each."""
     resources: list[Any] = []
     prompts: list[Any] = []
     if session.server_info.has("resources"):
@@ -440,11 +423,8 @@ async def _list_everything(session: McpSession) -> _ListedItems:
         resources += await _list_or_empty(session, "resources/templates/list", "resourceTemplates")
     if session.server_info.has("prompts"):
         prompts = await _list_or_empty(session, "prompts/list", "prompts")
-    return _ListedItems(
-        session.server_info,
-        tuple(resource_line(each) for each in resources),
-        tuple(str(each.get("name")) for each in prompts if isinstance(each, dict)),
-    )
+    names = (str(each.get("name")) for each in prompts if isinstance(each, dict))
+    return session.server_info, tuple(map(resource_line, resources)), tuple(names)
 
 
 async def _list_or_empty(session: McpSession, method: str, key: str) -> list[Any]:

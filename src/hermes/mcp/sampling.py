@@ -23,7 +23,7 @@ from hermes.core.messages import (
     User,
     UserPart,
 )
-from hermes.core.model import ModelRequest, Reply, ToolSpec
+from hermes.core.model import ModelRequest, ToolSpec
 from hermes.mcp.caller import CallTicket
 from hermes.mcp.errors import USER_REJECTED, ServerRefused
 from hermes.util.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
@@ -209,7 +209,13 @@ class Sampling:
             raise ServerRefused("the model did not answer in time", INTERNAL_ERROR) from None
         except ProviderError as error:
             raise ServerRefused(f"the model could not be asked: {error}", INTERNAL_ERROR) from error
-        return _result(reply)
+        reason = reply.message.finish_reason
+        return {
+            "role": "assistant",
+            "content": reply_content(reply.message),
+            "model": reply.model,
+            "stopReason": STOP_REASONS.get(reason, reason),
+        }
 
     def _model_request(self, request: SamplingRequest) -> ModelRequest:
         cap = self._settings.max_tokens_cap
@@ -258,13 +264,3 @@ class Sampling:
                 f"more than {self._settings.max_rpm} requests a minute", USER_REJECTED
             )
         self._recent.append(now)
-
-
-def _result(reply: Reply) -> dict[str, Any]:
-    message: Assistant = reply.message
-    return {
-        "role": "assistant",
-        "content": reply_content(message),
-        "model": reply.model,
-        "stopReason": STOP_REASONS.get(message.finish_reason, message.finish_reason),
-    }

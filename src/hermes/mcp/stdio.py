@@ -7,11 +7,16 @@ import signal
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import ClassVar
 
 from hermes.core.errors import ToolError
 from hermes.mcp.errors import ConnectionLostError, McpError, ServerUnavailable
-from hermes.mcp.transport import LOG_LINE_CHARS, McpLimits, ServerLog, TransportListener
+from hermes.mcp.transport import (
+    LOG_LINE_CHARS,
+    McpLimits,
+    McpTransport,
+    ServerLog,
+    TransportListener,
+)
 from hermes.terminal import Lifeline, Running, spawn
 from hermes.terminal.local.lifeline import process_family
 from hermes.util.jsonrpc import decode
@@ -29,10 +34,10 @@ def make_lifeline() -> Lifeline:
     return Lifeline()
 
 
-class StdioTransport:
+class StdioTransport(McpTransport):
     """Runs the program in its own process session and ends all its processes on close."""
 
-    kind: ClassVar[str] = "stdio"
+    kind = "stdio"
 
     def __init__(
         self,
@@ -79,15 +84,6 @@ class StdioTransport:
             raise ConnectionLostError(
                 f"{self._name} takes no more input{self._stderr.last()}"
             ) from error
-
-    def forget(self, request: int) -> None:
-        pass
-
-    def set_version(self, version: str) -> None:
-        pass
-
-    def listen(self) -> None:
-        pass
 
     async def close(self, *, graceful: bool) -> None:
         self._closed = True

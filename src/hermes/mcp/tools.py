@@ -104,7 +104,9 @@ def _admit_tool(offered: Any) -> RemoteTool:
     execution = offered.get("execution")
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
         raise ToolRejected("it can only be run as a task, which is not supported")
-    description = _parse_description(offered)
+    texts = (offered.get(key) for key in ("description", "title"))
+    text = next((each for each in texts if isinstance(each, str) and each.strip()), "")
+    description = cut_middle(clean(text[: 10 * DESCRIPTION_CHARS]).strip(), DESCRIPTION_CHARS)
     parameters = _parse_parameters(offered.get("inputSchema"))
     found = scan("\n".join([name, description, *_strings(parameters)]))
     if found:
@@ -119,14 +121,6 @@ def _admit_tool(offered: Any) -> RemoteTool:
         destructive=given.get("destructiveHint") is True,
         open_world=given.get("openWorldHint") is not False,
     )
-
-
-def _parse_description(offered: dict[str, Any]) -> str:
-    for key in ("description", "title"):
-        text = offered.get(key)
-        if isinstance(text, str) and text.strip():
-            return cut_middle(clean(text[: 10 * DESCRIPTION_CHARS]).strip(), DESCRIPTION_CHARS)
-    return ""
 
 
 def _parse_parameters(schema: Any) -> dict[str, Any]:
@@ -310,9 +304,6 @@ class UtilityTool(msgspec.Struct, frozen=True):
     parameters: dict[str, Any]
     run: _RunUtility
 
-    def spec(self, name: str, server: str) -> ToolSpec:
-        return ToolSpec(name, self.description.format(server), self.parameters)
-
 
 async def _list_resources(
     connection: ServerConnection, _given: dict[str, Any], _ticket: CallTicket
@@ -341,9 +332,8 @@ async def _list_prompts(
     connection: ServerConnection, _given: dict[str, Any], _ticket: CallTicket
 ) -> str:
     prompts = await connection.pages("prompts/list", "prompts")
-    lines = [_prompt_line(each) for each in prompts.items] + (
-        [MORE_NOT_LISTED] if prompts.more else []
-    )
+    lines = [_prompt_line(each) for each in prompts.items]
+    lines += [MORE_NOT_LISTED] if prompts.more else []
     return "\n".join(lines) or "there are no prompts"
 
 
@@ -354,7 +344,10 @@ async def _get_prompt(
     params = {"name": given["name"], "arguments": arguments}
     result = await connection.ask("prompts/get", params, ticket)
     messages = result.get("messages")
-    lines = [_message_line(each) for each in messages] if isinstance(messages, list) else []
+    lines = [
+        f"{each.get('role')}: {block_text(each.get('content'))}" if isinstance(each, dict) else "?"
+        for each in (messages if isinstance(messages, list) else ())
+    ]
     return "\n".join(lines) or "the prompt is empty"
 
 
@@ -362,22 +355,14 @@ def _prompt_line(prompt: Any) -> str:
     if not isinstance(prompt, dict):
         return "?"
     given = prompt.get("arguments")
-    arguments = (
-        [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
-    )
     names = [
         str(each.get("name")) if each.get("required") else f"[{each.get('name')}]"
-        for each in arguments
+        for each in (given if isinstance(given, list) else ())
+        if isinstance(each, dict)
     ]
     line = f"{prompt.get('name')}({', '.join(names)})"
     description = prompt.get("description")
     return " ".join((f"{line}: {description}" if description else line).split())[:500]
-
-
-def _message_line(message: Any) -> str:
-    if not isinstance(message, dict):
-        return "?"
-    return f"{message.get('role')}: {block_text(message.get('content'))}"
 
 
 def _object_schema(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:
@@ -411,12 +396,6 @@ UTILITIES = (
         _get_prompt,
     ),
 )
-
-
-async def run_utility(
-    utility: UtilityTool, connection: ServerConnection, given: dict[str, Any], ticket: CallTicket
-) -> str:
-    return fence_data(await utility.run(connection, given, ticket), connection.name)
 
 
 SUBJECT_CHARS = 1_000
@@ -499,14 +478,15 @@ def _remote_tool(
 def _utility(connection: ServerConnection, utility: UtilityTool, name: str, caller: Caller) -> Tool:
     async def handler(call: ToolContext, arguments: dict[str, Any]) -> str:
         ticket = CallTicket(call, caller)
-        work = run_utility(utility, connection, arguments, ticket)
-        return cut_middle(await _guarded(connection, ticket, work), MAX_RESULT_CHARS)
+        text = await _guarded(connection, ticket, utility.run(connection, arguments, ticket))
+        return cut_middle(fence_data(text, server), MAX_RESULT_CHARS)
 
+    server = connection.name
     return Tool(
-        utility.spec(name, connection.name),
+        ToolSpec(name, utility.description.format(server), utility.parameters),
         handler,
         effect=Effect.NETWORK if connection.settings.url else Effect.READ,
-        toolset=f"mcp-{connection.name}",
+        toolset=f"mcp-{server}",
     )
 
 

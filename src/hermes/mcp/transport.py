@@ -1,7 +1,7 @@
 """Transports to a server: their protocols and limits."""
 
 import logging
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
@@ -84,10 +84,8 @@ class TransportListener(Protocol):
 class McpTransport(Protocol):
     """Carries messages to one server and back."""
 
-    @property
-    def kind(self) -> str:
-        """`stdio`, `http` or `sse`."""
-        ...
+    kind: ClassVar[str]
+    """`stdio`, `http` or `sse`."""
 
     async def start(self, listener: TransportListener) -> None:
         """Connect and deliver messages to `listener`. Raises `McpError`."""
@@ -97,17 +95,17 @@ class McpTransport(Protocol):
         """Send a message. `request` is its number if it expects an answer. Raises `McpError`."""
         ...
 
-    def forget(self, request: int) -> None:
-        """Stop waiting for the answer to a request."""
-        ...
+    def forget(self, request: int) -> None:  # noqa: ARG002 - for those that override it
+        """Stop waiting for the answer to a request; nothing to do where all share a stream."""
+        return
 
-    def set_version(self, version: str) -> None:
-        """Set the negotiated protocol version."""
-        ...
+    def set_version(self, version: str) -> None:  # noqa: ARG002 - as above
+        """Set the negotiated protocol version, where messages carry it."""
+        return
 
     def listen(self) -> None:
         """Accept requests and notifications of the server, after the handshake."""
-        ...
+        return
 
     async def close(self, *, graceful: bool) -> None:
         """Release all resources. Never raises.

@@ -215,7 +215,12 @@ async def login(
     store = LoginStore(folder, name)
     async with LoginHttpClient(name, url) as web:
         found = await discover(web)
-        earlier = _previous_login(store, url)
+        try:
+            earlier = store.load()
+        except LoginRequired:  # a damaged file, which is about to be replaced
+            earlier = None
+        if earlier is not None and earlier.url != url:
+            earlier = None
         wishes, scope = _reuse_client(found, wishes, earlier), _choose_scope(found, wishes, earlier)
         state, port = secrets.token_urlsafe(32), wishes.port
         async with AsyncExitStack() as stack:
@@ -249,15 +254,6 @@ async def login(
     async with store.locked():
         store.save(made)
     return made
-
-
-def _previous_login(store: LoginStore, url: str) -> McpLogin | None:
-    """Return the stored login if it is for the same address."""
-    try:
-        held = store.load()
-    except LoginRequired:  # a damaged file, which is about to be replaced
-        return None
-    return held if held is not None and held.url == url else None
 
 
 def _reuse_client(

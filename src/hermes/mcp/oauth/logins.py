@@ -1,8 +1,6 @@
 """Stored logins, one private file per server in `<home>/mcp-tokens`, and requests with them."""
 
 import base64
-import hashlib
-import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ import msgspec
 
 from hermes.config.home import tilde, unusable
 from hermes.core.ports import Clock
+from hermes.mcp.catalog import server_file
 from hermes.mcp.errors import LoginFailed, LoginRequired, ServerUnreachable
 from hermes.mcp.oauth.addresses import join_scopes, may_carry_tokens, parse_bearer_challenge
 from hermes.providers.login.refresh import LOCK_SECONDS, TokenRefresher, TokenStore
@@ -85,10 +84,8 @@ class LoginStore:
     def __init__(self, folder: Path, name: str, url: str = "") -> None:
         self._folder, self.name, self.url = folder, name, url
         self.source = f"login of {name}"
-        plain = re.sub(r"[^\w-]", "_", name)[:80]
-        if plain != name:
-            plain += "-" + hashlib.sha256(name.encode()).hexdigest()[:8]
-        self.path, self._lock = folder / f"{plain}.json", folder / f".{plain}.lock"
+        self.path = server_file(folder, name, ".json")
+        self._lock = self.path.with_name(f".{self.path.stem}.lock")
 
     def load(self) -> McpLogin | None:
         """Return the login or None. Raises `ConfigError`, or `LoginRequired` for a damaged file."""
