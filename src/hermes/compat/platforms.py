@@ -31,6 +31,7 @@ import msgspec
 from hermes.compat.gateway import PlatformConfig
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.platforms import registry
+from hermes.gateway.platforms.kit.contract import Adapter as ContractAdapter
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
     Capabilities,
@@ -48,7 +49,6 @@ from hermes.gateway.platforms.kit.contract import (
     SendRefused,
     SessionSource,
 )
-from hermes.gateway.platforms.kit.contract import BaseAdapter as ContractBaseAdapter
 from hermes.gateway.platforms.kit.inbound import deliver_until_accepted
 from hermes.gateway.platforms.kit.media import MediaCache, open_upload
 
@@ -215,7 +215,7 @@ CHAT_TYPES: dict[str, ChatType] = {"": "dm", "dm": "dm", "private": "dm", "chann
 """Whatever else a chat is called is a group: what is private is not told there."""
 
 
-class PluginAdapter(ContractBaseAdapter):
+class PluginAdapter(ContractAdapter):
     """Which adapter it is says the name in the manifest."""
 
     def __init__(self, context: AdapterContext) -> None:

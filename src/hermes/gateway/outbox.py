@@ -280,7 +280,7 @@ class GatewayOutbox:
                 await _call_platform(connection.adapter.edit(target, row.platform_id, message))
                 await self.queue.mark_sent(row.id, row.platform_id, self.now())
                 return row.platform_id
-            newest = _newest_id(connection, target)
+            newest = connection.adapter.newest(target)
             if not await self.queue.mark_sending(row.id, newest, by=self._owner, now=self.now()):
                 return ""  # another process is sending it
             found = await _call_platform(connection.adapter.send(target, message, row.key))
@@ -299,7 +299,7 @@ class GatewayOutbox:
         if connection is None:
             return None
         await connection.buckets.acquire(target.chat_id)
-        newest = _newest_id(connection, target)
+        newest = connection.adapter.newest(target)
         self._opening_streams.add(item.key)
         try:
             # The row is never visible as pending: another task would send it, or it would block
@@ -485,8 +485,3 @@ async def _call_platform(call: Awaitable[T], seconds: float = CALL_SECONDS) -> T
     except Exception as error:  # libraries raise anything
         log.exception("a platform call raised an unexpected exception")
         raise SendUnsure(f"unexpected {type(error).__name__}") from error
-
-
-def _newest_id(connection: PlatformConnection, target: ChatTarget) -> str:
-    newest = getattr(connection.adapter, "newest", None)
-    return newest(target) if newest else ""

@@ -11,7 +11,6 @@ from hermes.gateway.platforms.kit.compose import compose
 from hermes.gateway.platforms.kit.contract import (
     Adapter,
     AdapterError,
-    BaseAdapter,
     ChatTarget,
     CredentialsRefused,
     NotConnected,
@@ -366,9 +365,7 @@ class HonestyCases:
             "fetch": bool(able.media_in),
         }
         adapter = type(harness.adapter())
-        really = {
-            name: getattr(adapter, name) is not getattr(BaseAdapter, name) for name in declared
-        }
+        really = {name: getattr(adapter, name) is not getattr(Adapter, name) for name in declared}
         assert really == declared
 
     async def test_neither_errors_nor_the_log_show_a_secret(

@@ -176,7 +176,7 @@ async def test_a_single_text_kept_before_a_kill_is_not_joined_with_what_came_sin
         note.write_bytes(msgspec.json.encode({**state, "recent": []}))
         second = await harness.says("two")
         async with connected(harness) as (adapter, inbox):
-            caught_up = adapter.connection.inbound._catching_up.done
+            caught_up = adapter.connection.inbound._catch_up._task.done
             await harness.fake.until(caught_up)
             await harness.says("three")
             await harness.says("/status")

@@ -19,6 +19,7 @@ from hermes.gateway.platforms.kit.inbound import (
     MAX_RECENT,
     MAX_THREADS,
     OVERLAP,
+    CatchUpQueue,
     GroupRules,
     IdScale,
     ReadPosition,
@@ -322,3 +323,55 @@ async def test_a_fault_of_the_gateway_is_told_and_means_not_kept(caplog) -> None
 
     assert not await deliver_once(receive, EVENT)
     assert "a fault" in caplog.text
+
+
+class CaughtUp:
+    """The read position, as far as the queue needs it."""
+
+    done = False
+
+    def caught_up(self) -> None:
+        self.done = True
+
+
+async def test_missed_messages_are_released_before_the_live_ones() -> None:
+    found, order, position = asyncio.Event(), [], CaughtUp()
+
+    async def fetch() -> list[str]:
+        await found.wait()
+        return ["missed"]
+
+    queue = CatchUpQueue(position, fetch, lambda *both: order.append(both), (OSError,))
+    assert not queue.hold("before")
+    queue.start()
+    assert queue.hold("live")
+    found.set()
+    await asyncio.wait([queue._task])
+    assert (order, position.done, queue.hold("after")) == ([(["missed"], ["live"])], True, False)
+
+
+async def test_live_messages_do_not_wait_for_an_attempt_that_fails_or_takes_too_long() -> None:
+    failures, order = [OSError("away")], []
+    released = asyncio.Event()
+
+    async def fetch() -> list[str]:
+        if failures:
+            raise failures.pop()
+        await released.wait()
+        return ["missed"]
+
+    def release(missed: list[str], held: list[str]) -> None:
+        order.append((list(missed), list(held)))
+
+    queue = CatchUpQueue(
+        CaughtUp(), fetch, release, (OSError,), longest=0.01, sleep=lambda _s: asyncio.sleep(0)
+    )
+    queue.start()
+    queue.hold("live")
+    await asyncio.sleep(0.05)  # the failed attempt, then the time limit of the second
+    assert order[0] == ([], ["live"])
+    assert not queue.hold("later")
+    released.set()
+    await asyncio.wait([queue._task])
+    assert order[-1] == (["missed"], [])
+    await queue.close()

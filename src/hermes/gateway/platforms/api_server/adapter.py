@@ -25,8 +25,8 @@ from hermes.gateway.platforms.api_server.responses import ResponsesEndpoint
 from hermes.gateway.platforms.api_server.runs import RunsEndpoint
 from hermes.gateway.platforms.api_server.turns import ApiTurns
 from hermes.gateway.platforms.kit.contract import (
+    Adapter,
     AdapterContext,
-    BaseAdapter,
     ChatTarget,
     NotConnected,
     OutgoingMessage,
@@ -60,7 +60,7 @@ class _Protocol(TimeLimitedProtocol):
         self.transport.close()
 
 
-class ApiServer(BaseAdapter):
+class ApiServer(Adapter):
     """Serves `context.extra["app"]`. Requests do not use the inbox and outbox: the client waits
     for the answer."""
 

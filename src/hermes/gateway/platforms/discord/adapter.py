@@ -209,7 +209,6 @@ class DiscordAdapter(ConnectedAdapter[DiscordConnection]):
             )
 
     def newest(self, target: ChatTarget) -> str:
-        """Return the newest message known at the target; "" for none."""
         if not self.is_connected:
             return ""
         place = target.thread_id or target.chat_id

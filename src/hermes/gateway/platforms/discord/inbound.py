@@ -7,7 +7,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from hermes.gateway.platforms.discord.client import (
     DiscordClient,
     DiscordOptions,
 )
-from hermes.gateway.platforms.kit.connection import ChatQueues, cancel_and_wait
+from hermes.gateway.platforms.kit.connection import ChatQueues
 from hermes.gateway.platforms.kit.contract import (
     ChatType,
     Media,
@@ -31,7 +31,7 @@ from hermes.gateway.platforms.kit.contract import (
     SessionSource,
 )
 from hermes.gateway.platforms.kit.inbound import (
-    GroupRules,
+    CatchUpQueue,
     ReadPosition,
     deliver_until_accepted,
     group_rules,
@@ -261,81 +261,6 @@ def join_messages(event: MessageEvent, messages: list[discord.Message], me: int)
     return msgspec.structs.replace(event, text=text)
 
 
-class InteractionHandler:
-    """Handles buttons and the slash commands of Discord's menu."""
-
-    def __init__(
-        self,
-        bot: DiscordClient,
-        rules: GroupRules,
-        lanes: ChatQueues,
-        batches: TextBatcher,
-        receive: Receive,
-    ) -> None:
-        self._bot, self._rules, self._queues = bot, rules, lanes
-        self._batches, self._receive = batches, receive
-
-    async def on_interaction_used(self, interaction: discord.Interaction) -> None:
-        """Acknowledge a button or command within the three seconds that Discord allows, and deliver
-        it. The answer is a message sent through the outbox, like every other answer."""
-        kind = interaction.type
-        command = kind is discord.InteractionType.application_command
-        if not command and kind is not discord.InteractionType.component:
-            return
-        event = self._parse(interaction)
-        if not is_for_us(event, self._rules):
-            await self._acknowledge(interaction, NOT_IN_THIS_CHANNEL)
-            return
-        await self._acknowledge(interaction, DEFERRED_RESPONSE if command else DEFERRED_UPDATE)
-
-        async def take() -> None:
-            await self._batches.flush(event.source.chat_id)
-            await deliver_until_accepted(self._receive, event, asyncio.sleep)
-            if command:  # removes "is thinking"; the answer is another message
-                await self._delete_deferred(interaction)
-
-        self._queues.put(event.source.chat_id, take)
-
-    def _parse(self, interaction: discord.Interaction) -> MessageEvent:
-        place = locate(interaction.channel, interaction.guild_id, self._bot.me)
-        data: Mapping[str, Any] = dict(interaction.data or {})
-        button = str(data.get("custom_id", ""))
-        return MessageEvent(
-            source=make_source(place, interaction.user),
-            message_id=str(interaction.id),
-            text="" if button else client.command_text(data),
-            reply_to_id=str(interaction.message.id) if interaction.message else "",
-            addressed=True,
-            sent_at=interaction.created_at.timestamp(),
-            button=button,
-        )
-
-    async def _acknowledge(self, interaction: discord.Interaction, answer: Any) -> None:
-        route = Route(
-            "POST",
-            "/interactions/{id}/{webhook_token}/callback",
-            id=interaction.id,
-            webhook_token=interaction.token,
-        )
-        try:
-            await self._bot.rest.request(route, json=answer)
-        except CALL_ERRORS as error:
-            # Discord shows a failure, but the command is executed all the same.
-            logger.warning("Discord did not accept the acknowledgement of a command: %s", error)
-
-    async def _delete_deferred(self, interaction: discord.Interaction) -> None:
-        route = Route(
-            "DELETE",
-            "/webhooks/{webhook_id}/{webhook_token}/messages/@original",
-            webhook_id=interaction.application_id,
-            webhook_token=interaction.token,
-        )
-        try:
-            await self._bot.rest.request(route)
-        except CALL_ERRORS as error:
-            logger.debug("the deferred response of a command was not removed: %s", error)
-
-
 async def fetch_missed(
     bot: DiscordClient, since: int, private: Iterable[str]
 ) -> list[discord.Message]:
@@ -390,19 +315,16 @@ class DiscordInbound:
         self._rules = group_rules(options.settings)
         self._queues = ChatQueues("Discord")
         self._batches = TextBatcher(self._queues, options.batch_times, self._deliver_batch)
-        self._interactions = InteractionHandler(
-            bot, self._rules, self._queues, self._batches, receive
-        )
-        self._held_messages: list[discord.Message] | None = None
-        """Messages that arrive while missed ones are fetched."""
-        self._catching_up: asyncio.Task[None] | None = None
+        self._away = False
+        """Messages may have been missed before this session."""
+        self._catch_up = CatchUpQueue(seen, self._fetch_missed, self._release, CALL_ERRORS)
         self.sent: dict[str, int] = {}
         """Our delivered messages, by nonce."""
         self.newest: dict[str, int] = {}
         """The newest message of each private chat."""
 
     async def close(self) -> None:
-        await cancel_and_wait(self._catching_up)
+        await self._catch_up.close()
         self._batches.close()
         await self._queues.close()
 
@@ -410,25 +332,68 @@ class DiscordInbound:
         remember(self.sent, nonce, message_id, MAX_SENT)
 
     def on_session_start(self) -> None:
-        away = self._position.start(time.time())
-        if self._held_messages is None:
-            self._held_messages = []
-        if self._catching_up:
-            self._catching_up.cancel()
-        self._catching_up = asyncio.create_task(self._catch_up(away=away))
+        self._away = self._position.start(time.time())
+        self._catch_up.start()
 
     def on_message_received(self, message: discord.Message) -> None:
         if message.author.id == self._bot.me and message.nonce is not None:
             self.record_sent(str(message.nonce), message.id)
-        if self._held_messages is not None:
-            self._held_messages.append(message)
-        else:
+        if not self._catch_up.hold(message):
             self._enqueue([message], live=True)
 
     async def on_interaction_used(self, interaction: discord.Interaction) -> None:
-        await self._interactions.on_interaction_used(interaction)
+        """Acknowledge a button or command within the three seconds that Discord allows, and deliver
+        it. The answer is a message sent through the outbox, like every other answer."""
+        kind = interaction.type
+        command = kind is discord.InteractionType.application_command
+        if not command and kind is not discord.InteractionType.component:
+            return
+        event = self._parse_interaction(interaction)
+        if not is_for_us(event, self._rules):
+            await self._acknowledge(interaction, NOT_IN_THIS_CHANNEL)
+            return
+        await self._acknowledge(interaction, DEFERRED_RESPONSE if command else DEFERRED_UPDATE)
 
-    def _enqueue(self, messages: list[discord.Message], *, live: bool = False) -> None:
+        async def take() -> None:
+            await self._batches.flush(event.source.chat_id)
+            await deliver_until_accepted(self._receive, event, asyncio.sleep)
+            if command:  # removes "is thinking"; the answer is another message
+                await self._delete_deferred(interaction)
+
+        self._queues.put(event.source.chat_id, take)
+
+    def _parse_interaction(self, interaction: discord.Interaction) -> MessageEvent:
+        place = locate(interaction.channel, interaction.guild_id, self._bot.me)
+        data: Mapping[str, Any] = dict(interaction.data or {})
+        button = str(data.get("custom_id", ""))
+        return MessageEvent(
+            source=make_source(place, interaction.user),
+            message_id=str(interaction.id),
+            text="" if button else client.command_text(data),
+            reply_to_id=str(interaction.message.id) if interaction.message else "",
+            addressed=True,
+            sent_at=interaction.created_at.timestamp(),
+            button=button,
+        )
+
+    async def _acknowledge(self, interaction: discord.Interaction, answer: Any) -> None:
+        where: dict[str, Any] = {"id": interaction.id, "webhook_token": interaction.token}
+        route = Route("POST", "/interactions/{id}/{webhook_token}/callback", **where)
+        try:
+            await self._bot.rest.request(route, json=answer)
+        except CALL_ERRORS as error:
+            # Discord shows a failure, but the command is executed all the same.
+            logger.warning("Discord did not accept the acknowledgement of a command: %s", error)
+
+    async def _delete_deferred(self, interaction: discord.Interaction) -> None:
+        where: Any = {"webhook_id": interaction.application_id, "webhook_token": interaction.token}
+        path = "/webhooks/{webhook_id}/{webhook_token}/messages/@original"
+        try:
+            await self._bot.rest.request(Route("DELETE", path, **where))
+        except CALL_ERRORS as error:
+            logger.debug("the deferred response of a command was not removed: %s", error)
+
+    def _enqueue(self, messages: Sequence[discord.Message], *, live: bool = False) -> None:
         """Queue messages. `live`: they arrive for the first time. Others may have been delivered by
         a killed process, so they are delivered the same way again: single, or joined as
         recorded."""
@@ -572,29 +537,15 @@ class DiscordInbound:
         if message.author.id != self._bot.me:
             self._position.add_private(chat, message.author.display_name)
 
-    async def _catch_up(self, *, away: bool) -> None:
-        """Deliver messages missed while we were `away` before the ones held back."""
-        pause = 1.0
+    async def _fetch_missed(self) -> Sequence[discord.Message]:
         await self._bot.guilds_known.wait()
-        if not away:
-            self._release([])
-            return
+        if not self._away:
+            return ()
         since = self._position.missed_since(time.time())
-        while True:
-            try:
-                self._release(await fetch_missed(self._bot, since, list(self._position.private)))
-            except CALL_ERRORS as error:
-                logger.warning("missed messages of Discord cannot be fetched yet: %s", error)
-                self._release([])  # new messages need not wait for the missed ones
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, MAX_RETRY_SECONDS)
-            else:
-                self._position.caught_up()
-                return
+        return await fetch_missed(self._bot, since, list(self._position.private))
 
-    def _release(self, found: list[discord.Message]) -> None:
-        held, self._held_messages = self._held_messages or [], None
-        self._enqueue(found)
+    def _release(self, missed: Sequence[discord.Message], held: Sequence[discord.Message]) -> None:
+        self._enqueue(missed)
         self._enqueue(held, live=True)
 
 

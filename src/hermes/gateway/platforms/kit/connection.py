@@ -20,9 +20,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from hermes.gateway.platforms.kit.contract import (
+    Adapter,
     AdapterContext,
     AdapterError,
-    BaseAdapter,
     CredentialsRefused,
     NotConnected,
     Receive,
@@ -242,7 +242,7 @@ class Connection(ABC):
 C = TypeVar("C", bound=Connection)
 
 
-class ConnectedAdapter(BaseAdapter, ABC, Generic[C]):
+class ConnectedAdapter(Adapter, Generic[C]):
     """An adapter with a `Connection`. Subclasses implement `make_connection` and `send`, and the
     optional methods the platform supports."""
 

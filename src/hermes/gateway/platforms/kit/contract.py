@@ -4,9 +4,10 @@ An adapter only translates between the platform's protocol and these types. Orde
 limits, splitting, formatting, streaming, authorization and commands belong to the gateway.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -263,87 +264,47 @@ class DeliveryUnknown(AdapterError):
     """The platform cannot tell whether a message was delivered."""
 
 
-class Adapter(Protocol):
-    """One platform. Constructed with an `AdapterContext`; does nothing before `connect`."""
+class Adapter(ABC):
+    """One platform. Does nothing before `connect`. A method that the platform lacks keeps its
+    default, which does nothing or raises."""
 
-    manifest: PlatformManifest
-    account: str
+    account = ""
     """Name of the connected account when there may be several; otherwise ""."""
-    address: str
+    address = ""
     """The address it listens on, once it listens; "" for platforms that do not call us."""
-
-    async def connect(self, receive: Receive) -> None:
-        """Return when messages flow. Take the lock of the token first. Raises `CredentialsRefused`
-        or `NotConnected`."""
-        ...
-
-    async def drain(self, seconds: float) -> None:
-        """Prepare for the end of the gateway: accept nothing new and give turns that use neither
-        inbox nor outbox `seconds` to finish, then cancel them. Called again with 0 to hurry."""
-        ...
-
-    async def disconnect(self) -> None:
-        """Release every resource. May be called again, and while not connected."""
-        ...
-
-    async def probe(self) -> None:
-        """Call the platform cheaply. Raises `AdapterError` when messages would not flow."""
-        ...
-
-    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
-        """Send and return the platform's id of the message. `key` identifies the message, for
-        platforms that suppress duplicates. Raises `SendRefused`, `SendLater` or `SendUnsure`."""
-        ...
-
-    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
-        """Replace a sent message. Raises like `send`; an edit without changes is not an error."""
-        ...
-
-    async def was_delivered(
-        self, row: OutboxRow, target: ChatTarget, message: OutgoingMessage
-    ) -> str | None:
-        """Return the platform's id of an uncertain message; None when it was certainly not
-        delivered or when sending it again shows only one. Raises `DeliveryUnknown`."""
-        ...
-
-    async def typing(self, target: ChatTarget) -> None:
-        """Show the typing indicator for a few seconds."""
-        ...
-
-    async def react(
-        self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
-    ) -> None: ...
-
-    async def fetch(self, media: Media, limit: int) -> Media:
-        """Download the file to the cache, at most `limit` bytes. Raises `AdapterError`."""
-        ...
-
-    async def chats(self) -> Sequence[ChatInfo]:
-        """Return the chats the adapter knows, for the chat directory."""
-        ...
-
-
-class BaseAdapter:
-    """Defaults for the optional parts of `Adapter`."""
-
-    account = address = ""
 
     def __init__(self, context: AdapterContext) -> None:
         self.context, self.manifest = context, context.manifest
 
-    async def drain(self, seconds: float) -> None:
-        """Do nothing: the platform has no turns of its own."""
+    @abstractmethod
+    async def connect(self, receive: Receive) -> None:
+        """Return when messages flow. Take the lock of the token first. Raises `CredentialsRefused`
+        or `NotConnected`."""
 
-    async def typing(self, target: ChatTarget) -> None:
-        """Do nothing: the platform has no typing indicator."""
+    @abstractmethod
+    async def disconnect(self) -> None:
+        """Release every resource. May be called again, and while not connected."""
 
-    async def react(
-        self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
-    ) -> None:
-        """Do nothing: the platform has no reactions."""
+    @abstractmethod
+    async def probe(self) -> None:
+        """Call the platform cheaply. Raises `AdapterError` when messages would not flow."""
 
-    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:  # noqa: ARG002 - the signature is that of Adapter
+    @abstractmethod
+    async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
+        """Send and return the platform's id of the message. `key` identifies the message, for
+        platforms that suppress duplicates. Raises `SendRefused`, `SendLater` or `SendUnsure`."""
+
+    async def drain(self, seconds: float) -> None:  # noqa: B027 - most platforms have no turns of their own
+        """Prepare for the end of the gateway: accept nothing new and give turns that use neither
+        inbox nor outbox `seconds` to finish, then cancel them. Called again with 0 to hurry."""
+
+    async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:  # noqa: ARG002 - for subclasses
+        """Replace a sent message. Raises like `send`; an edit without changes is not an error."""
         raise SendRefused(f"{self.manifest.label} does not support edits")
+
+    def newest(self, target: ChatTarget) -> str:  # noqa: ARG002 - likewise
+        """Return the newest message known at the target, for `OutboxRow.after_id`; "" for none."""
+        return ""
 
     async def was_delivered(
         self,
@@ -351,10 +312,23 @@ class BaseAdapter:
         target: ChatTarget,  # noqa: ARG002 - likewise
         message: OutgoingMessage,  # noqa: ARG002 - likewise
     ) -> str | None:
+        """Return the platform's id of an uncertain message; None when it was certainly not
+        delivered or when sending it again shows only one. Raises `DeliveryUnknown`; another error
+        means: ask again later."""
         raise DeliveryUnknown(f"{self.manifest.label} cannot tell whether a message was sent")
 
+    async def typing(self, target: ChatTarget) -> None:  # noqa: B027 - some platforms have none
+        """Show the typing indicator for a few seconds."""
+
+    async def react(  # noqa: B027 - likewise
+        self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
+    ) -> None:
+        """Add or remove a reaction of ours."""
+
     async def fetch(self, media: Media, limit: int) -> Media:  # noqa: ARG002 - likewise
+        """Download the file to the cache, at most `limit` bytes. Raises `AdapterError`."""
         raise AdapterError(f"{self.manifest.label} does not support files")
 
     async def chats(self) -> Sequence[ChatInfo]:
+        """Return the chats the adapter knows, for the chat directory."""
         return ()

@@ -16,6 +16,7 @@ from hermes.util import files
 logger = logging.getLogger(__name__)
 K = TypeVar("K")
 V = TypeVar("V")
+M = TypeVar("M")
 Id = TypeVar("Id", int, str)
 """A message id of the platform."""
 MAX_RECENT = 512
@@ -28,6 +29,8 @@ MAX_CHATS = 200
 """Private chats remembered, the most recently used."""
 MAX_THREADS = 500
 MAX_BATCHES = 50
+MAX_FETCH_PAUSE = 30.0
+"""Longest pause in seconds between attempts to fetch missed messages."""
 WRITE_INTERVAL = 1.0
 """Seconds between two writes."""
 _WRITE_FAILED = "the read position of %s cannot be written: %s"
@@ -313,6 +316,73 @@ class ReadPosition(Generic[Id]):
     def _encode(self) -> bytes:
         self._state.recent, self._state.threads = list(self._recent), list(self._threads)
         return msgspec.json.encode(self._state)
+
+
+class CatchUpQueue(Generic[M]):
+    """Holds live messages back while missed ones are fetched, and releases them in order."""
+
+    def __init__(
+        self,
+        position: ReadPosition[Any],
+        fetch: Callable[[], Awaitable[Sequence[M]]],
+        release: Callable[[Sequence[M], Sequence[M]], None],
+        errors: tuple[type[Exception], ...],
+        *,
+        longest: float | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`fetch` returns the missed messages and may raise any of `errors`, after which it is
+        repeated; `release` takes the missed messages and those held back. None are held for more
+        than `longest` seconds, or after a failed attempt."""
+        self._position, self._fetch, self._release_to = position, fetch, release
+        self._errors, self._longest, self._sleep = errors, longest, sleep
+        self._held: list[M] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Hold messages back from now on, and fetch the missed ones."""
+        self._held = self._held or []
+        self._cancel()
+        if self._longest is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._longest, self._release, ())
+        self._task = asyncio.create_task(self._run())
+
+    def hold(self, message: M) -> bool:
+        """Hold a live message back; return False if none are held now."""
+        if self._held is None:
+            return False
+        self._held.append(message)
+        return True
+
+    async def close(self) -> None:
+        self._cancel()
+        if self._task:
+            await asyncio.wait([self._task])
+
+    def _cancel(self) -> None:
+        for running in (self._timer, self._task):
+            if running:
+                running.cancel()
+
+    async def _run(self) -> None:
+        pause = 1.0
+        while True:
+            try:
+                self._release(await self._fetch())
+            except self._errors as error:
+                logger.warning("missed messages cannot be fetched yet: %s", error)
+                self._release(())  # new messages need not wait for the missed ones
+                await self._sleep(pause)
+                pause = min(pause * 2, MAX_FETCH_PAUSE)
+            else:
+                self._position.caught_up()
+                return
+
+    def _release(self, missed: Sequence[M]) -> None:
+        held, self._held = self._held or [], None
+        self._release_to(missed, held)
 
 
 def _mention_pattern(name: str) -> re.Pattern[str]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING
 
 import aiohttp
 import msgspec
@@ -38,78 +37,57 @@ from hermes.gateway.platforms.matrix.client import (
 )
 from hermes.gateway.platforms.matrix.inbound import MatrixIdentity, MatrixInbound
 from hermes.gateway.platforms.matrix.outbound import MatrixSender
-from hermes.gateway.platforms.matrix.sync import InviteHandler, RoomUpgrades, SyncLoop, SyncPosition
+from hermes.gateway.platforms.matrix.sync import (
+    InviteHandler,
+    MatrixSession,
+    RoomUpgrades,
+    SyncLoop,
+    SyncPosition,
+)
 from hermes.store.records import OutboxRow
 from hermes.util.concurrency import SystemClock
 
-if TYPE_CHECKING:
-    from hermes.gateway.platforms.matrix.encryption import MatrixEncryption
-
 
 class MatrixConnection(Connection):
-    login: MatrixLogin
-    rooms: MatrixRooms
-    position: SyncPosition
-    moves: RoomUpgrades
+    session: MatrixSession
     sender: MatrixSender
 
     def __init__(self, context: AdapterContext, receive: Receive, clock: Clock) -> None:
         super().__init__(context, receive)
         self._clock, self.options = clock, read_options(context)
         self.identities = (self.options.identity,)
-        self.encryption: MatrixEncryption | None = None
-        """A `MatrixEncryption`, when encryption is enabled."""
 
     async def open(self) -> None:
-        state, options = self.context.state, self.options
+        state, options, clock = self.context.state, self.options, self._clock
         self.http = http = MatrixClient(options.homeserver)
         self.resources.push_async_callback(http.close)
         try:
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self.login = await log_in(http, options, state / "login.json")
+            login = await log_in(http, options, state / "login.json")
         except OSError as error:
             raise NotConnected(f"the Matrix login cannot be stored: {error.strerror}") from error
-        me = MatrixIdentity(self.login.user_id, await self._own_name())
-        self.rooms = MatrixRooms(me.user_id)
-        self.position = SyncPosition(state / "sync.json", me.user_id)
+        me = MatrixIdentity(login.user_id, await self._own_name(login))
+        rooms, position = MatrixRooms(me.user_id), SyncPosition(state / "sync.json", me.user_id)
+        encryption = None
         if options.encryption:
             # Imported here: matrix-nio is slow to load and needed for encryption only.
             from hermes.gateway.platforms.matrix.encryption import MatrixEncryption
 
-            self.encryption = MatrixEncryption(http, self.login, state / "keys")
-            self.resources.callback(self.encryption.close)
+            encryption = MatrixEncryption(http, login, state / "keys")
+            self.resources.callback(encryption.close)
             with translate_connect_errors():
-                await self.encryption.publish_keys(options.recovery_key)
+                await encryption.publish_keys(options.recovery_key)
         tasks = TaskSet()
         self.resources.push_async_callback(tasks.close)
-        invites = InviteHandler(http, self.position, self.rooms, me.user_id, self._clock)
-        self.moves = RoomUpgrades(self.position, self.rooms, invites)
-        intake = MatrixInbound(
-            http,
-            self._clock,
-            me,
-            options.settings,
-            self.receive,
-            position=self.position,
-            rooms=self.rooms,
-            invites=invites,
-            moves=self.moves,
-            tasks=tasks,
-            decryptor=self.encryption,
-        )
+        invites = InviteHandler(http, position, rooms, me.user_id, clock)
+        moves = RoomUpgrades(position, rooms, invites)
+        self.session = MatrixSession(http, clock, login, rooms, position, moves, encryption)
+        inbound = MatrixInbound(self.session, me, options.settings, self.receive, tasks)
         self.sender = MatrixSender(
-            http,
-            self.login,
-            self._clock,
-            rooms=self.rooms,
-            moves=self.moves,
-            position=self.position,
-            encryptor=self.encryption,
-            decrypt=self._decrypt,
-            max_upload=self.context.manifest.capabilities.max_upload_bytes,
+            self.session, self.context.manifest.capabilities.max_upload_bytes
         )
-        syncing = SyncLoop(http, self.position, self._clock, intake.update, intake.deliver_new)
-        self.resources.push_async_callback(self.position.save)
+        syncing = SyncLoop(http, position, clock, inbound.update, inbound.deliver_new)
+        self.resources.push_async_callback(position.save)
         await syncing.start(self)
         self.run_until_closed(invites.run())
 
@@ -125,19 +103,15 @@ class MatrixConnection(Connection):
                 raise
             raise NotConnected("the Matrix login has expired; logging in again") from None
 
-    async def _own_name(self) -> str:
+    async def _own_name(self, login: MatrixLogin) -> str:
         with translate_connect_errors():
             try:
-                found = await self.http.get(api_path("profile", self.login.user_id, "displayname"))
+                found = await self.http.get(api_path("profile", login.user_id, "displayname"))
             except MatrixError as error:
                 if error.status != 404:
                     raise
                 return ""
         return get_str(found, "displayname")
-
-    def _decrypt(self, room_id: str, event: Json) -> Json | None:
-        opened: Json | None = self.encryption.decrypt(room_id, event) if self.encryption else None
-        return opened
 
 
 TYPING_MILLISECONDS = 6000
@@ -156,7 +130,7 @@ class MatrixAdapter(ConnectedAdapter[MatrixConnection]):
     async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         connection = self.connection
         sent = await connection.sender.send(target, message, key)
-        await connection.position.save()
+        await connection.session.position.save()
         return sent
 
     async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
@@ -172,17 +146,11 @@ class MatrixAdapter(ConnectedAdapter[MatrixConnection]):
         return await self.connection.sender.was_delivered(row, target)
 
     async def typing(self, target: ChatTarget) -> None:
-        connection = self.connection
-        where = api_path(
-            "rooms",
-            connection.moves.current_room(target.chat_id),
-            "typing",
-            connection.login.user_id,
-        )
+        session = self.connection.session
+        room_id = session.moves.current_room(target.chat_id)
+        where = api_path("rooms", room_id, "typing", session.login.user_id)
         with translate_send_errors(repeatable=True):
-            await connection.http.call(
-                "PUT", where, {"typing": True, "timeout": TYPING_MILLISECONDS}
-            )
+            await session.http.call("PUT", where, {"typing": True, "timeout": TYPING_MILLISECONDS})
 
     async def react(
         self, target: ChatTarget, message_id: str, emoji: str, *, on: bool = True
@@ -199,7 +167,8 @@ class MatrixAdapter(ConnectedAdapter[MatrixConnection]):
         connection, cache = self.connection, MediaCache(self.context.cache)
         if media.size > limit:
             raise MediaTooLarge(media.name, limit)
-        keys = _file_keys(media.ref)
+        # `Media.ref` contains the keys of an encrypted file.
+        keys = msgspec.json.decode(media.ref, type=Json) if media.ref.startswith("{") else {}
         try:
             async with connection.http.download(get_str(keys, "url") or media.ref) as answer:
                 if (answer.content_length or 0) > limit:
@@ -218,12 +187,7 @@ class MatrixAdapter(ConnectedAdapter[MatrixConnection]):
         return await cache.save(data, media, limit)
 
     async def chats(self) -> Sequence[ChatInfo]:
-        return self.connection.rooms.names()
-
-
-def _file_keys(ref: str) -> Json:
-    """Return the keys of an encrypted file, when `Media.ref` contains them."""
-    return msgspec.json.decode(ref, type=Json) if ref.startswith("{") else {}
+        return self.connection.session.rooms.names()
 
 
 async def _read_limited(answer: aiohttp.ClientResponse, name: str, limit: int) -> bytes:

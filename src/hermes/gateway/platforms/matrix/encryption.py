@@ -84,13 +84,13 @@ async def sign_device(http: MatrixClient, login: MatrixLogin, recovery_key: str)
 def decode_recovery_key(recovery_key: str) -> bytes:
     """Return the 32 bytes of a recovery key, which is written as groups of letters. Raises
     `WrongRecoveryKey`."""
-    get_int = 0
+    number = 0
     for letter in "".join(recovery_key.split()):
         if letter not in _ALPHABET:
             raise WrongRecoveryKey("it is not a recovery key")
-        get_int = get_int * 58 + _ALPHABET.index(letter)
+        number = number * 58 + _ALPHABET.index(letter)
     try:
-        data = get_int.to_bytes(35, "big")
+        data = number.to_bytes(35, "big")
     except OverflowError:
         raise WrongRecoveryKey("it is not a recovery key") from None
     parity = 0
@@ -197,13 +197,11 @@ class MatrixEncryption:
             return None
         sealed.room_id = room_id
         try:
-            decrypt_secret = self.olm.decrypt_megolm_event(sealed, room_id)
+            opened = self.olm.decrypt_megolm_event(sealed, room_id)
         except nio.EncryptionError as error:
             logger.debug("an event cannot be decrypted: %s", error)
             return None
-        inside = dict(decrypt_secret.source)
-        inside["unsigned"] = get_dict(event, "unsigned")
-        return inside
+        return {**opened.source, "unsigned": get_dict(event, "unsigned")}
 
     async def encrypt(self, room_id: str, kind: str, content: Json) -> tuple[str, Json]:
         """Return type and content of the encrypted event, after sharing its key with all members.
@@ -281,10 +279,9 @@ def decrypt_file(data: bytes, file: Json) -> bytes:
     """Decrypt a file. Raises `AdapterError` when its hash does not match."""
     key, iv = get_str(file, "key", "k"), get_str(file, "iv")
     try:
-        decrypt_secret: bytes = decrypt_attachment(data, key, get_str(file, "hashes", "sha256"), iv)
+        return bytes(decrypt_attachment(data, key, get_str(file, "hashes", "sha256"), iv))
     except (nio.EncryptionError, ValueError) as error:
         raise AdapterError("an encrypted file cannot be decrypted") from error
-    return decrypt_secret
 
 
 async def _signing_seed(http: MatrixClient, login: MatrixLogin, key: bytes) -> bytes:

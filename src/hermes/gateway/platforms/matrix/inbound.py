@@ -2,10 +2,8 @@
 
 import logging
 import re
-from collections.abc import Callable
 from functools import partial
 from html import unescape
-from typing import Protocol
 from urllib.parse import unquote
 
 import msgspec
@@ -24,6 +22,7 @@ from hermes.gateway.platforms.kit.inbound import (
     deliver_until_accepted,
     group_rules,
     is_for_us,
+    remember,
     strip_address,
 )
 from hermes.gateway.platforms.matrix.client import (
@@ -33,7 +32,6 @@ from hermes.gateway.platforms.matrix.client import (
     Json,
     MatrixClient,
     MatrixRoom,
-    MatrixRooms,
     api_path,
     attempt,
     get_dict,
@@ -43,9 +41,8 @@ from hermes.gateway.platforms.matrix.client import (
     retry_until_final,
 )
 from hermes.gateway.platforms.matrix.sync import (
-    InviteHandler,
-    RoomUpgrades,
-    SyncPosition,
+    DecryptEvent,
+    MatrixSession,
     UndecryptedEvent,
     fetch_new_events,
 )
@@ -65,8 +62,6 @@ VOICE = "org.matrix.msc3245.voice"
 MAX_QUOTE = 500
 """Characters of a quoted message."""
 MAX_QUOTES = 500
-DecryptEvent = Callable[[str, Json], Json | None]
-"""Decrypts an event of a room; None when it cannot."""
 PARSE_ERRORS = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 """Exceptions of parsing an unexpected event."""
 
@@ -240,9 +235,7 @@ class QuoteCache:
             text = get_str(content, "m.new_content", "body")[:MAX_QUOTE]
             self._messages[event_id] = msgspec.structs.replace(before, text=text)
         elif "body" in content:
-            self._messages[event_id] = make_quote(event)
-            while len(self._messages) > MAX_QUOTES:
-                del self._messages[next(iter(self._messages))]
+            remember(self._messages, event_id, make_quote(event), MAX_QUOTES)
 
     async def find(self, room_id: str, event_id: str) -> QuotedMessage | None:
         if event_id not in self._messages:
@@ -263,44 +256,32 @@ class QuoteCache:
         return self._messages.get(event_id)
 
 
-class EventDecryptor(Protocol):
-    async def update(self, sync: Json) -> None: ...
-    def decrypt(self, room_id: str, event: Json) -> Json | None: ...
-    def has_key(self, room_id: str, event: Json) -> bool: ...
-
-
 class MatrixInbound:
     """Handles each sync: updates rooms and keys, and delivers new messages in order."""
 
     def __init__(
         self,
-        http: MatrixClient,
-        clock: Clock,
+        session: MatrixSession,
         me: MatrixIdentity,
         settings: MatrixSettings,
         receive: Receive,
-        *,
-        position: SyncPosition,
-        rooms: MatrixRooms,
-        invites: InviteHandler,
-        moves: RoomUpgrades,
         tasks: TaskSet,
-        decryptor: EventDecryptor | None,
     ) -> None:
-        self._http, self._clock, self._me, self._settings = http, clock, me, settings
-        self._receive, self._rules = receive, group_rules(settings)
-        self._position, self._rooms, self._invites = position, rooms, invites
-        self._moves, self._tasks, self._decryptor = moves, tasks, decryptor
-        self._quotes = QuoteCache(http, clock, self._decrypt_event)
+        self._http, self._clock = session.http, session.clock
+        self._me, self._settings = me, settings
+        self._receive, self._rules, self._tasks = receive, group_rules(settings), tasks
+        self._position, self._rooms, self._moves = session.position, session.rooms, session.moves
+        self._encryption, self._decrypt = session.encryption, session.decrypt
+        self._quotes = QuoteCache(session.http, session.clock, session.decrypt)
         self._warned_rooms: set[str] = set()
         """Encrypted rooms we logged a warning for, because encryption is off."""
 
     async def update(self, sync: Json) -> None:
         """Update rooms, keys and invites."""
         self._rooms.update(sync)
-        if self._decryptor is not None:
-            await self._decryptor.update(sync)
-        self._invites.handle_sync(sync)
+        if self._encryption is not None:
+            await self._encryption.update(sync)
+        self._moves.invites.handle_sync(sync)
         self._moves.update(sync)
 
     async def deliver_new(self, sync: Json) -> None:
@@ -324,7 +305,7 @@ class MatrixInbound:
 
     async def _deliver(self, room: MatrixRoom, event: Json) -> None:
         if event.get("type") == ENCRYPTED:
-            opened = self._decrypt_event(room.id, event)
+            opened = self._decrypt(room.id, event)
             if opened is None:
                 self._keep_undecrypted(room, event)
                 return
@@ -361,13 +342,10 @@ class MatrixInbound:
         wanted = settings.dm_mention_threads if private else settings.auto_thread
         return wanted and "m.relates_to" not in content and mentions_us(content, self._me)
 
-    def _decrypt_event(self, room_id: str, event: Json) -> Json | None:
-        return self._decryptor.decrypt(room_id, event) if self._decryptor is not None else None
-
     def _keep_undecrypted(self, room: MatrixRoom, event: Json) -> None:
         if get_str(event, "sender") == self._me.user_id:
             return
-        if self._decryptor is not None:
+        if self._encryption is not None:
             logger.warning("a message in %s cannot be decrypted until its key arrives", room.id)
             self._position.add_undecrypted(UndecryptedEvent(room.id, event))
         elif room.id not in self._warned_rooms:
@@ -377,9 +355,11 @@ class MatrixInbound:
     async def _retry_undecrypted(self) -> None:
         """Deliver messages whose keys have arrived."""
         for sealed in self._position.sealed:
-            if self._decryptor is None or not self._decryptor.has_key(sealed.room_id, sealed.event):
+            if self._encryption is None or not self._encryption.has_key(
+                sealed.room_id, sealed.event
+            ):
                 continue
-            opened = self._decrypt_event(sealed.room_id, sealed.event)
+            opened = self._decrypt(sealed.room_id, sealed.event)
             if opened is None:
                 logger.warning("the key of a message in %s does not decrypt it", sealed.room_id)
             else:

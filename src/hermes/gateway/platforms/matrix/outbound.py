@@ -4,11 +4,9 @@ import asyncio
 import hashlib
 import uuid
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
-from hermes.core.ports import Clock
 from hermes.gateway.platforms.kit.contract import (
     ChatTarget,
     DeliveryUnknown,
@@ -16,15 +14,13 @@ from hermes.gateway.platforms.kit.contract import (
     OutgoingMessage,
     SendRefused,
 )
+from hermes.gateway.platforms.kit.inbound import remember
 from hermes.gateway.platforms.kit.media import guess_mime, open_upload
 from hermes.gateway.platforms.matrix.client import (
     ENCRYPTED,
     MESSAGE,
     Json,
-    MatrixClient,
     MatrixError,
-    MatrixLogin,
-    MatrixRooms,
     api_path,
     get_dict,
     get_dicts,
@@ -32,8 +28,8 @@ from hermes.gateway.platforms.matrix.client import (
     get_str,
     translate_send_errors,
 )
-from hermes.gateway.platforms.matrix.inbound import VOICE, DecryptEvent, html_to_plain
-from hermes.gateway.platforms.matrix.sync import RoomUpgrades, SyncPosition
+from hermes.gateway.platforms.matrix.inbound import VOICE, html_to_plain
+from hermes.gateway.platforms.matrix.sync import MatrixSession
 from hermes.store.records import OutboxRow
 
 HTML_FORMAT = "org.matrix.custom.html"
@@ -126,33 +122,12 @@ def edit_content(message: OutgoingMessage, message_id: str) -> Json:
     }
 
 
-def reaction_content(message_id: str, emoji: str) -> Json:
-    relation = {"rel_type": "m.annotation", "event_id": message_id, "key": emoji}
-    return {"m.relates_to": relation}
-
-
-class EventEncryptor(Protocol):
-    async def encrypt(self, room_id: str, kind: str, content: Json) -> tuple[str, Json]: ...
-    def encrypt_file(self, data: bytes) -> tuple[bytes, Json]: ...
-
-
 class MatrixSender:
-    def __init__(
-        self,
-        http: MatrixClient,
-        login: MatrixLogin,
-        clock: Clock,
-        *,
-        rooms: MatrixRooms,
-        moves: RoomUpgrades,
-        position: SyncPosition,
-        encryptor: EventEncryptor | None,
-        decrypt: DecryptEvent,
-        max_upload: int,
-    ) -> None:
-        self._http, self._login, self._clock = http, login, clock
-        self._rooms, self._moves, self._position = rooms, moves, position
-        self._encryptor, self._decrypt, self._max_upload = encryptor, decrypt, max_upload
+    def __init__(self, session: MatrixSession, max_upload: int) -> None:
+        self._http, self._login, self._clock = session.http, session.login, session.clock
+        self._rooms, self._moves, self._position = session.rooms, session.moves, session.position
+        self._encryption, self._decrypt = session.encryption, session.decrypt
+        self._max_upload = max_upload
         self._reactions: dict[tuple[str, str], str] = {}
         """Event ids of our reactions, by message and emoji."""
         self._aliases: dict[str, str] = {}
@@ -211,11 +186,8 @@ class MatrixSender:
                         return None  # not visible there; sending again reports why
                     raise
                 chunk = get_dicts(page, "chunk")
-                recent = [
-                    event
-                    for event in chunk
-                    if _event_time(event) > row.created_at - CLOCK_TOLERANCE
-                ]
+                since = (row.created_at - CLOCK_TOLERANCE) * 1000
+                recent = [each for each in chunk if get_int(each, "origin_server_ts") > since]
                 for event in recent:
                     if self._message_key(room_id, event) == name:
                         return get_str(event, "event_id")
@@ -226,7 +198,8 @@ class MatrixSender:
 
     async def react(self, target: ChatTarget, message_id: str, emoji: str) -> None:
         room_id = await self._resolve_room(target)
-        content = reaction_content(message_id, emoji)
+        relation = {"rel_type": "m.annotation", "event_id": message_id, "key": emoji}
+        content = {"m.relates_to": relation}
         try:
             where = api_path("rooms", room_id, "send", REACTION, uuid.uuid4().hex)
             answer = await self._http.call("PUT", where, content)
@@ -234,9 +207,8 @@ class MatrixSender:
             if error.code != "M_DUPLICATE_ANNOTATION":
                 raise
             return
-        self._reactions[message_id, emoji] = get_str(answer, "event_id")
-        while len(self._reactions) > MAX_REACTIONS:
-            del self._reactions[next(iter(self._reactions))]
+        event_id = get_str(answer, "event_id")
+        remember(self._reactions, (message_id, emoji), event_id, MAX_REACTIONS)
 
     async def unreact(self, target: ChatTarget, message_id: str, emoji: str) -> None:
         room_id = await self._resolve_room(target)
@@ -263,11 +235,11 @@ class MatrixSender:
     ) -> str:
         with translate_send_errors(repeatable=repeatable):
             if await self._is_encrypted(room_id):
-                if self._encryptor is None:
+                if self._encryption is None:
                     raise SendRefused(
                         "the room is encrypted", hint="set MATRIX_ENCRYPTION=true to write there"
                     )
-                kind, content = await self._encryptor.encrypt(room_id, kind, content)
+                kind, content = await self._encryption.encrypt(room_id, kind, content)
             where = api_path("rooms", room_id, "send", kind, name)
             return get_str(await self._http.call("PUT", where, content), "event_id")
 
@@ -279,8 +251,8 @@ class MatrixSender:
         size, keys = len(data), None
         mime = media.mime or guess_mime(media.name)
         with translate_send_errors(repeatable=True):
-            if self._encryptor is not None and await self._is_encrypted(room_id):
-                data, keys = await asyncio.to_thread(self._encryptor.encrypt_file, data)
+            if self._encryption is not None and await self._is_encrypted(room_id):
+                data, keys = await asyncio.to_thread(self._encryption.encrypt_file, data)
                 mime = "application/octet-stream"
             mxc = await self._http.upload(data, mime, "" if keys else media.name)
         where: Json = {"url": mxc} if keys is None else {"file": {**keys, "url": mxc}}
@@ -320,7 +292,3 @@ class MatrixSender:
                 raise DeliveryUnknown("what another device of ours sent on Matrix cannot be read")
             event = opened
         return get_str(get_dict(event, "content"), KEY_FIELD)
-
-
-def _event_time(event: Json) -> float:
-    return get_int(event, "origin_server_ts") / 1000

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,6 +24,7 @@ from hermes.gateway.platforms.matrix.client import (
     Json,
     MatrixClient,
     MatrixError,
+    MatrixLogin,
     MatrixRoom,
     MatrixRooms,
     api_path,
@@ -36,7 +38,13 @@ from hermes.gateway.platforms.matrix.client import (
 )
 from hermes.util import files
 
+if TYPE_CHECKING:
+    # matrix-nio is slow to load and needed for encryption only.
+    from hermes.gateway.platforms.matrix.encryption import MatrixEncryption
+
 logger = logging.getLogger(__name__)
+DecryptEvent = Callable[[str, Json], Json | None]
+"""Decrypts an event of a room; None when it cannot."""
 PAGE_SIZE = 100
 MAX_PAGES = 10
 """Pages read of a gap in one room. Older messages are not answered any more."""
@@ -386,7 +394,7 @@ class RoomUpgrades:
     """
 
     def __init__(self, position: SyncPosition, rooms: MatrixRooms, invites: InviteHandler) -> None:
-        self._position, self._rooms, self._invites = position, rooms, invites
+        self._position, self._rooms, self.invites = position, rooms, invites
 
     def update(self, sync: Json) -> None:
         """Follow replaced rooms, and recognize their successors."""
@@ -425,7 +433,24 @@ class RoomUpgrades:
         self._position.record_replaced(room.id, ReplacedRoom(new, group=room.chat_type == "group"))
         if new not in self._position.invites:
             via = room.ended_by.partition(":")[2]
-            self._invites.add(new, RoomInvite(room.ended_by, direct=room.direct, via=via))
+            self.invites.add(new, RoomInvite(room.ended_by, direct=room.direct, via=via))
+
+
+class MatrixSession(msgspec.Struct, frozen=True, eq=False):
+    """What receiving and sending share."""
+
+    http: MatrixClient
+    clock: Clock
+    login: MatrixLogin
+    rooms: MatrixRooms
+    position: SyncPosition
+    moves: RoomUpgrades
+    encryption: "MatrixEncryption | None"
+    """None when encryption is off."""
+
+    def decrypt(self, room_id: str, event: Json) -> Json | None:
+        """Decrypt an event of a room; None when it cannot be decrypted."""
+        return self.encryption.decrypt(room_id, event) if self.encryption else None
 
 
 async def _fetch_gap(

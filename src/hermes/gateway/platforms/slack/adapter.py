@@ -239,7 +239,6 @@ class SlackAdapter(ConnectedAdapter[SlackConnection]):
                 await workspace.client.chat_update(channel=channel, ts=ts, **body)
 
     def newest(self, target: ChatTarget) -> str:
-        """Return the newest message known in the chat; "" for none."""
         chat_id = target.chat_id
         ts = self.connection.inbound.newest.get(chat_id, "") if self.is_connected else ""
         return message_id(chat_id, ts) if ts else ""

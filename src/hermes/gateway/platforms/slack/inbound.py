@@ -16,7 +16,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.request import SocketModeRequest
 
 from hermes.core.ports import Clock
-from hermes.gateway.platforms.kit.connection import ChatQueues, TaskSet, cancel_and_wait
+from hermes.gateway.platforms.kit.connection import ChatQueues, TaskSet
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
     ChatType,
@@ -26,6 +26,7 @@ from hermes.gateway.platforms.kit.contract import (
     SessionSource,
 )
 from hermes.gateway.platforms.kit.inbound import (
+    CatchUpQueue,
     ReadPosition,
     deliver_until_accepted,
     group_rules,
@@ -76,7 +77,6 @@ MAX_THREADS = 20
 UNREADABLE_CHANNEL_ERRORS = GONE_ERRORS | {"missing_scope", "no_permission"}
 """Errors for a channel that cannot be read, while others can."""
 MESSAGE_EVENTS = frozenset({"message", "app_mention"})
-MAX_RETRY_SECONDS = 30.0
 HOLD_SECONDS = 2.5
 """Seconds that new messages wait for missed ones."""
 LIMIT_SECONDS = 60.0
@@ -248,10 +248,10 @@ def parse_command(payload: Mapping[str, Any]) -> SlackCommand:
 def command_text(command: SlackCommand) -> str:
     """Return a command as typed text: `/hermes /stop` becomes `/stop`, `/hermes hello` becomes
     `hello`, and a `/stop` command of the app stays."""
-    parse_message = readable_text(command.text).strip()
+    text = readable_text(command.text).strip()
     if command.command == OWN_COMMAND:
-        return parse_message or HELP_COMMAND
-    return f"{command.command} {parse_message}".strip()
+        return text or HELP_COMMAND
+    return f"{command.command} {text}".strip()
 
 
 async def make_command_event(
@@ -295,7 +295,9 @@ def payload_channel(payload: Mapping[str, Any]) -> str:
     return str((payload.get("channel") or {}).get("id") or container["channel_id"])
 
 
-def button_events(payload: Mapping[str, Any], workspace: SlackWorkspace) -> Iterator[MessageEvent]:
+def button_events(
+    payload: Mapping[str, Any], workspace: SlackWorkspace, user_name: str = ""
+) -> Iterator[MessageEvent]:
     """Yield an event for each of our buttons that was pressed. The user is the one Slack
     reports."""
     container, message = payload.get("container") or {}, payload.get("message") or {}
@@ -315,19 +317,13 @@ def button_events(payload: Mapping[str, Any], workspace: SlackWorkspace) -> Iter
         )
         at = str(action.get("action_ts") or "")
         yield MessageEvent(
-            source=source,
+            source=msgspec.structs.replace(source, user_name=user_name),
             message_id=f"{source.chat_id}:press:{ts}:{at}:{user}",
             reply_to_id=message_id(source.chat_id, ts),
             addressed=True,
             sent_at=float(at or ts),
             button=str(action["value"]),
         )
-
-
-def add_user_name(event: MessageEvent, names: SlackNames) -> MessageEvent:
-    name = next(iter(names.users.values()), "")
-    source = msgspec.structs.replace(event.source, user_name=name)
-    return msgspec.structs.replace(event, source=source)
 
 
 async def fetch_missed(
@@ -356,6 +352,10 @@ async def fetch_after(call: Call, since: str, most: int, **where: Any) -> Sequen
     return found
 
 
+_Waiting = tuple[SlackWorkspace, SlackMessage, str]
+"""A message with its workspace and the envelope to acknowledge; "" for a fetched message."""
+
+
 class SlackInbound:
     """Receives the requests of the socket and delivers messages in the order of their channels."""
 
@@ -372,10 +372,14 @@ class SlackInbound:
         self._rules = group_rules(options.settings)
         self._queues = ChatQueues("Slack")
         self._tasks = TaskSet()
-        self._catching_up: asyncio.Task[None] | None = None
-        self._held_messages: list[tuple[SlackWorkspace, SlackMessage, str]] | None = None
-        """Messages that arrive while missed ones are fetched."""
-        self._hold_timer: asyncio.TimerHandle | None = None
+        self._catch_up: CatchUpQueue[_Waiting] = CatchUpQueue(
+            seen,
+            self._fetch_missed,
+            self._release,
+            CALL_ERRORS,
+            longest=HOLD_SECONDS,
+            sleep=clock.sleep,
+        )
         self.socket = SlackSocket(self._handle_request, self._on_connect)
         self.newest: dict[str, str] = {}
         """Timestamp of the newest message of each chat."""
@@ -383,9 +387,7 @@ class SlackInbound:
         """Timestamp of the newest message of another author."""
 
     async def close(self) -> None:
-        if self._hold_timer:
-            self._hold_timer.cancel()
-        await cancel_and_wait(self._catching_up)
+        await self._catch_up.close()
         await self._tasks.close()
         await self._queues.close()
         await self.socket.close()
@@ -396,16 +398,8 @@ class SlackInbound:
             remember(known, chat_id, max(known.get(chat_id, ""), ts, key=micros), MAX_CHATS)
 
     def _on_connect(self) -> None:
-        if not self._position.start(self._now()):
-            return
-        if self._held_messages is None:
-            self._held_messages = []
-        if self._hold_timer:
-            self._hold_timer.cancel()
-        self._hold_timer = asyncio.get_running_loop().call_later(HOLD_SECONDS, self._release, [])
-        if self._catching_up:
-            self._catching_up.cancel()
-        self._catching_up = asyncio.create_task(self._catch_up())
+        if self._position.start(self._now()):
+            self._catch_up.start()
 
     def _handle_request(self, request: SocketModeRequest) -> None:
         envelope, payload = request.envelope_id, request.payload
@@ -440,9 +434,7 @@ class SlackInbound:
         self.record_message(chat_id, message.ts, others=not ours)
         if ours or self._position.is_done(message_id(chat_id, message.ts)):
             return False
-        if self._held_messages is not None:
-            self._held_messages.append((workspace, message, envelope))
-        else:
+        if not self._catch_up.hold((workspace, message, envelope)):
             self._enqueue(workspace, message, envelope)
         return True
 
@@ -472,9 +464,8 @@ class SlackInbound:
         async def take() -> None:
             await workspace.look_up_enterprise(user, team)
             names = await workspace.names("", [user])
-            for event in button_events(payload, workspace):
-                add_names = add_user_name(event, names)
-                await deliver_until_accepted(self._receive, add_names, self._clock.sleep)
+            for event in button_events(payload, workspace, names.users.get(user, "")):
+                await deliver_until_accepted(self._receive, event, self._clock.sleep)
 
         self._queues.put(workspace.chat_id(channel), take)
 
@@ -531,26 +522,13 @@ class SlackInbound:
             logger.debug("the beginning of a thread is not known: %s", type(error).__name__)
             return None
 
-    async def _catch_up(self) -> None:
-        """Deliver missed messages before the ones held back, if they are found soon enough."""
-        pause = 1.0
+    async def _fetch_missed(self) -> list[_Waiting]:
         since = timestamp_at(SCALE.time_of(self._position.missed_since(self._now())))
-        while True:
-            try:
-                found = [
-                    (workspace, message)
-                    for workspace in self._workspaces
-                    for message in await fetch_missed(workspace, self._position, since)
-                ]
-            except CALL_ERRORS as error:
-                logger.warning("missed messages of Slack cannot be fetched yet: %s", error)
-                self._release([])
-                await self._clock.sleep(pause)
-                pause = min(pause * 2, MAX_RETRY_SECONDS)
-            else:
-                self._release(found)
-                self._position.caught_up()
-                return
+        return [
+            (workspace, message, "")
+            for workspace in self._workspaces
+            for message in await fetch_missed(workspace, self._position, since)
+        ]
 
     async def _catch_up_after_limit(self) -> None:
         """Fetch the messages that Slack dropped, once its limit is over."""
@@ -558,14 +536,13 @@ class SlackInbound:
         await self._clock.sleep(LIMIT_SECONDS)
         self._on_connect()
 
-    def _release(self, found: list[tuple[SlackWorkspace, SlackMessage]]) -> None:
-        for workspace, message in found:
+    def _release(self, missed: Sequence[_Waiting], held: Sequence[_Waiting]) -> None:
+        for workspace, message, _ in missed:
             chat_id = workspace.chat_id(message.channel)
             if message.is_user_message and not workspace.is_ours(message.user, message.bot_id):
                 self.record_message(chat_id, message.ts, others=True)
                 if not self._position.is_known(message_id(chat_id, message.ts)):
                     self._enqueue(workspace, message, "")
-        held, self._held_messages = self._held_messages or [], None
         for waiting in held:
             self._enqueue(*waiting)
 
