@@ -36,8 +36,8 @@ async def caller() -> AsyncIterator[Call]:
     place = make_workspace(loaded, home, Path.cwd(), print)
     session_tools = SessionTools(loaded, home, place)
     toolsets = find_toolsets(loaded)
-    assembled = toolsets.make(toolsets.names("cli"), session_tools.bench)
-    toolbox = build_toolbox(assembled, session_tools.bench, home, Redactor().redact)
+    assembled = toolsets.make(toolsets.names("cli"), session_tools.deps)
+    toolbox = build_toolbox(assembled, session_tools.deps, home, Redactor().redact)
     policy = build_approvals(loaded, home, None, None, NoHooks())
     dispatcher = ToolDispatcher(toolbox, policy, NoLog(), NoHooks(), SystemClock())  # type: ignore[arg-type] # only append is called
 

@@ -10,16 +10,16 @@ from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from hermes.app.app import App, BackgroundTasks
-    from hermes.app.build import AgentBuilder, AgentSpec, AppContext
+    from hermes.app.build import AgentSession, build_agent
     from hermes.app.extensions import Extensions
     from hermes.app.providers import AuxiliaryModels, Providers
     from hermes.app.request import Services, SessionRequest
     from hermes.app.workspace import SessionWorkspace, make_workspace
 
 __all__ = [
-    "AgentBuilder", "AgentSpec", "App", "AppContext", "AuxiliaryModels",
+    "AgentSession", "App", "AuxiliaryModels",
     "BackgroundTasks", "Extensions", "Providers", "Services", "SessionRequest",
-    "SessionWorkspace", "make_workspace",
+    "SessionWorkspace", "build_agent", "make_workspace",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

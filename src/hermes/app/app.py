@@ -1,4 +1,4 @@
-"""Work beside a conversation: a task with a session of its own, whose answer comes back."""
+"""What the agents of one process share, and the tasks that run in the background."""
 
 import asyncio
 import secrets
@@ -13,33 +13,29 @@ from typing import Self
 import msgspec
 
 from hermes.agent import Agent
-from hermes.app.build import AgentBuilder, AgentSpec, AppContext, SubagentFactory
+from hermes.app.build import AgentSession, build_agent
 from hermes.app.extensions import Extensions
 from hermes.app.log_files import start_logging
-from hermes.app.mcp import McpServers, SessionSampler
-from hermes.app.model_choice import choice_of_request, fallback_choices
+from hermes.app.mcp import McpServers
+from hermes.app.model_choice import choice_of_request
 from hermes.app.providers import AuxiliaryModels, Budgets, Providers, stored_secrets
 from hermes.app.request import REMOTE_PROMPT, Services, SessionRequest
 from hermes.app.reviews import flush_memory
 from hermes.app.session_store import prune_when_due
 from hermes.app.skills import SkillCatalog
 from hermes.app.telemetry import telemetry_of
-from hermes.app.tools import find_toolsets
-from hermes.app.turn_hooks import open_session_memory
 from hermes.config.home import Home, ensure_hermes_home
 from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, SessionNotFound
 from hermes.core.events import TurnFinished
-from hermes.core.messages import System, User
-from hermes.core.ports import Clock, HookName, SessionInfo
+from hermes.core.messages import User
+from hermes.core.ports import Clock, HookName, Hooks, SessionInfo
 from hermes.providers import Target
 from hermes.providers.local import DownloadProgress
 from hermes.security import Redactor
 from hermes.skills.loader import command_message, preload_skills, skill_command
-from hermes.store.rows import repair_history
 from hermes.store.session_store import open_store
 from hermes.util.concurrency import SystemClock, in_thread
-from hermes.util.text import new_session_id
 
 Show = Callable[[str], None]
 LONGEST_GOAL = 60
@@ -150,8 +146,6 @@ def shorten_goal(text: str) -> str:
     return flat if len(flat) <= LONGEST_GOAL else f"{flat[: LONGEST_GOAL - 1]}…"
 
 
-# From settings to a running agent. The only package that names implementations.
-
 Adopt = Callable[[Agent], Awaitable[None]]
 
 
@@ -174,35 +168,26 @@ class App:
         `state_db` replaces the session file of the settings. The app closes `extensions`; without
         them it loads the plugins itself, and shell hooks that need approval stay off.
         """
-        self.home, self.loaded = home, loaded
+        self.home, self.loaded, self.tell = home, loaded, tell
         ensure_hermes_home(home)
-        self._redactor = Redactor(loaded.secrets() | stored_secrets(home))
-        start_logging(home, loaded.settings.logging, self._redactor)
-        self.clock = clock or SystemClock()
+        self.redactor = Redactor(loaded.secrets() | stored_secrets(home))
+        start_logging(home, loaded.settings.logging, self.redactor)
+        self.clock: Clock = clock or SystemClock()
         url = loaded.settings.store.url if state_db is None else ""
         self.store = open_store(url, state_db or home.state_db, tell)
-        self._tell = tell
         self.extensions = extensions or Extensions(home, loaded, tell)
         self.mcp = McpServers(home, loaded, tell)
-        self._open: dict[Agent, AgentBuilder] = {}
         self.providers = Providers(home, loaded, self.clock, progress)
-        self._telemetry = telemetry_of(loaded.settings.telemetry, self._redactor.redact)
+        self.telemetry = telemetry_of(loaded.settings.telemetry, self.redactor.redact)
         self.services = Services()
-        self._parts = AppContext(
-            home,
-            loaded,
-            self.store,
-            self.providers,
-            self._redactor,
-            self.extensions,
-            SkillCatalog(loaded, home, self.extensions.skills, tell),
-            self.clock,
-            tell,
-            self.services,
-            self._telemetry,
-        )
+        self.skills = SkillCatalog(loaded, home, self.extensions.skills, tell)
         self.background = BackgroundTasks(self.agent, self.leave, self.clock.now)
-        self._budgets = Budgets(loaded.settings, self.store, self.clock)
+        self.budgets = Budgets(loaded.settings, self.store, self.clock)
+        self._open: dict[Agent, AgentSession] = {}
+
+    @property
+    def hooks(self) -> Hooks:
+        return self.extensions.hooks
 
     async def __aenter__(self) -> Self:
         return self
@@ -212,13 +197,13 @@ class App:
     ) -> None:
         async with AsyncExitStack() as stack:  # a failing close does not prevent the others
             stack.callback(self.store.close)
-            if self._telemetry is not None:
-                stack.push_async_callback(asyncio.to_thread, self._telemetry.close)
+            if self.telemetry is not None:
+                stack.push_async_callback(asyncio.to_thread, self.telemetry.close)
             stack.push_async_callback(self.providers.close)
             stack.push_async_callback(self.extensions.close)
             stack.push_async_callback(self.mcp.close)
-            for builder in self._open.values():
-                stack.push_async_callback(builder.close)
+            for session in self._open.values():
+                stack.push_async_callback(session.close)
             stack.push_async_callback(self.background.close)
             await prune_when_due(self.store, self.loaded.settings.sessions, self.home, time.time)
 
@@ -229,60 +214,23 @@ class App:
         return agent
 
     async def _build(self, request: SessionRequest) -> Agent:
-        settings = self.loaded.settings
         for name in request.skills:  # report a wrong name before the user types a message
-            await in_thread(self._parts.skills.skills.get, name)
-        sampler = SessionSampler()
-        remote = request.remote is not None
-        brought = [] if remote else await self.mcp.tools(request.clarifier, sampler)
-        found = find_toolsets(self.loaded, brought)
-        tools = [] if remote else found.names(request.source, request.toolsets)
-        past = await self._past(request)
-        target = await self._target(request)
-        if past is None:
-            session_id = request.session_id or new_session_id(self.clock.now())
-            system, history = None, request.history
-        else:
-            session_id, system = past.id, System(past.system_prompt)
-            history = repair_history(await self.store.messages(past.id))
-        session_memory = await open_session_memory(
-            self.loaded, self.home, request, self.extensions, session_id, self._tell
-        )
-        builder = AgentBuilder(
-            self._parts,
-            AgentSpec(
-                request=request,
-                session_id=session_id,
-                system=system,
-                history=tuple(history),
-                was_interrupted=past is not None and past.ended_at is None,
-                target=target,
-                fallbacks=() if request.remote else tuple(fallback_choices(settings)),
-                tools=tools,
-                budget=self._budgets.of(await self._budgets.root(session_id, past), request),
-                max_iterations=settings.agent.max_turns,
-                session_memory=session_memory,
-                brought=tuple(brought),
-                toolsets=found,
-            ),
-            SubagentFactory(self._parts).start,
-        )
-        sampler.auxiliary = builder.auxiliary
-        agent = await builder.make()
-        self._open[agent] = builder
-        return agent
+            await in_thread(self.skills.skills.get, name)
+        session = await build_agent(self, request)
+        self._open[session.agent] = session
+        return session.agent
 
     async def opened(self, agent: Agent, text: str) -> User:
         """Return the first message of a conversation: the text after the requested skills, or with
         the skill that it calls. Raises `SkillNotFound` and `SkillInvalid`."""
         if text.startswith("/") and (called := await self.skill_message(agent, text)) is not None:
             return called
-        builder = self._open[agent]
-        names = builder.spec.request.skills
+        session = self._open[agent]
+        names = session.request.skills
         if not names:
             return User.say(text)
-        _loaded, before = await preload_skills(builder.skills.loader, names)
-        return User.say(f"{self._redactor.redact(before)}\n\n{text}")
+        _loaded, before = await preload_skills(session.skills.loader, names)
+        return User.say(f"{self.redactor.redact(before)}\n\n{text}")
 
     async def skill_message(self, agent: Agent, text: str) -> User | None:
         """Return the message for `/skill-name …`, or None if the text names no skill."""
@@ -293,23 +241,23 @@ class App:
         if called is None:
             return None
         _loaded, message = await command_message(skills.loader, called)
-        return User.say(self._redactor.redact(message))
+        return User.say(self.redactor.redact(message))
 
     def redact(self, text: str) -> str:
-        return self._redactor.redact(text)
+        return self.redactor.redact(text)
 
     def reread_variables(self) -> list[str]:
         """Read .env again and return the names of the changed variables."""
         names = self.loaded.reread_variables()
-        self._redactor.learn(*self.loaded.secrets())
+        self.redactor.learn(*self.loaded.secrets())
         return names
 
     def is_open(self, agent: Agent) -> bool:
         """False after `leave`, also when another agent took over the session."""
         return agent in self._open
 
-    def session(self, agent: Agent) -> AgentBuilder:
-        """Return the builder of an open agent, which holds its parts."""
+    def session(self, agent: Agent) -> AgentSession:
+        """Return the parts of an open agent."""
         return self._open[agent]
 
     async def renew(self, agent: Agent, adopt: Adopt) -> Agent:
@@ -317,11 +265,11 @@ class App:
         await self.flush(agent)
         old = self.session(agent)
         new = await self.move(agent, "", adopt)
-        await old.reset()
+        await old.engine.reset()
         await self.extensions.hooks.fire(
             HookName.ON_SESSION_RESET,
             session_id=new.session_id,
-            platform=self.session(new).spec.request.source,
+            platform=self.session(new).request.source,
         )
         return new
 
@@ -331,7 +279,7 @@ class App:
         `adopt` gets the new agent while both are open, so the surface never holds a closed one.
         """
         request = msgspec.structs.replace(
-            self._open[agent].spec.request,
+            self._open[agent].request,
             resume=session,
             latest=False,
             session_id="",
@@ -347,8 +295,8 @@ class App:
 
     async def leave(self, agent: Agent) -> None:
         """Close an agent and its parts. The session stays in the store."""
-        if builder := self._open.pop(agent, None):
-            await builder.close()
+        if session := self._open.pop(agent, None):
+            await session.close()
 
     async def flush(self, agent: Agent) -> int:
         """Let the model save notes of the conversation; return how many it wrote."""
@@ -375,12 +323,12 @@ class App:
             self.loaded.settings,
             self.providers,
             await self.providers.main(),
-            self._budgets.of(session_id),
+            self.budgets.of(session_id),
             self.store,
             session_id,
         )
 
-    async def _target(self, request: SessionRequest) -> Target:
+    async def find_target(self, request: SessionRequest) -> Target:
         """Return the model of the request, or else that of the settings."""
         if request.remote is not None:
             return request.remote
@@ -388,7 +336,7 @@ class App:
             return await self.providers.main()
         return await self.providers.ready(choice_of_request(request, self.loaded))
 
-    async def _past(self, request: SessionRequest) -> SessionInfo | None:
+    async def find_session(self, request: SessionRequest) -> SessionInfo | None:
         """Return the session to continue; None for a new one."""
         if request.resume:
             found = await self.store.resolve(request.resume)

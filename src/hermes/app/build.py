@@ -1,8 +1,9 @@
-"""Build an agent and its parts from a session request; start subagents."""
+"""Build an agent and everything it works with from a session request."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,22 +12,19 @@ from hermes.agent import (
     Agent,
     AgentOptions,
     Compactor,
-    IterationBudget,
     PendingMessages,
-    Subagent,
     Subagents,
     ToolDispatcher,
 )
 from hermes.app.context_engine import ContextEngineRunner, engine_tools, make_engine
-from hermes.app.extensions import Extensions
+from hermes.app.mcp import SessionSampler
 from hermes.app.model_choice import fallback_choices
 from hermes.app.outgoing_files import outgoing_files
-from hermes.app.prompting import Opening, aside_of, build_prompt, prefill_messages
-from hermes.app.providers import AuxiliaryModels, Providers, SessionModels
-from hermes.app.request import REMOTE_PROMPT, SecretKeeper, Services, SessionRequest
+from hermes.app.prompting import aside_of, build_prompt, prefill_messages
+from hermes.app.providers import AuxiliaryModels, SessionModels
+from hermes.app.request import REMOTE_PROMPT, SecretKeeper, SessionRequest
 from hermes.app.reviews import ReviewRunner, SkillReviews
-from hermes.app.skills import SkillCatalog, visibility_context
-from hermes.app.telemetry import Telemetry
+from hermes.app.skills import SessionSkills, visibility_context
 from hermes.app.tools import (
     SessionTools,
     ToolSelection,
@@ -37,554 +35,138 @@ from hermes.app.tools import (
     memory_of,
     session_services,
 )
-from hermes.app.turn_hooks import HookedSession, SessionMemory, SessionTitles, TrajectorySaver
-from hermes.app.workspace import make_workspace
-from hermes.config.home import Home
-from hermes.config.loader import Loaded
-from hermes.config.settings.agent import DelegationSettings
+from hermes.app.turn_hooks import (
+    SessionHooks,
+    SessionMemory,
+    SessionTitles,
+    TrajectorySaver,
+    open_session_memory,
+)
+from hermes.app.workspace import SessionWorkspace, make_workspace
 from hermes.context.policy import CompactionPolicy, TokenCounter
 from hermes.core.events import Event
 from hermes.core.messages import Message, System, User
 from hermes.core.model import ModelRequest
-from hermes.core.ports import ChildTask, Clock, Hooks, Observer
+from hermes.core.ports import Attachments, ChildTask, Observer
 from hermes.core.tool import Tool
+from hermes.memory import BuiltinMemory
 from hermes.prompt import LocalFileTree, SubfolderHints, paths_in_arguments
 from hermes.providers import CUSTOM, ModelChoice, Target
 from hermes.providers.policy import Budget
-from hermes.security import Redactor
 from hermes.security.injection import BLOCKED
-from hermes.store.session_store import SessionStore
+from hermes.store.rows import repair_history
 from hermes.tools import Approvals, Toolbox
 from hermes.tools.builtin.delegate_task import allowed_tools
 from hermes.util.concurrency import in_thread
 from hermes.util.text import new_session_id
 
-
-class AppContext(msgspec.Struct, frozen=True):
-    """What all agents of a process share."""
-
-    home: Home
-    loaded: Loaded
-    store: SessionStore
-    providers: Providers
-    redactor: Redactor
-    extensions: Extensions
-    skills: SkillCatalog
-    clock: Clock
-    tell: Callable[[str], None]
-    """Called with notices for the user that are not part of the conversation."""
-    services: Services
-    telemetry: Telemetry | None = None
-    """None if telemetry is off."""
-
-    @property
-    def hooks(self) -> Hooks:
-        return self.extensions.hooks
-
-
-class TurnHooks:
-    """What runs at the start and the end of the turns of one session.
-
-    `own` is False for a subagent: it saves no trajectories and has no reviews.
-    """
-
-    def __init__(
-        self,
-        parts: AppContext,
-        request: SessionRequest,
-        told: HookedSession,
-        session_memory: SessionMemory | None,
-        *,
-        own: bool,
-    ) -> None:
-        self._parts, self._settings = parts, parts.loaded.settings
-        self._request, self._session_hooks, self._own = request, told, own
-        self._session_memory = session_memory
-
-    def openings(self) -> tuple[Opening, ...]:
-        """Return the functions that add context to the user's message."""
-        recall = (self._session_memory.recall,) if self._session_memory else ()
-        return (self._session_hooks.on_turn_start, *recall)
-
-    def at_end(self) -> tuple[AfterTurn, ...]:
-        """Return what runs before a turn ends."""
-        wanted = self._settings.agent.save_trajectories and self._own
-        saved = (TrajectorySaver(self._request.working_folder),) if wanted else ()
-        remembered = (self._session_memory.on_turn_end,) if self._session_memory else ()
-        return (*saved, *remembered, self._session_hooks.on_turn_end)
-
-    def beside(self, auxiliary: AuxiliaryModels, looking: ReviewRunner) -> tuple[AfterTurn, ...]:
-        """Return what runs in the background after a turn; nothing for a small model."""
-        if auxiliary.main.profile.small:
-            return ()
-        titled = self._settings.sessions.auto_title
-        titles = (SessionTitles(self._parts.store, auxiliary),) if titled else ()
-        return (*titles, *self._reviews(looking, lambda: auxiliary.session_id))
-
-    def _reviews(
-        self, looking: ReviewRunner, session_id: Callable[[], str]
-    ) -> tuple[AfterTurn, ...]:
-        skills = self._settings.skills
-        wanted = skills.review != "off" and skills.creation_nudge_interval
-        if not wanted or not self._own or not self._request.goes_on:
-            return ()
-        manage = self._parts.skills.writing_tool(session_id, review=True)
-        tools = {"skills_list": None, "skill_view": None, "skill_manage": manage}
-        interval = skills.creation_nudge_interval
-        return (SkillReviews(looking, tools, interval, self._parts.tell),)
-
+if TYPE_CHECKING:
+    from hermes.app.app import App
 
 DEFAULT_EFFORT = "medium"
+SUBAGENT = "subagent"
 
 
-class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is decided before an agent is built."""
+class AgentSession:
+    """One open agent and its parts, which `close` closes; a `hermes.agent.Subagent`."""
 
-    request: SessionRequest
-    session_id: str
-    system: System | None = None
-    """System prompt of a stored session; None for a new one."""
-    history: tuple[Message, ...] = ()
-    was_interrupted: bool = False
-    """True if the stored session did not end properly."""
-    target: Target
-    fallbacks: tuple[ModelChoice, ...] = ()
+    # Assigned by `build_agent`, in this order.
+    budget: Budget
+    auxiliary: AuxiliaryModels
+    """Holds the current model and the current session, which a compaction changes."""
+    place: SessionWorkspace
+    attachments: Attachments
+    """Files that its messages may attach."""
+    skills: SessionSkills
+    notes: BuiltinMemory | None
+    memory: SessionMemory | None
+    """The external memory provider."""
+    engine: ContextEngineRunner
+    brought: tuple[Tool, ...]
+    """Tools of MCP servers."""
     tools: Sequence[str]
     """Names of the allowed tools."""
-    budget: Budget
-    max_iterations: int
-    depth: int = 0
-    """0 for an agent of a user, 1 for its subagents, and so on."""
-    parent: "AgentBuilder | None" = None
-    session_memory: SessionMemory | None = None
-    """The external memory provider."""
-    brought: tuple[Tool, ...] = ()
-    """Tools of MCP servers."""
-    toolsets: ToolSelection
-    """The selection that `tools` come from, including `brought`."""
+    children: Subagents
+    session_tools: SessionTools
+    approvals: Approvals
+    toolbox: Toolbox
+    hints: SubfolderHints
+    dispatcher: ToolDispatcher
+    hooks: SessionHooks
+    compaction_policy: CompactionPolicy
+    models: SessionModels
+    reviewer: ReviewRunner
+    observer: Observer | None
+    agent: Agent
 
-
-StartChild = Callable[["AgentBuilder", ChildTask], Awaitable[Subagent]]
-
-
-class AgentBuilder:
-    """Builds one agent from its parts, holds them while it is open, and closes them with it."""
-
-    def __init__(self, parts: AppContext, spec: AgentSpec, start_child: StartChild) -> None:
-        self.spec, self._parts = spec, parts
-        self._settings = settings = parts.loaded.settings
-        request = spec.request
+    def __init__(
+        self, app: "App", request: SessionRequest, parent: "AgentSession | None" = None
+    ) -> None:
+        self.app, self.request, self.parent = app, request, parent
+        self.depth: int = parent.depth + 1 if parent else 0
+        """0 for an agent of a user, 1 for its subagents, and so on."""
         self.pending = PendingMessages()
-        self.auxiliary = AuxiliaryModels(
-            settings, parts.providers, spec.target, spec.budget, parts.store, spec.session_id
-        )
-        self.place = make_workspace(
-            parts.loaded,
-            parts.home,
-            request.working_folder,
-            parts.tell,
-            request.backend,
-            request.shared_folders,
-        )
-        self.attachments = outgoing_files(request, self.place, parts.redactor, parts.home)
-        """Files that its messages may attach."""
-        self._session_hooks = HookedSession(
-            parts.hooks,
-            lambda: self.auxiliary.session_id,
-            lambda: self.target.model,
-            request.source,
-            new=spec.system is None,
-        )
-        self._turn_hooks = TurnHooks(
-            parts, request, self._session_hooks, spec.session_memory, own=spec.parent is None
-        )
-        engines = parts.extensions.context_engines
-        self._engine = make_engine(settings, parts.home, spec.target, engines)
-        self._engine_runner = ContextEngineRunner(self.auxiliary, parts.store)
-        self._hints = SubfolderHints(LocalFileTree(), self.place.folder, parts.redactor.redact)
-        self.skills = parts.skills.session(
-            self.place, request.source, lambda: self.auxiliary.session_id, self._asker()
-        )
-        self._memory = memory_of(parts.loaded, parts.home, self.place, request)
-        self.children = Subagents(
-            lambda task, _place: start_child(self, task),
-            max_concurrent=settings.delegation.max_concurrent_children,
-            timeout=settings.delegation.timeout,
-            hooks=parts.hooks,
-            clock=parts.clock,
-        )
-        self.session_tools = self._make_session_tools()
-        self.approvals = self._make_approvals()
-        self.toolbox = self._make_toolbox()
-        turns = spec.parent.session_tools.turns if spec.parent else self.session_tools.turns
-        look = self.place.here and not request.skip_context_files
-        self.dispatcher = ToolDispatcher(
-            self.toolbox,
-            self.approvals,
-            parts.store,
-            parts.hooks,
-            parts.clock,
-            turns,
-            hints=self._hint if look else None,
-        )
-        above = spec.parent.observer if spec.parent else None
-        self.observer: Observer | None = (
-            parts.telemetry.observer(above) if parts.telemetry else None
-        )
-        self._models = SessionModels(
-            parts.providers.maker,
-            spec.target,
-            spec.fallbacks,
-            spec.budget,
-            within=spec.parent is not None,
-        )
-        self.reviewer = ReviewRunner(self.toolbox, self.auxiliary)
-        self.agent: Agent | None = None
-        self.compaction_policy: CompactionPolicy | None = None
-
-    @property
-    def target(self) -> Target:
-        """The current model; `spec.target` is the one of the start."""
-        return self.auxiliary.main
-
-    async def switch(self, target: Target) -> None:
-        """Use another model from the next request on."""
-        self.auxiliary.main = self._models.main = target
-        length = target.profile.context_length
-        await in_thread(self._engine.update_model, target.model, context_length=length)
-
-    def _asker(self) -> SecretKeeper | None:
-        parts, read = self._parts, self.spec.request.read_secret
-        return SecretKeeper(parts.home, parts.loaded, parts.redactor, read) if read else None
-
-    def _hint(self, arguments: dict[str, Any]) -> str:
-        """Return the hints of the folders that a tool call touches."""
-        return self._hints.hints_for(
-            paths_in_arguments(arguments), str(self.place.workplace.shell.cwd)
-        )
-
-    def _make_session_tools(self) -> SessionTools:
-        parts, request = self._parts, self.spec.request
-        session_memory = self.spec.session_memory
-        services = session_services(
-            self._memory,
-            parts.store,
-            lambda: self.auxiliary.session_id,
-            session_memory.spawner(self.children) if session_memory else self.children,
-            request,
-            parts.services,
-            session_memory.on_write if session_memory else None,
-            self.skills,
-            self.attachments,
-        )
-        return SessionTools(
-            parts.loaded,
-            parts.home,
-            self.place,
-            hooks=parts.hooks,
-            clarifier=request.clarifier,
-            patience=request.patience,
-            auxiliary=self.auxiliary,
-            history=self.spec.history,
-            on_news=self.pending.add,
-            services=services,
-        )
-
-    def _make_approvals(self) -> Approvals:
-        """Return the parent's approvals for a subagent: an approval holds for both."""
-        if self.spec.parent is not None:
-            return self.spec.parent.approvals
-        parts, request = self._parts, self.spec.request
-        return build_approvals(
-            parts.loaded,
-            parts.home,
-            request.approver,
-            self.auxiliary,
-            parts.hooks,
-            seconds=approval_timeout(self._settings.approvals, request),
-        )
-
-    def _make_toolbox(self) -> Toolbox:
-        parts, bench = self._parts, self.session_tools.bench
-        assembled = self.spec.toolsets.make(self.spec.tools, bench)
-        session_memory = self.spec.session_memory
-        more = (*(session_memory.tools if session_memory else ()), *engine_tools(self._engine))
-        if more:
-            others = (*assembled.tools, *assembled.rare)
-            tools = (*assembled.tools, *self._unclaimed(more, others))
-            assembled = msgspec.structs.replace(assembled, tools=tools)
-        self._toolsets = {tool.toolset for tool in (*assembled.tools, *assembled.rare)}
-        box = build_toolbox(assembled, bench, parts.home, parts.redactor.redact)
-        platform = self.spec.request.source
-        self.skills.context = visibility_context(parts.loaded, platform, box.names, self._toolsets)
-        return box
-
-    def _unclaimed(self, more: Iterable[Tool], others: Iterable[Tool]) -> Iterator[Tool]:
-        """Yield the tools of `more` whose names are free.
-
-        A second tool of the same name would get the approvals that were given to the first.
-        """
-        taken = {tool.name for tool in others}
-        for tool in more:
-            if tool.name in taken:
-                self._parts.tell(f"{tool.toolset}: there is a tool {tool.name} already; left out")
-            else:
-                taken.add(tool.name)
-                yield tool
-
-    async def make(self) -> Agent:
-        """Build the agent and store a new session. On failure all parts are closed."""
-        async with AsyncExitStack() as stack:
-            stack.push_async_callback(self.close)
-            agent = await self._make()
-            stack.pop_all()
-        return agent
-
-    async def _make(self) -> Agent:
-        spec, parts, settings = self.spec, self._parts, self._settings
-        system = spec.system or await self._new_session()
-        await self._engine_runner.begin(
-            self._engine, spec.session_id, parts.home, spec.request.source
-        )
-        self.compaction_policy = CompactionPolicy(
-            self._engine,
-            TokenCounter([system], self.toolbox.specs),
-            system,
-            # What a small model is sent is cut to fit on its way.
-            enabled=settings.compression.enabled and not self.target.profile.small,
-            run=self._engine_runner.run,
-        )
-        self.agent = Agent(
-            spec.session_id,
-            system,
-            spec.history,
-            self._session_hooks.models(self._models),
-            self.dispatcher,
-            parts.store,
-            Compactor(
-                self.compaction_policy,
-                parts.store,
-                parts.clock,
-                self._on_compaction,
-                spec.session_memory.shortened if spec.session_memory else None,
-            ),
-            base_request=ModelRequest(
-                (),
-                self.toolbox.specs,
-                max_tokens=settings.model.max_tokens,
-                reasoning_effort=settings.agent.reasoning_effort or DEFAULT_EFFORT,
-            ),
-            max_iterations=spec.max_iterations,
-            pending=self.pending,
-            options=self._options(),
-        )
-        return self.agent
-
-    def _prompt(self) -> str:
-        spec, parts = self.spec, self._parts
-        if spec.request.remote is not None:
-            return REMOTE_PROMPT
-        prompt = build_prompt(
-            parts.loaded,
-            parts.home,
-            spec.request,
-            self.place,
-            session_id=spec.session_id,
-            now=parts.clock.now(),
-            model=(spec.target.model, spec.target.provider),
-            tools=self.toolbox.names,
-            memory=self._memory,
-            memory_block=spec.session_memory.block if spec.session_memory else "",
-            skills=parts.skills,
-            toolsets=self._toolsets,
-            redact=parts.redactor.redact,
-        )
-        text = prompt.text
-        for line in text.splitlines() if BLOCKED in text else ():
-            if line.startswith(BLOCKED):
-                parts.tell(line)  # the user should know which file was left out of the prompt
-        return text
-
-    async def _new_session(self) -> System:
-        spec, parts = self.spec, self._parts
-        request, system = spec.request, System(self._prompt())
-        parent = spec.parent.agent.session_id if spec.parent and spec.parent.agent else ""
-        await parts.store.create(
-            spec.session_id,
-            source=request.source,
-            model=spec.target.model,
-            system_prompt=system.text,
-            parent_id=parent,
-            user_id=request.user_id,
-        )
-        for message in spec.history:
-            await parts.store.append(spec.session_id, message)
-        return system
-
-    async def _on_compaction(self, old: str, new: str) -> None:
-        """Follow a compaction to the new session: the files read are no longer in the context."""
-        self.auxiliary.session_id = new
-        self.session_tools.bench.reads.forget_pages()
-        self._hints.reset()
-        source = self.spec.request.source
-        await self._engine_runner.begin(self._engine, new, self._parts.home, source, parent=old)
-
-    def _options(self) -> AgentOptions:
-        spec, parts, settings = self.spec, self._parts, self._settings
-        request, names = spec.request, self.toolbox.names
-        more = filter(
-            None, (settings.agent.ephemeral_system_prompt, request.ephemeral_system_prompt)
-        )
-        own = spec.parent is None
-        return AgentOptions(
-            prefill=(*prefill_messages(settings, parts.home), *request.prefill) if own else (),
-            ephemeral_system="\n\n".join(more) if own else "",
-            add_context=aside_of(settings, names, *self._turn_hooks.openings()),
-            workspace=self.session_tools.turns if own else None,
-            redact=parts.redactor.redact_known,
-            observers=(self.observer,) if self.observer else (),
-            on_turn_end=self._turn_hooks.at_end(),
-            background=self._turn_hooks.beside(self.auxiliary, self.reviewer),
-            has_next_turn=request.goes_on,
-            budget=self._shared_budget(),
-            abandoned=spec.was_interrupted,
-        )
-
-    def _shared_budget(self) -> IterationBudget | None:
-        parent = self.spec.parent
-        return parent.agent.budget if parent and parent.agent else None
-
-    async def close(self) -> None:
-        async with AsyncExitStack() as stack:  # a failing close does not prevent the others
-            stack.push_async_callback(self.session_tools.close)
-            stack.push_async_callback(self.dispatcher.close)
-            stack.push_async_callback(self.children.close)
-            stack.push_async_callback(self._end_session_memory)
-            if self.agent is not None:
-                stack.push_async_callback(self._session_hooks.on_session_end)
-                stack.push_async_callback(self._end_engine, self.agent)
-                await self.agent.close()
-
-    async def _end_session_memory(self) -> None:
-        if self.spec.session_memory is not None:
-            await self.spec.session_memory.close(self.agent.history if self.agent else ())
-
-    async def reset(self) -> None:
-        """Tell the engine that the user started a new conversation."""
-        await self._engine_runner.reset(self._engine)
-
-    async def _end_engine(self, agent: Agent) -> None:
-        said = (agent.system, *agent.history)
-        await self._engine_runner.end(self._engine, agent.session_id, said)
-
-
-# The agents that `delegate_task` starts.
-
-SOURCE = "subagent"
-
-
-class AppSubagent:
-    """An agent for one task; implements `hermes.agent.Subagent`."""
-
-    def __init__(self, builder: AgentBuilder, agent: Agent) -> None:
-        self._builder, self._agent = builder, agent
+        self._resources: AsyncExitStack | None = None
 
     @property
     def session_id(self) -> str:
-        return self._agent.session_id
+        return self.auxiliary.session_id
+
+    @property
+    def target(self) -> Target:
+        """The current model."""
+        return self.auxiliary.main
 
     def run(self, message: User) -> AsyncGenerator[Event, None]:
-        return self._agent.run(message)
+        return self.agent.run(message)
 
     def interrupt(self, reason: str) -> bool:
-        return self._agent.interrupt(reason)
+        return self.agent.interrupt(reason)
+
+    async def switch(self, target: Target) -> None:
+        """Use another model from the next request on."""
+        self.auxiliary.main = self.models.main = target
+        length = target.profile.context_length
+        await in_thread(self.engine.engine.update_model, target.model, context_length=length)
+
+    async def follow_compaction(self, old: str, new: str) -> None:
+        """Continue with the session `new`, in whose context no file was read yet."""
+        self.auxiliary.session_id = new
+        self.session_tools.deps.reads.forget_pages()
+        self.hints.reset()
+        await self.engine.begin(new, self.app.home, self.request.source, parent=old)
+
+    def keep_open(self, resources: AsyncExitStack) -> None:
+        self._resources = resources.pop_all()
 
     async def close(self) -> None:
-        await self._builder.close()
+        if self._resources is not None:
+            await self._resources.aclose()
 
+    async def close_memory(self) -> None:
+        if self.memory is not None:
+            await self.memory.close(self.agent.history if self._resources else ())
 
-class SubagentFactory:
-    """Starts subagents. They share the parent's budgets, approvals and fallbacks, and have fewer
-    tools."""
+    async def end_engine(self) -> None:
+        messages = (self.agent.system, *self.agent.history)
+        await self.engine.end(self.agent.session_id, messages)
 
-    def __init__(self, parts: AppContext) -> None:
-        self._parts = parts
-
-    async def start(self, parent: AgentBuilder, task: ChildTask) -> AppSubagent:
-        settings = self._parts.loaded.settings
-        delegation, above = settings.delegation, parent.spec
-        depth = above.depth + 1
-        asked = task.max_iterations or delegation.max_iterations
-        target = self._target(delegation, parent.target)
-        toolsets = find_toolsets(self._parts.loaded, above.brought)
-        builder = AgentBuilder(
-            self._parts,
-            AgentSpec(
-                request=msgspec.structs.replace(
-                    above.request,
-                    resume="",
-                    latest=False,
-                    session_id="",
-                    history=(),
-                    source=SOURCE,
-                    clarifier=None,
-                    goes_on=False,
-                    system_message="",
-                    skip_context_files=True,
-                    skip_memory=True,
-                ),
-                session_id=new_session_id(self._parts.clock.now()),
-                target=target,
-                fallbacks=above.fallbacks or tuple(fallback_choices(settings)),
-                tools=self._tools(task, above, toolsets, depth),
-                budget=above.budget,
-                max_iterations=min(asked, delegation.max_iterations),
-                depth=depth,
-                parent=parent,
-                brought=above.brought,
-                toolsets=toolsets,
-            ),
-            self.start,
+    def context_usage(self) -> "ContextUsage":
+        profile, history = self.target.profile, self.agent.history
+        return ContextUsage(
+            self.target.model,
+            self.target.provider,
+            self.compaction_policy.tokens(history),
+            # What a small model is sent is cut to fit on its way, so there is nothing to fill up.
+            0 if profile.small or profile.is_agent else profile.context_length,
+            sum(isinstance(message, User) for message in history),
+            profile.is_agent,
         )
-        return AppSubagent(builder, await builder.make())
-
-    def _tools(
-        self, task: ChildTask, above: AgentSpec, toolsets: ToolSelection, depth: int
-    ) -> list[str]:
-        """Return the tools of the task that the parent has and a subagent may use."""
-        jobless = above.request.source == "cron"  # a cron job and its subagents cannot create jobs
-        names = [name for name in above.tools if not (jobless and name == "cronjob")]
-        if task.toolsets:
-            wanted = toolsets.names(above.request.source, task.toolsets)
-            names = [name for name in wanted if name in names]
-        settings = self._parts.loaded.settings.delegation
-        return allowed_tools(
-            names, task.role, depth, settings.max_spawn_depth, settings.orchestrator_enabled
-        )
-
-    def _target(self, settings: DelegationSettings, main: Target) -> Target:
-        """Return the parent's model, unless the settings name another."""
-        if not (settings.model or settings.provider or settings.base_url):
-            return main
-        resolver = self._parts.providers.resolver
-        if settings.model and not (settings.provider or settings.base_url):
-            return resolver.with_model(main, settings.model)
-        return resolver.resolve(
-            ModelChoice(
-                provider=settings.provider or CUSTOM,
-                model=settings.model or main.model,
-                base_url=settings.base_url,
-                api_key=settings.api_key,
-                reason="delegation.provider is set",
-                base_url_source="delegation.base_url",
-            )
-        )
-
-
-# How full a conversation is and what it used so far, for status lines.
 
 
 class ContextUsage(msgspec.Struct, frozen=True):
+    """How full a conversation is and what it used so far."""
+
     model: str
     provider: str
     tokens: int
@@ -600,15 +182,376 @@ class ContextUsage(msgspec.Struct, frozen=True):
         return self.tokens / self.window if self.window else 0.0
 
 
-def context_usage(session: AgentBuilder) -> ContextUsage:
-    agent, policy, profile = session.agent, session.compaction_policy, session.target.profile
-    history = agent.history if agent else ()
-    return ContextUsage(
-        session.target.model,
-        session.target.provider,
-        policy.tokens(history) if policy else 0,
-        # What a small model is sent is cut to fit on its way, so there is nothing to fill up.
-        0 if profile.small or profile.is_agent else profile.context_length,
-        sum(isinstance(message, User) for message in history),
-        profile.is_agent,
+async def build_agent(
+    app: "App",
+    request: SessionRequest,
+    parent: AgentSession | None = None,
+    task: ChildTask | None = None,
+) -> AgentSession:
+    """Open a new or a stored session. If anything fails, what was opened is closed again.
+
+    A subagent has a `parent`, whose budget and approvals it shares, and the `task` it works on.
+    """
+    settings, s = app.loaded.settings, AgentSession(app, request, parent)
+    async with AsyncExitStack() as stack:
+        # 1. Which conversation, which model, which budget.
+        past = None if parent else await app.find_session(request)
+        session_id = past.id if past else request.session_id or new_session_id(app.clock.now())
+        history = repair_history(await app.store.messages(past.id)) if past else request.history
+        target = _subagent_target(parent) if parent else await app.find_target(request)
+        s.budget = parent.budget if parent else await app.budgets.open(session_id, past, request)
+        s.auxiliary = AuxiliaryModels(
+            settings, app.providers, target, s.budget, app.store, session_id
+        )
+        # 2. Where it works and what it remembers.
+        s.place = _make_workspace(s)
+        s.attachments = outgoing_files(request, s.place, app.redactor, app.home)
+        s.skills = _make_skills(s)
+        s.notes = memory_of(app.loaded, app.home, s.place, request)
+        s.memory = await open_session_memory(app, request, session_id)
+        stack.push_async_callback(s.close_memory)
+        engine = make_engine(settings, app.home, target, app.extensions.context_engines)
+        s.engine = ContextEngineRunner(engine, s.auxiliary, app.store)
+        # 3. Its tools and the policy in front of them.
+        selection = await _select_tools(s, task)
+        s.children = _make_subagents(s)
+        s.session_tools = _make_session_tools(s, history)
+        stack.push_async_callback(s.session_tools.close)
+        s.approvals = parent.approvals if parent else _make_approvals(s)
+        s.toolbox = _make_toolbox(s, selection)
+        s.hints = SubfolderHints(LocalFileTree(), s.place.folder, app.redactor.redact)
+        s.dispatcher = _make_dispatcher(s)
+        stack.push_async_callback(s.dispatcher.close)
+        stack.push_async_callback(s.children.close)
+        # 4. The conversation itself.
+        system = System(past.system_prompt if past else _system_prompt(s))
+        if past is None:
+            await _store_session(s, system, history)
+        s.hooks = SessionHooks(app.hooks, s.auxiliary, request.source, new=past is None)
+        await s.engine.begin(session_id, app.home, request.source)
+        s.compaction_policy = CompactionPolicy(
+            engine,
+            TokenCounter([system], s.toolbox.specs),
+            system,
+            # What a small model is sent is cut to fit on its way.
+            enabled=settings.compression.enabled and not target.profile.small,
+            run=s.engine.run,
+        )
+        s.models = _make_models(s)
+        s.reviewer = ReviewRunner(s.toolbox, s.auxiliary)
+        above = parent.observer if parent else None
+        s.observer = app.telemetry.observer(above) if app.telemetry else None
+        s.agent = _make_agent(
+            s,
+            system,
+            tuple(history),
+            _max_iterations(s, task),
+            abandoned=past is not None and past.ended_at is None,
+        )
+        # Closed in the opposite order: the agent first.
+        stack.push_async_callback(s.hooks.on_session_end)
+        stack.push_async_callback(s.end_engine)
+        stack.push_async_callback(s.agent.close)
+        s.keep_open(stack)
+    return s
+
+
+def _make_workspace(s: AgentSession) -> SessionWorkspace:
+    app, request = s.app, s.request
+    return make_workspace(
+        app.loaded,
+        app.home,
+        request.working_folder,
+        app.tell,
+        request.backend,
+        request.shared_folders,
+    )
+
+
+def _make_skills(s: AgentSession) -> SessionSkills:
+    app, read = s.app, s.request.read_secret
+    asker = SecretKeeper(app.home, app.loaded, app.redactor, read) if read else None
+    return app.skills.session(s.place, s.request.source, s.auxiliary.current_session, asker)
+
+
+def _make_subagents(s: AgentSession) -> Subagents:
+    settings = s.app.loaded.settings.delegation
+    return Subagents(
+        partial(_start_subagent, s),
+        max_concurrent=settings.max_concurrent_children,
+        timeout=settings.timeout,
+        hooks=s.app.hooks,
+        clock=s.app.clock,
+    )
+
+
+def _make_session_tools(s: AgentSession, history: Sequence[Message]) -> SessionTools:
+    app, request, memory = s.app, s.request, s.memory
+    services = session_services(
+        s.notes,
+        app.store,
+        s.auxiliary.current_session,
+        memory.spawner(s.children) if memory else s.children,
+        request,
+        app.services,
+        memory.on_write if memory else None,
+        s.skills,
+        s.attachments,
+    )
+    return SessionTools(
+        app.loaded,
+        app.home,
+        s.place,
+        hooks=app.hooks,
+        clarifier=request.clarifier,
+        patience=request.patience,
+        auxiliary=s.auxiliary,
+        history=history,
+        on_news=s.pending.add,
+        services=services,
+    )
+
+
+def _make_dispatcher(s: AgentSession) -> ToolDispatcher:
+    app = s.app
+
+    def hints(arguments: dict[str, Any]) -> str:
+        """Return the hints of the folders that a tool call touches."""
+        cwd = str(s.place.workplace.shell.cwd)
+        return s.hints.hints_for(paths_in_arguments(arguments), cwd)
+
+    return ToolDispatcher(
+        s.toolbox,
+        s.approvals,
+        app.store,
+        app.hooks,
+        app.clock,
+        (s.parent or s).session_tools.turns,
+        hints=hints if s.place.here and not s.request.skip_context_files else None,
+    )
+
+
+def _make_models(s: AgentSession) -> SessionModels:
+    choices = () if s.request.remote else tuple(fallback_choices(s.app.loaded.settings))
+    within = s.parent is not None
+    return SessionModels(s.app.providers.maker, s.target, choices, s.budget, within=within)
+
+
+def _make_agent(
+    s: AgentSession,
+    system: System,
+    history: tuple[Message, ...],
+    max_iterations: int,
+    *,
+    abandoned: bool,
+) -> Agent:
+    app, settings = s.app, s.app.loaded.settings
+    before = s.memory.shortened if s.memory else None
+    return Agent(
+        s.session_id,
+        system,
+        history,
+        s.hooks.models(s.models),
+        s.dispatcher,
+        app.store,
+        Compactor(s.compaction_policy, app.store, app.clock, s.follow_compaction, before),
+        base_request=ModelRequest(
+            (),
+            s.toolbox.specs,
+            max_tokens=settings.model.max_tokens,
+            reasoning_effort=settings.agent.reasoning_effort or DEFAULT_EFFORT,
+        ),
+        max_iterations=max_iterations,
+        pending=s.pending,
+        options=_agent_options(s, abandoned=abandoned),
+    )
+
+
+async def _select_tools(s: AgentSession, task: ChildTask | None) -> ToolSelection:
+    """Choose the tools of the request; those of the parent that fit the task for a subagent."""
+    app, request, parent = s.app, s.request, s.parent
+    if parent is not None:
+        s.brought = parent.brought
+        found = find_toolsets(app.loaded, s.brought)
+        # A cron job and its subagents cannot create jobs.
+        jobless = parent.request.source == "cron"
+        names = [name for name in parent.tools if not (jobless and name == "cronjob")]
+        if task and task.toolsets:
+            wanted = found.names(parent.request.source, task.toolsets)
+            names = [name for name in wanted if name in names]
+        limits, role = app.loaded.settings.delegation, task.role if task else "leaf"
+        s.tools = allowed_tools(
+            names, role, s.depth, limits.max_spawn_depth, limits.orchestrator_enabled
+        )
+        return found
+    remote = request.remote is not None
+    sampler = SessionSampler(s.auxiliary)
+    s.brought = () if remote else tuple(await app.mcp.tools(request.clarifier, sampler))
+    found = find_toolsets(app.loaded, s.brought)
+    s.tools = [] if remote else found.names(request.source, request.toolsets)
+    return found
+
+
+def _make_approvals(s: AgentSession) -> Approvals:
+    app, request = s.app, s.request
+    seconds = approval_timeout(app.loaded.settings.approvals, request)
+    return build_approvals(
+        app.loaded, app.home, request.approver, s.auxiliary, app.hooks, seconds=seconds
+    )
+
+
+def _make_toolbox(s: AgentSession, selection: ToolSelection) -> Toolbox:
+    app, deps = s.app, s.session_tools.deps
+    assembled = selection.make(s.tools, deps)
+    more = (*(s.memory.tools if s.memory else ()), *engine_tools(s.engine.engine))
+    if more:
+        others = (*assembled.tools, *assembled.rare)
+        tools = (*assembled.tools, *_unclaimed(s, more, others))
+        assembled = msgspec.structs.replace(assembled, tools=tools)
+    toolbox = build_toolbox(assembled, deps, app.home, app.redactor.redact)
+    toolsets = {tool.toolset for tool in (*assembled.tools, *assembled.rare)}
+    s.skills.context = visibility_context(app.loaded, s.request.source, toolbox.names, toolsets)
+    return toolbox
+
+
+def _unclaimed(s: AgentSession, more: Iterable[Tool], others: Iterable[Tool]) -> Iterator[Tool]:
+    """Yield the tools of `more` whose names are free.
+
+    A second tool of the same name would get the approvals that were given to the first.
+    """
+    taken = {tool.name for tool in others}
+    for tool in more:
+        if tool.name in taken:
+            s.app.tell(f"{tool.toolset}: there is a tool {tool.name} already; left out")
+        else:
+            taken.add(tool.name)
+            yield tool
+
+
+def _system_prompt(s: AgentSession) -> str:
+    app = s.app
+    if s.request.remote is not None:
+        return REMOTE_PROMPT
+    text = build_prompt(
+        app.loaded,
+        app.home,
+        s.request,
+        s.place,
+        session_id=s.session_id,
+        now=app.clock.now(),
+        model=(s.target.model, s.target.provider),
+        tools=s.toolbox.names,
+        memory=s.notes,
+        memory_block=s.memory.block if s.memory else "",
+        skills=app.skills,
+        context=s.skills.context,
+        redact=app.redactor.redact,
+    ).text
+    for line in text.splitlines() if BLOCKED in text else ():
+        if line.startswith(BLOCKED):
+            app.tell(line)  # the user should know which file was left out of the prompt
+    return text
+
+
+async def _store_session(s: AgentSession, system: System, history: Iterable[Message]) -> None:
+    store = s.app.store
+    await store.create(
+        s.session_id,
+        source=s.request.source,
+        model=s.target.model,
+        system_prompt=system.text,
+        parent_id=s.parent.agent.session_id if s.parent else "",
+        user_id=s.request.user_id,
+    )
+    for message in history:
+        await store.append(s.session_id, message)
+
+
+def _agent_options(s: AgentSession, *, abandoned: bool) -> AgentOptions:
+    """A subagent saves no trajectories, has no reviews and is sent no prefill."""
+    app, request, settings, own = s.app, s.request, s.app.loaded.settings, s.parent is None
+    hooks, memory = s.hooks, s.memory
+    openings = (hooks.on_turn_start, *((memory.recall,) if memory else ()))
+    on_turn_end: list[AfterTurn] = []
+    if settings.agent.save_trajectories and own:
+        on_turn_end.append(TrajectorySaver(request.working_folder))
+    if memory:
+        on_turn_end.append(memory.on_turn_end)
+    more = (settings.agent.ephemeral_system_prompt, request.ephemeral_system_prompt)
+    return AgentOptions(
+        prefill=(*prefill_messages(settings, app.home), *request.prefill) if own else (),
+        ephemeral_system="\n\n".join(filter(None, more)) if own else "",
+        add_context=aside_of(settings, s.toolbox.names, *openings),
+        workspace=s.session_tools.turns if own else None,
+        redact=app.redactor.redact_known,
+        observers=(s.observer,) if s.observer else (),
+        on_turn_end=(*on_turn_end, hooks.on_turn_end),
+        background=tuple(_background_work(s)),
+        has_next_turn=request.goes_on,
+        budget=s.parent.agent.budget if s.parent else None,
+        abandoned=abandoned,
+    )
+
+
+def _background_work(s: AgentSession) -> Iterator[AfterTurn]:
+    """Yield what runs in the background after a turn; nothing for a small model."""
+    app, settings = s.app, s.app.loaded.settings
+    if s.target.profile.small:
+        return
+    if settings.sessions.auto_title:
+        yield SessionTitles(app.store, s.auxiliary)
+    interval = settings.skills.creation_nudge_interval
+    if settings.skills.review != "off" and interval and s.parent is None and s.request.goes_on:
+        manage = app.skills.writing_tool(s.auxiliary.current_session, review=True)
+        tools = {"skills_list": None, "skill_view": None, "skill_manage": manage}
+        yield SkillReviews(s.reviewer, tools, interval, app.tell)
+
+
+def _max_iterations(s: AgentSession, task: ChildTask | None) -> int:
+    settings = s.app.loaded.settings
+    if task is None:
+        return settings.agent.max_turns
+    return min(
+        task.max_iterations or settings.delegation.max_iterations,
+        settings.delegation.max_iterations,
+    )
+
+
+# The agents that `delegate_task` starts.
+
+
+async def _start_subagent(parent: AgentSession, task: ChildTask, _index: int) -> AgentSession:
+    request = msgspec.structs.replace(
+        parent.request,
+        resume="",
+        latest=False,
+        session_id="",
+        history=(),
+        source=SUBAGENT,
+        clarifier=None,
+        goes_on=False,
+        system_message="",
+        skip_context_files=True,
+        skip_memory=True,
+    )
+    return await build_agent(parent.app, request, parent, task)
+
+
+def _subagent_target(parent: AgentSession) -> Target:
+    """Return the parent's model, unless the settings name another."""
+    settings, main = parent.app.loaded.settings.delegation, parent.target
+    if not (settings.model or settings.provider or settings.base_url):
+        return main
+    resolver = parent.app.providers.resolver
+    if settings.model and not (settings.provider or settings.base_url):
+        return resolver.with_model(main, settings.model)
+    return resolver.resolve(
+        ModelChoice(
+            provider=settings.provider or CUSTOM,
+            model=settings.model or main.model,
+            base_url=settings.base_url,
+            api_key=settings.api_key,
+            reason="delegation.provider is set",
+            base_url_source="delegation.base_url",
+        )
     )

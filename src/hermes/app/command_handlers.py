@@ -7,7 +7,7 @@ import msgspec
 
 from hermes.app import prompting
 from hermes.app.app import shorten_goal
-from hermes.app.build import ContextUsage, context_usage
+from hermes.app.build import ContextUsage
 from hermes.app.commands import CommandCall, CommandDef, CommandGroup, commands_in, resolve_command
 from hermes.app.model_choice import parse_choice, save_choice
 from hermes.app.tools import find_toolsets
@@ -138,7 +138,7 @@ async def background(call: CommandCall) -> str:
     if not call.arguments:
         raise UsageError("what is to be done?", hint="/background TASK")
     task = call.app.background.start(
-        call.agent, call.app.session(call.agent).spec.request, call.arguments, call.talk.show
+        call.agent, call.app.session(call.agent).request, call.arguments, call.talk.show
     )
     return f"Started `{task}`; its answer comes here. `/agents` shows what runs."
 
@@ -218,7 +218,7 @@ async def model(call: CommandCall) -> str:
     session, words = call.app.session(call.agent), call.words
     lasting = GLOBAL in words
     wanted = " ".join(word for word in words if word != GLOBAL)
-    if session.spec.request.remote is not None:
+    if session.request.remote is not None:
         return f"Here answers {session.target.provider}, which chooses its model itself."
     if not wanted:
         how = f"`/model [PROVIDER:]MODEL` changes it for this conversation, `{GLOBAL}` for good."
@@ -358,7 +358,7 @@ async def status(call: CommandCall, waits: str = "") -> str:
     app, agent = call.app, call.agent
     info = await app.store.info(agent.session_id)
     session = app.session(agent)
-    gauge = context_usage(session)
+    gauge = session.context_usage()
     asked = gauge.questions
     facts = {
         "Session": f"`{agent.session_id}`" + (f" “{info.title}”" if info.title else ""),
@@ -395,12 +395,12 @@ async def usage(call: CommandCall) -> str:
     head = "| task | model | calls | input | cached | output |\n|---|---|--:|--:|--:|--:|"
     return (
         f"{head}\n" + "\n".join(rows) + f"\n\n{many(calls, 'call')}, cache hits {used.hits:.0%}, "
-        f"cost {money}. Context: {context_text(context_usage(call.app.session(call.agent)))}"
+        f"cost {money}. Context: {context_text(call.app.session(call.agent).context_usage())}"
     )
 
 
 async def toolsets(call: CommandCall) -> str:
-    found = find_toolsets(call.app.loaded, call.app.session(call.agent).spec.brought)
+    found = find_toolsets(call.app.loaded, call.app.session(call.agent).brought)
     lines = [
         f"- `{name}` {each.description}".rstrip()
         for name, each in sorted(found.known.items())

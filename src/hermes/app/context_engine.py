@@ -143,17 +143,18 @@ _engine_task: ContextVar[EngineTask] = ContextVar("errand")
 class ContextEngineRunner:
     """What an engine, in its thread, may use of the event loop: models and the log."""
 
-    def __init__(self, auxiliary: AuxiliaryModels, store: SessionStore) -> None:
-        self._auxiliary, self._store = auxiliary, store
+    def __init__(
+        self, engine: ContextEngine, auxiliary: AuxiliaryModels, store: SessionStore
+    ) -> None:
+        self.engine, self._auxiliary, self._store = engine, auxiliary, store
         self._loop = asyncio.get_running_loop()
         self._stray = EngineTask()
         """Of threads that are the engine's own."""
 
-    async def begin(
-        self, engine: ContextEngine, session_id: str, home: Home, platform: str, parent: str = ""
-    ) -> None:
-        """Tell the engine which conversation it works for; one of somebody else in a thread, since
-        it may look. Ours only take note."""
+    async def begin(self, session_id: str, home: Home, platform: str, parent: str = "") -> None:
+        """Tell the engine which conversation it works for; a plugin's engine in a thread, since it
+        may read the history. Ours do not."""
+        engine = self.engine
         try:
             told = {
                 "hermes_home": str(home.root),
@@ -171,23 +172,21 @@ class ContextEngineRunner:
         except Exception as error:  # an engine may be somebody's plugin
             raise _unusable(engine, "cannot begin", error) from error
 
-    async def end(
-        self, engine: ContextEngine, session_id: str, messages: Sequence[Message]
-    ) -> None:
-        """Tell an engine that wants to know that the conversation was left."""
-        if type(engine).on_session_end is not ContextEngine.on_session_end:
-            await self._tell_end(engine.on_session_end, session_id, [to_dict(m) for m in messages])
+    async def end(self, session_id: str, messages: Sequence[Message]) -> None:
+        """Tell the engine that the session was closed. A failure is logged."""
+        if type(self.engine).on_session_end is not ContextEngine.on_session_end:
+            said = [to_dict(message) for message in messages]
+            await self._call_logged(self.engine.on_session_end, session_id, said)
 
-    async def reset(self, engine: ContextEngine) -> None:
-        """Tell the engine of a conversation that was left for a new one."""
-        await self._tell_end(engine.on_session_reset)
+    async def reset(self) -> None:
+        """Tell the engine that the user started a new conversation. A failure is logged."""
+        await self._call_logged(self.engine.on_session_reset)
 
-    async def _tell_end(self, told: Callable[..., None], *details: Any) -> None:
-        """Nothing depends on it any more: a failure is a line in the log."""
+    async def _call_logged(self, method: Callable[..., None], *details: Any) -> None:
         try:
-            await in_thread(told, *details)
-        except Exception:  # the same
-            log.exception("the context engine failed when its conversation was left")
+            await in_thread(method, *details)
+        except Exception:  # an engine may be a plugin
+            log.exception("the context engine failed at the end of its conversation")
 
     def summarisers(self) -> Sequence[SummaryModel]:
         """The models of the task, and last the one of the conversation. What the settings name is

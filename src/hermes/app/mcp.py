@@ -12,7 +12,7 @@ from hermes.config.files import read_document
 from hermes.config.home import Home
 from hermes.config.loader import Loaded, load
 from hermes.config.settings.tools import McpServer
-from hermes.core.errors import ConfigError, HermesError, ProviderError
+from hermes.core.errors import ConfigError, HermesError
 from hermes.core.model import ModelRequest, Reply
 from hermes.core.ports import Clarifier
 from hermes.core.tool import Tool
@@ -26,16 +26,14 @@ TASK = "mcp"
 
 
 class SessionSampler:
-    """Asks a model for a server (`mcp.caller.Sampler`), once the session has models."""
+    """Asks a model of the session for a server."""
 
-    def __init__(self) -> None:
-        self.auxiliary: AuxiliaryModels | None = None
+    def __init__(self, auxiliary: AuxiliaryModels) -> None:
+        self._auxiliary = auxiliary
 
     async def ask(self, request: ModelRequest, wishes: tuple[str, ...]) -> Reply:
-        if self.auxiliary is None:
-            raise ProviderError("the session has not begun")
-        targets = self.auxiliary.wished(TASK, wishes)
-        return await self.auxiliary.ask_one_of(targets, TASK, request)
+        targets = self._auxiliary.wished(TASK, wishes)
+        return await self._auxiliary.ask_one_of(targets, TASK, request)
 
 
 class McpServers:

@@ -28,6 +28,7 @@ from hermes.prompt import (
     nudge,
 )
 from hermes.security import Redactor
+from hermes.skills import VisibilityContext
 from hermes.tools import schema_chars
 from hermes.util.concurrency import SystemClock
 
@@ -57,15 +58,17 @@ def build_prompt(
     tools: Iterable[str],
     memory: BuiltinMemory | None,
     memory_block: str = "",
-    skills: SkillCatalog | None = None,
-    toolsets: Iterable[str] = (),
+    skills: SkillCatalog,
+    context: VisibilityContext,
     redact: Callable[[str], str] = str,
 ) -> Prompt:
-    """`model` is its name and its provider."""
+    """`model` is its name and its provider; `context` decides which skills are listed."""
     settings = loaded.settings
     tool_names = frozenset(tools)
     notes = None if memory is None else memory.snapshot()
     said = filter(None, (settings.agent.system_prompt, request.system_message))
+    folder = Path(place.folder) if place.here else None
+    index = skills.index(context, folder) if tool_names & SKILL_TOOLS else ""
     return assemble(
         PromptInputs(
             home=home.root,
@@ -84,25 +87,11 @@ def build_prompt(
             memory_block=memory_block,
             memory=notes.memory if notes else "",
             user_profile=notes.user if notes else "",
-            skills_index=_index(loaded, request, place, skills, tool_names, toolsets),
+            skills_index=index,
             environment=host_environment(),
             redact=redact,
         )
     )
-
-
-def _index(
-    loaded: Loaded,
-    request: SessionRequest,
-    place: SessionWorkspace,
-    skills: SkillCatalog | None,
-    tools: frozenset[str],
-    toolsets: Iterable[str],
-) -> str:
-    if skills is None or not tools & SKILL_TOOLS:
-        return ""
-    context = visibility_context(loaded, request.source, tools, toolsets)
-    return skills.index(context, Path(place.folder) if place.here else None)
 
 
 def preview_prompt(loaded: Loaded, home: Home, folder: Path, platform: str) -> PromptPreview:
@@ -112,7 +101,8 @@ def preview_prompt(loaded: Loaded, home: Home, folder: Path, platform: str) -> P
     found = find_toolsets(loaded)
     bench = unbound_tool_deps(loaded, home, folder, unbound_services(loaded, home, place, request))
     made = found.make(found.names(platform), bench)
-    model = loaded.settings.model
+    every, model = (*made.tools, *made.rare), loaded.settings.model
+    names = [tool.name for tool in every]
     prompt = build_prompt(
         loaded,
         home,
@@ -121,8 +111,8 @@ def preview_prompt(loaded: Loaded, home: Home, folder: Path, platform: str) -> P
         session_id=NO_SESSION,
         now=SystemClock().now(),
         model=(model.default or UNDECIDED, model.provider),
-        tools=[tool.name for tool in (*made.tools, *made.rare)],
-        toolsets=[tool.toolset for tool in (*made.tools, *made.rare)],
+        tools=names,
+        context=visibility_context(loaded, platform, names, [tool.toolset for tool in every]),
         skills=SkillCatalog(loaded, home, (), lambda _text: None),
         memory=memory_of(loaded, home, place, request),
         redact=Redactor(loaded.secrets() | stored_secrets(home)).redact,

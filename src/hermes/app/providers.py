@@ -214,15 +214,16 @@ class Budgets:
             self._users[user] = DailySpend(cap, self._store, self._clock, zone, user=user)
         return self._users[user]
 
-    async def root(self, session_id: str, past: SessionInfo | None) -> str:
-        """The session that caps on money go by: the first of a line of compactions."""
-        if past is None or not past.parent_id:
-            return session_id
-        for info in await self._store.ancestors(session_id):
-            if info.end_reason != "compression":
-                break
-            session_id = info.id
-        return session_id
+    async def open(
+        self, session_id: str, past: SessionInfo | None, request: SessionRequest
+    ) -> Budget:
+        """Return the budget of a session; compactions continue that of the first session."""
+        if past is not None and past.parent_id:
+            for info in await self._store.ancestors(session_id):
+                if info.end_reason != "compression":
+                    break
+                session_id = info.id
+        return self.of(session_id, request)
 
 
 def start_of_today(settings: Settings, clock: Clock) -> float:
@@ -462,6 +463,9 @@ class AuxiliaryModels:
         self._budget, self._log = budget, log
         self.session_id = session_id
         """The session that the calls are recorded with; a compaction moves on to another."""
+
+    def current_session(self) -> str:
+        return self.session_id
 
     def is_auto(self, task: str) -> bool:
         """Whether the settings leave it to us whom to ask."""

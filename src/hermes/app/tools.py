@@ -184,7 +184,7 @@ class SessionTools:
         self.turns = TurnCheckpoints(lambda: self.checkpoints) if self.has_checkpoints else None
         todos = TodoList()
         todos.restore(history)
-        self.bench = ToolDeps(
+        self.deps = ToolDeps(
             settings=loaded.settings,
             place=self.place.workplace,
             guard=self.place.guard,
@@ -228,7 +228,7 @@ def unbound_tool_deps(
 ) -> ToolDeps:
     """For looking at tools without using them: nothing is started."""
     place = make_workspace(loaded, home, working_folder, log.info)
-    return SessionTools(loaded, home, place, services=services).bench
+    return SessionTools(loaded, home, place, services=services).deps
 
 
 def process_notice(event: ProcessEvent) -> str:

@@ -2,18 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hermes.agent import Agent
-from hermes.app.extensions import Extensions
+from hermes.app.providers import AuxiliaryModels
 from hermes.app.request import SessionRequest
-from hermes.config.home import Home
-from hermes.config.loader import Loaded
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.events import TurnFinished
 from hermes.core.messages import Message, System, ToolResult, User, to_dict
@@ -25,6 +23,9 @@ from hermes.providers.policy import ModelWrapper
 from hermes.store.session_store import SessionStore
 from hermes.store.trajectory import save_trajectory, to_sharegpt
 from hermes.util.concurrency import in_thread
+
+if TYPE_CHECKING:
+    from hermes.app.app import App
 
 
 def last_question(history: Sequence[Message]) -> str:
@@ -44,37 +45,30 @@ def last_tool_results(history: Sequence[Message]) -> list[ToolResult]:
     return found[::-1]
 
 
-class HookedSession:
+class SessionHooks:
     """Fires the hooks of one session. An event without listeners costs nothing."""
 
     def __init__(
-        self,
-        hooks: Hooks,
-        session_id: Callable[[], str],
-        model: Callable[[], str],
-        platform: str,
-        *,
-        new: bool,
+        self, hooks: Hooks, auxiliary: AuxiliaryModels, platform: str, *, new: bool
     ) -> None:
-        """`session_id` and `model` are functions, because a compaction starts another session and
-        the user may change the model."""
-        self._hooks, self._session_id, self._new = hooks, session_id, new
-        self._model, self._platform = model, platform
+        """`auxiliary` knows the current session and the current model."""
+        self._hooks, self._auxiliary = hooks, auxiliary
+        self._platform, self._new = platform, new
 
     async def on_turn_start(self, history: Sequence[Message], question: User) -> str:
         """Fire the hooks of a new turn; return the context that they add to the user's message."""
         if self._new:
             self._new = False
-            await self._tell(HookName.ON_SESSION_START, model=self._model())
+            await self._tell(HookName.ON_SESSION_START, model=self._auxiliary.main.model)
         if not self._hooks.listens(HookName.PRE_LLM_CALL):
             return ""
         answers = await self._hooks.fire(
             HookName.PRE_LLM_CALL,
-            session_id=self._session_id(),
+            session_id=self._auxiliary.session_id,
             user_message=question.text,
             conversation_history=[to_dict(message) for message in history],
             is_first_turn=not history,
-            model=self._model(),
+            model=self._auxiliary.main.model,
             platform=self._platform,
         )
         return "\n\n".join(filter(None, map(_context, answers)))
@@ -87,13 +81,13 @@ class HookedSession:
                 user_message=last_question(agent.history),
                 assistant_response=end.text,
                 conversation_history=[to_dict(message) for message in agent.history],
-                model=self._model(),
+                model=self._auxiliary.main.model,
             )
         await self._tell(
             HookName.ON_SESSION_END,
             completed=end.completed,
             interrupted=end.interrupted,
-            model=self._model(),
+            model=self._auxiliary.main.model,
         )
 
     async def on_session_end(self) -> None:
@@ -102,7 +96,7 @@ class HookedSession:
 
     async def _tell(self, name: HookName, **details: Any) -> None:
         if self._hooks.listens(name):
-            session = self._session_id()
+            session = self._auxiliary.session_id
             await self._hooks.fire(name, session_id=session, platform=self._platform, **details)
 
     def models(self, source: ModelSource) -> ModelSource:
@@ -110,7 +104,7 @@ class HookedSession:
         names = (HookName.PRE_API_REQUEST, HookName.POST_API_REQUEST)
         if not any(map(self._hooks.listens, names)):
             return source
-        return HookedModels(source, self._hooks, self._session_id)
+        return HookedModels(source, self._hooks, self._auxiliary)
 
 
 def _context(answer: Any) -> str:
@@ -122,8 +116,8 @@ def _context(answer: Any) -> str:
 class HookedModels:
     """A `ModelSource` whose models fire hooks before and after each call."""
 
-    def __init__(self, inner: ModelSource, hooks: Hooks, session_id: Callable[[], str]) -> None:
-        self._inner, self._hooks, self._session_id = inner, hooks, session_id
+    def __init__(self, inner: ModelSource, hooks: Hooks, auxiliary: AuxiliaryModels) -> None:
+        self._inner, self._hooks, self._auxiliary = inner, hooks, auxiliary
 
     @property
     def name(self) -> str:
@@ -134,16 +128,16 @@ class HookedModels:
         return self._inner.provider
 
     def for_turn(self) -> Model:
-        return _HookedModel(self._inner.for_turn(), self._hooks, self._session_id)
+        return _HookedModel(self._inner.for_turn(), self._hooks, self._auxiliary)
 
 
 class _HookedModel(ModelWrapper):
-    def __init__(self, inner: Model, hooks: Hooks, session_id: Callable[[], str]) -> None:
+    def __init__(self, inner: Model, hooks: Hooks, auxiliary: AuxiliaryModels) -> None:
         super().__init__(inner)
-        self._hooks, self._session_id = hooks, session_id
+        self._hooks, self._auxiliary = hooks, auxiliary
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        details = {"session_id": self._session_id(), "provider": self.provider}
+        details = {"session_id": self._auxiliary.session_id, "provider": self.provider}
         began = asyncio.get_running_loop().time()
         await self._hooks.fire(
             HookName.PRE_API_REQUEST,
@@ -223,16 +217,11 @@ class _ObservedSpawner:
 
 
 async def open_session_memory(
-    loaded: Loaded,
-    home: Home,
-    request: SessionRequest,
-    extensions: Extensions,
-    session_id: str,
-    tell: Any,
+    app: "App", request: SessionRequest, session_id: str
 ) -> SessionMemory | None:
     """Return None without a provider, or if the request turns memory off. If the provider cannot be
     loaded, report it to the user and return None."""
-    settings = loaded.settings.memory
+    loaded, tell, settings = app.loaded, app.tell, app.loaded.settings.memory
     if not settings.provider or request.skip_memory:
         return None
     # Imported here: only sessions with a provider need this code.
@@ -248,9 +237,9 @@ async def open_session_memory(
         provider = await in_thread(
             load_provider,
             settings.provider,
-            home,
+            app.home,
             loaded.variable,
-            tuple(extensions.memory_providers.values()),
+            tuple(app.extensions.memory_providers.values()),
             disabled=loaded.settings.plugins.disabled,
             tell=tell,
         )
@@ -264,7 +253,7 @@ async def open_session_memory(
         manager.initialize_all,
         session_id,
         platform=request.source,
-        hermes_home=str(home.root),
+        hermes_home=str(app.home.root),
         user_id=request.scope.user,
         chat_id=request.scope.chat,
     )

@@ -85,7 +85,7 @@ class StandaloneTools:
     def make(self, names: Iterable[str], registry: BuiltinRegistry | None = None) -> Assembled:
         """Assemble tools to list them. `registry` is the one of a script."""
         found = self.toolsets
-        return assemble(names, self._bench("").bench, registry or found.registry, found.known)
+        return assemble(names, self._bench("").deps, registry or found.registry, found.known)
 
     def find(self, name: str, task_id: str = "") -> Tool:
         """Return a tool. Raises `ToolUnknown`, or `ToolError` if it cannot be used here."""
@@ -93,7 +93,7 @@ class StandaloneTools:
         if entry is None:
             raise ToolUnknown(f"there is no tool {name!r}")
         names = self.toolsets.names("cli", ("all",)) if entry.needs_others else [name]
-        made = self.toolsets.make(names, self._bench(task_id).bench)
+        made = self.toolsets.make(names, self._bench(task_id).deps)
         if name in made.unavailable:
             raise ToolError(f"{name} cannot be used here: {made.unavailable[name]}")
         return next(tool for tool in (*made.tools, *made.rare) if tool.name == name)
@@ -115,7 +115,7 @@ class StandaloneTools:
 
     def toolbox(self, tool: Tool, task_id: str) -> Any:
         """A toolbox of one tool: checks its arguments and cuts its results."""
-        bench = self._bench(task_id).bench
+        bench = self._bench(task_id).deps
         return build_toolbox(Assembled((tool,), (), {}), bench, self._shared.home, self._redact)
 
     def _bench(self, task_id: str) -> SessionTools:

@@ -457,7 +457,7 @@ async def resume(call: CommandCall) -> str:
     """Continue another session of the same user. An id does not give access to the sessions of
     others."""
     context = _chat_context(call)
-    request = call.app.session(call.agent).spec.request
+    request = call.app.session(call.agent).request
     if not call.arguments:
         return await _own_sessions(call, request.user_id)
     try:
@@ -482,7 +482,7 @@ def _not_own_session(call: CommandCall) -> SessionNotFound:
 
 
 async def _own_sessions(call: CommandCall, user_id: str) -> str:
-    source = call.app.session(call.agent).spec.request.source
+    source = call.app.session(call.agent).request.source
     found = await call.app.store.sessions(SessionFilter(sources=(source,), limit=200))
     mine = [each for each in found if each.user_id == user_id and not each.parent_id]
     lines = [f"- `{each.id}` {each.title or each.preview}" for each in mine[:MAX_SESSIONS]]

@@ -11,7 +11,6 @@ from typing import Any
 from hermes.agent import Agent, PendingMessages
 from hermes.app import prompting
 from hermes.app.app import App
-from hermes.app.build import context_usage
 from hermes.app.commands import Surface
 from hermes.core.errors import HermesError
 from hermes.core.events import Event, Notice, TurnFinished
@@ -215,7 +214,7 @@ class StatusArea:
         if not self._display.status_bar:
             return []
         view, spent = self._view, self._view.spent
-        gauge = context_usage(self._app.session(self._agent()))
+        gauge = self._app.session(self._agent()).context_usage()
         standing = StatusInfo(
             model=gauge.model,
             share=gauge.share if gauge.window and gauge.questions else None,
@@ -489,7 +488,7 @@ class ReferenceExpander:
             folder=self._folder,
             context_length=session.target.profile.context_length,
             redact=self._app.redact,
-            fetch=page_fetch(session.session_tools.bench),
+            fetch=page_fetch(session.session_tools.deps),
             images=session.target.profile.images is not False,
         )
         expanded = await expand_references(message.text, context)

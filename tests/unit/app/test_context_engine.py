@@ -71,7 +71,7 @@ async def models():
 
 @pytest.fixture
 async def room(models):
-    return ContextEngineRunner(models, None)
+    return ContextEngineRunner(None, models, None)
 
 
 async def until(true) -> None:

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from hermes.app.turn_hooks import HookedSession, SessionMemory, last_question, last_tool_results
+from hermes.app.turn_hooks import SessionHooks, SessionMemory, last_question, last_tool_results
 from hermes.core.events import TurnFinished
 from hermes.core.messages import Assistant, Text, ToolResult, User
 from hermes.core.model import Usage
@@ -50,7 +50,8 @@ def test_the_last_question_and_its_calls_are_found() -> None:
 async def test_a_turn_taken_up_again_is_told_with_its_question() -> None:
     agent: Any = SimpleNamespace(history=HISTORY, session_id="s1")
     hooks, manager = Heard(), Heard()
-    session = HookedSession(hooks, lambda: "s1", lambda: "lab", "cli", new=False)
+    current: Any = SimpleNamespace(session_id="s1", main=SimpleNamespace(model="lab"))
+    session = SessionHooks(hooks, current, "cli", new=False)
     await session.on_turn_end(agent, END)
     assert hooks.told[0] == (HookName.POST_LLM_CALL, "second")
     await SessionMemory(manager, (), "").on_turn_end(agent, END)

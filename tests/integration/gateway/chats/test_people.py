@@ -118,9 +118,9 @@ async def test_commands_of_a_chat_run_in_a_sandbox_by_default(
     runner = await harness.open(echoing)
     await harness.ask("hello", "hello")
     (agent,) = runner.gateway.open_agents().values()
-    making = runner.gateway.app.session(agent)
-    assert making.place.workplace.name == "sandbox"
-    assert making.place.folder.startswith(str(harness.home / "workspaces"))
+    session = runner.gateway.app.session(agent)
+    assert session.place.workplace.name == "sandbox"
+    assert session.place.folder.startswith(str(harness.home / "workspaces"))
 
 
 async def test_a_group_has_a_conversation_for_each_person(

@@ -84,7 +84,7 @@ async def test_the_agent_that_was_left_is_closed(talking, command: str) -> None:
             await talk.say("hello")
             before = talk.agent
             await talk.say(command)
-            assert talk.app.session(talk.agent).spec.session_id != before.session_id
+            assert talk.app.session(talk.agent).session_id != before.session_id
             with pytest.raises(KeyError):
                 talk.app.session(before)
 

@@ -79,7 +79,7 @@ async def test_what_is_gone_changed_off_or_broken_is_said(
                 "- `same` started anew: 4 tools",
             ]
             await talk.say("/new")
-            brought = talk.app.session(talk.agent).spec.brought
+            brought = talk.app.session(talk.agent).brought
             assert {tool.toolset for tool in brought} == {"mcp-liar", "mcp-new-look", "mcp-same"}
 
 

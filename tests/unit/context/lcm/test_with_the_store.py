@@ -29,7 +29,7 @@ class Stored(Conversation):
 
     def __init__(self, store: SessionStore) -> None:
         self.store, self.session = store, "s0"
-        self.room = ContextEngineRunner(None, store)  # type: ignore[arg-type]
+        self.room = ContextEngineRunner(None, None, store)  # type: ignore[arg-type]
         super().__init__(LcmEngine(WINDOW, SMALL))
 
     def use(self, engine: LcmEngine, **kw: Any) -> None:
