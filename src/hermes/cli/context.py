@@ -4,9 +4,9 @@ import argparse
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, NamedTuple, TextIO
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any, NamedTuple, TextIO, TypeVar
 
 import msgspec
 
@@ -14,7 +14,7 @@ from hermes.config.environment import no_color, term_is_dumb
 from hermes.config.home import Home, use_home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import Interrupted, UsageError
-from hermes.util.text import escaped_json
+from hermes.util.text import escaped_json, plain_line
 
 NOT_A_TERMINAL_HINT = "say it on the command line; --help shows how"
 """Hint for a question that is asked without a terminal."""
@@ -40,6 +40,8 @@ class Cli:
         self.home = home
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self._loaded: Loaded | None = None
+        self.args = argparse.Namespace()
+        """The arguments of the command that runs."""
         self.above: Callable[[str], bool] | None = None
         """Prints a line above the input field; returns False while none is shown."""
 
@@ -66,6 +68,10 @@ class Cli:
     def interactive(self) -> bool:
         return self.stdin.isatty() and self.stdout.isatty()
 
+    @property
+    def as_json(self) -> bool:
+        return getattr(self.args, "json", False)
+
     def say(self, text: str) -> None:
         self.stdout.write(f"{text}\n")
         self.stdout.flush()
@@ -80,6 +86,43 @@ class Cli:
         """Print `value` as JSON, with every character escaped that could drive a terminal."""
         encoded = msgspec.json.format(msgspec.json.encode(value), indent=2)
         self.say(escaped_json(encoded.decode()))
+
+    def emit(
+        self,
+        value: Any,
+        text: str | Iterable[str] = "",
+        *,
+        line: "Callable[[Any], str] | None" = None,
+        columns: "Sequence[Column]" = (),
+        empty: str = "",
+    ) -> None:
+        """Print `value` as JSON with `--json`; else `text`, or its items by `line` or as a table.
+
+        `text` is a string or lines. `empty` is printed instead of an empty list.
+        """
+        if self.as_json:
+            self.json(value)
+        elif empty and not value:
+            self.say(empty)
+        elif line is not None:
+            for each in value:
+                self.say(line(each))
+        elif columns:
+            self.say("\n".join(table_of(value, columns)))
+        else:
+            for each in [text] if isinstance(text, str) else text:
+                self.say(each)
+
+    def confirm(self, question: str) -> bool:
+        """Return whether the user says yes; the default is no. `--yes` answers the question."""
+        yes: bool | None = getattr(self.args, "yes", None)  # None: the command has no such option
+        if yes:
+            return True
+        if yes is not None and not self.interactive:
+            raise UsageError(
+                "this needs --yes without a terminal", hint=f"the question is: {question}"
+            )
+        return self.ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
     def ask(self, prompt: str, *, hint: str = NOT_A_TERMINAL_HINT) -> str:
         if not self.interactive:
@@ -107,52 +150,178 @@ def _not_a_terminal_error(prompt: str, hint: str) -> UsageError:
     return UsageError(f"cannot ask {prompt.strip()!r}: this is not a terminal", hint=hint)
 
 
-# Actions of a subcommand, such as `set` in `hermes config set`.
-
-Act = Callable[[argparse.Namespace, Cli], int]
+# Tables.
 
 
-class Actions:
-    """Adds actions to a subcommand's parser. Called without one, the subcommand shows its help."""
-
-    def __init__(self, parser: argparse.ArgumentParser) -> None:
-        parser.set_defaults(act=_help, help_text=parser.format_help)
-        self._parsers = parser.add_subparsers(title="actions", metavar="ACTION")
-
-    def add(
-        self, name: str, act: Act, summary: str, *, json: bool = False, **options: Any
-    ) -> argparse.ArgumentParser:
-        """Add an action and return its parser; `json` adds the flag `--json`."""
-        parser = self._parsers.add_parser(
-            name,
-            help=summary,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            **{"description": summary, **options},
-        )
-        parser.set_defaults(act=act)
-        if json:
-            parser.add_argument("--json", action="store_true", help="as JSON")
-        return parser
+class Column(NamedTuple):
+    title: str
+    value: Callable[[Any], object]
+    right: bool = False
+    width: int = 0
+    """Longer values are cut; 0 means never."""
 
 
-def run_action(args: argparse.Namespace, cli: Cli) -> int:
-    """Run the action that was parsed: the `run` of a subcommand with actions."""
-    act: Act = args.act
-    return act(args, cli)
+def table_of(rows: Iterable[Any], columns: Sequence[Column]) -> list[str]:
+    """Return the lines of a table: the titles, then a line per row."""
+    cells = [[_cell(column, row) for column in columns] for row in rows]
+    numbers = [place for place, column in enumerate(columns) if column.right]
+    return table([[column.title for column in columns], *cells], numbers)
 
 
-class Command(NamedTuple):
-    """A subcommand: what a module of `hermes.cli.commands` offers to the registry."""
-
-    configure: Callable[[argparse.ArgumentParser], None]
-    """Describes the command and adds its arguments."""
-    run: Callable[[argparse.Namespace, Cli], int] = run_action
-    """Does the work and returns the exit code."""
+def _cell(column: Column, row: Any) -> str:
+    text = plain_line(str(column.value(row)))
+    return f"{text[: column.width - 1]}…" if column.width and len(text) > column.width else text
 
 
-def _help(args: argparse.Namespace, cli: Cli) -> int:
-    cli.say(args.help_text().rstrip())
-    return 0
+def table(rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> list[str]:
+    """Return lines with aligned columns; those in `numbers` are right-aligned."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place in numbers else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+# Commands and their actions as data.
+
+Run = Callable[..., Any]
+"""`run(args, cli)`, or `run(args, cli, context)` with `needs`; may be async. Returns the exit code;
+None means 0."""
+Needs = Callable[[Cli], AbstractAsyncContextManager[Any]]
+F = TypeVar("F", bound=Run)
+
+
+class Arg(NamedTuple):
+    """An argument of a command, made by `arg()` or `flag()`."""
+
+    flags: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def arg(*flags: str, **options: Any) -> Arg:
+    """Return an argument; the parameters are those of `ArgumentParser.add_argument`."""
+    return Arg(flags, options)
+
+
+def flag(*flags: str, help: str, **options: Any) -> Arg:  # noqa: A002 - the name argparse uses
+    """Return an option that takes no value."""
+    return Arg(flags, {"action": "store_true", "help": help, **options})
+
+
+class OneOf:
+    """Arguments of which at most one may be given."""
+
+    def __init__(self, *args: Arg) -> None:
+        self.args = args
+
+
+YES = flag("-y", "--yes", help="do not ask")
+
+
+class NothingToDo(Exception):
+    """Raised by `needs` to end the command with exit code 0."""
+
+
+class Command:
+    """A command, such as `config`, or one of its actions, such as `set` in `config set`.
+
+    `json` adds `--json`. `needs` is opened before `run`, which gets its result, and closed
+    afterwards; actions inherit it. `default` names the action that runs if none is named; without
+    it the help text is shown. `setup` adds arguments that are not data, such as those of plugins.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        run: Run | None = None,
+        help: str = "",  # noqa: A002 - the name argparse uses
+        *args: Arg | OneOf,
+        json: bool = False,
+        needs: Needs | None = None,
+        aliases: tuple[str, ...] = (),
+        description: str = "",
+        epilog: str = "",
+        default: str = "",
+        setup: Callable[[argparse.ArgumentParser], None] | None = None,
+    ) -> None:
+        self.name, self.run, self.help, self.aliases = name, run, help, aliases
+        self.needs, self.default = needs, default
+        self.actions: list[Command] = []
+        self._args = (*([flag("--json", help="as JSON")] if json else []), *args)
+        self._description, self._epilog, self._setup = description, epilog, setup
+
+    def action(self, name: str, help: str, *args: Arg | OneOf, **options: Any) -> Callable[[F], F]:  # noqa: A002 - as above
+        """Return a decorator that makes a function the `run` of a new action."""
+
+        def add(run: F) -> F:
+            self.actions.append(Command(name, run, help, *args, **{"needs": self.needs, **options}))
+            return run
+
+        return add
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Describe the command to its parser and add its arguments and actions."""
+        parser.description = self._description or self.help or parser.description
+        parser.epilog = self._epilog or None
+        parser.set_defaults(selected_command=self, format_help=parser.format_help)
+        self.add_arguments(parser)
+        if not self.actions:
+            return
+        parsers = parser.add_subparsers(title="actions", metavar="ACTION")
+        for action in self.actions:
+            child = parsers.add_parser(
+                action.name,
+                help=action.help,
+                aliases=action.aliases,
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+            action.configure(child)
+            if action.name == self.default:
+                parser.set_defaults(**vars(child.parse_args([])))
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        for each in self._args:
+            if isinstance(each, Arg):
+                parser.add_argument(*each.flags, **each.options)
+                continue
+            group = parser.add_mutually_exclusive_group()
+            for one in each.args:
+                group.add_argument(*one.flags, **one.options)
+        if self._setup:
+            self._setup(parser)
+
+
+def run_command(args: argparse.Namespace, cli: Cli) -> int:
+    """Run the command or action that was parsed; return the exit code."""
+    command: Command = args.selected_command
+    cli.args = args
+    if command.run is None:
+        cli.say(args.format_help().rstrip())
+        return 0
+    result: Any
+    if command.needs:
+        result = _run_with_context(command.run, command.needs, args, cli)
+    else:
+        result = command.run(args, cli)
+    if isinstance(result, Coroutine):
+        import asyncio  # only for the commands that need it
+
+        try:
+            result = asyncio.run(result)
+        except NothingToDo:
+            return 0
+    return result or 0
+
+
+async def _run_with_context(
+    run: Run, needs: Needs, args: argparse.Namespace, cli: Cli
+) -> int | None:
+    async with needs(cli) as context:
+        code: int | None = await run(args, cli, context)
+        return code
 
 
 # Colours on a terminal, plain text elsewhere.

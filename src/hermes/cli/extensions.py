@@ -59,7 +59,7 @@ def _plugin_command(name: str, loaded: Loaded, cli: Cli) -> Command | None:
     if not loaded.settings.plugins.enabled:
         return None
     found = load_extensions(loaded, cli).cli_commands.get(name)
-    return Command(found.setup, lambda args, _cli: found.act(args)) if found else None
+    return Command(name, lambda args, _cli: found.act(args), setup=found.setup) if found else None
 
 
 def _provider_command(name: str, loaded: Loaded) -> Command | None:
@@ -77,7 +77,10 @@ def _provider_command(name: str, loaded: Loaded) -> Command | None:
         _report_failure(name, lambda: register(parser))
         parser.set_defaults(**{HELP_DEST: parser.format_help})
 
-    return Command(set_up, lambda args, _cli: _report_failure(name, lambda: _run_subcommand(args)))
+    def run(args: argparse.Namespace, _cli: Cli) -> int:
+        return _report_failure(name, lambda: _run_subcommand(args))
+
+    return Command(name, run, setup=set_up)
 
 
 def _run_subcommand(args: argparse.Namespace) -> int:

@@ -110,9 +110,9 @@ def _dispatch(argv: list[str]) -> int:
     )
     command.configure(parser)
     args = parser.parse_args(invocation.arguments)
-    from hermes.cli.context import Cli  # loads the settings, which help does not need
+    from hermes.cli.context import Cli, run_command  # loads the settings, which help does not need
 
-    return command.run(args, Cli.open(invocation.profile))
+    return run_command(args, Cli.open(invocation.profile))
 
 
 def _load(entry: registry.CommandEntry, profile: str | None) -> "Command":

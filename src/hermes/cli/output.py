@@ -4,28 +4,19 @@ import argparse
 import time
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from typing import Any
 
-from hermes.cli.context import Cli, ProgressLine
-from hermes.core.errors import UsageError
+from hermes.cli.context import Arg, Cli, ProgressLine, arg
 from hermes.store.backend import Progress, ignore_progress
 from hermes.util.text import human_duration, parse_duration
+
+PASTE_HINT = (
+    "In a browser on another machine you end at a page that does not load:\n"
+    "copy its address, paste it here and press Enter."
+)
 
 
 def ago(timestamp: float) -> str:
     return f"{human_duration(time.time() - timestamp)} ago"
-
-
-def table(rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> list[str]:
-    """Return lines with aligned columns; those in `numbers` are right-aligned."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if place in numbers else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 # Types of command line arguments.
@@ -60,14 +51,13 @@ def until(text: str) -> float:
     return _time_range(text)[1]
 
 
-def add_session(parser: argparse.ArgumentParser, **options: Any) -> None:
-    parser.add_argument(
-        "session", metavar="ID", help="the id, its beginning, or the title", **options
-    )
+def limit(number: int) -> Arg:
+    """Return the option `--limit` with its default."""
+    text = f"how many ({number})"
+    return arg("--limit", type=positive, default=number, metavar="N", help=text)
 
 
-def add_yes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+SESSION = arg("session", metavar="ID", help="the id, its beginning, or the title")
 
 
 def examples(*lines: str) -> str:
@@ -106,13 +96,10 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def confirm(args: argparse.Namespace, cli: Cli, question: str) -> bool:
-    """Return True with `--yes`, or if the user answers yes. The default answer is no."""
-    if args.yes:
-        return True
-    if not cli.interactive:
-        raise UsageError("this needs --yes without a terminal", hint=f"the question is: {question}")
-    return cli.ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+def pick_named(answer: str, names: Sequence[str]) -> str:
+    """Return the name with this number in a list that begins at 1, or the answer itself."""
+    is_number = answer.isdecimal() and 1 <= int(answer) <= len(names)
+    return names[int(answer) - 1] if is_number else answer
 
 
 def progress_on(cli: Cli, label: str) -> Progress:

@@ -17,7 +17,7 @@ from hermes.app.app import App
 from hermes.app.commands import CommandCall, CommandHandler
 from hermes.app.request import SessionRequest
 from hermes.cli import registry
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.cli.extensions import Consent, load_extensions
 from hermes.cli.main import Parser
 from hermes.cli.scheduling import LazyScheduler, run_jobs_in_background
@@ -215,9 +215,9 @@ def _run_subcommand(home: Home, name: str, words: Sequence[str], single: str) ->
     found = registry.find(name)
     if found is None:
         raise UsageError(f"there is no command {name}")
-    module = found.load()
+    command = found.load()
     parser = Parser(prog=f"/{name}", add_help=False)
-    module.configure(parser)
+    command.configure(parser)
     try:
         args = parser.parse_args(list(words))
     except UsageError:
@@ -226,7 +226,7 @@ def _run_subcommand(home: Home, name: str, words: Sequence[str], single: str) ->
         args = parser.parse_args([single, *words])
     out, errors = io.StringIO(), io.StringIO()
     try:
-        module.run(args, Cli(home, io.StringIO(), out, errors))
+        run_command(args, Cli(home, io.StringIO(), out, errors))
     except HermesError as error:
         errors.write(str(error))
         if error.hint:

@@ -242,7 +242,7 @@ def _arguments(options: dict[str, Any]) -> argparse.Namespace:
     from hermes.cli.commands import chat  # it imports this module
 
     parser = argparse.ArgumentParser()
-    chat.configure(parser)
+    chat.COMMAND.add_arguments(parser)
     args = parser.parse_args([])
     for name, value in options.items():
         if not hasattr(args, name):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hermes.app.installation import Checkout
 from hermes.cli.commands import update
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.cli.main import Parser
 from hermes.core.errors import HermesError
 
@@ -37,7 +37,8 @@ def main(root: Path, *words: str) -> int:
     update.UPDATE.configure(parser)
     cli = Cli.open(None)
     try:
-        return update.run_update_for(Checkout(root), parser.parse_args(words), cli)
+        update.installation = lambda: Checkout(root)
+        return run_command(parser.parse_args(words), cli)
     except HermesError as error:
         cli.note(f"hermes: {error}\n  {error.hint}")
         return error.exit_code

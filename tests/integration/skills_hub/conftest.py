@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.commands import skills as command
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.config.home import Home
 from hermes.skills.hub.hub import Hub, HubOptions
 from hermes.skills.hub.sources import HubAddresses
@@ -81,7 +81,7 @@ def hermes(
         out = io.StringIO() if typed is None else Terminal()
         stdin = io.StringIO() if typed is None else Terminal(typed)
         cli = Cli(Home(hermes_home), stdin, out, io.StringIO())
-        code = command.COMMAND.run(parser.parse_args(arguments), cli)
+        code = run_command(parser.parse_args(arguments), cli)
         return code, cli.stdout.getvalue(), cli.stderr.getvalue()
 
     return run

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from hermes.cli.commands import auth
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.cli.main import Parser, main
 from hermes.config.home import Home
 from hermes.providers import endpoints
@@ -212,7 +212,7 @@ def test_a_person_is_asked(hermes: Run, store: AuthFile, answer: str, code: int,
     auth.COMMAND.configure(parser)
     out = Terminal()
     cli = Cli(Home.resolve(), Terminal(f"{answer}\n"), out, io.StringIO())
-    assert auth.COMMAND.run(parser.parse_args(["remove", "openrouter", "1"]), cli) == code
+    assert run_command(parser.parse_args(["remove", "openrouter", "1"]), cli) == code
     assert "Remove sk-o…cdef (manual:" in out.getvalue()
     assert len(store.read().get("credential_pool", {}).get("openrouter", [])) == left
 

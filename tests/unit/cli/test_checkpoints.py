@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.commands import checkpoints as command
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.cli.registry import find
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
@@ -29,7 +29,7 @@ def hermes_checkpoints(home: Path, *arguments: str) -> tuple[int, str, str]:
     parser = argparse.ArgumentParser()
     command.COMMAND.configure(parser)
     cli = Cli(Home(home), io.StringIO(), io.StringIO(), io.StringIO())
-    code = command.COMMAND.run(parser.parse_args(arguments), cli)
+    code = run_command(parser.parse_args(arguments), cli)
     return code, cli.stdout.getvalue(), cli.stderr.getvalue()
 
 
@@ -101,7 +101,7 @@ def test_what_the_user_changed_too_is_left_and_can_be_forced(
 
 
 def test_forgetting_needs_a_yes(hermes_home: Path, worked: Path) -> None:
-    with pytest.raises(UsageError, match="not a terminal"):
+    with pytest.raises(UsageError, match="this needs --yes without a terminal"):
         hermes_checkpoints(hermes_home, "clear")
     code, out, _ = hermes_checkpoints(hermes_home, "clear", "--yes")
     assert (code, out) == (0, f"no checkpoints are left of {worked}\n")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from hermes.cli.commands import cron
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.cli.main import Parser
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
@@ -39,7 +39,7 @@ class Scene:
         cron.COMMAND.configure(parser)
         args = parser.parse_args(words)
         try:
-            code = cron.COMMAND.run(args, Cli(self.home, io.StringIO(), stdout, stderr))
+            code = run_command(args, Cli(self.home, io.StringIO(), stdout, stderr))
         except HermesError as error:
             return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
         return Outcome(code, stdout.getvalue(), stderr.getvalue())

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from hermes.cli.commands import doctor
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.core.messages import User
@@ -141,7 +141,7 @@ def hermes_debug(home, *arguments):
     doctor.DEBUG.configure(parser)
     cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
     args = parser.parse_args(arguments)
-    code = doctor.DEBUG.run(args, cli)
+    code = run_command(args, cli)
     return code, cli.stdout.getvalue()
 
 

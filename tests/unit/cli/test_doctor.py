@@ -6,7 +6,7 @@ import pytest
 
 from hermes.cli.commands import doctor
 from hermes.cli.commands.doctor import MARKS, PLAIN_MARKS, report
-from hermes.cli.context import Cli, Style
+from hermes.cli.context import Cli, Style, run_command
 from hermes.config.home import Home
 from hermes.ops.doctor.check import Outcome, ok, problem, warning
 from hermes.tui.text import width
@@ -22,7 +22,7 @@ def hermes_doctor(home, *arguments):
     parser = argparse.ArgumentParser()
     doctor.DOCTOR.configure(parser)
     cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
-    code = doctor.DOCTOR.run(parser.parse_args(["--offline", *arguments]), cli)
+    code = run_command(parser.parse_args(["--offline", *arguments]), cli)
     return code, cli.stdout.getvalue()
 
 

@@ -4,7 +4,7 @@ import io
 import pytest
 
 from hermes.cli.commands import doctor
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.config.home import Home
 from hermes.config.settings import Settings
 from hermes.ops.debug_report import changed_settings, debug_text
@@ -31,7 +31,7 @@ def hermes_dump(home, *arguments):
     parser = argparse.ArgumentParser()
     doctor.DUMP.configure(parser)
     cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
-    assert doctor.DUMP.run(parser.parse_args(arguments), cli) == 0
+    assert run_command(parser.parse_args(arguments), cli) == 0
     return cli.stdout.getvalue()
 
 

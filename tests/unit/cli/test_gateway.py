@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hermes.cli.commands import gateway
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.cli.main import Parser
 from hermes.config.files import read_dotenv
 from hermes.config.home import Home
@@ -25,7 +25,7 @@ from hermes.gateway.platforms.kit.contract import (
     UserIdFormat,
 )
 from hermes.gateway.process import AdapterState, GatewayState, claimed, running, write_state
-from tests.unit.cli.terminal_of import Outcome, Run, runner
+from tests.unit.cli.terminal import Hermes, Outcome
 
 TOKEN = "123:secret-token"
 CARRIER = PlatformManifest(
@@ -40,9 +40,9 @@ CARRIER = PlatformManifest(
 
 
 @pytest.fixture
-def hermes(hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def hermes(hermes_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hermes:
     monkeypatch.setattr("hermes.gateway.services.BOOTED", tmp_path / "no-systemd")
-    return runner("gateway", gateway.COMMAND, hermes_home)
+    return Hermes("gateway", hermes_home)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def state_of(pid: int, now: float) -> GatewayState:
     )  # fmt: skip
 
 
-def test_no_gateway_runs_at_first(hermes: Run, hermes_home: Path) -> None:
+def test_no_gateway_runs_at_first(hermes: Hermes, hermes_home: Path) -> None:
     done = hermes("status")
     assert done.code == 1
     assert done.out == f"gateway   not running in {Home(hermes_home).display()}\n"
@@ -73,7 +73,7 @@ def test_no_gateway_runs_at_first(hermes: Run, hermes_home: Path) -> None:
     assert hermes("stop", "--all").out == "no gateway of yours runs\n"
 
 
-def test_a_running_gateway_shows_how_its_platforms_fare(hermes: Run, hermes_home: Path) -> None:
+def test_a_running_gateway_shows_how_its_platforms_fare(hermes: Hermes, hermes_home: Path) -> None:
     now = time.time()
     with claimed(Home(hermes_home), now=now - 3700) as me:
         assert "starting: process" in hermes("status").out
@@ -93,13 +93,13 @@ def test_a_running_gateway_shows_how_its_platforms_fare(hermes: Run, hermes_home
     assert [each["platform"] for each in facts["gateway"]["adapters"]] == ["telegram", "discord"]
 
 
-def test_what_an_earlier_gateway_said_is_not_believed(hermes: Run, hermes_home: Path) -> None:
+def test_what_an_earlier_gateway_said_is_not_believed(hermes: Hermes, hermes_home: Path) -> None:
     with claimed(Home(hermes_home), now=time.time()):
         write_state(hermes_home, state_of(1, time.time()))
         assert json.loads(hermes("status", "--json").out)["gateway"] is None
 
 
-def test_a_gateway_that_hangs_is_told(hermes: Run, hermes_home: Path) -> None:
+def test_a_gateway_that_hangs_is_told(hermes: Hermes, hermes_home: Path) -> None:
     with claimed(Home(hermes_home), now=time.time()) as me:
         write_state(hermes_home, state_of(me.pid, time.time() - 600))
         assert "it has said nothing of itself for 10m" in hermes("status").out
@@ -113,7 +113,7 @@ def runner_module(start: Callable[..., int]) -> ModuleType:
 
 
 def test_run_is_the_gateway_while_it_runs(
-    hermes: Run, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+    hermes: Hermes, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: dict[str, Any] = {}
 
@@ -130,7 +130,7 @@ def test_run_is_the_gateway_while_it_runs(
     assert running(hermes_home) is None
 
 
-def test_a_service_needs_a_service_manager(hermes: Run) -> None:
+def test_a_service_needs_a_service_manager(hermes: Hermes) -> None:
     for words in (("install",), ("uninstall",), ("install", "--system")):
         done = hermes(*words)
         assert done.code == 1
@@ -139,7 +139,7 @@ def test_a_service_needs_a_service_manager(hermes: Run) -> None:
     assert "no user 'nobody-here'" in hermes("install", "--system", "--run-as", "nobody-here").err
 
 
-def test_the_platforms_of_this_hermes_are_found_without_their_libraries(hermes: Run) -> None:
+def test_the_platforms_of_this_hermes_are_found_without_their_libraries(hermes: Hermes) -> None:
     before = set(sys.modules)
     done = hermes("setup")
     assert done.code == 0
@@ -149,7 +149,7 @@ def test_the_platforms_of_this_hermes_are_found_without_their_libraries(hermes: 
 
 
 @pytest.mark.usefixtures("carrier")
-def test_a_platform_is_set_up_by_options(hermes: Run, hermes_home: Path) -> None:
+def test_a_platform_is_set_up_by_options(hermes: Hermes, hermes_home: Path) -> None:
     done = hermes(
         "setup", "Carrier", "--from-stdin", "--allowed-users", "6, 5,", "--home-channel", "c1",
         stdin=f"# of the loft\nCARRIER_TOKEN='{TOKEN}'\n",
@@ -168,7 +168,7 @@ def test_a_platform_is_set_up_by_options(hermes: Run, hermes_home: Path) -> None
 
 @pytest.mark.usefixtures("carrier")
 def test_credentials_are_taken_from_the_environment(
-    hermes: Run, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
+    hermes: Hermes, hermes_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CARRIER_TOKEN", TOKEN)
     done = hermes("setup", "carrier", "--from-env")
@@ -182,14 +182,18 @@ def test_credentials_are_taken_from_the_environment(
     [
         (("carrier", "--non-interactive"), "", "cannot connect without CARRIER_TOKEN"),
         (("carrier", "--from-env"), "", "no credential was given"),
-        (("carrier", "--from-stdin"), "PATH=/evil", "a line that is no credential"),
+        (("carrier", "--from-stdin"), "PATH=/evil", "a line that is not a credential"),
         (("pigeon", "--from-env"), "", "there is no platform 'pigeon'"),
         (("carrier",), "", "by --from-env or --from-stdin"),
-        (("carrier", "--from-env", "--allowed-users", "5,@bob"), "", "has the id @bob\n  an id is"),
+        (
+            ("carrier", "--from-env", "--allowed-users", "5,@bob"),
+            "",
+            "@bob cannot be the id of a user on Carrier Pigeon\n  an id is",
+        ),
     ],
 )
 def test_what_does_not_fit_is_told(
-    hermes: Run, hermes_home: Path, words: tuple[str, ...], stdin: str, told: str
+    hermes: Hermes, hermes_home: Path, words: tuple[str, ...], stdin: str, told: str
 ) -> None:
     done = hermes("setup", *words, stdin=stdin)
     assert done.code == 2
@@ -208,7 +212,7 @@ def typed(home: Path, lines: str, *words: str) -> str:
     cli = Cli(Home(home), Typed(lines), out, io.StringIO())
     parser = Parser(prog="hermes gateway")
     gateway.COMMAND.configure(parser)
-    assert gateway.COMMAND.run(parser.parse_args(["setup", *words]), cli) == 0
+    assert run_command(parser.parse_args(["setup", *words]), cli) == 0
     return out.getvalue()
 
 
@@ -219,7 +223,7 @@ def test_a_person_is_asked_and_the_token_is_not_shown(
     monkeypatch.setattr("getpass.getpass", lambda _prompt: TOKEN)
     seen = typed(hermes_home, "1\n\n@bob, 5\n5\nc1\n")
     assert TOKEN not in seen
-    assert "nobody on Carrier Pigeon has the id @bob; an id is a number\n" in seen
+    assert "@bob cannot be the id of a user on Carrier Pigeon; an id is a number\n" in seen
     assert "not asked: Ring (hermes gateway setup carrier --more)" in seen
     assert read_dotenv(hermes_home / ".env", {}) == {
         "CARRIER_TOKEN": TOKEN,
@@ -252,7 +256,7 @@ def test_what_hardly_anybody_needs_is_asked_for_on_request(
     ],
 )
 def test_only_what_can_be_an_id_is_let_in(
-    hermes: Run, hermes_home: Path, platform: str, users: str, nobody: str
+    hermes: Hermes, hermes_home: Path, platform: str, users: str, nobody: str
 ) -> None:
     words = ("setup", platform, "--non-interactive", "--no-install", "--allowed-users")
     wrong = hermes(*words, nobody)
@@ -264,7 +268,7 @@ def test_only_what_can_be_an_id_is_let_in(
 
 
 def test_libraries_that_no_extra_has_are_named(
-    hermes: Run, monkeypatch: pytest.MonkeyPatch
+    hermes: Hermes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needy = PlatformManifest(
         "carrier", "Carrier", "x:X", CARRIER.capabilities, needs=("no_such_module",)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from hermes.cli.commands import hooks
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.cli.main import Parser
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
@@ -35,7 +35,7 @@ class Scene:
     def __init__(self, home: Path, folder: Path) -> None:
         home.mkdir()
         self.home, self.folder = home, folder
-        self.consents = HookApprovals(home)
+        self.approvals = HookApprovals(home)
 
     def script(self, body: str, name: str = "check.sh") -> str:
         path = self.folder / name
@@ -53,7 +53,7 @@ class Scene:
         hooks.COMMAND.configure(parser)
         args = parser.parse_args(words)
         try:
-            code = hooks.COMMAND.run(args, Cli(Home(self.home), stdin, stdout, stderr))
+            code = run_command(args, Cli(Home(self.home), stdin, stdout, stderr))
         except HermesError as error:
             return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
         return Outcome(code, stdout.getvalue(), stderr.getvalue())
@@ -67,15 +67,15 @@ def scene(hermes_home: Path, workspace: Path) -> Scene:
 BLOCK = """cat > /dev/null; echo '{"decision": "block", "reason": "not today"}'"""
 
 
-def test_hooks_are_listed_with_their_consent(scene: Scene) -> None:
+def test_hooks_are_listed_with_their_approval(scene: Scene) -> None:
     assert "there are no shell hooks" in scene.run("list").out
     scene.set(
         pre_tool_call=[{"command": "check", "matcher": "terminal|patch"}],
         on_session_end=[{"command": "notify --quiet"}],
     )
-    scene.consents.allow("on_session_end", "notify --quiet")
+    scene.approvals.allow("on_session_end", "notify --quiet")
     assert sorted(scene.run("list").out.splitlines()) == [
-        "· pre_tool_call [terminal|patch]  check  (no consent yet)",
+        "· pre_tool_call [terminal|patch]  check  (not approved yet)",
         "✓ on_session_end  notify --quiet",
     ]
     facts = json.loads(scene.run("list", "--json").out)
@@ -140,14 +140,14 @@ def test_an_answer_and_a_failure_are_shown(scene: Scene) -> None:
     assert "  ignored: its output is no JSON" in outcome.out
 
 
-def test_nothing_is_run_without_consent(scene: Scene) -> None:
+def test_nothing_is_run_without_approval(scene: Scene) -> None:
     mark = scene.folder / "ran"
     command = scene.script(f"touch {mark}")
     scene.set(pre_tool_call=[{"command": command}])
     for words in (("test", "pre_tool_call"), ("doctor",)):
         outcome = scene.run(*words)
         assert outcome.code == 1
-        assert "consent" in outcome.out + outcome.err
+        assert "not approved" in outcome.out + outcome.err
     assert scene.run("test", "pre_tool_call", typed="n\n").code == 1
     assert not mark.exists()
     assert scene.run("test", "pre_tool_call", typed="y\n").code == 0
@@ -155,7 +155,7 @@ def test_nothing_is_run_without_consent(scene: Scene) -> None:
     assert scene.run("test", "pre_tool_call").code == 0  # it was remembered
     assert scene.run("revoke", command).code == 0
     assert scene.run("test", "pre_tool_call").code == 1
-    assert "there is no consent to" in scene.run("revoke", command).err
+    assert "is not approved" in scene.run("revoke", command).err
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_the_doctor_finds_what_is_wrong(scene: Scene) -> None:
     (scene.folder / "open.sh").chmod(0o777)
     (scene.folder / "plain.sh").chmod(0o644)
     for command in scripts.values():
-        scene.consents.allow("pre_tool_call", command)
+        scene.approvals.allow("pre_tool_call", command)
     later = time.time() + 100
     os.utime(scene.folder / "changed.sh", (later, later))
     os.utime(scene.folder / "argument.sh", (later, later))
@@ -214,15 +214,15 @@ def test_the_doctor_finds_what_is_wrong(scene: Scene) -> None:
     assert found["good"] == ["✓"]
     assert "its output is no JSON" in found["garbage"][1]
     assert "can be changed by other users" in found["open"][1]
-    assert "was changed after you consented" in found["changed"][1]
-    assert "argument.sh was changed after you consented" in found["argument"][1]
+    assert "was changed after you approved" in found["changed"][1]
+    assert "argument.sh was changed after you approved" in found["argument"][1]
     assert "is not executable" in found["plain"][1]
     assert found["slow"][1] == "it took longer than 1 seconds"
     assert found["no-such-program-anywhere"][1] == "there is no program no-such-program-anywhere"
-    assert found["new"] == ["✗", "no consent yet: it does not run"]
+    assert found["new"] == ["✗", "not approved yet: it does not run"]
 
 
-def test_a_damaged_consent_file_is_said(scene: Scene) -> None:
+def test_a_damaged_approval_file_is_reported(scene: Scene) -> None:
     (scene.home / "shell-hooks-allowlist.json").write_text("{")
     scene.set(pre_tool_call=[{"command": "check"}])
     assert "cannot be read" in scene.run("doctor").out

@@ -2,18 +2,22 @@ import argparse
 import asyncio
 import io
 import json
+from datetime import UTC
 
 import pytest
 
+from hermes.app.session_store import opened_store
 from hermes.cli.commands import insights
 from hermes.cli.commands.insights import ASCII, ChartBar, Charts, page
-from hermes.cli.context import Cli, Style
+from hermes.cli.context import Cli, Style, run_command
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 from hermes.core.messages import ToolResult, User
 from hermes.core.model import ModelCall, Usage
+from hermes.ops.insights import insights_of
 from hermes.store.session_store import open_store
 from hermes.tui.text import width
+from hermes.util.concurrency import SystemClock
 
 
 @pytest.fixture
@@ -25,7 +29,7 @@ def hermes_insights(home, *arguments):
     parser = argparse.ArgumentParser()
     insights.COMMAND.configure(parser)
     cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
-    code = insights.COMMAND.run(parser.parse_args(arguments), cli)
+    code = run_command(parser.parse_args(arguments), cli)
     return code, cli.stdout.getvalue()
 
 
@@ -94,10 +98,11 @@ def test_days_that_make_no_sense_are_refused(used):
 @pytest.mark.parametrize("columns", [30, 40, 80, 100])
 @pytest.mark.parametrize("days", [1, 30, 365])
 def test_no_line_is_wider_than_the_terminal(used, columns, days):
-    args = argparse.Namespace(days=days, source="")
-    cli = Cli(used, io.StringIO(), io.StringIO(), io.StringIO())
-    found = asyncio.run(insights._load_insights(args, cli))
-    lines = list(page(found, Charts(columns), Style()))
+    async def load():
+        async with opened_store(used, "", print) as store:
+            return await insights_of(store, days, SystemClock().now(), "", UTC)
+
+    lines = list(page(asyncio.run(load()), Charts(columns), Style()))
     assert max(map(width, lines)) <= columns
 
 

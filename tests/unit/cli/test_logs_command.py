@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hermes.cli.commands import logs
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
 
@@ -30,7 +30,7 @@ def hermes_logs(home, *arguments):
     parser = argparse.ArgumentParser()
     logs.COMMAND.configure(parser)
     cli = Cli(home, io.StringIO(), io.StringIO(), io.StringIO())
-    code = logs.COMMAND.run(parser.parse_args(arguments), cli)
+    code = run_command(parser.parse_args(arguments), cli)
     return code, cli.stdout.getvalue(), cli.stderr.getvalue()
 
 
@@ -144,12 +144,12 @@ FOLLOWER = """
 import argparse, sys
 from pathlib import Path
 from hermes.cli.commands import logs
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.config.home import Home
 parser = argparse.ArgumentParser()
 logs.COMMAND.configure(parser)
 cli = Cli(Home(Path(sys.argv[1])), sys.stdin, sys.stdout, sys.stderr)
-sys.exit(logs.COMMAND.run(parser.parse_args(["-f", "--level", "INFO"]), cli))
+sys.exit(run_command(parser.parse_args(["-f", "--level", "INFO"]), cli))
 """
 
 

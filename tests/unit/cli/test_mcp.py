@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from hermes.cli.commands import mcp
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.cli.main import Parser
 from hermes.config.files import read_dotenv
 from hermes.config.home import Home
@@ -76,7 +76,7 @@ def hermes(hermes_home: Path) -> Run:
         mcp.COMMAND.configure(parser)
         try:
             args = parser.parse_args(words)
-            code = mcp.COMMAND.run(args, Cli(Home(hermes_home), source, stdout, stderr))
+            code = run_command(args, Cli(Home(hermes_home), source, stdout, stderr))
         except HermesError as error:
             return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
         return Outcome(code, stdout.getvalue(), stderr.getvalue())

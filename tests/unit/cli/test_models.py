@@ -219,7 +219,7 @@ def test_the_embedded_model_has_a_list_of_its_own(hermes_home: Path, capsys):
         (["--limit", "-1"], "cannot be negative"),
         (["--max-price", "-1"], "cannot be negative"),
         (["--max-price", "nan"], "cannot be negative"),
-        (["--context", "much"], "no number of tokens"),
+        (["--context", "much"], "not a number of tokens"),
         (["groq", "--all"], "either groq or --all"),
     ],
 )

@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.commands import pairing
 from hermes.gateway.pairing import PairingStore
 from hermes.util.concurrency import SystemClock
-from tests.unit.cli.terminal_of import Run, runner
+from tests.unit.cli.terminal import Hermes
 
 
 @pytest.fixture
-def hermes(hermes_home: Path) -> Run:
-    return runner("pairing", pairing.COMMAND, hermes_home)
+def hermes(hermes_home: Path) -> Hermes:
+    return Hermes("pairing", hermes_home)
 
 
 @pytest.fixture
@@ -21,14 +20,14 @@ def store(hermes_home: Path) -> PairingStore:
     return PairingStore(hermes_home / "pairing", SystemClock(), cost=2)
 
 
-def test_nobody_is_there_at_first(hermes: Run) -> None:
+def test_nobody_is_there_at_first(hermes: Hermes) -> None:
     assert hermes("list").out == "no user is approved by a code, and none waits\n"
     assert json.loads(hermes("list", "--json").out) == []
 
 
-def test_a_stranger_is_let_in_and_shut_out_again(hermes: Run, store: PairingStore) -> None:
+def test_a_stranger_is_let_in_and_shut_out_again(hermes: Hermes, store: PairingStore) -> None:
     code = store.request("discord", "5", "Ann\x1b[31m").code
-    assert hermes("list").out.startswith("discord  pending   5 (Ann), ")
+    assert hermes("list").out.startswith("discord  pending  5 (Ann), ")
     done = hermes("approve", "Discord", code.lower())
     assert (done.code, done.out) == (0, "5 (Ann) may talk to the agent on discord now\n")
     assert store.is_approved("discord", "5")
@@ -41,22 +40,22 @@ def test_a_stranger_is_let_in_and_shut_out_again(hermes: Run, store: PairingStor
     assert "was not let in by a code" in again.err
 
 
-def test_a_wrong_code_is_refused_and_counted(hermes: Run) -> None:
+def test_a_wrong_code_is_refused_and_counted(hermes: Hermes) -> None:
     done = hermes("approve", "discord", "22222222")
     assert done.code == 2
     assert "no request on discord has this code" in done.err
     assert "4 more wrong codes" in done.err
 
 
-def test_a_code_never_shows_in_a_list(hermes: Run, store: PairingStore) -> None:
+def test_a_code_never_shows_in_a_list(hermes: Hermes, store: PairingStore) -> None:
     code = store.request("discord", "5").code
     assert code not in hermes("list").out + hermes("list", "--json").out
 
 
-def test_an_invitation_is_a_code_for_whoever_sends_it(hermes: Run, store: PairingStore) -> None:
+def test_an_invitation_is_a_code_for_whoever_sends_it(hermes: Hermes, store: PairingStore) -> None:
     code = json.loads(hermes("invite", "discord", "--json").out)["code"]
     shown = hermes("list").out
-    assert shown.startswith("discord  invited   the first who sends the code, for another 59m")
+    assert shown.startswith("discord  invited  the first who sends the code, for another 59m")
     (row,) = json.loads(hermes("list", "--json").out)
     assert (row["state"], row["user_id"], row["until"] - row["at"]) == ("invited", "", 3600)
     assert code not in f"{shown} {row}"
@@ -64,7 +63,7 @@ def test_an_invitation_is_a_code_for_whoever_sends_it(hermes: Run, store: Pairin
     assert "invited" not in hermes("list").out
 
 
-def test_codes_that_wait_are_thrown_away(hermes: Run, store: PairingStore) -> None:
+def test_codes_that_wait_are_thrown_away(hermes: Hermes, store: PairingStore) -> None:
     store.request("discord", "5")
     store.request("telegram", "6")
     assert hermes("clear-pending", "discord").out == "threw away 1 code\n"
@@ -72,7 +71,7 @@ def test_codes_that_wait_are_thrown_away(hermes: Run, store: PairingStore) -> No
     assert json.loads(hermes("clear-pending", "--json").out) == {"cleared": 0}
 
 
-def test_an_unknown_platform_is_told(hermes: Run) -> None:
+def test_an_unknown_platform_is_told(hermes: Hermes) -> None:
     done = hermes("approve", "dicsord", "22222222")
     assert done.code == 2
     assert "there is no platform 'dicsord'" in done.err
@@ -80,7 +79,7 @@ def test_an_unknown_platform_is_told(hermes: Run) -> None:
 
 
 def test_a_damaged_file_is_told_and_kept(
-    hermes: Run, store: PairingStore, hermes_home: Path
+    hermes: Hermes, store: PairingStore, hermes_home: Path
 ) -> None:
     store.request("discord", "5")
     damaged = hermes_home / "pairing" / "discord-approved.json"

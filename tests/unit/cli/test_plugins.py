@@ -13,7 +13,7 @@ import pexpect
 import pytest
 
 from hermes.cli.commands import plugins
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.cli.main import Parser
 from hermes.config.files import read_dotenv
 from hermes.config.home import Home
@@ -57,7 +57,7 @@ def hermes(hermes_home: Path) -> Run:
         plugins.COMMAND.configure(parser)
         args = parser.parse_args(words)
         try:
-            code = plugins.COMMAND.run(args, Cli(Home(hermes_home), stdin, stdout, stderr))
+            code = run_command(args, Cli(Home(hermes_home), stdin, stdout, stderr))
         except HermesError as error:
             return Outcome(error.exit_code, stdout.getvalue(), f"{error} ({error.hint})")
         return Outcome(code, stdout.getvalue(), stderr.getvalue())
@@ -170,7 +170,7 @@ def test_update_and_remove(hermes: Run, weather: Path, hermes_home: Path) -> Non
     assert hermes("update").out == "weather: up to date\n"
     (weather / "plugin.yaml").write_text(MANIFEST.replace("1.2.0", "1.3.0"))
     assert hermes("update", "weather").out == "weather: 1.2.0 → 1.3.0\n"
-    assert "say so with --yes" in hermes("remove", "weather").err
+    assert "needs --yes" in hermes("remove", "weather").err
     assert hermes("rm", "weather", typed="n\n").code == 1
     assert hermes("uninstall", "weather", "--yes").out == "removed weather\n"
     assert not (hermes_home / "plugins" / "weather").exists()
@@ -318,10 +318,10 @@ def test_a_variable_that_is_missing_is_said_without_a_terminal(hermes: Run, tmp_
 PROGRAM = """
 import argparse, sys
 from hermes.cli.commands import plugins
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 parser = argparse.ArgumentParser()
 plugins.COMMAND.configure(parser)
-sys.exit(plugins.COMMAND.run(parser.parse_args(sys.argv[1:]), Cli.open(None)))
+sys.exit(run_command(parser.parse_args(sys.argv[1:]), Cli.open(None)))
 """
 
 

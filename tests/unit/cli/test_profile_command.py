@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from hermes.cli.commands import profile
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.cli.main import Parser, main
 from hermes.config.home import Home, _in_force
 
@@ -114,7 +114,7 @@ def test_a_person_is_asked_for_the_name(hermes: Run, answer: str, code: int, lef
     parser = Parser()
     profile.COMMAND.configure(parser)
     cli = Cli(Home.resolve(), Terminal(f"{answer}\n"), Terminal(), io.StringIO())
-    assert profile.COMMAND.run(parser.parse_args(["delete", "work"]), cli) == code
+    assert run_command(parser.parse_args(["delete", "work"]), cli) == code
     assert Home.of_profile("work").root.is_dir() is left
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermes.cli.commands import skills as command
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.cli.registry import find
 from hermes.config.home import Home
 from hermes.core.errors import UsageError
@@ -18,7 +18,7 @@ def hermes_skills(home: Path, *arguments: str) -> tuple[int, str, str]:
     parser = argparse.ArgumentParser()
     command.COMMAND.configure(parser)
     cli = Cli(Home(home), io.StringIO(), io.StringIO(), io.StringIO())
-    code = command.COMMAND.run(parser.parse_args(arguments), cli)
+    code = run_command(parser.parse_args(arguments), cli)
     return code, cli.stdout.getvalue(), cli.stderr.getvalue()
 
 

@@ -1,62 +1,28 @@
 """What the agent learnt, as a user looks at it and decides: `hermes skills log`, `undo`, …"""
 
-import argparse
 import asyncio
-import io
-import json
 import os
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from hermes.cli.commands import skills_history as command
-from hermes.cli.context import Actions, Cli, run_action
-from hermes.config.home import Home
-from hermes.core.errors import HermesError
 from hermes.skills.history import SkillHistory
 from hermes.skills.index import SkillIndex
 from hermes.skills.skill import skill_roots
 from hermes.skills.usage import SkillUsage
 from hermes.skills.writing.draft import DraftAction, SkillDraft
 from hermes.skills.writing.writer import SkillWriter, WritingOptions
+from tests.unit.cli.terminal import Hermes
 
 TEXT = "---\nname: {name}\ndescription: How {name} works\n---\n\nStep one.\n"
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
-
-
-class Command:
+class Command(Hermes):
     def __init__(self, home: Path) -> None:
-        self.home = Home(home)
+        super().__init__("skills", home)
         self.usage = SkillUsage(self.home.skills / ".usage.json")
-
-    def __call__(self, *words: str, typed: str | None = None) -> Outcome:
-        """With `typed` it is run at a terminal, where that is what the user answers."""
-        stream = io.StringIO if typed is None else Terminal
-        cli = Cli(self.home, stream(typed or ""), stream(), stream())
-        parser = argparse.ArgumentParser()
-        command.add_history_actions(Actions(parser))
-        try:
-            code = run_action(parser.parse_args(words), cli)
-        except HermesError as error:
-            cli.note(f"{error}\n{error.hint}")
-            code = error.exit_code
-        return Outcome(code, cli.stdout.getvalue(), cli.stderr.getvalue())
 
     def agent(self, action: str, name: str, review: str = "auto", **fields: Any) -> None:
         """The agent changes a skill."""
@@ -89,7 +55,7 @@ def test_with_nothing_there_it_says_so_and_makes_nothing(hermes, hermes_home):
     assert hermes("pending").out == "nothing waits for you; changes are kept at once\n"
     assert hermes("pending", "--json").document == []
     assert hermes("stale").out == "no skill the agent wrote was idle for 90 days\n"
-    assert hermes("diff") == (2, "", "no change of skills is recorded yet\n\n")
+    assert hermes("diff") == (2, "", "hermes: no change of skills is recorded yet\n  \n")
     assert hermes("undo", "abcd").code == 2
     assert not (hermes_home / "skills").exists()
 
@@ -110,7 +76,7 @@ def test_log_and_diff(hermes):
     assert "+name: deploy" in hermes("diff", first[:8]).out
     assert "\x1b[31m-Step one." in hermes("diff", typed="").out
     assert hermes("diff", "ffffffff").err == (
-        "no change has the id 'ffffffff'\nlist the ids: `hermes skills log`\n"
+        "hermes: no change has the id 'ffffffff'\n  list the ids: `hermes skills log`\n"
     )
 
 

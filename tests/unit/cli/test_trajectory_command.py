@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from hermes.cli.commands import trajectory
-from hermes.cli.context import Cli
+from hermes.cli.context import Cli, run_command
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
 from hermes.core.messages import Assistant, Text, Thinking, ToolCall, ToolResult, User, from_dict
@@ -56,7 +56,7 @@ class Command:
         parser = argparse.ArgumentParser()
         trajectory.COMMAND.configure(parser)
         try:
-            code = trajectory.COMMAND.run(parser.parse_args([str(word) for word in words]), cli)
+            code = run_command(parser.parse_args([str(word) for word in words]), cli)
         except HermesError as error:
             cli.note(f"hermes: {error}\n  {error.hint}")
             code = error.exit_code

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.commands import webhook
 from hermes.core.testing.http_server import LoopbackServer, Outgoing, RecordedRequest
 from hermes.gateway.platforms.webhook import requests, subscriptions
-from tests.unit.cli.terminal_of import Run, runner
+from tests.unit.cli.terminal import Hermes
 
 
 @pytest.fixture
-def hermes(hermes_home: Path) -> Run:
-    return runner("webhook", webhook.COMMAND, hermes_home)
+def hermes(hermes_home: Path) -> Hermes:
+    return Hermes("webhook", hermes_home)
 
 
 def routes(home: Path) -> dict[str, subscriptions.Route]:
@@ -24,7 +23,7 @@ def routes(home: Path) -> dict[str, subscriptions.Route]:
 
 
 def test_an_address_is_added_with_a_secret_that_is_shown_once(
-    hermes: Run, hermes_home: Path
+    hermes: Hermes, hermes_home: Path
 ) -> None:
     skill = hermes_home / "skills" / "triage" / "SKILL.md"
     skill.parent.mkdir(parents=True)
@@ -47,13 +46,13 @@ def test_an_address_is_added_with_a_secret_that_is_shown_once(
     assert kept.secret not in shown
 
 
-def test_a_secret_of_ones_own_is_kept_and_not_repeated(hermes: Run, hermes_home: Path) -> None:
+def test_a_secret_of_ones_own_is_kept_and_not_repeated(hermes: Hermes, hermes_home: Path) -> None:
     done = hermes("add", "x", "--secret", "a-secret-of-my-own")
     assert "a-secret-of-my-own" not in done.out + done.err
     assert routes(hermes_home)["x"].secret == "a-secret-of-my-own"
 
 
-def test_a_short_secret_is_taken_with_a_warning(hermes: Run, hermes_home: Path) -> None:
+def test_a_short_secret_is_taken_with_a_warning(hermes: Hermes, hermes_home: Path) -> None:
     told = "warning: x has a secret of fewer than 16 characters"
     assert told in hermes("add", "x", "--secret", "short").err
     assert told in hermes("list").err
@@ -78,7 +77,7 @@ def test_a_short_secret_is_taken_with_a_warning(hermes: Run, hermes_home: Path) 
     ],
 )
 def test_what_cannot_be_is_told(
-    hermes: Run, hermes_home: Path, words: tuple[str, ...], told: str
+    hermes: Hermes, hermes_home: Path, words: tuple[str, ...], told: str
 ) -> None:
     hermes("add", "taken")
     config = "platforms: {webhook: {extra: {routes: {fixed: {}}}}}"
@@ -90,7 +89,7 @@ def test_what_cannot_be_is_told(
     assert routes(hermes_home) == before
 
 
-def test_what_does_not_work_yet_is_told(hermes: Run, hermes_home: Path) -> None:
+def test_what_does_not_work_yet_is_told(hermes: Hermes, hermes_home: Path) -> None:
     done = hermes("add", "x", "--deliver", "telegram:5")
     assert done.code == 0
     assert "telegram is not set up; `hermes gateway setup telegram`" in done.err
@@ -105,7 +104,7 @@ def test_what_does_not_work_yet_is_told(hermes: Run, hermes_home: Path) -> None:
     assert "warning" not in hermes("add", "x", *comments).err
 
 
-def test_unsigned_calls_are_for_this_machine(hermes: Run, hermes_home: Path) -> None:
+def test_unsigned_calls_are_for_this_machine(hermes: Hermes, hermes_home: Path) -> None:
     hermes_home.mkdir()
     config = "platforms: {webhook: {enabled: true, extra: {host: 127.0.0.1}}}"
     (hermes_home / "config.yaml").write_text(config)
@@ -113,7 +112,7 @@ def test_unsigned_calls_are_for_this_machine(hermes: Run, hermes_home: Path) -> 
     assert (done.code, done.err) == (0, "warning: x takes calls of anybody: INSECURE_NO_AUTH\n")
 
 
-def test_routes_of_config_are_listed_too(hermes: Run, hermes_home: Path) -> None:
+def test_routes_of_config_are_listed_too(hermes: Hermes, hermes_home: Path) -> None:
     hermes("add", "mine")
     config = "platforms: {webhook: {extra: {routes: {fixed: {secret: '${NOBODY}'}, bare: {}}}}}"
     (hermes_home / "config.yaml").write_text(config)
@@ -135,7 +134,7 @@ def test_routes_of_config_are_listed_too(hermes: Run, hermes_home: Path) -> None
     assert hermes("test", "fixed").code == 2
 
 
-def test_an_address_is_replaced_by_force_and_removed(hermes: Run, hermes_home: Path) -> None:
+def test_an_address_is_replaced_by_force_and_removed(hermes: Hermes, hermes_home: Path) -> None:
     hermes("add", "x")
     first = routes(hermes_home)["x"].secret
     made = json.loads(hermes("add", "x", "--force", "--json").out)
@@ -162,7 +161,7 @@ class Gateway:
         return Outgoing(status, {"content-type": "text/plain"}, [self._answer])
 
 
-def test_a_trial_call_is_signed_and_new_each_time(hermes: Run, hermes_home: Path) -> None:
+def test_a_trial_call_is_signed_and_new_each_time(hermes: Hermes, hermes_home: Path) -> None:
     gateway = Gateway(hermes_home, 202, b"taken")
     hermes("add", "x")
     words = ("test", "x", "--payload", "-", "--event", "push")
@@ -194,7 +193,7 @@ def test_a_trial_call_is_signed_and_new_each_time(hermes: Run, hermes_home: Path
     ],
 )
 def test_a_trial_call_that_leads_to_nothing_is_a_failure(
-    hermes: Run, hermes_home: Path, status: str, events: str, told: str
+    hermes: Hermes, hermes_home: Path, status: str, events: str, told: str
 ) -> None:
     gateway = Gateway(hermes_home, 200, json.dumps({"status": status, "route": "x"}).encode())
     hermes("add", "x", "--events", events)
@@ -204,7 +203,7 @@ def test_a_trial_call_that_leads_to_nothing_is_a_failure(
     assert told in done.err
 
 
-def test_a_gateway_that_does_not_run_is_told(hermes: Run, hermes_home: Path) -> None:
+def test_a_gateway_that_does_not_run_is_told(hermes: Hermes, hermes_home: Path) -> None:
     hermes("add", "x")
     (hermes_home / "config.yaml").write_text("platforms: {webhook: {extra: {port: 1}}}")
     done = hermes("test", "x")

@@ -1,13 +1,13 @@
 """`hermes approvals`: which commands need approval, why, and which are approved permanently."""
 
-import argparse
 import io
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from hermes.cli.context import Actions, Cli, Command
+from hermes.cli.context import Cli, Command, arg, flag, table
 from hermes.core.errors import UsageError
 from hermes.security import CommandVerdict, PathGuard, examine, judge_command
 from hermes.security.danger.catalog import danger_classes
@@ -16,23 +16,23 @@ STDIN = "-"
 ALLOWLIST = "command_allowlist"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Show which commands need approval, and which are approved permanently."
-    action = Actions(parser).add
-    test = action("test", _test, "say whether a command is allowed, asked about or refused")
-    test.add_argument(
+COMMAND = Command(
+    "approvals",
+    description="Show which commands need approval, and which are approved permanently.",
+)
+
+
+@COMMAND.action(
+    "test",
+    "say whether a command is allowed, asked about or refused",
+    arg(
         "command",
         help="in quotes; - reads one a line from standard input (a JSON string if need be)",
-    )
-    test.add_argument("--cwd", default=".", metavar="DIR", help="where it would run (here)")
-    test.add_argument("--json", action="store_true", help="one JSON object a line")
-    action("list", _list, "show the mode and what is always allowed", json=True)
-    action("classes", _classes, "list the classes of commands that are asked about", json=True)
-    forget = action("forget", _forget, "ask again about a class that was always allowed")
-    forget.add_argument("kind", metavar="CLASS", help="as `hermes approvals list` shows it")
-
-
-def _test(args: argparse.Namespace, cli: Cli) -> int:
+    ),
+    arg("--cwd", default=".", metavar="DIR", help="where it would run (here)"),
+    flag("--json", help="one JSON object a line"),
+)
+def _test(args: Namespace, cli: Cli) -> None:
     folder = Path(args.cwd).expanduser()
     if not folder.is_dir():
         raise UsageError(f"--cwd {args.cwd!r} is not a folder")
@@ -45,14 +45,10 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
     def verdict(command: str) -> CommandVerdict:
         return judge_command(command, examine(command, guard, str(folder)), mode, allowlist)
 
-    if args.command != STDIN:
-        found = verdict(args.command)
-        cli.say(_verdict_json(found) if args.json else _explain_verdict(found))
-        return 0
-    for command in _read_commands(cli):
+    show = _explain_verdict if args.command != STDIN else _verdict_line
+    for command in [args.command] if args.command != STDIN else _read_commands(cli):
         found = verdict(command)
-        cli.say(_verdict_json(found) if args.json else _verdict_line(found))
-    return 0
+        cli.say(msgspec.json.encode(found).decode() if args.json else show(found))
 
 
 def _read_commands(cli: Cli) -> Iterator[str]:
@@ -65,10 +61,6 @@ def _read_commands(cli: Cli) -> Iterator[str]:
             yield msgspec.json.decode(text, type=str) if text.startswith('"') else text
         except msgspec.DecodeError:  # a command that begins with a quote
             yield text
-
-
-def _verdict_json(verdict: CommandVerdict) -> str:
-    return msgspec.json.encode(verdict).decode()
 
 
 def _verdict_line(verdict: CommandVerdict) -> str:
@@ -87,32 +79,33 @@ def _explain_verdict(verdict: CommandVerdict) -> str:
     return "\n".join(f"{name:<9} {value}" for name, value in lines)
 
 
-def _list(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("list", "show the mode and what is always allowed", json=True)
+def _list(_args: Namespace, cli: Cli) -> None:
     settings = cli.load().settings
     mode, timeout = settings.approvals.mode, settings.approvals.timeout
     allowed = settings.command_allowlist
-    if args.json:
-        cli.json({"mode": mode, "timeout": timeout, ALLOWLIST: allowed})
-        return 0
-    cli.say(f"approvals.mode     {mode}")
-    cli.say(f"approvals.timeout  {timeout:g} s")
-    cli.say(f"{ALLOWLIST}  {', '.join(allowed) or 'nothing is always allowed'}")
-    return 0
+    cli.emit(
+        {"mode": mode, "timeout": timeout, ALLOWLIST: allowed},
+        f"approvals.mode     {mode}\napprovals.timeout  {timeout:g} s\n"
+        f"{ALLOWLIST}  {', '.join(allowed) or 'nothing is always allowed'}",
+    )
 
 
-def _classes(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("classes", "list the classes of commands that are asked about", json=True)
+def _classes(_args: Namespace, cli: Cli) -> None:
     found = danger_classes()
-    if args.json:
-        cli.json([{"class": c.kind, "reasons": c.reasons, "refused": c.refused} for c in found])
-        return 0
-    width = max(len(each.kind) for each in found)
-    for each in found:
-        mark = " (always refused)" if each.refused else ""
-        cli.say(f"{each.kind:<{width}}  {'; '.join(each.reasons)}{mark}")
-    return 0
+    marks = ("", " (always refused)")
+    rows = [(each.kind, f"{'; '.join(each.reasons)}{marks[each.refused]}") for each in found]
+    facts = [{"class": c.kind, "reasons": c.reasons, "refused": c.refused} for c in found]
+    cli.emit(facts, table(rows))
 
 
-def _forget(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "forget",
+    "ask again about a class that was always allowed",
+    arg("kind", metavar="CLASS", help="as `hermes approvals list` shows it"),
+)
+def _forget(args: Namespace, cli: Cli) -> None:
     wanted = args.kind.strip().lower()
     held = cli.load().settings.command_allowlist
     places = [place for place, kind in enumerate(held) if kind.strip().lower() == wanted]
@@ -124,7 +117,3 @@ def _forget(args: argparse.Namespace, cli: Cli) -> int:
     for place in reversed(places):
         edit.unset_value(cli.home, (ALLOWLIST, str(place)))
     cli.say(f"{args.kind} will be asked about again")
-    return 0
-
-
-COMMAND = Command(configure)

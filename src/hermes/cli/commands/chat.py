@@ -1,83 +1,18 @@
 """`hermes chat`: talk to the agent, or ask one thing."""
 
-import argparse
 import asyncio
+from argparse import Namespace
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from hermes.cli.context import Cli, Command
+from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config.environment import term_is_dumb
 from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
 
-EPILOG = """\
-examples:
-  hermes chat                                    a conversation
-  hermes chat -q "what is in this folder?"       one question
-  git diff | hermes chat -q "review this: -"     `-` at the end stands for standard input
-  hermes chat --continue -q "and the tests?"     continue the last chat
-  hermes chat -w                                 in a git worktree of its own
-  hermes chat --image photo.png -q "who is it?"  with a picture
-  hermes chat -q "…" --json | jq .type           every event as a JSON line
 
-exit codes: 0 answered, 1 failed, 2 wrong usage, 3 settings, 4 key missing or refused,
-5 model endpoint, 6 session store, 7 embedded model, 8 a cap on money, 130 interrupted
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Talk to the agent. Without -q it is a conversation."
-    parser.epilog = EPILOG
-    add = parser.add_argument
-    add("-q", "--query", metavar="TEXT", help="ask this, print the answer and end")
-    add("-m", "--model", metavar="NAME", help="model to use")
-    add("--provider", metavar="ID", help="provider to use (openrouter, openai, custom, local, …)")
-    add("--base-url", metavar="URL", help="address of an OpenAI-compatible endpoint")
-    add("-r", "--resume", metavar="ID", help="continue this session (an id or a title)")
-    add(
-        "-c", "--continue", dest="go_on", nargs="?", const="", metavar="TITLE",
-        help="continue the latest session, or the latest with this title",
-    )  # fmt: skip
-    add(
-        "-t", "--toolsets", metavar="NAMES", default="",
-        help="toolsets or tools to use, with commas between; -NAME leaves one out",
-    )  # fmt: skip
-    add(
-        "-s", "--skills", metavar="NAMES", action="append", default=[],
-        help="skills to begin with, with commas between; may be repeated",
-    )  # fmt: skip
-    add(
-        "--image", metavar="FILE", action="append", default=[], type=Path,
-        help="a picture for the first question; may be repeated",
-    )  # fmt: skip
-    add("--max-turns", type=int, metavar="N", help="most model calls in one turn")
-    add("-w", "--worktree", action="store_true", help="work in a new git worktree")
-    add("--checkpoints", action="store_true", help="keep copies of files before they change")
-    add("--yolo", action="store_true", help="run dangerous commands without asking")
-    add("--accept-hooks", action="store_true", help="run the configured hooks without asking")
-    add(
-        "--ignore-rules", action="store_true",
-        help="without AGENTS.md and the like, and without memory",
-    )  # fmt: skip
-    add("--ignore-user-config", action="store_true", help="ignore config.yaml")
-    add(
-        "--pass-session-id", action="store_true",
-        help="tell the agent the id of its session, as is always done",
-    )  # fmt: skip
-    add(
-        "--save-trajectories", action="store_true",
-        help="write the conversation to a trajectory file in this folder after each turn",
-    )  # fmt: skip
-    add("--source", default="cli", metavar="NAME", help="label stored with a new session")
-    add("-v", "--verbose", action="store_true", help="show thinking and results in full")
-    add("-Q", "--quiet", action="store_true", help="print the final answer only")
-    add("--plain", action="store_true", help="lines only, for screen readers")
-    add("--tui", action="store_true", help="the full terminal, as is the default")
-    add("--json", action="store_true", help="print every event as a JSON line")
-
-
-def run(args: argparse.Namespace, cli: Cli, talk: Any = None) -> int:
+def run(args: Namespace, cli: Cli, talk: Any = None) -> int:
     """Run the command. `talk` is the caller's `HermesCLI` subclass, if there is one."""
     query = _query(args, cli)
     loaded = cli.load(_overrides(args), user_config=not args.ignore_user_config)
@@ -96,7 +31,7 @@ def run(args: argparse.Namespace, cli: Cli, talk: Any = None) -> int:
     return code
 
 
-async def _answer(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str) -> int:
+async def _answer(loaded: Loaded, args: Namespace, cli: Cli, query: str) -> int:
     """Run the turn of `hermes chat -q`; return the exit code."""
     # A conversation shows its prompt before it loads the agent, so these are not at the top.
     from hermes.cli.context import ProgressLine
@@ -123,7 +58,7 @@ async def _answer(loaded: Loaded, args: argparse.Namespace, cli: Cli, query: str
             return await run_turn(agent, with_images(message, args.image), renderer)
 
 
-def _query(args: argparse.Namespace, cli: Cli) -> str | None:
+def _query(args: Namespace, cli: Cli) -> str | None:
     """Return the question; None for a conversation. A trailing `-` stands for standard input."""
     query: str | None = args.query
     if query is None:
@@ -139,7 +74,7 @@ def _query(args: argparse.Namespace, cli: Cli) -> str | None:
     return query
 
 
-def _overrides(args: argparse.Namespace) -> dict[str, Any]:
+def _overrides(args: Namespace) -> dict[str, Any]:
     """Return the given flags as settings."""
     if args.max_turns is not None and args.max_turns < 1:
         raise UsageError("--max-turns must be at least 1")
@@ -156,4 +91,76 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-COMMAND = Command(configure, run)
+COMMAND = Command(
+    "chat",
+    run,
+    "Talk to the agent. Without -q it is a conversation.",
+    arg("-q", "--query", metavar="TEXT", help="ask this, print the answer and end"),
+    arg("-m", "--model", metavar="NAME", help="model to use"),
+    arg("--provider", metavar="ID", help="provider to use (openrouter, openai, custom, local, …)"),
+    arg("--base-url", metavar="URL", help="address of an OpenAI-compatible endpoint"),
+    arg("-r", "--resume", metavar="ID", help="continue this session (an id or a title)"),
+    arg(
+        "-c",
+        "--continue",
+        dest="go_on",
+        nargs="?",
+        const="",
+        metavar="TITLE",
+        help="continue the latest session, or the latest with this title",
+    ),
+    arg(
+        "-t",
+        "--toolsets",
+        metavar="NAMES",
+        default="",
+        help="toolsets or tools to use, with commas between; -NAME leaves one out",
+    ),
+    arg(
+        "-s",
+        "--skills",
+        metavar="NAMES",
+        action="append",
+        default=[],
+        help="skills to begin with, with commas between; may be repeated",
+    ),
+    arg(
+        "--image",
+        metavar="FILE",
+        action="append",
+        default=[],
+        type=Path,
+        help="a picture for the first question; may be repeated",
+    ),
+    arg("--max-turns", type=int, metavar="N", help="most model calls in one turn"),
+    flag("-w", "--worktree", help="work in a new git worktree"),
+    flag("--checkpoints", help="keep copies of files before they change"),
+    flag("--yolo", help="run dangerous commands without asking"),
+    flag("--accept-hooks", help="run the configured hooks without asking"),
+    flag("--ignore-rules", help="without AGENTS.md and the like, and without memory"),
+    flag("--ignore-user-config", help="ignore config.yaml"),
+    flag("--pass-session-id", help="tell the agent the id of its session, as is always done"),
+    flag(
+        "--save-trajectories",
+        help="write the conversation to a trajectory file in this folder after each turn",
+    ),
+    arg("--source", default="cli", metavar="NAME", help="label stored with a new session"),
+    flag("-v", "--verbose", help="show thinking and results in full"),
+    flag("-Q", "--quiet", help="print the final answer only"),
+    flag("--plain", help="lines only, for screen readers"),
+    flag("--tui", help="the full terminal, as is the default"),
+    flag("--json", help="print every event as a JSON line"),
+    epilog="""\
+examples:
+  hermes chat                                    a conversation
+  hermes chat -q "what is in this folder?"       one question
+  git diff | hermes chat -q "review this: -"     `-` at the end stands for standard input
+  hermes chat --continue -q "and the tests?"     continue the last chat
+  hermes chat -w                                 in a git worktree of its own
+  hermes chat --image photo.png -q "who is it?"  with a picture
+  hermes chat -q "…" --json | jq .type           every event as a JSON line
+
+exit codes: 0 answered, 1 failed, 2 wrong usage, 3 settings, 4 key missing or refused,
+5 model endpoint, 6 session store, 7 embedded model, 8 a cap on money, 130 interrupted
+""",
+)

@@ -1,12 +1,9 @@
 """`hermes checkpoints`: the files of this folder as they were before the agent changed them."""
 
-import argparse
-import asyncio
+from argparse import Namespace
 from pathlib import Path
 
-import msgspec
-
-from hermes.cli.context import Actions, Cli, Command
+from hermes.cli.context import YES, Cli, Command, arg, flag
 from hermes.core.errors import UsageError
 from hermes.tools.checkpoints import (
     CheckpointOptions,
@@ -17,34 +14,20 @@ from hermes.tools.checkpoints import (
 )
 from hermes.util.text import many
 
-EPILOG = """\
+COMMAND = Command(
+    "checkpoints",
+    description="Before the agent changes files of a folder, their state is kept. Going back undoes"
+    " what the agent did and keeps what you changed yourself.",
+    epilog="""\
 examples:
   hermes checkpoints list
   hermes checkpoints diff 1             what changed since the newest one
   hermes checkpoints restore 2          undo what the agent did since the second newest
   hermes checkpoints restore 2 src/a.py
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Before the agent changes files of a folder, their state is kept. Going back undoes what"
-        " the agent did and keeps what you changed yourself."
-    )
-    parser.epilog = EPILOG
-    actions = Actions(parser)
-    actions.add("list", _list, "show the checkpoints of this folder, the newest first", json=True)
-    diff = actions.add("diff", _diff, "show what changed since a checkpoint")
-    restore = actions.add("restore", _restore, "go back to a checkpoint")
-    for action in (diff, restore):
-        action.add_argument("number", type=int, metavar="N", help="1 is the newest")
-        action.add_argument("file", nargs="?", default="", help="only this file or folder")
-    restore.add_argument(
-        "--force", action="store_true", help="also where you changed the same lines yourself"
-    )
-    actions.add("prune", _prune, "drop old checkpoints and free their room")
-    clear = actions.add("clear", _clear, "forget all checkpoints of this folder")
-    clear.add_argument("--yes", action="store_true", help="do not ask")
+""",
+)
+NUMBER = arg("number", type=int, metavar="N", help="1 is the newest")
+FILE = arg("file", nargs="?", default="", help="only this file or folder")
 
 
 def _open(cli: Cli) -> Checkpoints:
@@ -53,51 +36,49 @@ def _open(cli: Cli) -> Checkpoints:
     return Checkpoints(folder, find_workspace(folder, Path.cwd()), Path.home(), options)
 
 
-def _file(args: argparse.Namespace) -> str:
+def _file(args: Namespace) -> str:
     return str(Path.cwd().resolve() / args.file) if args.file else ""
 
 
-def _list(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("list", "show the checkpoints of this folder, the newest first", json=True)
+async def _list(_args: Namespace, cli: Cli) -> None:
     checkpoints = _open(cli)
-    found = asyncio.run(checkpoints.list())
-    if args.json:
-        cli.json([msgspec.to_builtins(each) for each in found])
-    else:
-        cli.say(
-            format_checkpoints(found, checkpoints.problem, command="hermes checkpoints restore")
-        )
-    return 0
+    found = await checkpoints.list()
+    command = "hermes checkpoints restore"
+    cli.emit(found, format_checkpoints(found, checkpoints.problem, command=command))
 
 
-def _diff(args: argparse.Namespace, cli: Cli) -> int:
-    text = asyncio.run(_open(cli).diff(args.number, _file(args)))
+@COMMAND.action("diff", "show what changed since a checkpoint", NUMBER, FILE)
+async def _diff(args: Namespace, cli: Cli) -> None:
+    text = await _open(cli).diff(args.number, _file(args))
     cli.say(text.rstrip("\n") or f"nothing has changed since checkpoint {args.number}")
-    return 0
 
 
-def _restore(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "restore",
+    "go back to a checkpoint",
+    NUMBER,
+    FILE,
+    flag("--force", help="also where you changed the same lines yourself"),
+)
+async def _restore(args: Namespace, cli: Cli) -> int:
     checkpoints = _open(cli)
-    done = asyncio.run(checkpoints.restore(args.number, _file(args), force=args.force))
+    done = await checkpoints.restore(args.number, _file(args), force=args.force)
     cli.say(format_restored(done, command="hermes checkpoints restore"))
     for notice in checkpoints.notices():
         cli.note(notice)
     return 1 if done.kept else 0
 
 
-def _prune(_args: argparse.Namespace, cli: Cli) -> int:
-    cli.say(f"dropped {many(asyncio.run(_open(cli).prune()), 'checkpoint')}")
-    return 0
+@COMMAND.action("prune", "drop old checkpoints and free their room")
+async def _prune(_args: Namespace, cli: Cli) -> None:
+    cli.say(f"dropped {many(await _open(cli).prune(), 'checkpoint')}")
 
 
-def _clear(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("clear", "forget all checkpoints of this folder", YES)
+async def _clear(_args: Namespace, cli: Cli) -> None:
     checkpoints = _open(cli)
-    if not args.yes:
-        answer = cli.ask(f"Forget all checkpoints of {checkpoints.workspace}? [y/N] ")
-        if answer.strip().lower() not in ("y", "yes"):
-            raise UsageError("nothing was changed")
-    asyncio.run(checkpoints.clear())
+    if not cli.confirm(f"Forget all checkpoints of {checkpoints.workspace}?"):
+        raise UsageError("nothing was changed")
+    await checkpoints.clear()
     cli.say(f"no checkpoints are left of {checkpoints.workspace}")
-    return 0
-
-
-COMMAND = Command(configure)

@@ -1,17 +1,27 @@
 """`hermes completion`: scripts that let a shell complete what you type."""
 
-import argparse
+from argparse import Namespace
 
 from hermes.cli.completion import bash, fish, zsh
 from hermes.cli.completion.tree import build_tree
-from hermes.cli.context import Cli, Command
+from hermes.cli.context import Cli, Command, arg
 
 SHELLS = {"bash": bash.script, "zsh": zsh.script, "fish": fish.script}
 """The function that writes the script of each shell."""
-DESCRIPTION = """\
+
+
+def run(args: Namespace, cli: Cli) -> None:
+    cli.stdout.write(SHELLS[args.shell](build_tree()))
+
+
+COMMAND = Command(
+    "completion",
+    run,
+    """\
 Print a script that lets your shell complete commands, options, choices, profiles, sessions and
-files after Tab. Nothing is installed: you say where it goes."""
-EPILOG = """\
+files after Tab. Nothing is installed: you say where it goes.""",
+    arg("shell", choices=tuple(SHELLS), help="whose language to write"),
+    epilog="""\
 to use it in every new shell, add this line:
   bash, in ~/.bashrc                     eval "$(hermes completion bash)"
   zsh, in ~/.zshrc, after compinit       eval "$(hermes completion zsh)"
@@ -23,18 +33,5 @@ or write it to a file once, which starts faster (again after an update):
   hermes completion fish > ~/.config/fish/completions/hermes.fish
 
 `hermes uninstall` removes these lines and files again.
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.add_argument("shell", choices=tuple(SHELLS), help="whose language to write")
-
-
-def run(args: argparse.Namespace, cli: Cli) -> int:
-    cli.stdout.write(SHELLS[args.shell](build_tree()))
-    return 0
-
-
-COMMAND = Command(configure, run)
+""",
+)

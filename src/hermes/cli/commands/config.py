@@ -1,8 +1,8 @@
 """`hermes config`: show and change settings, and explain where each comes from."""
 
-import argparse
 import shlex
 import subprocess
+from argparse import Namespace
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from hermes.cli.commands.model import resolution_lines
-from hermes.cli.context import Actions, Cli, Command, Style
+from hermes.cli.context import Cli, Command, Style, arg, flag
 from hermes.config import edit, environment
 from hermes.config.edit import assign, editor_command, variable_named
 from hermes.config.files import is_secret_variable, mask, mask_settings
@@ -27,7 +27,6 @@ from hermes.util.text import plain_line
 
 if TYPE_CHECKING:
     from hermes.cli.commands.skills import DeclaredSetting
-    from hermes.ops.status import Resolution
 
 
 RESOLVED = ("model.provider", "model.default", "model.base_url", "model.api_key")
@@ -36,32 +35,18 @@ RESOLVED = ("model.provider", "model.default", "model.base_url", "model.api_key"
 EMPTY = "# Settings of Hermes. `hermes config show` lists them with their defaults.\n"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Look at settings, change them, and see where each comes from."
-    action = Actions(parser).add
-    show = action("show", _show, "show all settings in force, secrets masked", json=True)
-    show.add_argument("--changed", action="store_true", help="only what differs from the default")
-    get = action("get", _get, "show one setting, block or variable", json=True)
-    get.add_argument("key", help="for example terminal.timeout")
-    get.add_argument("--reveal", action="store_true", help="show a secret as it is")
-    set_ = action("set", _set, "set a key of config.yaml, or a variable of .env")
-    set_.add_argument("key", help="terminal.timeout, or a variable such as OPENAI_API_KEY")
-    set_.add_argument("value", help="the value, as YAML")
-    set_.add_argument("--force", action="store_true", help="also a key that is not known")
-    unset = action("unset", _unset, "go back to the default")
-    unset.add_argument("key")
-    action("edit", _edit, "open config.yaml in your editor, and check it afterwards")
-    action("path", _path, "print where config.yaml is")
-    action("env-path", _env_path, "print where .env is")
-    action("check", _check, "look for mistakes; exit code 1 when there are any", json=True)
-    action("migrate", _migrate, "rewrite older forms of settings, keeping a backup")
-    explain = action(
-        "explain", _explain, "say where a value comes from and what it means", json=True
-    )
-    explain.add_argument("key")
+COMMAND = Command(
+    "config", description="Look at settings, change them, and see where each comes from."
+)
 
 
-def _show(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "show",
+    "show all settings in force, secrets masked",
+    flag("--changed", help="only what differs from the default"),
+    json=True,
+)
+def _show(args: Namespace, cli: Cli) -> None:
     loaded = cli.load()
     shown = mask_settings(loaded.settings, loaded.secrets())
     if args.changed:
@@ -72,27 +57,20 @@ def _show(args: argparse.Namespace, cli: Cli) -> int:
     }
     if args.json:
         cli.json({"home": str(cli.home.root), "settings": shown, "variables": saved})
-        return 0
+        return
     cli.say(f"# {tilde(cli.home.config_file)} (profile {cli.home.profile})")
     cli.say(_yaml(shown) if shown else "# every setting has its default")
     if saved:
-        cli.say(f"\n# {tilde(cli.home.env_file)}")
-        for name, value in saved.items():
-            cli.say(f"# {name}={value}")
-    _show_skill_settings(
-        [one for one in _skill_settings(cli) if one.is_set or not args.changed], cli
-    )
-    for warning in loaded.warnings:
-        cli.note(f"warning: {warning}")
-    return 0
-
-
-def _show_skill_settings(declared: list[Any], cli: Cli) -> None:
+        lines = (f"# {name}={value}" for name, value in saved.items())
+        cli.say("\n".join((f"\n# {tilde(cli.home.env_file)}", *lines)))
+    declared = [one for one in _skill_settings(cli) if one.is_set or not args.changed]
     if declared:
         cli.say("\n# Skill Settings (hermes skills config)")
     for one in declared:
         value = "(not set)" if one.value is None else one.value
         cli.say(f"# skills.config.{one.key}: {value}   {one.skill}: {one.description}")
+    for warning in loaded.warnings:
+        cli.note(f"warning: {warning}")
 
 
 def _skill_settings(cli: Cli) -> "list[DeclaredSetting]":
@@ -101,7 +79,14 @@ def _skill_settings(cli: Cli) -> "list[DeclaredSetting]":
     return declared_settings(cli)
 
 
-def _get(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "get",
+    "show one setting, block or variable",
+    arg("key", help="for example terminal.timeout"),
+    flag("--reveal", help="show a secret as it is"),
+    json=True,
+)
+def _get(args: Namespace, cli: Cli) -> None:
     loaded = cli.load()
     variable = variable_named(args.key)
     if variable:
@@ -115,23 +100,25 @@ def _get(args: argparse.Namespace, cli: Cli) -> int:
         shown = msgspec.to_builtins(value)
         if not args.reveal:
             shown = mask_settings(value, loaded.secrets(), split_key(args.key))
-    if args.json:
-        cli.json(shown)
-    else:
-        cli.say(_format_value(shown))
-    return 0
+    cli.emit(shown, _format_value(shown))
 
 
-def _set(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "set",
+    "set a key of config.yaml, or a variable of .env",
+    arg("key", help="terminal.timeout, or a variable such as OPENAI_API_KEY"),
+    arg("value", help="the value, as YAML"),
+    flag("--force", help="also a key that is not known"),
+)
+def _set(args: Namespace, cli: Cli) -> None:
     change = assign(args.key, args.value, force=args.force)
     if change.variable:
         edit.set_variable(cli.home, change.variable, change.value)
         cli.say(f"{change.variable} saved in {tilde(cli.home.env_file)}")
         _note_about_variable(change.variable, cli)
-        return 0
+        return
     edit.set_value(cli.home, change.parts, change.value)
     cli.say(f"{args.key} set in {tilde(cli.home.config_file)}")
-    return 0
 
 
 def _note_about_variable(name: str, cli: Cli) -> None:
@@ -143,7 +130,8 @@ def _note_about_variable(name: str, cli: Cli) -> None:
             cli.note(f"note: config.yaml sets {key}, and that counts; `hermes config unset {key}`")
 
 
-def _unset(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("unset", "go back to the default", arg("key"))
+def _unset(args: Namespace, cli: Cli) -> int:
     variable = variable_named(args.key)
     if variable:
         removed = edit.unset_variable(cli.home, variable)
@@ -160,7 +148,8 @@ def _unset(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _edit(_: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("edit", "open config.yaml in your editor, and check it afterwards")
+def _edit(_: Namespace, cli: Cli) -> int:
     path, command = cli.home.config_file, editor_command(terminal=cli.interactive)
     ensure_hermes_home(cli.home)
     try:
@@ -185,29 +174,26 @@ def _edit(_: argparse.Namespace, cli: Cli) -> int:
     return 1 if code else 0
 
 
-def _path(_: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("path", "print where config.yaml is")
+def _path(_: Namespace, cli: Cli) -> None:
     cli.say(str(cli.home.config_file))
-    return 0
 
 
-def _env_path(_: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("env-path", "print where .env is")
+def _env_path(_: Namespace, cli: Cli) -> None:
     cli.say(str(cli.home.env_file))
-    return 0
 
 
-def _check(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("check", "look for mistakes; exit code 1 when there are any", json=True)
+def _check(_args: Namespace, cli: Cli) -> int:
     problems = [*_problems(cli), *_loose_permissions(cli)]
-    if args.json:
-        found = [
-            {"severity": p.severity, "key": p.key, "message": p.message, "where": p.where}
-            for p in problems
-        ]
-        cli.json({"ok": not problems, "problems": found})
-    else:
-        for problem in problems:
-            cli.say(f"{problem.severity}: {describe(problem)}")
-        if not problems:
-            cli.say(f"no mistakes found in {cli.home.display()}")
+    found = [
+        {"severity": p.severity, "key": p.key, "message": p.message, "where": p.where}
+        for p in problems
+    ]
+    lines = [f"{problem.severity}: {describe(problem)}" for problem in problems]
+    no_problem = [f"no mistakes found in {cli.home.display()}"]
+    cli.emit({"ok": not problems, "problems": found}, lines or no_problem)
     return 1 if problems else 0
 
 
@@ -227,16 +213,15 @@ def _loose_permissions(cli: Cli) -> list[Problem]:
     return [Problem((), message, "warning", tilde(path))]
 
 
-def _migrate(_: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("migrate", "rewrite older forms of settings, keeping a backup")
+def _migrate(_: Namespace, cli: Cli) -> None:
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     backup = cli.home.config_file.with_name(f"config.yaml.{stamp}.bak")
     done = edit.migrate(cli.home, backup)
     for text in done:
         cli.say(text)
-    if done:
-        cli.say(f"the old file is kept as {tilde(backup)}")
-    else:
-        cli.say("nothing to do: there are no older forms in config.yaml")
+    kept = f"the old file is kept as {tilde(backup)}"
+    cli.say(kept if done else "nothing to do: there are no older forms in config.yaml")
     unset = {one.key: one for one in _skill_settings(cli) if not one.is_set}
     for one in unset.values():
         if cli.interactive:
@@ -245,7 +230,6 @@ def _migrate(_: argparse.Namespace, cli: Cli) -> int:
             default = "" if one.value is None else f"; the default is {one.value}"
             text = f"skills.config.{one.key} ({one.skill}: {one.description}{default})"
             cli.say(f"not set: {plain_line(text)}")
-    return 0
 
 
 def _ask_value(one: Any, cli: Cli) -> None:
@@ -260,69 +244,48 @@ def _ask_value(one: Any, cli: Cli) -> None:
     cli.say(f"{plain_line(key)} set in {tilde(cli.home.config_file)}")
 
 
-def _explain(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("explain", "say where a value comes from and what it means", arg("key"), json=True)
+async def _explain(args: Namespace, cli: Cli) -> None:
     loaded = cli.load()
     variable = variable_named(args.key)
     if variable:
-        return _explain_variable(variable, loaded, args.json, cli)
+        _explain_variable(variable, loaded, cli)
+        return
     keys = [key for key in leaf_keys() if key.startswith(f"{args.key}.") and "<" not in key]
     if keys and find(Settings(), split_key(args.key)) is not MISSING:
-        return _explain_block(keys, loaded, args.json, cli)
+        origins = {key: _mask_secret(loaded.origin(key), key, loaded) for key in keys}
+        shown = (f"{k} = {_format_inline(o.value)}  ({o.where})" for k, o in origins.items())
+        cli.emit(origins, shown)
+        return
     origin = _mask_secret(loaded.origin(args.key), args.key, loaded)
-    means, takes = meaning(split_key(args.key)), _accepted_values(args.key)
-    comes_to = _model_resolution(args.key, cli)
-    if args.json:
-        facts = {"key": args.key, **msgspec.to_builtins(origin), "meaning": means, "type": takes}
-        cli.json(facts | ({"comes_to": msgspec.to_builtins(comes_to)} if comes_to else {}))
-        return 0
-    cli.say(f"{args.key} = {_format_inline(origin.value)}")
-    cli.say(f"  from       {origin.where}")
-    for lower in origin.overrode:
-        cli.say(f"  instead of {_format_inline(lower.value)} from {lower.where}")
-    if means:
-        cli.say(f"  meaning    {means}")
-    cli.say(f"  takes      {takes}")
-    if comes_to:
-        cli.say("what answers with these settings:")
-        for line in resolution_lines(comes_to, Style.of(cli.stdout)):
-            cli.say(f"  {line}")
-    return 0
+    place = locate(split_key(args.key))
+    means = meaning(split_key(args.key))
+    takes = describe_type(place.type) if place else "any value (this key is not known)"
+    facts = {"key": args.key, **msgspec.to_builtins(origin), "meaning": means, "type": takes}
+    lines = [f"{args.key} = {_format_inline(origin.value)}", f"  from       {origin.where}"]
+    lines += [f"  instead of {_format_inline(o.value)} from {o.where}" for o in origin.overrode]
+    lines += [f"  meaning    {means}"] if means else []
+    lines.append(f"  takes      {takes}")
+    if args.key in RESOLVED:
+        from hermes.cli.commands.model import resolve_main_model  # loads the providers
+
+        facts["comes_to"] = resolved = await resolve_main_model(cli)
+        lines.append("what answers with these settings:")
+        lines += [f"  {line}" for line in resolution_lines(resolved, Style.of(cli.stdout))]
+    cli.emit(facts, lines)
 
 
-def _model_resolution(key: str, cli: Cli) -> "Resolution | None":
-    """Return which model is used and why; None for settings that do not decide it."""
-    if key not in RESOLVED:
-        return None
-    from hermes.cli.commands.model import resolve_main_model  # loads the providers
-
-    return resolve_main_model(cli)
-
-
-def _explain_variable(name: str, loaded: Loaded, as_json: bool, cli: Cli) -> int:
+def _explain_variable(name: str, loaded: Loaded, cli: Cli) -> None:
     saved, given = loaded.saved.get(name), environment.variable(name)
     hide = mask if is_secret_variable(name) else str
     places = [(tilde(cli.home.env_file), saved), ("the environment", given)]
     found = [{"value": hide(value), "where": where} for where, value in places if value]
     key = key_of(name)
-    if as_json:
-        cli.json({"variable": name, "found": found, "sets": key})
-        return 0
-    cli.say(f"{name} = {found[0]['value']}" if found else f"{name} is not set")
+    lines = [f"{name} = {found[0]['value']}" if found else f"{name} is not set"]
     for at, place in enumerate(found):
-        cli.say(f"  {'instead of' if at else 'from      '} {place['where']}")
-    if key:
-        cli.say(f"  sets       {key} (where config.yaml does not)")
-    return 0
-
-
-def _explain_block(keys: list[str], loaded: Loaded, as_json: bool, cli: Cli) -> int:
-    origins = {key: _mask_secret(loaded.origin(key), key, loaded) for key in keys}
-    if as_json:
-        cli.json({key: msgspec.to_builtins(origin) for key, origin in origins.items()})
-        return 0
-    for key, origin in origins.items():
-        cli.say(f"{key} = {_format_inline(origin.value)}  ({origin.where})")
-    return 0
+        lines.append(f"  {'instead of' if at else 'from      '} {place['where']}")
+    lines += [f"  sets       {key} (where config.yaml does not)"] if key else []
+    cli.emit({"variable": name, "found": found, "sets": key}, lines)
 
 
 def _mask_secret(origin: Origin, key: str, loaded: Loaded) -> Origin:
@@ -330,11 +293,6 @@ def _mask_secret(origin: Origin, key: str, loaded: Loaded) -> Origin:
     hidden = mask_settings(origin.value, secrets, parts)
     lower = tuple(_mask_secret(below, key, loaded) for below in origin.overrode)
     return Origin(hidden, origin.kind, origin.where, lower)
-
-
-def _accepted_values(key: str) -> str:
-    place = locate(split_key(key))
-    return describe_type(place.type) if place else "any value (this key is not known)"
 
 
 def _changed_part(value: Any, default: Any) -> Any:
@@ -350,11 +308,9 @@ def _changed_part(value: Any, default: Any) -> Any:
 
 def _format_inline(value: Any) -> str:
     """Return a value on one line."""
-    return (
-        msgspec.json.encode(_without_trailing_zeros(value)).decode()
-        if value is not None
-        else "unset"
-    )
+    if value is None:
+        return "unset"
+    return msgspec.json.encode(_without_trailing_zeros(value)).decode()
 
 
 def _format_value(value: Any) -> str:
@@ -364,9 +320,8 @@ def _format_value(value: Any) -> str:
 
 
 def _yaml(value: Any) -> str:
-    text: str = yaml.safe_dump(
-        _without_trailing_zeros(value), sort_keys=False, allow_unicode=True, width=4096
-    )
+    value = _without_trailing_zeros(value)
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=4096)
     return text.rstrip()
 
 
@@ -377,6 +332,3 @@ def _without_trailing_zeros(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_trailing_zeros(held) for held in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-COMMAND = Command(configure)

@@ -1,9 +1,9 @@
 """`hermes doctor`: find problems, name the next step, and fix what can be fixed safely."""
 
-import argparse
-import asyncio
 import shutil
+from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import msgspec
 
 from hermes.app.log_files import start_logging, stop_logging
 from hermes.app.providers import stored_secrets
-from hermes.cli.context import Actions, Cli, Command, Style
+from hermes.cli.context import Cli, Command, Style, arg, flag
 from hermes.config.environment import variable
 from hermes.config.home import tilde
 from hermes.core.errors import HermesError, UsageError
@@ -24,46 +24,32 @@ from hermes.tui.text import safe, terminal_depth, wrap
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_size, many
 
-DOCTOR_EPILOG = """\
-examples:
-  hermes doctor              look at everything; a few seconds
-  hermes doctor --offline    without probe the model's endpoint
-  hermes doctor --fix        also fix what can be fixed without losing anything:
-                             permissions, a missing home, older forms in config.yaml, the
-                             search index, damaged caches, files of crashed runs
-
-exit code: 0 when there is no problem (warnings may be left), 1 when there is one
-"""
-
 MARKS: dict[Level, str] = {"ok": "✓", "warning": "!", "problem": "✗"}
 PLAIN_MARKS: dict[Level, str] = {"ok": "+", "warning": "!", "problem": "x"}
 NARROWEST, WIDEST = 30, 100
 
 
-def configure_doctor(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Find what is wrong with this installation and say what to do about it."
-    parser.epilog = DOCTOR_EPILOG
-    parser.add_argument("--fix", action="store_true", help="fix what can be fixed safely")
-    parser.add_argument("--offline", action="store_true", help="ask no other machine")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-
-
-def run_doctor(args: argparse.Namespace, cli: Cli) -> int:
+async def run_doctor(args: Namespace, cli: Cli) -> int:
     redact = _redactor(cli).redact
+    columns = shutil.get_terminal_size().columns
+    encoding = getattr(cli.stdout, "encoding", None) or "utf-8"
+    screen = TerminalInfo(
+        is_terminal=cli.stdout.isatty(),
+        columns=columns,
+        encoding=encoding,
+        term=variable("TERM") or "",
+        colours=int(terminal_depth()),
+    )
     try:
-        seen = asyncio.run(
-            doctor.run_doctor(
-                cli.home, SystemClock(), fix=args.fix, offline=args.offline, screen=_screen(cli)
-            )
+        seen = await doctor.run_doctor(
+            cli.home, SystemClock(), fix=args.fix, offline=args.offline, screen=screen
         )
     finally:
         stop_logging()
     outcomes = [_without_secrets(outcome, redact) for outcome in seen]
-    if args.json:
-        cli.json(_report_facts(outcomes))
-    else:
-        for line in report(outcomes, Style.of(cli.stdout), _width(cli), _marks(cli)):
-            cli.say(line)
+    width = max(NARROWEST, min(columns, WIDEST)) if cli.stdout.isatty() else WIDEST
+    marks = MARKS if "utf" in encoding.lower() else PLAIN_MARKS
+    cli.emit(_report_facts(outcomes), report(outcomes, Style.of(cli.stdout), width, marks))
     return 1 if _count(outcomes, "problem") else 0
 
 
@@ -73,10 +59,8 @@ def _redactor(cli: Cli) -> Redactor:
     if loaded is None:
         return Redactor()
     secrets = loaded.secrets()
-    try:
+    with suppress(HermesError):  # a check reports what is wrong with the file
         secrets |= stored_secrets(cli.home)
-    except HermesError:
-        secrets |= frozenset()  # a check reports what is wrong with the file
     redactor = Redactor(secrets)
     if cli.home.root.is_dir():
         start_logging(cli.home, loaded.settings.logging, redactor)
@@ -165,75 +149,64 @@ def _report_facts(outcomes: list[Outcome]) -> dict[str, Any]:
     }
 
 
-def _screen(cli: Cli) -> TerminalInfo:
-    return TerminalInfo(
-        is_terminal=cli.stdout.isatty(),
-        columns=shutil.get_terminal_size().columns,
-        encoding=getattr(cli.stdout, "encoding", None) or "utf-8",
-        term=variable("TERM") or "",
-        colours=int(terminal_depth()),
-    )
+DOCTOR = Command(
+    "doctor",
+    run_doctor,
+    "Find what is wrong with this installation and say what to do about it.",
+    flag("--fix", help="fix what can be fixed safely"),
+    flag("--offline", help="ask no other machine"),
+    json=True,
+    epilog="""\
+examples:
+  hermes doctor              look at everything; a few seconds
+  hermes doctor --offline    without asking the model's endpoint
+  hermes doctor --fix        also fix what can be fixed without losing anything:
+                             permissions, a missing home, older forms in config.yaml, the
+                             search index, damaged caches, files of crashed runs
 
-
-def _width(cli: Cli) -> int:
-    columns = shutil.get_terminal_size().columns if cli.stdout.isatty() else WIDEST
-    return max(NARROWEST, min(columns, WIDEST))
-
-
-def _marks(cli: Cli) -> dict[Level, str]:
-    encoding = getattr(cli.stdout, "encoding", None) or "utf-8"
-    return MARKS if "utf" in encoding.lower() else PLAIN_MARKS
-
-
-DOCTOR = Command(configure_doctor, run_doctor)
+exit code: 0 when there is no problem (warnings may be left), 1 when there is one
+""",
+)
 
 
 # `hermes debug share`: a file for a bug report without secrets and personal data.
-
-DEBUG_EPILOG = """\
-examples:
-  hermes debug share
-  hermes debug share --lines 500 -o report.tar.gz
-
-Keys, tokens, passwords, e-mail addresses, telephone numbers, your name and the path of your folder
-are taken out; conversations are not in it. Check the file before you send it.
-"""
 
 MOST_LINES = 10_000
 DAYS = 7
 
 
-def configure_debug(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Create a report for people who help you."
-    share = Actions(parser).add(
-        "share",
-        _share,
-        "write a file with a summary and the ends of the log files",
-        epilog=DEBUG_EPILOG,
-    )
-    share.add_argument(
-        "--lines", type=int, default=200, metavar="N", help="lines of each log file (200)"
-    )
-    share.add_argument(
+DEBUG = Command("debug", description="Create a report for people who help you.")
+
+
+@DEBUG.action(
+    "share",
+    "write a file with a summary and the ends of the log files",
+    arg("--lines", type=int, default=200, metavar="N", help="lines of each log file (200)"),
+    arg(
         "--expire",
         type=int,
         default=None,
         metavar="DAYS",
         help=f"how long an uploaded report is kept ({DAYS}); without an upload service it has no"
         " effect: the file stays until you delete it",
-    )
-    share.add_argument("--local", action="store_true", help="only the file, without the remark")
-    share.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="a text, or an archive (.tar.gz)"
-    )
+    ),
+    flag("--local", help="only the file, without the remark"),
+    arg("-o", "--output", type=Path, metavar="FILE", help="a text, or an archive (.tar.gz)"),
+    epilog="""\
+examples:
+  hermes debug share
+  hermes debug share --lines 500 -o report.tar.gz
 
-
-def _share(args: argparse.Namespace, cli: Cli) -> int:
+Keys, tokens, passwords, e-mail addresses, telephone numbers, your name and the path of your folder
+are taken out; conversations are not in it. Check the file before you send it.
+""",
+)
+async def _share(args: Namespace, cli: Cli) -> None:
     if not 0 <= args.lines <= MOST_LINES:
         raise UsageError(f"--lines must be 0 to {MOST_LINES}")
     if args.expire is not None and args.expire < 1:
         raise UsageError("--expire must be at least 1 day")
-    found = asyncio.run(parts(cli.home, best_settings(cli.home), args.lines))
+    found = await parts(cli.home, best_settings(cli.home), args.lines)
     path = args.output.expanduser() if args.output else bundle_path(cli.home)
     write(path, found)
     cli.say(f"{tilde(path.absolute())} ({human_size(path.stat().st_size)}) holds")
@@ -244,36 +217,27 @@ def _share(args: argparse.Namespace, cli: Cli) -> int:
         cli.say("it to your report. Secrets and personal things were taken out of it.")
         if args.expire is not None:
             cli.say("--expire has no effect on a file: delete it when it is no longer needed.")
-    return 0
-
-
-DEBUG = Command(configure_debug)
 
 
 # `hermes dump`: a short summary for a bug report.
 
-DUMP_EPILOG = """\
+
+async def run_dump(args: Namespace, cli: Cli) -> None:
+    text = await summary(cli.home, best_settings(cli.home), show_keys=args.show_keys)
+    cli.say(safe(text))
+
+
+DUMP = Command(
+    "dump",
+    run_dump,
+    "Print a summary for a bug report: versions, model, settings, keys.",
+    flag("--show-keys", help="show the ends of keys, to tell them apart"),
+    epilog="""\
 examples:
   hermes dump
   hermes dump --show-keys    with the first and last four characters of long keys
 
 Values of keys, personal paths, names and e-mail addresses are not in it. `hermes debug share`
 makes a file with this and the ends of the log files.
-"""
-
-
-def configure_dump(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Print a summary for a bug report: versions, model, settings, keys."
-    parser.epilog = DUMP_EPILOG
-    parser.add_argument(
-        "--show-keys", action="store_true", help="show the ends of keys, to tell them apart"
-    )
-
-
-def run_dump(args: argparse.Namespace, cli: Cli) -> int:
-    text = asyncio.run(summary(cli.home, best_settings(cli.home), show_keys=args.show_keys))
-    cli.say(safe(text))
-    return 0
-
-
-DUMP = Command(configure_dump, run_dump)
+""",
+)

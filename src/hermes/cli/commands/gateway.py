@@ -1,19 +1,18 @@
 """`hermes gateway`: chats on messaging platforms, the API server and scheduled work, always on."""
 
-import argparse
 import getpass
 import os
 import pwd
 import time
+from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from hermes import __version__
 from hermes.app.installation import start_command
-from hermes.cli.commands.gateway_setup import add_setup_actions
-from hermes.cli.context import Actions, Cli, Command, Style
+from hermes.cli.commands.gateway_setup import SETUP
+from hermes.cli.context import Cli, Command, Style, arg, flag
 from hermes.cli.scheduling import GatewayJobs
 from hermes.config.environment import variable, variables
 from hermes.config.home import Home, tilde
@@ -32,6 +31,23 @@ from hermes.gateway.process import (
 )
 from hermes.gateway.services import GRACE_SECONDS, RESTART, Job, installed_service, under_a_manager
 from hermes.util.text import human_duration, many, plain_line
+
+COMMAND = Command(
+    "gateway",
+    description="The gateway connects the agent to messaging platforms and runs scheduled work.\n"
+    "There is one for each home; it may be stopped at any moment, nothing is lost.",
+    epilog="""\
+examples:
+  hermes gateway setup telegram          connect a platform, question by question
+  hermes gateway run                     in this terminal, until Ctrl-C
+  hermes gateway start                   in the background, or as the installed service
+  hermes gateway install                 a service that starts with the machine
+  hermes gateway status --json           who is connected, what waits
+
+`status` exits with 1 when no gateway runs, `start` when none of its platforms could be connected.
+""",
+)
+SYSTEM = flag("--system", help="the machine's service (Linux)")
 
 # The platforms of a gateway that has just started.
 
@@ -78,25 +94,13 @@ def hint_lines(each: AdapterState, width: int) -> list[str]:
 # `hermes gateway run`, `start`, `stop` and `restart`.
 
 
-def add_process_actions(actions: Actions) -> None:
-    run = actions.add("run", _run, "run the gateway in this terminal")
-    run.add_argument("--replace", action="store_true", help="stop the one that runs first")
-    run.add_argument("-q", "--quiet", action="store_true", help="print problems only")
-    start = actions.add("start", _start, "start it in the background, or its service")
-    stopping = actions.add("stop", _stop, "stop it; turns that run get some time to end")
-    stopping.add_argument("--all", action="store_true", help="every gateway of yours")
-    restart = actions.add("restart", _restart, "stop it and start it again")
-    for each in (stopping, restart):
-        each.add_argument("--force", action="store_true", help="kill it when it does not end")
-    for each in (start, stopping, restart):
-        add_system(each)
-
-
-def add_system(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--system", action="store_true", help="the machine's service (Linux)")
-
-
-def _run(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "run",
+    "run the gateway in this terminal",
+    flag("--replace", help="stop the one that runs first"),
+    flag("-q", "--quiet", help="print problems only"),
+)
+def _run(args: Namespace, cli: Cli) -> int:
     loaded = cli.load()
     found = running(cli.home.root)
     if args.replace and found:
@@ -115,7 +119,8 @@ def _run(args: argparse.Namespace, cli: Cli) -> int:
     return code
 
 
-def _start(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("start", "start it in the background, or its service", SYSTEM)
+def _start(args: Namespace, cli: Cli) -> int:
     found = running(cli.home.root)
     if found:
         cli.say(f"it runs already: process {found.pid}")
@@ -124,23 +129,44 @@ def _start(args: argparse.Namespace, cli: Cli) -> int:
     if service:
         service.start()
         cli.say(f"started the service {service.name}")
-        return report_platforms(cli)
-    started = process.start(cli.home, _command(quiet=True))
-    cli.say(f"started: process {started.pid}; it prints to {tilde(cli.home.logs / 'gateway.out')}")
+    else:
+        started, output = (
+            process.start(cli.home, _command(quiet=True)),
+            cli.home.logs / "gateway.out",
+        )
+        cli.say(f"started: process {started.pid}; it prints to {tilde(output)}")
     return report_platforms(cli)
 
 
-def _stop(args: argparse.Namespace, cli: Cli) -> int:
-    found = all_running(cli.home) if args.all else _running_here(cli.home)
+@COMMAND.action(
+    "stop",
+    "stop it; turns that run get some time to end",
+    flag("--all", help="every gateway of yours"),
+    flag("--force", help="kill it when it does not end"),
+    SYSTEM,
+)
+def _stop(args: Namespace, cli: Cli) -> None:
+    here = running(cli.home.root)
+    found = all_running(cli.home) if args.all else [here] if here else []
     if not found:
         cli.say("no gateway of yours runs" if args.all else f"none runs in {cli.home.display()}")
-        return 0
     for each in found:
-        _stop_service_or_process(each, args, cli)
-    return 0
+        service = installed_service(Home(Path(each.home)), system=args.system)
+        # The service manager would restart a process that was stopped by a signal.
+        if service and service.state() in ("active", "running") and not args.force:
+            service.stop()
+            cli.say(f"stopped the service {service.name}")
+        else:
+            _stop_process(each, cli, force=args.force)
 
 
-def _restart(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "restart",
+    "stop it and start it again",
+    flag("--force", help="kill it when it does not end"),
+    SYSTEM,
+)
+def _restart(args: Namespace, cli: Cli) -> int:
     cli.load()  # do not stop a gateway that could not start again
     service = installed_service(cli.home, system=args.system)
     found = running(cli.home.root)
@@ -153,29 +179,16 @@ def _restart(args: argparse.Namespace, cli: Cli) -> int:
     return _start(args, cli)
 
 
-def _running_here(home: Home) -> list[Running]:
-    found = running(home.root)
-    return [found] if found else []
-
-
-def _stop_service_or_process(found: Running, args: argparse.Namespace, cli: Cli) -> None:
-    """Stop by the service manager, which would restart a killed process; else by a signal."""
-    service = installed_service(Home(Path(found.home)), system=args.system)
-    if service and service.state() in ("active", "running") and not args.force:
-        service.stop()
-        cli.say(f"stopped the service {service.name}")
-    else:
-        _stop_process(found, cli, force=args.force)
-
-
 def _stop_process(found: Running, cli: Cli, *, force: bool) -> None:
-    drain = _drain_seconds(cli)
+    try:
+        drain = cli.load().settings.gateway.drain_seconds
+    except ConfigError:  # stopping must work with invalid settings too
+        drain = GatewaySettings().drain_seconds
     seconds = drain + GRACE_SECONDS
     where = tilde(Path(found.home))
     state = read_state(Path(found.home))
     if state and state.pid == found.pid and state.turns:
-        turns = many(state.turns, "turn")
-        cli.note(f"{turns} may still end, for at most {drain:g} seconds")
+        cli.note(f"{many(state.turns, 'turn')} may still end, for at most {drain:g} seconds")
     try:
         gone = stop(found, seconds=seconds, force=force)
     except PermissionError:
@@ -191,14 +204,6 @@ def _stop_process(found: Running, cli: Cli, *, force: bool) -> None:
     cli.say(f"stopped process {found.pid}, the gateway of {where}")
 
 
-def _drain_seconds(cli: Cli) -> float:
-    """Return the drain time; the default if the settings are invalid, so that stopping works."""
-    try:
-        return cli.load().settings.gateway.drain_seconds
-    except ConfigError:
-        return GatewaySettings().drain_seconds
-
-
 def _command(*, quiet: bool) -> list[str]:
     return [*start_command(), "gateway", "run", *(("--quiet",) if quiet else ())]
 
@@ -209,39 +214,32 @@ STALE_SECONDS = 120.0
 """A gateway whose state file is older than this hangs."""
 
 
-def add_status_actions(actions: Actions) -> None:
-    status = actions.add("status", _status, "show whether it runs and who is connected", json=True)
-    add_system(status)
-
-
-def _status(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("status", "show whether it runs and who is connected", SYSTEM, json=True)
+def _status(args: Namespace, cli: Cli) -> int:
     found = running(cli.home.root)
     said = read_state(cli.home.root)
     state = said if found and said and said.pid == found.pid else None
     service = installed_service(cli.home, system=args.system)
     now = time.time()
-    if args.json:
-        facts: dict[str, Any] = {
-            "running": found is not None,
-            "home": str(cli.home.root),
-            "pid": found.pid if found else None,
-            "started_at": found.started_at if found else None,
-            "version": found.version if found else None,
-            "service": {"name": service.name, "state": service.state()} if service else None,
-            "stale": bool(state and now - state.updated_at > STALE_SECONDS),
-            "gateway": msgspec.to_builtins(state) if state else None,
-        }
-        cli.json(facts)
-        return 0 if found else 1
-    if service:
-        cli.say(f"service   {service.name}: {service.state()}")
-    if found is None:
-        cli.say(f"gateway   not running in {cli.home.display()}")
+    facts = {
+        "running": found is not None,
+        "home": str(cli.home.root),
+        "pid": found.pid if found else None,
+        "started_at": found.started_at if found else None,
+        "version": found.version if found else None,
+        "service": {"name": service.name, "state": service.state()} if service else None,
+        "stale": bool(state and now - state.updated_at > STALE_SECONDS),
+        "gateway": state,
+    }
+    lines = [f"service   {service.name}: {service.state()}"] if service else []
+    if found is not None:
+        lines += _status_lines(found, state, now, Style.of(cli.stdout))
+    else:
+        lines.append(f"gateway   not running in {cli.home.display()}")
+    cli.emit(facts, lines)
+    if found is None and not args.json:
         cli.note("to start it: hermes gateway start")
-        return 1
-    for line in _status_lines(found, state, now, Style.of(cli.stdout)):
-        cli.say(line)
-    return 0
+    return 0 if found else 1
 
 
 def _status_lines(
@@ -288,16 +286,14 @@ def _ago(at: float | None, now: float) -> str:
 # `hermes gateway install` and `uninstall`.
 
 
-def add_service_actions(actions: Actions) -> None:
-    install = actions.add("install", _install, "make it a service that starts by itself")
-    install.add_argument("--run-as", metavar="USER", help="with --system: who it runs as")
-    install.add_argument("--no-start", action="store_true", help="do not start it now")
-    uninstall = actions.add("uninstall", _uninstall, "stop the service and remove it")
-    for each in (install, uninstall):
-        add_system(each)
-
-
-def _install(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "install",
+    "make it a service that starts by itself",
+    arg("--run-as", metavar="USER", help="with --system: who it runs as"),
+    flag("--no-start", help="do not start it now"),
+    SYSTEM,
+)
+def _install(args: Namespace, cli: Cli) -> None:
     if args.run_as and not args.system:
         raise UsageError("--run-as needs --system", hint="a service of your own runs as you")
     home, job = _service_job(args, cli)
@@ -307,21 +303,20 @@ def _install(args: argparse.Namespace, cli: Cli) -> int:
     if not args.no_start:
         service.start()
         cli.say(f"started {service.name}")
-    return 0
 
 
-def _uninstall(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("uninstall", "stop the service and remove it", SYSTEM)
+def _uninstall(args: Namespace, cli: Cli) -> None:
     home = _service_job(args, cli)[0]
     service = services.service_of(home, system=args.system)
     if not service.installed():
         cli.say(f"there is no service {service.name}")
-        return 0
+        return
     service.uninstall()
     cli.say(f"removed {service.name}; sessions and settings are untouched")
-    return 0
 
 
-def _service_job(args: argparse.Namespace, cli: Cli) -> tuple[Home, Job]:
+def _service_job(args: Namespace, cli: Cli) -> tuple[Home, Job]:
     """Return what the service runs. With sudo, it runs as the calling user, not as root."""
     drain = cli.load().settings.gateway.drain_seconds
     me = getpass.getuser()
@@ -338,27 +333,4 @@ def _service_job(args: argparse.Namespace, cli: Cli) -> tuple[Home, Job]:
     return home, msgspec.structs.replace(job, folder=theirs)
 
 
-EPILOG = """\
-examples:
-  hermes gateway setup telegram          connect a platform, question by question
-  hermes gateway run                     in this terminal, until Ctrl-C
-  hermes gateway start                   in the background, or as the installed service
-  hermes gateway install                 a service that starts with the machine
-  hermes gateway status --json           who is connected, what waits
-
-`status` exits with 1 when no gateway runs, `start` when none of its platforms could be connected.
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "The gateway connects the agent to messaging platforms and runs scheduled work. There is\n"
-        "one for each home; it may be stopped at any moment, nothing is lost."
-    )
-    parser.epilog = EPILOG
-    actions = Actions(parser)
-    for add in (add_process_actions, add_status_actions, add_service_actions, add_setup_actions):
-        add(actions)
-
-
-COMMAND = Command(configure)
+COMMAND.actions.append(SETUP)

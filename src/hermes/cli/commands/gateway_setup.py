@@ -1,10 +1,11 @@
 """`hermes gateway setup`: connect a platform."""
 
-import argparse
 import re
+from argparse import Namespace
 from collections.abc import Mapping
 
-from hermes.cli.context import Actions, Cli
+from hermes.cli.context import Cli, Command, arg, flag
+from hermes.cli.output import pick_named
 from hermes.config import edit, environment
 from hermes.config.home import tilde
 from hermes.config.loader import is_variable_name
@@ -22,32 +23,16 @@ UNASKED = (
 )
 
 
-def add_setup_actions(actions: Actions) -> None:
-    setup = actions.add(
-        "setup", _setup, "connect a platform: its credentials, who may write, its home channel",
-        description="Connect a platform. Without one it lists them. With options it asks nothing.",
-    )  # fmt: skip
-    add = setup.add_argument
-    add("platform", nargs="?", help="telegram, discord, …")
-    add("--from-env", action="store_true", help="save the credentials the environment has")
-    add("--from-stdin", action="store_true", help="read credentials as NAME=VALUE lines")
-    add("--allowed-users", metavar="IDS", help="who may write, with commas between; none: pairing")
-    add("--home-channel", metavar="CHAT", help="where results without a chat go")
-    add("--more", action="store_true", help="also ask for rarely needed settings")
-    add("--no-install", action="store_true", help="do not install missing libraries")
-    add("--non-interactive", action="store_true", help="ask nothing")
-
-
-def _setup(args: argparse.Namespace, cli: Cli) -> int:
+def _setup(args: Namespace, cli: Cli) -> None:
     known = registry.manifests()
     if args.platform is None:
-        for line in _overview(known, cli):
-            cli.say(line)
+        _show_overview(known, cli)
         if args.non_interactive or not cli.interactive:
-            return 0
-        args.platform = _resolve_choice(cli.ask("  platform, by number or name: "), list(known))
+            return
+        answer = cli.ask("  platform, by number or name: ").strip()
+        args.platform = pick_named(answer, list(known))
         if not args.platform:
-            return 0
+            return
     platform = registry.manifest(args.platform.lower())
     given = _given_credentials(args, platform, cli)
     if given or args.non_interactive:
@@ -60,29 +45,17 @@ def _setup(args: argparse.Namespace, cli: Cli) -> int:
     if not args.no_install and install_libraries(platform):
         cli.say(f"installed what {platform.label} needs")
     _next_steps(platform, cli)
-    return 0
 
 
-def _overview(known: Mapping[str, PlatformManifest], cli: Cli) -> list[str]:
-    loaded = cli.load()
+def _show_overview(known: Mapping[str, PlatformManifest], cli: Cli) -> None:
     width = max((len(name) for name in known), default=0)
-    lines = []
     for number, (name, each) in enumerate(known.items(), start=1):
-        mark = "*" if is_configured(each, loaded) else " "
-        lines.append(f" {mark}{number:>2}  {name:<{width}}  {each.label}")
-    return [*lines, "  * is set up"]
+        mark = "*" if is_configured(each, cli.load()) else " "
+        cli.say(f" {mark}{number:>2}  {name:<{width}}  {each.label}")
+    cli.say("  * is set up")
 
 
-def _resolve_choice(said: str, names: list[str]) -> str:
-    text = said.strip()
-    if text.isdigit() and 1 <= int(text) <= len(names):
-        return names[int(text) - 1]
-    return text
-
-
-def _given_credentials(
-    args: argparse.Namespace, platform: PlatformManifest, cli: Cli
-) -> dict[str, str]:
+def _given_credentials(args: Namespace, platform: PlatformManifest, cli: Cli) -> dict[str, str]:
     """Return the credentials from options, standard input and the environment, by variable."""
     given: dict[str, str] = {}
     names = [each.name for each in platform.credentials]
@@ -111,7 +84,7 @@ def _lines(text: str, names: list[str]) -> dict[str, str]:
             continue
         if not equals or not is_variable_name(name) or name not in names:
             raise UsageError(
-                "standard input has a line that is no credential of the platform",
+                "standard input has a line that is not a credential of the platform",
                 hint=f"a line is NAME=VALUE with one of {', '.join(names)}",
             )
         found[name] = value.strip().strip("'\"")
@@ -204,8 +177,24 @@ def _user_list_error(platform: PlatformManifest, text: str) -> UsageError | None
     if not wrong:
         return None
     hint = f"an id is {platform.users.like}"
-    return UsageError(f"nobody on {platform.label} has the id {wrong}", hint=hint)
+    return UsageError(f"{wrong} cannot be the id of a user on {platform.label}", hint=hint)
 
 
 def _allowed_users_variable(platform: PlatformManifest) -> str:
     return f"{registry.prefix(platform)}_ALLOWED_USERS"
+
+
+SETUP = Command(
+    "setup",
+    _setup,
+    "connect a platform: its credentials, who may write, its home channel",
+    arg("platform", nargs="?", help="telegram, discord, …"),
+    flag("--from-env", help="save the credentials the environment has"),
+    flag("--from-stdin", help="read credentials as NAME=VALUE lines"),
+    arg("--allowed-users", metavar="IDS", help="who may write, with commas between; none: pairing"),
+    arg("--home-channel", metavar="CHAT", help="where results without a chat go"),
+    flag("--more", help="also ask for rarely needed settings"),
+    flag("--no-install", help="do not install missing libraries"),
+    flag("--non-interactive", help="ask nothing"),
+    description="Connect a platform. Without one it lists them. With options it asks nothing.",
+)

@@ -1,13 +1,12 @@
 """`hermes hooks`: shell commands that run at events of the agent."""
 
-import argparse
-import asyncio
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from hermes.cli.context import Actions, Cli, Command
+from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.ports import HookName
@@ -47,58 +46,52 @@ SAMPLES: dict[str, Any] = {
 """Arguments for `hermes hooks test`; others are empty strings."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "The commands of yours that run at events of the agent (the setting `hooks`).\n"
-        "None runs without your consent, which is asked for once for each event and command."
-    )
-    action = Actions(parser).add
-    action("list", _list, "show hooks and whether you consented to them", json=True)
-    test = action("test", _test, "run the hooks of an event with a made-up call")
-    test.add_argument("event", metavar="EVENT", help="such as pre_tool_call")
-    test.add_argument("--for-tool", default="", metavar="NAME", help="a call of this tool")
-    test.add_argument(
-        "--payload-file", metavar="FILE", help="JSON with arguments of the event to use instead"
-    )
-    revoke = action("revoke", _revoke, "ask again about a command")
-    revoke.add_argument("command", metavar="COMMAND", help="as `hermes hooks list` shows it")
-    doctor = action("doctor", _doctor, "try every hook and say what is wrong")
-    for running in (test, doctor):
-        running.add_argument("--accept-hooks", action="store_true", help="run them without asking")
+COMMAND = Command(
+    "hooks",
+    description="The commands of yours that run at events of the agent (the setting `hooks`).\n"
+    "None runs without your approval, which is asked for once for each event and command.",
+)
 
 
 def _hooks(cli: Cli) -> tuple[HookSpec, ...]:
     return parse_hooks(cli.load().settings.hooks, ProblemReporter(cli.note))
 
 
-def _list(args: argparse.Namespace, cli: Cli) -> int:
-    hooks, consents = _hooks(cli), HookApprovals(cli.home.root)
-    consents.all()
+@COMMAND.action("list", "show hooks and whether you approved them", json=True)
+def _list(_args: Namespace, cli: Cli) -> None:
+    hooks, approvals = _hooks(cli), HookApprovals(cli.home.root)
+    approvals.all()
     unasked = cli.load().settings.hooks_auto_accept
-    if args.json:
-        cli.json([_facts(hook, consents) for hook in hooks])
-        return 0
-    if not hooks:
-        cli.say("there are no shell hooks; the setting `hooks` holds them")
-    for hook in hooks:
-        allowed = unasked or consents.find(hook.event, hook.command) is not None
-        tools = f" [{hook.pattern.pattern}]" if hook.pattern else ""
-        state = "" if allowed else "  (no consent yet)"
-        cli.say(f"{'✓' if allowed else '·'} {hook.event}{tools}  {hook.command}{state}")
-    return 0
+    facts = [
+        {
+            "event": hook.event,
+            "matcher": hook.pattern.pattern if hook.pattern else "",
+            "command": hook.command,
+            "timeout": hook.timeout,
+            "consent": approvals.find(hook.event, hook.command) is not None,
+        }
+        for hook in hooks
+    ]
+
+    def line(hook: dict[str, Any]) -> str:
+        mark, state = "✓", ""
+        if not (unasked or hook["consent"]):
+            mark, state = "·", "  (not approved yet)"
+        tools = f" [{hook['matcher']}]" if hook["matcher"] else ""
+        return f"{mark} {hook['event']}{tools}  {hook['command']}{state}"
+
+    cli.emit(facts, line=line, empty="there are no shell hooks; the setting `hooks` holds them")
 
 
-def _facts(hook: HookSpec, consents: HookApprovals) -> dict[str, Any]:
-    return {
-        "event": hook.event,
-        "matcher": hook.pattern.pattern if hook.pattern else "",
-        "command": hook.command,
-        "timeout": hook.timeout,
-        "consent": consents.find(hook.event, hook.command) is not None,
-    }
-
-
-def _test(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "test",
+    "run the hooks of an event with a made-up call",
+    arg("event", metavar="EVENT", help="such as pre_tool_call"),
+    arg("--for-tool", default="", metavar="NAME", help="a call of this tool"),
+    arg("--payload-file", metavar="FILE", help="JSON with arguments of the event to use instead"),
+    flag("--accept-hooks", help="run them without asking"),
+)
+async def _test(args: Namespace, cli: Cli) -> int:
     try:
         event = parse_event(args.event)
     except ValueError as error:
@@ -110,15 +103,11 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
         others = f" ({len(hooks)} for other tools)" if hooks else ""
         raise UsageError(f"there is no shell hook for {event}{others}")
     HookApprovals(cli.home.root).all()
-    failed = 0
-    for hook in chosen:
-        ran = _run(hook, details, args, cli)
-        if ran is None:
-            failed += 1
-            continue
-        failed += bool(ran.failure)
-        _show(hook, ran, cli)
-    return 1 if failed else 0
+    runs = [await _run(hook, details, args, cli) for hook in chosen]
+    for hook, ran in zip(chosen, runs, strict=True):
+        if ran is not None:
+            _show(hook, ran, cli)
+    return 1 if any(ran is None or ran.failure for ran in runs) else 0
 
 
 def _example_payload(event: HookName, tool: str, file: str | None) -> dict[str, Any]:
@@ -144,39 +133,33 @@ def _example_payload(event: HookName, tool: str, file: str | None) -> dict[str, 
     return {**details, **{name: held for name, held in given.items() if name in details}}
 
 
-def _run(
-    hook: HookSpec, details: dict[str, Any], args: argparse.Namespace, cli: Cli
+async def _run(
+    hook: HookSpec, details: dict[str, Any], args: Namespace, cli: Cli
 ) -> HookRun | None:
     """Run the hook; return None if it is not approved."""
-    consents = HookApprovals(cli.home.root)
-    if not _may_run(hook, consents, args, cli):
-        cli.note(f"{hook.command}: not run, there is no consent (--accept-hooks runs it)")
+    approvals = HookApprovals(cli.home.root)
+    if not _may_run(hook, approvals, args, cli):
+        cli.note(f"{hook.command}: not run, it is not approved (--accept-hooks runs it)")
         return None
     environment = child_environment(saved=cli.load().saved)
     options = HookOptions(environment=environment, folder=lambda: str(Path.cwd()))
-
-    async def work() -> HookRun:
-        hooks = ShellHooks((hook,), consents, options, ProblemReporter())
-        try:
-            return await hooks.run_one(hook, details)
-        finally:
-            await hooks.close()
-
-    return asyncio.run(work())
+    hooks = ShellHooks((hook,), approvals, options, ProblemReporter())
+    try:
+        return await hooks.run_one(hook, details)
+    finally:
+        await hooks.close()
 
 
-def _may_run(hook: HookSpec, consents: HookApprovals, args: argparse.Namespace, cli: Cli) -> bool:
-    settings = cli.load().settings
-    if args.accept_hooks or settings.hooks_auto_accept:
+def _may_run(hook: HookSpec, approvals: HookApprovals, args: Namespace, cli: Cli) -> bool:
+    if args.accept_hooks or cli.load().settings.hooks_auto_accept:
         return True
-    if consents.find(hook.event, hook.command) is not None:
+    if approvals.find(hook.event, hook.command) is not None:
         return True
     if not cli.interactive:
         return False
-    question = f"Let `{hook.command}` run at {hook.event} from now on? [y/N] "
-    if cli.ask(question).strip().lower() not in ("y", "yes"):
+    if not cli.confirm(f"Let `{hook.command}` run at {hook.event} from now on?"):
         return False
-    consents.allow(hook.event, hook.command)
+    approvals.allow(hook.event, hook.command)
     return True
 
 
@@ -198,21 +181,30 @@ def _show(hook: HookSpec, ran: HookRun, cli: Cli) -> None:
         cli.say("  answer: nothing to say")
 
 
-def _revoke(args: argparse.Namespace, cli: Cli) -> int:
-    consents = HookApprovals(cli.home.root)
-    if not consents.revoke(args.command):
-        known = ", ".join(sorted({each.command for each in consents.all()})) or "nothing"
-        raise UsageError(f"there is no consent to {args.command!r}", hint=f"consented to: {known}")
+@COMMAND.action(
+    "revoke",
+    "ask again about a command",
+    arg("command", metavar="COMMAND", help="as `hermes hooks list` shows it"),
+)
+def _revoke(args: Namespace, cli: Cli) -> None:
+    approvals = HookApprovals(cli.home.root)
+    if not approvals.revoke(args.command):
+        known = ", ".join(sorted({each.command for each in approvals.all()})) or "nothing"
+        raise UsageError(f"{args.command!r} is not approved", hint=f"approved: {known}")
     cli.say(f"{args.command} will be asked about again")
-    return 0
 
 
-def _doctor(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "doctor",
+    "try every hook and say what is wrong",
+    flag("--accept-hooks", help="run them without asking"),
+)
+async def _doctor(args: Namespace, cli: Cli) -> int:
     wrong: list[str] = []
     hooks = parse_hooks(cli.load().settings.hooks, ProblemReporter(wrong.append))
-    consents = HookApprovals(cli.home.root)
+    approvals = HookApprovals(cli.home.root)
     try:
-        consents.all()
+        approvals.all()
     except ConfigError as error:
         wrong.append(str(error))
         hooks = ()
@@ -220,7 +212,7 @@ def _doctor(args: argparse.Namespace, cli: Cli) -> int:
         cli.say(f"✗ {problem}")
     worst = int(bool(wrong))
     for hook in hooks:
-        problems = _problems(hook, consents, args, cli)
+        problems = await _problems(hook, approvals, args, cli)
         worst = max(worst, int(bool(problems)))
         cli.say(f"{'✗' if problems else '✓'} {hook.event}  {hook.command}")
         for problem in problems:
@@ -230,33 +222,26 @@ def _doctor(args: argparse.Namespace, cli: Cli) -> int:
     return worst
 
 
-def _problems(
-    hook: HookSpec, consents: HookApprovals, args: argparse.Namespace, cli: Cli
+async def _problems(
+    hook: HookSpec, approvals: HookApprovals, args: Namespace, cli: Cli
 ) -> list[str]:
     program, problem = find_program(hook.command, search_path())
     if problem or program is None:
         return [problem]
     unasked = cli.load().settings.hooks_auto_accept
-    given = consents.find(hook.event, hook.command)
-    found = [] if given or unasked else ["no consent yet: it does not run"]
+    given = approvals.find(hook.event, hook.command)
+    found = [] if given or unasked else ["not approved yet: it does not run"]
     for file in hook_files(hook.command, program):
         status = file.stat()
         if given is not None and status.st_mtime > given.given_at > 0:
-            found.append(f"{file} was changed after you consented; look at it again")
+            found.append(f"{file} was changed after you approved it; look at it again")
         if status.st_mode & 0o022:
             found.append(f"{file} can be changed by other users (chmod go-w)")
     if given is None and not args.accept_hooks and not unasked:
         return found
-    ran = _run(hook, _example_payload(hook.event, "", None), args, cli)
+    ran = await _run(hook, _example_payload(hook.event, "", None), args, cli)
     if ran is not None:
-        found += _hook_faults(hook, ran)
+        _, ignored = parse_answer(hook.event, ran.output)
+        slow = f"it takes {ran.seconds:.1f} s" if ran.seconds > SLOW else ""
+        found += filter(None, (ran.failure, ignored, slow))
     return found
-
-
-def _hook_faults(hook: HookSpec, ran: HookRun) -> list[str]:
-    _, ignored = parse_answer(hook.event, ran.output)
-    slow = f"it takes {ran.seconds:.1f} s" if ran.seconds > SLOW else ""
-    return [text for text in (ran.failure, ignored, slow) if text]
-
-
-COMMAND = Command(configure)

@@ -1,18 +1,18 @@
 """`hermes insights`: how the agent was used, as charts in the terminal."""
 
-import argparse
-import asyncio
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from hermes.app.providers import user_zone
 from hermes.app.session_store import opened_store, store_exists
-from hermes.cli.context import Cli, Command, Style
+from hermes.cli.context import Cli, Command, Style, arg
 from hermes.ops.insights import HOURS, Insights, insights_of, money
 from hermes.ops.transcripts import cost
+from hermes.store.records import ToolSum
 from hermes.tui.text import cut, one_line, width, wrap
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, many
@@ -101,11 +101,23 @@ def page(found: Insights, charts: Charts, style: Style) -> Iterator[str]:
         yield "nothing was said in this time"
         return
     yield from _facts(found, charts.columns)
-    yield from _section("Messages a day", style, _daily(found, charts))
-    yield from _section("Models (tokens)", style, _models(found, charts))
-    yield from _section("Sources (messages)", style, _sources(found, charts))
-    yield from _section("Tools (calls)", style, _tools(found, charts))
-    yield from _section("Messages by weekday, hour", style, _times(found, charts))
+    models = [
+        ChartBar(
+            each.model or "?", each.usage.total, f"{_short(each.usage.total)} {cost(each.cost_usd)}"
+        )
+        for each in found.by_model
+    ]
+    sources = [ChartBar(one.source, one.messages, f"{one.messages:,}") for one in found.by_source]
+    tools = [ChartBar(one.name or "?", one.calls, _calls(one)) for one in found.by_tool]
+    for title, lines in {
+        "Messages a day": _daily(found, charts),
+        "Models (tokens)": _bars(models, charts),
+        "Sources (messages)": _bars(sources, charts),
+        "Tools (calls)": _bars(tools, charts),
+        "Messages by weekday, hour": _times(found, charts),
+    }.items():
+        if lines:
+            yield from ("", style.bold(title), *lines)
 
 
 def _title(found: Insights) -> str:
@@ -137,14 +149,6 @@ def _facts(found: Insights, columns: int) -> Iterator[str]:
             yield f"{'' if number else name:<{LABEL}} {line}"
 
 
-def _section(title: str, style: Style, lines: Iterable[str]) -> Iterator[str]:
-    shown = list(lines)
-    if shown:
-        yield ""
-        yield style.bold(title)
-        yield from shown
-
-
 def _daily(found: Insights, charts: Charts) -> list[str]:
     if len(found.days) < 2:
         return []
@@ -157,29 +161,8 @@ def _daily(found: Insights, charts: Charts) -> list[str]:
     return [*lines, *(f"  {line}" for line in wrap(words, charts.columns - 2))]
 
 
-def _models(found: Insights, charts: Charts) -> list[str]:
-    rows = [
-        ChartBar(
-            each.model or "?", each.usage.total, f"{_short(each.usage.total)} {cost(each.cost_usd)}"
-        )
-        for each in found.by_model
-    ]
-    return _bars(rows, charts)
-
-
-def _sources(found: Insights, charts: Charts) -> list[str]:
-    rows = [ChartBar(each.source, each.messages, f"{each.messages:,}") for each in found.by_source]
-    return _bars(rows, charts)
-
-
-def _tools(found: Insights, charts: Charts) -> list[str]:
-    rows = [ChartBar(each.name or "?", each.calls, _calls(each.calls, each.failed))
-            for each in found.by_tool]  # fmt: skip
-    return _bars(rows, charts)
-
-
-def _calls(calls: int, failed: int) -> str:
-    return f"{calls:,} ({failed:,} failed)" if failed else f"{calls:,}"
+def _calls(tool: ToolSum) -> str:
+    return f"{tool.calls:,}{f' ({tool.failed:,} failed)' if tool.failed else ''}"
 
 
 def _bars(rows: Sequence[ChartBar], charts: Charts) -> list[str]:
@@ -187,11 +170,11 @@ def _bars(rows: Sequence[ChartBar], charts: Charts) -> list[str]:
     return [*charts.bars(rows[:MOST_ROWS]), *more]
 
 
-def _times(found: Insights, charts: Charts) -> Iterator[str]:
+def _times(found: Insights, charts: Charts) -> list[str]:
     most = max(max(hours) for hours in found.by_hour)
-    for day, hours in zip(WEEKDAYS, found.by_hour, strict=True):
-        yield f"  {day} {charts.heat(hours, most)}".rstrip()
-    yield f"      {''.join(f'{hour:<6}' for hour in range(0, HOURS, 6))}".rstrip()
+    days = zip(WEEKDAYS, found.by_hour, strict=True)
+    hours = "".join(f"{hour:<6}" for hour in range(0, HOURS, 6)).rstrip()
+    return [*(f"  {day} {charts.heat(row, most)}".rstrip() for day, row in days), f"      {hours}"]
 
 
 def _short(count: int) -> str:
@@ -202,53 +185,24 @@ def _short(count: int) -> str:
     return str(count)
 
 
-EPILOG = """\
-examples:
-  hermes insights                      the last 30 days
-  hermes insights --days 7
-  hermes insights --source telegram    only what came from one place
-  hermes insights --json               every figure, for a script
-"""
-
 NARROWEST, WIDEST = 30, 100
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Show how the agent was used: sessions, tools, tokens, money, times."
-    parser.epilog = EPILOG
-    parser.add_argument("--days", type=int, default=30, metavar="N", help="so many days (30)")
-    parser.add_argument("--source", default="", metavar="NAME", help="only cli, telegram, cron, …")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-
-
-def run(args: argparse.Namespace, cli: Cli) -> int:
-    found = asyncio.run(_load_insights(args, cli))
-    if args.json:
-        cli.json(insights_facts(found) if found else {})
-    elif found is None:
-        cli.say("no sessions yet")
-    else:
-        for line in page(found, _charts(cli), Style.of(cli.stdout)):
-            cli.say(line)
-    return 0
-
-
-async def _load_insights(args: argparse.Namespace, cli: Cli) -> Insights | None:
-    settings, clock = cli.load().settings, SystemClock()
+async def run(args: Namespace, cli: Cli) -> None:
+    settings = cli.load().settings
     zone = user_zone(settings)
     if not store_exists(cli.home, settings.store.url):
-        return None
+        cli.emit({}, empty="no sessions yet")
+        return
     async with opened_store(cli.home, settings.store.url, cli.note) as store:
-        return await insights_of(store, args.days, clock.now(), args.source, zone)
+        found = await insights_of(store, args.days, SystemClock().now(), args.source, zone)
+    cli.emit(insights_facts(found), page(found, _charts(cli), Style.of(cli.stdout)))
 
 
 def insights_facts(found: Insights) -> dict[str, Any]:
     """Return all figures, also derived ones, as plain data."""
-    facts: dict[str, Any] = msgspec.to_builtins(found)
-    return facts | {
-        "cache_hit_rate": round(found.cache_hit_rate, 4),
-        "active_days": found.active_days,
-    }
+    derived = {"cache_hit_rate": round(found.cache_hit_rate, 4), "active_days": found.active_days}
+    return {**msgspec.to_builtins(found), **derived}
 
 
 def _charts(cli: Cli) -> Charts:
@@ -258,4 +212,18 @@ def _charts(cli: Cli) -> Charts:
     return Charts(max(NARROWEST, min(columns, WIDEST)), signs)
 
 
-COMMAND = Command(configure, run)
+COMMAND = Command(
+    "insights",
+    run,
+    "Show how the agent was used: sessions, tools, tokens, money, times.",
+    arg("--days", type=int, default=30, metavar="N", help="so many days (30)"),
+    arg("--source", default="", metavar="NAME", help="only cli, telegram, cron, …"),
+    json=True,
+    epilog="""\
+examples:
+  hermes insights                      the last 30 days
+  hermes insights --days 7
+  hermes insights --source telegram    only what came from one place
+  hermes insights --json               every figure, for a script
+""",
+)

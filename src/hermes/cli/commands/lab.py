@@ -1,8 +1,8 @@
 """`hermes lab serve`: the scripted model server, started by hand."""
 
-import argparse
 import json
 import signal
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, get_args
 import msgspec
 import yaml
 
-from hermes.cli.context import Actions, Cli, Command
+from hermes.cli.context import Cli, Command, arg, flag
 from hermes.core.errors import UsageError
 from hermes.core.testing import Fault, ModelServer, RecordedRequest, Step, echo, steps_from_data
 
@@ -33,27 +33,7 @@ example:
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Try things out without a model."
-    serve = Actions(parser).add(
-        "serve",
-        _serve,
-        "run a scripted model server on this machine",
-        description="Run a model server on loopback that speaks chat completions, Anthropic\n"
-        "messages and OpenAI responses, and answers from a script. Ctrl-C ends it.",
-        epilog=f"{EXAMPLE}\nfaults (fields as in hermes.core.testing):\n{fault_list()}",
-    )
-    serve.add_argument(
-        "--port", type=int, default=0, help="port to listen on (default: a free one)"
-    )
-    serve.add_argument(
-        "--script", type=Path, metavar="FILE", help="JSON or YAML list of steps, used in order"
-    )
-    serve.add_argument(
-        "--echo",
-        action="store_true",
-        help="say back the last user message once the script is used up (default without --script)",
-    )
+COMMAND = Command("lab", description="Try things out without a model.")
 
 
 def fault_list() -> str:
@@ -62,14 +42,27 @@ def fault_list() -> str:
     return "\n".join(f"  {tag:<12} {text.splitlines()[0]}" for tag, text in kinds)
 
 
-def _serve(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "serve",
+    "run a scripted model server on this machine",
+    arg("--port", type=int, default=0, help="port to listen on (default: a free one)"),
+    arg("--script", type=Path, metavar="FILE", help="JSON or YAML list of steps, used in order"),
+    flag(
+        "--echo",
+        help="say back the last user message once the script is used up (default without --script)",
+    ),
+    description="Run a model server on loopback that speaks chat completions, Anthropic\n"
+    "messages and OpenAI responses, and answers from a script. Ctrl-C ends it.",
+    epilog=f"{EXAMPLE}\nfaults (fields as in hermes.core.testing):\n{fault_list()}",
+)
+def _serve(args: Namespace, cli: Cli) -> None:
     steps = read_script(args.script) if args.script else []
     answer = scripted_answers(steps, then_echo=args.echo or args.script is None)
     with _defer_ctrl_c():
-        return _until_ctrl_c(args, cli, answer)
+        _until_ctrl_c(args, cli, answer)
 
 
-def _until_ctrl_c(args: argparse.Namespace, cli: Cli, answer: Any) -> int:
+def _until_ctrl_c(args: Namespace, cli: Cli, answer: Any) -> None:
     try:
         server = ModelServer(answer, port=args.port, log=cli.say).start()
     except (OSError, OverflowError) as error:
@@ -84,7 +77,6 @@ def _until_ctrl_c(args: argparse.Namespace, cli: Cli, answer: Any) -> int:
         cli.say(str(server.session_report()))
     finally:
         server.close()
-    return 0
 
 
 @contextmanager
@@ -130,6 +122,3 @@ def read_script(path: Path) -> list[Step]:
     except msgspec.ValidationError as error:
         hint = "`hermes lab serve --help` shows a script"
         raise UsageError(f"{path}: {error}", hint=hint) from None
-
-
-COMMAND = Command(configure)

@@ -1,11 +1,11 @@
 """`hermes logs`: read the log files, old and new, text and JSON."""
 
-import argparse
 import time
+from argparse import Namespace
 from pathlib import Path
 
 from hermes.app.log_files import COMPONENTS, FILES, LogEntry, as_json, as_text
-from hermes.cli.context import Cli, Command
+from hermes.cli.context import Cli, Command, arg, flag
 from hermes.core.errors import UsageError
 from hermes.ops.logs import LEVELS, LogFilter, files_of, follow, last_entries
 from hermes.util.text import human_size, parse_duration
@@ -14,27 +14,9 @@ NAMES = tuple(name.removesuffix(".log") for name in FILES)
 LIST = "list"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Read the log files of this profile."
-    parser.add_argument(
-        "log", nargs="?", default=NAMES[0], choices=(*NAMES, LIST), help="which one (agent)"
-    )
-    parser.add_argument(
-        "-n", "--lines", type=int, default=50, metavar="N", help="how many entries (50)"
-    )
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as new ones come")
-    parser.add_argument(
-        "--level", type=str.upper, choices=LEVELS, default="", help="this one and worse"
-    )
-    parser.add_argument("--session", default="", metavar="ID", help="of one session")
-    parser.add_argument("--since", default="", metavar="AGO", help="not older than 30s, 5m, 2h, 1d")
-    parser.add_argument("--component", choices=COMPONENTS, default="", help="of one part")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
-
-
-def run(args: argparse.Namespace, cli: Cli) -> int:
+def run(args: Namespace, cli: Cli) -> int:
     if args.log == LIST:
-        return _list(cli, args.json)
+        return _list(cli)
     if args.lines < 0:
         raise UsageError("--lines cannot be negative")
     path = cli.home.logs / f"{args.log}.log"
@@ -67,14 +49,10 @@ def _since(text: str) -> float:
     return time.time() - seconds
 
 
-def _list(cli: Cli, as_document: bool) -> int:
+def _list(cli: Cli) -> int:
     files = [file for name in FILES for file in files_of(cli.home.logs / name)]
-    if as_document:
-        cli.json([{"path": str(file), "bytes": file.stat().st_size} for file in files])
-    elif not files:
-        cli.say(f"no logs yet in {cli.home.logs}")
-    for file in () if as_document else files:
-        cli.say(_line(file))
+    facts = [{"path": str(file), "bytes": file.stat().st_size} for file in files]
+    cli.emit(facts, map(_line, files), empty=f"no logs yet in {cli.home.logs}")
     return 0
 
 
@@ -84,4 +62,16 @@ def _line(file: Path) -> str:
     return f"{file.name:<16} {human_size(status.st_size):>9}  {changed}"
 
 
-COMMAND = Command(configure, run)
+COMMAND = Command(
+    "logs",
+    run,
+    "Read the log files of this profile.",
+    arg("log", nargs="?", default=NAMES[0], choices=(*NAMES, LIST), help="which one (agent)"),
+    arg("-n", "--lines", type=int, default=50, metavar="N", help="how many entries (50)"),
+    flag("-f", "--follow", help="go on as new ones come"),
+    arg("--level", type=str.upper, choices=LEVELS, default="", help="this one and worse"),
+    arg("--session", default="", metavar="ID", help="of one session"),
+    arg("--since", default="", metavar="AGO", help="not older than 30s, 5m, 2h, 1d"),
+    arg("--component", choices=COMPONENTS, default="", help="of one part"),
+    flag("--json", help="one JSON object a line"),
+)

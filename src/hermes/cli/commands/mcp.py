@@ -1,8 +1,8 @@
 """`hermes mcp`: servers that give the agent more tools."""
 
-import argparse
 import re
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -25,19 +25,31 @@ from hermes.cli.commands.mcp_servers import (
     transport_name,
     variable_prefix,
 )
-from hermes.cli.commands.mcp_setup import (
-    add_configure_actions,
-    add_login_actions,
-    add_server_actions,
-)
-from hermes.cli.context import Actions, Cli, Command
-from hermes.cli.output import ago, examples, table
+from hermes.cli.commands.mcp_setup import SETUP
+from hermes.cli.context import YES, Cli, Command, arg, flag, table
+from hermes.cli.output import ago, examples
 from hermes.config.files import read_document
 from hermes.config.settings.tools import McpServer
-from hermes.core.errors import HermesError, UsageError
+from hermes.core.errors import HermesError
 from hermes.mcp import ProbeResult, ServerCatalog, offered_tools
 from hermes.mcp.oauth import LoginStore, logout
 from hermes.util.text import many, plain_line
+
+COMMAND = Command(
+    "mcp",
+    description="Add MCP servers, see what they offer, choose their tools, and sign in to them.\n\n"
+    "A server is a program on this machine (--command) or a service behind a web address\n"
+    "(--url). They stand in config.yaml under mcp_servers. Alone this shows the list.",
+    epilog="""\
+examples:
+  hermes mcp add time --command uvx --args mcp-server-time
+  hermes mcp add tickets --url https://tickets.example.com/mcp --auth oauth
+  hermes mcp list
+  hermes mcp test time
+""",
+    default="list",
+)
+NAME = arg("name", metavar="NAME")
 
 # `hermes mcp list` and `tools`.
 
@@ -63,44 +75,22 @@ class ServerRow(msgspec.Struct, frozen=True):
     """Time of the last failed connection since the last success. `problems` has the reason."""
 
 
-def add_list_actions(actions: Actions) -> None:
-    actions.add(
-        "list",
-        list_servers,
-        "show the servers and how they fare",
-        json=True,
-        aliases=["ls"],
-        description="Show the servers and what is known of them. Nothing is started;\n"
-        "`hermes mcp test NAME` connects.",
-    )
-    tools = actions.add(
-        "tools",
-        _tools,
-        "show the tools of a server",
-        json=True,
-        description="Show the tools of a server and what they may do, by the server's own word.\n"
-        "All but those that read are asked about before they run.",
-        epilog=examples("hermes mcp tools time", "hermes mcp tools time --refresh --json"),
-    )
-    tools.add_argument("name", metavar="NAME")
-    tools.add_argument("--refresh", action="store_true", help="connect, even if they are known")
-
-
-def list_servers(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "list",
+    "show the servers and how they fare",
+    json=True,
+    aliases=("ls",),
+    description="Show the servers and what is known of them. Nothing is started;\n"
+    "`hermes mcp test NAME` connects.",
+)
+def _list(_args: Namespace, cli: Cli) -> None:
     servers = cli.load().settings.mcp_servers
     rows = [_row(cli, name, settings) for name, settings in sorted(servers.items())]
-    if args.json:
-        cli.json(rows)
-        return 0
-    if not rows:
-        cli.say("no MCP servers yet; to add one: hermes mcp add NAME --command … or --url …")
-        return 0
-    lines = table([_cells(cli, row) for row in rows])
-    for row, line in zip(rows, lines, strict=True):
-        cli.say(line)
-        for problem in row.problems:
-            cli.say(f"    {plain_line(problem)}")
-    return 0
+    lines = []
+    for row, line in zip(rows, table([_cells(cli, row) for row in rows]), strict=True):
+        lines += [line, *(f"    {plain_line(problem)}" for problem in row.problems)]
+    empty = "no MCP servers yet; to add one: hermes mcp add NAME --command … or --url …"
+    cli.emit(rows, lines, empty=empty)
 
 
 def _row(cli: Cli, name: str, settings: McpServer) -> ServerRow:
@@ -110,12 +100,18 @@ def _row(cli: Cli, name: str, settings: McpServer) -> ServerRow:
     failure = None if fault else cache.failure(name, settings)
     if settings.auth == "oauth" and not fault:
         login, usable = _login(cli, name, settings)
-    works = "failed" if failure else "ready" if catalog else "not tried yet"
+    state = "failed" if failure else "ready" if catalog else "not tried yet"
+    if not settings.enabled:
+        state = "off"
+    elif fault:
+        state = "wrong settings"
+    elif not usable:
+        state = "needs a login"
     reasons = (fault, failure.reason if failure else "")
     return ServerRow(
         name,
         settings.enabled,
-        _state(settings, fault, usable, works),
+        state,
         transport_name(settings),
         describe_place(cli, settings),
         len(offered_tools(settings, catalog)) if catalog else None,
@@ -136,19 +132,9 @@ def _login(cli: Cli, name: str, settings: McpServer) -> tuple[str, bool]:
     try:
         login = LoginStore(tokens_folder(cli), name).load()
     except HermesError as error:
-        return str(error), False
+        return error_line(error), False
     usable = login is not None and login.url == settings.url and login.is_usable(time.time())
     return login_state(login, settings.url), usable
-
-
-def _state(settings: McpServer, fault: str, usable: bool, works: str) -> str:
-    if not settings.enabled:
-        return "off"
-    if fault:
-        return "wrong settings"
-    if not usable:
-        return "needs a login"
-    return works
 
 
 def _cells(cli: Cli, row: ServerRow) -> tuple[str, ...]:
@@ -163,24 +149,32 @@ def _cells(cli: Cli, row: ServerRow) -> tuple[str, ...]:
     return f"{mark} {plain_line(row.name)}", row.state, row.transport, count, last, row.place
 
 
-def _tools(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "tools",
+    "show the tools of a server",
+    NAME,
+    flag("--refresh", help="connect, even if they are known"),
+    json=True,
+    description="Show the tools of a server and what they may do, by the server's own word.\n"
+    "All but those that read are asked about before they run.",
+    epilog=examples("hermes mcp tools time", "hermes mcp tools time --refresh --json"),
+)
+def _tools(args: Namespace, cli: Cli) -> None:
     settings = server_named(cli, args.name)
     catalog = cached_or_probed_tools(cli, args.name, settings, refresh=args.refresh)
     offered = offered_tools(settings, catalog)
-    if args.json:
-        facts: list[dict[str, Any]] = [tool_facts(t, t in offered) for t in catalog.tools]
-        cli.json({"name": args.name, "tools": facts, "problems": catalog.problems})
-        return 0
-    marks = ["✓" if tool in offered else "·" for tool in catalog.tools]
-    for mark, line in zip(marks, tool_rows(catalog.tools) if marks else (), strict=True):
-        cli.say(f"{mark} {line}")
-    for problem in catalog.problems:
-        cli.say(f"✗ left out: {plain_line(problem)}")
-    if not catalog.tools and not catalog.problems:
-        cli.say(f"{args.name} has no tools")
-    if "·" in marks:
-        cli.say(f"· is not offered to the agent; `hermes mcp configure {args.name}` chooses")
-    return 0
+    facts = [tool_facts(tool, tool in offered) for tool in catalog.tools]
+    lines = _tool_lines(settings, catalog) or [f"{args.name} has no tools"]
+    if len(offered) < len(catalog.tools):
+        lines.append(f"· is not offered to the agent; `hermes mcp configure {args.name}` chooses")
+    cli.emit({"name": args.name, "tools": facts, "problems": catalog.problems}, lines)
+
+
+def _tool_lines(settings: McpServer, catalog: ServerCatalog) -> list[str]:
+    offered = offered_tools(settings, catalog)
+    rows = zip(catalog.tools, tool_rows(catalog.tools), strict=True)
+    lines = [f"{'✓' if tool in offered else '·'} {line}" for tool, line in rows]
+    return lines + [f"✗ left out: {plain_line(problem)}" for problem in catalog.problems]
 
 
 # `hermes mcp test`: connect once and report each step.
@@ -205,20 +199,16 @@ class TestReport:
         return all(step.ok for step in self.steps)
 
 
-def add_test_actions(actions: Actions) -> None:
-    test = actions.add(
-        "test",
-        _test,
-        "connect to a server once and show what it offers",
-        json=True,
-        description="Connect to a server once, show each step and what it offers, and stop it\n"
-        "again. The exit code is 1 when it does not work.",
-        epilog=examples("hermes mcp test time", "hermes mcp test time --json"),
-    )
-    test.add_argument("name", metavar="NAME")
-
-
-def _test(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "test",
+    "connect to a server once and show what it offers",
+    NAME,
+    json=True,
+    description="Connect to a server once, show each step and what it offers, and stop it\n"
+    "again. The exit code is 1 when it does not work.",
+    epilog=examples("hermes mcp test time", "hermes mcp test time --json"),
+)
+def _test(args: Namespace, cli: Cli) -> int:
     settings = server_named(cli, args.name)
     report = TestReport()
     for step in _steps(cli, args.name, settings, report):
@@ -228,8 +218,9 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
             cli.say(f"{'✓' if step.ok else '✗'} {step.step}: {step.text}{timing}")
     if args.json:
         cli.json(_facts(args.name, settings, report))
-    elif report.probe is not None:
-        _show(cli, settings, report.probe)
+    elif (found := report.probe) is not None:
+        for line in _tool_lines(settings, ServerCatalog(found.tools, problems=found.problems)):
+            cli.say(f"  {line}")
     return 0 if report.ok else 1
 
 
@@ -244,13 +235,7 @@ def _steps(cli: Cli, name: str, settings: McpServer, report: TestReport) -> Iter
         "settings", True, f"{transport_name(settings)}, {describe_place(cli, settings)}{off}"
     )
     if settings.auth == "oauth":
-        try:
-            login = LoginStore(tokens_folder(cli), name).load()
-        except HermesError as error:
-            yield TestStep("login", False, error_line(error))
-            return
-        usable = login is not None and login.url == settings.url and login.is_usable(time.time())
-        words = login_state(login, settings.url)
+        words, usable = _login(cli, name, settings)
         hint = "" if usable else f" (`hermes mcp login {name}` signs in)"
         yield TestStep("login", usable, words + hint)
         if not usable:
@@ -276,14 +261,6 @@ def _probe_steps(found: ProbeResult) -> Iterator[TestStep]:
     yield TestStep("resources and prompts", True, others, found.list_seconds)
 
 
-def _show(cli: Cli, settings: McpServer, found: ProbeResult) -> None:
-    offered = offered_tools(settings, ServerCatalog(found.tools))
-    for tool, line in zip(found.tools, tool_rows(found.tools) if found.tools else (), strict=True):
-        cli.say(f"  {'✓' if tool in offered else '·'} {line}")
-    for problem in found.problems:
-        cli.say(f"  ✗ left out: {plain_line(problem)}")
-
-
 def _facts(name: str, settings: McpServer, report: TestReport) -> dict[str, object]:
     facts: dict[str, object] = {"name": name, "ok": report.ok, "steps": report.steps}
     found = report.probe
@@ -293,10 +270,8 @@ def _facts(name: str, settings: McpServer, report: TestReport) -> dict[str, obje
     return facts | {
         "transport": found.transport,
         "server": {
-            "name": found.server_info.name,
-            "version": found.server_info.version,
-            "protocol": found.server_info.protocol,
-            "instructions": found.server_info.instructions,
+            name: getattr(found.server_info, name)
+            for name in ("name", "version", "protocol", "instructions")
         },
         "tools": [tool_facts(tool, tool in offered) for tool in found.tools],
         "problems": found.problems,
@@ -311,29 +286,22 @@ ALLOWLIST = "command_allowlist"
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 
-def add_remove_actions(actions: Actions) -> None:
-    remove = actions.add(
-        "remove",
-        _remove,
-        "remove a server",
-        aliases=["rm"],
-        description="Remove a server from config.yaml, with its login, the list of its tools, the\n"
-        "secrets that `hermes mcp add` kept for it, and consents to its tools.",
-        epilog=examples("hermes mcp remove tickets --yes"),
-    )
-    remove.add_argument("name", metavar="NAME")
-    remove.add_argument("-y", "--yes", action="store_true", help="do not ask")
-
-
-def _remove(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "remove",
+    "remove a server",
+    NAME,
+    YES,
+    aliases=("rm",),
+    description="Remove a server from config.yaml, with its login, the list of its tools, the\n"
+    "secrets that `hermes mcp add` kept for it, and approvals of its tools.",
+    epilog=examples("hermes mcp remove tickets --yes"),
+)
+def _remove(args: Namespace, cli: Cli) -> int:
     name = args.name
     server_named(cli, name)
-    if not args.yes:
-        if not cli.interactive:
-            raise UsageError("removing a server needs --yes without a terminal")
-        if cli.ask(f"Remove {name}? [y/N] ").strip().lower() not in ("y", "yes"):
-            cli.say("nothing was removed")
-            return 1
+    if not cli.confirm(f"Remove {name}?"):
+        cli.say("nothing was removed")
+        return 1
     from hermes.config import edit  # ruamel.yaml, needed only to write
 
     before = read_document(cli.home.config_file).data
@@ -359,40 +327,10 @@ def _references(value: Any) -> set[str]:
     """Return the names of the referenced variables."""
     if isinstance(value, str):
         return set(_REFERENCE.findall(value))
-    if isinstance(value, dict):
-        return set().union(*(_references(held) for held in value.values()))
-    if isinstance(value, list):
-        return set().union(*(_references(held) for held in value))
+    values = value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict | list):
+        return set().union(*map(_references, values))
     return set()
 
 
-EPILOG = """\
-examples:
-  hermes mcp add time --command uvx --args mcp-server-time
-  hermes mcp add tickets --url https://tickets.example.com/mcp --auth oauth
-  hermes mcp list
-  hermes mcp test time
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Add MCP servers, see what they offer, choose their tools, and sign in to them.\n\n"
-        "A server is a program on this machine (--command) or a service behind a web address\n"
-        "(--url). They stand in config.yaml under mcp_servers. Alone this shows the list."
-    )
-    parser.epilog = EPILOG
-    actions = Actions(parser)
-    parser.set_defaults(act=list_servers, json=False)
-    for add in (
-        add_server_actions,
-        add_list_actions,
-        add_test_actions,
-        add_configure_actions,
-        add_remove_actions,
-        add_login_actions,
-    ):
-        add(actions)
-
-
-COMMAND = Command(configure)
+COMMAND.actions += SETUP.actions

@@ -1,12 +1,12 @@
 """Configured MCP servers: parse, find, probe and describe them. Shared by `hermes mcp`."""
 
-import argparse
 import asyncio
 import itertools
 import re
 import shlex
 import shutil
 import time
+from argparse import Namespace
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,8 +17,7 @@ import msgspec
 
 from hermes.app.log_files import start_logging, stop_logging
 from hermes.app.mcp import authorizers
-from hermes.cli.context import Cli
-from hermes.cli.output import table
+from hermes.cli.context import Cli, table
 from hermes.cli.terminal import one_line
 from hermes.config.environment import search_path
 from hermes.config.files import is_secret_variable
@@ -71,7 +70,7 @@ def variable_prefix(name: str) -> str:
 
 
 def parse_server_arguments(
-    args: argparse.Namespace, read_token: Callable[[], str], taken: Collection[str]
+    args: Namespace, read_token: Callable[[], str], taken: Collection[str]
 ) -> ServerArguments:
     """Check the arguments and convert them. Raises `UsageError`.
 
@@ -83,14 +82,12 @@ def parse_server_arguments(
             hint="hermes mcp add time --command uvx --args mcp-server-time",
         )
     secrets = _Secrets(args.name, taken)
-    return (
-        _remote_settings(args, read_token, secrets)
-        if args.url
-        else _program_settings(args, secrets)
-    )
+    if args.url:
+        return _remote_settings(args, read_token, secrets)
+    return _program_settings(args, secrets)
 
 
-def _program_settings(args: argparse.Namespace, secrets: "_Secrets") -> ServerArguments:
+def _program_settings(args: Namespace, secrets: "_Secrets") -> ServerArguments:
     for flag in ("auth", "transport", "header"):
         if getattr(args, flag):
             raise UsageError(f"--{flag} is for servers with --url")
@@ -110,7 +107,7 @@ def _program_settings(args: argparse.Namespace, secrets: "_Secrets") -> ServerAr
 
 
 def _remote_settings(
-    args: argparse.Namespace, read_token: Callable[[], str], secrets: "_Secrets"
+    args: Namespace, read_token: Callable[[], str], secrets: "_Secrets"
 ) -> ServerArguments:
     if args.args or args.env:
         raise UsageError("--args and --env are for servers with --command")
@@ -165,9 +162,8 @@ class _Secrets:
             return value
         plain = f"{self._prefix}{_variable_name(name)}"
         names = itertools.chain([plain], (f"{plain}_{number}" for number in itertools.count(2)))
-        variable = next(
-            each for each in names if each not in self._taken and each not in self.variables
-        )
+        used = {*self._taken, *self.variables}
+        variable = next(each for each in names if each not in used)
         self.variables[variable] = value
         return f"${{{variable}}}"
 
@@ -243,9 +239,7 @@ def run_logged(cli: Cli, work: Coroutine[Any, Any, T]) -> T:
 
 def transport_name(settings: McpServer) -> str:
     """Return the transport that the settings name."""
-    if settings.command:
-        return "stdio"
-    return settings.transport or "http"
+    return "stdio" if settings.command else settings.transport or "http"
 
 
 def find_fault(name: str, settings: McpServer) -> str:
@@ -297,15 +291,11 @@ def tool_facts(tool: RemoteTool, offered: bool = True) -> dict[str, Any]:
 
 
 def tool_rows(tools: Sequence[RemoteTool]) -> list[str]:
+    def cell(text: str) -> str:
+        return one_line(plain_line(text), WIDTH)
+
     return table(
-        [
-            (
-                one_line(plain_line(tool.name), WIDTH),
-                describe_effect(tool),
-                one_line(plain_line(tool.description), WIDTH),
-            )
-            for tool in tools
-        ]
+        [(cell(tool.name), describe_effect(tool), cell(tool.description)) for tool in tools]
     )
 
 

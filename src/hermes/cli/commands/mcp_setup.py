@@ -1,11 +1,11 @@
 """`hermes mcp add`, `configure`, `login` and `logout`."""
 
-import argparse
 import asyncio
 import math
 import re
 import sys
 import webbrowser
+from argparse import REMAINDER, BooleanOptionalAction, Namespace
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
@@ -27,8 +27,9 @@ from hermes.cli.commands.mcp_servers import (
     tokens_folder,
     tool_rows,
 )
-from hermes.cli.context import Actions, Cli
-from hermes.cli.output import examples
+from hermes.cli.context import Cli, Command, OneOf, arg, flag
+from hermes.cli.output import PASTE_HINT, examples
+from hermes.cli.session import split_names
 from hermes.config.environment import variable, variables
 from hermes.config.files import expand
 from hermes.config.home import tilde
@@ -39,50 +40,45 @@ from hermes.mcp.oauth import LoginOptions, LoginStore, McpLoginPrompt, login, lo
 from hermes.util.concurrency import SystemClock, in_thread
 from hermes.util.text import many, plain_line
 
+SETUP = Command("mcp")
+"""The actions of this module; `mcp.py` adds them to the command."""
+NAME = arg("name", metavar="NAME")
+
 # `hermes mcp configure`: the tools of a server that the agent gets, and time limits.
 
 SECONDS = ("timeout", "connect_timeout", "idle_timeout")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
-def add_configure_actions(actions: Actions) -> None:
-    configure = actions.add(
-        "configure",
-        _configure,
-        "choose the tools of a server, switch it on and off",
-        aliases=["config"],
-        description="Choose which tools of a server the agent has, switch it on and off, and set\n"
-        "how long things may take. Without options, on a terminal, a numbered list.",
-        epilog=examples(
-            "hermes mcp configure github",
-            "hermes mcp configure github --include list_issues,create_issue",
-            "hermes mcp configure github --timeout 300 --disable",
-        ),
-    )
-    configure.add_argument("name", metavar="NAME")
-    tools = configure.add_mutually_exclusive_group()
-    tools.add_argument("--include", type=_names, metavar="TOOLS", help="only these, with commas")
-    tools.add_argument("--exclude", type=_names, metavar="TOOLS", help="all but these")
-    tools.add_argument("--all", action="store_true", help="all of them")
-    for what in ("resources", "prompts"):
-        configure.add_argument(
-            f"--{what}", action=argparse.BooleanOptionalAction, help=f"offer its {what}"
-        )
-    for setting, words in zip(
-        SECONDS, ("a call", "to connect", "idle before it ends"), strict=True
-    ):
-        flag = f"--{setting.replace('_', '-')}"
-        configure.add_argument(flag, type=float, metavar="S", help=f"seconds for {words}")
-    switch = configure.add_mutually_exclusive_group()
-    switch.add_argument("--enable", action="store_true", help="use it")
-    switch.add_argument("--disable", action="store_true", help="keep it, but do not use it")
-
-
 def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    return list(split_names([text]))
 
 
-def _configure(args: argparse.Namespace, cli: Cli) -> int:
+@SETUP.action(
+    "configure",
+    "choose the tools of a server, switch it on and off",
+    NAME,
+    OneOf(
+        arg("--include", type=_names, metavar="TOOLS", help="only these, with commas"),
+        arg("--exclude", type=_names, metavar="TOOLS", help="all but these"),
+        flag("--all", help="all of them"),
+    ),
+    arg("--resources", action=BooleanOptionalAction, help="offer its resources"),
+    arg("--prompts", action=BooleanOptionalAction, help="offer its prompts"),
+    arg("--timeout", type=float, metavar="S", help="seconds for a call"),
+    arg("--connect-timeout", type=float, metavar="S", help="seconds to connect"),
+    arg("--idle-timeout", type=float, metavar="S", help="seconds idle before it ends"),
+    OneOf(flag("--enable", help="use it"), flag("--disable", help="keep it, but do not use it")),
+    aliases=("config",),
+    description="Choose which tools of a server the agent has, switch it on and off, and set\n"
+    "how long things may take. Without options, on a terminal, a numbered list.",
+    epilog=examples(
+        "hermes mcp configure github",
+        "hermes mcp configure github --include list_issues,create_issue",
+        "hermes mcp configure github --timeout 300 --disable",
+    ),
+)
+def _configure(args: Namespace, cli: Cli) -> None:
     settings = server_named(cli, args.name)
     changes = _changes(args, cli, settings)
     if not changes:
@@ -95,14 +91,20 @@ def _configure(args: argparse.Namespace, cli: Cli) -> int:
         chosen = _menu(cli, args.name, settings)
         if chosen is None:
             cli.say("nothing was changed")
-            return 0
+            return
         changes = chosen
-    _write_selection(cli, args.name, changes)
+    from hermes.config import edit  # ruamel.yaml, needed only to write
+
+    for key, value in changes.items():
+        parts = ("mcp_servers", args.name, *key.split("."))
+        if value is None:
+            edit.unset_value(cli.home, parts)
+        else:
+            edit.set_value(cli.home, parts, value)
     cli.say(f"{args.name}: {', '.join(_describe_changes(changes))}")
-    return 0
 
 
-def _changes(args: argparse.Namespace, cli: Cli, settings: McpServer) -> dict[str, Any]:
+def _changes(args: Namespace, cli: Cli, settings: McpServer) -> dict[str, Any]:
     """Return new values by key below the server; None removes a key."""
     changes: dict[str, Any] = {}
     for which in ("include", "exclude"):
@@ -182,17 +184,6 @@ def _toggle_tools(cli: Cli, tools: tuple[RemoteTool, ...], chosen: set[str], sai
             chosen ^= {tool.name}
 
 
-def _write_selection(cli: Cli, name: str, changes: dict[str, Any]) -> None:
-    from hermes.config import edit  # ruamel.yaml, needed only to write
-
-    for key, value in changes.items():
-        parts = ("mcp_servers", name, *key.split("."))
-        if value is None:
-            edit.unset_value(cli.home, parts)
-        else:
-            edit.set_value(cli.home, parts, value)
-
-
 def _describe_changes(changes: dict[str, Any]) -> list[str]:
     words = []
     for key, value in changes.items():
@@ -202,64 +193,44 @@ def _describe_changes(changes: dict[str, Any]) -> list[str]:
             which = "only" if key == "tools.include" else "all but"
             words.append(f"{which} {', '.join(value)}")
         elif value is not None:
-            words.append(f"{key.removeprefix('tools.')} {_plain(value)}")
+            shown = {True: "on", False: "off"}[value] if isinstance(value, bool) else f"{value} s"
+            words.append(f"{key.removeprefix('tools.')} {shown}")
     if changes.get("tools.include", 0) is None and changes.get("tools.exclude", 0) is None:
         words.append("all tools")
     return words
 
 
-def _plain(value: Any) -> str:
-    return {True: "on", False: "off"}.get(value, "") if isinstance(value, bool) else f"{value} s"
-
-
 # `hermes mcp login` and `logout`.
 
 
-def add_login_actions(actions: Actions) -> None:
-    signing_in = actions.add(
-        "login",
-        _login,
-        "sign in to a server with OAuth",
-        description="Sign in to a server with OAuth. An address is shown, and opened in a browser\n"
-        "where there is one. In a browser on another machine you end at a page that\n"
-        "does not load: paste its address here.",
-        epilog=examples(
-            "hermes mcp login tickets",
-            "hermes mcp login tickets --client-id abc --client-secret-env TICKETS_SECRET",
-        ),
-    )
-    signing_in.add_argument(
+@SETUP.action(
+    "login",
+    "sign in to a server with OAuth",
+    arg(
         "--client-id",
         default="",
         metavar="ID",
         help="a client you registered, or the https address of its metadata document",
-    )
-    signing_in.add_argument(
+    ),
+    arg(
         "--client-secret-env",
         default="",
         metavar="NAME",
         help="its secret, in this variable of .env or the environment",
-    )
-    signing_in.add_argument(
-        "--scope", default="", metavar="SCOPES", help="ask for exactly these rights"
-    )
-    signing_in.add_argument(
-        "--port", type=int, default=0, metavar="N", help="where the browser comes back to (any)"
-    )
-    signing_in.add_argument(
-        "--no-browser", action="store_true", help="show the address, open nothing"
-    )
-    signing_out = actions.add(
-        "logout",
-        _logout,
-        "forget the login of a server",
-        epilog=examples("hermes mcp logout tickets"),
-    )
-    for parser in (signing_in, signing_out):
-        parser.add_argument("name", metavar="NAME")
-
-
-def _login(args: argparse.Namespace, cli: Cli) -> int:
+    ),
+    arg("--scope", default="", metavar="SCOPES", help="ask for exactly these rights"),
+    arg("--port", type=int, default=0, metavar="N", help="where the browser comes back to (any)"),
+    flag("--no-browser", help="show the address, open nothing"),
+    NAME,
+    description="Sign in to a server with OAuth. An address is shown, and opened in a browser\n"
+    "where there is one. In a browser on another machine you end at a page that\n"
+    "does not load: paste its address here.",
+    epilog=examples(
+        "hermes mcp login tickets",
+        "hermes mcp login tickets --client-id abc --client-secret-env TICKETS_SECRET",
+    ),
+)
+def _login(args: Namespace, cli: Cli) -> int:
     settings = server_named(cli, args.name)
     if not settings.url:
         raise UsageError(f"{args.name} is a program on this machine: it takes no login")
@@ -289,7 +260,7 @@ async def sign_in(
     person = McpLoginPrompt(
         show=lambda address: _show_login_url(cli, address, opens),
         open_browser=_open_browser if opens else None,
-        paste=(lambda: _read_line(cli)) if cli.interactive else None,
+        paste=(lambda: in_thread(cli.stdin.readline)) if cli.interactive else None,
     )
     try:
         await login(name, url, tokens_folder(cli), person, SystemClock(), wishes)
@@ -302,8 +273,7 @@ def _show_login_url(cli: Cli, address: str, opens: bool) -> None:
     if opens:
         cli.say("A browser should show it now.")
     if cli.interactive:
-        cli.say("In a browser on another machine you end at a page that does not load:")
-        cli.say("copy its address, paste it here and press Enter.")
+        cli.say(PASTE_HINT)
     cli.say("Waiting; Ctrl-C stops.")
 
 
@@ -321,11 +291,6 @@ async def _open_browser(address: str) -> None:
         await in_thread(webbrowser.open, address)
 
 
-async def _read_line(cli: Cli) -> str:
-    """Read a line of the terminal in a thread that does not delay the end of the program."""
-    return await in_thread(cli.stdin.readline)
-
-
 def _check_login(cli: Cli, name: str, settings: McpServer) -> int:
     """Check that the server accepts the login; return the exit code."""
     try:
@@ -337,58 +302,53 @@ def _check_login(cli: Cli, name: str, settings: McpServer) -> int:
     return 0
 
 
-def _logout(args: argparse.Namespace, cli: Cli) -> int:
+@SETUP.action(
+    "logout",
+    "forget the login of a server",
+    NAME,
+    epilog=examples("hermes mcp logout tickets"),
+)
+def _logout(args: Namespace, cli: Cli) -> None:
     if not LoginStore(tokens_folder(cli), args.name).path.exists():
         server_named(cli, args.name)  # raises for an unknown name
         cli.say(f"you were not signed in to {args.name}")
-        return 0
+        return
     problem = run_logged(cli, logout(args.name, tokens_folder(cli)))
     cli.say(f"signed out of {args.name}")
     if problem:
         cli.note(f"note: {problem}")
-    return 0
 
 
 LONGEST_TOKEN = 16_384
 
 
-def add_server_actions(actions: Actions) -> None:
-    add = actions.add(
-        "add",
-        _add,
-        "add a server",
-        description="Add a server. It is connected once to show what it offers, and written to\n"
-        "config.yaml. Values of headers, and variables whose names look secret, go to\n"
-        ".env and are referred to as ${NAME}; a ${NAME} you give is kept as it is.",
-        epilog=examples(
-            "hermes mcp add time --command uvx --args mcp-server-time --local-timezone UTC",
-            "hermes mcp add github --env GITHUB_TOKEN=… --command github-mcp-server --args stdio",
-            "hermes mcp add tickets --url https://tickets.example.com/mcp --auth oauth",
-            "hermes mcp add tickets --url https://tickets.example.com/mcp --auth header < token",
-        ),
-    )
-    add.add_argument("name", metavar="NAME", help="what you call it; its tools are mcp_NAME_…")
-    add.add_argument("--url", default="", metavar="URL", help="address of a server over HTTP")
-    add.add_argument("--command", default="", metavar="CMD", help="program of a server here")
-    add.add_argument(
-        "--args", nargs=argparse.REMAINDER, metavar="ARG", help="its arguments: all that follows"
-    )
-    add.add_argument(
-        "--env", action="append", default=[], metavar="K=V", help="a variable the program gets"
-    )
-    add.add_argument(
-        "--header", action="append", default=[], metavar="K=V", help="a header sent to the url"
-    )
-    add.add_argument(
+@SETUP.action(
+    "add",
+    "add a server",
+    arg("name", metavar="NAME", help="what you call it; its tools are mcp_NAME_…"),
+    arg("--url", default="", metavar="URL", help="address of a server over HTTP"),
+    arg("--command", default="", metavar="CMD", help="program of a server here"),
+    arg("--args", nargs=REMAINDER, metavar="ARG", help="its arguments: all that follows"),
+    arg("--env", action="append", default=[], metavar="K=V", help="a variable the program gets"),
+    arg("--header", action="append", default=[], metavar="K=V", help="a header sent to the url"),
+    arg(
         "--auth",
         choices=(OAUTH, HEADER),
         help="sign in with OAuth, or send a token, which is asked for or read from standard input",
-    )
-    add.add_argument("--transport", choices=("http", "sse"), help="else it is found out")
-    add.add_argument("--no-test", action="store_true", help="do not connect, just write it down")
-
-
-def _add(args: argparse.Namespace, cli: Cli) -> int:
+    ),
+    arg("--transport", choices=("http", "sse"), help="else it is found out"),
+    flag("--no-test", help="do not connect, just write it down"),
+    description="Add a server. It is connected once to show what it offers, and written to\n"
+    "config.yaml. Values of headers, and variables whose names look secret, go to\n"
+    ".env and are referred to as ${NAME}; a ${NAME} you give is kept as it is.",
+    epilog=examples(
+        "hermes mcp add time --command uvx --args mcp-server-time --local-timezone UTC",
+        "hermes mcp add github --env GITHUB_TOKEN=… --command github-mcp-server --args stdio",
+        "hermes mcp add tickets --url https://tickets.example.com/mcp --auth oauth",
+        "hermes mcp add tickets --url https://tickets.example.com/mcp --auth header < token",
+    ),
+)
+def _add(args: Namespace, cli: Cli) -> None:
     name = check_server_name(args.name)
     if name in cli.load().settings.mcp_servers:
         raise UsageError(
@@ -403,14 +363,17 @@ def _add(args: argparse.Namespace, cli: Cli) -> int:
         if args.auth == OAUTH:
             run_logged(cli, sign_in(cli, name, settings.url, LoginOptions()))
         found = _probe_before_adding(cli, name, settings)
-    _write_server(cli, name, given)
+    from hermes.config import edit  # ruamel.yaml, needed only to write
+
+    for key, value in given.variables.items():
+        edit.set_variable(cli.home, key, value)
+    edit.set_value(cli.home, ("mcp_servers", name), given.settings)
     if found is not None:
         _show(cli, name, found)
     else:
         cli.say(f"added {name} to {tilde(cli.home.config_file)}")
     if args.auth == OAUTH and (waits or args.no_test):
         cli.say(f"it needs a login: hermes mcp login {name}")
-    return 0
 
 
 def _token(cli: Cli, name: str) -> str:
@@ -447,20 +410,12 @@ def _probe_before_adding(cli: Cli, name: str, settings: McpServer) -> ProbeResul
         # After a login, a thread may still read stdin and would swallow the answer.
         if cli.interactive and settings.auth != OAUTH:
             cli.say(f"✗ {words}")
-            if cli.ask("Add it all the same? [y/N] ").strip().lower() in ("y", "yes"):
+            if cli.confirm("Add it all the same?"):
                 return None
         catalog_cache(cli).drop(name)
         raise UsageError(
             f"{name} was not added: {words}", hint="--no-test adds it without connecting"
         ) from error
-
-
-def _write_server(cli: Cli, name: str, given: ServerArguments) -> None:
-    from hermes.config import edit  # ruamel.yaml, needed only to write
-
-    for key, value in given.variables.items():
-        edit.set_variable(cli.home, key, value)
-    edit.set_value(cli.home, ("mcp_servers", name), given.settings)
 
 
 def _show(cli: Cli, name: str, found: ProbeResult) -> None:

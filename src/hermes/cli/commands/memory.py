@@ -1,28 +1,27 @@
 """`hermes memory`: what the agent remembers, where, for whom; and the provider it may have."""
 
-import argparse
 import contextlib
 import shutil
 import subprocess
 import tempfile
+from argparse import Namespace
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from hermes.app.extensions import Extensions
 from hermes.app.tools import project_root
 from hermes.cli.commands.memory_provider import (
+    PROVIDER_ACTIONS,
     ProviderClient,
-    add_setup_actions,
-    add_test_actions,
     extensions_for_provider,
     isolated_provider,
     open_provider,
     provider_info,
 )
-from hermes.cli.context import Actions, Cli, Command
+from hermes.cli.context import YES, Cli, Command, arg, table
 from hermes.cli.output import positive
 from hermes.config.edit import editor_command
 from hermes.config.home import tilde
@@ -45,7 +44,7 @@ from hermes.memory import (
 from hermes.memory.notes import join_entries, split_entries
 from hermes.plugins.context import RegistrationKind
 from hermes.security.injection import scan
-from hermes.util.text import escaped_json, many, plain, plain_line
+from hermes.util.text import many, plain, plain_line
 
 # The built-in note files of all owners.
 
@@ -102,7 +101,7 @@ class NoteFiles:
         found = [notes for notes in self.all(target) if of.casefold() in notes.owner.casefold()]
         if len(found) == 1:
             return found[0]
-        known = ", ".join(notes.owner for notes in found or self.all(target)) or "nobody"
+        known = ", ".join(notes.owner for notes in found or self.all(target)) or "none"
         problem = f"{len(found)} notes" if found else "no notes"
         raise UsageError(
             f"there are {problem} for {target} {of}".rstrip(),
@@ -155,20 +154,12 @@ def _owner(folder: Path) -> str:
 # `hermes memory` and `hermes memory status`.
 
 
-def add_status_actions(actions: Actions) -> None:
-    actions.add("status", _status, "show the provider, and whether it is set up", json=True)
-
-
-def overview(args: argparse.Namespace, cli: Cli) -> int:  # noqa: ARG001 - as every action
+def _overview(_args: Namespace, cli: Cli) -> int:
     settings = cli.load().settings.memory
     cli.say(f"Notes, in {tilde(cli.home.memories)}")
-    lines = [_notes_line(notes) for notes in NoteFiles(cli).all()]
-    widths = [max((len(line[at]) for line in lines), default=0) for at in (0, 1, 2)]
-    for line in lines:
-        padded = "  ".join(f"{part:<{width}}" for part, width in zip(line, widths, strict=False))
-        cli.say(f"  {padded}  {line[3]}".rstrip())
-    if not lines:
-        cli.say("  none yet")
+    lines = table([_notes_cells(notes) for notes in NoteFiles(cli).all()])
+    for line in lines or ["none yet"]:
+        cli.say(f"  {line}")
     for key in ("memory_enabled", "user_profile_enabled"):
         if not getattr(settings, key):
             cli.say(f"  switched off: memory.{key} is false")
@@ -177,16 +168,15 @@ def overview(args: argparse.Namespace, cli: Cli) -> int:  # noqa: ARG001 - as ev
         cli.say(f"  `hermes memory setup NAME` chooses one of {', '.join(BUNDLED_PROVIDERS)}")
         return 0
     try:
-        with open_provider(cli) as desk:
-            cli.say(f"  {desk.summary() if desk else ''}")
+        with open_provider(cli) as provider:
+            cli.say(f"  {provider.summary() if provider else ''}")
     except HermesError as error:
-        cli.say(f"  {error}")
-        cli.say(f"  {error.hint}")
+        cli.say(f"  {error}\n  {error.hint}")
         return error.exit_code
     return 0
 
 
-def _notes_line(notes: OwnedNotes) -> tuple[str, str, str, str]:
+def _notes_cells(notes: OwnedNotes) -> tuple[str, str, str, str]:
     owner = plain_line(notes.owner)
     try:
         count = many(len(notes.file.read()), "note")
@@ -195,21 +185,37 @@ def _notes_line(notes: OwnedNotes) -> tuple[str, str, str, str]:
         return notes.target, owner, "", str(error)
 
 
-def _status(args: argparse.Namespace, cli: Cli) -> int:
+COMMAND = Command(
+    "memory",
+    _overview,
+    "See what the agent remembers, change and delete it, and choose a memory provider.\n\n"
+    "Notes are files of the agent: `memory` and `user` about you, `project` and `chat`. A\n"
+    "provider remembers more than that; at most one is in use.",
+    epilog="""\
+examples:
+  hermes memory                          what is stored, where, for whom
+  hermes memory show editor              what is remembered about a word
+  hermes memory forget "likes tea"       delete one thing for good
+  hermes memory setup holographic        facts in a file of your own
+""",
+)
+
+
+@COMMAND.action("status", "show the provider, and whether it is set up", json=True)
+def _status(_args: Namespace, cli: Cli) -> int:
     facts = _facts(cli)
-    if args.json:
-        cli.json(facts)
-        return 0 if facts["ready"] or not facts["provider"] else 1
     if not facts["provider"]:
-        cli.say("no memory provider; the agent has its notes (`hermes memory`)")
+        cli.emit(facts, "no memory provider; the agent has its notes (`hermes memory`)")
         return 0
-    cli.say(f"provider   {facts['provider']} ({facts['where']})")
-    cli.say(f"ready      {'yes' if facts['ready'] else 'no'}")
-    cli.say(f"waits      {facts['timeout']:g} s in a turn (memory.provider_timeout)")
+    lines = [
+        f"provider   {facts['provider']} ({facts['where']})",
+        f"ready      {'yes' if facts['ready'] else 'no'}",
+        f"waits      {facts['timeout']:g} s in a turn (memory.provider_timeout)",
+    ]
     for name, state in facts["variables"].items():
-        cli.say(f"           {name} is {'set' if state else 'not set'}")
-    if facts["problem"]:
-        cli.say(f"problem    {facts['problem']}")
+        lines.append(f"           {name} is {'set' if state else 'not set'}")
+    lines += [f"problem    {facts['problem']}"] if facts["problem"] else []
+    cli.emit(facts, lines)
     return 0 if facts["ready"] else 1
 
 
@@ -226,7 +232,10 @@ def _facts(cli: Cli) -> dict[str, Any]:
     if not settings.provider:
         return facts
     brought = extensions_for_provider(cli, settings.provider)
-    facts["where"] = _where(cli, settings.provider, brought)
+    info = provider_info(cli, settings.provider)
+    memory = RegistrationKind.MEMORY
+    plugin = brought.plugin_with(memory, settings.provider) if brought else ""
+    facts["where"] = info.where if info else f"plugin {plugin}" if plugin else "not found"
     try:
         isolated = isolated_provider(cli, settings.provider, brought)
         facts["variables"] = {
@@ -243,17 +252,11 @@ def _facts(cli: Cli) -> dict[str, Any]:
     return facts
 
 
-def _where(cli: Cli, name: str, brought: Extensions | None) -> str:
-    if (info := provider_info(cli, name)) is not None:
-        return info.where
-    plugin = brought.plugin_with(RegistrationKind.MEMORY, name) if brought else ""
-    return f"plugin {plugin}" if plugin else "not found"
-
-
 # `hermes memory show`.
 
 PROVIDER = "provider"
 PLACES = (*TARGETS, PROVIDER)
+PLACE = arg("--target", choices=PLACES, default="", help="only there")
 
 
 class MemoryItem(msgspec.Struct, frozen=True):
@@ -287,22 +290,6 @@ class MemoryItems(NamedTuple):
     """Why some memories could not be read."""
 
 
-def add_show_actions(actions: Actions) -> None:
-    show = actions.add(
-        "show", _show, "show what is remembered, or what holds some words", json=True
-    )
-    show.add_argument("query", nargs="*", metavar="QUERY", help="words to look for")
-    add_place(show, "whose facts of the provider (yours)")
-    show.add_argument(
-        "--limit", type=positive, default=100, metavar="N", help="of the provider (100)"
-    )
-
-
-def add_place(parser: argparse.ArgumentParser, whose: str) -> None:
-    parser.add_argument("--target", choices=PLACES, default="", help="only there")
-    parser.add_argument("--user", default="", metavar="ID", help=whose)
-
-
 def items(cli: Cli, query: str, target: str, user: str, limit: int) -> MemoryItems:
     """Return notes with every word of the query, and what the provider finds.
 
@@ -331,42 +318,45 @@ def items(cli: Cli, query: str, target: str, user: str, limit: int) -> MemoryIte
 
 
 def _provider_items(cli: Cli, query: str, user: str, limit: int) -> list[MemoryItem]:
-    with open_provider(cli, user) as desk:
-        if desk is None:
+    with open_provider(cli, user) as provider:
+        if provider is None:
             return []
-        owner = f"{desk.name}, of user {user}" if user else desk.name
+        owner = f"{provider.name}, of user {user}" if user else provider.name
         return [
             MemoryItem(PROVIDER, owner, entry.pop("text"), entry.pop("id"), entry)
-            for entry in desk.entries(query, limit)
+            for entry in provider.entries(query, limit)
         ]
 
 
-def _show(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "show",
+    "show what is remembered, or what holds some words",
+    arg("query", nargs="*", metavar="QUERY", help="words to look for"),
+    PLACE,
+    arg("--user", default="", metavar="ID", help="whose facts of the provider (yours)"),
+    arg("--limit", type=positive, default=100, metavar="N", help="of the provider (100)"),
+    json=True,
+)
+def _show(args: Namespace, cli: Cli) -> int:
     found = items(cli, " ".join(args.query), args.target, args.user, args.limit)
-    if args.json:
-        document = msgspec.json.encode([_item_facts(item) for item in found.items])
-        cli.say(escaped_json(msgspec.json.format(document, indent=2).decode()))
-    else:
-        _say_items(found, cli, about=" about that" if args.query else " yet")
+    facts = [
+        {
+            "target": item.place,
+            "owner": item.owner,
+            "text": item.text,
+            **({"id": item.id} if item.id else {}),
+            **item.more,
+        }
+        for item in found.items
+    ]
+    lines = []
+    for heading, group in groupby(found.items, key=lambda item: item.heading):
+        lines += ["", heading, *map(_item_line, group)]
+    nothing = f"nothing is remembered{' about that' if args.query else ' yet'}"
+    cli.emit(facts, lines[1:] if lines or found.unread else [nothing])
     for problem in found.unread:
         cli.note(f"note: {problem}")
     return 1 if found.unread else 0
-
-
-def _say_items(found: MemoryItems, cli: Cli, about: str) -> None:
-    heading = ""
-    for item in found.items:
-        if item.heading != heading:
-            cli.say(f"{'' if not heading else chr(10)}{item.heading}")
-            heading = item.heading
-        cli.say(_item_line(item))
-    if not found.items and not found.unread:
-        cli.say(f"nothing is remembered{about}")
-
-
-def _item_facts(item: MemoryItem) -> dict[str, Any]:
-    named = {"target": item.place, "owner": item.owner, "text": item.text}
-    return {**named, **({"id": item.id} if item.id else {}), **item.more}
 
 
 def _item_line(item: MemoryItem) -> str:
@@ -423,25 +413,18 @@ GLANCE = 100
 MOST_FOUND = 10_000
 
 
-def add_edit_actions(actions: Actions) -> None:
-    edit = actions.add("edit", _edit, "open notes in your editor, and check them afterwards")
-    edit.add_argument(
-        "text", nargs="*", metavar="TEXT", help="of the provider: a part of the entry, or its id"
-    )
-    edit.add_argument("--target", choices=PLACES, default="memory", help="which notes (memory)")
-    edit.add_argument("--of", default="", metavar="NAME", help="whose notes: a part of the name")
-    edit.add_argument("--user", default="", metavar="ID", help="whose facts of the provider")
-    forget = actions.add("forget", _forget, "delete one thing that is remembered, for good")
-    forget.add_argument(
-        "text", nargs="+", metavar="TEXT", help="a part that nothing else has, or the id of a fact"
-    )
-    add_place(forget, "whose notes and facts (yours)")
-    forget.add_argument("-y", "--yes", action="store_true", help="do not ask")
-
-
-def _edit(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "edit",
+    "open notes in your editor, and check them afterwards",
+    arg("text", nargs="*", metavar="TEXT", help="of the provider: a part of the entry, or its id"),
+    arg("--target", choices=PLACES, default="memory", help="which notes (memory)"),
+    arg("--of", default="", metavar="NAME", help="whose notes: a part of the name"),
+    arg("--user", default="", metavar="ID", help="whose facts of the provider"),
+)
+def _edit(args: Namespace, cli: Cli) -> None:
     if args.target == PROVIDER:
-        return _edit_entry(args, cli)
+        _edit_entry(args, cli)
+        return
     if args.text:
         raise UsageError("notes are edited as a whole", hint="leave TEXT out")
     notes = NoteFiles(cli).one(args.target, args.of)
@@ -462,12 +445,11 @@ def _edit(args: argparse.Namespace, cli: Cli) -> int:
     draft.drop()
     if after == before:
         cli.say("nothing was changed")
-        return 0
+        return
     cli.say(f"{tilde(notes.place.file)} has {many(len(after), 'note')}, {notes.fullness()}")
     if merged:
         cli.note("note: the agent changed the file meanwhile; its changes are kept too")
     _warn(notes, after, cli)
-    return 0
 
 
 def _merge_entries(
@@ -491,64 +473,69 @@ def _warn(notes: OwnedNotes, after: tuple[str, ...], cli: Cli) -> None:
             )
 
 
-def _edit_entry(args: argparse.Namespace, cli: Cli) -> int:
+def _edit_entry(args: Namespace, cli: Cli) -> None:
     wanted = " ".join(args.text)
     if not wanted:
         raise UsageError("which entry?", hint='hermes memory edit --target provider "some words"')
-    with open_provider(cli, args.user) as desk:
-        if desk is None:
+    with open_provider(cli, args.user) as provider:
+        if provider is None:
             raise UsageError("there is no memory provider", hint="hermes memory setup")
         item = _require_one_text(_find_matching(cli, wanted, PROVIDER, args.user), wanted)[0]
         draft = Draft(f"{item.text}\n", "entry.txt", cli)
         text = draft.edited().strip()
         if not text:
             raise draft.refused("it is empty; `hermes memory forget` deletes an entry")
-        _save_entry(desk, item, text, draft)
+        try:
+            saved = text == item.text or provider.edit(item.id, text)
+        except HermesError as error:
+            raise draft.refused(str(error)) from error
+        if not saved:
+            raise draft.refused("the provider did not accept it")
     draft.drop()
     cli.say("nothing was changed" if text == item.text else f"changed: {_preview(text)}")
-    return 0
 
 
-def _save_entry(desk: ProviderClient, item: MemoryItem, text: str, draft: Draft) -> None:
-    try:
-        taken = text == item.text or desk.edit(item.id, text)
-    except HermesError as error:
-        raise draft.refused(str(error)) from error
-    if not taken:
-        raise draft.refused("the provider did not take it")
-
-
-def _forget(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "forget",
+    "delete one thing that is remembered, for good",
+    arg(
+        "text", nargs="+", metavar="TEXT", help="a part that nothing else has, or the id of a fact"
+    ),
+    PLACE,
+    arg("--user", default="", metavar="ID", help="whose notes and facts (yours)"),
+    YES,
+)
+def _forget(args: Namespace, cli: Cli) -> int:
     wanted = " ".join(args.text)
     found = _require_one_text(_find_matching(cli, wanted, args.target, args.user), wanted)
     cli.say(_preview(found[0].text))
     cli.say(f"  in {', '.join(item.heading for item in found)}")
-    if not args.yes and cli.ask("forget this? [y/N] ").strip().lower() not in ("y", "yes"):
+    if not cli.confirm("forget this?"):
         cli.say("nothing was changed")
         return 1
     with contextlib.ExitStack() as stack:
-        desk: ProviderClient | None = None
+        provider: ProviderClient | None = None
         try:
-            desk = stack.enter_context(open_provider(cli, args.user))
+            provider = stack.enter_context(open_provider(cli, args.user))
         except ConfigError as error:  # notes can be deleted without the provider
             cli.note(f"note: {error}")
         # Delete the provider's copy first: deleting a note also deletes its copy.
         for item in sorted(found, key=lambda item: item.place != PROVIDER):
-            _delete(cli, item, desk)
+            _delete(cli, item, provider)
     cli.say("forgotten")
     return 0
 
 
-def _delete(cli: Cli, item: MemoryItem, desk: ProviderClient | None) -> None:
+def _delete(cli: Cli, item: MemoryItem, provider: ProviderClient | None) -> None:
     if item.place == PROVIDER:
-        if desk is None or not desk.forget(item.id):
+        if provider is None or not provider.forget(item.id):
             raise HermesError("the provider did not find it any more")
         return
     for notes in NoteFiles(cli).all(item.place):
         if notes.owner == item.owner:
             notes.notebook().remove(item.text)
-            if desk is not None:
-                desk.note_removed(item.place, item.text)
+            if provider is not None:
+                provider.note_removed(item.place, item.text)
 
 
 def _find_matching(cli: Cli, wanted: str, target: str, user: str) -> list[MemoryItem]:
@@ -592,32 +579,4 @@ def _preview(text: str) -> str:
     return line if len(line) <= GLANCE else f"{line[:GLANCE]}…"
 
 
-EPILOG = """\
-examples:
-  hermes memory                          what is stored, where, for whom
-  hermes memory show editor              what is remembered about a word
-  hermes memory forget "likes tea"       delete one thing for good
-  hermes memory setup holographic        facts in a file of your own
-"""
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "See what the agent remembers, change and delete it, and choose a memory provider.\n\n"
-        "Notes are files of the agent: `memory` and `user` about you, `project` and `chat`. A\n"
-        "provider remembers more than that; at most one is in use."
-    )
-    parser.epilog = EPILOG
-    actions = Actions(parser)
-    parser.set_defaults(act=overview, json=False)
-    for add in (
-        add_show_actions,
-        add_edit_actions,
-        add_setup_actions,
-        add_status_actions,
-        add_test_actions,
-    ):
-        add(actions)
-
-
-COMMAND = Command(configure)
+COMMAND.actions += PROVIDER_ACTIONS.actions

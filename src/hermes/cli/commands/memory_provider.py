@@ -1,9 +1,9 @@
 """`hermes memory setup`, `off` and `test`, and the provider in use with time limits."""
 
-import argparse
 import json
 import secrets
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,8 +12,9 @@ import msgspec
 
 from hermes.app.extensions import Extensions
 from hermes.app.log_files import start_logging
-from hermes.cli.context import Actions, Cli
+from hermes.cli.context import Cli, Command, arg
 from hermes.cli.extensions import inspect_extensions
+from hermes.cli.output import examples, pick_named
 from hermes.config.environment import export_variable
 from hermes.config.home import ensure_hermes_home, tilde
 from hermes.core.errors import ConfigError, HermesError, ToolError, UsageError
@@ -31,6 +32,8 @@ from hermes.plugins.manifest import PluginInfo
 from hermes.security import Redactor
 from hermes.util.text import plain_line
 
+PROVIDER_ACTIONS = Command("memory")
+"""The actions of this module; `memory.py` adds them to the command."""
 SECONDS = 20
 SESSION = "hermes-memory"
 
@@ -147,21 +150,16 @@ def open_provider(cli: Cli, user: str = "") -> Iterator[ProviderClient | None]:
 SETTING = ("memory", "provider")
 
 
-def add_setup_actions(actions: Actions) -> None:
-    setup = actions.add(
-        "setup",
-        _setup,
-        "choose a memory provider and configure it",
-        epilog="examples:\n  hermes memory setup\n  hermes memory setup mem0 --set api_key=KEY",
-    )
-    setup.add_argument("name", nargs="?", default="", metavar="NAME", help="which provider")
-    setup.add_argument(
+@PROVIDER_ACTIONS.action(
+    "setup",
+    "choose a memory provider and configure it",
+    arg("name", nargs="?", default="", metavar="NAME", help="which provider"),
+    arg(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="answer without being asked"
-    )
-    actions.add("off", _off, "use no memory provider; what it holds stays where it is")
-
-
-def _setup(args: argparse.Namespace, cli: Cli) -> int:
+    ),
+    epilog=examples("hermes memory setup", "hermes memory setup mem0 --set api_key=KEY"),
+)
+def _setup(args: Namespace, cli: Cli) -> int:
     given = _parse_options(args.set)
     name = args.name or _choose_provider(cli)
     isolated = isolated_provider(cli, name)
@@ -196,7 +194,8 @@ def _setup(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _off(args: argparse.Namespace, cli: Cli) -> int:  # noqa: ARG001 - as every action
+@PROVIDER_ACTIONS.action("off", "use no memory provider; what it holds stays where it is")
+def _off(_args: Namespace, cli: Cli) -> int:
     from hermes.config import edit  # ruamel.yaml, needed only to write
 
     if edit.unset_value(cli.home, SETTING):
@@ -232,7 +231,7 @@ def _choose_provider(cli: Cli) -> str:
     said = cli.ask("provider (number or name): ").strip()
     if not said:
         raise UsageError("no provider was chosen", hint="nothing was changed")
-    return names[int(said) - 1] if said.isdigit() and 1 <= int(said) <= len(names) else said
+    return pick_named(said, names)
 
 
 def _saved_options(cli: Cli, name: str) -> dict[str, str]:
@@ -283,14 +282,12 @@ USER = "hermes-memory-test"
 """A separate user, so that the test does not touch real memories."""
 
 
-def add_test_actions(actions: Actions) -> None:
-    test = actions.add("test", _test, "try the provider out, step by step, with time limits")
-    test.add_argument(
-        "name", nargs="?", default="", metavar="NAME", help="without it: the one in use"
-    )
-
-
-def _test(args: argparse.Namespace, cli: Cli) -> int:
+@PROVIDER_ACTIONS.action(
+    "test",
+    "try the provider out, step by step, with time limits",
+    arg("name", nargs="?", default="", metavar="NAME", help="without it: the one in use"),
+)
+def _test(args: Namespace, cli: Cli) -> int:
     name = args.name or cli.load().settings.memory.provider
     if not name:
         raise UsageError("there is no memory provider", hint="hermes memory setup NAME")

@@ -1,8 +1,8 @@
 """`hermes models` and `hermes local`: available models with prices, and the embedded model."""
 
 import argparse
-import asyncio
 import time
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,8 @@ import msgspec
 
 from hermes.app.model_choice import ListedModel, ModelFilter, ModelLister, ProviderModels
 from hermes.app.providers import Providers
-from hermes.cli.context import Actions, Cli, Command, ProgressLine, Style
+from hermes.cli.context import YES, Cli, Command, ProgressLine, Style, arg, flag
 from hermes.core.errors import HermesError, UsageError
-from hermes.core.model import Price
 from hermes.providers import LOCAL as RESOLVER_LOCAL
 from hermes.providers import Target, endpoints
 from hermes.providers.catalog import ModelFacts
@@ -27,83 +26,30 @@ from hermes.providers.local import (
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, human_size, many
 
-MODELS_EPILOG = """\
-The price is in US dollars for a million tokens read / written; ~ marks one that comes with Hermes
-and not from the provider's list. A list is asked for again after a day.
-
-examples:
-  hermes models                           of the provider in use
-  hermes models openrouter claude         whose names have "claude" in them
-  hermes models gemini --images --max-price 5
-  hermes models --all --free --tools
-  hermes models ollama --refresh --json
-"""
+ABILITIES = ("images", "tools", "reasoning", "deprecated")
 UNITS = {"k": 1000, "m": 1_000_000}
 
 
-def configure_models(parser: argparse.ArgumentParser) -> None:
-    parser.description = "List models with their context window, price and abilities."
-    parser.epilog = MODELS_EPILOG
-    parser.add_argument(
-        "words", nargs="*", metavar="PROVIDER WORDS", help="a provider, then words of the name"
-    )
-    for name, about in (
-        ("images", "only those that see images"),
-        ("tools", "only those that can use tools"),
-        ("reasoning", "only those that think"),
-        ("free", "only those that cost nothing"),
-        ("all", "of every provider with a key"),
-        ("refresh", "ask the provider now"),
-        ("json", "as JSON"),
-    ):
-        parser.add_argument(f"--{name}", action="store_true", help=about)
-    parser.add_argument(
-        "--context", type=_tokens, default=0, metavar="N", help="with room for N tokens (200k, 1m)"
-    )
-    parser.add_argument(
-        "--max-price", type=float, metavar="N", help="for at most N dollars a million tokens"
-    )
-    parser.add_argument(
-        "--limit", type=int, default=50, metavar="N", help="show N of each provider (50); 0: all"
-    )
-
-
-def run_models(args: argparse.Namespace, cli: Cli) -> int:
+async def run_models(args: Namespace, cli: Cli) -> int:
     if args.limit < 0:
         raise UsageError("--limit cannot be negative")
     if args.max_price is not None and not args.max_price >= 0:
         raise UsageError("--max-price cannot be negative")
-    return asyncio.run(_list_models(args, cli))
-
-
-async def _list_models(args: argparse.Namespace, cli: Cli) -> int:
     names = [custom.name for custom in cli.load().settings.custom_providers]
     provider, words = _split(args.words, names)
     if args.all and provider:
         raise UsageError(f"either {provider} or --all", hint="leave one of them out")
-    wanted = ModelFilter(
-        tuple(words),
-        args.images,
-        args.tools,
-        args.reasoning,
-        args.free,
-        args.context,
-        args.max_price,
-    )
+    abilities = (args.images, args.tools, args.reasoning)
+    wanted = ModelFilter(tuple(words), *abilities, args.free, args.context, args.max_price)
     found: list[ProviderModels] = []
     async with Providers(cli.home, cli.load(), SystemClock(), ProgressLine(cli.stderr)) as parts:
         lister = ModelLister(parts.resolver, parts.known, parts.keyring, parts.client)
         current = _current(parts, needed=not (provider or args.all))
         for target in _targets(lister, cli, provider, current, every=args.all):
             used = current is not None and current.provider == target.provider
-            found.append(
-                await lister.models(
-                    target,
-                    wanted,
-                    in_use=current.model if current is not None and used else "",
-                    refresh=args.refresh,
-                )
-            )
+            in_use = current.model if current is not None and used else ""
+            models = await lister.models(target, wanted, in_use=in_use, refresh=args.refresh)
+            found.append(models)
     _show(found, args, cli)
     return 0 if any(provider_models.models for provider_models in found) else 1
 
@@ -159,13 +105,13 @@ def _tokens(text: str) -> int:
     try:
         tokens = float(number) * unit
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens") from None
     if not 0 <= tokens < 1e12:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens")
     return int(tokens)
 
 
-def _show(found: Sequence[ProviderModels], args: argparse.Namespace, cli: Cli) -> None:
+def _show(found: Sequence[ProviderModels], args: Namespace, cli: Cli) -> None:
     limit = args.limit or None
     if args.json:
         cli.json([_provider_facts(one, limit) for one in found])
@@ -194,7 +140,8 @@ def _lines(models: Sequence[ListedModel]) -> Iterator[str]:
     for one in models:
         facts = one.facts
         mark = "*" if one.in_use else " "
-        cells = f"{_short(facts.context_length):>6}  {_format_price(one):>17}  {_abilities(facts)}"
+        abilities = " ".join(name for name in ABILITIES if getattr(facts, name))
+        cells = f"{_short(facts.context_length):>6}  {_format_price(one):>17}  {abilities}"
         yield f"{mark} {facts.id:<{width}}  {cells}".rstrip()
 
 
@@ -221,90 +168,104 @@ def _dollars(amount: float) -> str:
     return f"${amount:.2f}" if amount >= 0.1 or not amount else f"${amount:.4f}".rstrip("0")
 
 
-def _abilities(facts: ModelFacts) -> str:
-    names = ("images", "tools", "reasoning", "deprecated")
-    return " ".join(name for name in names if getattr(facts, name))
-
-
 def _provider_facts(one: ProviderModels, limit: int | None) -> dict[str, Any]:
-    document: dict[str, Any] = msgspec.to_builtins(one)
-    document["total"] = len(one.models)
-    document["models"] = [
+    models = [
         {**_facts(listed.facts), "in_use": listed.in_use, "sources": listed.sources}
         for listed in one.models[:limit]
     ]
-    return document
+    return {**msgspec.to_builtins(one), "total": len(one.models), "models": models}
 
 
 def _facts(facts: ModelFacts) -> dict[str, Any]:
     """Return all fields, including unknown ones."""
-    known = {name: getattr(facts, name) for name in facts.__struct_fields__ if name != "aliases"}
-    price: Price | None = facts.price
-    return {**known, "price": msgspec.to_builtins(price)}
+    return {name: getattr(facts, name) for name in facts.__struct_fields__ if name != "aliases"}
 
 
-MODELS = Command(configure_models, run_models)
+MODELS = Command(
+    "models",
+    run_models,
+    "List models with their context window, price and abilities.",
+    arg("words", nargs="*", metavar="PROVIDER WORDS", help="a provider, then words of the name"),
+    arg(
+        "--context", type=_tokens, default=0, metavar="N", help="with room for N tokens (200k, 1m)"
+    ),
+    arg("--max-price", type=float, metavar="N", help="for at most N dollars a million tokens"),
+    arg("--limit", type=int, default=50, metavar="N", help="show N of each provider (50); 0: all"),
+    flag("--images", help="only those that see images"),
+    flag("--tools", help="only those that can use tools"),
+    flag("--reasoning", help="only those that think"),
+    flag("--free", help="only those that cost nothing"),
+    flag("--all", help="of every provider with a key"),
+    flag("--refresh", help="ask the provider now"),
+    json=True,
+    epilog="""\
+The price is in US dollars for a million tokens read / written; ~ marks one that comes with Hermes
+and not from the provider's list. A list is asked for again after a day.
+
+examples:
+  hermes models                           of the provider in use
+  hermes models openrouter claude         whose names have "claude" in them
+  hermes models gemini --images --max-price 5
+  hermes models --all --free --tools
+  hermes models ollama --refresh --json
+""",
+)
 
 
 # `hermes local`.
 
-LOCAL_EPILOG = """\
+LOCAL = Command(
+    "local",
+    description="The embedded model answers when no key is configured. It is a starter: small and"
+    " slow, but it needs no account and nothing leaves this machine.",
+    epilog="""\
 examples:
   hermes local pull                     fetch the model that is in use
   hermes local pull 1.5b                a larger one
   hermes local pull https://example.org/model.gguf#sha256=0123…
   hermes local use ~/models/own.gguf    use a GGUF file of your own
   hermes local list
-"""
+""",
+)
 
 
-def configure_local(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "The embedded model answers when no key is configured. It is a starter: small and slow,"
-        " but it needs no account and nothing leaves this machine."
-    )
-    parser.epilog = LOCAL_EPILOG
-    actions = Actions(parser)
-    pull = actions.add("pull", _pull, "fetch weights (an id or an address)")
-    pull.add_argument("model", nargs="?", help="0.5b, 1.5b or the address of a GGUF file")
-    actions.add("list", _list, "show what there is", json=True)
-    use = actions.add("use", _use, "choose the model (an id, a file or a path)")
-    use.add_argument("model")
-    remove = actions.add("rm", _remove, "delete fetched weights")
-    remove.add_argument("model")
-    remove.add_argument("--yes", action="store_true", help="do not ask")
-
-
-def _pull(args: argparse.Namespace, cli: Cli) -> int:
+@LOCAL.action(
+    "pull",
+    "fetch weights (an id or an address)",
+    arg("model", nargs="?", help="0.5b, 1.5b or the address of a GGUF file"),
+)
+async def _pull(args: Namespace, cli: Cli) -> None:
     name = args.model or cli.load().settings.local.model
     weights = resolve_weights(name, cli.home.models)
-    path = asyncio.run(fetch_weights(weights, cli.home.models, ProgressLine(cli.stderr)))
+    path = await fetch_weights(weights, cli.home.models, ProgressLine(cli.stderr))
     if not weights.sha256:
         cli.note(f"SHA-256 {sha256_of(path)[0]}")
     cli.say(f"{weights.label} is in {path}")
     if name != cli.load().settings.local.model:
         cli.note(f"to use it: hermes local use {weights.id}")
-    return 0
 
 
-def _list(args: argparse.Namespace, cli: Cli) -> int:
+@LOCAL.action("list", "show what there is", json=True)
+def _list(_args: Namespace, cli: Cli) -> None:
     chosen = cli.load().settings.local.model
     models = local_models(cli.home.models)
-    if args.json:
-        facts = [msgspec.to_builtins(model, enc_hook=str) for model in models]
-        used = [{"in_use": _is_name_of(chosen, model)} for model in models]
-        cli.json([known | use for known, use in zip(facts, used, strict=True)])
-        return 0
+    facts = [
+        {**msgspec.to_builtins(model, enc_hook=str), "in_use": _is_name_of(chosen, model)}
+        for model in models
+    ]
+    lines = []
     for model in models:
         mark = "*" if _is_name_of(chosen, model) else " "
         state = str(model.path) if model.fetched else "not fetched"
-        cli.say(f"{mark} {model.name:<12} {human_size(model.size):>9}  {model.label}  ({state})")
-    if not any(_is_name_of(chosen, model) for model in models):
-        cli.say(f"* {chosen}")
-    return 0
+        size = f"{human_size(model.size):>9}"
+        lines.append(f"{mark} {model.name:<12} {size}  {model.label}  ({state})")
+    if not any(each["in_use"] for each in facts):
+        lines.append(f"* {chosen}")
+    cli.emit(facts, lines)
 
 
-def _use(args: argparse.Namespace, cli: Cli) -> int:
+@LOCAL.action("use", "choose the model (an id, a file or a path)", arg("model"))
+def _use(args: Namespace, cli: Cli) -> None:
     weights = resolve_weights(args.model, cli.home.models)
     path = Path(weights.file)
     name = str(path) if path.is_absolute() and path.parent != cli.home.models else weights.id
@@ -314,17 +275,15 @@ def _use(args: argparse.Namespace, cli: Cli) -> int:
     cli.say(f"the embedded model is now {weights.label}")
     if not (cli.home.models / weights.file).is_file():
         cli.note(f"it is fetched when it is first needed, or now: hermes local pull {weights.id}")
-    return 0
 
 
-def _remove(args: argparse.Namespace, cli: Cli) -> int:
+@LOCAL.action("rm", "delete fetched weights", arg("model"), YES)
+def _remove(args: Namespace, cli: Cli) -> int:
     model = next((m for m in local_models(cli.home.models) if _is_name_of(args.model, m)), None)
     if model is None or not model.fetched:
         raise UsageError(f"{args.model!r} is not on this machine", hint="hermes local list")
-    if not args.yes:
-        answer = cli.ask(f"delete {model.path} ({human_size(model.size)})? [y/N] ")
-        if answer.strip().lower() not in ("y", "yes"):
-            return 1
+    if not cli.confirm(f"delete {model.path} ({human_size(model.size)})?"):
+        return 1
     model.path.unlink()
     cli.say(f"deleted {model.path}")
     return 0
@@ -332,6 +291,3 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
 
 def _is_name_of(name: str, model: LocalModelFile) -> bool:
     return name in (model.name, model.path.name, str(model.path))
-
-
-LOCAL = Command(configure_local)

@@ -1,13 +1,13 @@
 """`hermes plugins`: list, install, remove, enable and disable plugins."""
 
-import argparse
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from hermes.app.context_engine import BUILTIN as ENGINES
-from hermes.cli.context import Actions, Cli, Command
+from hermes.cli.context import YES, Cli, Command, OneOf, arg, flag
 from hermes.cli.extensions import inspect_extensions
 from hermes.config.environment import child_environment
 from hermes.config.home import Home, tilde
@@ -99,17 +99,13 @@ def _provided_row(kind: PluginKind, name: str, loaded: Loaded, cli: Cli) -> Plug
         found = list_providers(cli.home, disabled=disabled) if kind is PluginKind.MEMORY else ()
         return any(info.name == name for info in found)
 
-    off = loaded.settings.plugins.disabled
-    if plugin := name if has_a_folder(off) else _providing_plugin(kind, name, loaded, cli):
+    plugin = name if has_a_folder(loaded.settings.plugins.disabled) else ""
+    if not plugin and loaded.settings.plugins.enabled:
+        plugin = inspect_extensions(loaded, cli).plugin_with(kind, name)
+    if plugin:
         return PluginRow(name, kind, PluginState.ENABLED, f"plugin {plugin}")
     problem = "its plugin is disabled" if has_a_folder() else f"there is no such {kind}"
     return PluginRow(name, kind, PluginState.ENABLED, "not found", problem=problem)
-
-
-def _providing_plugin(kind: PluginKind, name: str, loaded: Loaded, cli: Cli) -> str:
-    """Load the enabled plugins and return the one that registers the provider."""
-    enabled = loaded.settings.plugins.enabled
-    return inspect_extensions(loaded, cli).plugin_with(kind, name) if enabled else ""
 
 
 def _row(plugin: Plugin, state: PluginState, loaded: Loaded) -> PluginRow:
@@ -169,14 +165,14 @@ def name_width(rows: Sequence[PluginRow]) -> int:
     return max((len(f"{row.name} {row.version}".rstrip()) for row in rows), default=0)
 
 
-def run_menu(cli: Cli, toggle: Callable[[PluginRow], None]) -> int:
+def run_menu(cli: Cli, toggle: Callable[[PluginRow], None]) -> None:
     """Show the menu until the user enters an empty line."""
     while True:
         rows = plugin_rows(cli)
         _show(cli, rows)
         said = cli.ask("number to switch on or off (empty to leave): ").strip()
         if not said:
-            return 0
+            return
         if said.isdecimal() and 1 <= int(said) <= len(rows):
             toggle(rows[int(said) - 1])
         else:
@@ -195,41 +191,12 @@ def _show(cli: Cli, rows: Sequence[PluginRow]) -> None:
 
 
 WARNING = "A plugin is a program: once enabled, it runs with all your rights."
-EPILOG = """\
-examples:
-  hermes plugins                                 a menu, on a terminal
-  hermes plugins install owner/repo              from GitHub
-  hermes plugins install ./my-plugin --enable    from a folder
-  hermes plugins disable weather
-"""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Look at plugins, add and remove them, switch them on and off."
-    parser.epilog = EPILOG
-    action = Actions(parser).add
-    parser.set_defaults(act=_menu)
-    action("list", _list, "show every plugin and its state", json=True, aliases=["ls"])
-    install = action("install", _install, "add a plugin", epilog=WARNING)
-    install.add_argument("id", metavar="ID", help="owner/repo (GitHub), a git URL, or a folder")
-    install.add_argument("--force", action="store_true", help="replace one of the same name")
-    enabling = install.add_mutually_exclusive_group()
-    enabling.add_argument("--enable", action="store_true", help="enable it without asking")
-    enabling.add_argument("--no-enable", action="store_true", help="do not enable it, do not ask")
-    update = action("update", _update, "fetch the newest version")
-    update.add_argument("name", nargs="?", default="", metavar="NAME", help="only this one")
-    remove = action("remove", _remove, "delete a plugin", aliases=["rm", "uninstall"])
-    remove.add_argument("--yes", action="store_true", help="do not ask")
-    enable = action("enable", _enable, "load a plugin from now on", epilog=WARNING)
-    disable = action("disable", _disable, "never load a plugin")
-    for named in (remove, enable, disable):
-        named.add_argument("name", metavar="NAME", help="as `hermes plugins list` shows it")
-
-
-def _menu(args: argparse.Namespace, cli: Cli) -> int:
+def _menu(args: Namespace, cli: Cli) -> None:
     if not cli.interactive:
-        cli.say(args.help_text().rstrip())
-        return 0
+        cli.say(args.format_help().rstrip())
+        return
 
     def toggle(row: PluginRow) -> None:
         try:
@@ -237,41 +204,58 @@ def _menu(args: argparse.Namespace, cli: Cli) -> int:
         except HermesError as error:
             cli.say(f"{error}{f' ({error.hint})' if error.hint else ''}")
 
-    return run_menu(cli, toggle)
+    run_menu(cli, toggle)
 
 
-def _list(args: argparse.Namespace, cli: Cli) -> int:
+COMMAND = Command(
+    "plugins",
+    _menu,
+    "Look at plugins, add and remove them, switch them on and off.",
+    epilog="""\
+examples:
+  hermes plugins                                 a menu, on a terminal
+  hermes plugins install owner/repo              from GitHub
+  hermes plugins install ./my-plugin --enable    from a folder
+  hermes plugins disable weather
+""",
+)
+NAME = arg("name", metavar="NAME", help="as `hermes plugins list` shows it")
+
+
+@COMMAND.action("list", "show every plugin and its state", json=True, aliases=("ls",))
+def _list(_args: Namespace, cli: Cli) -> None:
     rows = plugin_rows(cli)
-    if args.json:
-        cli.json(rows)
-        return 0
     plugins = [row for row in rows if row.kind is PluginKind.PLUGIN]
-    chosen = [
-        row
-        for row in rows
-        if row.kind is not PluginKind.PLUGIN and row.state is PluginState.ENABLED
-    ]
-    if not plugins:
-        cli.say(f"no plugins yet in {tilde(cli.home.plugins)}")
-    for row in plugins:
-        cli.say(plugin_line(row, name_width(plugins)))
-    for row in chosen:
-        cli.say(f"{row.kind}: {row.name} ({row.problem or row.origin})")
-    return 0
+    lines = [plugin_line(row, name_width(plugins)) for row in plugins]
+    lines = lines or [f"no plugins yet in {tilde(cli.home.plugins)}"]
+    for row in rows:
+        if row.kind is not PluginKind.PLUGIN and row.state is PluginState.ENABLED:
+            lines.append(f"{row.kind}: {row.name} ({row.problem or row.origin})")
+    cli.emit(rows, lines)
 
 
-def _install(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "install",
+    "add a plugin",
+    arg("id", metavar="ID", help="owner/repo (GitHub), a git URL, or a folder"),
+    flag("--force", help="replace one of the same name"),
+    OneOf(
+        flag("--enable", help="enable it without asking"),
+        flag("--no-enable", help="do not enable it, do not ask"),
+    ),
+    epilog=WARNING,
+)
+def _install(args: Namespace, cli: Cli) -> None:
     source = parse_source(args.id)
     cli.note(f"fetching {_hide_password(source.address)}")
     manifest = _plugin_installer(cli).install(source, force=args.force)
     cli.say(f"installed {manifest.name} {manifest.version}".rstrip())
     _describe(cli, manifest)
-    wanted = args.enable or (not args.no_enable and _confirm(cli, f"Enable {manifest.name}?"))
-    if wanted:
+    asks = cli.interactive and not args.no_enable
+    if args.enable or (asks and cli.confirm(f"Enable {manifest.name}?")):
         _set(cli, find_row(cli, manifest.name), on=True)
     else:
         cli.say(f"`hermes plugins enable {manifest.name}` enables it")
-    return 0
 
 
 def _hide_password(address: str) -> str:
@@ -295,11 +279,12 @@ def _describe(cli: Cli, manifest: PluginManifest) -> None:
     cli.say(f"  {WARNING}")
 
 
-def _confirm(cli: Cli, question: str) -> bool:
-    return cli.interactive and cli.ask(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-
-
-def _update(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "update",
+    "fetch the newest version",
+    arg("name", nargs="?", default="", metavar="NAME", help="only this one"),
+)
+def _update(args: Namespace, cli: Cli) -> int:
     workshop = _plugin_installer(cli)
     names = [_folder_name(cli, args.name)] if args.name else workshop.updatable()
     if not names:
@@ -319,16 +304,15 @@ def _update(args: argparse.Namespace, cli: Cli) -> int:
     return 1 if failed else 0
 
 
-def _remove(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("remove", "delete a plugin", YES, NAME, aliases=("rm", "uninstall"))
+def _remove(args: Namespace, cli: Cli) -> int:
     row = find_row(cli, args.name)
     if row.origin != PluginOrigin.USER or row.kind is not PluginKind.PLUGIN:
         raise UsageError(
             f"{args.name} is not one that `hermes plugins` can remove ({row.origin})",
             hint=f"`hermes plugins disable {args.name}` keeps it from being loaded",
         )
-    if not args.yes and not _confirm(cli, f"Delete {row.folder} with everything in it?"):
-        if not cli.interactive:
-            raise UsageError(f"{row.folder} would be deleted", hint="say so with --yes")
+    if not cli.confirm(f"Delete {row.folder} with everything in it?"):
         return 1
     folder = _folder_name(cli, args.name)
     _plugin_installer(cli).remove(folder)
@@ -338,19 +322,19 @@ def _remove(args: argparse.Namespace, cli: Cli) -> int:
     return 0
 
 
-def _enable(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("enable", "load a plugin from now on", NAME, epilog=WARNING)
+def _enable(args: Namespace, cli: Cli) -> None:
     _set(cli, find_row(cli, args.name), on=True)
-    return 0
 
 
-def _disable(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("disable", "never load a plugin", NAME)
+def _disable(args: Namespace, cli: Cli) -> None:
     settings = cli.load().settings.plugins
     if args.name in settings.enabled:  # also a plugin that is no longer installed
         set_enabled(cli.home, args.name, on=False)
         cli.say(f"{args.name} is disabled")
-        return 0
+        return
     _set(cli, find_row(cli, args.name), on=False)
-    return 0
 
 
 def _set(cli: Cli, row: PluginRow, *, on: bool) -> None:
@@ -416,6 +400,3 @@ def _plugin_installer(cli: Cli) -> PluginInstaller:
     return PluginInstaller(
         cli.home.plugins, PluginFetcher(child_environment(saved=cli.load().saved))
     )
-
-
-COMMAND = Command(configure)

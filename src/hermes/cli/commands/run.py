@@ -1,26 +1,17 @@
 """`hermes run`: run a script that uses the documented Python names."""
 
-import argparse
 import importlib.util
 import runpy
 import sys
 import traceback
+from argparse import REMAINDER, ArgumentParser, Namespace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from hermes import compat
-from hermes.cli.context import Cli, Command
+from hermes.cli.context import Cli, Command, arg
 from hermes.core.errors import HermesError, UsageError
-
-DESCRIPTION = """\
-Run a Python script in which the documented names can be imported:
-
-  from run_agent import AIAgent
-  from cli import HermesCLI
-
-The script sees its own arguments in sys.argv, and its folder comes first among the places it can
-import from. The exit code is that of the script."""
 
 OWN_FILES = frozenset({__file__, runpy.__file__, "<frozen runpy>"})
 """Files that are removed from the traceback of a script."""
@@ -29,23 +20,7 @@ SHARED = "hermes.compat.runtime"
 """Loaded by scripts that use tools or models without a conversation."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = DESCRIPTION
-    parser.usage = "hermes run [-h] SCRIPT [ARGUMENT …] | -m MODULE [ARGUMENT …]"
-    parser.add_argument(
-        "-m",
-        dest="module",
-        nargs=argparse.REMAINDER,
-        metavar="MODULE",
-        help="run a module of this folder or of an installed package instead",
-    )
-    parser.add_argument("script", nargs="?", metavar="SCRIPT", help="a Python file")
-    parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, metavar="ARGUMENT", help="what the script is given"
-    )
-
-
-def run(args: argparse.Namespace, cli: Cli) -> int:
+def run(args: Namespace, cli: Cli) -> int:
     compat.install()
     try:
         if args.module is not None:
@@ -75,7 +50,7 @@ def _run_script(script: str | None, arguments: list[str]) -> None:
         raise UsageError(f"there is no file {script}", hint="name a Python file")
     if not path.is_file() and not (path / "__main__.py").is_file():
         raise UsageError(
-            f"{script} is no Python file", hint="a folder needs a __main__.py to be run"
+            f"{script} is not a Python file", hint="a folder needs a __main__.py to be run"
         )
     sys.argv[:] = [script, *arguments]
     sys.path.insert(0, str(path.resolve().parent))
@@ -123,4 +98,29 @@ def _script_traceback(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-COMMAND = Command(configure, run)
+def _set_usage(parser: ArgumentParser) -> None:
+    parser.usage = "hermes run [-h] SCRIPT [ARGUMENT …] | -m MODULE [ARGUMENT …]"
+
+
+COMMAND = Command(
+    "run",
+    run,
+    """\
+Run a Python script in which the documented names can be imported:
+
+  from run_agent import AIAgent
+  from cli import HermesCLI
+
+The script sees its own arguments in sys.argv, and its folder comes first among the places it can
+import from. The exit code is that of the script.""",
+    arg(
+        "-m",
+        dest="module",
+        nargs=REMAINDER,
+        metavar="MODULE",
+        help="run a module of this folder or of an installed package instead",
+    ),
+    arg("script", nargs="?", metavar="SCRIPT", help="a Python file"),
+    arg("arguments", nargs=REMAINDER, metavar="ARGUMENT", help="what the script is given"),
+    setup=_set_usage,
+)

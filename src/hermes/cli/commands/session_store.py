@@ -1,25 +1,15 @@
 """The session store: opening it for actions, export, import, deletion and maintenance."""
 
-import argparse
-import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 from hermes.app.session_store import opened_store, store_exists
-from hermes.cli.context import Act, Actions, Cli
-from hermes.cli.output import (
-    DAY,
-    add_session,
-    add_yes,
-    age,
-    ago,
-    confirm,
-    examples,
-    progress_on,
-    table,
-)
+from hermes.cli.context import YES, Cli, Command, NothingToDo, arg, flag, table
+from hermes.cli.output import DAY, SESSION, age, ago, examples, progress_on
 from hermes.cli.terminal import one_line
 from hermes.core.errors import SessionNotFound
 from hermes.core.ports import SessionInfo
@@ -27,49 +17,43 @@ from hermes.ops.output_files import replaced
 from hermes.ops.restore import back_up_store, repair_store, restore_store
 from hermes.ops.transcript_import import EVERYTHING, import_file
 from hermes.ops.transcripts import ExportFormat, cost, export_sessions, format_of, moment
-from hermes.store.records import SessionFilter, StoreStats
+from hermes.store.records import SessionFilter
 from hermes.store.session_store import SessionStore
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import human_duration, human_size, many, plain_line
 
-Work = Callable[[argparse.Namespace, Cli, SessionStore], Awaitable[int]]
+Needs = Callable[[Cli], AbstractAsyncContextManager[SessionStore]]
 
 
-def reading_store(work: Work, empty: Any = ()) -> Act:
-    """Return an action that reads. Without a store it prints `empty` and creates nothing."""
-
-    def act(args: argparse.Namespace, cli: Cli) -> int:
-        if _store_exists(cli):
-            return _run_with_store(work, args, cli)
-        if args.json:
-            cli.json(empty)
-        else:
-            cli.say("no sessions yet")
-        return 0
-
-    return act
+def _opened(cli: Cli) -> AbstractAsyncContextManager[SessionStore]:
+    """Open the store; create it if needed."""
+    return opened_store(cli.home, cli.load().settings.store.url, cli.note)
 
 
-def changing_store(work: Work) -> Act:
-    """Return an action on existing sessions. Raises `SessionNotFound` without a store."""
-
-    def act(args: argparse.Namespace, cli: Cli) -> int:
-        if not _store_exists(cli):
-            named = getattr(args, "session", None)
-            what = f"there is no session {plain_line(named)}" if isinstance(named, str) else ""
-            raise SessionNotFound(f"{what or 'there are no sessions'}: nothing was stored yet")
-        return _run_with_store(work, args, cli)
-
-    return act
+def existing_store(cli: Cli) -> AbstractAsyncContextManager[SessionStore]:
+    """Open the store. Raises `SessionNotFound` if there is none."""
+    if not store_exists(cli.home, cli.load().settings.store.url):
+        named = getattr(cli.args, "session", None)
+        what = f"there is no session {plain_line(named)}" if isinstance(named, str) else ""
+        raise SessionNotFound(f"{what or 'there are no sessions'}: nothing was stored yet")
+    return _opened(cli)
 
 
-def creating_store(work: Work) -> Act:
-    """Return an action that creates the store if needed."""
+def store_or_empty(empty: Any = ()) -> Needs:
+    """Return a `needs` that opens the store; if there is none, it prints `empty` and ends."""
 
-    def act(args: argparse.Namespace, cli: Cli) -> int:
-        return _run_with_store(work, args, cli)
+    def needs(cli: Cli) -> AbstractAsyncContextManager[SessionStore]:
+        if not store_exists(cli.home, cli.load().settings.store.url):
+            cli.emit(empty, "no sessions yet")
+            raise NothingToDo
+        return _opened(cli)
 
-    return act
+    return needs
+
+
+STORE = Command("sessions", needs=existing_store)
+"""The actions of this module; `sessions.py` adds them to the command."""
+SOURCE = arg("--source", default="", help="only those of cli, telegram, …")
 
 
 async def find_session(store: SessionStore, name: str) -> SessionInfo:
@@ -85,63 +69,33 @@ async def find_session_exactly(store: SessionStore, name: str) -> SessionInfo:
     return await store.resolve(plain_line(name), exactly=True)
 
 
-def _store_exists(cli: Cli) -> bool:
-    return store_exists(cli.home, cli.load().settings.store.url)
-
-
-def _run_with_store(work: Work, args: argparse.Namespace, cli: Cli) -> int:
-    async def run() -> int:
-        url = cli.load().settings.store.url
-        async with opened_store(cli.home, url, cli.note) as store:
-            return await work(args, cli, store)
-
-    return asyncio.run(run())
-
-
 # `hermes sessions export` and `import`.
 
 STDOUT = "-"
 
 
-def add_transfer_actions(actions: Actions) -> None:
-    export = actions.add(
-        "export",
-        changing_store(_export),
-        "write sessions to a file",
-        description="Write all sessions, or some, to a file: as JSON Lines, which hold everything\n"
-        "and can be imported, or as Markdown or HTML to read.",
-        epilog=examples(
-            "hermes sessions export all.jsonl",
-            'hermes sessions export page.html --session-id "tax return"',
-        ),
-    )
-    export.add_argument("out", metavar="OUT", help="the file; - is the standard output")
-    export.add_argument(
+@STORE.action(
+    "export",
+    "write sessions to a file",
+    arg("out", metavar="OUT", help="the file; - is the standard output"),
+    arg(
         "--session-id", action="append", default=[], metavar="ID", help="this one; may be repeated"
-    )
-    export.add_argument("--source", default="", help="only those of cli, telegram, …")
-    export.add_argument(
+    ),
+    SOURCE,
+    arg(
         "--format",
         choices=[form.value for form in ExportFormat],
         help="by the name of OUT, or jsonl",
-    )
-    export.add_argument("--force", action="store_true", help="replace OUT when it exists")
-    load = actions.add(
-        "import",
-        creating_store(_import),
-        "read sessions from a JSON Lines file",
-        json=True,
-        description="Read sessions from a JSON Lines file: one that export wrote, or a line of\n"
-        '{"messages": […]} for each session. Every line is checked before the first is stored.',
-        epilog=examples("hermes sessions import all.jsonl --skip-existing"),
-    )
-    load.add_argument("file", type=Path, metavar="FILE")
-    load.add_argument(
-        "--skip-existing", action="store_true", help="leave out sessions that are there already"
-    )
-
-
-async def _export(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+    ),
+    flag("--force", help="replace OUT when it exists"),
+    description="Write all sessions, or some, to a file: as JSON Lines, which hold everything\n"
+    "and can be imported, or as Markdown or HTML to read.",
+    epilog=examples(
+        "hermes sessions export all.jsonl",
+        'hermes sessions export page.html --session-id "tax return"',
+    ),
+)
+async def _export(args: Namespace, cli: Cli, store: SessionStore) -> None:
     out = Path(args.out)
     form = ExportFormat(args.format) if args.format else format_of(out)
     infos = await _sessions_to_export(args, store)
@@ -150,15 +104,14 @@ async def _export(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
         async for piece in pieces:
             cli.stdout.write(piece)
         cli.stdout.flush()
-        return 0
+        return
     with replaced(out, overwrite=args.force) as file:
         async for piece in pieces:
             file.write(piece)
     cli.say(f"wrote {many(len(infos), 'session')} to {out}")
-    return 0
 
 
-async def _sessions_to_export(args: argparse.Namespace, store: SessionStore) -> list[SessionInfo]:
+async def _sessions_to_export(args: Namespace, store: SessionStore) -> list[SessionInfo]:
     """Return the requested sessions, oldest first, so that parents precede their children."""
     if args.session_id:
         found = [await find_session(store, name) for name in args.session_id]
@@ -173,7 +126,18 @@ async def _sessions_to_export(args: argparse.Namespace, store: SessionStore) -> 
     return chosen
 
 
-async def _import(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+@STORE.action(
+    "import",
+    "read sessions from a JSON Lines file",
+    arg("file", type=Path, metavar="FILE"),
+    flag("--skip-existing", help="leave out sessions that are there already"),
+    json=True,
+    description="Read sessions from a JSON Lines file: one that export wrote, or a line of\n"
+    '{"messages": […]} for each session. Every line is checked before the first is stored.',
+    epilog=examples("hermes sessions import all.jsonl --skip-existing"),
+    needs=_opened,
+)
+async def _import(args: Namespace, cli: Cli, store: SessionStore) -> None:
     done = await import_file(
         store,
         args.file,
@@ -181,85 +145,30 @@ async def _import(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
         skip_existing=args.skip_existing,
         progress=progress_on(cli, "importing"),
     )
-    if args.json:
-        cli.json(done)
-        return 0
     skipped = len(done.skipped)
     left_out = f", left out {skipped:,} that {'was' if skipped == 1 else 'were'} there"
-    cli.say(f"imported {many(len(done.stored), 'session')}{left_out if skipped else ''}")
+    lines = [f"imported {many(len(done.stored), 'session')}{left_out if skipped else ''}"]
     for session_id, title in done.retitled.items():
-        cli.say(f"  {session_id} is now called {title}: its own title is in use")
-    return 0
+        lines.append(f"  {session_id} is now called {title}: its own title is in use")
+    cli.emit(done, lines)
 
 
 # `hermes sessions stats`, `reindex`, `vacuum`, `backup`, `restore` and `repair`.
 
 
-def add_maintenance_actions(actions: Actions) -> None:
-    actions.add(
-        "stats",
-        reading_store(_stats, empty={}),
-        "how much there is",
-        json=True,
-        epilog=examples("hermes sessions stats --json"),
-    )
-    actions.add(
-        "reindex",
-        changing_store(_reindex),
-        "build the search index anew",
-        epilog=examples("hermes sessions reindex"),
-    )
-    actions.add(
-        "vacuum",
-        changing_store(_vacuum),
-        "give unused room back to the disk",
-        epilog=examples("hermes sessions vacuum"),
-    )
-    backup = actions.add(
-        "backup",
-        changing_store(_backup),
-        "copy the whole store while it is in use",
-        epilog=examples("hermes sessions backup state-backup.db"),
-    )
-    backup.add_argument("out", type=Path, metavar="OUT", help="a new file")
-    backup.add_argument("--force", action="store_true", help="replace OUT when it exists")
-    restore = actions.add(
-        "restore",
-        _restore,
-        "put a backup in the place of the store",
-        description="Put a backup in the place of the SQLite store. The store that was there is\n"
-        "kept next to it under a dated name. Running programs continue with the backup.",
-        epilog=examples("hermes sessions restore state-backup.db"),
-    )
-    restore.add_argument("file", type=Path, metavar="FILE", help="what `backup` wrote")
-    add_yes(restore)
-    actions.add(
-        "repair",
-        _repair,
-        "save what can be saved of a damaged store",
-        json=True,
-        description="Save what can be saved of a damaged SQLite store. The damaged file is kept\n"
-        "beside it under a dated name.",
-        epilog=examples("hermes sessions repair"),
-    )
-
-
-async def _stats(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+@STORE.action(
+    "stats",
+    "how much there is",
+    json=True,
+    epilog=examples("hermes sessions stats --json"),
+    needs=store_or_empty({}),
+)
+async def _stats(_args: Namespace, cli: Cli, store: SessionStore) -> None:
     stats = await store.stats()
-    if args.json:
-        cli.json(stats)
-        return 0
-    for line in table(_facts(stats)):
-        cli.say(line)
-    return 0
-
-
-def _facts(stats: StoreStats) -> list[tuple[str, str]]:
     sizes = stats.sizes
     span = f"{moment(stats.oldest or 0)} to {moment(stats.newest or 0)}" if stats.sessions else ""
     archived = f", {stats.archived:,} of them archived" if stats.archived else ""
-    usage = f"{stats.usage.prompt:,} in, {stats.usage.output:,} out"
-    return [
+    rows = [
         ("store", plain_line(stats.where)),
         ("size", human_size(sizes.total)),
         ("search index", human_size(sizes.search)),
@@ -270,60 +179,78 @@ def _facts(stats: StoreStats) -> list[tuple[str, str]]:
         ("messages", f"{stats.messages:,}"),
         ("roles", _counts(stats.by_role)),
         ("tool calls", f"{stats.tool_calls:,}"),
-        ("tokens", usage),
+        ("tokens", f"{stats.usage.prompt:,} in, {stats.usage.output:,} out"),
         ("cost", cost(stats.cost_usd)),
     ]
+    cli.emit(stats, table(rows))
 
 
 def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{plain_line(name)} {count:,}" for name, count in counts.items())
 
 
-async def _reindex(_args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+@STORE.action("reindex", "build the search index anew", epilog=examples("hermes sessions reindex"))
+async def _reindex(_args: Namespace, cli: Cli, store: SessionStore) -> None:
     count = await store.reindex(progress_on(cli, "indexing"))
     cli.say(f"indexed {many(count, 'message')}")
-    return 0
 
 
-async def _vacuum(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:  # noqa: ARG001
+@STORE.action(
+    "vacuum", "give unused room back to the disk", epilog=examples("hermes sessions vacuum")
+)
+async def _vacuum(_args: Namespace, cli: Cli, store: SessionStore) -> None:
     before = (await store.stats()).sizes.total
     await store.vacuum()
     after = (await store.stats()).sizes.total
     cli.say(f"{human_size(before)} before, {human_size(after)} now")
-    return 0
 
 
-async def _backup(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+@STORE.action(
+    "backup",
+    "copy the whole store while it is in use",
+    arg("out", type=Path, metavar="OUT", help="a new file"),
+    flag("--force", help="replace OUT when it exists"),
+    epilog=examples("hermes sessions backup state-backup.db"),
+)
+async def _backup(args: Namespace, cli: Cli, store: SessionStore) -> None:
     progress = progress_on(cli, "copying")
     url = cli.load().settings.store.url
     await back_up_store(store, url, args.out, overwrite=args.force, progress=progress)
     cli.say(f"copied the store to {args.out} ({human_size(args.out.stat().st_size)})")
-    return 0
 
 
-def _restore(args: argparse.Namespace, cli: Cli) -> int:
-    if not confirm(args, cli, f"Replace the session store by {plain_line(str(args.file))}?"):
+@STORE.action(
+    "restore",
+    "put a backup in the place of the store",
+    arg("file", type=Path, metavar="FILE", help="what `backup` wrote"),
+    YES,
+    description="Put a backup in the place of the SQLite store. The store that was there is\n"
+    "kept next to it under a dated name. Running programs continue with the backup.",
+    epilog=examples("hermes sessions restore state-backup.db"),
+    needs=None,
+)
+def _restore(args: Namespace, cli: Cli) -> None:
+    if not cli.confirm(f"Replace the session store by {plain_line(str(args.file))}?"):
         cli.say("nothing was changed")
-        return 0
+        return
     kept = restore_store(cli.home, cli.load().settings.store.url, args.file)
     cli.say(f"the store is now that of {args.file}")
     if kept is not None:
         cli.say(f"the one that was there is kept as {kept}")
-    return 0
 
 
-def _repair(args: argparse.Namespace, cli: Cli) -> int:
+@STORE.action(
+    "repair",
+    "save what can be saved of a damaged store",
+    json=True,
+    description="Save what can be saved of a damaged SQLite store. The damaged file is kept\n"
+    "next to it under a dated name.",
+    epilog=examples("hermes sessions repair"),
+    needs=None,
+)
+def _repair(_args: Namespace, cli: Cli) -> None:
     report = repair_store(cli.home, cli.load().settings.store.url, progress_on(cli, "reading"))
-    if args.json:
-        cli.json(report)
-        return 0
-    cli.say(report.summary)
-    return 0
-
-
-def session_name(info: SessionInfo) -> str:
-    """Return the title, or the beginning of the first message."""
-    return plain_line(info.title) or plain_line(info.preview)
+    cli.emit(report, report.summary)
 
 
 def session_line(info: SessionInfo, width: int) -> str:
@@ -331,7 +258,8 @@ def session_line(info: SessionInfo, width: int) -> str:
     archived = "[archived] " if info.archived_at is not None else ""
     facts = f"{plain_line(info.id)}  {plain_line(info.source):<9} {ago(info.last_active):>12}"
     start = f"{facts}  {count:>13}  {archived}"
-    return (start + one_line(session_name(info), max(width - len(start), 20))).rstrip()
+    name = plain_line(info.title) or plain_line(info.preview)
+    return (start + one_line(name, max(width - len(start), 20))).rstrip()
 
 
 def session_label(info: SessionInfo) -> str:
@@ -345,40 +273,17 @@ def session_label(info: SessionInfo) -> str:
 LINE_WIDTH = 120
 
 
-def add_delete_actions(actions: Actions) -> None:
-    delete = actions.add(
-        "delete",
-        changing_store(_delete),
-        "delete a session and its messages",
-        epilog=examples("hermes sessions delete 20260131_140500_1a2b3c4d --yes"),
-    )
-    add_session(delete)
-    add_yes(delete)
-    prune = actions.add(
-        "prune",
-        reading_store(_prune),
-        "delete old sessions",
-        json=True,
-        description="Delete old sessions. Only sessions that have ended are deleted, and never\n"
-        "archived ones.",
-        epilog=examples("hermes sessions prune --older-than 30 --source cron --dry-run"),
-    )
-    prune.add_argument(
-        "--older-than",
-        type=age,
-        default=90 * DAY,
-        metavar="AGE",
-        help="started before that many days, or 12h, 30m, … (90)",
-    )
-    prune.add_argument("--source", default="", help="only those of cli, telegram, …")
-    prune.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
-    add_yes(prune)
-
-
-async def _delete(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+@STORE.action(
+    "delete",
+    "delete a session and its messages",
+    SESSION,
+    YES,
+    epilog=examples("hermes sessions delete 20260131_140500_1a2b3c4d --yes"),
+)
+async def _delete(args: Namespace, cli: Cli, store: SessionStore) -> int:
     info = await find_session_exactly(store, args.session)
     question = f"Delete {session_label(info)} with {many(info.message_count, 'message')}?"
-    if not confirm(args, cli, question):
+    if not cli.confirm(question):
         cli.say("nothing was deleted")
         return 1
     await store.delete(info.id)
@@ -386,7 +291,26 @@ async def _delete(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
     return 0
 
 
-async def _prune(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+@STORE.action(
+    "prune",
+    "delete old sessions",
+    arg(
+        "--older-than",
+        type=age,
+        default=90 * DAY,
+        metavar="AGE",
+        help="started before that many days, or 12h, 30m, … (90)",
+    ),
+    SOURCE,
+    flag("--dry-run", help="only say what would be deleted"),
+    YES,
+    json=True,
+    description="Delete old sessions. Only sessions that have ended are deleted, and never\n"
+    "archived ones.",
+    epilog=examples("hermes sessions prune --older-than 30 --source cron --dry-run"),
+    needs=store_or_empty(),
+)
+async def _prune(args: Namespace, cli: Cli, store: SessionStore) -> int:
     which = SessionFilter(
         sources=(args.source,) if args.source else (),
         started_before=time.time() - args.older_than,
@@ -395,30 +319,19 @@ async def _prune(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int
     )
     old = await store.sessions(which)
     if args.dry_run or not old:
-        return _list_old_sessions(args, cli, old)
+        lines = [session_line(info, LINE_WIDTH) for info in old]
+        none = "no ended session is that old; nothing was deleted"
+        lines.append(f"{many(len(old), 'session')} would be deleted" if old else none)
+        ids = [info.id for info in old]
+        cli.emit({"would_delete": ids} if old else {"deleted": []}, lines)
+        return 0
     older = human_duration(args.older_than)
     question = f"Delete {many(len(old), 'session')} started more than {older} ago?"
-    if not confirm(args, cli, question):
+    if not cli.confirm(question):
         cli.say("nothing was deleted")
         return 1
     deleted = await store.prune(which)
     if cli.load().settings.sessions.vacuum_after_prune:
         await store.vacuum()
-    if args.json:
-        cli.json({"deleted": deleted})
-    else:
-        cli.say(f"deleted {many(len(deleted), 'session')}")
-    return 0
-
-
-def _list_old_sessions(args: argparse.Namespace, cli: Cli, old: tuple[SessionInfo, ...]) -> int:
-    if args.json:
-        cli.json({"would_delete": [info.id for info in old]} if old else {"deleted": []})
-        return 0
-    for info in old:
-        cli.say(session_line(info, LINE_WIDTH))
-    if old:
-        cli.say(f"{many(len(old), 'session')} would be deleted")
-    else:
-        cli.say("no ended session is that old; nothing was deleted")
+    cli.emit({"deleted": deleted}, f"deleted {many(len(deleted), 'session')}")
     return 0

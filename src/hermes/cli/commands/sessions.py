@@ -1,24 +1,23 @@
 """`hermes sessions`: list, read, search, change, export and clean up past conversations."""
 
-import argparse
+import asyncio
 import shutil
+from argparse import ArgumentParser, Namespace
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import partial
 
 from hermes.cli.commands.session_store import (
-    add_delete_actions,
-    add_maintenance_actions,
-    add_transfer_actions,
-    changing_store,
+    SOURCE,
+    STORE,
+    existing_store,
     find_session,
     find_session_exactly,
-    reading_store,
     session_label,
     session_line,
+    store_or_empty,
 )
-from hermes.cli.context import Actions, Cli, Command, Style
-from hermes.cli.output import add_session, ago, examples, positive, since, table, until
+from hermes.cli.context import Cli, Column, Command, Style, arg, flag, run_command
+from hermes.cli.output import SESSION, ago, examples, limit, since, until
 from hermes.core.errors import UsageError
 from hermes.core.messages import Assistant, Message, ToolResult, to_dict
 from hermes.core.model import Usage
@@ -29,6 +28,14 @@ from hermes.store.session_store import SessionStore
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import cut_middle, many, new_session_id, plain, plain_line
 
+COMMAND = Command(
+    "sessions",
+    description="Find, read, export and tidy past conversations.\n\n"
+    "A session is named by its id, the beginning of it, or its title.",
+    needs=existing_store,
+)
+SINCE = arg("--since", type=since, metavar="WHEN", help="from 2026-01-31, or 7d ago")
+
 # `hermes sessions list`, `show` and `tree`.
 
 HIDDEN_SOURCES = ("tool", "batch", "subagent")
@@ -37,40 +44,18 @@ SHOWN_RESULT = 2000
 """The most characters shown of a tool result."""
 
 
-def add_list_actions(actions: Actions) -> None:
-    listing = actions.add(
-        "list",
-        reading_store(_list),
-        "the newest sessions",
-        json=True,
-        epilog=examples("hermes sessions list --source telegram --limit 5"),
-    )
-    listing.add_argument("--source", default="", help="only those of cli, telegram, …")
-    listing.add_argument("--limit", type=positive, default=20, metavar="N", help="how many (20)")
-    listing.add_argument("--archived", action="store_true", help="the archived ones instead")
-    listing.add_argument(
-        "--all", action="store_true", help="archived ones and those made by programs too"
-    )
-    showing = actions.add(
-        "show",
-        changing_store(_show_session),
-        "one conversation",
-        json=True,
-        epilog=examples('hermes sessions show "tax return"', "hermes sessions show 20260131 --log"),
-    )
-    add_session(showing)
-    showing.add_argument("--log", action="store_true", help="undone and compacted messages too")
-    tree = actions.add(
-        "tree",
-        changing_store(_tree),
-        "where a session came from and what came of it",
-        json=True,
-        epilog=examples('hermes sessions tree "tax return"'),
-    )
-    add_session(tree)
-
-
-async def _list(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+@COMMAND.action(
+    "list",
+    "the newest sessions",
+    SOURCE,
+    limit(20),
+    flag("--archived", help="the archived ones instead"),
+    flag("--all", help="archived ones and those made by programs too"),
+    json=True,
+    epilog=examples("hermes sessions list --source telegram --limit 5"),
+    needs=store_or_empty(),
+)
+async def _list(args: Namespace, cli: Cli, store: SessionStore) -> None:
     hidden = () if args.source or args.all else HIDDEN_SOURCES
     which = SessionFilter(
         sources=(args.source,) if args.source else (),
@@ -78,59 +63,40 @@ async def _list(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
         archived=None if args.all else args.archived,
         limit=args.limit,
     )
-    infos = await store.sessions(which)
-    if args.json:
-        cli.json(infos)
-        return 0
-    if not infos:
-        narrowed = args.source or args.archived
-        cli.say("no such sessions" if narrowed else "no sessions yet")
+    empty = "no such sessions" if args.source or args.archived else "no sessions yet"
     width = shutil.get_terminal_size().columns if cli.stdout.isatty() else 200
-    for info in infos:
-        cli.say(session_line(info, width))
-    return 0
+    infos = await store.sessions(which)
+    cli.emit(infos, line=lambda info: session_line(info, width), empty=empty)
 
 
-async def _show_session(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+@COMMAND.action(
+    "show",
+    "one conversation",
+    SESSION,
+    flag("--log", help="undone and compacted messages too"),
+    json=True,
+    epilog=examples('hermes sessions show "tax return"', "hermes sessions show 20260131 --log"),
+)
+async def _show_session(args: Namespace, cli: Cli, store: SessionStore) -> None:
     info = await find_session(store, args.session)
-    if args.log:
-        return await _show_log(args, cli, store, info)
-    messages = await store.messages(info.id)
-    if args.json:
-        cli.json({"session": info, "messages": [to_dict(message) for message in messages]})
-        return 0
-    _say_header(cli, info)
-    for message in messages:
-        cli.say("\n" + "\n".join(_paragraphs(message)))
-    return 0
-
-
-async def _show_log(
-    args: argparse.Namespace, cli: Cli, store: SessionStore, info: SessionInfo
-) -> int:
-    log = await store.log(info.id)
+    known = [plain_line(fact) for fact in (info.id, info.title, info.source, info.model) if fact]
+    lines = ["  ".join([*known, f"started {moment(info.started_at)}"])]
+    shown = []
+    if not args.log:
+        for message in await store.messages(info.id):
+            shown.append(to_dict(message))
+            lines.append("\n" + "\n".join(_paragraphs(message)))
+        cli.emit({"session": info, "messages": shown}, lines)
+        return
     entries = await store.entries(info.id)
     current = {entry.id for entry in entries if isinstance(entry, LoggedMessage)}
-    if args.json:
-        logged = [
-            {"id": one.id, "timestamp": one.timestamp, "in_conversation": one.id in current}
-            | to_dict(one.message)
-            for one in log
-        ]
-        cli.json({"session": info, "messages": logged})
-        return 0
-    _say_header(cli, info)
-    for one in log:
+    for one in await store.log(info.id):
+        facts = {"id": one.id, "timestamp": one.timestamp, "in_conversation": one.id in current}
+        shown.append(facts | to_dict(one.message))
         mark = "" if one.id in current else "  (not in the conversation any more)"
-        cli.say(f"\n#{one.id}  {moment(one.timestamp)}{mark}")
-        cli.say("\n".join(_paragraphs(one.message)))
-    return 0
-
-
-def _say_header(cli: Cli, info: SessionInfo) -> None:
-    facts = (info.id, info.title, info.source, info.model)
-    known = [plain_line(fact) for fact in facts if fact]
-    cli.say("  ".join([*known, f"started {moment(info.started_at)}"]))
+        lines.append(f"\n#{one.id}  {moment(one.timestamp)}{mark}")
+        lines.append("\n".join(_paragraphs(one.message)))
+    cli.emit({"session": info, "messages": shown}, lines)
 
 
 def _paragraphs(message: Message) -> Iterator[str]:
@@ -145,19 +111,23 @@ def _paragraphs(message: Message) -> Iterator[str]:
             yield f"[call of {plain_line(call.name)}] {plain(call.arguments)}"
 
 
-async def _tree(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+@COMMAND.action(
+    "tree",
+    "where a session came from and what came of it",
+    SESSION,
+    json=True,
+    epilog=examples('hermes sessions tree "tax return"'),
+)
+async def _tree(args: Namespace, cli: Cli, store: SessionStore) -> None:
     info = await find_session(store, args.session)
     ancestors = await store.ancestors(info.id)
     descendants = await store.descendants(info.id)
-    if args.json:
-        cli.json({"session": info, "ancestors": ancestors, "descendants": descendants})
-        return 0
-    line = [*reversed(ancestors), info]
-    for depth, one in enumerate(line):
-        cli.say(_branch_line(one, depth, is_here=one is info))
-    for one, depth in _walk_descendants(info, descendants):
-        cli.say(_branch_line(one, len(line) - 1 + depth, is_here=False))
-    return 0
+    above = list(enumerate([*reversed(ancestors), info]))
+    below = [(len(above) - 1 + d, one) for one, d in _walk_descendants(info, descendants)]
+    cli.emit(
+        {"session": info, "ancestors": ancestors, "descendants": descendants},
+        (_branch_line(one, depth, is_here=one is info) for depth, one in (*above, *below)),
+    )
 
 
 def _walk_descendants(
@@ -188,56 +158,47 @@ PAGE = 10
 QUESTION = "number to go on with, words to search for, Enter for more, q to leave: "
 
 
-def add_browse_actions(actions: Actions) -> None:
-    parser = actions.add(
-        "browse",
-        _browse,
-        "choose a session and go on with it",
-        epilog=examples("hermes sessions browse --source telegram"),
-    )
-    parser.add_argument("--source", default="", help="only those of cli, telegram, …")
-
-
-def _browse(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "browse",
+    "choose a session and go on with it",
+    SOURCE,
+    epilog=examples("hermes sessions browse --source telegram"),
+    needs=None,
+)
+def _browse(args: Namespace, cli: Cli) -> int:
     if not cli.interactive:
         raise UsageError(
             "browse asks, and this is not a terminal",
             hint="`hermes sessions list` and `hermes sessions search` print",
         )
-    chosen: list[str] = []
-
-    async def work(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
-        chosen.extend(await _choose(cli, store, args.source))
-        return 0
-
-    args.json = False
-    reading_store(work)(args, cli)
+    chosen = asyncio.run(_choose(cli, args.source))
     if not chosen:
         return 0
     from hermes.cli.commands import chat  # only to continue a session
 
-    parser = argparse.ArgumentParser()
-    chat.configure(parser)
-    return chat.run(parser.parse_args(["--resume", chosen[0]]), cli)
+    parser = ArgumentParser()
+    chat.COMMAND.configure(parser)
+    return run_command(parser.parse_args(["--resume", chosen]), cli)
 
 
-async def _choose(cli: Cli, store: SessionStore, source: str) -> list[str]:
-    """Return the id of the chosen session, or none."""
+async def _choose(cli: Cli, source: str) -> str:
+    """Return the id of the chosen session; "" for none."""
     offset, words = 0, ""
-    while True:
-        page = await _page(store, source, words, offset)
-        _show_page(cli, page, offset)
-        answer = cli.ask(QUESTION).strip()
-        if answer in ("q", "quit", "exit"):
-            return []
-        if not answer:
-            offset = offset + PAGE if len(page) == PAGE else 0
-        elif not answer.isdecimal():
-            offset, words = 0, answer
-        elif offset < int(answer) <= offset + len(page):
-            return [page[int(answer) - offset - 1].id]
-        else:
-            cli.say(f"there is no {answer} on this page")
+    async with store_or_empty()(cli) as store:
+        while True:
+            page = await _page(store, source, words, offset)
+            _show_page(cli, page, offset)
+            answer = cli.ask(QUESTION).strip()
+            if answer in ("q", "quit", "exit"):
+                return ""
+            if not answer:
+                offset = offset + PAGE if len(page) == PAGE else 0
+            elif not answer.isdecimal():
+                offset, words = 0, answer
+            elif offset < int(answer) <= offset + len(page):
+                return page[int(answer) - offset - 1].id
+            else:
+                cli.say(f"there is no {answer} on this page")
 
 
 async def _page(
@@ -267,27 +228,24 @@ ROLES = ("user", "assistant", "tool", "system")
 QUERY_HELP = 'words, "a phrase", OR, NOT, begin*'
 
 
-def add_search_actions(actions: Actions) -> None:
-    parser = actions.add(
-        "search",
-        reading_store(_search),
-        "messages that hold some words",
-        json=True,
-        epilog=examples(
-            "hermes sessions search invoice NOT draft",
-            "hermes sessions search '\"dark mode\"' --role user --since 30d",
-        ),
-    )
-    parser.add_argument("query", nargs="+", metavar="QUERY", help=QUERY_HELP)
-    parser.add_argument("--source", default="", help="only in sessions of cli, telegram, …")
-    parser.add_argument("--role", choices=ROLES, default="", help="only what this one said")
-    parser.add_argument("--session", default="", metavar="ID", help="only in this session")
-    parser.add_argument("--since", type=since, metavar="WHEN", help="from 2026-01-31, or 7d ago")
-    parser.add_argument("--until", type=until, metavar="WHEN", help="up to then")
-    parser.add_argument("--limit", type=positive, default=20, metavar="N", help="how many (20)")
-
-
-async def _search(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+@COMMAND.action(
+    "search",
+    "messages that hold some words",
+    arg("query", nargs="+", metavar="QUERY", help=QUERY_HELP),
+    arg("--source", default="", help="only in sessions of cli, telegram, …"),
+    arg("--role", choices=ROLES, default="", help="only what this one said"),
+    arg("--session", default="", metavar="ID", help="only in this session"),
+    SINCE,
+    arg("--until", type=until, metavar="WHEN", help="up to then"),
+    limit(20),
+    json=True,
+    epilog=examples(
+        "hermes sessions search invoice NOT draft",
+        "hermes sessions search '\"dark mode\"' --role user --since 30d",
+    ),
+    needs=store_or_empty(),
+)
+async def _search(args: Namespace, cli: Cli, store: SessionStore) -> None:
     query = " ".join(args.query)
     if not query.strip():
         raise UsageError("there is nothing to look for", hint=f"a query has {QUERY_HELP}")
@@ -305,15 +263,9 @@ async def _search(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
             limit=args.limit,
         )
     )
-    if args.json:
-        cli.json(hits)
-        return 0
-    if not hits:
-        cli.say("nothing found")
     style = Style.of(cli.stdout)
-    for number, hit in enumerate(hits):
-        cli.say(("\n" if number else "") + _format_hit(hit, style))
-    return 0
+    lines = "\n\n".join(_format_hit(hit, style) for hit in hits)
+    cli.emit(hits, lines, empty="nothing found")
 
 
 def _format_hit(hit: SearchHit, style: Style) -> str:
@@ -340,33 +292,36 @@ def _mark_match(snippet: str, style: Style) -> str:
 
 # `hermes sessions usage`.
 
-HEAD = ("task", "model", "provider", "by", "calls", "input", "cached", "output", "cost")
-NUMBERS = (4, 5, 6, 7, 8)
+COLUMNS = (
+    Column("task", lambda line: line.task),
+    Column("model", lambda line: line.model),
+    Column("provider", lambda line: line.provider),
+    Column("by", lambda line: " ".join(["subagent"] * line.is_subagent + [line.tool])),
+    Column("calls", lambda line: f"{line.calls:,}", right=True),
+    Column("input", lambda line: f"{line.usage.input:,}", right=True),
+    Column("cached", lambda line: f"{line.usage.cache_read:,}", right=True),
+    Column("output", lambda line: f"{line.usage.output:,}", right=True),
+    Column("cost", lambda line: _price(line), right=True),
+)
 
 
-def add_usage_actions(actions: Actions) -> None:
-    parser = actions.add(
-        "usage",
-        reading_store(_usage),
-        "tokens and cost by task, model and tool",
-        json=True,
-        description="Tokens and cost by task, model and tool: of one session with its subagents\n"
-        "and what went on after a compaction, or of all sessions.",
-        epilog=examples("hermes sessions usage --since 7d"),
-    )
-    parser.add_argument("session", nargs="?", metavar="ID", help="of this session only")
-    parser.add_argument("--since", type=since, metavar="WHEN", help="from 2026-01-31, or 7d ago")
-
-
-async def _usage(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+@COMMAND.action(
+    "usage",
+    "tokens and cost by task, model and tool",
+    arg("session", nargs="?", metavar="ID", help="of this session only"),
+    SINCE,
+    json=True,
+    description="Tokens and cost by task, model and tool: of one session with its subagents\n"
+    "and what went on after a compaction, or of all sessions.",
+    epilog=examples("hermes sessions usage --since 7d"),
+    needs=store_or_empty(),
+)
+async def _usage(args: Namespace, cli: Cli, store: SessionStore) -> None:
     session = (await find_session(store, args.session)).id if args.session else ""
     lines = await store.usage(session, since=args.since)
-    if args.json:
-        cli.json(lines)
-        return 0
-    if not lines:
-        cli.say("no model was called" + (" in that time" if args.since else ""))
-        return 0
+    if args.json or not lines:
+        cli.emit(lines, empty="no model was called" + (" in that time" if args.since else ""))
+        return
     total = UsageLine(
         task="total",
         model="",
@@ -378,25 +333,9 @@ async def _usage(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int
         cost_usd=sum(line.cost_usd for line in lines),
         unpriced_calls=sum(line.unpriced_calls for line in lines),
     )
-    shown = [*lines, total] if len(lines) > 1 else lines
-    for text in table([HEAD, *(_cells(line) for line in shown)], NUMBERS):
-        cli.say(text)
+    cli.emit([*lines, total] if len(lines) > 1 else lines, columns=COLUMNS)
     if total.unpriced_calls:
         cli.say(f"\nthe price of {many(total.unpriced_calls, 'call')} is not known")
-    return 0
-
-
-def _cells(line: UsageLine) -> tuple[str, ...]:
-    by = " ".join(["subagent"] * line.is_subagent + [plain_line(line.tool)])
-    counts = (line.calls, line.usage.input, line.usage.cache_read, line.usage.output)
-    return (
-        plain_line(line.task),
-        plain_line(line.model),
-        plain_line(line.provider),
-        by.strip(),
-        *(f"{count:,}" for count in counts),
-        _price(line),
-    )
 
 
 def _price(line: UsageLine) -> str:
@@ -408,58 +347,61 @@ def _price(line: UsageLine) -> str:
 # `hermes sessions rename`, `archive`, `unarchive` and `branch`.
 
 
-def add_edit_actions(actions: Actions) -> None:
-    rename = actions.add(
-        "rename",
-        changing_store(_rename),
-        "give a session a title",
-        epilog=examples("hermes sessions rename 20260131_140500 Tax return"),
-    )
-    add_session(rename)
-    rename.add_argument("title", nargs="+", metavar="TITLE", help="at most 100 characters")
-    for name, archived, summary in (
-        ("archive", True, "put sessions away: not listed, never pruned, still found"),
-        ("unarchive", False, "take sessions out of the archive"),
-    ):
-        parser = actions.add(
-            name,
-            changing_store(partial(_archive, archived=archived)),
-            summary,
-            epilog=examples(f'hermes sessions {name} "tax return"'),
-        )
-        add_session(parser, nargs="+")
-    branch = actions.add(
-        "branch",
-        changing_store(_branch),
-        "a new session that begins with this conversation",
-        json=True,
-        epilog=examples('hermes sessions branch "tax return" --title "tax return, other way"'),
-    )
-    add_session(branch)
-    branch.add_argument("--title", default="", help="of the new session")
-
-
-async def _rename(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+@COMMAND.action(
+    "rename",
+    "give a session a title",
+    SESSION,
+    arg("title", nargs="+", metavar="TITLE", help="at most 100 characters"),
+    epilog=examples("hermes sessions rename 20260131_140500 Tax return"),
+)
+async def _rename(args: Namespace, cli: Cli, store: SessionStore) -> None:
     title = " ".join(args.title)
     if not title.strip():
         raise UsageError("the title is only spaces", hint="give it a letter at least")
     info = await find_session_exactly(store, args.session)
     stored = await store.set_title(info.id, title)
     cli.say(f"session {info.id} is now called {stored}")
-    return 0
 
 
-async def _archive(
-    args: argparse.Namespace, cli: Cli, store: SessionStore, *, archived: bool
-) -> int:
+SEVERAL = arg(*SESSION.flags, nargs="+", **SESSION.options)
+
+
+@COMMAND.action(
+    "archive",
+    "put sessions away: not listed, never pruned, still found",
+    SEVERAL,
+    epilog=examples('hermes sessions archive "tax return"'),
+)
+async def _archive(args: Namespace, cli: Cli, store: SessionStore) -> None:
+    await _set_archived(args, cli, store, archived=True)
+
+
+@COMMAND.action(
+    "unarchive",
+    "take sessions out of the archive",
+    SEVERAL,
+    epilog=examples('hermes sessions unarchive "tax return"'),
+)
+async def _unarchive(args: Namespace, cli: Cli, store: SessionStore) -> None:
+    await _set_archived(args, cli, store, archived=False)
+
+
+async def _set_archived(args: Namespace, cli: Cli, store: SessionStore, *, archived: bool) -> None:
     infos = [await find_session_exactly(store, name) for name in args.session]
     for info in infos:
         await store.set_archived(info.id, archived)
         cli.say(f"{'archived' if archived else 'took out of the archive'}: {session_label(info)}")
-    return 0
 
 
-async def _branch(args: argparse.Namespace, cli: Cli, store: SessionStore) -> int:
+@COMMAND.action(
+    "branch",
+    "a new session that begins with this conversation",
+    SESSION,
+    arg("--title", default="", help="of the new session"),
+    json=True,
+    epilog=examples('hermes sessions branch "tax return" --title "tax return, other way"'),
+)
+async def _branch(args: Namespace, cli: Cli, store: SessionStore) -> None:
     info = await find_session(store, args.session)
     new_id = new_session_id(SystemClock().now())
     await store.branch(info.id, new_id)
@@ -470,31 +412,8 @@ async def _branch(args: argparse.Namespace, cli: Cli, store: SessionStore) -> in
             await store.delete(new_id)
             raise
     made = await store.info(new_id)
-    if args.json:
-        cli.json(made)
-        return 0
-    cli.say(f"made {session_label(made)} from {session_label(info)}")
-    cli.say(f"go on with it: hermes --resume {new_id}")
-    return 0
+    label = f"made {session_label(made)} from {session_label(info)}"
+    cli.emit(made, f"{label}\ngo on with it: hermes --resume {new_id}")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Find, read, export and tidy past conversations.\n\n"
-        "A session is named by its id, the beginning of it, or its title."
-    )
-    actions = Actions(parser)
-    for add in (
-        add_list_actions,
-        add_browse_actions,
-        add_search_actions,
-        add_usage_actions,
-        add_edit_actions,
-        add_transfer_actions,
-        add_delete_actions,
-        add_maintenance_actions,
-    ):
-        add(actions)
-
-
-COMMAND = Command(configure)
+COMMAND.actions += STORE.actions

@@ -1,7 +1,7 @@
 """`hermes setup`: configure Hermes step by step."""
 
-import argparse
 import asyncio
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -11,10 +11,20 @@ import msgspec
 
 from hermes.app.installation import install_extra
 from hermes.app.tool_listing import tool_rows
-from hermes.cli.commands import setup_sections
 from hermes.cli.commands.model import format_fact, resolution_line, resolve_main_model
-from hermes.cli.commands.setup_sections import reload_settings, run_command
-from hermes.cli.context import Cli, Command, Style
+from hermes.cli.commands.setup_sections import (
+    apply_agent,
+    apply_model,
+    apply_terminal,
+    apply_tools,
+    ask_agent,
+    ask_model,
+    ask_terminal,
+    ask_tools,
+    reload_settings,
+    run_hermes,
+)
+from hermes.cli.context import Cli, Command, OneOf, Style, arg, flag
 from hermes.config.home import tilde
 from hermes.config.settings.agent import ApprovalSettings
 from hermes.config.settings.tools import TerminalSettings
@@ -23,13 +33,11 @@ from hermes.ops.status import SetupRecord, reset_settings
 from hermes.util.extras import EXTRAS
 from hermes.util.text import many
 
-# The summary at the end, and a first question.
-
 
 def summary(cli: Cli) -> Iterator[str]:
     again = reload_settings(cli)
     settings = again.load().settings
-    main = resolve_main_model(again).main
+    main = asyncio.run(resolve_main_model(again)).main
     yield format_fact("model", resolution_line(main, Style.of(cli.stdout)))
     if main.hint:
         yield format_fact("", main.hint)
@@ -40,24 +48,16 @@ def summary(cli: Cli) -> Iterator[str]:
     yield format_fact("settings", tilde(cli.home.config_file))
 
 
-def offer_first_question(cli: Cli) -> None:
-    said = cli.ask("Try it: type a question (Enter ends): ").strip()
-    if said:
-        run_command(cli, "chat", "-q", said)
-    cli.say("`hermes` starts a chat, `hermes setup` changes this again.")
-
-
 # `hermes setup EXTRA`: install optional packages from our lock files.
 
 
-def _install_extra_packages(name: str, cli: Cli) -> int:
+def _install_extra_packages(name: str, cli: Cli) -> None:
     installed = asyncio.run(install_extra(name))
     if installed:
         cli.say(f"installed {many(len(installed), 'package')} for {name}: {', '.join(installed)}")
     else:
         cli.say(f"{name} is already installed")
     cli.say(f"next: {EXTRAS[name].next_step}")
-    return 0
 
 
 def _unknown_name_error(name: str, sections: Iterable[str]) -> UsageError:
@@ -72,11 +72,124 @@ def _extras_help() -> str:
     return "\n".join(f"  {name:<{width}}  {each.summary}" for name, each in EXTRAS.items())
 
 
-DESCRIPTION = """\
+class SetupSection(msgspec.Struct, frozen=True):
+    title: str
+    ask: Callable[[Cli], None]
+    """Ask the user; saves each answer at once."""
+    apply: Callable[[Namespace, Cli], bool]
+    """Apply the options; return False if none is given."""
+
+
+SECTIONS = {
+    "model": SetupSection("The model that answers", ask_model, apply_model),
+    "terminal": SetupSection("Where commands run", ask_terminal, apply_terminal),
+    "tools": SetupSection("What the agent can use", ask_tools, apply_tools),
+    "agent": SetupSection("How the agent works", ask_agent, apply_agent),
+}
+BACKEND_NAMES = get_args(TerminalSettings.__annotations__["backend"])
+APPROVAL_MODES = get_args(ApprovalSettings.__annotations__["mode"])
+NAMES = ("model", "tts", "terminal", "gateway", "tools", "agent")
+
+
+def run(args: Namespace, cli: Cli) -> int:
+    if args.section in EXTRAS:
+        _install_extra_packages(args.section, cli)
+        return 0
+    if args.section and args.section not in NAMES:
+        raise _unknown_name_error(args.section, NAMES)
+    if args.section == "tts":
+        cli.say("this version has no voice yet, so there is nothing to set up")
+        return 0
+    if args.section == "gateway":
+        asked = ["--non-interactive"] if args.non_interactive else []
+        return run_hermes(cli, "gateway", "setup", *asked)
+    if args.reset and not _reset(args, cli):
+        return 1
+    applied = [section.apply(args, cli) for section in SECTIONS.values()]
+    if not any(applied) and not args.non_interactive:
+        _guide(args, cli)
+    else:
+        cli.say("\n".join(summary(cli)))
+    return 0
+
+
+def _reset(args: Namespace, cli: Cli) -> bool:
+    question = "Set every setting back to its default? Keys and sessions stay."
+    if not args.non_interactive and not cli.confirm(question):
+        cli.say("nothing was changed")
+        return False
+    kept = reset_settings(cli.home, datetime.now(UTC).astimezone())
+    cli.say(f"the old settings are kept as {tilde(kept)}" if kept else "there were no settings yet")
+    return True
+
+
+def _guide(args: Namespace, cli: Cli) -> None:
+    if not cli.interactive:
+        raise UsageError(
+            "cannot ask: this is not a terminal",
+            hint="say what to set with options; `hermes setup --help` shows them",
+        )
+    try:
+        _ask_sections([args.section] if args.section else list(SECTIONS), cli, bool(args.section))
+    except (KeyboardInterrupt, Interrupted):
+        again = f"hermes setup {args.section}" if args.section else "hermes setup"
+        cli.say("")
+        raise Interrupted(
+            "stopped; what you answered is saved", hint=f"to continue: {again}"
+        ) from None
+
+
+def _ask_sections(names: list[str], cli: Cli, only_one: bool) -> None:
+    record, style = SetupRecord(cli.home), Style.of(cli.stdout)
+    done = () if only_one else record.done()
+    if done:
+        cli.say(f"Continuing where you stopped; done: {', '.join(done)}.")
+    cli.say("Enter keeps what is there, Ctrl-C stops; every answer is saved at once.")
+    for name in names:
+        if name in done:
+            continue
+        cli.say(f"\n{style.bold(SECTIONS[name].title)}")
+        try:
+            SECTIONS[name].ask(cli)
+        except Interrupted:
+            raise
+        except HermesError as error:
+            cli.say(style.bad(f"  {error}"))
+            cli.say(f"  {error.hint}" if error.hint else f"  again: hermes setup {name}")
+        else:
+            if not only_one:
+                record.add(name)
+    if not only_one:
+        record.clear()
+    cli.say("\n".join(("", *summary(cli))))
+    said = cli.ask("Try it: type a question (Enter ends): ").strip()
+    if said:
+        run_hermes(cli, "chat", "-q", said)
+    cli.say("`hermes` starts a chat, `hermes setup` changes this again.")
+
+
+COMMAND = Command(
+    "setup",
+    run,
+    """\
 Set Hermes up. Each answer is saved at once; Enter keeps what is there; Ctrl-C stops, and the next
 `hermes setup` goes on from there. With options it asks nothing and sets what they say. With the
-name of an extra it installs optional packages, by the versions and hashes that come with Hermes."""
-EPILOG = f"""\
+name of an extra it installs optional packages: the versions and hashes come with Hermes.""",
+    arg("section", nargs="?", metavar="NAME", help="a section or an extra, listed below"),
+    flag("--non-interactive", help="ask nothing"),
+    flag("--reset", help="begin anew; the old config.yaml is kept"),
+    arg("--provider", metavar="ID", help="provider of the model (openrouter, anthropic, local, …)"),
+    arg("--model", metavar="NAME", help="the model; without it the provider's default"),
+    arg("--base-url", metavar="URL", help="address of an endpoint of your own"),
+    OneOf(
+        arg("--api-key-env", metavar="NAME", help="save the key of this variable"),
+        flag("--api-key-stdin", help="read the key from stdin"),
+    ),
+    arg("--terminal-backend", choices=BACKEND_NAMES, help="where commands run"),
+    arg("--toolsets", metavar="NAMES", help="toolsets and tools to use, with commas between"),
+    arg("--approvals", choices=APPROVAL_MODES, help="what happens before dangerous commands"),
+    arg("--max-turns", metavar="N", help="most model calls in one turn"),
+    epilog=f"""\
 sections, to set up only this part:
   model, terminal, gateway, tools, agent, tts
 
@@ -94,134 +207,5 @@ examples:
   hermes setup --terminal-backend sandbox --toolsets file,terminal,web
 
 exit codes: 0 done, 1 packages cannot be installed, 2 wrong usage, 4 the key is missing, 130 stopped
-"""
-
-
-class SetupSection(msgspec.Struct, frozen=True):
-    title: str
-    ask: Callable[[Cli], None]
-    """Ask the user; saves each answer at once."""
-    apply: Callable[[argparse.Namespace, Cli], bool]
-    """Apply the options; return False if none is given."""
-
-
-SECTIONS = {
-    "model": SetupSection(
-        "The model that answers", setup_sections.ask_model, setup_sections.apply_model
-    ),
-    "terminal": SetupSection(
-        "Where commands run", setup_sections.ask_terminal, setup_sections.apply_terminal
-    ),
-    "tools": SetupSection(
-        "What the agent can use", setup_sections.ask_tools, setup_sections.apply_tools
-    ),
-    "agent": SetupSection(
-        "How the agent works", setup_sections.ask_agent, setup_sections.apply_agent
-    ),
-}
-NAMES = ("model", "tts", "terminal", "gateway", "tools", "agent")
-UNAVAILABLE = {
-    "tts": "this version has no voice yet, so there is nothing to set up",
-}
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    add = parser.add_argument
-    add("section", nargs="?", metavar="NAME", help="a section or an extra, listed below")
-    add("--non-interactive", action="store_true", help="ask nothing")
-    add("--reset", action="store_true", help="begin anew; the old config.yaml is kept")
-    add("--provider", metavar="ID", help="provider of the model (openrouter, anthropic, local, …)")
-    add("--model", metavar="NAME", help="the model; without it the provider's default")
-    add("--base-url", metavar="URL", help="address of an endpoint of your own")
-    key = parser.add_mutually_exclusive_group()
-    key.add_argument("--api-key-env", metavar="NAME", help="save the key of this variable")
-    key.add_argument("--api-key-stdin", action="store_true", help="read the key from stdin")
-    backends = get_args(TerminalSettings.__annotations__["backend"])
-    add("--terminal-backend", choices=backends, help="where commands run")
-    add("--toolsets", metavar="NAMES", help="toolsets and tools to use, with commas between")
-    modes = get_args(ApprovalSettings.__annotations__["mode"])
-    add("--approvals", choices=modes, help="what happens before dangerous commands")
-    add("--max-turns", metavar="N", help="most model calls in one turn")
-
-
-def run(args: argparse.Namespace, cli: Cli) -> int:
-    if args.section in EXTRAS:
-        return _install_extra_packages(args.section, cli)
-    if args.section and args.section not in NAMES:
-        raise _unknown_name_error(args.section, NAMES)
-    if args.section in UNAVAILABLE:
-        cli.say(UNAVAILABLE[args.section])
-        return 0
-    if args.section == "gateway":
-        asked = ["--non-interactive"] if args.non_interactive else []
-        return run_command(cli, "gateway", "setup", *asked)
-    if args.reset and not _reset(args, cli):
-        return 1
-    applied = [section.apply(args, cli) for section in SECTIONS.values()]
-    if not any(applied) and not args.non_interactive:
-        return _guide(args, cli)
-    for line in summary(cli):
-        cli.say(line)
-    return 0
-
-
-def _reset(args: argparse.Namespace, cli: Cli) -> bool:
-    if not args.non_interactive:
-        question = "Set every setting back to its default? Keys and sessions stay. [y/N] "
-        if cli.ask(question).strip().lower() not in ("y", "yes"):
-            cli.say("nothing was changed")
-            return False
-    kept = reset_settings(cli.home, datetime.now(UTC).astimezone())
-    cli.say(f"the old settings are kept as {tilde(kept)}" if kept else "there were no settings yet")
-    return True
-
-
-def _guide(args: argparse.Namespace, cli: Cli) -> int:
-    if not cli.interactive:
-        raise UsageError(
-            "cannot ask: this is not a terminal",
-            hint="say what to set with options; `hermes setup --help` shows them",
-        )
-    try:
-        _ask_sections([args.section] if args.section else list(SECTIONS), cli, bool(args.section))
-    except (KeyboardInterrupt, Interrupted):
-        again = f"hermes setup {args.section}" if args.section else "hermes setup"
-        cli.say("")
-        raise Interrupted(
-            "stopped; what you answered is saved", hint=f"to continue: {again}"
-        ) from None
-    return 0
-
-
-def _ask_sections(names: list[str], cli: Cli, only_one: bool) -> None:
-    record, style = SetupRecord(cli.home), Style.of(cli.stdout)
-    done = () if only_one else record.done()
-    if done:
-        cli.say(f"Continuing where you stopped; done: {', '.join(done)}.")
-    cli.say("Enter keeps what is there, Ctrl-C stops; every answer is saved at once.")
-    for name in names:
-        if name in done:
-            continue
-        cli.say("")
-        cli.say(style.bold(SECTIONS[name].title))
-        try:
-            SECTIONS[name].ask(cli)
-        except Interrupted:
-            raise
-        except HermesError as error:
-            cli.say(style.bad(f"  {error}"))
-            cli.say(f"  {error.hint}" if error.hint else f"  again: hermes setup {name}")
-        else:
-            if not only_one:
-                record.add(name)
-    if not only_one:
-        record.clear()
-    cli.say("")
-    for line in summary(cli):
-        cli.say(line)
-    offer_first_question(cli)
-
-
-COMMAND = Command(configure, run)
+""",
+)

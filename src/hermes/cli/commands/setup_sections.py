@@ -1,8 +1,8 @@
 """The sections of `hermes setup`: model, terminal, tools and agent."""
 
-import argparse
 import asyncio
 import shutil
+from argparse import Namespace
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,14 +14,16 @@ from hermes.app.tools import find_toolsets, set_tool_enabled
 from hermes.cli import registry
 from hermes.cli.commands.auth import check_key
 from hermes.cli.commands.model import ModelWizard, resolution_line, resolve_main_model
-from hermes.cli.context import Cli, ProgressLine, Style
+from hermes.cli.context import Cli, ProgressLine, Style, run_command
 from hermes.cli.main import Parser
+from hermes.cli.output import pick_named
+from hermes.cli.session import split_names
 from hermes.config import edit
 from hermes.config.edit import assign
 from hermes.config.environment import search_path
 from hermes.core.errors import HermesError, UsageError
 from hermes.ops.auth import CredentialService
-from hermes.providers import CUSTOM, LOCAL, Endpoint, endpoints
+from hermes.providers import CUSTOM, LOCAL, endpoints
 from hermes.tools import switch_toolsets
 from hermes.util.concurrency import SystemClock
 from hermes.util.extras import install_hint
@@ -45,26 +47,20 @@ def reload_settings(cli: Cli) -> Cli:
     return Cli(cli.home, cli.stdin, cli.stdout, cli.stderr)
 
 
-def run_command(cli: Cli, name: str, *words: str) -> int:
+def run_hermes(cli: Cli, name: str, *words: str) -> int:
     """Run `hermes NAME WORDS` with its own questions and messages."""
     command = registry.find(name)
     if command is None:
         raise UsageError(f"there is no command {name!r}")
-    module = command.load()
     parser = Parser(prog=f"hermes {name}")
-    module.configure(parser)
-    return module.run(parser.parse_args(words), reload_settings(cli))
+    command.load().configure(parser)
+    return run_command(parser.parse_args(words), reload_settings(cli))
 
 
 def save_setting(cli: Cli, key: str, text: str) -> None:
     """Save a setting. Raises `HermesError` if the value is invalid."""
     change = assign(key, text)
     edit.set_value(cli.home, change.parts, change.value)
-
-
-def ask_settings(questions: tuple[SettingQuestion, ...], cli: Cli) -> None:
-    for question in questions:
-        ask_setting(question, cli)
 
 
 def ask_setting(question: SettingQuestion, cli: Cli) -> str:
@@ -77,8 +73,7 @@ def ask_setting(question: SettingQuestion, cli: Cli) -> str:
         said = cli.ask(f"  {question.text} [{now or 'not set'}]: ").strip()
         if not said:
             return now
-        if question.choices and said.isdigit() and 1 <= int(said) <= len(question.choices):
-            said = question.choices[int(said) - 1].value
+        said = pick_named(said, [choice.value for choice in question.choices])
         try:
             save_setting(cli, question.key, said)
         except HermesError as error:
@@ -104,11 +99,13 @@ LONGEST_KEY = 16_384
 
 
 def ask_model(cli: Cli) -> None:
-    now = resolve_main_model(reload_settings(cli)).main
+    now = asyncio.run(resolve_main_model(reload_settings(cli))).main
     cli.say(f"  now: {resolution_line(now, Style.of(cli.stdout))}")
     if now.provider == LOCAL:
-        cli.say("  A small model of its own: no key, nothing leaves this machine. One key of a")
-        cli.say("  provider makes Hermes strong.")
+        cli.say(
+            "  A small model of its own: no key, nothing leaves this machine. One key of a\n"
+            "  provider makes Hermes strong."
+        )
     offers = _provider_offers(cli)
     for number, (name, why) in enumerate(offers, start=1):
         cli.say(f"  {number:>2}  {name:<14} {why}")
@@ -117,20 +114,20 @@ def ask_model(cli: Cli) -> None:
         if not said:
             return
         try:
-            _use_provider(_provider_named(said, [name for name, _ in offers]), cli)
+            _use_provider(pick_named(said, [name for name, _ in offers]), cli)
         except UsageError as error:
             cli.say(f"  {error}")
         else:
             return
 
 
-def apply_model(args: argparse.Namespace, cli: Cli) -> bool:
+def apply_model(args: Namespace, cli: Cli) -> bool:
     has_key = bool(args.api_key_env or args.api_key_stdin)
     if not (args.provider or args.model or args.base_url or has_key):
         return False
     provider = args.provider or (CUSTOM if args.base_url else "")
     if not provider and not has_key:
-        run_command(cli, "model", "set", args.model)
+        run_hermes(cli, "model", "set", args.model)
         return True
     if not provider:
         raise UsageError("the key of which provider?", hint="name it with --provider")
@@ -143,7 +140,7 @@ def apply_model(args: argparse.Namespace, cli: Cli) -> bool:
 
 def _provider_offers(cli: Cli) -> list[tuple[str, str]]:
     """Return the offered providers with a reason for each."""
-    found = resolve_main_model(reload_settings(cli))
+    found = asyncio.run(resolve_main_model(reload_settings(cli)))
     ready = [found.main.provider, *(one.provider for one in found.also)]
     offers = {name: "ready" for name in ready if name not in (LOCAL, CUSTOM)}
     for name in KNOWN:
@@ -154,24 +151,18 @@ def _provider_offers(cli: Cli) -> list[tuple[str, str]]:
     return list(offers.items())
 
 
-def _provider_named(said: str, offered: list[str]) -> str:
-    if said.isdigit() and 1 <= int(said) <= len(offered):
-        return offered[int(said) - 1]
-    return said
-
-
 def _use_provider(name: str, cli: Cli) -> None:
     if name == CUSTOM:
         _ask_own_endpoint(cli)
         return
     if name == LOCAL:
         _choose_model(LOCAL, "", "", cli)
-        if cli.ask("  fetch its weights now (491 MB)? [y/N] ").strip().lower() in ("y", "yes"):
-            run_command(cli, "local", "pull")
+        if cli.confirm("  fetch its weights now (491 MB)?"):
+            run_hermes(cli, "local", "pull")
         return
-    endpoint = _auth_desk(cli).endpoint(name)
-    if endpoint.needs_key and not _auth_desk(cli).rows(endpoint):
-        run_command(cli, "auth", "add", endpoint.id)
+    endpoint = _credentials(cli).endpoint(name)
+    if endpoint.needs_key and not _credentials(cli).rows(endpoint):
+        run_hermes(cli, "auth", "add", endpoint.id)
     try:
         model = asyncio.run(_pick_model(endpoint.id, cli))
     except UsageError:
@@ -213,10 +204,10 @@ def _choose_model(provider: str, model: str, base_url: str, cli: Cli) -> None:
     if not model and endpoint is not None:
         model = endpoint.default_model
     text = f"{provider}:{model}"
-    run_command(cli, "model", "set", text, *(("--base-url", base_url) if base_url else ()))
+    run_hermes(cli, "model", "set", text, *(("--base-url", base_url) if base_url else ()))
 
 
-def _read_given_key(args: argparse.Namespace, cli: Cli) -> str:
+def _read_given_key(args: Namespace, cli: Cli) -> str:
     if args.api_key_stdin:
         return cli.stdin.read(LONGEST_KEY + 1)
     found = reload_settings(cli).load().variable(args.api_key_env)
@@ -233,22 +224,18 @@ def _choose_with_key(provider: str, model: str, base_url: str, key: str, cli: Cl
     The key of a provider goes to auth.json before the model, which is not saved without a key. The
     key of a custom address goes to .env after the address, so that it is never sent to another one.
     """
-    endpoint = _auth_desk(cli).endpoint(provider)
+    endpoint = _credentials(cli).endpoint(provider)
     if key and endpoint.id != CUSTOM:
-        _refuse_keyless(endpoint)
-        _auth_desk(cli).add(endpoint, key, "")
+        if endpoint.id == LOCAL or endpoint.api_mode == "acp":
+            raise UsageError(f"{endpoint.label} takes no key")
+        _credentials(cli).add(endpoint, key, "")
     _choose_model(provider, model, base_url, cli)
     if key and endpoint.id == CUSTOM:
         edit.set_variable(cli.home, OWN_KEY, key)
         edit.set_value(cli.home, ("model", "api_key"), f"${{{OWN_KEY}}}")
 
 
-def _refuse_keyless(endpoint: Endpoint) -> None:
-    if endpoint.id == LOCAL or endpoint.api_mode == "acp":
-        raise UsageError(f"{endpoint.label} takes no key")
-
-
-def _auth_desk(cli: Cli) -> CredentialService:
+def _credentials(cli: Cli) -> CredentialService:
     return CredentialService(cli.home, reload_settings(cli).load(), SystemClock())
 
 
@@ -302,11 +289,12 @@ def ask_terminal(cli: Cli) -> None:
         SettingChoice(one.name, f"{one.meaning}{_missing_requirement(one)}") for one in BACKENDS
     )
     chosen = ask_setting(SettingQuestion("terminal.backend", "where", offers), cli)
-    ask_settings(_backend_questions(chosen), cli)
-    ask_settings(COMMON, cli)
+    own = next((one.questions for one in BACKENDS if one.name == chosen), ())
+    for question in (*own, *COMMON):
+        ask_setting(question, cli)
 
 
-def apply_terminal(args: argparse.Namespace, cli: Cli) -> bool:
+def apply_terminal(args: Namespace, cli: Cli) -> bool:
     if not args.terminal_backend:
         return False
     save_setting(cli, "terminal.backend", args.terminal_backend)
@@ -315,10 +303,6 @@ def apply_terminal(args: argparse.Namespace, cli: Cli) -> bool:
         if backend.name == args.terminal_backend and (lack := _missing_requirement(backend)):
             cli.note(f"note:{lack}")
     return True
-
-
-def _backend_questions(name: str) -> tuple[SettingQuestion, ...]:
-    return next((one.questions for one in BACKENDS if one.name == name), ())
 
 
 def _missing_requirement(backend: BackendChoice) -> str:
@@ -346,15 +330,15 @@ def ask_tools(cli: Cli) -> None:
         if not said:
             return
         try:
-            _switch([_toolset_named(one.strip(), list(sets)) for one in said.split(",")], sets, cli)
+            _switch([pick_named(one.strip(), list(sets)) for one in said.split(",")], sets, cli)
         except UsageError as error:
             cli.say(f"  {error}")
 
 
-def apply_tools(args: argparse.Namespace, cli: Cli) -> bool:
+def apply_tools(args: Namespace, cli: Cli) -> bool:
     if args.toolsets is None:
         return False
-    names = [name.strip() for name in args.toolsets.split(",") if name.strip()]
+    names = split_names([args.toolsets])
     known = find_toolsets(reload_settings(cli).load()).known
     plain = [name for name in names if not name.startswith("-")]
     now = switch_toolsets((), plain, known, on=True)
@@ -373,10 +357,6 @@ def _by_toolset(cli: Cli) -> dict[str, list[ToolRow]]:
 
 def _is_on(rows: list[ToolRow]) -> bool:
     return any(row.on for row in rows)
-
-
-def _toolset_named(said: str, names: list[str]) -> str:
-    return names[int(said) - 1] if said.isdigit() and 1 <= int(said) <= len(names) else said
 
 
 def _switch(names: list[str], sets: dict[str, list[ToolRow]], cli: Cli) -> None:
@@ -409,10 +389,11 @@ QUESTIONS = (
 
 
 def ask_agent(cli: Cli) -> None:
-    ask_settings(QUESTIONS, cli)
+    for question in QUESTIONS:
+        ask_setting(question, cli)
 
 
-def apply_agent(args: argparse.Namespace, cli: Cli) -> bool:
+def apply_agent(args: Namespace, cli: Cli) -> bool:
     given = {"approvals.mode": args.approvals, "agent.max_turns": args.max_turns}
     said = {key: value for key, value in given.items() if value is not None}
     for key, value in said.items():

@@ -1,6 +1,6 @@
 """`hermes skills`: list, configure and maintain skills."""
 
-import argparse
+from argparse import Namespace
 from typing import Any
 
 import msgspec
@@ -9,23 +9,16 @@ from hermes.app.skills import external_warnings
 from hermes.cli.commands.skills_common import (
     all_roots,
     line_width,
+    open_hub,
     say_findings,
     say_problems,
     skill_index,
     skill_visibility,
-    with_hub,
 )
-from hermes.cli.commands.skills_history import add_history_actions, original_skill, skill_writer
-from hermes.cli.commands.skills_hub import (
-    add_install_actions,
-    add_publish_actions,
-    add_search_actions,
-    add_snapshot_actions,
-    add_tap_actions,
-    add_update_actions,
-)
-from hermes.cli.context import Actions, Cli, Command
-from hermes.cli.output import add_yes, confirm, examples
+from hermes.cli.commands.skills_history import HISTORY, original_skill, skill_writer
+from hermes.cli.commands.skills_hub import HUB
+from hermes.cli.context import YES, Cli, Command, arg, flag
+from hermes.cli.output import examples
 from hermes.cli.terminal import one_line
 from hermes.config.edit import assign
 from hermes.config.files import is_secret_setting, mask
@@ -56,6 +49,14 @@ from hermes.skills.hub import (
 from hermes.skills.writing import read_overlay
 from hermes.util.text import many, plain, plain_line
 
+COMMAND = Command(
+    "skills",
+    description="Find, install, look after and share skills.\n\n"
+    "A skill elsewhere is named by an identifier: official/<category>/<name>, owner/repo/path\n"
+    "of GitHub, skills-sh/<owner>/<repo>/<skill>, the address of a site or a git repository\n"
+    "(…/repo.git#branch:folder), or ./folder.",
+)
+
 # `hermes skills list` and `view`.
 
 
@@ -82,44 +83,35 @@ class SkillRow(msgspec.Struct, frozen=True, kw_only=True):
     """Why it cannot be loaded."""
 
 
-def add_list_actions(actions: Actions) -> None:
-    listing = actions.add(
-        "list",
-        _list,
-        "the skills on this machine",
-        json=True,
-        description="List the skills on this machine: those the agent sees, hidden ones with the"
-        "\nreason, and broken ones with what is wrong. Skills of plugins are not shown.",
-        epilog=examples("hermes skills list --source hub"),
-    )
-    kinds = [str(one) for one in Source]
-    listing.add_argument(
+KINDS = [str(one) for one in Source]
+
+
+@COMMAND.action(
+    "list",
+    "the skills on this machine",
+    arg(
         "--source",
         default="",
-        choices=[*kinds, *SOURCE_NAMES],
+        choices=[*KINDS, *SOURCE_NAMES],
         metavar="SOURCE",
-        help=f"only those of {', '.join(kinds)}, or installed from official, github, …",
-    )
-    view = actions.add("view", _view, "show one skill", json=True)
-    view.add_argument("name", metavar="NAME", help="also as category/name")
-    view.add_argument("file", nargs="?", default="", metavar="FILE", help="a file of it")
-
-
-def _list(args: argparse.Namespace, cli: Cli) -> int:
+        help=f"only those of {', '.join(KINDS)}, or installed from official, github, …",
+    ),
+    json=True,
+    description="List the skills on this machine: those the agent sees, hidden ones with the"
+    "\nreason, and broken ones with what is wrong. Skills of plugins are not shown.",
+    epilog=examples("hermes skills list --source hub"),
+)
+def _list(args: Namespace, cli: Cli) -> None:
     say_problems(cli, external_warnings(cli.load()))
     rows = [row for row in _rows(cli) if args.source in ("", row.source, row.installed_from)]
-    if args.json:
-        cli.json(rows)
-        return 0
-    if not rows:
-        cli.say("no such skills" if args.source else "no skills yet: `hermes skills browse`")
-    last, room = "", line_width(cli)
+    empty = "no such skills" if args.source else "no skills yet: `hermes skills browse`"
+    lines, last, room = [], "", line_width(cli)
     for row in sorted(rows, key=lambda row: (row.category, row.name)):
         if row.category != last:
             last = row.category
-            cli.say(f"{plain_line(last)}:")
-        cli.say(_line(row, room))
-    return 0
+            lines.append(f"{plain_line(last)}:")
+        lines.append(_line(row, room))
+    cli.emit(rows, lines, empty=empty)
 
 
 def _rows(cli: Cli) -> list[SkillRow]:
@@ -189,19 +181,25 @@ def _line(row: SkillRow, room: int) -> str:
     return f"{head} {one_line(plain_line(row.description), max(20, room - len(head) - 1))}".rstrip()
 
 
-def _view(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "view",
+    "show one skill",
+    arg("name", metavar="NAME", help="also as category/name"),
+    arg("file", nargs="?", default="", metavar="FILE", help="a file of it"),
+    json=True,
+)
+def _view(args: Namespace, cli: Cli) -> None:
     skill = skill_index(cli).get(args.name)
     path = skill.folder / (args.file or SKILL_FILE)
     text = read_linked(skill, args.file) if args.file else read_instructions(skill)
     if args.json:
         facts = msgspec.to_builtins(skill, enc_hook=str)  # the folder is not a JSON value
         cli.json({"skill": facts, "file": str(path), "text": text})
-        return 0
+        return
     cli.note(f"{skill.source}: {plain_line(tilde(path))}")
     for warning in () if args.file else skill.warnings:
         cli.note(f"warning: {plain_line(warning)}")
     cli.say(plain(text).rstrip("\n"))
-    return 0
 
 
 # `hermes skills config`.
@@ -218,48 +216,37 @@ class DeclaredSetting(msgspec.Struct, frozen=True):
     """The question for the user."""
 
 
-def add_config_actions(actions: Actions) -> None:
-    config = actions.add(
-        "config",
-        _config,
-        "show the settings of skills, or set one",
-        json=True,
-        description="Show the settings that skills declare, with their values; with KEY and VALUE,"
-        "\nset one. They are kept in config.yaml as skills.config.<key>.",
-        epilog=examples("hermes skills config", "hermes skills config wiki.path ~/wiki"),
-    )
-    config.add_argument("key", nargs="?", default="", metavar="KEY")
-    config.add_argument("value", nargs="?", default=None, metavar="VALUE", help="as YAML")
-
-
-def _config(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "config",
+    "show the settings of skills, or set one",
+    arg("key", nargs="?", default="", metavar="KEY"),
+    arg("value", nargs="?", default=None, metavar="VALUE", help="as YAML"),
+    json=True,
+    description="Show the settings that skills declare, with their values; with KEY and VALUE,"
+    "\nset one. They are kept in config.yaml as skills.config.<key>.",
+    epilog=examples("hermes skills config", "hermes skills config wiki.path ~/wiki"),
+)
+def _config(args: Namespace, cli: Cli) -> None:
     found = [one for one in declared_settings(cli) if args.key in ("", one.key)]
     if args.key and not found:
         raise UsageError(
             f"no skill has a setting {args.key}", hint="`hermes skills config` lists them"
         )
-    if args.value is not None:
-        return _set(args, cli)
-    if args.json:
-        cli.json(found)
-        return 0
-    if not found:
-        cli.say("no skill has settings")
-    for one in found:
-        how = "" if one.is_set else "  (the default)" if one.value is not None else "  (not set)"
-        shown = "" if one.value is None else f" = {plain_line(str(one.value))}"
-        cli.say(f"{plain_line(one.key)}{shown}{how}")
-        cli.say(f"    {one.skill}: {plain_line(one.description)}")
-    return 0
-
-
-def _set(args: argparse.Namespace, cli: Cli) -> int:
+    if args.value is None:
+        cli.emit(found, line=_setting_lines, empty="no skill has settings")
+        return
     change = assign(f"skills.config.{args.key}", args.value)
     from hermes.config import edit  # ruamel.yaml, needed only to write
 
     edit.set_value(cli.home, change.parts, change.value)
     cli.say(f"skills.config.{args.key} set in {tilde(cli.home.config_file)}")
-    return 0
+
+
+def _setting_lines(one: DeclaredSetting) -> str:
+    how = "" if one.is_set else "  (the default)" if one.value is not None else "  (not set)"
+    shown = "" if one.value is None else f" = {plain_line(str(one.value))}"
+    about = f"    {one.skill}: {plain_line(one.description)}"
+    return f"{plain_line(one.key)}{shown}{how}\n{about}"
 
 
 def declared_settings(cli: Cli) -> list[DeclaredSetting]:
@@ -286,35 +273,15 @@ def _declared_setting(skill: str, setting: SkillSetting, values: dict[str, Any])
 # `hermes skills audit`, `quarantine` and `reset`.
 
 
-def add_maintenance_actions(actions: Actions) -> None:
-    actions.add(
-        "audit",
-        with_hub(_audit),
-        "compare the installed skills with their hashes, and scan them again",
-        json=True,
-        description="Compare every file of the installed skills with the hash it was installed with"
-        "\nand scan them again. The exit code is 1 when something is wrong.",
-    )
-    quarantine = actions.add(
-        "quarantine", with_hub(_quarantine), "list the skills that were refused", json=True
-    )
-    quarantine.add_argument("--clean", action="store_true", help="delete them")
-    quarantine.add_argument("name", nargs="?", default="", metavar="NAME", help="only this one")
-    reset = actions.add(
-        "reset",
-        with_hub(_reset),
-        "drop your changes of a skill that is not your own",
-        description="A skill that is bundled or installed is changed in a copy. Reset drops the"
-        "\ncopy, so that the original counts again. With --restore, an installed skill whose"
-        "\nfiles were changed on the disk is fetched once more.",
-        epilog=examples("hermes skills reset arxiv", "hermes skills reset pdf --restore --yes"),
-    )
-    reset.add_argument("name", metavar="NAME")
-    reset.add_argument("--restore", action="store_true", help="fetch the installed files again")
-    add_yes(reset)
-
-
-async def _audit(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+@COMMAND.action(
+    "audit",
+    "compare the installed skills with their hashes, and scan them again",
+    json=True,
+    description="Compare every file of the installed skills with the hash it was installed with"
+    "\nand scan them again. The exit code is 1 when something is wrong.",
+    needs=open_hub,
+)
+async def _audit(args: Namespace, cli: Cli, hub: Hub) -> int:
     found = audit_installed(hub)
     if args.json:
         cli.json(found)
@@ -343,23 +310,42 @@ def _say_audit(cli: Cli, one: SkillInspection) -> None:
         say_findings(cli, one.verdict, one.findings)
 
 
-async def _quarantine(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+@COMMAND.action(
+    "quarantine",
+    "list the skills that were refused",
+    flag("--clean", help="delete them"),
+    arg("name", nargs="?", default="", metavar="NAME", help="only this one"),
+    json=True,
+    needs=open_hub,
+)
+async def _quarantine(args: Namespace, cli: Cli, hub: Hub) -> None:
     if args.clean:
         gone = hub.quarantine.clean(args.name)
         cli.say(f"deleted {many(len(gone), 'refused skill')}")
-        return 0
+        return
     held = [one for one in hub.quarantine.refused() if args.name in ("", one.name)]
-    if args.json:
-        cli.json(held)
-        return 0
-    if not held:
-        cli.say("nothing is in quarantine")
-    for one in held:
-        cli.say(f"{one.name}  {one.at}  {plain_line(one.identifier)}\n    {plain_line(one.reason)}")
-    return 0
+    cli.emit(
+        held,
+        line=lambda one: (
+            f"{one.name}  {one.at}  {plain_line(one.identifier)}\n    {plain_line(one.reason)}"
+        ),
+        empty="nothing is in quarantine",
+    )
 
 
-async def _reset(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+@COMMAND.action(
+    "reset",
+    "drop your changes of a skill that is not your own",
+    arg("name", metavar="NAME"),
+    flag("--restore", help="fetch the installed files again"),
+    YES,
+    description="A skill that is bundled or installed is changed in a copy. Reset drops the"
+    "\ncopy, so that the original counts again. With --restore, an installed skill whose"
+    "\nfiles were changed on the disk is fetched once more.",
+    epilog=examples("hermes skills reset arxiv", "hermes skills reset pdf --restore --yes"),
+    needs=open_hub,
+)
+async def _reset(args: Namespace, cli: Cli, hub: Hub) -> int:
     writer = skill_writer(cli)
     try:
         copied = writer.overlay_of(args.name)
@@ -369,7 +355,7 @@ async def _reset(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     what = f"drop your copy of {plain_line(copied.name)}"
     if left is None:
         what += f", whose {copied.source} original is gone"
-    if not confirm(args, cli, f"{what[0].upper()}{what[1:]}?"):
+    if not cli.confirm(f"{what[0].upper()}{what[1:]}?"):
         cli.say("nothing was changed")
         return 1
     reason = f"back to the {copied.source} skill {copied.name}"
@@ -380,7 +366,7 @@ async def _reset(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     return await _restore_installed(args, cli, hub) if args.restore else 0
 
 
-async def _restore_installed(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+async def _restore_installed(args: Namespace, cli: Cli, hub: Hub) -> int:
     installed = args.name in hub.store.lock().skills
     if not args.restore or not installed:
         raise UsageError(
@@ -389,7 +375,7 @@ async def _restore_installed(args: argparse.Namespace, cli: Cli, hub: Hub) -> in
             if installed
             else "`hermes skills list` says which skills are copies",
         )
-    if not confirm(args, cli, f"Replace the files of {args.name} with those of its source?"):
+    if not cli.confirm(f"Replace the files of {args.name} with those of its source?"):
         cli.say("nothing was changed")
         return 1
     await restore_skill(hub, args.name)
@@ -397,27 +383,4 @@ async def _restore_installed(args: argparse.Namespace, cli: Cli, hub: Hub) -> in
     return 0
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Find, install, look after and share skills.\n\n"
-        "A skill elsewhere is named by an identifier: official/<category>/<name>, owner/repo/path\n"
-        "of GitHub, skills-sh/<owner>/<repo>/<skill>, the address of a site or a git repository\n"
-        "(…/repo.git#branch:folder), or ./folder."
-    )
-    actions = Actions(parser)
-    for add in (
-        add_list_actions,
-        add_search_actions,
-        add_install_actions,
-        add_update_actions,
-        add_maintenance_actions,
-        add_history_actions,
-        add_config_actions,
-        add_publish_actions,
-        add_snapshot_actions,
-        add_tap_actions,
-    ):
-        add(actions)
-
-
-COMMAND = Command(configure)
+COMMAND.actions += (*HUB.actions, *HISTORY.actions)

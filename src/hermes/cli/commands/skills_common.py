@@ -1,14 +1,14 @@
 """What the actions of `hermes skills` share: the hub, the skill index, and output."""
 
 import argparse
-import asyncio
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from hermes.app.skills import skill_roots, visibility_context
-from hermes.cli.context import Act, Cli, Style
+from hermes.cli.context import Arg, Cli, Style, arg
 from hermes.cli.terminal import one_line
 from hermes.config.environment import search_path
 from hermes.core.errors import UsageError
@@ -44,12 +44,14 @@ def line_width(cli: Cli) -> int:
     return max(NARROWEST, columns if cli.stdout is sys.stdout else columns - CHAT_INDENT)
 
 
-def say_offers(cli: Cli, offers: Sequence[SkillOffer]) -> None:
+def offer_lines(cli: Cli, offers: Sequence[SkillOffer]) -> list[str]:
+    lines = []
     for offer in offers:
         count = f"  ({many(offer.installs, 'install')})" if offer.installs else ""
-        cli.say(f"{plain_line(offer.identifier)}{count}")
         text = plain_line(offer.description) or f"from {offer.source}"
-        cli.say(f"    {one_line(text, line_width(cli) - 4)}")
+        lines.append(f"{plain_line(offer.identifier)}{count}")
+        lines.append(f"    {one_line(text, line_width(cli) - 4)}")
+    return lines
 
 
 def say_findings(cli: Cli, verdict: str, findings: Sequence[ScanFinding]) -> None:
@@ -81,11 +83,14 @@ def say_candidate(cli: Cli, one: InstallCandidate) -> None:
 
 def say_difference(cli: Cli, one: InstallCandidate) -> None:
     cli.say(f"changes:  {summarize_changes(one.current, one.files)}")
+    say_diff(cli, one.difference)
+
+
+def say_diff(cli: Cli, text: str) -> None:
     style = Style.of(cli.stdout)
-    for line in one.difference.split("\n"):
-        text = plain(line)
-        dress = {"+": style.accent, "-": style.bad, "@": style.dim}.get(text[:1], style.plain)
-        cli.say(dress(text))
+    dress = {"+": style.accent, "-": style.bad, "@": style.dim}
+    for line in plain(text).split("\n"):
+        cli.say(dress.get(line[:1], style.plain)(line))
 
 
 def say_problems(cli: Cli, problems: Iterable[str]) -> None:
@@ -93,29 +98,20 @@ def say_problems(cli: Cli, problems: Iterable[str]) -> None:
         cli.note(f"warning: {plain_line(problem)}")
 
 
-Work = Callable[[argparse.Namespace, Cli, Hub], Awaitable[int]]
-
-
-def with_hub(work: Work) -> Act:
-    """Return an action that opens the hub for `work` and prints its warnings."""
-
-    def act(args: argparse.Namespace, cli: Cli) -> int:
-        async def run() -> int:
-            async with Hub(hub_options(cli), lambda name: hidden_source(cli, name)) as hub:
-                try:
-                    return await work(args, cli, hub)
-                finally:
-                    say_problems(cli, hub.warnings())
-
-        try:
-            return asyncio.run(run())
-        except BrokenPipeError:
-            raise
-        except OSError as error:  # for example a full or read-only disk
-            place = f"{error.filename}: " if error.filename else ""
-            raise HubError(f"the disk refuses: {place}{error.strerror or error}") from error
-
-    return act
+@asynccontextmanager
+async def open_hub(cli: Cli) -> AsyncIterator[Hub]:
+    """Open the hub; print its warnings at the end."""
+    try:
+        async with Hub(hub_options(cli), lambda name: hidden_source(cli, name)) as hub:
+            try:
+                yield hub
+            finally:
+                say_problems(cli, hub.warnings())
+    except BrokenPipeError:
+        raise
+    except OSError as error:  # for example a full or read-only disk
+        place = f"{error.filename}: " if error.filename else ""
+        raise HubError(f"the disk refuses: {place}{error.strerror or error}") from error
 
 
 def hub_options(cli: Cli) -> HubOptions:
@@ -161,13 +157,13 @@ def hidden_source(cli: Cli, name: str) -> str:
     return next((str(one.source) for one in SkillIndex(hidden).skills() if one.name == name), "")
 
 
-def add_source(parser: argparse.ArgumentParser, summary: str) -> None:
-    """Add `--source` with the names of the searchable sources."""
-    parser.add_argument("--source", type=_source, choices=SOURCE_NAMES, default="", help=summary)
-
-
 def _source(name: str) -> str:
     try:
         return check_source_name(name) if name else ""
     except UsageError as error:
         raise argparse.ArgumentTypeError(f"{error}; {error.hint}") from None
+
+
+def source_option(summary: str) -> Arg:
+    """Return `--source` with the names of the searchable sources."""
+    return arg("--source", type=_source, choices=SOURCE_NAMES, default="", help=summary)

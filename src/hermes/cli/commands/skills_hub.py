@@ -1,24 +1,24 @@
 """`hermes skills` actions for the hub: search, install, update, publish, snapshots and taps."""
 
-import argparse
+from argparse import Namespace
 from pathlib import Path
 
 import msgspec
 
 from hermes.cli.commands.skills_common import (
-    add_source,
+    offer_lines,
+    open_hub,
     say_candidate,
     say_difference,
     say_findings,
-    say_offers,
     say_problems,
     skill_index,
     skill_visibility,
+    source_option,
     user_copy,
-    with_hub,
 )
-from hermes.cli.context import Actions, Cli, run_action
-from hermes.cli.output import add_yes, confirm, examples
+from hermes.cli.context import YES, Cli, Command, arg, flag
+from hermes.cli.output import examples
 from hermes.config.home import tilde
 from hermes.core.errors import UsageError
 from hermes.skills import SKILL_FILE, SkillHistory, Source, hidden_reason
@@ -45,67 +45,62 @@ from hermes.skills.scanner import SourceTrust
 from hermes.skills.writing import read_overlay
 from hermes.util.text import human_size, many, plain, plain_line
 
-
-def add_search_actions(actions: Actions) -> None:
-    browse = actions.add(
-        "browse",
-        with_hub(_browse),
-        "list the skills of a source",
-        json=True,
-        description="List the skills of a source; without --source, the official ones and those of"
-        "\nyour taps.",
-        epilog=examples("hermes skills browse", "hermes skills browse --source github"),
-    )
-    search = actions.add(
-        "search",
-        with_hub(_search),
-        "search for skills",
-        json=True,
-        description="Search the official skills, your taps, well-known repositories and skills.sh.",
-        epilog=examples(
-            "hermes skills search pdf",
-            "hermes skills search owner/repo pdf --source github",
-            "hermes skills search https://example.com --source well-known",
-        ),
-    )
-    search.add_argument("words", nargs="+", metavar="WORDS")
-    inspect = actions.add(
-        "inspect",
-        with_hub(_inspect),
-        "show a skill and what the scan says, without installing it",
-        json=True,
-        description="Show a skill that is not installed, or a refused one that is in quarantine.",
-        epilog=examples("hermes skills inspect anthropics/skills/skills/pdf --text"),
-    )
-    inspect.add_argument("identifier", metavar="IDENTIFIER")
-    inspect.add_argument("--text", action="store_true", help=f"its {SKILL_FILE} too")
-    for parser in (browse, search, inspect):
-        add_source(parser, "where to look")
+HUB = Command("skills", needs=open_hub)
+"""The actions of this module; `skills.py` adds them to the command."""
+WHERE_TO_LOOK = source_option("where to look")
 
 
-async def _browse(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
-    return _show(args, cli, await hub.browse(args.source))
+@HUB.action(
+    "browse",
+    "list the skills of a source",
+    WHERE_TO_LOOK,
+    json=True,
+    description="List the skills of a source; without --source, the official ones and those of"
+    "\nyour taps.",
+    epilog=examples("hermes skills browse", "hermes skills browse --source github"),
+)
+async def _browse(args: Namespace, cli: Cli, hub: Hub) -> None:
+    _show(cli, await hub.browse(args.source))
 
 
-async def _search(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
-    return _show(args, cli, await hub.search(" ".join(args.words), args.source))
+@HUB.action(
+    "search",
+    "search for skills",
+    arg("words", nargs="+", metavar="WORDS"),
+    WHERE_TO_LOOK,
+    json=True,
+    description="Search the official skills, your taps, well-known repositories and skills.sh.",
+    epilog=examples(
+        "hermes skills search pdf",
+        "hermes skills search owner/repo pdf --source github",
+        "hermes skills search https://example.com --source well-known",
+    ),
+)
+async def _search(args: Namespace, cli: Cli, hub: Hub) -> None:
+    _show(cli, await hub.search(" ".join(args.words), args.source))
 
 
-def _show(args: argparse.Namespace, cli: Cli, found: SearchResult) -> int:
-    if args.json:
-        cli.json(found)
-        return 0
-    say_offers(cli, found.offers)
-    if not found.offers:
-        cli.say("nothing was found")
-    say_problems(cli, found.problems)
-    return 0
+def _show(cli: Cli, found: SearchResult) -> None:
+    cli.emit(found, offer_lines(cli, found.offers) or ["nothing was found"])
+    if not cli.as_json:
+        say_problems(cli, found.problems)
 
 
-async def _inspect(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+@HUB.action(
+    "inspect",
+    "show a skill and what the scan says, without installing it",
+    arg("identifier", metavar="IDENTIFIER"),
+    flag("--text", help=f"its {SKILL_FILE} too"),
+    WHERE_TO_LOOK,
+    json=True,
+    description="Show a skill that is not installed, or a refused one that is in quarantine.",
+    epilog=examples("hermes skills inspect anthropics/skills/skills/pdf --text"),
+)
+async def _inspect(args: Namespace, cli: Cli, hub: Hub) -> None:
     held = hub.quarantine.find(args.identifier)
     if held is not None:
-        return _show_quarantined(args, cli, *held)
+        _show_quarantined(args, cli, *held)
+        return
     one = await hub.prepare(args.identifier, args.source)
     hub.quarantine.discard(one.staged)
     decision = one.decision()
@@ -123,32 +118,29 @@ async def _inspect(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
             "files": {name: len(data) for name, data in one.files.items()},
         }
         cli.json(facts)
-        return 0
+        return
     say_candidate(cli, one)
     cli.say(f"install:  {'yes' if decision.allowed else 'no'}; {plain_line(decision.reason)}")
     _say_files(args, cli, one.files)
-    return 0
 
 
 def _show_quarantined(
-    args: argparse.Namespace, cli: Cli, held: RefusedSkill, files: dict[str, bytes]
-) -> int:
+    args: Namespace, cli: Cli, held: RefusedSkill, files: dict[str, bytes]
+) -> None:
     if args.json:
         cli.json({**msgspec.to_builtins(held), "quarantined": True})
-        return 0
+        return
     cli.say(f"{held.name} is in quarantine since {held.at}: {plain_line(held.reason)}")
     cli.say(f"from:     {plain_line(held.origin.address or held.identifier)}")
     say_findings(cli, held.verdict, held.findings)
     _say_files(args, cli, files)
-    return 0
 
 
-def _say_files(args: argparse.Namespace, cli: Cli, files: dict[str, bytes]) -> None:
+def _say_files(args: Namespace, cli: Cli, files: dict[str, bytes]) -> None:
     for name, data in files.items():
         cli.say(f"  {human_size(len(data)):>9}  {plain_line(name)}")
     if args.text:
-        cli.say("")
-        cli.say(plain(files.get(SKILL_FILE, b"").decode("utf-8", "replace")))
+        cli.say("\n" + plain(files.get(SKILL_FILE, b"").decode("utf-8", "replace")))
 
 
 # `hermes skills install` and `uninstall`.
@@ -159,32 +151,23 @@ THIRD_PARTY = (
 )
 
 
-def add_install_actions(actions: Actions) -> None:
-    install = actions.add(
-        "install",
-        with_hub(_install),
-        "fetch, scan and install a skill",
-        description="Fetch a skill into quarantine, scan it, and install it when the rules and you"
-        "\nsay so. --force installs one with findings; a dangerous one is never installed.",
-        epilog=examples(
-            "hermes skills install official/devops/kubernetes",
-            "hermes skills install anthropics/skills/skills/pdf",
-            "hermes skills install https://example.com/team/skills.git#main:notes --yes",
-        ),
-    )
-    install.add_argument("identifier", metavar="IDENTIFIER")
-    add_source(install, "where it is")
-    install.add_argument("--category", default="", help="file it under this one")
-    install.add_argument(
-        "--force", action="store_true", help="in spite of findings, or of changes made here"
-    )
-    add_yes(install)
-    uninstall = actions.add("uninstall", with_hub(_uninstall), "remove an installed skill")
-    uninstall.add_argument("name", metavar="NAME")
-    add_yes(uninstall)
-
-
-async def _install(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+@HUB.action(
+    "install",
+    "fetch, scan and install a skill",
+    arg("identifier", metavar="IDENTIFIER"),
+    source_option("where it is"),
+    arg("--category", default="", help="file it under this one"),
+    flag("--force", help="in spite of findings, or of changes made here"),
+    YES,
+    description="Fetch a skill into quarantine, scan it, and install it when the rules and you"
+    "\nsay so. --force installs one with findings; a dangerous one is never installed.",
+    epilog=examples(
+        "hermes skills install official/devops/kubernetes",
+        "hermes skills install anthropics/skills/skills/pdf",
+        "hermes skills install https://example.com/team/skills.git#main:notes --yes",
+    ),
+)
+async def _install(args: Namespace, cli: Cli, hub: Hub) -> int:
     candidate = await hub.prepare(args.identifier, args.source, args.category)
     try:
         hub.check_name(candidate, force=args.force)
@@ -198,7 +181,7 @@ async def _install(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 
 
 def install_candidate(
-    args: argparse.Namespace, cli: Cli, hub: Hub, candidate: InstallCandidate, *, force: bool
+    args: Namespace, cli: Cli, hub: Hub, candidate: InstallCandidate, *, force: bool
 ) -> bool:
     """Show the skill, ask, and install it. Return False if the user says no.
 
@@ -220,7 +203,7 @@ def install_candidate(
             f"{candidate.name} was changed here: {', '.join(candidate.locally_changed)}",
             hint="--force replaces the changes; without --yes you are asked",
         )
-    if not _confirm_install(args, cli, candidate):
+    if not _confirm_install(cli, candidate):
         cli.say(f"{candidate.name} was left as it is")
         return False
     entry = hub.accept(candidate, force=force)
@@ -232,34 +215,31 @@ def install_candidate(
     hidden = hidden_reason(candidate.skill, skill_visibility(cli))
     if hidden:
         cli.note(f"it stays hidden here: {plain_line(hidden)}")
-    _say_needs(cli, candidate)
-    return True
-
-
-def _confirm_install(args: argparse.Namespace, cli: Cli, candidate: InstallCandidate) -> bool:
-    """Ask before installing, except for skills of Hermes and of trusted repositories."""
-    if candidate.locally_changed:
-        cli.say(f"changed here since it was installed: {', '.join(candidate.locally_changed)}")
-        return confirm(args, cli, f"Replace the changes with this version of {candidate.name}?")
-    if candidate.installed:
-        return confirm(args, cli, f"Install this version of {candidate.name}?")
-    if candidate.trust is not SourceTrust.COMMUNITY:
-        return True
-    cli.say(THIRD_PARTY)
-    return confirm(args, cli, f"Install {candidate.name}?")
-
-
-def _say_needs(cli: Cli, candidate: InstallCandidate) -> None:
     names = [plain_line(variable.name) for variable in candidate.skill.variables]
     if names:
         cli.say(f"it needs {', '.join(names)}: `hermes config set {names[0]} VALUE`")
     if candidate.skill.settings:
         cli.say("it has settings: `hermes skills config` shows them")
+    return True
 
 
-async def _uninstall(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+def _confirm_install(cli: Cli, candidate: InstallCandidate) -> bool:
+    """Ask before installing, except for skills of Hermes and of trusted repositories."""
+    if candidate.locally_changed:
+        cli.say(f"changed here since it was installed: {', '.join(candidate.locally_changed)}")
+        return cli.confirm(f"Replace the changes with this version of {candidate.name}?")
+    if candidate.installed:
+        return cli.confirm(f"Install this version of {candidate.name}?")
+    if candidate.trust is not SourceTrust.COMMUNITY:
+        return True
+    cli.say(THIRD_PARTY)
+    return cli.confirm(f"Install {candidate.name}?")
+
+
+@HUB.action("uninstall", "remove an installed skill", arg("name", metavar="NAME"), YES)
+async def _uninstall(args: Namespace, cli: Cli, hub: Hub) -> int:
     entry = hub.installed(args.name)
-    if not confirm(args, cli, f"Remove {args.name}, installed from {entry.identifier}?"):
+    if not cli.confirm(f"Remove {args.name}, installed from {entry.identifier}?"):
         cli.say("nothing was removed")
         return 1
     hub.uninstall(args.name)
@@ -274,40 +254,30 @@ async def _uninstall(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 # `hermes skills check` and `update`.
 
 
-def add_update_actions(actions: Actions) -> None:
-    checking = actions.add(
-        "check", with_hub(_check), "say which installed skills have updates", json=True
-    )
-    update = actions.add(
-        "update",
-        with_hub(_update),
-        "install new versions, after showing what changes",
-        epilog=examples("hermes skills update", "hermes skills update pdf --yes"),
-    )
-    for parser in (checking, update):
-        parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
-    update.add_argument(
-        "--force", action="store_true", help="in spite of findings, or of changes made here"
-    )
-    add_yes(update)
-
-
-async def _check(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+@HUB.action(
+    "check",
+    "say which installed skills have updates",
+    arg("names", nargs="*", metavar="NAME", help="only these"),
+    json=True,
+)
+async def _check(args: Namespace, cli: Cli, hub: Hub) -> None:
     found = await check_updates(hub, args.names)
-    if args.json:
-        facts = [{"name": one.name, "state": one.state, "reason": one.reason} for one in found]
-        cli.json(facts)
-        return 0
-    if not found:
-        cli.say("nothing is installed from the hub")
-    for one in found:
-        _say_updates(cli, one)
+    facts = [{"name": one.name, "state": one.state, "reason": one.reason} for one in found]
+    lines = [_update_line(one) for one in found]
     if any(one.state is UpdateState.NEWER for one in found):
-        cli.say("`hermes skills update` shows what changes, and asks")
-    return 0
+        lines.append("`hermes skills update` shows what changes, and asks")
+    cli.emit(facts, lines, empty="nothing is installed from the hub")
 
 
-async def _update(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+@HUB.action(
+    "update",
+    "install new versions, after showing what changes",
+    arg("names", nargs="*", metavar="NAME", help="only these"),
+    flag("--force", help="in spite of findings, or of changes made here"),
+    YES,
+    epilog=examples("hermes skills update", "hermes skills update pdf --yes"),
+)
+async def _update(args: Namespace, cli: Cli, hub: Hub) -> int:
     entries = {name: hub.installed(name) for name in args.names} or hub.store.lock().skills
     if not entries:
         cli.say("nothing is installed from the hub")
@@ -316,7 +286,7 @@ async def _update(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
         one = await check_update(hub, name, entry)
         failed |= one.state not in (UpdateState.CURRENT, UpdateState.NEWER)
         if one.candidate is None:
-            _say_updates(cli, one)
+            cli.say(_update_line(one))
             continue
         try:
             failed |= not install_candidate(args, cli, hub, one.candidate, force=args.force)
@@ -328,35 +298,30 @@ async def _update(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     return 1 if failed else 0
 
 
-def _say_updates(cli: Cli, one: UpdateStatus) -> None:
-    reason = f": {plain_line(one.reason)}" if one.reason else ""
-    cli.say(f"{one.name}: {one.state}{reason}")
+def _update_line(one: UpdateStatus) -> str:
+    return f"{one.name}: {one.state}{f': {plain_line(one.reason)}' if one.reason else ''}"
 
 
 # `hermes skills publish`.
 
 
-def add_publish_actions(actions: Actions) -> None:
-    action = actions.add(
-        "publish",
-        with_hub(_publish),
-        "offer a skill to a repository, as a pull request",
-        json=True,
-        description="Scan a skill and offer it to a repository at GitHub: a branch, a commit and a"
-        "\npull request. It needs a token that may write to the repository, in GITHUB_TOKEN.",
-        epilog=examples(
-            "hermes skills publish ./my-skill --to github --repo me/skills --dry-run",
-        ),
-    )
-    action.add_argument("path", metavar="PATH", help="the folder of the skill, or its name")
-    action.add_argument("--to", choices=("github",), default="github", help="where (github)")
-    action.add_argument("--repo", required=True, metavar="OWNER/REPO")
-    action.add_argument("--path", dest="folder", default="", help="its folder there (skills/NAME)")
-    action.add_argument("--dry-run", action="store_true", help="only show what would be sent")
-    add_yes(action)
-
-
-async def _publish(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+@HUB.action(
+    "publish",
+    "offer a skill to a repository, as a pull request",
+    arg("path", metavar="PATH", help="the folder of the skill, or its name"),
+    arg("--to", choices=("github",), default="github", help="where (github)"),
+    arg("--repo", required=True, metavar="OWNER/REPO"),
+    arg("--path", dest="folder", default="", help="its folder there (skills/NAME)"),
+    flag("--dry-run", help="only show what would be sent"),
+    YES,
+    json=True,
+    description="Scan a skill and offer it to a repository at GitHub: a branch, a commit and a"
+    "\npull request. It needs a token that may write to the repository, in GITHUB_TOKEN.",
+    epilog=examples(
+        "hermes skills publish ./my-skill --to github --repo me/skills --dry-run",
+    ),
+)
+async def _publish(args: Namespace, cli: Cli, hub: Hub) -> int:
     parcel = await prepare_skill(_skill_folder(cli, args.path), cli.load().secrets())
     if not args.dry_run and not hub.api.has_token:
         raise UsageError(
@@ -367,21 +332,18 @@ async def _publish(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     if not args.json:
         _say_plan(cli, plan)
     if args.dry_run:
-        if args.json:
-            cli.json(_facts(plan))
-        else:
-            cli.say("nothing was sent")
+        cli.emit(_facts(plan), "nothing was sent")
         return 0
-    if not confirm(args, cli, f"Send this to {plan.repo}?"):
+    if not cli.confirm(f"Send this to {plan.repo}?"):
         cli.say("nothing was sent")
         return 1
     done = await publish(hub.api, plan)
     name = parcel.skill.name
     hub.store.log_event(AuditEvent(what="published", skill=name, identifier=done.url))
-    if args.json:
-        cli.json({**_facts(plan), "url": done.url, "is_new": done.is_new})
-    else:
-        cli.say(f"{'opened' if done.is_new else 'is open already:'} {plain_line(done.url)}")
+    cli.emit(
+        {**_facts(plan), "url": done.url, "is_new": done.is_new},
+        f"{'opened' if done.is_new else 'is open already:'} {plain_line(done.url)}",
+    )
     return 0
 
 
@@ -419,35 +381,26 @@ def _facts(plan: PublishPlan) -> dict[str, object]:
 # `hermes skills snapshot export` and `import`.
 
 
-def add_snapshot_actions(actions: Actions) -> None:
-    parser = actions.add(
-        "snapshot",
-        run_action,  # the subcommands show their own help
-        "all installed and own skills as one file",
-        epilog=examples(
-            "hermes skills snapshot export skills.tar.gz",
-            "hermes skills snapshot import skills.tar.gz",
-        ),
-    )
-    below = Actions(parser)
-    writing = below.add("export", with_hub(_export), "write them to a file")
-    writing.add_argument("file", type=Path, metavar="FILE")
-    writing.add_argument("--force", action="store_true", help="replace FILE when it exists")
-    reading = below.add(
-        "import",
-        with_hub(_import),
-        "read them from a file",
-        json=True,
-        description="Read skills from a snapshot. All hashes are checked first; each skill is"
-        "\nscanned. Skills that are there already are left alone.",
-    )
-    reading.add_argument("file", type=Path, metavar="FILE")
-    reading.add_argument(
-        "--force", action="store_true", help="replace those that are there; in spite of findings"
-    )
+SNAPSHOT = Command(
+    "snapshot",
+    help="all installed and own skills as one file",
+    needs=open_hub,
+    epilog=examples(
+        "hermes skills snapshot export skills.tar.gz",
+        "hermes skills snapshot import skills.tar.gz",
+    ),
+)
+HUB.actions.append(SNAPSHOT)
+FILE = arg("file", type=Path, metavar="FILE")
 
 
-async def _export(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+@SNAPSHOT.action(
+    "export",
+    "write them to a file",
+    FILE,
+    flag("--force", help="replace FILE when it exists"),
+)
+async def _export(args: Namespace, cli: Cli, hub: Hub) -> None:
     target = args.file.expanduser().absolute()
     if target.exists() and not target.is_file():
         raise UsageError(f"{args.file} is not a file")
@@ -458,22 +411,28 @@ async def _export(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
     own = [skill for skill in skill_index(cli).skills() if skill.source is Source.USER]
     done = export_bundle(hub, cli.home.skills, own, target)
     cli.say(f"wrote {many(len(done.skills), 'skill')} to {args.file}")
-    return 0
 
 
-async def _import(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+@SNAPSHOT.action(
+    "import",
+    "read them from a file",
+    FILE,
+    flag("--force", help="replace those that are there; in spite of findings"),
+    json=True,
+    description="Read skills from a snapshot. All hashes are checked first; each skill is"
+    "\nscanned. Skills that are there already are left alone.",
+)
+async def _import(args: Namespace, cli: Cli, hub: Hub) -> int:
     file = args.file.expanduser()
     if not file.is_file():
         raise UsageError(f"there is no file {args.file}")
     history = SkillHistory(cli.home.skills, cli.note)
     done = await import_bundle(hub, cli.home.skills, history, file, force=args.force)
-    if args.json:
-        cli.json(done)
-        return 1 if done.refused else 0
-    cli.say(f"imported {many(len(done.stored), 'skill')}")
+    lines = [f"imported {many(len(done.stored), 'skill')}"]
     if done.skipped:
-        cli.say(f"left alone, as they are there: {', '.join(map(plain_line, done.skipped))}")
-    for name, reason in done.refused.items():
+        lines.append(f"left alone, as they are there: {', '.join(map(plain_line, done.skipped))}")
+    cli.emit(done, lines)
+    for name, reason in () if args.json else done.refused.items():
         cli.note(f"not imported: {plain_line(name)}: {plain_line(reason)}")
     return 1 if done.refused else 0
 
@@ -481,22 +440,21 @@ async def _import(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
 # `hermes skills tap`: additional sources for searches.
 
 
-def add_tap_actions(actions: Actions) -> None:
-    parser = actions.add(
-        "tap",
-        run_action,  # the subcommands show their own help
-        "repositories and sites that are searched too",
-        epilog=examples("hermes skills tap add owner/repo", "hermes skills tap list"),
-    )
-    below = Actions(parser)
-    add = below.add("add", with_hub(_add), "add a repository at GitHub, or a site")
-    remove = below.add("remove", with_hub(_remove), "search it no more")
-    below.add("list", with_hub(_list), "show them", json=True)
-    add.add_argument("tap", metavar="OWNER/REPO", help="or https://site")
-    remove.add_argument("tap", metavar="OWNER/REPO")
+TAP = Command(
+    "tap",
+    help="repositories and sites that are searched too",
+    needs=open_hub,
+    epilog=examples("hermes skills tap add owner/repo", "hermes skills tap list"),
+)
+HUB.actions.append(TAP)
 
 
-async def _add(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+@TAP.action(
+    "add",
+    "add a repository at GitHub, or a site",
+    arg("tap", metavar="OWNER/REPO", help="or https://site"),
+)
+async def _add(args: Namespace, cli: Cli, hub: Hub) -> None:
     tap = hub.taps.normalize(args.tap)
     count = len(await hub.sources.tap(tap).browse())
     if not count:
@@ -505,28 +463,21 @@ async def _add(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
         is_new = hub.taps.add(tap)
     if not is_new:
         cli.say(f"{tap} is a tap already")
-        return 0
+        return
     cli.say(f"added {tap} with {many(count, 'skill')}")
-    return 0
 
 
-async def _remove(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
+@TAP.action("remove", "search it no more", arg("tap", metavar="OWNER/REPO"))
+async def _remove(args: Namespace, cli: Cli, hub: Hub) -> None:
     tap = hub.taps.normalize(args.tap)
     with hub.store.exclusive():
         removed = hub.taps.remove(tap)
     if not removed:
         raise UsageError(f"{tap} is not a tap", hint="`hermes skills tap list` shows them")
     cli.say(f"removed {tap}; what was installed from it stays")
-    return 0
 
 
-async def _list(args: argparse.Namespace, cli: Cli, hub: Hub) -> int:
-    found = hub.taps.all()
-    if args.json:
-        cli.json(found)
-        return 0
-    if not found:
-        cli.say("no taps: `hermes skills tap add owner/repo`")
-    for tap in found:
-        cli.say(plain_line(tap))
-    return 0
+@TAP.action("list", "show them", json=True)
+async def _list(_args: Namespace, cli: Cli, hub: Hub) -> None:
+    empty = "no taps: `hermes skills tap add owner/repo`"
+    cli.emit(hub.taps.all(), line=plain_line, empty=empty)

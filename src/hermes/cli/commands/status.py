@@ -1,8 +1,7 @@
 """`hermes status` and `hermes version`."""
 
-import argparse
-import asyncio
 import platform
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -13,45 +12,21 @@ from hermes.app.git import GitFailed, UserGit
 from hermes.app.installation import Checkout, installation
 from hermes.app.providers import Providers
 from hermes.cli.commands.model import format_fact, resolution_line, resolution_lines
-from hermes.cli.context import Cli, Command, ProgressLine, Style
+from hermes.cli.context import Cli, Command, ProgressLine, Style, flag
 from hermes.config.settings.agent import BudgetSettings
 from hermes.ops.status import Status, status_of
 from hermes.util.concurrency import SystemClock
 from hermes.util.text import many
 
-STATUS_EPILOG = """\
-examples:
-  hermes status            which model answers, why, and what it may spend
-  hermes status --all      every auxiliary task and every provider too
-  hermes status --deep     also asks the endpoint whether it answers
 
-exit code: 0 when the model of conversations can be used, 1 when not
-"""
-
-
-def configure_status(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Show what is set up and how it fares."
-    parser.epilog = STATUS_EPILOG
-    parser.add_argument("--all", action="store_true", help="every task and every provider")
-    parser.add_argument("--deep", action="store_true", help="ask the endpoint whether it answers")
-    parser.add_argument("--json", action="store_true", help="as JSON")
-
-
-def run_status(args: argparse.Namespace, cli: Cli) -> int:
-    status = asyncio.run(_status(args, cli))
-    if args.json:
-        cli.json(msgspec.to_builtins(status))
-    else:
-        for line in _lines(status, Style.of(cli.stdout), everything=args.all):
-            cli.say(line.rstrip())
-    unreached = status.reached is not None and not status.reached.ok
-    return 1 if status.models.main.problem or unreached else 0
-
-
-async def _status(args: argparse.Namespace, cli: Cli) -> Status:
+async def run_status(args: Namespace, cli: Cli) -> int:
     loaded, clock = cli.load(), SystemClock()
     async with Providers(cli.home, loaded, clock, ProgressLine(cli.stderr)) as providers:
-        return await status_of(cli.home, loaded, providers, clock, deep=args.deep)
+        status = await status_of(cli.home, loaded, providers, clock, deep=args.deep)
+    lines = _lines(status, Style.of(cli.stdout), everything=args.all)
+    cli.emit(status, (line.rstrip() for line in lines))
+    unreached = status.reached is not None and not status.reached.ok
+    return 1 if status.models.main.problem or unreached else 0
 
 
 def _lines(status: Status, style: Style, *, everything: bool) -> Iterator[str]:
@@ -95,50 +70,57 @@ def _budget(budget: BudgetSettings, spent_today: float) -> str:
     return f"{', '.join(said) or 'no cap'}; ${spent_today:.2f} spent today"
 
 
-STATUS = Command(configure_status, run_status)
+STATUS = Command(
+    "status",
+    run_status,
+    "Show what is set up and how it fares.",
+    flag("--all", help="every task and every provider"),
+    flag("--deep", help="ask the endpoint whether it answers"),
+    json=True,
+    epilog="""\
+examples:
+  hermes status            which model answers, why, and what it may spend
+  hermes status --all      every auxiliary task and every provider too
+  hermes status --deep     also asks the endpoint whether it answers
+
+exit code: 0 when the model of conversations can be used, 1 when not
+""",
+)
 
 
 # `hermes version`.
 
 
-def configure_version(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Show the version of hermes, what it runs on and where it is."
-    parser.add_argument("--json", action="store_true", help="as a JSON object")
-
-
-def run_version(args: argparse.Namespace, cli: Cli) -> int:
+async def run_version(_args: Namespace, cli: Cli) -> None:
     facts = {
         "hermes": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
         "home": str(cli.home.root),
-        **_program(),
+        **await _program(),
     }
-    if args.json:
-        cli.json(facts)
-    else:
-        for name, value in facts.items():
-            cli.say(f"{name:<8} {value}")
-    return 0
+    cli.emit(facts, (f"{name:<8} {value}" for name, value in facts.items()))
 
 
-def _program() -> dict[str, str]:
+async def _program() -> dict[str, str]:
     """Return the place of the program, and its commit if git knows it."""
     found = installation()
     if not isinstance(found, Checkout):
         return {"program": f"installed by {found.installer}"}
     where = {"program": str(found.root)}
     if found.is_repository:
+        git = UserGit(found.root)
         with suppress(GitFailed):  # git is not installed or fails
-            where |= asyncio.run(_commit(found))
+            commit = await git.line("rev-parse", "--short=12", "HEAD")
+            changed = await git.line("status", "--porcelain", "--untracked-files=no")
+            if commit:
+                where["commit"] = f"{commit} with local changes" if changed else commit
     return where
 
 
-async def _commit(checkout: Checkout) -> dict[str, str]:
-    git = UserGit(checkout.root)
-    commit = await git.line("rev-parse", "--short=12", "HEAD")
-    changed = await git.line("status", "--porcelain", "--untracked-files=no")
-    return {"commit": f"{commit} with local changes" if changed else commit} if commit else {}
-
-
-VERSION = Command(configure_version, run_version)
+VERSION = Command(
+    "version",
+    run_version,
+    "Show the version of hermes, what it runs on and where it is.",
+    flag("--json", help="as a JSON object"),
+)

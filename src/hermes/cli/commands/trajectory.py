@@ -1,18 +1,15 @@
 """`hermes trajectory`: show trajectory files, and convert them and sessions."""
 
-import argparse
-import asyncio
 import json
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from hermes.app.session_store import opened_store, store_exists
-from hermes.cli.context import Actions, Cli, Command, Style
+from hermes.cli.context import Cli, Command, Style, arg, flag
 from hermes.cli.terminal import one_line
 from hermes.core.errors import SessionNotFound, UsageError
-from hermes.core.messages import Message
-from hermes.core.ports import SessionInfo
 from hermes.ops.output_files import check_output, replaced
 from hermes.ops.trajectories import Entry, Line, as_openai, as_sharegpt, read_lines
 from hermes.ops.transcripts import local
@@ -26,50 +23,33 @@ SHOWN_WORDS = 60
 BAD_LINES = 1
 """The exit code if some lines are invalid."""
 
-EPILOG = """\
+COMMAND = Command(
+    "trajectory",
+    description="Read trajectory files, and turn them and sessions into other forms.",
+    epilog="""\
 examples:
   hermes trajectory show trajectory_samples.jsonl
   hermes trajectory show trajectory_samples.jsonl --index 3
   hermes trajectory convert "tax return" -o tax.jsonl
   hermes trajectory convert trajectory_samples.jsonl --to openai
-"""
+""",
+)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Read trajectory files, and turn them and sessions into other forms."
-    parser.epilog = EPILOG
-    actions = Actions(parser)
-    show = actions.add("show", _show, "what is in a trajectory file", json=True)
-    show.add_argument("file", type=Path, metavar="FILE")
-    show.add_argument(
-        "--index", type=int, metavar="N", help="one entry, by its line; -1 is the last"
-    )
-    convert = actions.add(
-        "convert",
-        _convert,
-        "write trajectories in another form",
-        description="Write the trajectories of a file, or a stored session, as JSON Lines:\n"
-        "`conversations` as ShareGPT has them, or `messages` as OpenAI has them.",
-    )
-    convert.add_argument(
-        "source", metavar="SOURCE", help="a trajectory file, or a session's id or title"
-    )
-    convert.add_argument("-o", "--out", metavar="OUT", help="the file to write (standard output)")
-    convert.add_argument("--to", choices=FORMS, default="sharegpt", help="sharegpt (default)")
-    convert.add_argument("--session", action="store_true", help="SOURCE is a session, not a file")
-    convert.add_argument("--force", action="store_true", help="replace OUT when it exists")
-
-
-def _show(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "show",
+    "what is in a trajectory file",
+    arg("file", type=Path, metavar="FILE"),
+    arg("--index", type=int, metavar="N", help="one entry, by its line; -1 is the last"),
+    json=True,
+)
+def _show(args: Namespace, cli: Cli) -> int:
     lines = list(read_lines(args.file))
     if args.index is not None:
-        return _show_one(_select_line(lines, args.index, args.file), args.json, cli)
-    if args.json:
-        _document(cli, [_summary(line) for line in lines])
-    elif not lines:
-        cli.say(f"there is nothing in {args.file}")
-    for line in () if args.json else lines:
-        cli.say(_row(_summary(line)))
+        _show_one(_select_line(lines, args.index, args.file), cli)
+        return 0
+    rows = [_clean(_summary(line)) for line in lines]
+    cli.emit(rows, line=_row, empty=f"there is nothing in {args.file}")
     return BAD_LINES if any(line.problem for line in lines) else 0
 
 
@@ -113,12 +93,12 @@ def _row(summary: dict[str, Any]) -> str:
     return f"{summary['index']:>4}  {state:<9}  {facts}  {model}  {summary['begins']}".rstrip()
 
 
-def _show_one(line: Line, as_document: bool, cli: Cli) -> int:
+def _show_one(line: Line, cli: Cli) -> None:
     if line.problem:
         raise UsageError(f"line {line.number}: {line.problem}")
-    if as_document:
-        _document(cli, line.entry)
-        return 0
+    if cli.as_json:
+        cli.json(_clean(line.entry))
+        return
     summary, style = _summary(line), Style.of(cli.stdout)
     state = {True: "completed", False: "failed"}.get(summary["completed"], "")
     facts = (summary["model"], state, summary["timestamp"], many(summary["turns"], "turn"))
@@ -129,7 +109,6 @@ def _show_one(line: Line, as_document: bool, cli: Cli) -> int:
         cli.say(f"\ntools: {names}")
     for message in entry["messages"]:
         cli.say("\n" + "\n".join(_paragraphs(message, style)))
-    return 0
 
 
 def _paragraphs(message: dict[str, Any], style: Style) -> Iterator[str]:
@@ -150,12 +129,23 @@ def _paragraphs(message: dict[str, Any], style: Style) -> Iterator[str]:
         yield f"{start} {plain(str(function.get('arguments') or ''))}"
 
 
-def _convert(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "convert",
+    "write trajectories in another form",
+    arg("source", metavar="SOURCE", help="a trajectory file, or a session's id or title"),
+    arg("-o", "--out", metavar="OUT", help="the file to write (standard output)"),
+    arg("--to", choices=FORMS, default="sharegpt", help="sharegpt (default)"),
+    flag("--session", help="SOURCE is a session, not a file"),
+    flag("--force", help="replace OUT when it exists"),
+    description="Write the trajectories of a file, or a stored session, as JSON Lines:\n"
+    "`conversations` as ShareGPT has them, or `messages` as OpenAI has them.",
+)
+async def _convert(args: Namespace, cli: Cli) -> int:
     source = Path(args.source)
     if args.out is not None:
         check_output(Path(args.out), overwrite=args.force)
     if args.session or not source.is_file():
-        lines = iter([Line(1, 0, _session_entry(args, cli))])
+        lines = iter([Line(1, 0, await _session_entry(args, cli))])
     else:
         lines = read_lines(source)
     bad: list[int] = []
@@ -164,7 +154,14 @@ def _convert(args: argparse.Namespace, cli: Cli) -> int:
         for text in entries:
             cli.say(text)
     else:
-        _write(entries, Path(args.out), source, cli)
+        out, count = Path(args.out), 0
+        with replaced(out, overwrite=True) as file:
+            for count, text in enumerate(entries, start=1):  # noqa: B007 - used after the loop
+                file.write(f"{text}\n")
+            if not count:
+                hint = f"{out} was not written"
+                raise UsageError(f"there is no trajectory in {source}", hint=hint)
+        cli.say(f"wrote {count:,} {'trajectory' if count == 1 else 'trajectories'} to {out}")
     return BAD_LINES if bad else 0
 
 
@@ -177,39 +174,24 @@ def _convert_lines(
             tell(f"{line.number}: {plain_line(line.problem)}")
             bad.append(line.number)
         else:
-            yield _encode_entry(FORMS[form](line.entry))
+            entry = json.dumps(FORMS[form](line.entry), ensure_ascii=False)
+            yield escaped_json(clean(entry))
 
 
-def _write(entries: Iterator[str], out: Path, source: Path, cli: Cli) -> None:
-    count = 0
-    with replaced(out, overwrite=True) as file:
-        for count, text in enumerate(entries, start=1):  # noqa: B007 - used after the loop
-            file.write(f"{text}\n")
-        if not count:
-            raise UsageError(f"there is no trajectory in {source}", hint=f"{out} was not written")
-    noun = "trajectory" if count == 1 else "trajectories"
-    cli.say(f"wrote {count:,} {noun} to {out}")
-
-
-def _session_entry(args: argparse.Namespace, cli: Cli) -> Entry:
+async def _session_entry(args: Namespace, cli: Cli) -> Entry:
     loaded = cli.load()
     missing = f"there is no file and no session {plain_line(args.source)}"
     if not store_exists(cli.home, loaded.settings.store.url):
         raise SessionNotFound(missing, hint="`hermes sessions list` shows the sessions")
-
-    async def read() -> tuple[SessionInfo, tuple[Message, ...]]:
-        async with opened_store(cli.home, loaded.settings.store.url, cli.note) as store:
-            try:
-                info = await store.resolve(plain_line(args.source))
-            except SessionNotFound as error:
-                raise SessionNotFound(f"{missing}: {error}", hint=error.hint) from error
-            return info, await store.messages(info.id)
-
-    info, messages = asyncio.run(read())
+    async with opened_store(cli.home, loaded.settings.store.url, cli.note) as store:
+        try:
+            info = await store.resolve(plain_line(args.source))
+        except SessionNotFound as error:
+            raise SessionNotFound(f"{missing}: {error}", hint=error.hint) from error
+        messages = await store.messages(info.id)
     from hermes.app.tool_listing import request_size  # loads every tool
 
-    paid = request_size(loaded, cli.home, info.source)
-    tools = [tool.spec for tool in paid.tools]
+    tools = [tool.spec for tool in request_size(loaded, cli.home, info.source).tools]
     return {
         "conversations": to_sharegpt(messages, tools),
         "timestamp": local(info.last_active or info.started_at).isoformat(),
@@ -218,12 +200,6 @@ def _session_entry(args: argparse.Namespace, cli: Cli) -> Entry:
     }
 
 
-def _document(cli: Cli, value: Any) -> None:
-    cli.say(escaped_json(clean(json.dumps(value, ensure_ascii=False, indent=2))))
-
-
-def _encode_entry(entry: Entry) -> str:
-    return escaped_json(clean(json.dumps(entry, ensure_ascii=False)))
-
-
-COMMAND = Command(configure)
+def _clean(value: dict[str, Any]) -> Any:
+    """Return the value without lone surrogates, which JSON cannot be encoded with."""
+    return json.loads(clean(json.dumps(value, ensure_ascii=False)))

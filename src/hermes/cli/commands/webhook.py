@@ -1,22 +1,22 @@
 """`hermes webhook`: addresses that other programs call to start a turn."""
 
-import argparse
-import asyncio
 import hashlib
 import hmac
 import secrets
 import shlex
 import time
+from argparse import Namespace
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import filelock
 import httpx2
 import msgspec
 
-from hermes.cli.context import Actions, Cli, Command
+from hermes.cli.context import Cli, Command, arg, flag
 from hermes.cli.scheduling import target_check
+from hermes.cli.session import split_names
 from hermes.config.home import ensure_hermes_home, unusable
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.platforms.webhook import subscriptions
@@ -32,7 +32,10 @@ NO_CHATS = frozenset({"local", "webhook", "api_server"})
 SOURCES = ("subscriptions", "config.yaml")
 TEST_SECONDS = 30.0
 SAMPLE = {"event_type": "test", "text": "a call of `hermes webhook test`"}
-EPILOG = """\
+COMMAND = Command(
+    "webhook",
+    description="Addresses that other programs call, and what the agent does then.",
+    epilog="""\
 examples:
   hermes webhook subscribe github-issues --events issues --prompt "New: {issue.title}" \\
       --deliver telegram
@@ -41,58 +44,51 @@ examples:
 
 A running gateway takes changes at once. Calls go to http://HOST:PORT/webhooks/NAME and are signed
 with the secret: X-Hub-Signature-256 as GitHub sends it, or X-Gitlab-Token.
-"""
+""",
+)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Addresses that other programs call, and what the agent does then."
-    parser.epilog = EPILOG
-    action = Actions(parser).add
-    add = action("subscribe", _subscribe, "add an address, or change it", aliases=["add"])
-    add.add_argument("name", help="the last part of the address")
-    add.add_argument("--prompt", default="", help="what the agent is told; {a.b} is a value")
-    add.add_argument("--events", default="", metavar="KINDS", help="only these, with commas")
-    add.add_argument("--description", default="", help="for `list`")
-    add.add_argument("--skills", default="", metavar="NAMES", help="loaded first, with commas")
-    add.add_argument("--deliver", default="log", metavar="TARGET", help="where the answer goes")
-    add.add_argument("--deliver-chat-id", default="", metavar="ID", help="the chat there")
-    add.add_argument("--deliver-only", action="store_true", help="the text as it is, no agent")
-    add.add_argument("--secret", help="what calls are signed with; without it one is made")
-    add.add_argument("--force", action="store_true", help="replace the one of this name")
-    add.add_argument("--json", action="store_true", help="as JSON")
-    action("list", _list, "show the addresses", aliases=["ls"], json=True)
-    remove = action("remove", _remove, "remove an address", aliases=["rm"])
-    remove.add_argument("name")
-    test = action("test", _test, "call an address of the running gateway, signed")
-    test.add_argument("name")
-    test.add_argument("--payload", metavar="FILE", help="the body, JSON (- is standard input)")
-    test.add_argument("--event", default="", metavar="KIND", help="the kind of event it says")
-
-
-def _subscribe(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "subscribe",
+    "add an address, or change it",
+    arg("name", help="the last part of the address"),
+    arg("--prompt", default="", help="what the agent is told; {a.b} is a value"),
+    arg("--events", default="", metavar="KINDS", help="only these, with commas"),
+    arg("--description", default="", help="for `list`"),
+    arg("--skills", default="", metavar="NAMES", help="loaded first, with commas"),
+    arg("--deliver", default="log", metavar="TARGET", help="where the answer goes"),
+    arg("--deliver-chat-id", default="", metavar="ID", help="the chat there"),
+    flag("--deliver-only", help="the text as it is, no agent"),
+    arg("--secret", help="what calls are signed with; without it one is made"),
+    flag("--force", help="replace the one of this name"),
+    json=True,
+    aliases=("add",),
+)
+async def _subscribe(args: Namespace, cli: Cli) -> None:
     name, extra = args.name, cli.load().settings.platforms.webhook.extra
     subscriptions.check_name(name)
-    if args.secret is not None:
-        _check_secret(args.secret, extra.host)
+    here = is_loopback(extra.host)
+    if args.secret is not None and (why := subscriptions.weakness(args.secret, on_loopback=here)):
+        hint = "leave --secret out, and a good one is made"
+        raise UsageError(f"calls would be refused: {why}", hint=hint)
     if name in extra.routes:
         raise UsageError(
             f"{name!r} is a route of config.yaml",
             hint=f"change platforms.webhook.extra.routes.{name}",
         )
-    chat = {"chat_id": args.deliver_chat_id} if args.deliver_chat_id else {}
     route = Route(
-        events=_split_names(args.events),
+        events=split_names([args.events]),
         secret=args.secret or secrets.token_hex(32),
         prompt=args.prompt,
-        skills=_split_names(args.skills),
+        skills=split_names([args.skills]),
         deliver=args.deliver,
-        deliver_extra=chat,
+        deliver_extra={"chat_id": args.deliver_chat_id} if args.deliver_chat_id else {},
         deliver_only=args.deliver_only,
         description=args.description,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     short = subscriptions.doubt(route.secret)
-    doubts = (short and f"{name} {short}", _check_delivery(route, cli))
+    doubts = (short and f"{name} {short}", await _check_delivery(route, cli))
     if route.skills:
         from hermes.cron import check_skills  # only this option needs it
 
@@ -103,21 +99,17 @@ def _subscribe(args: argparse.Namespace, cli: Cli) -> int:
                 f"there is an address {name!r} already", hint="--force replaces it, secret and all"
             )
         kept.routes[name] = route
-    _show_new(name, route, args, cli)
+    address = f"{_address(cli)}/webhooks/{name}"
+    shown = f"\nsecret   {route.secret}" if args.secret is None else ""
+    facts = {"name": name, "url": address, "secret": route.secret}
+    cli.emit(facts, f"address  {address}{shown}")
+    if shown and not args.json:
+        cli.note("the secret is shown only now; put it where the calls come from")
     for note in filter(None, (*doubts, _switched_off(cli))):
         cli.note(f"warning: {note}")
-    return 0
 
 
-def _check_secret(secret: str, host: str) -> None:
-    on_loopback = is_loopback(host)
-    if why := subscriptions.weakness(secret, on_loopback=on_loopback):
-        raise UsageError(
-            f"calls would be refused: {why}", hint="leave --secret out, and a good one is made"
-        )
-
-
-def _check_delivery(route: Route, cli: Cli) -> str:
+async def _check_delivery(route: Route, cli: Cli) -> str:
     """Return why answers cannot be delivered at present, or "".
 
     Raises `UsageError` for a target that can never work.
@@ -133,19 +125,16 @@ def _check_delivery(route: Route, cli: Cli) -> str:
             raise UsageError(f"{route.deliver} has no chats to deliver to")
         from hermes.cron import check_platform  # only this option needs it
 
-        asyncio.run(check_platform(route.deliver))
+        await check_platform(route.deliver)
     except UsageError as error:
         hint = f"write {', '.join(PLACES)}, or a platform such as telegram or telegram:CHAT:THREAD"
         raise UsageError(str(error), hint=hint) from None
     try:
-        asyncio.run(_check_target(Delivery(route.deliver, {"chat_id": chat}).target(), cli))
+        target = Delivery(route.deliver, {"chat_id": chat}).target()
+        await target_check(cli.home, cli.load())(target)
     except UsageError as error:
         return f"answers cannot be delivered yet: {error}; {error.hint}"
     return ""
-
-
-async def _check_target(target: str, cli: Cli) -> None:
-    await target_check(cli.home, cli.load())(target)
 
 
 def _switched_off(cli: Cli) -> str:
@@ -159,30 +148,19 @@ def _switched_off(cli: Cli) -> str:
     )
 
 
-def _show_new(name: str, route: Route, args: argparse.Namespace, cli: Cli) -> None:
-    address = f"{_address(cli)}/webhooks/{name}"
-    if args.json:
-        cli.json({"name": name, "url": address, "secret": route.secret})
-        return
-    cli.say(f"address  {address}")
-    if args.secret is None:
-        cli.say(f"secret   {route.secret}")
-        cli.note("the secret is shown only now; put it where the calls come from")
-
-
-def _list(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("list", "show the addresses", json=True, aliases=("ls",))
+def _list(args: Namespace, cli: Cli) -> None:
     fixed = _static_routes(cli)
     routes = {**_SubscriptionFile(cli).read(), **fixed}
-    if args.json:
-        cli.json(
-            [
-                {"name": name, "source": SOURCES[name in fixed], **_hide_secret(each)}
-                for name, each in routes.items()
-            ]
-        )
-        return 0
-    if not routes:
-        cli.say("there are no addresses yet: hermes webhook subscribe NAME")
+    facts = [
+        {"name": name, "source": SOURCES[name in fixed], **msgspec.to_builtins(each)}
+        for name, each in routes.items()
+    ]
+    for fact in facts:
+        fact.pop("secret", None)
+    if args.json or not routes:
+        cli.emit(facts, empty="there are no addresses yet: hermes webhook subscribe NAME")
+        return
     address = _address(cli)
     for name, each in routes.items():
         events = ", ".join(each.events) or "all events"
@@ -193,7 +171,6 @@ def _list(args: argparse.Namespace, cli: Cli) -> int:
             cli.note(f"warning: {name} takes no calls: {why}")
         elif known := subscriptions.doubt(_secret(each, cli)):
             cli.note(f"warning: {name} {known}")
-    return 0
 
 
 def _static_routes(cli: Cli) -> dict[str, Route]:
@@ -210,29 +187,35 @@ def _secret(route: Route, cli: Cli) -> str:
 
 def _weakness(route: Route, cli: Cli) -> str:
     host = cli.load().settings.platforms.webhook.extra.host
-    on_loopback = is_loopback(host)
-    return subscriptions.weakness(_secret(route, cli), on_loopback=on_loopback)
+    return subscriptions.weakness(_secret(route, cli), on_loopback=is_loopback(host))
 
 
-def _remove(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action("remove", "remove an address", arg("name"), aliases=("rm",))
+def _remove(args: Namespace, cli: Cli) -> None:
     with _SubscriptionFile(cli) as kept:
         if args.name not in kept.routes:
-            names = ", ".join(kept.routes) or "none yet"
-            raise UsageError(f"there is no address {args.name!r}", hint=f"there are: {names}")
+            raise _no_address(args.name, kept.routes)
         del kept.routes[args.name]
     cli.say(f"removed {args.name}")
-    return 0
 
 
-def _test(args: argparse.Namespace, cli: Cli) -> int:
+@COMMAND.action(
+    "test",
+    "call an address of the running gateway, signed",
+    arg("name"),
+    arg("--payload", metavar="FILE", help="the body, JSON (- is standard input)"),
+    arg("--event", default="", metavar="KIND", help="the kind of event it says"),
+)
+def _test(args: Namespace, cli: Cli) -> int:
     routes = {**_SubscriptionFile(cli).read(), **_static_routes(cli)}
     if args.name not in routes:
-        names = ", ".join(routes) or "none yet"
-        raise UsageError(f"there is no address {args.name!r}", hint=f"there are: {names}")
+        raise _no_address(args.name, routes)
     route = routes[args.name]
     if why := _weakness(route, cli):
         raise UsageError(f"{args.name} takes no calls: {why}")
-    body = _payload(args, cli) + _marks()
+    # Random white space makes each body unique: two equal calls within a second would count as
+    # duplicates.
+    body = _payload(args, cli) + bytes(secrets.choice(b" \t\n") for _ in range(40))
     headers = _signed_headers(body, _secret(route, cli))
     if args.event:
         headers["X-GitHub-Event"] = args.event
@@ -253,12 +236,9 @@ def _test(args: argparse.Namespace, cli: Cli) -> int:
     return 0 if answer.is_success and not nothing else 1
 
 
-def _marks() -> bytes:
-    """Return random white space that makes each JSON body unique.
-
-    Two equal calls within a second would count as duplicates.
-    """
-    return bytes(secrets.choice(b" \t\n") for _ in range(40))
+def _no_address(name: str, routes: Iterable[str]) -> UsageError:
+    hint = f"there are: {', '.join(routes) or 'none yet'}"
+    return UsageError(f"there is no address {name!r}", hint=hint)
 
 
 def _signed_headers(body: bytes, secret: str) -> dict[str, str]:
@@ -292,7 +272,7 @@ class _Answer(msgspec.Struct):
     status: str = ""
 
 
-def _payload(args: argparse.Namespace, cli: Cli) -> bytes:
+def _payload(args: Namespace, cli: Cli) -> bytes:
     if args.payload is None:
         return msgspec.json.encode(SAMPLE)
     try:
@@ -343,16 +323,3 @@ def _address(cli: Cli) -> str:
     """Return the address of the server for calls from this machine."""
     extra = cli.load().settings.platforms.webhook.extra
     return http_address(from_here(extra.host), extra.port)
-
-
-def _hide_secret(route: Route) -> dict[str, Any]:
-    facts: dict[str, Any] = msgspec.to_builtins(route)
-    facts.pop("secret", None)
-    return facts
-
-
-def _split_names(text: str) -> tuple[str, ...]:
-    return tuple(word for each in text.split(",") if (word := each.strip()))
-
-
-COMMAND = Command(configure)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from hermes.cli.commands import cron, gateway
 from hermes.cli.commands.gateway import MORE
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
@@ -29,7 +28,7 @@ from hermes.gateway.process import (
 )
 from hermes.gateway.services import Job, ServiceFailed, unit_text, verify
 from tests.fakes.local.server import LocalServer
-from tests.unit.cli.terminal_of import runner
+from tests.unit.cli.terminal import Hermes
 
 GATEWAY = """
 import signal, sys, time
@@ -109,7 +108,7 @@ def test_it_can_be_stopped_whatever_became_of_the_settings(home: Home) -> None:
     """But it is not restarted: it would not come back."""
     found = started(home)
     home.config_file.write_text("model: [oops\n")
-    hermes = runner("gateway", gateway.COMMAND, home.root)
+    hermes = Hermes("gateway", home.root)
     assert hermes("restart").code == 3
     assert running(home.root) == found
     done = hermes("stop")
@@ -120,7 +119,7 @@ def test_who_stops_it_hears_what_is_waited_for(home: Home) -> None:
     found = started(home)
     state = GatewayState(found.pid, "running", 1.0, 1.0, turns=2)
     write_state(home.root, state)
-    done = runner("gateway", gateway.COMMAND, home.root)("stop")
+    done = Hermes("gateway", home.root)("stop")
     assert "2 turns may still end, for at most 30 seconds" in done.err
 
 
@@ -134,7 +133,7 @@ def test_who_starts_it_hears_why_no_platform_came_up(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOCAL_SOCKET", str(tmp_path / "nobody listens"))
-    hermes = runner("gateway", gateway.COMMAND, home.root)
+    hermes = Hermes("gateway", home.root)
     done = hermes("start")
     why = "the local platform cannot be reached: No such file or directory"
     assert done.out.splitlines()[1:] == [
@@ -157,7 +156,7 @@ async def test_who_starts_it_hears_which_platforms_are_connected(
     monkeypatch.setenv("DISCORD_ENABLED", "true")
     monkeypatch.setenv("SLACK_BOT_TOKEN", "xoxb-1")
     home.root.mkdir()
-    hermes = runner("gateway", gateway.COMMAND, home.root)
+    hermes = Hermes("gateway", home.root)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         home.config_file.write_text(f"gateway: {{metrics_port: {port}}}\n")
@@ -182,8 +181,8 @@ async def test_who_starts_it_hears_which_platforms_are_connected(
 @pytest.mark.usefixtures("no_service")
 def test_without_platforms_it_runs_for_the_sake_of_scheduled_jobs(home: Home) -> None:
     hermes, jobs = (
-        runner("gateway", gateway.COMMAND, home.root),
-        runner("cron", cron.COMMAND, home.root),
+        Hermes("gateway", home.root),
+        Hermes("cron", home.root),
     )
     done = hermes("start")
     assert done.code == 1

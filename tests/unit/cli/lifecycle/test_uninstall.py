@@ -53,4 +53,4 @@ def test_all_data_needs_a_word(hermes: Run, alias: Path, hermes_home: Path) -> N
 
 def test_a_folder_without_git_says_where_a_new_version_is(hermes: Run, tmp_path: Path) -> None:
     outcome = hermes("update", found=Checkout(tmp_path))
-    assert (outcome.code, "is no git repository" in outcome.err) == (1, True)
+    assert (outcome.code, "is not a git repository" in outcome.err) == (1, True)

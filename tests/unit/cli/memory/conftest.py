@@ -1,60 +1,20 @@
 """`hermes memory …` as a user runs it, in a home of its own."""
 
-import io
-import json
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from hermes.app.log_files import stop_logging
-from hermes.cli.commands import memory
-from hermes.cli.context import Cli
-from hermes.cli.main import Parser
-from hermes.config.home import Home
-from hermes.core.errors import HermesError
 from hermes.memory import BuiltinMemory, MemoryOptions, MemoryScope, open_memory
 from hermes.memory.holographic.provider import HolographicProvider
 from hermes.security.injection import scan
+from tests.unit.cli.terminal import Hermes
 
 
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-class Hermes:
-    """Runs the command."""
-
-    def __init__(self, home: Home) -> None:
-        self.home = home
-
-    def __call__(self, *words: str, typed: str | None = None) -> Outcome:
-        """With `typed` it is run at a terminal, where that is what the user answers."""
-        stream = io.StringIO if typed is None else Terminal
-        cli = Cli(self.home, stream(typed or ""), stream(), stream())
-        parser = Parser(prog="hermes memory")
-        memory.COMMAND.configure(parser)
-        try:
-            code = memory.COMMAND.run(parser.parse_args(words), cli)
-        except HermesError as error:
-            cli.note(f"hermes: {error}\n  {error.hint}")
-            code = error.exit_code
-        return Outcome(code, cli.stdout.getvalue(), cli.stderr.getvalue())
-
+class MemoryCommand(Hermes):
     def notes(self, **scope: str) -> BuiltinMemory:
         return open_memory(self.home.memories, MemoryScope(**scope), MemoryOptions(), scan)
 
@@ -73,13 +33,13 @@ class Hermes:
 
 
 @pytest.fixture
-def hermes(hermes_home: Path) -> Iterator[Hermes]:
-    yield Hermes(Home(hermes_home))
+def hermes(hermes_home: Path) -> Iterator[MemoryCommand]:
+    yield MemoryCommand("memory", hermes_home)
     stop_logging()
 
 
 @pytest.fixture
-def local(hermes: Hermes) -> Hermes:
+def local(hermes: MemoryCommand) -> MemoryCommand:
     """With the local provider in use."""
     assert hermes("setup", "holographic").code == 0
     return hermes

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.unit.cli.memory.conftest import Hermes
+from tests.unit.cli.memory.conftest import MemoryCommand
 
 
-def test_an_empty_home_says_so_and_stays_empty(hermes: Hermes) -> None:
+def test_an_empty_home_says_so_and_stays_empty(hermes: MemoryCommand) -> None:
     outcome = hermes()
     assert outcome.code == 0
     assert outcome.out.splitlines()[0].startswith("Notes, in ")
@@ -15,7 +15,7 @@ def test_an_empty_home_says_so_and_stays_empty(hermes: Hermes) -> None:
     assert not hermes.home.root.exists()
 
 
-def test_notes_of_every_scope_are_listed_with_how_full_they_are(hermes: Hermes) -> None:
+def test_notes_of_every_scope_are_listed_with_how_full_they_are(hermes: MemoryCommand) -> None:
     notes = hermes.notes(project="/srv/site", chat="telegram:5")
     notes.notebook("memory").add("General.")
     notes.notebook("user").add("Called Ada.")
@@ -32,7 +32,7 @@ def test_notes_of_every_scope_are_listed_with_how_full_they_are(hermes: Hermes) 
     ]
 
 
-def test_the_provider_says_how_much_it_holds_and_where(local: Hermes) -> None:
+def test_the_provider_says_how_much_it_holds_and_where(local: MemoryCommand) -> None:
     local.says("My editor is vim. I live in Berlin.")
     local.says("My editor is nano.", user="telegram:7")
     out = local().out
@@ -41,7 +41,7 @@ def test_the_provider_says_how_much_it_holds_and_where(local: Hermes) -> None:
     assert "holographic/memory.db" in out
 
 
-def test_show_finds_words_in_notes_and_facts(local: Hermes) -> None:
+def test_show_finds_words_in_notes_and_facts(local: MemoryCommand) -> None:
     local.notes().notebook("memory").add("The editor is set up\nwith two lines.")
     local.notes().notebook("user").add("Called Ada.")
     local.says("My editor is vim. I live in Berlin.")
@@ -57,7 +57,7 @@ def test_show_finds_words_in_notes_and_facts(local: Hermes) -> None:
     assert local("show", "zebra").out == "nothing is remembered about that\n"
 
 
-def test_show_can_be_kept_to_one_place_and_one_user(local: Hermes) -> None:
+def test_show_can_be_kept_to_one_place_and_one_user(local: MemoryCommand) -> None:
     local.notes().notebook("memory").add("A note.")
     local.says("My editor is vim.")
     local.says("My editor is nano.", user="telegram:7")
@@ -71,7 +71,7 @@ def test_show_can_be_kept_to_one_place_and_one_user(local: Hermes) -> None:
     assert fact["text"] == "My editor is nano."
 
 
-def test_a_damaged_file_of_notes_is_named(hermes: Hermes) -> None:
+def test_a_damaged_file_of_notes_is_named(hermes: MemoryCommand) -> None:
     hermes.home.memories.mkdir(parents=True)
     (hermes.home.memories / "MEMORY.md").write_bytes(b"\xff\xfe\x00")
     assert "MEMORY.md is damaged" in hermes().out
@@ -79,7 +79,7 @@ def test_a_damaged_file_of_notes_is_named(hermes: Hermes) -> None:
     assert outcome.code != 0 and "MEMORY.md is damaged" in outcome.err
 
 
-def test_a_broken_provider_does_not_hide_the_notes(hermes: Hermes) -> None:
+def test_a_broken_provider_does_not_hide_the_notes(hermes: MemoryCommand) -> None:
     hermes.plugin("mine", "raise RuntimeError('broken')")
     hermes.home.config_file.write_text("memory:\n  provider: mine\n")
     hermes.notes().notebook("memory").add("A note.")
@@ -96,7 +96,7 @@ def test_a_broken_provider_does_not_hide_the_notes(hermes: Hermes) -> None:
     assert not status.document["ready"] and "broken" in status.document["problem"]
 
 
-def test_a_damaged_file_does_not_hide_the_others(hermes: Hermes) -> None:
+def test_a_damaged_file_does_not_hide_the_others(hermes: MemoryCommand) -> None:
     hermes.notes().notebook("user").add("Called Ada.")
     (hermes.home.memories / "MEMORY.md").write_bytes(b"\xff")
     outcome = hermes("show")
@@ -105,7 +105,7 @@ def test_a_damaged_file_does_not_hide_the_others(hermes: Hermes) -> None:
     assert hermes("forget", "Ada", "--yes").code == 0
 
 
-def test_what_is_shown_cannot_steer_the_terminal(local: Hermes) -> None:
+def test_what_is_shown_cannot_steer_the_terminal(local: MemoryCommand) -> None:
     local.says("Remember that \x1b]52;c;cm0gLXJm\x07I like \x1b[2Jtea.")
     assert "I like tea." in local("show").out
     for words in (("show",), ("show", "--json"), ("forget", "tea", "--yes")):
@@ -114,5 +114,5 @@ def test_what_is_shown_cannot_steer_the_terminal(local: Hermes) -> None:
 
 
 @pytest.mark.parametrize("limit", ["0", "-5", "x"])
-def test_a_limit_is_a_number_from_one_up(hermes: Hermes, limit: str) -> None:
+def test_a_limit_is_a_number_from_one_up(hermes: MemoryCommand, limit: str) -> None:
     assert hermes("show", "--limit", limit).code == 2

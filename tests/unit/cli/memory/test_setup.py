@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.unit.cli.memory.conftest import Hermes
+from tests.unit.cli.memory.conftest import MemoryCommand
 
 MINE = """
 import json, os, pathlib
@@ -31,14 +31,14 @@ def register(ctx): ctx.register_memory_provider(Mine())
 
 
 @pytest.fixture
-def mine(hermes: Hermes, monkeypatch: pytest.MonkeyPatch) -> Hermes:
+def mine(hermes: MemoryCommand, monkeypatch: pytest.MonkeyPatch) -> MemoryCommand:
     monkeypatch.setenv("MINE_KEY", "")  # put back after the test
     hermes.plugin("mine", MINE)
     return hermes
 
 
 def test_setup_by_flags_keeps_secrets_in_dotenv_and_the_rest_with_the_provider(
-    mine: Hermes,
+    mine: MemoryCommand,
 ) -> None:
     outcome = mine("setup", "mine", "--set", "api_key=s3cret-key", "--set", "mode=slow")
     assert outcome.code == 0, outcome.err
@@ -52,7 +52,7 @@ def test_setup_by_flags_keeps_secrets_in_dotenv_and_the_rest_with_the_provider(
     assert "ready      yes" in status.out and "MINE_KEY is set" in status.out
 
 
-def test_setup_asks_for_every_field(mine: Hermes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setup_asks_for_every_field(mine: MemoryCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(getpass, "getpass", lambda _prompt: "typed-key")  # it reads the terminal
     outcome = mine("setup", typed="mine\n\n")
     assert outcome.code == 0, outcome.err
@@ -76,7 +76,7 @@ def test_setup_asks_for_every_field(mine: Hermes, monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_a_wrong_call_says_what_to_do_and_changes_nothing(
-    mine: Hermes, words: list[str], said: str
+    mine: MemoryCommand, words: list[str], said: str
 ) -> None:
     outcome = mine(*words)
     assert outcome.code in (2, 3)
@@ -84,13 +84,13 @@ def test_a_wrong_call_says_what_to_do_and_changes_nothing(
     assert not mine.home.config_file.exists() and not mine.home.env_file.exists()
 
 
-def test_a_key_that_is_there_is_not_needed_again(mine: Hermes) -> None:
+def test_a_key_that_is_there_is_not_needed_again(mine: MemoryCommand) -> None:
     mine.home.env_file.write_text("MINE_KEY=saved-before\n")
     assert mine("setup", "mine").code == 0
     assert mine.home.env_file.read_text() == "MINE_KEY=saved-before\n"
 
 
-def test_one_that_cannot_save_is_not_switched_on(mine: Hermes) -> None:
+def test_one_that_cannot_save_is_not_switched_on(mine: MemoryCommand) -> None:
     file = mine.home.plugins / "memory" / "mine" / "__init__.py"
     file.write_text(MINE.replace("pathlib.Path(hermes_home", "raise OSError('disk full')  # ("))
     outcome = mine("setup", "mine", "--set", "api_key=k")
@@ -99,7 +99,7 @@ def test_one_that_cannot_save_is_not_switched_on(mine: Hermes) -> None:
     assert not mine.home.config_file.exists()
 
 
-def test_off_leaves_the_data(local: Hermes) -> None:
+def test_off_leaves_the_data(local: MemoryCommand) -> None:
     local.says("My editor is vim.")
     assert local("off").code == 0
     assert (local.home.root / "holographic" / "memory.db").exists()
@@ -108,7 +108,7 @@ def test_off_leaves_the_data(local: Hermes) -> None:
     assert local("status").out.startswith("no memory provider")
 
 
-def test_the_local_provider_passes_the_test_and_leaves_nothing_behind(local: Hermes) -> None:
+def test_the_local_provider_passes_the_test_and_leaves_nothing_behind(local: MemoryCommand) -> None:
     outcome = local("test")
     assert outcome.code == 0, outcome.out
     steps = [line.split("  ")[0] for line in outcome.out.splitlines()]
@@ -117,7 +117,7 @@ def test_the_local_provider_passes_the_test_and_leaves_nothing_behind(local: Her
     assert "0 facts of yours" in local().out
 
 
-def test_a_provider_of_one_s_own_is_tried_by_name(mine: Hermes) -> None:
+def test_a_provider_of_one_s_own_is_tried_by_name(mine: MemoryCommand) -> None:
     mine.home.env_file.write_text("MINE_KEY=saved\n")
     outcome = mine("test", "mine")
     assert outcome.code == 0, outcome.out
@@ -134,7 +134,9 @@ def test_a_provider_of_one_s_own_is_tried_by_name(mine: Hermes) -> None:
         (("import json, os", "import nothing_like_it, os"), "failed  load "),
     ],
 )
-def test_the_test_shows_where_it_fails(mine: Hermes, change: tuple[str, str], said: str) -> None:
+def test_the_test_shows_where_it_fails(
+    mine: MemoryCommand, change: tuple[str, str], said: str
+) -> None:
     mine.home.env_file.write_text("MINE_KEY=saved\n")
     file = mine.home.plugins / "memory" / "mine" / "__init__.py"
     file.write_text(MINE.replace(*change))
@@ -143,7 +145,7 @@ def test_the_test_shows_where_it_fails(mine: Hermes, change: tuple[str, str], sa
     assert said in outcome.out
 
 
-def test_what_was_set_before_is_kept_unless_it_is_cleared(mine: Hermes) -> None:
+def test_what_was_set_before_is_kept_unless_it_is_cleared(mine: MemoryCommand) -> None:
     saved = mine.home.root / "mem0.json"
     address = "base_url=http://localhost:8000"
     assert mine("setup", "mem0", "--set", "api_key=k1", "--set", address).code == 0
@@ -154,7 +156,7 @@ def test_what_was_set_before_is_kept_unless_it_is_cleared(mine: Hermes) -> None:
 
 
 @pytest.mark.parametrize("address", ["not a url", "ftp://x", "http://", "http://[", "http://x:y"])
-def test_an_address_that_is_none_is_not_switched_on(hermes: Hermes, address: str) -> None:
+def test_an_address_that_is_none_is_not_switched_on(hermes: MemoryCommand, address: str) -> None:
     outcome = hermes("setup", "mem0", "--set", "api_key=k", "--set", f"base_url={address}")
     assert outcome.code == 1
     assert "is not an HTTP address" in outcome.err and "http://localhost:8000" in outcome.err
@@ -162,7 +164,7 @@ def test_an_address_that_is_none_is_not_switched_on(hermes: Hermes, address: str
 
 
 def test_ctrl_d_at_the_question_for_a_key_stops_without_a_change(
-    mine: Hermes, monkeypatch: pytest.MonkeyPatch
+    mine: MemoryCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ended(_prompt: str) -> str:
         raise EOFError
@@ -173,7 +175,9 @@ def test_ctrl_d_at_the_question_for_a_key_stops_without_a_change(
     assert not mine.home.env_file.exists() and not mine.home.config_file.exists()
 
 
-def bundle(hermes: Hermes, memory: str = MINE.replace('name = "mine"', 'name = "brought"')) -> None:
+def bundle(
+    hermes: MemoryCommand, memory: str = MINE.replace('name = "mine"', 'name = "brought"')
+) -> None:
     """A plugin whose `__init__.py` does not say that it brings a provider."""
     folder = hermes.home.plugins / "bundle"
     folder.mkdir(parents=True)
@@ -182,11 +186,11 @@ def bundle(hermes: Hermes, memory: str = MINE.replace('name = "mine"', 'name = "
     (folder / "memory.py").write_text(memory)
 
 
-def test_a_provider_that_an_enabled_plugin_brings_can_be_set_up(mine: Hermes) -> None:
+def test_a_provider_that_an_enabled_plugin_brings_can_be_set_up(mine: MemoryCommand) -> None:
     bundle(mine)
     assert mine("setup", "brought", "--set", "api_key=k").code == 3
     mine.home.config_file.write_text("plugins:\n  enabled: [bundle]\n")
-    mine = Hermes(mine.home)
+    mine = MemoryCommand("memory", mine.home.root)
     outcome = mine("setup", "brought", "--set", "api_key=k")
     assert outcome.code == 0, outcome.err
     assert "brought works" in mine("test").out
@@ -195,7 +199,7 @@ def test_a_provider_that_an_enabled_plugin_brings_can_be_set_up(mine: Hermes) ->
     assert status.out.startswith("provider   brought (plugin bundle)\n")
 
 
-def test_status_says_when_there_is_no_such_provider(mine: Hermes) -> None:
+def test_status_says_when_there_is_no_such_provider(mine: MemoryCommand) -> None:
     bundle(mine, "def register(ctx): 1 / 0")
     mine.home.config_file.write_text("plugins: {enabled: [bundle]}\nmemory: {provider: brought}\n")
     status = mine("status")
@@ -205,7 +209,7 @@ def test_status_says_when_there_is_no_such_provider(mine: Hermes) -> None:
     assert status.err.count("plugin bundle is not loaded") == 1, "it is loaded once"
 
 
-def test_one_of_a_disabled_plugin_is_neither_offered_nor_run(hermes: Hermes) -> None:
+def test_one_of_a_disabled_plugin_is_neither_offered_nor_run(hermes: MemoryCommand) -> None:
     for name in ("mine", "other"):
         hermes.plugin(name, "raise RuntimeError('this code was run')")
     hermes.home.config_file.write_text("plugins:\n  disabled: [mine]\n")
@@ -217,7 +221,7 @@ def test_one_of_a_disabled_plugin_is_neither_offered_nor_run(hermes: Hermes) -> 
     assert "1  other" in menu and "mine" not in menu
 
 
-def test_what_cannot_be_set_up_is_not_in_the_menu(hermes: Hermes) -> None:
+def test_what_cannot_be_set_up_is_not_in_the_menu(hermes: MemoryCommand) -> None:
     hermes.plugin("broken", "")
     (hermes.home.plugins / "memory" / "broken" / "plugin.yaml").write_text("a: [")
     bundle(hermes)

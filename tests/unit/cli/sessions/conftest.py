@@ -1,58 +1,19 @@
 """`hermes sessions …` as a user runs it, on a store in a home of its own."""
 
 import asyncio
-import io
-import json
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from hermes.cli.commands import sessions
-from hermes.cli.context import Cli
-from hermes.cli.main import Parser
-from hermes.config.home import Home
-from hermes.core.errors import HermesError
 from hermes.store.session_store import SessionStore, open_store
+from tests.unit.cli.terminal import Hermes
 
 DAY = 86_400
 
 
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-class Sessions:
-    """Runs the command."""
-
-    def __init__(self, home: Home) -> None:
-        self.home = home
-
-    def __call__(self, *words: str, typed: str | None = None) -> Outcome:
-        """With `typed` it is run at a terminal, where that is what the user answers."""
-        stream = io.StringIO if typed is None else Terminal
-        cli = Cli(self.home, stream(typed or ""), stream(), stream())
-        parser = Parser(prog="hermes sessions")
-        sessions.COMMAND.configure(parser)
-        try:
-            code = sessions.COMMAND.run(parser.parse_args(words), cli)
-        except HermesError as error:
-            cli.note(f"hermes: {error}\n  {error.hint}")
-            code = error.exit_code
-        return Outcome(code, cli.stdout.getvalue(), cli.stderr.getvalue())
-
+class Sessions(Hermes):
     def store(self, work: Callable[[SessionStore], Any]) -> Any:
         """Let `work` use the store directly."""
 
@@ -86,7 +47,7 @@ class Sessions:
 
 @pytest.fixture
 def empty(tmp_path) -> Sessions:
-    return Sessions(Home(tmp_path / "home"))
+    return Sessions("sessions", tmp_path / "home")
 
 
 @pytest.fixture

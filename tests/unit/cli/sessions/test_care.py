@@ -12,7 +12,7 @@ from hermes.core.errors import StoreCorrupt
 from hermes.store.records import SessionFilter
 from hermes.store.session_store import open_store
 from hermes.store.sqlite.backups import back_up_daily
-from tests.unit.cli.sessions.conftest import Terminal
+from tests.unit.cli.terminal import Terminal
 
 
 def test_the_numbers_of_the_store(hermes):
@@ -100,7 +100,7 @@ def test_the_daily_backup_is_made_after_a_conversation(hermes, setting, made):
 
     cli = Cli(hermes.home, Terminal(), Terminal(), Terminal())
     parser = Parser(prog="hermes chat")
-    chat.configure(parser)
+    chat.COMMAND.configure(parser)
     assert chat.run(parser.parse_args([]), cli, Leader()) == 7
     assert len(list(hermes.home.root.glob("backups/sessions/*.db"))) == made
 

@@ -18,7 +18,7 @@ def test_an_export_imported_elsewhere_is_the_same(hermes, empty, out, tmp_path):
     hermes.store(lambda store: store.undo("20260102_bbbb"))
     hermes.store(lambda store: store.branch("20260101_aaaa", "branch"))
     assert hermes("export", str(out)).out == f"wrote 3 sessions to {out}\n"
-    elsewhere = type(empty)(empty.home._replace(root=tmp_path / "elsewhere"))
+    elsewhere = type(empty)("sessions", tmp_path / "elsewhere")
     assert elsewhere("import", str(out)).out == "imported 3 sessions\n"
     for session in ("20260101_aaaa", "20260102_bbbb", "branch"):
         for words in (("--json",), ("--log", "--json")):

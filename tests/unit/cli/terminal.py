@@ -1,0 +1,61 @@
+"""Runs commands of `hermes` in this process."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hermes.cli.context import Cli, run_command
+from hermes.cli.main import Parser
+from hermes.cli.registry import find
+from hermes.config.home import Home, use_home
+from hermes.core.errors import HermesError
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+class Terminal(io.StringIO):
+    """A terminal. `\\x03` in what is typed is Ctrl-C."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, *args: int) -> str:
+        line = super().readline(*args)
+        if "\x03" in line:
+            raise KeyboardInterrupt
+        return line
+
+
+class Hermes:
+    """Runs `hermes NAME …`. With `typed` it runs at a terminal, where the user types that."""
+
+    def __init__(self, name: str, home: Path) -> None:
+        self.name, self.home = name, Home(home)
+
+    def __call__(self, *words: object, typed: str | None = None, stdin: str = "") -> Outcome:
+        stream = io.StringIO if typed is None else Terminal
+        cli = Cli(self.home, stream(stdin if typed is None else typed), stream(), stream())
+        return run(self.name, words, cli)
+
+
+def run(name: str, words: tuple[object, ...], cli: Cli) -> Outcome:
+    command = find(name)
+    assert command is not None
+    parser = Parser(prog=f"hermes {name}")
+    command.load().configure(parser)
+    with use_home(cli.home):
+        try:
+            code = run_command(parser.parse_args([str(word) for word in words]), cli)
+        except HermesError as error:
+            cli.note(f"hermes: {error}\n  {error.hint}")
+            code = error.exit_code
+    return Outcome(code, cli.stdout.getvalue(), cli.stderr.getvalue())
