@@ -54,7 +54,7 @@ async def test_odd_lines_of_env_are_named_and_values_never_shown(home, monkeypat
     assert "EXA_API_KEY is a placeholder" in found
     assert "GROQ_API_KEY contains quotes" in found
     assert "~/.hermes/.env:8: GOOD_NAME is set twice" in found
-    assert "FIRECRAWL_API_KEY is something else in the environment" in found
+    assert "FIRECRAWL_API_KEY has another value in the environment" in found
     for value in ("sk-abcdef", "tvly aaaa", "fc-from", "gsk_0"):
         assert value not in found
 
