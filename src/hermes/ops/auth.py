@@ -1,4 +1,4 @@
-"""Keys and logins for a person who looks after them: `hermes auth`."""
+"""Keys and logins: the operations of `hermes auth`."""
 
 import secrets
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ FLOWS = {"device": device_code_login, "codex": codex_login}
 
 
 class CredentialRow(msgspec.Struct, frozen=True):
-    """A credential as it is shown."""
+    """A credential for display."""
 
     index: int
     """From 1, in the order of use."""
@@ -66,7 +66,7 @@ class CredentialRow(msgspec.Struct, frozen=True):
     label: str
     source: str
     key: str
-    """Masked."""
+    """The masked secret."""
     state: State
     resting_until: float | None
     rest_reason: str
@@ -76,7 +76,7 @@ class CredentialRow(msgspec.Struct, frozen=True):
 
 
 class CredentialService:
-    """What `hermes auth` does."""
+    """The operations of `hermes auth`."""
 
     def __init__(self, home: Home, loaded: Loaded, clock: Clock) -> None:
         self._loaded, self._clock = loaded, clock
@@ -87,24 +87,26 @@ class CredentialService:
         )
 
     def endpoint(self, name: str) -> Endpoint:
-        """The provider a person means. Raises `UsageError` with names that are like it."""
+        """Return the provider. Raises `UsageError` with similar names."""
         wanted = name.strip()
         if custom := find_custom_provider(self._loaded.settings, wanted):
             return custom_endpoint(custom)
         found = endpoints.find_endpoint(wanted.lower())
         if found is not None:
             return found
-        if wanted in stored_providers(self._store.read()):  # its endpoint is gone, its keys are not
+        if wanted in stored_providers(
+            self._store.read()
+        ):  # its endpoint is gone, but its keys are not
             return Endpoint(id=wanted, label=wanted)
         raise UsageError(f"there is no provider {name!r}", hint=self._suggestion(wanted))
 
     def used(self) -> Iterator[Endpoint]:
-        """Every provider there is something for."""
+        """Return all providers with credentials."""
         stored = stored_providers(self._store.read())
         customs = [custom_endpoint(one) for one in self._loaded.settings.custom_providers]
         known = [*endpoints.ENDPOINTS, *customs]
         for endpoint in known:
-            # The key for any endpoint of one's own is OpenAI's, and shown there.
+            # The key for a custom endpoint is OpenAI's, and listed there.
             if endpoint.id in stored or (endpoint.id != CUSTOM and self.rows(endpoint)):
                 yield endpoint
         ids = {endpoint.id for endpoint in known}
@@ -114,7 +116,7 @@ class CredentialService:
         return self._loaded.settings.credential_pool_strategies.get(endpoint.id, "fill_first")
 
     def rows(self, endpoint: Endpoint) -> list[CredentialRow]:
-        """Everything there is for a provider, in the order of use; logins that are gone last."""
+        """Return all credentials of a provider in the order of use; unusable logins last."""
         state = PoolState(self._store, endpoint.id, lambda _: True, self._clock)
         standings = state.statuses(self._sources.credentials(endpoint))
         rows = [self._row(n, endpoint, one) for n, one in enumerate(standings, start=1)]
@@ -125,11 +127,11 @@ class CredentialService:
         return rows
 
     def not_understood(self, endpoint: Endpoint) -> int:
-        """Entries of auth.json in an unknown form: they are kept, and not used."""
+        """Return entries of auth.json in an unknown format: they are kept and not used."""
         return count_invalid_entries(self._store.read(), endpoint.id)
 
     def add(self, endpoint: Endpoint, key: str, label: str) -> tuple[str, bool]:
-        """The id of the entry with this key, and whether it is new."""
+        """Store a key. Returns the id of its entry, and whether it is new."""
         for one in self._sources.credentials(endpoint):
             if one.secret == key and one.variable:
                 return one.id, False
@@ -148,7 +150,7 @@ class CredentialService:
         return name, True
 
     def pick(self, endpoint: Endpoint, which: str) -> CredentialRow:
-        """The row of an index, id or label. Raises `UsageError`."""
+        """Find a row by index, id or label. Raises `UsageError`."""
         rows = self.rows(endpoint)
         for row in rows:
             if which in (str(row.index), row.id) or (row.label and which == row.label):
@@ -160,7 +162,7 @@ class CredentialService:
         )
 
     def check_removable(self, endpoint: Endpoint, row: CredentialRow) -> None:
-        """Raises `UsageError` for what is kept elsewhere."""
+        """Delete a credential. Raises `UsageError` if it is stored elsewhere."""
         if name := variable_name(row.id):
             how = f"`hermes config unset {name}`" if name in self._loaded.saved else f"unset {name}"
             raise UsageError(f"this key comes from {row.source}", hint=f"to remove it: {how}")
@@ -174,7 +176,7 @@ class CredentialService:
             remove_entries(data, endpoint.id, lambda entry: entry.id == row.id)
 
     def reset(self, endpoint: Endpoint) -> int:
-        """Forget all rests; how many there were."""
+        """End all pauses and return their number."""
         with self._store.change() as data:
             entries = entries_of(data, endpoint.id).values()
             resting = [entry for entry in entries if entry.resting_until]
@@ -185,7 +187,7 @@ class CredentialService:
         return sum(1 for entry in resting if entry.resting_until > now)
 
     def login_of(self, endpoint: Endpoint) -> LoginSpec:
-        """Raises `UsageError` when one cannot log in."""
+        """Raise `UsageError` if the provider has no login."""
         login = endpoint.login
         if login is not None and (login.device_url or login.flow == "google"):
             return login
@@ -201,7 +203,7 @@ class CredentialService:
         show: ShowPrompt,
         paste: ReadPaste | None = None,
     ) -> None:
-        """Raises a `ProviderError` when nobody logged in. `paste` is for Google's login."""
+        """Sign in. Raises a `ProviderError` on failure. `paste` is for Google's login."""
         login = self.login_of(endpoint)
         if login.flow == "google":
             google = require_google_client(self._loaded.secret, endpoint.id)
@@ -211,13 +213,13 @@ class CredentialService:
         self.save_login(endpoint, tokens)
 
     def save_login(self, endpoint: Endpoint, tokens: Tokens) -> None:
-        """In the place of an earlier login, whose past is forgotten."""
+        """Replace an earlier login, including its state."""
         StoredLogin(self._store, endpoint.id).save(tokens)
         with self._store.change() as data:
             remove_entries(data, endpoint.id, lambda entry: entry.id == OAUTH)
 
     def importable(self, endpoint: Endpoint) -> tuple[str, Tokens] | None:
-        """The login of the Codex CLI on this machine and where it is, for OpenAI's Codex."""
+        """Return the login of the Codex CLI on this machine, and its path."""
         if endpoint.login is None or endpoint.login.flow != "codex":
             return None
         named = self._loaded.secret("CODEX_HOME")

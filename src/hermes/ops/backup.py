@@ -1,4 +1,4 @@
-"""Writes an archive: whole and checked, or not at all."""
+"""Backups of a home: selecting files, writing an archive, and reading one that may be untrusted."""
 
 import asyncio
 import hashlib
@@ -25,7 +25,7 @@ from hermes.ops.output_files import unwritable
 from hermes.store.session_store import open_store
 from hermes.store.sqlite.backend import connect_target
 
-# What belongs to a copy of a home, and what does not.
+# Which files of a home are part of a backup.
 
 Kind = Literal["full", "quick"]
 FULL: Kind = "full"
@@ -37,7 +37,8 @@ QUICK_NAMES = frozenset(
         "mcp-tokens", "shell-hooks-allowlist.json",
     }
 )  # fmt: skip
-"""Settings, keys, memories and skills. Settings of memory providers are further `*.json` files."""
+"""Settings, keys, memories and skills. Memory providers have further `*.json` files for
+settings."""
 
 EXCLUDED = frozenset(
     {
@@ -45,39 +46,39 @@ EXCLUDED = frozenset(
         "checkpoints", ".import", ".import.lock", ".config.lock",
     }
 )  # fmt: skip
-"""Of the first level of a home: what can be made again, is large, or belongs to this machine."""
+"""Entries of the home that can be recreated, are large, or belong to this machine."""
 
 EXCLUDED_ANYWHERE = frozenset({"__pycache__", ".venv", "node_modules", ".DS_Store"})
 _TRACES = re.compile(
     r"\..+\.tmp|.+\.(?:sock|pid)|.+\.(?:db|sqlite3?)-(?:wal|shm|journal)"
     r"|state\.db\..+|state-\d{8}-\d{6}\.db|hermes-backup-.+\.zip"
 )
-"""Files of a run that is going on, and copies made earlier."""
+"""Files of running processes and earlier copies."""
 _DATABASE = re.compile(r".+\.(?:db|sqlite3?)")
 
 SECRET = frozenset({".env", "auth.json"})
-"""Nobody else may read these, whatever their mode was."""
+"""Restored without access for other users, whatever their mode was."""
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One file of a copy."""
+    """One file of a backup."""
 
     name: str
-    """Its path inside the home, with `/`."""
+    """The path inside the home, with `/`."""
     path: Path
     is_database: bool
     is_store: bool = False
-    """The session store."""
+    """Whether it is the session store."""
 
 
 class Contents(msgspec.Struct, frozen=True):
     items: tuple[Item, ...]
     passed_over: tuple[str, ...]
-    """What should have been in it and could not: links to nothing, names that are no text."""
+    """Files that cannot be included: broken links, names that are not text."""
 
 
 def contents(home: Home, kind: Kind, *, profiles: bool = True) -> Contents:
-    """The files of a home; with `profiles` also those of the profiles that live in it."""
+    """List the files of a home; with `profiles` also those of the profiles in it."""
     items: list[Item] = []
     passed_over: list[str] = []
     try:
@@ -94,7 +95,7 @@ def contents(home: Home, kind: Kind, *, profiles: bool = True) -> Contents:
 
 
 def belongs(name: str) -> bool:
-    """Whether a copy can have a file of this name."""
+    """Return whether a backup may contain a file of this name."""
     parts = name.split("/")
     if parts[0] == PROFILES:
         parts = parts[2:]
@@ -104,14 +105,14 @@ def belongs(name: str) -> bool:
 
 
 def is_plain(name: str) -> bool:
-    """Whether it can only mean a place inside the home, on any system."""
+    """Return whether the name stays inside the home on any system."""
     parts = name.split("/")
     odd = "\\" in name or ":" in parts[0] or not name.isprintable()
     return not odd and all(part not in ("", ".", "..") for part in parts)
 
 
 def is_store(name: str) -> bool:
-    """Whether it is the session store of the home, or of a profile in it."""
+    """Return whether it is the session store of the home or of a profile in it."""
     parts = name.split("/")
     return parts[-1] == "state.db" and (len(parts) == 1 or _is_profile_entry(parts))
 
@@ -121,7 +122,7 @@ def is_database(name: str) -> bool:
 
 
 def unit_of(name: str) -> str:
-    """The entry of a home that a file belongs to: what is replaced as a whole."""
+    """Return the entry of a home that a file belongs to; entries are replaced as a whole."""
     parts = name.split("/")
     return "/".join(parts[:3]) if parts[0] == PROFILES else parts[0]
 
@@ -152,7 +153,7 @@ class _Walk:
             self._entry(Path(entry.path), name, frozenset())
 
     def _entry(self, path: Path, name: str, above: frozenset[str]) -> None:
-        """A link is followed: what it leads to is what the user has there."""
+        """Add a file or folder. Links are followed."""
         if _is_left_out(path.name):
             return
         try:
@@ -170,7 +171,7 @@ class _Walk:
 
     def _folder(self, path: Path, name: str, above: frozenset[str]) -> None:
         real = os.path.realpath(path)
-        if real in above:  # a link to a folder that it is in
+        if real in above:  # a link to a parent folder
             self._pass_over(str(path))
             return
         for inner in sorted(path.iterdir()):
@@ -182,14 +183,15 @@ def _is_quick(entry: "os.DirEntry[str]") -> bool:
 
 
 def _is_lock(path: Path, status: os.stat_result) -> bool:
-    """Lock files of ours are empty; `uv.lock` of a plugin is not."""
+    """Return whether it is one of our lock files, which are empty, unlike the `uv.lock` of a
+    plugin."""
     return path.name.endswith(".lock") and status.st_size == 0
 
 
-# What an archive says about itself.
+# The manifest of an archive.
 
 FORMAT = 1
-"""Raised when an older Hermes could not bring a newer archive back rightly."""
+"""Increased when an older Hermes cannot restore a newer archive correctly."""
 NAME = "hermes-backup.json"
 
 Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -204,7 +206,7 @@ class FileRecord(msgspec.Struct, frozen=True):
 
 
 class ArchiveHeader(msgspec.Struct, frozen=True):
-    """The part that every version can read."""
+    """The part of the manifest that every version can read."""
 
     format: int
     hermes: str = "?"
@@ -215,53 +217,53 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     hermes: str
     created: str
-    """Moment, ISO 8601."""
+    """Time in ISO 8601."""
     kind: Kind
     profile: str
     label: str = ""
     files: dict[str, FileRecord] = {}
 
 
-# Reads an archive that anybody may have made: nothing in it is believed before it was checked.
+# Reading an archive from any source: everything is checked before it is used.
 
 CHUNK = 2**20
 MAX_FILES = 500_000
 MAX_MANIFEST = 128 * 2**20
 HARMLESS = 2**30
-"""Bytes that may come out of any archive, however small it is."""
+"""Uncompressed bytes that any archive may contain."""
 MAX_GROWTH = 400
-"""How many times its own size an archive may hold beyond that. Text shrinks to a tenth."""
+"""Maximum ratio of uncompressed to compressed bytes above that. Text compresses to a tenth."""
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 ENCRYPTED = 0x1
 
 
 class ArchiveRefused(HermesError):
-    """The archive is damaged, foreign, from a later version, or dangerous."""
+    """The archive is damaged, not a backup, from a later version, or dangerous."""
 
 
 class Archive:
-    """An archive whose list of files is in order. `check_content` reads all of it."""
+    """An archive whose file list was checked. `check_content` reads all of it."""
 
     def __init__(self, zipped: zipfile.ZipFile, facts: Manifest, where: Path) -> None:
         self._zip, self.manifest, self.where = zipped, facts, where
 
     @property
     def units(self) -> list[str]:
-        """The entries of a home that it holds, in order."""
+        """Return the entries of a home that it contains, sorted."""
         return sorted({unit_of(name) for name in self.manifest.files})
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Return the size of all files in bytes."""
         return sum(record.size for record in self.manifest.files.values())
 
     def check_content(self) -> None:
-        """Raise `ArchiveRefused` unless every file is what the manifest says."""
+        """Raise `ArchiveRefused` unless every file matches the manifest."""
         for name in self.manifest.files:
             self.copy(name, None)
 
     def copy(self, name: str, target: IO[bytes] | None) -> None:
-        """Write one file to `target`, checked on the way."""
+        """Write one file to `target` and check it."""
         record, digest, size = self.manifest.files[name], hashlib.sha256(), 0
         try:
             with self._zip.open(name) as source:
@@ -283,7 +285,8 @@ class Archive:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Raises `UsageError` when there is no such file, `ArchiveRefused` when it is no good."""
+    """Open and check an archive. Raises `UsageError` if there is no such file, or
+    `ArchiveRefused`."""
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     try:
@@ -360,7 +363,7 @@ def _check_entry(entry: zipfile.ZipInfo, record: FileRecord, path: Path) -> None
 
 
 def _check_growth(entries: list[zipfile.ZipInfo], path: Path) -> None:
-    """Entries that share their packed bytes, or grow beyond measure, are a bomb."""
+    """Refuse an archive whose entries share compressed bytes or grow too much: it is a zip bomb."""
     packed, whole = path.stat().st_size, sum(entry.file_size for entry in entries)
     shared = sum(entry.compress_size for entry in entries) > packed
     if shared or whole > max(HARMLESS, MAX_GROWTH * packed):
@@ -374,7 +377,7 @@ def _folders(name: str) -> Iterator[str]:
 
 
 EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""Nothing older can be said in a zip file."""
+"""The earliest date of a zip file."""
 
 Progress = Callable[[int, int], None]
 
@@ -382,10 +385,10 @@ Progress = Callable[[int, int], None]
 def write_archive(
     target: Path, items: Iterable[Item], facts: Manifest, progress: Progress | None = None
 ) -> Manifest:
-    """Make `target` an archive of `items`; replaces a file of that name only when all is well.
+    """Write an archive of `items` to `target`, replacing an existing file only after success.
 
-    The archive is private, and read back before it gets its name. A database is copied with all
-    that is in its log. A file that vanishes meanwhile is left out.
+    The archive is private and is read back before it is renamed. A database is copied including its
+    log. A file that disappears in the meantime is left out.
     """
     try:
         with _draft(target) as draft, _room(target) as room:
@@ -408,13 +411,14 @@ def _draft(target: Path) -> Iterator[Path]:
     try:
         yield Path(name)
     finally:
-        with suppress(FileNotFoundError):  # after a success it has its new name
+        with suppress(FileNotFoundError):  # after a success it was renamed
             Path(name).unlink()
 
 
 @contextmanager
 def _room(target: Path) -> Iterator[Path]:
-    """A private folder for copies of databases, beside the archive: there is room for both."""
+    """Make a private folder for copies of databases, next to the archive: that disk has the
+    space."""
     folder = Path(tempfile.mkdtemp(prefix=".hermes-backup-", suffix=".tmp", dir=target.parent))
     try:
         yield folder
@@ -472,12 +476,12 @@ def _entry(name: str, moment: float, mode: int) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(name, date_time=max(when, EARLIEST))
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.external_attr = (stat.S_IFREG | mode) << 16
-    entry.create_system = 3  # Unix, for the mode
+    entry.create_system = 3  # Unix, to store the mode
     return entry
 
 
 def _still(item: Item, room: Path) -> Path:
-    """The file itself, or a copy of a database that nobody writes to."""
+    """Return the file itself, or a consistent copy of a database."""
     if not item.is_database or item.path.parent == room:
         return item.path
     copy = room / "database"
@@ -485,7 +489,7 @@ def _still(item: Item, room: Path) -> Path:
         copy.unlink()
     try:
         copy_database(item.path, copy)
-    except apsw.NotADBError:  # it is only called like one
+    except apsw.NotADBError:  # not a database despite its name
         copy.unlink()
         return item.path
     except apsw.Error as error:
@@ -494,7 +498,7 @@ def _still(item: Item, room: Path) -> Path:
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """All of a SQLite database in a new file, while others may write to it."""
+    """Copy a SQLite database to a new file while other processes may write to it."""
     if not source.exists():
         raise FileNotFoundError(source)
     reading = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -511,7 +515,7 @@ def copy_database(source: Path, target: Path) -> None:
         reading.close()
 
 
-# A copy of a whole home, taken while it is in use.
+# Backups of a whole home while it is in use.
 
 
 class BackupResult(msgspec.Struct, frozen=True):
@@ -563,7 +567,7 @@ def facts_of(home: Home, kind: Kind, label: str, now: datetime) -> Manifest:
 
 
 async def _fact_error(item: Item, room: Path, number: int) -> Item:
-    """A session store is copied by the store, which knows how to while others write."""
+    """Copy a session store with the function of the store, which allows concurrent writes."""
     if not item.is_store:
         return item
     store = open_store("", item.path)

@@ -1,4 +1,4 @@
-"""Handlers of /snapshot, /insights and /debug, which the surfaces add to the shared ones."""
+"""Handlers of /snapshot, /insights and /debug."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ def _line(one: Snapshot) -> str:
 
 
 async def insights(call: CommandCall) -> str:
-    from hermes.ops.insights import insights_markdown  # seldom needed
+    from hermes.ops.insights import insights_markdown  # rarely needed
 
     if call.arguments and not call.arguments.isdecimal():
         raise UsageError(f"{call.arguments!r} is no number of days", hint="/insights [DAYS]")
@@ -48,7 +48,7 @@ async def insights(call: CommandCall) -> str:
 
 
 async def debug(call: CommandCall) -> str:
-    from hermes.ops.debug_report import debug_text  # seldom needed
+    from hermes.ops.debug_report import debug_text  # rarely needed
 
     return await debug_text(call.app.home, call.app.loaded)
 

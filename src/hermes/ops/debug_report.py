@@ -1,4 +1,5 @@
-"""The bundle: the summary, what the doctor says and the ends of the log files, in one file."""
+"""Reports for bug reports: a summary, the doctor's findings and the ends of the log files,
+without secrets and personal data."""
 
 import getpass
 import io
@@ -40,24 +41,24 @@ from hermes.util.concurrency import SystemClock
 from hermes.util.files import write_bytes
 from hermes.util.text import human_size
 
-# Secrets and personal things taken out of a text that leaves the machine.
+# Removal of secrets and personal data from text that leaves the machine.
 
 SHORTEST_NAME = 3
 COMMON = frozenset(
     {"root", "user", "admin", "ubuntu", "debian", "runner", "localhost", "hermes", "node", "app",
      "home", "test", "nobody", "guest"}
 )  # fmt: skip
-"""Names that tell nothing of anybody and stand in ordinary texts."""
+"""User names that identify no person and occur in ordinary text."""
 
 _EMAIL = re.compile(r"[\w.!#$&'*+/=?^`{|}~-]+(?:@|%40)[\w-]+(?:\.[\w-]+)+")
 _PHONE = re.compile(r"(?<![\w.+])\+\d{8,15}(?!\w)")
 _HOME = re.compile(r"((?:/home|/Users|/var/home)/|[A-Za-z]:\\{1,2}Users\\{1,2})[^/\\\s\"':;,)\]]+")
 _BLOCK = re.compile(r"^(\s*)[A-Za-z0-9+/_-]{40,}={0,2}\s*$", re.MULTILINE)
-"""A line of nothing but base64: the inside of a key whose first line may be missing."""
+"""A line of only base64: part of a key whose first line may be missing."""
 
 
 class Cleaner:
-    """Takes out what `security` knows as secrets, and then whose machine it is."""
+    """Removes the secrets that `security` recognises, and then personal data."""
 
     def __init__(self, home: Home, secrets: Iterable[str]) -> None:
         self._redactor = Redactor(secrets)
@@ -81,7 +82,7 @@ class Cleaner:
 
 
 def _paths(home: Home) -> list[tuple[str, str]]:
-    """Longest first: the home may lie in the user's folder, or elsewhere."""
+    """Return the paths to replace, longest first: the home may be inside the user's folder."""
     paths: dict[str, str] = {}
     try:
         user = Path.home()
@@ -112,10 +113,10 @@ def _is_telling(name: str) -> bool:
     return len(name) >= SHORTEST_NAME and name.lower() not in COMMON and not name.isdigit()
 
 
-# Every secret that can be found in a home, so that it can be taken out of a report.
+# All secrets of a home, so that they can be removed from a report.
 
 SECRET_FILES = ("auth.json", "mcp-tokens/*.json", "pairing/*.json", "*.json")
-"""Where secrets are, beside config.yaml and .env."""
+"""Files with secrets other than config.yaml and .env."""
 _NAMED = re.compile(r"(?i)token|secret|key|passw|credential|code|verifier|cookie|auth")
 _NOT_SECRET = re.compile(r"(?:https?://\S*|true|false|[\w-]{0,5}|env:\w+|api_key|oauth|manual)")
 
@@ -124,7 +125,8 @@ _PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 
 
 def known_secrets(home: Home, loaded: Loaded | None) -> frozenset[str]:
-    """Values of variables, settings, logins and tokens. A file that cannot be read has none."""
+    """Collect the values of variables, settings, logins and tokens. Unreadable files are
+    skipped."""
     found = {*_of_variables(home), *_of_files(home)}
     if loaded is not None:
         found |= loaded.secrets()
@@ -133,7 +135,7 @@ def known_secrets(home: Home, loaded: Loaded | None) -> frozenset[str]:
 
 
 def _of_variables(home: Home) -> Iterator[str]:
-    """Everything in .env but our own settings, and what is named a secret in the environment."""
+    """Return everything in .env except settings, and variables with secret names."""
     try:
         saved = files.read_dotenv(home.env_file, environment.variables())
     except ConfigError:  # not readable, so it is not in a report either
@@ -158,7 +160,7 @@ def _json(path: Path) -> Any:
 
 
 def _in_json(value: Any, *, named: bool) -> Iterator[str]:
-    """Texts below a name that says secret, but for what is plainly none."""
+    """Yield texts below a secret name, except obviously harmless ones."""
     if isinstance(value, Mapping):
         for key, held in value.items():
             yield from _in_json(held, named=bool(_NAMED.search(str(key))))
@@ -170,7 +172,7 @@ def _in_json(value: Any, *, named: bool) -> Iterator[str]:
 
 
 def _in_settings(value: Any, parts: Parts) -> Iterator[str]:
-    """config.yaml also has blocks of plugins that are no settings of ours."""
+    """Yield secrets of config.yaml, including blocks of plugins that are not settings of Hermes."""
     if isinstance(value, Mapping):
         for key, held in value.items():
             yield from _in_settings(held, (*parts, str(key)))
@@ -186,7 +188,7 @@ def _in_settings(value: Any, parts: Parts) -> Iterator[str]:
 
 
 def _in_address(text: str) -> Iterator[str]:
-    """The password of a user, and values that the address itself names a secret."""
+    """Yield the password of a URL, and parameters with secret names."""
     for name, value in _PARAMETER.findall(text):
         if _NAMED.search(name):
             yield from (value, unquote(value))
@@ -194,18 +196,17 @@ def _in_address(text: str) -> Iterator[str]:
 
 
 def _behind_flags(words: Sequence[str]) -> Iterator[str]:
-    """`--api-key X` and `--api-key=X` in the command of a server or a hook."""
+    """Yield the values of `--api-key X` and `--api-key=X` in a command."""
     for word, after in zip(words, [*words[1:], ""], strict=True):
         if word.startswith("-") and _NAMED.search(word):
             name, equals, value = word.partition("=")
             yield from (each for each in (value if equals else after,) if each != name)
 
 
-# Settings that differ from the defaults, as far as they may be shown to anybody.
+# Settings that differ from the defaults and may be shown to any person.
 #
-# Numbers, switches and words from a list are shown; of free text only what names a model, a
-# provider
-# or a tool. Of everything else it is said that it is set.
+# Numbers, switches and enumerated words are shown; of free text only names of models, providers and
+# tools. All others are only listed as set.
 
 SET = "(set)"
 SHOWN = frozenset(
@@ -213,10 +214,10 @@ SHOWN = frozenset(
      "toolsets", "enabled", "disabled", "always", "docker_image", "modal_image", "daytona_image",
      "singularity_image", "quantizations", "order", "only", "ignore"}
 )  # fmt: skip
-"""Last parts of keys whose text tells nothing of anybody."""
+"""Last parts of keys whose text is not personal."""
 ADDRESSES = frozenset({"base_url", "endpoint"})
 ELSEWHERE = frozenset({"mcp_servers"})
-"""Blocks of which another line names the members."""
+"""Blocks whose members are listed elsewhere."""
 LONGEST = 80
 
 
@@ -255,7 +256,7 @@ def _shown(parts: Parts, value: Any) -> str:
 
 
 def _is_word(parts: Parts) -> bool:
-    """One of a few words, which the settings themselves list."""
+    """Return whether the value is one of the words that the settings enumerate."""
     place = locate(parts)
     kinds = members(place.type) if place else ()
     return bool(kinds) and all(
@@ -268,20 +269,20 @@ def _brief(value: Any) -> str:
     return text if len(text) <= LONGEST else f"({len(text)} characters)"
 
 
-# The summary for a bug report: what is installed and set up, in plain lines.
+# The summary: what is installed and configured.
 
 Fact = tuple[str, str]
 LABEL = 12
 
 
 async def debug_text(home: Home, loaded: Loaded | None) -> str:
-    """The summary as a Markdown block, for `/debug`: nothing secret or personal is in it."""
+    """Return the summary as a Markdown block for `/debug`, without secrets and personal data."""
     return f"```text\n{await summary(home, loaded)}\n```"
 
 
 async def summary(home: Home, loaded: Loaded | None, *, show_keys: bool = False) -> str:
-    """Plain lines. `loaded` is None when the settings cannot be read. `show_keys` shows the first
-    and last four characters of long keys."""
+    """Return the summary as plain lines. `loaded` is None if the settings cannot be read.
+    `show_keys` shows the first and last four characters of long keys."""
     facts = [*_program(), *_home(home)]
     if loaded is None:
         facts.append(("settings", "they cannot be read: `hermes doctor` says why"))
@@ -354,7 +355,7 @@ def _abilities(loaded: Loaded) -> Iterator[Fact]:
 
 
 def _keys(home: Home, loaded: Loaded | None, *, show_keys: bool) -> Iterator[str]:
-    """Names and where they are; never a whole value."""
+    """Return the names of keys and their sources, never a value."""
     saved = loaded.saved if loaded is not None else {}
     for name in sorted({*(n for n in saved if is_secret_variable(n)), *own_key_variables()}):
         places = ((saved.get(name), ".env"), (environment.variable(name), "environment"))
@@ -372,8 +373,8 @@ def _keys(home: Home, loaded: Loaded | None, *, show_keys: bool) -> Iterator[str
 
 
 WINDOW = 1_000_000
-"""Bytes at the end of a log that are looked at. More than is shown is cleaned, so that a secret of
-several lines is seen whole."""
+"""Bytes read from the end of a log. More is cleaned than is shown, so that a secret of several
+lines is recognised."""
 ARCHIVES = (".tar.gz", ".tgz")
 
 
@@ -383,8 +384,8 @@ class ReportPart(msgspec.Struct, frozen=True):
 
 
 async def parts(home: Home, loaded: Loaded | None, lines: int) -> list[ReportPart]:
-    """What goes into the bundle, cleaned. Raises `HermesError` rather than letting one of the
-    secrets we know through."""
+    """Return the parts of the report without secrets. Raises `HermesError` if a known secret is
+    left."""
     secrets = known_secrets(home, loaded)
     cleaner = Cleaner(home, secrets)
     outcomes = await run_doctor(home, SystemClock(), offline=True)
@@ -406,7 +407,7 @@ def _findings(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _tail(path: Path, count: int, cleaner: Cleaner) -> str:
-    """The last lines of a log, with those of the file before it when it is short."""
+    """Return the last lines of a log, including the previous file if it is short."""
     text = ""
     for file in files_of(path)[:2]:
         text = _end_of(file) + text
@@ -424,13 +425,13 @@ def _end_of(file: Path) -> str:
             data = opened.read()
     except OSError as error:
         raise unusable(file, error) from error
-    if size > WINDOW:  # the first line may begin in the middle of a secret
+    if size > WINDOW:  # the first line may begin inside a secret
         data = data.partition(b"\n")[2]
     return data.decode("utf-8", "replace")
 
 
 def _refuse_leaks(found: Sequence[ReportPart], secrets: frozenset[str]) -> None:
-    """The last look. What is short may be an ordinary word."""
+    """Check once more for known secrets. Short values may be ordinary words."""
     for part in found:
         if any(len(secret) >= 8 and secret in part.text for secret in secrets):
             raise HermesError(
@@ -440,7 +441,7 @@ def _refuse_leaks(found: Sequence[ReportPart], secrets: frozenset[str]) -> None:
 
 
 def bundle_path(home: Home) -> Path:
-    """Where it goes unless the user says so: a private folder of the home."""
+    """Return the default path, in a private folder of the home."""
     folder = ensure_hermes_home(home) / "debug"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -451,7 +452,7 @@ def bundle_path(home: Home) -> Path:
 
 
 def write(path: Path, found: Sequence[ReportPart]) -> None:
-    """One text, or an archive when the name ends in .tar.gz; only its owner may read it."""
+    """Write a text, or an archive if the name ends in .tar.gz, readable only by its owner."""
     if path.exists():
         raise UsageError(f"{path} exists already", hint="choose another name with -o")
     if not path.parent.is_dir():
@@ -470,7 +471,7 @@ def _text(found: Sequence[ReportPart]) -> bytes:
 
 
 def _archive(found: Sequence[ReportPart]) -> bytes:
-    """Nothing in it tells of the user: neither names nor numbers of an owner."""
+    """Remove the owner's name and numbers from the archive entry."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for part in found:

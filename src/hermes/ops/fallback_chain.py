@@ -1,4 +1,4 @@
-"""The chain of fallbacks in config.yaml, as it is written there: `${NAME}` is not filled in."""
+"""The fallbacks in config.yaml as written there: `${NAME}` is not expanded."""
 
 from copy import deepcopy
 from typing import Any
@@ -14,7 +14,7 @@ OLDER = "fallback_model"
 
 
 def add_fallback(home: Home, entry: dict[str, str]) -> bool:
-    """Put `entry` at the end; False when it is there already."""
+    """Append `entry`; return False if it is already there."""
     chain = _chain(home)
     if entry in chain:
         return False
@@ -24,7 +24,7 @@ def add_fallback(home: Home, entry: dict[str, str]) -> bool:
 
 
 def remove_fallback(home: Home, which: str) -> dict[str, Any]:
-    """Take one out, by its number (from 1), `provider:model` or model; what it was."""
+    """Remove an entry by number (from 1), `provider:model` or model, and return it."""
     chain = _chain(home)
     at = _index(chain, which)
     if at is None:
@@ -40,13 +40,13 @@ def remove_fallback(home: Home, which: str) -> dict[str, Any]:
 
 
 def clear_fallbacks(home: Home) -> bool:
-    """Take all out; False when there were none."""
+    """Remove all entries; return False if there are none."""
     gone = [edit.unset_value(home, (key,)) for key in (KEY, OLDER)]
     return any(gone)
 
 
 def _chain(home: Home) -> list[dict[str, Any]]:
-    """All entries, also those of the older setting; numbered as `hermes fallback list` does."""
+    """Return all entries including the older setting, numbered as in `hermes fallback list`."""
     data = deepcopy(read_document(home.config_file).data)
     modernise(data)
     chain = data.get(KEY) or []
@@ -55,12 +55,12 @@ def _chain(home: Home) -> list[dict[str, Any]]:
 
 
 def _is_complete(entry: Any) -> bool:
-    """As for the settings: both must be named, else the entry is off."""
+    """Both must be named, else the entry is ignored, as by the settings."""
     return isinstance(entry, dict) and bool(entry.get("provider") and entry.get("model"))
 
 
 def _modernise(home: Home, chain: list[dict[str, Any]]) -> None:
-    """The older setting becomes a part of the chain; written first, so that nothing is lost."""
+    """Move the older setting into the list, which is written first so that nothing is lost."""
     if OLDER in read_document(home.config_file).data:
         if chain:
             edit.set_value(home, (KEY,), chain)

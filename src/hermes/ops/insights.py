@@ -1,4 +1,4 @@
-"""From what the store recorded to the figures people look at."""
+"""Usage figures from the session store."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -43,11 +43,11 @@ class SourceFigures(msgspec.Struct, frozen=True):
 
 class Insights(msgspec.Struct, frozen=True, kw_only=True):
     source: str
-    """Empty: of all."""
+    """Empty: all sources."""
     days: tuple[Day, ...]
-    """Every day of the time in question, also those without anything."""
+    """Every day of the period, including days without activity."""
     sessions: int
-    """Without those of subagents, unless they were asked for."""
+    """Without subagents, unless they are requested."""
     subagents: int
     messages: int
     tool_calls: int
@@ -55,7 +55,7 @@ class Insights(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
     cost_usd: float
     unpriced_calls: int
-    """Calls whose price is not known; their cost is not in `cost_usd`."""
+    """Calls without a known price; their cost is not in `cost_usd`."""
     average_seconds: float
     """From the first to the last message of a session."""
     average_messages: float
@@ -63,11 +63,11 @@ class Insights(msgspec.Struct, frozen=True, kw_only=True):
     by_source: tuple[SourceFigures, ...]
     by_tool: tuple[ToolSum, ...]
     by_hour: tuple[tuple[int, ...], ...]
-    """Messages: for each weekday from Monday on, one number an hour."""
+    """Messages per hour, for each weekday from Monday on."""
     end_reasons: dict[str, int]
     busiest: tuple[Day, ...]
     streak: int
-    """Days in a row up to today, or up to yesterday when today has nothing yet."""
+    """Consecutive days until today, or until yesterday if there is no activity today."""
     longest_streak: int
 
     @property
@@ -76,7 +76,7 @@ class Insights(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cache_hit_rate(self) -> float:
-        """How much of what models read came out of a cache."""
+        """The share of input tokens that came from a cache."""
         return self.usage.cache_read / self.usage.prompt if self.usage.prompt else 0.0
 
     @property
@@ -93,7 +93,7 @@ class Insights(msgspec.Struct, frozen=True, kw_only=True):
 async def insights_of(
     store: SessionStore, days: int, now: datetime, source: str = "", zone: tzinfo | None = None
 ) -> Insights:
-    """Of the last `days` days where the user is, today included. Raises `UsageError`."""
+    """Return the figures of the last `days` days including today. Raises `UsageError`."""
     if not 1 <= days <= MOST_DAYS:
         raise UsageError(f"days must be 1 to {MOST_DAYS}, not {days}")
     today = now.astimezone(zone).date()
@@ -207,7 +207,7 @@ def _average(numbers: Iterable[int]) -> float:
 
 
 def _streaks(days: list[Day]) -> list[int]:
-    """For each day, how many days in a row something was said up to it."""
+    """Return, for each day, the number of consecutive active days until then."""
     streaks: list[int] = []
     for day in days:
         before = streaks[-1] if streaks else 0
@@ -215,7 +215,7 @@ def _streaks(days: list[Day]) -> list[int]:
     return streaks
 
 
-# The figures in a few lines of Markdown, for `/insights` in a terminal or a chat.
+# The figures as a few lines of Markdown, for `/insights`.
 
 SHOWN = 5
 
@@ -227,8 +227,8 @@ async def insights_markdown(
     *,
     now: datetime | None = None,
 ) -> str:
-    """Short enough for a chat. `zone` is the user's; without it the machine's. Raises
-    `UsageError` for a number of days that makes no sense."""
+    """Return a text short enough for a chat. `zone` defaults to that of the machine. Raises
+    `UsageError` for an invalid number of days."""
     found = await insights_of(store, days, now or datetime.now(UTC), zone=zone)
     period = "Today" if days == 1 else f"The last {days} days"
     if found.is_empty:

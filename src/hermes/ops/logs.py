@@ -1,4 +1,4 @@
-"""Reading log files back: the last entries, over rotated files, and those still to come."""
+"""Reading log files: the last entries across rotated files, and new ones as they are written."""
 
 import os
 import re
@@ -23,15 +23,15 @@ _json_entry = msgspec.json.Decoder(LogEntry)
 
 
 class LogFilter(msgspec.Struct, frozen=True):
-    """Which entries to show; an empty field wants all."""
+    """Which entries to show; an empty field matches all."""
 
     level: str = ""
-    """The least important one."""
+    """The minimum level."""
     session: str = ""
-    """A session's id, or its beginning."""
+    """A session id or its beginning."""
     component: str = ""
     since: float = 0.0
-    """Unix time of the earliest."""
+    """Unix time of the earliest entry."""
 
     def has(self, entry: LogEntry) -> bool:
         return (
@@ -43,7 +43,7 @@ class LogFilter(msgspec.Struct, frozen=True):
 
 
 def files_of(path: Path) -> list[Path]:
-    """The log and its rotated ones, the newest first."""
+    """Return the log and its rotated files, newest first."""
     found: list[Path] = []
     while (path_of_number := rotated(path, len(found))).exists():
         found.append(path_of_number)
@@ -53,9 +53,9 @@ def files_of(path: Path) -> list[Path]:
 def last_entries(
     path: Path, count: int, wanted: LogFilter, end: int | None = None
 ) -> list[LogEntry]:
-    """The last `count` wanted entries, oldest first. No file is read that is not needed.
+    """Return the last `count` matching entries, oldest first, without reading unneeded files.
 
-    Of the newest file only the first `end` bytes count.
+    Of the newest file only the first `end` bytes are read.
     """
     entries: list[LogEntry] = []
     for file in files_of(path):
@@ -68,15 +68,15 @@ def last_entries(
 
 
 def follow(path: Path, wanted: LogFilter, start: int, pause: float = 0.25) -> Iterator[LogEntry]:
-    """Wanted entries from byte `start` on, over rotations, until the caller stops."""
+    """Yield matching entries from byte `start` on, across rotations, until the caller stops."""
     for lines in _arriving_lines(path, start, pause):
         yield from (entry for entry in parse(lines) if wanted.has(entry))
 
 
 def parse(lines: Iterable[str]) -> Iterator[LogEntry]:
-    """The entries in `lines` of either form.
+    """Yield the entries in `lines`, of either format.
 
-    A line that begins no entry belongs to the one before; at the start of a file it stands alone.
+    A line that begins no entry belongs to the previous one; at the start of a file it is its own.
     """
     held: LogEntry | None = None
     for text in lines:
@@ -127,13 +127,14 @@ def _unix_time(entry: LogEntry) -> float:
 
 
 def _arriving_lines(path: Path, start: int, pause: float) -> Iterator[list[str]]:
-    """Whole lines as they come. A file moved away is read to its end, then the new one."""
+    """Yield complete lines as they are written. A renamed file is read to its end, then the new
+    one."""
     file = path.open("rb")
     file.seek(start)
     part = b""
     try:
         while True:
-            # Asked before reading: what is written after a rotation is in the new file.
+            # Checked before reading: text written after a rotation is in the new file.
             moved = _was_moved(path, file)
             *lines, part = (part + file.read()).split(b"\n")
             if lines:
@@ -148,7 +149,7 @@ def _arriving_lines(path: Path, start: int, pause: float) -> Iterator[list[str]]
 
 
 def _was_moved(path: Path, file: BinaryIO) -> bool:
-    """Whether there is another file under the name now, or the same one was emptied."""
+    """Return whether the name now refers to another file, or the file was truncated."""
     try:
         there = path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Trying a model out with tiny calls: what of it works here and now."""
+"""Test the abilities of a model with a few tiny calls."""
 
 import base64
 import json
@@ -29,9 +29,9 @@ from hermes.providers import ModelProfile
 Verdict = Literal["works", "does not", "not tried", "failed"]
 
 MAX_TOKENS = 2048
-"""Tokens for an answer: a model that thinks needs some before its first word."""
+"""Tokens for an answer: a reasoning model needs some before its first word."""
 PREFIX_WORDS = 2000
-"""About 2,500 tokens, which most endpoints find worth caching."""
+"""About 2,500 tokens, which most endpoints cache."""
 
 _HOPELESS = (
     CredentialMissing,
@@ -41,7 +41,7 @@ _HOPELESS = (
     QuotaSpent,
     Unreachable,
 )
-"""After these no other call can succeed."""
+"""After one of these errors no other call can succeed."""
 
 _TOOL = ToolSpec(
     "report_colour",
@@ -60,11 +60,11 @@ class ProbeFinding(msgspec.Struct, frozen=True):
     verdict: Verdict
     detail: str = ""
     cost: float | None = None
-    """US dollars; None when the price is not known, or nothing was spent."""
+    """US dollars; None if the price is not known or nothing was spent."""
 
 
 class ProbeCall(msgspec.Struct, frozen=True):
-    """One call and how it went."""
+    """One call and its result."""
 
     reply: Reply
     deltas: int
@@ -92,7 +92,7 @@ class Probe:
         return ProbeCall(reply, deltas, first, self._monotonic() - start)
 
     async def answer(self) -> list[ProbeFinding]:
-        """Three things one call shows."""
+        """Check three abilities with one call."""
         call = await self.call(_say("Reply with the single word: ready"))
         said = " ".join(call.reply.message.text.split())[:60]
         usage = call.reply.usage
@@ -145,7 +145,7 @@ class Probe:
         return ProbeFinding("images", "works" if saw else "does not", detail, self._cost(call))
 
     async def reasoning(self) -> ProbeFinding:
-        """Thinking may come unasked, so it is tried also where no way to ask is known."""
+        """Check reasoning, also if no way to request it is known: it may come by default."""
         request = _say("A bat and a ball cost 1.10 together, the bat 1.00 more. What is the ball?")
         effort = "low" if self._profile.reasoning else ""
         asked = msgspec.structs.replace(request, reasoning_effort=effort, max_tokens=4 * MAX_TOKENS)
@@ -158,7 +158,7 @@ class Probe:
         return ProbeFinding("reasoning", "does not", detail, self._cost(call))
 
     async def caching(self) -> ProbeFinding:
-        """The same long prompt twice; what differs stands at its end."""
+        """Send the same long prompt twice, with a different end."""
         system = System(" ".join(f"line {number}" for number in range(PREFIX_WORDS // 2)))
         costs: list[float | None] = []
         call: ProbeCall | None = None
@@ -185,8 +185,8 @@ class Probe:
 async def probe(
     model: Model, profile: ModelProfile, *, monotonic: Callable[[], float] = time.monotonic
 ) -> AsyncIterator[ProbeFinding]:
-    """What works, one finding after the other. Each check stands for itself: a refusal is its
-    finding. Only when the first shows that no call can succeed are the others not tried."""
+    """Check the abilities one after the other; a refusal is a finding. If the first shows that
+    no call can succeed, the others are skipped."""
     trial = Probe(model, profile, monotonic)
     try:
         for finding in await trial.answer():

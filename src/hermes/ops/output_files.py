@@ -1,4 +1,4 @@
-"""A file that appears whole or not at all."""
+"""Output files that are written completely or not at all."""
 
 import contextlib
 import os
@@ -10,11 +10,11 @@ from typing import TextIO
 from hermes.core.errors import UsageError
 
 PRIVATE = 0o600
-"""Conversations are nobody else's business."""
+"""Conversations are private."""
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
-    """Raise `UsageError` when a file cannot become `path`."""
+    """Raise `UsageError` if `path` cannot be written."""
     try:
         there = path.exists()
     except OSError as error:
@@ -30,8 +30,8 @@ def check_output(path: Path, *, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def replaced(path: Path, *, overwrite: bool) -> Iterator[TextIO]:
-    """A file to write to, which becomes `path` when the block ends well. After any other end
-    `path` is as it was. A new file is private; a replaced one keeps its permissions."""
+    """Open a file that becomes `path` if the block succeeds; otherwise `path` is unchanged. A
+    new file is private; a replaced one keeps its permissions."""
     check_output(path, overwrite=overwrite)
     target = _target(path)
     try:
@@ -49,7 +49,7 @@ def replaced(path: Path, *, overwrite: bool) -> Iterator[TextIO]:
     except OSError as error:
         raise unwritable(path, error) from error
     finally:
-        with contextlib.suppress(FileNotFoundError):  # after a success it has its new name
+        with contextlib.suppress(FileNotFoundError):  # after a success it was renamed
             temporary.unlink()
 
 
@@ -58,5 +58,5 @@ def unwritable(path: Path, error: OSError) -> UsageError:
 
 
 def _target(path: Path) -> Path:
-    """Where a symbolic link leads: the link stays, its target is replaced."""
+    """Resolve a symbolic link: the link is kept and its target replaced."""
     return Path(os.path.realpath(path))

@@ -1,4 +1,4 @@
-"""A command for each profile: a small script in `~/.local/bin` that starts Hermes with it."""
+"""Commands for profiles: small scripts in `~/.local/bin` that start Hermes with a profile."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ MARK = "# Starts Hermes with the profile "
 _MADE_FOR = re.compile(rf"^{re.escape(MARK)}([a-z0-9][a-z0-9_-]*)\.", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _LARGEST = 4096
-"""Bytes of a script of ours at most; larger files are not looked into."""
+"""Maximum size in bytes of such a script; larger files are not read."""
 
 
 class Alias(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ def alias_folder() -> Path:
 
 
 def aliases(profile: str | None = None) -> Iterator[Alias]:
-    """The scripts that were made here, of one profile or of all."""
+    """Return the scripts created by Hermes, of one profile or of all."""
     folder = alias_folder()
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         made_for = _profile_of(path)
@@ -42,7 +42,8 @@ def aliases(profile: str | None = None) -> Iterator[Alias]:
 
 
 def make_alias(home: Home, name: str = "") -> Alias:
-    """A script called `name` (or as the profile). Raises `UsageError` when the name is taken."""
+    """Create a script called `name`, by default the profile. Raises `UsageError` if the name is
+    used."""
     name = name or home.profile
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -69,7 +70,7 @@ def make_alias(home: Home, name: str = "") -> Alias:
 
 
 def remove_aliases(profile: str, name: str = "") -> list[Alias]:
-    """Delete the scripts of a profile, or the one called `name`; what was deleted."""
+    """Delete the scripts of a profile, or the one called `name`, and return them."""
     found = [alias for alias in aliases(profile) if name in ("", alias.path.name)]
     for alias in found:
         try:
@@ -80,7 +81,8 @@ def remove_aliases(profile: str, name: str = "") -> list[Alias]:
 
 
 def rename_aliases(old: str, home: Home) -> list[Alias]:
-    """Scripts of the profile `old` start the one at `home`; one called like it is called anew."""
+    """Point the scripts of the profile `old` to the one at `home`; rename a script named after
+    it."""
     renamed = []
     for alias in list(aliases(old)):
         name = home.profile if alias.path.name == old else alias.path.name
@@ -91,7 +93,7 @@ def rename_aliases(old: str, home: Home) -> list[Alias]:
 
 
 def is_on_path() -> bool:
-    """Whether a shell finds the scripts."""
+    """Return whether a shell finds the scripts."""
     return str(alias_folder()) in environment.search_path().split(":")
 
 
@@ -111,7 +113,7 @@ def _is_usual() -> bool:
 
 
 def _profile_of(path: Path) -> str:
-    """The profile a script of ours starts; empty for any other file."""
+    """Return the profile that a script starts; empty for any other file."""
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > _LARGEST:
             return ""
@@ -121,12 +123,12 @@ def _profile_of(path: Path) -> str:
     return found[1] if found else ""
 
 
-# A profile made from an archive.
+# Profiles from an archive.
 
 
 def import_profile(path: Path, name: str = "") -> tuple[Home, int]:
-    """The new profile and how many files it has. Called as in the archive unless `name` says
-    otherwise. Raises `HermesError`, and then there is no new profile."""
+    """Create a profile from an archive; return it and its number of files. `name` defaults to
+    the name in the archive. Raises `HermesError`, and then there is no new profile."""
     with open_archive(path) as archive:
         name = name or archive.manifest.profile
         if name == DEFAULT_PROFILE:

@@ -1,11 +1,11 @@
-"""Puts an archive in place, as a whole or not at all.
+"""Restoring an archive completely or not at all.
 
-Everything is unpacked and checked in `.import/new` first. Then a journal is written, which names
-the entries to exchange; from that moment on the import will be there, also over a kill: whoever
-starts next finds the journal and goes on. An entry is exchanged by two renames (what was there goes
-to `.import/old`), a session store by the store itself, since other processes may have it open. When
-an exchange fails, the journal is turned round and everything goes back. Without a journal,
-`.import` is only litter.
+Everything is unpacked and checked in `.import/new` first. Then a journal is written that names the
+entries to exchange. From then on the import will be completed, also after a kill: the next process
+that starts finds the journal and continues. An entry is exchanged by two renames (the old one moves
+to `.import/old`), a session store by the store itself, because other processes may have it open. If
+an exchange fails, the direction of the journal is reversed and everything is moved back. Without a
+journal, `.import` can be deleted.
 """
 
 import contextlib
@@ -53,24 +53,24 @@ from hermes.util.text import human_size
 
 STAGE, LOCK = ".import", ".import.lock"
 MARGIN = 64 * 2**20
-"""Bytes of the disk that stay free."""
+"""Bytes of the disk that must stay free."""
 SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
 class Journal(msgspec.Struct, frozen=True):
     units: tuple[str, ...]
     existed: tuple[str, ...]
-    """Those that the home had before."""
+    """Entries that existed before."""
     direction: Literal["forward", "back"] = "forward"
 
 
 def conflicts(home: Home, archive: Archive) -> list[str]:
-    """Entries of the home that the archive would replace."""
+    """Return the entries of the home that the archive would replace."""
     return [unit for unit in archive.units if _is_there(home.root / unit)]
 
 
 def check_fits(home: Home, archive: Archive) -> None:
-    """Raise `UsageError` when the archive holds what this home cannot have."""
+    """Raise `UsageError` if the archive contains entries that this home cannot have."""
     if not home.is_default and any(unit.startswith(f"{PROFILES}/") for unit in archive.units):
         raise UsageError(
             f"{archive.where} holds profiles, and {home.profile} is one itself",
@@ -79,9 +79,9 @@ def check_fits(home: Home, archive: Archive) -> None:
 
 
 def restore_archive(home: Home, path: Path) -> Archive:
-    """Put the archive in the place of what the home has of the same names.
+    """Replace the entries of the home by those of the archive.
 
-    Raises `HermesError`, and then the home is as it was. The caller has copied what is replaced.
+    Raises `HermesError`, and then the home is unchanged. The caller has copied what is replaced.
     """
     ensure_hermes_home(home)
     with _alone(home), open_archive(path) as archive:
@@ -97,13 +97,13 @@ def restore_archive(home: Home, path: Path) -> Archive:
 
 
 def has_unfinished_restore(home: Home) -> bool:
-    """Whether an import was cut short. Costs one look at the disk."""
+    """Return whether an import was interrupted. Costs one access to the disk."""
     return (home.root / STAGE).exists()
 
 
 def finish_restore(home: Home) -> bool:
-    """End an import that was cut short; True when one had begun to show. Raises `HermesError` while
-    another process is at it."""
+    """Complete an interrupted import; return whether it had taken effect. Raises `HermesError`
+    while another process is doing this."""
     with _alone(home):
         try:
             return RestoreTransaction(home).recover()
@@ -112,7 +112,7 @@ def finish_restore(home: Home) -> bool:
 
 
 class RestoreTransaction:
-    """New entries in the place of old ones, in one home."""
+    """Exchanges entries of one home, with a journal that survives a kill."""
 
     def __init__(self, home: Home) -> None:
         self._root = home.root
@@ -121,7 +121,7 @@ class RestoreTransaction:
         self._journal = self._stage / "journal.json"
 
     def recover(self) -> bool:
-        """Finish what an earlier process began; whether there was something."""
+        """Complete the work of an earlier process; return whether there was any."""
         try:
             journal = msgspec.json.decode(self._journal.read_bytes(), type=Journal)
         except FileNotFoundError:
@@ -132,7 +132,7 @@ class RestoreTransaction:
         return True
 
     def stage(self, archive: Archive) -> None:
-        """Unpack and check everything; nothing of the home is touched."""
+        """Unpack and check everything without changing the home."""
         self._check_room(archive.size)
         with ExitStack() as undo:
             undo.callback(self.discard)
@@ -153,9 +153,9 @@ class RestoreTransaction:
             _check_store(target)
 
     def commit(self, units: list[str]) -> None:
-        """Exchange all; when one cannot be exchanged, all go back. Should that fail as well, the
-        journal stays, and the next start tries again."""
-        # The stores first: they are what may fail.
+        """Exchange all entries; if one fails, move all back. If that fails too, the journal is
+        kept, and the next start tries again."""
+        # The stores first, because they are the most likely to fail.
         order = sorted(units, key=lambda unit: not is_store(unit))
         existed = tuple(unit for unit in order if _is_there(self._root / unit))
         journal = Journal(tuple(order), existed)
@@ -172,8 +172,8 @@ class RestoreTransaction:
         self.discard()
 
     def discard(self) -> None:
-        """The journal first: without it the rest is litter. While it cannot be removed everything
-        stays: the next start finds that nothing is left to do, and tries again."""
+        """Delete the journal first: without it the rest is not used any more. If it cannot be
+        deleted, everything is kept, and the next start finds nothing to do and tries again."""
         with suppress(OSError):
             self._journal.unlink(missing_ok=True)
             shutil.rmtree(self._stage, ignore_errors=True)
@@ -191,7 +191,8 @@ class RestoreTransaction:
             back(unit, existed=unit in journal.existed)
 
     def _forward(self, unit: str) -> None:
-        """May be done again after a kill at any point; so may the other three."""
+        """Exchange one entry. This and the other three can be repeated after a kill at any
+        point."""
         new, live, old = self._places(unit)
         if not _is_there(new):
             return
@@ -234,7 +235,8 @@ class RestoreTransaction:
             remove_store(live)
 
     def _put_store(self, source: Path, live: Path) -> None:
-        """The store keeps what it replaces beside it; here that is at hand already."""
+        """Replace a store. The copy that the store itself keeps is deleted: there is one
+        already."""
         kept = restore_sqlite_store(live, source)
         if kept is not None:
             remove_store(kept)
@@ -255,7 +257,7 @@ class RestoreTransaction:
 
 
 def _check_store(path: Path) -> None:
-    """Raise a `StoreError` for a store that could not take its place."""
+    """Raise a `StoreError` if the file is not a usable store."""
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
@@ -289,12 +291,12 @@ def _alone(home: Home) -> Iterator[None]:
 
 
 def _side_files(path: Path) -> list[str]:
-    """What SQLite keeps beside a database; taken for the new one's it would ruin it."""
+    """Return the names of SQLite's side files, which would corrupt a new database."""
     return [f"{path.name}{end}" for end in SIDE_FILES] if is_database(path.name) else []
 
 
 def _free(path: Path) -> Path:
-    """A name nothing has: an entry may have been made anew after a kill."""
+    """Return an unused name: an entry may have been created again after a kill."""
     candidate, number = path, 1
     while _is_there(candidate):
         number += 1
@@ -306,7 +308,7 @@ def _is_there(path: Path) -> bool:
     return path.is_symlink() or path.exists()
 
 
-# Small copies of a home inside it: settings, keys, memories and skills, at a moment.
+# Snapshots: small backups inside the home, with settings, keys, memories and skills.
 
 FOLDER = "snapshots"
 KEPT_SNAPSHOTS = 20
@@ -315,7 +317,7 @@ LONGEST_LABEL = 60
 
 class Snapshot(msgspec.Struct, frozen=True):
     id: str
-    """Its file's name without the ending."""
+    """The file name without its suffix."""
     created: str
     label: str
     kind: Kind
@@ -323,18 +325,19 @@ class Snapshot(msgspec.Struct, frozen=True):
     bytes: int
     path: Path
     problem: str = ""
-    """Why it cannot be used; empty when it can."""
+    """Why it cannot be used; empty if it can."""
 
 
 class Snapshots:
-    """Those of one home."""
+    """The snapshots of one home."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self.folder = home.root / FOLDER
 
     def create(self, label: str, now: datetime, spared: Path | None = None) -> Snapshot:
-        """Take one; all but the newest `KEPT_SNAPSHOTS` are deleted, and never `spared`."""
+        """Create a snapshot. All but the newest `KEPT_SNAPSHOTS` are deleted, but never
+        `spared`."""
         found = contents(self._home, QUICK)
         if not found.items:
             raise UsageError(f"there is nothing in {self._home.display()} to take a snapshot of")
@@ -344,7 +347,7 @@ class Snapshots:
         return self._read(target)
 
     def new_file(self, label: str, now: datetime) -> Path:
-        """The path of a snapshot that does not exist yet."""
+        """Return the path of a new snapshot."""
         if len(label) > LONGEST_LABEL or not label.isprintable():
             raise UsageError(f"a label is one line of at most {LONGEST_LABEL} characters")
         ensure_hermes_home(self._home)
@@ -361,11 +364,11 @@ class Snapshots:
         return path
 
     def newest_first(self) -> list[Snapshot]:
-        """All of them; one that cannot be read says why."""
+        """List all snapshots; an unreadable one has a `problem`."""
         return [self._read(path) for path in self._files()]
 
     def find(self, which: str) -> Snapshot:
-        """By number in the list (1 is the newest), by id or by the beginning of it, by label."""
+        """Find a snapshot by its number (1 is the newest), id, beginning of the id, or label."""
         known = self.newest_first()
         if which.isdigit() and 1 <= int(which) <= len(known):
             return known[int(which) - 1]
@@ -383,7 +386,7 @@ class Snapshots:
         raise UsageError(f"there is no snapshot {which!r}", hint="/snapshot list shows them")
 
     def restore(self, which: str, now: datetime) -> tuple[Snapshot, Snapshot | None]:
-        """Bring one back; what was there is the second one, a snapshot of its own."""
+        """Restore a snapshot. Returns it and the snapshot of the state before, if there was any."""
         wanted = self.find(which)
         if wanted.problem:
             raise ArchiveRefused(wanted.problem)
@@ -394,7 +397,7 @@ class Snapshots:
         return wanted, before
 
     def prune(self, keep: int, spared: Path | None = None) -> list[Snapshot]:
-        """Delete all but the newest `keep`; what was deleted."""
+        """Delete all but the newest `keep` and return the deleted ones."""
         gone = [path for path in self._files()[keep:] if path != spared]
         deleted = [self._read(path) for path in gone]
         for path in gone:
@@ -421,11 +424,11 @@ class Snapshots:
 
 
 def _age(path: Path) -> tuple[str, float, str]:
-    """By the moment in the name, so that a copied file keeps its place."""
+    """Sort by the time in the name, so that a copied file keeps its position."""
     return path.stem[:15], path.stat().st_mtime, path.stem
 
 
-# A copy of the session store, and its rescue.
+# Backup and repair of the session store.
 
 
 async def back_up_store(
@@ -436,7 +439,7 @@ async def back_up_store(
     overwrite: bool,
     progress: Progress = ignore_progress,
 ) -> None:
-    """A copy of the whole store that appears at `target` whole or not at all."""
+    """Copy the whole store to `target`, completely or not at all."""
     check_output(target, overwrite=overwrite)
     if url:
         await store.backup(target, progress)
@@ -448,31 +451,31 @@ async def back_up_store(
     except OSError as error:
         raise unwritable(target, error) from error
     finally:
-        with contextlib.suppress(OSError):  # after a success it has its new name
+        with contextlib.suppress(OSError):  # after a success it was renamed
             copy.unlink()
 
 
 def restore_store(home: Home, url: str, backup: Path) -> Path | None:
-    """Put a backup in the place of the store; where the old store is kept, if there was one."""
+    """Replace the store by a backup. Returns the path of the old store, if there was one."""
     _only_for_sqlite("restore", url)
     return restore(home.state_db, backup)
 
 
 class RepairResult(msgspec.Struct, frozen=True):
-    """What a repair did."""
+    """The result of a repair."""
 
     outcome: str
     """`already_sound`, `reindexed` or `rescued`."""
     summary: str
-    """The same for a person, with what could not be saved."""
+    """The result for a person, including what was lost."""
     kept: str = ""
-    """Where the damaged file is, when there was one."""
+    """The path of the damaged file, if there was one."""
     sessions: int = 0
     messages: int = 0
 
 
 def repair_store(home: Home, url: str, progress: Progress = ignore_progress) -> RepairResult:
-    """Look at the whole store and put a sound one in the place of a damaged one."""
+    """Check the whole store and replace a damaged one by what can be recovered."""
     _only_for_sqlite("repair", url)
     report = repair(home.state_db, progress)
     found = report.salvaged

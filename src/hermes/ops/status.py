@@ -1,4 +1,4 @@
-"""What is set up and how it fares, for `hermes status`."""
+"""The configuration and its state, for `hermes status` and `hermes setup`."""
 
 from datetime import datetime
 from pathlib import Path
@@ -21,16 +21,16 @@ from hermes.providers import ENDPOINTS, LOCAL, ModelChoice, Target, auxiliary_ta
 from hermes.util import files
 from hermes.util.text import many
 
-# What `hermes setup` remembers between runs, and beginning anew.
+# The progress of `hermes setup`, and starting over.
 
 
 class SetupProgress(msgspec.Struct, frozen=True):
     done: tuple[str, ...] = ()
-    """Sections that were gone through."""
+    """Sections that are finished."""
 
 
 class SetupRecord:
-    """How far a person got; gone once they are through."""
+    """The progress of `hermes setup`; deleted at its end."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
@@ -40,7 +40,7 @@ class SetupRecord:
         try:
             return msgspec.json.decode(self._file.read_bytes(), type=SetupProgress).done
         except (FileNotFoundError, msgspec.DecodeError):
-            return ()  # only a convenience: without it one is asked again
+            return ()  # only a convenience: without it the questions are repeated
         except OSError as error:
             raise unusable(self._file, error) from error
 
@@ -60,8 +60,8 @@ class SetupRecord:
 
 
 def reset_settings(home: Home, now: datetime) -> Path | None:
-    """Every setting gets its default; where the old file is kept, if there was one. Keys, sessions
-    and everything else stay."""
+    """Reset every setting to its default and return the path of the old file, if there was one.
+    Keys, sessions and everything else are kept."""
     SetupRecord(home).clear()
     file = home.config_file
     if not file.exists():
@@ -75,18 +75,18 @@ def reset_settings(home: Home, now: datetime) -> Path | None:
     return backup
 
 
-# Which model answers and why, as facts to show.
+# The selected models and the reasons.
 
 
 class KeyShown(msgspec.Struct, frozen=True):
     source: str
     key: str
-    """Masked."""
+    """The masked key."""
     kind: str
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """A choice and what became of it."""
+    """A selection and its result."""
 
     provider: str
     model: str = ""
@@ -97,12 +97,12 @@ class Resolved(msgspec.Struct, frozen=True):
     context_length: int = 0
     price: Price | None = None
     problem: str = ""
-    """Why it cannot be used; empty when it can."""
+    """Why it cannot be used; empty if it can."""
     hint: str = ""
 
 
 class Considered(msgspec.Struct, frozen=True):
-    """What `auto` could have taken."""
+    """A provider that `auto` could have selected."""
 
     provider: str
     why: str
@@ -111,13 +111,13 @@ class Considered(msgspec.Struct, frozen=True):
 class Resolution(msgspec.Struct, frozen=True):
     main: Resolved
     also: tuple[Considered, ...] = ()
-    """The other providers that are set up, in the order they would be taken."""
+    """The other providers that are set up, in their order of preference."""
     fallbacks: tuple[Resolved, ...] = ()
     auxiliary: dict[str, Resolved] = {}
 
 
 def main_resolution(loaded: Loaded, providers: Providers) -> Resolution:
-    """The model of conversations alone."""
+    """Resolve only the model of conversations."""
     choice = main_choice(loaded)
     main = resolve_target(choice, providers)
     also = [
@@ -129,7 +129,7 @@ def main_resolution(loaded: Loaded, providers: Providers) -> Resolution:
 
 
 def whole_resolution(loaded: Loaded, providers: Providers) -> Resolution:
-    """With the fallbacks and every auxiliary task."""
+    """Resolve also the fallbacks and every auxiliary task."""
     settings = loaded.settings
     fallbacks = tuple(resolve_target(choice, providers) for choice in fallback_choices(settings))
     tasks = msgspec.structs.asdict(settings.auxiliary)
@@ -172,7 +172,7 @@ class ProviderStatus(msgspec.Struct, frozen=True):
     id: str
     label: str
     keys: tuple[str, ...]
-    """Where keys come from."""
+    """The sources of keys."""
     needs_key: bool
 
 
@@ -184,7 +184,7 @@ class StoreStatus(msgspec.Struct, frozen=True):
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """Whether the endpoint of the main model answers."""
+    """Check whether the endpoint of the main model answers."""
 
     ok: bool
     detail: str
@@ -204,7 +204,7 @@ class Status(msgspec.Struct, frozen=True):
 async def status_of(
     home: Home, loaded: Loaded, providers: Providers, clock: Clock, *, deep: bool
 ) -> Status:
-    """`deep` also asks the endpoint for its list of models."""
+    """Return the status. `deep` also requests the list of models from the endpoint."""
     models = whole_resolution(loaded, providers)
     return Status(
         version=__version__,

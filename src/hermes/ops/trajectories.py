@@ -1,4 +1,4 @@
-"""Trajectory files read back: their entries, and ShareGPT turns as OpenAI-format messages."""
+"""Reading trajectory files, and converting ShareGPT turns to OpenAI-format messages."""
 
 import json
 import re
@@ -13,13 +13,13 @@ from hermes.core.messages import from_dict, made_call_id
 from hermes.core.model import ToolSpec
 from hermes.store.trajectory import THOUGHT, Turn, to_sharegpt
 
-# Line ends inside the JSON are escaped, so a real one before the closing tag is its end.
+# Line ends inside the JSON are escaped, so a real one before the closing tag ends it.
 _CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
 _RESPONSE = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 _TOOLS = re.compile(r"<tools>\n(.*?)\n</tools>", re.DOTALL)
 
 Entry = dict[str, Any]
-"""A line of a trajectory file: `conversations` or `messages`, and what is known about them."""
+"""An entry of a trajectory file: `conversations` or `messages`, and further fields."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -27,10 +27,10 @@ class Line(msgspec.Struct, frozen=True):
 
     number: int
     size: int
-    """Bytes."""
+    """Size in bytes."""
     entry: Entry
     problem: str = ""
-    """Why it is not an entry; `entry` is empty then."""
+    """Why it is not an entry; then `entry` is empty."""
 
 
 class _Function(msgspec.Struct):
@@ -41,7 +41,7 @@ class _Function(msgspec.Struct):
 
 
 class _Described(msgspec.Struct):
-    """A call of a tool, or a tool, in OpenAI's format."""
+    """A tool call, or a tool, in OpenAI's format."""
 
     function: _Function
 
@@ -62,7 +62,7 @@ class _Turn(msgspec.Struct):
 
 
 class _Entry(msgspec.Struct):
-    """What makes a line an entry; whatever else it has is kept as it is."""
+    """The required fields of an entry; others are kept."""
 
     conversations: list[_Turn] | None = None
     messages: list[_Message] | None = None
@@ -70,8 +70,8 @@ class _Entry(msgspec.Struct):
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """Every line that is not blank, good or bad. Raises `UsageError` for a file that cannot be
-    read."""
+    """Yield every line that is not blank, valid or not. Raises `UsageError` if the file cannot
+    be read."""
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
@@ -83,7 +83,7 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def as_sharegpt(entry: Entry) -> Entry:
-    """The entry with its conversation in turns."""
+    """Return the entry with its conversation as turns."""
     if entry.get("conversations") is not None:
         return entry
     rest = {key: value for key, value in entry.items() if key not in ("messages", "tools")}
@@ -95,7 +95,7 @@ def as_sharegpt(entry: Entry) -> Entry:
 
 
 def as_openai(entry: Entry) -> Entry:
-    """The entry with its conversation as messages, and the tools beside them."""
+    """Return the entry with its conversation as messages, and its tools."""
     turns = entry.get("conversations")
     if turns is None:
         return entry
@@ -105,7 +105,7 @@ def as_openai(entry: Entry) -> Entry:
 
 
 def from_sharegpt(conversations: Sequence[Turn]) -> list[dict[str, Any]]:
-    """OpenAI-format messages. A system turn that lists tools is left out: see `tools_of`."""
+    """Return OpenAI-format messages, without a system turn that lists tools: see `tools_of`."""
     messages: list[dict[str, Any]] = []
     for turn in conversations:
         text = turn["value"]
@@ -126,7 +126,7 @@ def from_sharegpt(conversations: Sequence[Turn]) -> list[dict[str, Any]]:
 
 
 def tools_of(conversations: Sequence[Turn]) -> list[ToolSpec]:
-    """The tools that the system turn lists."""
+    """Return the tools that the system turn lists."""
     systems = (turn["value"] for turn in conversations if turn["from"] == "system")
     found = _TOOLS.search(next(systems, ""))
     listed = _parsed(found[1]) if found else None

@@ -1,4 +1,4 @@
-"""Sessions of a JSON Lines file put into the store: all of them, or none when a line is wrong."""
+"""Import of sessions from JSON Lines: all of them, or none if a line is invalid."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -15,18 +15,18 @@ from hermes.store.rows import JSON_COLUMNS
 from hermes.store.session_store import SessionStore
 from hermes.util.text import new_session_id, plain_line
 
-# What a line of JSON Lines must look like to become a session. Unknown keys are ignored.
+# The fields of a line. Unknown keys are ignored.
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=253_402_300_799)]
-"""Up to the year 9999, the last one a calendar can show."""
+"""Until the year 9999, the last one of `datetime`."""
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Objects = list[dict[str, Any]] | str | None
-"""Also as JSON text, which is how the documented database holds it."""
+"""Also accepted as JSON text, as in the documented database."""
 
 
 class ImportedMessage(msgspec.Struct):
-    """A message: by the columns of the store, or in OpenAI's format."""
+    """A message with the columns of the store, or in OpenAI's format."""
 
     role: Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
     content: str | list[Any] | dict[str, Any] | None = None
@@ -62,7 +62,7 @@ class ImportedCall(msgspec.Struct):
 
 
 class ImportedProjection(msgspec.Struct):
-    """Which messages make up the conversation."""
+    """The messages that make up the conversation."""
 
     after_id: Count
     basis: list[tuple[str, Count, Count | None] | dict[str, Any]]
@@ -99,18 +99,17 @@ class ImportedSession(msgspec.Struct):
     projection: ImportedProjection | None = None
 
 
-# Lines of JSON Lines read back and checked.
+# Parsing and checking of lines.
 #
-# A line is a session: exported by this program, exported by another one with the documented
-# columns,
-# or nothing but messages in OpenAI's format (`{"messages": […]}` or a bare list).
+# A line is a session exported by Hermes, a session of another program with the documented columns,
+# or only messages in OpenAI's format (`{"messages": […]}` or a list).
 
 SOURCE = "import"
-"""The source of a session that came without one."""
+"""The source of a session without one."""
 
 
 def read_line(line: bytes, now: datetime) -> Record:
-    """The session of a line, ready to be stored. Raises `UsageError` for what is wrong."""
+    """Parse a line into a session. Raises `UsageError`."""
     try:
         data = msgspec.json.decode(line)
     except msgspec.DecodeError as error:
@@ -151,14 +150,14 @@ def _checked(data: Record) -> ImportedSession:
 
 
 def _check_numbers(messages: Sequence[ImportedMessage]) -> None:
-    """A projection names messages by their ids."""
+    """Check the projection, which refers to messages by their ids."""
     ids = [said.id for said in messages]
     if None in ids or len(set(ids)) != len(ids):
         raise UsageError("messages: with a projection, each must have an id of its own")
 
 
 def _message(data: Record) -> Record:
-    """A message by the columns of the store."""
+    """Convert a message with the columns of the store."""
     message = {name: value for name, value in data.items() if value is not None}
     for column in JSON_COLUMNS:
         if isinstance(message.get(column), str):
@@ -171,7 +170,7 @@ def _message(data: Record) -> Record:
 
 
 def _objects(text: str) -> list[Any] | None:
-    """The list in JSON text. An old database may hold broken text: that part is left out."""
+    """Decode a list in JSON text. Invalid text of an old database is ignored."""
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -190,7 +189,7 @@ def _part_text(part: Any) -> str:
 
 
 def _with_prompt(record: Record) -> Record:
-    """The store keeps the system prompt with the session, not among what was said."""
+    """Move the system prompt to the session, where the store keeps it."""
     messages = record["messages"]
     if messages and messages[0]["role"] in ("system", "developer") and "id" not in messages[0]:
         prompt = messages[0].get("content")
@@ -200,7 +199,7 @@ def _with_prompt(record: Record) -> Record:
 
 
 def _worded(error: msgspec.DecodeError) -> str:
-    """msgspec's words, with the place first: `messages[2].role: expected str, got int`."""
+    """Return msgspec's message with the path first: `messages[2].role: expected str, got int`."""
     what, _, place = str(error).partition(" - at `$")
     place = place.rstrip("`").lstrip(".")
     what = what.replace("`", "")
@@ -215,7 +214,7 @@ SHOWN_PROBLEMS = 5
 
 
 class SessionPlace(msgspec.Struct, frozen=True):
-    """Where in the file a session is, and what must be known of it beforehand."""
+    """The position of a session in the file, and the facts needed before it is imported."""
 
     id: str
     parent: str
@@ -224,12 +223,12 @@ class SessionPlace(msgspec.Struct, frozen=True):
 
 
 class ImportResult(msgspec.Struct, frozen=True):
-    """What an import did."""
+    """The result of an import."""
 
     stored: tuple[str, ...]
     skipped: tuple[str, ...]
     retitled: dict[str, str]
-    """New titles, by session, of those whose title was in use already."""
+    """New titles, by session, where the title was already used."""
 
 
 async def import_file(
@@ -240,7 +239,7 @@ async def import_file(
     skip_existing: bool,
     progress: Progress = ignore_progress,
 ) -> ImportResult:
-    """Every line is checked before the first session is stored. Raises `UsageError`."""
+    """Import all sessions after checking every line. Raises `UsageError`."""
     try:
         with path.open("rb") as file:
             return await _import(store, file, path, now, skip_existing, progress)
@@ -285,7 +284,7 @@ async def _import(
 
 
 def check_lines(file: BinaryIO, path: Path, now: datetime) -> list[SessionPlace]:
-    """Where each session is. Raises `UsageError` that names the lines that are wrong."""
+    """Find the sessions. Raises `UsageError` that names the invalid lines."""
     places: list[SessionPlace] = []
     problems: list[str] = []
     lines: dict[str, int] = {}
@@ -312,7 +311,7 @@ def check_lines(file: BinaryIO, path: Path, now: datetime) -> list[SessionPlace]
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """Number, offset and text of each line that is not blank."""
+    """Yield number, offset and text of each line that is not blank."""
     offset = 0
     for number, line in enumerate(iter(file.readline, b""), start=1):
         if line.strip():
@@ -321,7 +320,7 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _parents_first(places: list[SessionPlace]) -> list[SessionPlace]:
-    """A session goes on from its parent, which must be there by then. A ring stays as it is."""
+    """Sort parents before children. A cycle is left as it is."""
     by_id = {place.id: place for place in places}
     ordered: dict[str, SessionPlace] = {}
     for place in places:
@@ -335,7 +334,7 @@ def _parents_first(places: list[SessionPlace]) -> list[SessionPlace]:
 
 
 async def _title_given(store: SessionStore, record: Record) -> str:
-    """The title the session got when its own was in use, else empty."""
+    """Return the new title if the session's own was used, else ""."""
     if not record.get("title"):
         return ""
     title = (await store.info(record["id"])).title

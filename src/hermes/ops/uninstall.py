@@ -1,4 +1,4 @@
-"""Taking Hermes away: what goes, what stays, and nothing that is not ours."""
+"""Removing Hermes: the program, its links and services, and optionally the data."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from hermes.ops.profiles import alias_folder, aliases
 from hermes.util import files
 
 COMPLETION_MARK = "completion of hermes, written by `hermes completion"
-"""Stands in the first lines of every completion script."""
+"""In the first lines of every completion script."""
 COMPLETION_FILES = (
     ".local/share/bash-completion/completions/hermes",
     ".config/fish/completions/hermes.fish",
@@ -30,22 +30,22 @@ COMPLETION_LINES = re.compile(
     r"|hermes completion fish \| source)[ \t]*(?:\n|\Z)",
     re.MULTILINE,
 )
-"""The lines that `hermes completion --help` tells people to add."""
+"""Lines that `hermes completion --help` suggests to add."""
 
 USUAL_NAME = ".hermes"
 SIGNS = ("config.yaml", ".env", "auth.json", "state.db", "SOUL.md", PROFILES)
-"""A folder without any of these is no home of ours."""
+"""A folder without any of these is not a home of Hermes."""
 OURS = (
     *SIGNS, ".config.lock", "active_profile", "audio_cache", "cache", "checkpoints", "cron",
     "history", "hooks", "image_cache", "logs", "mcp-tokens", "memories", "models", "pairing",
     "plugins", "sandboxes", "scripts", "sessions", "shell-hooks-allowlist.json", "skills",
     "snapshots", "state.db-shm", "state.db-wal",
 )  # fmt: skip
-"""What is deleted from a home that has another name than the usual one: it may be shared."""
+"""Entries deleted from a home with an unusual name, which may be shared with other files."""
 
 
 class RemovablePart(msgspec.Struct, frozen=True):
-    """One thing that goes."""
+    """One part to remove."""
 
     what: str
     path: Path
@@ -55,11 +55,11 @@ class RemovablePart(msgspec.Struct, frozen=True):
 class RemovalOutcome(msgspec.Struct, frozen=True):
     part: RemovablePart
     problem: str = ""
-    """Why it is still there; empty when it is gone."""
+    """Why it still exists; empty if it was removed."""
 
 
 def parts(found: Checkout | Package, *, full: bool) -> list[RemovablePart]:
-    """What goes, in order. The program's own environment is last: it is what runs this."""
+    """List the parts in order. The environment that runs this code is last."""
     gone = [*_alias_parts(), *_completion_parts()]
     if full:
         gone += _home_parts(default_root(), found)
@@ -69,7 +69,7 @@ def parts(found: Checkout | Package, *, full: bool) -> list[RemovablePart]:
 
 
 def remove_all(gone: list[RemovablePart]) -> Iterator[RemovalOutcome]:
-    """Each part by itself: one that cannot be removed does not keep the others."""
+    """Remove each part; one that cannot be removed does not prevent the others."""
     for part in gone:
         try:
             part.remove()
@@ -125,7 +125,7 @@ def _home_parts(root: Path, found: Checkout | Package) -> Iterator[RemovablePart
 
 
 def _check_home(root: Path, found: Checkout | Package) -> None:
-    """Raise when `root` cannot be ours alone."""
+    """Raise if `root` cannot be a home of Hermes."""
     real, user = root.resolve(), Path.home().resolve()
     above = [user, *user.parents]
     if isinstance(found, Checkout):
@@ -151,8 +151,7 @@ def _clear(root: Path) -> None:
 
 
 def _remove_tree(path: Path) -> None:
-    """A link is removed, not what it points to. Read-only folders, as some tools leave them, go
-    too."""
+    """Delete a path. A link is deleted, not its target. Read-only folders are deleted too."""
     if path.is_symlink():
         path.unlink()
         return

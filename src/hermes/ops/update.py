@@ -1,10 +1,9 @@
-"""Another version in the place of this one, as a whole or not at all.
+"""Updating to another version, completely or not at all.
 
-The new version gets a folder and, when its packages differ, an environment of its own beside the
-old one. Only when it starts there is the checkout switched: the source by git, the environment by a
-rename. From the first change to the last `undo.sh` is there, and the launcher runs it when it finds
-it: a kill in between brings the old version back. The environment that was replaced is kept for
-`rollback`.
+The new version gets its own folder and, if its packages differ, its own environment. The checkout
+is switched only after the new version has started there: the source by git, the environment by a
+rename. During the switch, `undo.sh` exists; if the launcher finds it, it restores the old version,
+so a kill is harmless. The replaced environment is kept for `rollback`.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from hermes.core.errors import HermesError
 from hermes.ops import update_undo
 from hermes.util import files
 
-# What git knows about a checkout: what is new, and what stands in the way of having it.
+# The checkout: available commits, and local changes that prevent an update.
 
 FETCH_SECONDS = 300.0
 SHOWN_COMMITS = 20
@@ -42,30 +41,30 @@ _OFFLINE = (
 
 
 class UpdateFailed(HermesError):
-    """The program stays as it is."""
+    """The update failed; the program is unchanged."""
 
 
 class AvailableUpdate(msgspec.Struct, frozen=True):
-    """What an update would bring."""
+    """The content of an update."""
 
     current: str
     """The commit in use."""
     target: str
-    """The commit it goes to."""
+    """The commit to switch to."""
     upstream: str
-    """The branch it comes from, such as `origin/main`."""
+    """Its branch, such as `origin/main`."""
     version: str
     """The version of the target."""
     commits: tuple[str, ...]
-    """Subjects, newest first; at most `SHOWN_COMMITS`."""
+    """Commit subjects, newest first; at most `SHOWN_COMMITS`."""
     total: int
-    """How many commits there are."""
+    """The number of commits."""
     changes: tuple[str, ...]
     """New lines of the changelog."""
 
 
 class Repository:
-    """The checkout as git sees it."""
+    """The checkout, through git."""
 
     def __init__(self, root: Path) -> None:
         self.root, self._git = root, UserGit(root)
@@ -74,7 +73,7 @@ class Repository:
         return await self._git.line("rev-parse", "HEAD")
 
     async def fetch(self) -> str:
-        """Get what is new from the branch that this one follows; the name of that branch."""
+        """Fetch the branch that this one follows and return its name."""
         branch = await self._git.line("symbolic-ref", "--quiet", "--short", "HEAD")
         if not branch:
             raise UpdateFailed(
@@ -96,7 +95,8 @@ class Repository:
         return upstream
 
     async def news(self, upstream: str) -> AvailableUpdate | None:
-        """What `upstream` has that is not here. Raises `UpdateFailed` when both went apart."""
+        """Return the new commits of `upstream`. Raises `UpdateFailed` if the branches have
+        diverged."""
         counted = await self._git.run("rev-list", "--left-right", "--count", f"HEAD...{upstream}")
         ahead, behind = (int(number) for number in counted.text.split())
         if not behind:
@@ -125,7 +125,7 @@ class Repository:
         return found[1] if found else "?"
 
     async def check_clean(self, target: str) -> None:
-        """Raises `UpdateFailed` when changes of the user's could be lost."""
+        """Raise `UpdateFailed` if local changes could be lost."""
         changed = (await self._git.run("status", "--porcelain", "--untracked-files=no")).text
         if changed:
             names = [line[3:] for line in changed.splitlines()]
@@ -147,25 +147,25 @@ class Repository:
         return path.is_symlink() or path.exists()
 
     async def is_ancestor(self, one: str, other: str) -> bool:
-        """Whether `other` has everything that `one` has."""
+        """Return whether `other` contains all commits of `one`."""
         return not await self._git.line("rev-list", "--max-count=1", one, f"^{other}")
 
     async def add_tree(self, folder: Path, commit: str) -> None:
-        """The files of `commit` in a folder of their own."""
+        """Check out `commit` in a separate folder."""
         await self._git.run("worktree", "prune")
         await self._git.run(
             "worktree", "add", "--detach", "--force", str(folder), commit, seconds=FETCH_SECONDS
         )
 
     async def forget_trees(self) -> None:
-        """After their folders were deleted."""
+        """Forget worktrees whose folders were deleted."""
         await self._git.run("worktree", "prune")
 
     async def forward(self, target: str) -> None:
         await self._git.run("merge", "--ff-only", "--quiet", target, seconds=FETCH_SECONDS)
 
     async def back(self, commit: str) -> None:
-        """To an earlier commit; changes of the user's stay, or git refuses."""
+        """Return to an earlier commit. Local changes are kept, or git refuses."""
         await self._git.run("reset", "--keep", "--quiet", commit, seconds=FETCH_SECONDS)
 
     async def _changes(self, current: str, target: str) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ def _not_fetched(remote: str, error: GitFailed) -> UpdateFailed:
 CHECK_SECONDS = 120
 OUTPUT_TAIL = 12
 CHECKS = (["--version"], ["version", "--json"])
-"""A version that cannot do this is not switched to."""
+"""Raise `UpdateFailed` if the new version does not start."""
 FROM_SOURCE = (
     "import sys; sys.path.insert(0, {source!r}); from hermes.cli.main import main;"
     " sys.exit(main(sys.argv[1:]))"
@@ -197,15 +197,15 @@ Tell = Callable[[str], None]
 
 
 class Switch(msgspec.Struct, frozen=True):
-    """A change of version; the record of the last one says what a rollback goes back to."""
+    """A change of version; the last one is recorded for a rollback."""
 
     before: str
     """The commit."""
     after: str
     version: str
-    """The version before."""
+    """The previous version."""
     incoming: str = ""
-    """Where the new environment comes from; empty when the old one does."""
+    """The folder of the new environment; empty if the old one is used."""
 
 
 class Updater:
@@ -220,7 +220,7 @@ class Updater:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else updates this checkout meanwhile. What another one left is tidied."""
+        """Lock the checkout against other updates, and clean up after an interrupted one."""
         try:
             with update_undo.hold_lock(self._records.lock, wait=False):
                 if update_undo.undo(self._checkout.root):
@@ -237,7 +237,7 @@ class Updater:
         return await self._repository.news(await self._repository.fetch())
 
     async def update(self, news: AvailableUpdate) -> None:
-        """Within `alone`. Raises `UpdateFailed`, and then everything is as before."""
+        """Switch to another version; call within `alone`. Raises `UpdateFailed` without changes."""
         await self._repository.check_clean(news.target)
         version = await self._repository.version_of(news.current)
         try:
@@ -249,14 +249,14 @@ class Updater:
             await self._remove_tree()
 
     def previous(self) -> Switch | None:
-        """The last change of version, when it can be taken back."""
+        """Return the last change of version if it can be undone."""
         try:
             return msgspec.json.decode(self._last.read_bytes(), type=Switch)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
     async def rollback(self) -> Switch:
-        """Within `alone`: back to the version before the last update."""
+        """Return to the version before the last update; call within `alone`."""
         last = self.previous()
         head = await self._repository.head()
         if last is None or last.after != head:
@@ -285,7 +285,7 @@ class Updater:
         await self._repository.forget_trees()
 
     def _build(self) -> bool:
-        """Make the new version start; whether it got an environment of its own."""
+        """Start the new version once; return whether it needs its own environment."""
         lock, extras = self._installed()
         records = self._checkout.environment / "hermes"
         wanted = self._tree / lock
@@ -310,7 +310,7 @@ class Updater:
         return True
 
     def _installed(self) -> tuple[str, list[str]]:
-        """The lock file and the extras of this environment: the new one gets the same."""
+        """Return the lock file and the extras of this environment, for the new one."""
         stamp = self._checkout.environment / "hermes" / "stamp"
         lines = stamp.read_text().splitlines() if stamp.is_file() else []
         lock = lines[1] if len(lines) > 1 else "requirements.lock"
@@ -341,7 +341,7 @@ class Updater:
             Path(switch.incoming).rename(self._checkout.environment)
 
     def _check_here(self) -> None:
-        """Not with the launcher, which would take the switch for one that was cut short."""
+        """Run the new version without the launcher, which would undo the switch."""
         lock, _ = self._installed()
         setup = ["sh", str(self._checkout.root / "scripts" / "setup.sh"), lock]
         self._run(setup, "its environment cannot be used", seconds=None)
@@ -352,12 +352,12 @@ class Updater:
         folder.mkdir(parents=True, exist_ok=True)
         files.write_bytes(folder / "undo.py", Path(update_undo.__file__).read_bytes())
         files.write_bytes(self._records.switch, msgspec.json.encode(switch))
-        python = os.path.realpath(sys.executable)  # outside of the environment
+        python = os.path.realpath(sys.executable)  # outside the environment
         words = [python, "-I", str(folder / "undo.py"), str(self._checkout.root)]
         files.write_text(self._records.starter, f"exec {shlex.join(words)}\n")
 
     def _sweep(self) -> None:
-        """Environments that no rollback needs."""
+        """Delete environments that no rollback needs."""
         last = self.previous()
         kept = self._records.replaced(last.before) if last and last.incoming else None
         for folder in self._records.folder.glob("env-*"):

@@ -1,12 +1,12 @@
-"""Takes back a switch to another version that was cut short. Standard library only.
+"""Undoes an interrupted switch to another version. Uses the standard library only.
 
-`hermes update` puts a copy of this file beside its records before it switches, and the launcher
-runs that copy when it finds it at the next start: neither the new source, which may be there by
-half, nor an environment is needed. Records, in `.cache/update/` of the checkout:
+`hermes update` puts a copy of this file next to its records before it switches, and the launcher
+runs that copy if it exists at the next start: it needs neither the new source, which may be
+incomplete, nor an environment. Records, in `.cache/update/` of the checkout:
 
-    switch.json   what is being switched; gone when the switch is complete
-    undo.sh       starts the copy; removed last
-    env-COMMIT    the environment that was replaced
+    switch.json   the switch in progress; deleted when it is complete
+    undo.sh       starts the copy; deleted last
+    env-COMMIT    the replaced environment
 """
 
 import fcntl
@@ -22,11 +22,11 @@ from pathlib import Path
 
 SWITCH, STARTER = "switch.json", "undo.sh"
 PATIENCE = 5.0
-"""Seconds to wait for a git that outlived the update."""
+"""Seconds to wait for a git process that outlived the update."""
 
 
 class Records:
-    """Where an update of the checkout at `root` keeps its files."""
+    """Return the folder for the files of an update."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -37,13 +37,14 @@ class Records:
         self.environment = root / ".venv"
 
     def replaced(self, commit: str) -> Path:
-        """The environment of the version `commit`, put aside."""
+        """Return the path of the replaced environment of the version `commit`."""
         return self.folder / f"env-{commit[:12]}"
 
 
 @contextmanager
 def hold_lock(lock: Path, *, wait: bool) -> Iterator[None]:
-    """One at a time; the system lets go when the holder ends. Raises `BlockingIOError`."""
+    """Acquire the lock, which the system releases when its holder ends. Raises
+    `BlockingIOError`."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
     try:
@@ -54,7 +55,7 @@ def hold_lock(lock: Path, *, wait: bool) -> Iterator[None]:
 
 
 def undo(root: Path) -> bool:
-    """Back to the version before; False when there is nothing to take back. The lock is held."""
+    """Restore the previous version; return False if there is nothing to undo. The lock is held."""
     records = Records(root)
     try:
         switch = json.loads(records.switch.read_bytes())
@@ -69,7 +70,7 @@ def undo(root: Path) -> bool:
 
 
 def _restore_environment(records: Records, before: str, incoming: Path) -> None:
-    """The old one in its place, the new one where it came from."""
+    """Restore the old environment and move the new one back."""
     aside = records.replaced(before)
     if not aside.is_dir():
         return
@@ -82,7 +83,7 @@ def _restore_environment(records: Records, before: str, incoming: Path) -> None:
 
 
 def _restore_source(root: Path, before: str, after: str) -> None:
-    """There were no changes of the user's when the switch began, so that nothing is lost."""
+    """Reset the source. There were no local changes when the switch began, so nothing is lost."""
     _wait_for_git(root)
     added = _git(root, "diff", "--name-only", "--diff-filter=A", "-z", before, after)
     _git(root, "reset", "--hard", "--quiet", before)
@@ -94,8 +95,8 @@ def _restore_source(root: Path, before: str, after: str) -> None:
 
 
 def forget_bytecode(root: Path, before: str, after: str) -> None:
-    """Two versions of a file that are equally long and of the same second look the same to
-    Python, which then runs what it compiled from the other."""
+    """Delete compiled files: two versions of a file with the same size and second look the same
+    to Python, which would run the wrong one."""
     changed = _git(root, "diff", "--name-only", "-z", before, after, "--", "*.py")
     for name in changed.split("\0"):
         source = root / name
@@ -104,7 +105,7 @@ def forget_bytecode(root: Path, before: str, after: str) -> None:
 
 
 def _wait_for_git(root: Path) -> None:
-    """What a killed git left locked is freed; one that still works is waited for."""
+    """Remove locks of a killed git process, after waiting for one that still runs."""
     lock = Path(_git(root, "rev-parse", "--git-path", "index.lock").strip())
     lock = lock if lock.is_absolute() else root / lock
     end = time.monotonic() + PATIENCE

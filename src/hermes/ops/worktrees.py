@@ -1,4 +1,5 @@
-"""A worktree for one session."""
+"""Git worktrees for sessions: create one, remove it when it is clean, and clean up after
+crashes."""
 
 import asyncio
 import contextlib
@@ -24,7 +25,7 @@ from hermes.util.concurrency import in_thread
 from hermes.util.files import write_bytes
 from hermes.util.text import human_size, many
 
-# What is noted about a worktree, in its administrative folder inside .git: it goes with it.
+# The owner of a worktree, stored in its administrative folder inside .git and deleted with it.
 
 RECORD_NAME = "hermes.json"
 LARGEST = 100_000
@@ -41,7 +42,7 @@ class WorktreeRecord(msgspec.Struct, frozen=True):
 
     @property
     def in_use(self) -> bool:
-        """Whether the process that made it may still be at work. What is not known counts as so."""
+        """Return whether the process that created it may still be running. If in doubt, it is."""
         if self.host != platform.node():
             return True
         import psutil  # slow to load
@@ -60,7 +61,7 @@ class WorktreeRecord(msgspec.Struct, frozen=True):
 
 
 def record_of(path: Path, branch: str) -> WorktreeRecord:
-    """For a worktree of this process."""
+    """Return the owner for a worktree of this process."""
     import psutil  # slow to load
 
     process = psutil.Process()
@@ -70,12 +71,12 @@ def record_of(path: Path, branch: str) -> WorktreeRecord:
 
 
 def save(record: WorktreeRecord, own: Path) -> None:
-    """`own` is the administrative folder of the worktree."""
+    """Write the owner file. `own` is the administrative folder of the worktree."""
     write_bytes(own / RECORD_NAME, msgspec.json.encode(record))
 
 
 def records(common: Path) -> list[WorktreeRecord]:
-    """Of all worktrees of a repository that were made here; what cannot be read is not ours."""
+    """Read the owners of all worktrees that Hermes created; unreadable files are not ours."""
     found = []
     for path in sorted((common / "worktrees").glob(f"*/{RECORD_NAME}")):
         try:
@@ -86,7 +87,7 @@ def records(common: Path) -> list[WorktreeRecord]:
     return found
 
 
-# The repository a worktree is made of, and why one may not be.
+# The repository, and the reasons why it may have no worktree.
 
 FOLDER = ".worktrees"
 WITHOUT = "leave out --worktree"
@@ -94,11 +95,11 @@ WITHOUT = "leave out --worktree"
 
 class WorktreeRepository(msgspec.Struct, frozen=True):
     git: UserGit
-    """At the top of the user's working tree."""
+    """The top of the user's working tree."""
     common: Path
-    """Its .git folder, which all worktrees share."""
+    """The .git folder, which all worktrees share."""
     inside: Path
-    """Where the user is, seen from the top."""
+    """The user's folder relative to the top."""
 
     @property
     def root(self) -> Path:
@@ -106,11 +107,12 @@ class WorktreeRepository(msgspec.Struct, frozen=True):
 
     @property
     def folder(self) -> Path:
-        """Where worktrees go."""
+        """The folder of the worktrees."""
         return self.root / FOLDER
 
     def usable_folder(self) -> Path:
-        """`folder`, made if need be. A link there could lead anywhere. Raises `UsageError`."""
+        """Return `folder`, creating it if necessary. Raises `UsageError` for a link, which could
+        lead anywhere."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             raise UsageError(
                 f"{self.folder} is not a folder, so worktrees cannot be made in it",
@@ -120,7 +122,7 @@ class WorktreeRepository(msgspec.Struct, frozen=True):
         return self.folder
 
     async def keep_out_of_status(self) -> None:
-        """Worktrees are not files of the project: git is told so beside it, not in .gitignore."""
+        """Exclude worktrees from git in `.git/info/exclude` instead of the project's .gitignore."""
         if await self.git.line("check-ignore", "--", f"{FOLDER}/x"):
             return
         exclude = self.common / "info" / "exclude"
@@ -131,7 +133,7 @@ class WorktreeRepository(msgspec.Struct, frozen=True):
 
 
 async def repository_at(folder: Path) -> WorktreeRepository:
-    """Raises `UsageError` where no worktree can be made."""
+    """Find the repository. Raises `UsageError` if no worktree can be created."""
     try:
         git = UserGit(folder)
         said = await git.run(
@@ -188,11 +190,10 @@ def _unusable(folder: Path, error: GitFailed) -> UsageError:
     return UsageError(f"there can be no worktree of {folder}: {error}", hint=hint)
 
 
-# Files that git ignores and a worktree needs all the same: those that .worktreeinclude lists.
+# Ignored files that a worktree needs: those listed in .worktreeinclude.
 #
-# The file has the form of a .gitignore. git itself says what matches, so a pattern cannot lead out
-# of
-# the repository; only what git ignores is copied, so a copy never looks like work in the worktree.
+# The file has the syntax of a .gitignore. git itself matches it, so a pattern cannot lead out of
+# the repository; only ignored files are copied, so a copy never looks like work in the worktree.
 
 INCLUDE_FILE = ".worktreeinclude"
 MAX_FILES = 100_000
@@ -205,13 +206,13 @@ class CopiedFiles(msgspec.Struct, frozen=True):
     files: int
     bytes: int
     left_out: dict[str, str]
-    """Why, by name."""
+    """The reasons, by name."""
 
 
 async def copy_included(
     repository: WorktreeRepository, worktree: Path, tell: Callable[[str], None]
 ) -> None:
-    """What cannot be copied is told, and the rest goes on."""
+    """Copy the files; files that cannot be copied are reported."""
     rules = repository.root / INCLUDE_FILE
     if not rules.is_file() or rules.is_symlink():
         return
@@ -240,7 +241,7 @@ async def copy_included(
 
 
 async def _listed(git: UserGit) -> list[str]:
-    """Files that match and are not tracked; a repository inside ends with a slash."""
+    """Return files that match and are not tracked; a repository inside ends with a slash."""
     said = await git.run(
         "ls-files",
         "-z",
@@ -254,7 +255,7 @@ async def _listed(git: UserGit) -> list[str]:
 
 
 def _not_behind_links(worktree: Path, names: list[str]) -> list[str]:
-    """Those whose folder in the worktree is none, or a real one."""
+    """Return those whose folder in the worktree is missing or a real folder."""
     top = Path(os.path.realpath(worktree))
     folders = {_folder(name) for name in names}
     real = {each for each in folders if os.path.realpath(top / each) == str(top / each)}
@@ -266,8 +267,8 @@ def _folder(name: str) -> str:
 
 
 async def _ignored(worktree: Path, names: list[str]) -> set[str]:
-    """Those that git ignores in the worktree, where nothing of them is yet."""
-    # A name may begin with a colon, which git would take for more than a name.
+    """Return those that git ignores in the worktree and that do not exist there yet."""
+    # A name may begin with a colon, which git would take for a pathspec.
     data = b"".join(b"./%b\0" % os.fsencode(name) for name in names)
     said = await UserGit(worktree).run(
         "check-ignore", "-z", "--stdin", data=data, good=(0, 1), seconds=LIST_SECONDS
@@ -295,7 +296,7 @@ def _copy(root: Path, worktree: Path, names: Iterable[str], stop: threading.Even
 
 
 def _copy_one(root: Path, worktree: Path, name: str) -> None:
-    """Never over a file that is there, and never through a link. Raises `ValueError`."""
+    """Copy one file without replacing another or following a link. Raises `ValueError`."""
     source, target = root / name, worktree / name
     mode = source.lstat().st_mode
     if stat.S_ISDIR(mode):
@@ -310,7 +311,7 @@ def _copy_one(root: Path, worktree: Path, name: str) -> None:
     shutil.copy2(source, target, follow_symlinks=False)
 
 
-# One Hermes at a time changes which worktrees a repository has: git does not see to that.
+# git does not serialise changes of worktrees, so a lock does.
 
 LOCK_NAME = "hermes-worktrees.lock"
 LOCK_SECONDS = 60.0
@@ -319,7 +320,7 @@ _PAUSE = 0.02
 
 @contextlib.asynccontextmanager
 async def locked(repository: WorktreeRepository) -> AsyncIterator[None]:
-    """The lock goes with the process that holds it. Raises `GitFailed`."""
+    """Lock the worktrees of a repository; the lock ends with the process. Raises `GitFailed`."""
     import filelock  # slow to load
 
     lock = filelock.FileLock(repository.common / LOCK_NAME, mode=0o600, fallback_to_soft=False)
@@ -341,7 +342,7 @@ async def locked(repository: WorktreeRepository) -> AsyncIterator[None]:
         lock.release()
 
 
-# Taking a worktree away, with its branch.
+# Removing a worktree with its branch.
 
 REMOVE_SECONDS = 120.0
 
@@ -349,7 +350,8 @@ REMOVE_SECONDS = 120.0
 async def remove(
     record: WorktreeRecord, repository: WorktreeRepository, *, force: bool = False
 ) -> None:
-    """Without `force` git looks once more whether it is clean and locked. Raises `GitFailed`."""
+    """Remove a worktree. Without `force` git checks again that it is clean and not locked.
+    Raises `GitFailed`."""
     git = repository.git
     if Path(record.path).exists():
         forced = ["--force", "--force"] if force else []
@@ -358,11 +360,11 @@ async def remove(
         await git.run("worktree", "prune")
     if await git.line("rev-parse", "--verify", "--quiet", f"refs/heads/{record.branch}"):
         await git.run("branch", "--quiet", "-D", "--", record.branch)
-    with contextlib.suppress(OSError):  # there are others in it
+    with contextlib.suppress(OSError):  # it contains others
         repository.folder.rmdir()
 
 
-# What is in a worktree that would be lost with it.
+# What would be lost with a worktree.
 
 UNFINISHED = (
     "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "rebase-merge", "rebase-apply",
@@ -372,11 +374,11 @@ STATUS_SECONDS = 120.0
 
 class WorktreeState(msgspec.Struct, frozen=True):
     changed: int = 0
-    """Files that are not committed, new ones too; ignored ones do not count."""
+    """Uncommitted files including new ones; ignored ones do not count."""
     commits: int = 0
-    """Commits that nothing else leads to."""
+    """Commits that no other branch contains."""
     unfinished: bool = False
-    """In the middle of a merge, a rebase or the like."""
+    """In the middle of a merge, a rebase or similar."""
 
     @property
     def clean(self) -> bool:
@@ -394,7 +396,7 @@ class WorktreeState(msgspec.Struct, frozen=True):
 
 
 async def state_of(record: WorktreeRecord, repository: WorktreeRepository) -> WorktreeState:
-    """Of a worktree, or only of its branch when its folder is gone. Raises `GitFailed`."""
+    """Examine a worktree, or only its branch if its folder is gone. Raises `GitFailed`."""
     path = Path(record.path)
     if not (path / ".git").exists():
         return WorktreeState(commits=await _commits(repository.git, record.branch, ()))
@@ -412,7 +414,7 @@ async def state_of(record: WorktreeRecord, repository: WorktreeRepository) -> Wo
 
 
 async def _commits(git: UserGit, branch: str, others: tuple[str, ...]) -> int:
-    """How many commits would be lost with the branch and `others`."""
+    """Return how many commits would be lost with the branch and `others`."""
     wanted = [*others]
     if await git.line("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}"):
         wanted.append(f"refs/heads/{branch}")
@@ -425,17 +427,17 @@ async def _commits(git: UserGit, branch: str, others: tuple[str, ...]) -> int:
     return int(said.text)
 
 
-# Worktrees that a run left behind when it crashed.
+# Worktrees that a crashed run left behind.
 
 OLD_SECONDS = 24 * 3600.0
 MAX_STALE = 20
-"""Looked at in one go."""
+"""Worktrees that are examined at a time."""
 
 
 async def prune_stale(repository: WorktreeRepository, tell: Callable[[str], None]) -> None:
-    """Removes those that are old, have nothing in them, and are used by nobody."""
+    """Remove worktrees that are old, clean and unused."""
     for record in records(repository.common)[:MAX_STALE]:
-        # A repository that was moved, or a note that somebody changed: hands off.
+        # The repository was moved, or the owner file was changed: leave it alone.
         ours = Path(record.path).parent == repository.folder and record.branch.startswith("hermes")
         if not ours or record.age < OLD_SECONDS or record.in_use:
             continue
@@ -452,7 +454,7 @@ async def prune_stale(repository: WorktreeRepository, tell: Callable[[str], None
 
 
 def is_in_use(folder: Path) -> bool:
-    """Whether a process works in the folder, such as a shell of the user."""
+    """Return whether a process, such as a shell of the user, works in the folder."""
     import psutil  # slow to load
 
     real = os.path.realpath(folder)
@@ -460,7 +462,7 @@ def is_in_use(folder: Path) -> bool:
         try:
             if is_below(process.cwd(), real):
                 return True
-        except (psutil.Error, OSError):  # gone, or of somebody else
+        except (psutil.Error, OSError):  # ended, or of another user
             continue
     return False
 
@@ -473,7 +475,7 @@ FILL_SECONDS = 600.0
 
 
 class Worktree:
-    """`folder` is where the session works: where the user is, in the new tree."""
+    """A worktree of a session. `folder` is the working folder in the new tree."""
 
     def __init__(self, repository: WorktreeRepository, record: WorktreeRecord) -> None:
         self._repository, self._record = repository, record
@@ -483,7 +485,7 @@ class Worktree:
         self._closed = False
 
     async def close(self) -> str:
-        """Removes it when nothing is in it; what to tell the user. Nobody may work in it now."""
+        """Remove it if it is clean and return a message for the user. No process may use it."""
         if self._closed:
             return ""
         self._closed = True
@@ -515,10 +517,10 @@ class Worktree:
 
 
 async def open_worktree(folder: Path, name: str, tell: Tell) -> Worktree:
-    """A new worktree of the repository that `folder` is in, on a new branch.
+    """Create a worktree of the repository of `folder`, on a new branch.
 
-    `name` is that of the session; without one it is named after the time. `tell` gets what the
-    user should know. Raises `UsageError` where there can be none, and `GitFailed`.
+    `name` is the name of the session; the default is the time. `tell` receives messages for the
+    user. Raises `UsageError` if there can be none, and `GitFailed`.
     """
     repository = await repository_at(folder)
     async with locked(repository):
@@ -534,9 +536,9 @@ async def open_worktree(folder: Path, name: str, tell: Tell) -> Worktree:
 
 
 async def _claimed(repository: WorktreeRepository, name: str) -> WorktreeRecord:
-    """A name that nobody has; its empty folder keeps others from taking it."""
+    """Reserve an unused name by creating its empty folder."""
     git = repository.git
-    # A branch `hermes` leaves no room for `hermes/…`.
+    # A branch `hermes` would prevent `hermes/…`.
     taken = await git.line("rev-parse", "--verify", "--quiet", f"refs/heads/{PREFIX[:-1]}")
     prefix = PREFIX.replace("/", "-") if taken else PREFIX
     wanted = slug(name) or f"{datetime.now().astimezone():%Y%m%d-%H%M%S}"
@@ -556,7 +558,7 @@ async def _claimed(repository: WorktreeRepository, name: str) -> WorktreeRecord:
 
 
 async def _make(repository: WorktreeRepository, record: WorktreeRecord) -> None:
-    """Without its files, which may take their time."""
+    """Create the worktree without its files, which can take long."""
     await repository.git.run(
         "worktree", "add", "--quiet", "--no-checkout", "--no-track", "-b", record.branch, "--",
         record.path, "HEAD",
@@ -582,7 +584,7 @@ async def _undone_unless_done(
 
 
 async def _unmake(repository: WorktreeRepository, record: WorktreeRecord) -> None:
-    """What was made before it failed; the failure itself is what is told."""
+    """Remove what was created before the failure, which is raised by the caller."""
     with contextlib.suppress(GitFailed):
         await remove(record, repository, force=True)
         return
@@ -592,6 +594,6 @@ async def _unmake(repository: WorktreeRepository, record: WorktreeRecord) -> Non
 
 
 def slug(name: str) -> str:
-    """A name for a folder and a branch; "" when nothing of `name` can be in one."""
+    """Return a name for a folder and a branch; "" if `name` has no usable character."""
     plain = re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-")
     return plain[:LONGEST_NAME].rstrip("-")
