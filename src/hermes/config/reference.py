@@ -1,10 +1,11 @@
-"""The meaning of each setting, read from the strings under the fields."""
+"""The meaning of each setting, read from the source of the settings classes."""
 
 import ast
 import inspect
 import sys
 from collections.abc import Iterator
 from functools import cache
+from itertools import zip_longest
 from types import NoneType
 from typing import Any, NamedTuple, get_args, get_origin
 
@@ -72,29 +73,35 @@ def _inside(kind: Any, key: str) -> Iterator[Entry]:
 
 
 def meanings(section: type[msgspec.Struct]) -> dict[str, str]:
-    """The strings under the fields of `section` and of the sections it extends."""
+    """Return the meanings of the fields of `section` and of the sections it extends."""
     found: dict[str, str] = {}
     for base in reversed(section.__mro__):
         if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
-            found |= MEANINGS.get(base.__name__) or _strings(base.__module__).get(base.__name__, {})
+            found |= MEANINGS.get(base.__name__) or _texts(base.__module__).get(base.__name__, {})
     return found
 
 
 @cache
-def _strings(module: str) -> dict[str, dict[str, str]]:
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {node.name: _of_class(node) for node in tree.body if isinstance(node, ast.ClassDef)}
-
-
-def _of_class(node: ast.ClassDef) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for field, under in zip(node.body, node.body[1:], strict=False):
-        match field, under:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                found[name] = text
+def _texts(module: str) -> dict[str, dict[str, str]]:
+    """Read the meanings of all classes of a module: a comment `#:` behind a field, or a string
+    under it."""
+    source = inspect.getsource(sys.modules[module])
+    lines, found = source.splitlines(), dict[str, dict[str, str]]()
+    for node in ast.parse(source).body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        texts = found[node.name] = dict[str, str]()
+        for field, under in zip_longest(node.body, node.body[1:]):
+            match field, under:
+                case ast.AnnAssign(target=ast.Name(id=name), end_lineno=int(line)), _ if (
+                    text := lines[line - 1].partition("  #: ")[2]
+                ):
+                    texts[name] = text
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    texts[name] = text
     return found
 
 

@@ -1,7 +1,8 @@
 """Every setting, its type, its default and its meaning.
 
-The tree of Structs is the schema: a path of field names is a key of config.yaml. The string under
-a field says what it means and is printed by `hermes config explain` and in the reference.
+The tree of Structs is the schema: a path of field names is a key of config.yaml. The comment `#:`
+behind a field, or a string under it, says what it means and is printed by `hermes config explain`
+and in the reference.
 """
 
 from msgspec import field
@@ -83,8 +84,7 @@ class Settings(Section, frozen=True):
     model: ModelSettings = ModelSettings()
     model_aliases: dict[str, str | ModelAlias] = field(default_factory=dict)
     """Short names for models, for /model."""
-    custom_providers: tuple[CustomProvider, ...] = ()
-    """Endpoints of your own."""
+    custom_providers: tuple[CustomProvider, ...] = ()  #: Endpoints of your own.
     providers: dict[str, ProviderSettings] = field(default_factory=dict)
     """What differs for a provider, by provider id."""
     provider_routing: RoutingSettings = RoutingSettings()
@@ -105,11 +105,9 @@ class Settings(Section, frozen=True):
     clarify: ClarifySettings = ClarifySettings()
     code_execution: CodeExecutionSettings = CodeExecutionSettings()
     approvals: ApprovalSettings = ApprovalSettings()
-    command_allowlist: tuple[str, ...] = ()
-    """Kinds of dangerous commands that are always allowed."""
+    command_allowlist: tuple[str, ...] = ()  #: Kinds of dangerous commands that are always allowed.
     checkpoints: CheckpointSettings = CheckpointSettings()
-    worktree: bool = False
-    """Start each session in a git worktree of its own."""
+    worktree: bool = False  #: Start each session in a git worktree of its own.
     budget: BudgetSettings = BudgetSettings()
     cron: CronSettings = CronSettings()
     sessions: SessionSettings = SessionSettings()
@@ -117,11 +115,9 @@ class Settings(Section, frozen=True):
     logging: LoggingSettings = LoggingSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     store: StoreSettings = StoreSettings()
-    timezone: TimeZone = ""
-    """IANA name of your time zone; empty is the machine's."""
+    timezone: TimeZone = ""  #: IANA name of your time zone; empty is the machine's.
 
-    toolsets: tuple[str, ...] = ("hermes-cli",)
-    """Toolsets that are on."""
+    toolsets: tuple[str, ...] = ("hermes-cli",)  #: Toolsets that are on.
     platform_toolsets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Toolsets that are on for a platform, by platform."""
     custom_toolsets: dict[str, tuple[str, ...] | CustomToolset] = field(default_factory=dict)
@@ -142,10 +138,8 @@ class Settings(Section, frozen=True):
     plugins: PluginSettings = PluginSettings()
     hooks: dict[str, tuple[ShellHook, ...]] = field(default_factory=dict)
     """Commands run at events of the agent, by event."""
-    hooks_auto_accept: bool = False
-    """Run hooks without asking first."""
-    mcp_servers: dict[str, McpServer] = field(default_factory=dict)
-    """MCP servers, by name."""
+    hooks_auto_accept: bool = False  #: Run hooks without asking first.
+    mcp_servers: dict[str, McpServer] = field(default_factory=dict)  #: MCP servers, by name.
     quick_commands: dict[str, str | QuickCommand] = field(default_factory=dict)
     """Slash commands of your own: a shell command, or a text that is sent as a prompt."""
 
@@ -158,10 +152,8 @@ class Settings(Section, frozen=True):
     human_delay: HumanDelaySettings = HumanDelaySettings()
     dashboard: DashboardSettings = DashboardSettings()
 
-    group_sessions_per_user: bool = True
-    """In groups each person has a session of their own."""
-    thread_sessions_per_user: bool = False
-    """In threads too."""
+    group_sessions_per_user: bool = True  #: In groups each person has a session of their own.
+    thread_sessions_per_user: bool = False  #: In threads too.
     unauthorized_dm_behavior: UnauthorizedDm = "pair"
     """What a stranger's message gets: a pairing code, or silence."""
     gateway: GatewaySettings = GatewaySettings()

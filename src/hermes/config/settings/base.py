@@ -6,7 +6,7 @@ import msgspec
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A block of settings: a field is a key of config.yaml, the string under it its meaning."""
+    """A block of settings: a field is a key of config.yaml, the comment behind it its meaning."""
 
 
 OffOr = Literal["off"] | str

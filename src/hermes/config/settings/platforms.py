@@ -17,43 +17,29 @@ from hermes.config.settings.reserved import (
 
 
 class TelegramExtra(Section, frozen=True):
-    dm_topics: tuple[Any, ...] = ()
-    """Topics made in direct chats."""
-    group_topics: tuple[Any, ...] = ()
-    """Topics of groups and what they are for."""
-    fallback_ips: tuple[str, ...] = ()
-    """Addresses tried when the name cannot be looked up."""
+    dm_topics: tuple[Any, ...] = ()  #: Topics made in direct chats.
+    group_topics: tuple[Any, ...] = ()  #: Topics of groups and what they are for.
+    fallback_ips: tuple[str, ...] = ()  #: Addresses tried when the name cannot be looked up.
 
 
 class SlackExtra(Section, frozen=True):
-    reply_in_thread: bool = True
-    """Answer in the thread."""
-    reply_broadcast: bool = False
-    """Show the answer in the channel too."""
+    reply_in_thread: bool = True  #: Answer in the thread.
+    reply_broadcast: bool = False  #: Show the answer in the channel too.
 
 
 class WebhookExtra(Section, frozen=True):
-    host: str = "0.0.0.0"
-    """Address it listens on."""
-    port: Port = 8644
-    """Port it listens on."""
-    secret: str = ""
-    """Secret of routes that have none of their own."""
-    rate_limit: Count = 30
-    """Calls a minute for one route."""
-    max_body_bytes: Positive = 1_048_576
-    """Largest body taken."""
-    routes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Routes, by name."""
+    host: str = "0.0.0.0"  #: Address it listens on.
+    port: Port = 8644  #: Port it listens on.
+    secret: str = ""  #: Secret of routes that have none of their own.
+    rate_limit: Count = 30  #: Calls a minute for one route.
+    max_body_bytes: Positive = 1_048_576  #: Largest body taken.
+    routes: dict[str, dict[str, Any]] = field(default_factory=dict)  #: Routes, by name.
 
 
 class ApiServerExtra(Section, frozen=True):
-    key: str = ""
-    """Key that clients have to give; empty is API_SERVER_KEY."""
-    host: str = ""
-    """Address it listens on; empty is API_SERVER_HOST, or 127.0.0.1."""
-    port: Port | None = None
-    """Port it listens on; unset is API_SERVER_PORT, or 8642."""
+    key: str = ""  #: Key that clients have to give; empty is API_SERVER_KEY.
+    host: str = ""  #: Address it listens on; empty is API_SERVER_HOST, or 127.0.0.1.
+    port: Port | None = None  #: Port it listens on; unset is API_SERVER_PORT, or 8642.
     cors_origins: tuple[str, ...] = ()
     """Web pages that may use it; empty is API_SERVER_CORS_ORIGINS, or none."""
     model_name: str = ""
@@ -70,103 +56,71 @@ class PlatformBehaviour(Section, frozen=True):
 
 
 class AllowedMentions(Section, frozen=True):
-    everyone: bool = False
-    """Whether answers may ping @everyone."""
-    roles: bool = False
-    """Whether answers may ping roles."""
-    users: bool = True
-    """Whether answers may ping users."""
-    replied_user: bool = True
-    """Whether an answer pings the one it answers."""
+    everyone: bool = False  #: Whether answers may ping @everyone.
+    roles: bool = False  #: Whether answers may ping roles.
+    users: bool = True  #: Whether answers may ping users.
+    replied_user: bool = True  #: Whether an answer pings the one it answers.
 
 
 class DiscordSettings(PlatformBehaviour, frozen=True):
-    require_mention: bool = True
-    """Answer in servers only when mentioned."""
-    free_response_channels: tuple[str, ...] = ()
-    """Channels where no mention is needed."""
-    auto_thread: bool = True
-    """Open a thread for each conversation."""
-    reactions: bool = True
-    """Show progress by reactions."""
-    ignored_channels: tuple[str, ...] = ()
-    """Channels the agent never answers in."""
-    no_thread_channels: tuple[str, ...] = ()
-    """Channels where no thread is opened."""
-    allowed_channels: tuple[str, ...] = ()
-    """The only channels the agent answers in; empty is all."""
+    require_mention: bool = True  #: Answer in servers only when mentioned.
+    free_response_channels: tuple[str, ...] = ()  #: Channels where no mention is needed.
+    auto_thread: bool = True  #: Open a thread for each conversation.
+    reactions: bool = True  #: Show progress by reactions.
+    ignored_channels: tuple[str, ...] = ()  #: Channels the agent never answers in.
+    no_thread_channels: tuple[str, ...] = ()  #: Channels where no thread is opened.
+    allowed_channels: tuple[str, ...] = ()  #: The only channels the agent answers in; empty is all.
     channel_prompts: dict[str, str] = field(default_factory=dict)
     """Further instructions for single channels, by id."""
     allow_mentions: AllowedMentions = AllowedMentions()
 
 
 class TelegramSettings(PlatformBehaviour, frozen=True):
-    proxy_url: str = ""
-    """Proxy to Telegram."""
-    require_mention: bool = False
-    """Answer in groups only when mentioned."""
-    mention_patterns: tuple[str, ...] = ()
-    """Patterns that count as a mention."""
-    ignored_threads: tuple[str, ...] = ()
-    """Topics the agent never answers in."""
-    reactions: bool = False
-    """Show progress by reactions."""
+    proxy_url: str = ""  #: Proxy to Telegram.
+    require_mention: bool = False  #: Answer in groups only when mentioned.
+    mention_patterns: tuple[str, ...] = ()  #: Patterns that count as a mention.
+    ignored_threads: tuple[str, ...] = ()  #: Topics the agent never answers in.
+    reactions: bool = False  #: Show progress by reactions.
     channel_prompts: dict[str, str] = field(default_factory=dict)
     """Further instructions for single chats, by id."""
 
 
 class SlackSettings(PlatformBehaviour, frozen=True):
-    require_mention: bool = True
-    """Answer in channels only when mentioned."""
-    mention_patterns: tuple[str, ...] = ()
-    """Patterns that count as a mention."""
-    reply_prefix: str = ""
-    """Text before each answer."""
+    require_mention: bool = True  #: Answer in channels only when mentioned.
+    mention_patterns: tuple[str, ...] = ()  #: Patterns that count as a mention.
+    reply_prefix: str = ""  #: Text before each answer.
     channel_prompts: dict[str, str] = field(default_factory=dict)
     """Further instructions for single channels, by id."""
 
 
 class MatrixSettings(PlatformBehaviour, frozen=True):
-    require_mention: bool = True
-    """Answer in rooms only when mentioned."""
-    free_response_rooms: tuple[str, ...] = ()
-    """Rooms where no mention is needed."""
-    auto_thread: bool = True
-    """Open a thread for each conversation."""
-    dm_mention_threads: bool = False
-    """Open a thread when mentioned in a direct chat."""
-    reactions: bool = True
-    """Show progress by reactions."""
+    require_mention: bool = True  #: Answer in rooms only when mentioned.
+    free_response_rooms: tuple[str, ...] = ()  #: Rooms where no mention is needed.
+    auto_thread: bool = True  #: Open a thread for each conversation.
+    dm_mention_threads: bool = False  #: Open a thread when mentioned in a direct chat.
+    reactions: bool = True  #: Show progress by reactions.
 
 
 class WhatsAppSettings(PlatformBehaviour, frozen=True):
-    reply_prefix: str = ""
-    """Text before each answer."""
+    reply_prefix: str = ""  #: Text before each answer.
 
 
 class MattermostSettings(PlatformBehaviour, frozen=True):
-    require_mention: bool = True
-    """Answer in channels only when mentioned."""
-    free_response_channels: tuple[str, ...] = ()
-    """Channels where no mention is needed."""
-    reply_mode: str = ""
-    """`thread` answers in a thread; empty in the channel."""
+    require_mention: bool = True  #: Answer in channels only when mentioned.
+    free_response_channels: tuple[str, ...] = ()  #: Channels where no mention is needed.
+    reply_mode: str = ""  #: `thread` answers in a thread; empty in the channel.
     channel_prompts: dict[str, str] = field(default_factory=dict)
     """Further instructions for single channels, by id."""
 
 
 class Connection(PlatformBehaviour, frozen=True):
-    enabled: bool | None = None
-    """Connect to it; unset connects when its credentials are there."""
-    token: str = ""
-    """Its token, best written as `${NAME}`; several Slack workspaces by commas."""
-    reply_to_mode: OffOr = "first"
-    """Which parts of an answer quote the message."""
+    enabled: bool | None = None  #: Connect to it; unset connects when its credentials are there.
+    token: str = ""  #: Its token, best written as `${NAME}`; several Slack workspaces by commas.
+    reply_to_mode: OffOr = "first"  #: Which parts of an answer quote the message.
 
 
 class Platform(Connection, frozen=True):
-    extra: dict[str, Any] = field(default_factory=dict)
-    """What only this platform has."""
+    extra: dict[str, Any] = field(default_factory=dict)  #: What only this platform has.
 
 
 class TelegramPlatform(Connection, frozen=True):
@@ -206,8 +160,7 @@ class DingtalkPlatform(Connection, frozen=True):
 
 
 class EmailPlatform(Platform, frozen=True):
-    skip_attachments: bool = False
-    """Leave attachments alone."""
+    skip_attachments: bool = False  #: Leave attachments alone.
 
 
 class PlatformsSettings(Section, frozen=True):
@@ -234,36 +187,28 @@ class PlatformsSettings(Section, frozen=True):
 
 
 class GatewaySettings(Section, frozen=True):
-    proxy_url: str = ""
-    """Hermes API server that does the work instead of this machine."""
-    cwd: str = "~"
-    """Folder commands start in when a chat asks."""
+    proxy_url: str = ""  #: Hermes API server that does the work instead of this machine.
+    cwd: str = "~"  #: Folder commands start in when a chat asks.
     terminal: Literal[
         "auto", "local", "sandbox", "docker", "ssh", "singularity", "modal", "daytona"
     ] = "auto"
     """Where commands of chats run; `auto` is terminal.backend, but a sandbox instead of `local`."""
-    owners: tuple[str, ...] = ()
-    """Users with every right, as `telegram:12345`."""
+    owners: tuple[str, ...] = ()  #: Users with every right, as `telegram:12345`.
     roles: dict[str, Role] = field(default_factory=dict)
     """Roles of single users, by `telegram:12345`."""
-    open_role: Role = "guest"
-    """Role of those who are let in only because everybody is."""
+    open_role: Role = "guest"  #: Role of those who are let in only because everybody is.
     role_toolsets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Toolsets of a role, by role; unset are ours: all for owners and members, few for guests."""
     role_commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Slash commands of a role, by role; unset are ours."""
     user_day_usd: Dollars | None = None
     """Most one user may cost in a day, in US dollars; unset is no limit. Owners are not counted."""
-    live_agents: Positive = 64
-    """Conversations kept ready in memory."""
+    live_agents: Positive = 64  #: Conversations kept ready in memory.
     drain_seconds: Seconds = 30
     """Seconds that running turns get to end when the gateway stops; the rest goes on later."""
-    stuck_minutes: Positive = 30
-    """Minutes without any sign of life after which a turn is stopped."""
-    media_max_bytes: Positive = 20_000_000
-    """Largest file taken from a chat."""
-    media_keep_days: Positive = 7
-    """Days that files from chats are kept."""
+    stuck_minutes: Positive = 30  #: Minutes without any sign of life after which a turn is stopped.
+    media_max_bytes: Positive = 20_000_000  #: Largest file taken from a chat.
+    media_keep_days: Positive = 7  #: Days that files from chats are kept.
     keep_days: Positive = 30
     """Days that messages which are done are remembered, so that they are not taken twice."""
     metrics_port: Port = 0
