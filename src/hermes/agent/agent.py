@@ -32,24 +32,20 @@ class AgentOptions(msgspec.Struct, frozen=True):
 
     prefill: tuple[Message, ...] = ()
     """Sent after the system prompt in every request; never stored."""
-    ephemeral_system: str = ""
-    """Sent after the system prompt; never stored."""
+    ephemeral_system: str = ""  #: Sent after the system prompt; never stored.
     add_context: AddContext = no_added_context
     """Text to send with a user message, given the history before it; never stored."""
     workspace: Workspace | None = None
     redact: Callable[[str], str] = str
     """Removes known secrets from user messages and error messages."""
     observers: tuple[Observer, ...] = ()
-    on_turn_end: tuple[AfterTurn, ...] = ()
-    """Work that completes before the turn is over."""
-    background: tuple[AfterTurn, ...] = ()
-    """Work that starts after a turn and is not awaited."""
+    on_turn_end: tuple[AfterTurn, ...] = ()  #: Work that completes before the turn is over.
+    background: tuple[AfterTurn, ...] = ()  #: Work that starts after a turn and is not awaited.
     has_next_turn: bool = True
     """False if this is the last turn, so that nothing is prepared for another."""
     budget: IterationBudget | None = None
     """For a subagent, the budget of the turn that started it. By default each turn has its own."""
-    abandoned: bool = False
-    """True if the stored session has no end."""
+    abandoned: bool = False  #: True if the stored session has no end.
 
 
 DEFAULT_OPTIONS = AgentOptions()

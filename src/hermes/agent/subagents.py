@@ -29,10 +29,8 @@ STOP_GRACE_SECONDS = 0.5
 """Time a stopped subagent has to end its turn; the parent's dispatcher waits little longer."""
 CLEANUP_SECONDS = 5
 """Time after which a subagent that still cleans up and stores its end is cancelled."""
-CLOSE_SECONDS = 10
-"""Time `close` waits for subagents that still clean up."""
-LINES_PER_SECOND = 5
-"""Progress lines shown of one subagent; further ones are dropped."""
+CLOSE_SECONDS = 10  #: Time `close` waits for subagents that still clean up.
+LINES_PER_SECOND = 5  #: Progress lines shown of one subagent; further ones are dropped.
 
 FORWARDED_EVENTS = (ApprovalAsked, ApprovalAnswered, QuestionAsked, QuestionAnswered)
 """Events of a subagent that the user must see unchanged."""

@@ -15,12 +15,9 @@ from hermes.core.events import TurnFinished
 from hermes.core.messages import REMEDY, STEERED, Assistant, Message, ToolCall, ToolResult, User
 from hermes.core.model import ModelRequest, Reply, Usage
 
-MAX_FAILURES = 2
-"""Times the same call may fail in the same way before it is blocked."""
-MAX_SAME = 4
-"""Times in a row the same call may return the same result."""
-MAX_BLOCKED = 3
-"""Blocked calls after which the turn ends without further tools."""
+MAX_FAILURES = 2  #: Times the same call may fail in the same way before it is blocked.
+MAX_SAME = 4  #: Times in a row the same call may return the same result.
+MAX_BLOCKED = 3  #: Blocked calls after which the turn ends without further tools.
 MAX_UNUSABLE = 6
 """Calls in a row with an unknown tool or invalid arguments after which the turn ends."""
 
@@ -60,8 +57,7 @@ class PendingMessages:
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._available = asyncio.Event()
-        self.steered = False
-        """True while a message of the user is pending."""
+        self.steered = False  #: True while a message of the user is pending.
 
     def add(self, text: str) -> None:
         self._texts.append(text)
@@ -93,8 +89,7 @@ class Remedy(msgspec.Struct, frozen=True):
     """A message to a model whose reply cannot end the turn."""
 
     applies: Callable[[Assistant], bool]
-    max_uses: int
-    """Uses per turn."""
+    max_uses: int  #: Uses per turn.
     message: User
     """Stored like any other message, so that the cached prefix of the request stays valid."""
 
@@ -118,8 +113,7 @@ REMEDIES = (
 )
 """For replies without tool calls; the first that applies is used."""
 
-CallKey = tuple[str, str]
-"""Name and arguments of a call, without white space."""
+CallKey = tuple[str, str]  #: Name and arguments of a call, without white space.
 
 
 class RepeatGuard:
@@ -192,8 +186,7 @@ class Turn:
         """
         self.session_id = session_id
         self.cancel = CancelToken()
-        self.messages: list[Message] = list(history)
-        """The conversation, without the prefix."""
+        self.messages: list[Message] = list(history)  #: The conversation, without the prefix.
         self._prefix, self._base_request = tuple(prefix), base_request
         self._budget, self._max_iterations = budget, max_iterations
         self.iteration = 0
@@ -201,12 +194,10 @@ class Turn:
         self.cost_usd: float | None = 0.0
         self.reply: Assistant | None = None
         self.repeat_guard = RepeatGuard()
-        self._wrap_up_reason = ""
-        """Why the current model call is the last one, without tools."""
+        self._wrap_up_reason = ""  #: Why the current model call is the last one, without tools.
         self._has_new_message = True
         self._remedy_uses = [0] * len(REMEDIES)
-        self._text = ""
-        """The beginning of an answer that came in several pieces."""
+        self._text = ""  #: The beginning of an answer that came in several pieces.
 
     def next_step(self) -> bool:
         """Start the next model call if one is due.

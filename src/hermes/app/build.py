@@ -75,17 +75,13 @@ class AgentSession:
     auxiliary: AuxiliaryModels
     """Holds the current model and the current session, which a compaction changes."""
     place: SessionWorkspace
-    attachments: Attachments
-    """Files that its messages may attach."""
+    attachments: Attachments  #: Files that its messages may attach.
     skills: SessionSkills
     notes: BuiltinMemory | None
-    memory: SessionMemory | None
-    """The external memory provider."""
+    memory: SessionMemory | None  #: The external memory provider.
     engine: ContextEngineRunner
-    brought: tuple[Tool, ...]
-    """Tools of MCP servers."""
-    tools: Sequence[str]
-    """Names of the allowed tools."""
+    brought: tuple[Tool, ...]  #: Tools of MCP servers.
+    tools: Sequence[str]  #: Names of the allowed tools.
     children: Subagents
     session_tools: SessionTools
     approvals: Approvals
@@ -169,10 +165,8 @@ class ContextUsage(msgspec.Struct, frozen=True):
 
     model: str
     provider: str
-    tokens: int
-    """Estimate for the next request."""
-    window: int
-    """Context length of the model in tokens; 0 if unknown."""
+    tokens: int  #: Estimate for the next request.
+    window: int  #: Context length of the model in tokens; 0 if unknown.
     questions: int
     elsewhere: bool = False
     """True if another program answers; it compacts the conversation itself."""

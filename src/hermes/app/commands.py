@@ -26,24 +26,20 @@ class CommandGroup(StrEnum):
 class Surface(StrEnum):
     EVERYWHERE = "everywhere"
     TERMINAL = "terminal"
-    CHATS = "chats"
-    """Messaging platforms."""
+    CHATS = "chats"  #: Messaging platforms.
 
 
 class CommandDef(msgspec.Struct, frozen=True):
     name: str
     group: CommandGroup
     summary: str
-    usage: str = ""
-    """Syntax of the arguments."""
+    usage: str = ""  #: Syntax of the arguments.
     aliases: tuple[str, ...] = ()
     where: Surface = Surface.EVERYWHERE
     at_once: bool = False
     """True if it runs during a turn; other commands wait for the end of the turn."""
-    words: tuple[str, ...] = ()
-    """First words of the arguments, for completion."""
-    gateway_config_gate: str = ""
-    """The setting that enables a terminal command in chats."""
+    words: tuple[str, ...] = ()  #: First words of the arguments, for completion.
+    gateway_config_gate: str = ""  #: The setting that enables a terminal command in chats.
 
     @property
     def names(self) -> tuple[str, ...]:

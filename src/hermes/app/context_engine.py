@@ -33,8 +33,7 @@ BUILTIN = {
     "lcm": ("LcmEngine", "LcmOptions"),
 }
 """The engines that are always there, and their classes, by the name of their folder."""
-OURS = "hermes.context."
-"""Where their code is."""
+OURS = "hermes.context."  #: Where their code is.
 STOPPED = "the compaction was stopped"
 T = TypeVar("T")
 
@@ -136,8 +135,7 @@ class EngineTask:
             self._asking.discard(task)
 
 
-_engine_task: ContextVar[EngineTask] = ContextVar("errand")
-"""Of the thread an engine works in."""
+_engine_task: ContextVar[EngineTask] = ContextVar("errand")  #: Of the thread an engine works in.
 
 
 class ContextEngineRunner:
@@ -148,8 +146,7 @@ class ContextEngineRunner:
     ) -> None:
         self.engine, self._auxiliary, self._store = engine, auxiliary, store
         self._loop = asyncio.get_running_loop()
-        self._stray = EngineTask()
-        """Of threads that are the engine's own."""
+        self._stray = EngineTask()  #: Of threads that are the engine's own.
 
     async def begin(self, session_id: str, home: Home, platform: str, parent: str = "") -> None:
         """Tell the engine which conversation it works for; a plugin's engine in a thread, since it

@@ -37,10 +37,8 @@ class CliCommand(msgspec.Struct, frozen=True):
 class ReservedNames(msgspec.Struct, frozen=True):
     """Names that plugins cannot have."""
 
-    commands: Iterable[str] = ()
-    """Slash commands."""
-    cli_commands: Iterable[str] = ()
-    """Subcommands."""
+    commands: Iterable[str] = ()  #: Slash commands.
+    cli_commands: Iterable[str] = ()  #: Subcommands.
 
 
 class Extensions:
@@ -70,8 +68,7 @@ class Extensions:
         self.skills: list[SkillRoot] = []
         self.memory_providers: dict[str, Any] = {}
         self.context_engines: list[Any] = []
-        self.inject: Inject | None = None
-        """Set by the conversation of a terminal."""
+        self.inject: Inject | None = None  #: Set by the conversation of a terminal.
         self.outcomes: tuple[Any, ...] = ()
         self._replaced: dict[str, ToolEntry | None] = {}
         """Tools of plugins, and what had their names before."""

@@ -12,8 +12,7 @@ from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import HermesError
 from hermes.util.processes import run_program
 
-GIT_TIMEOUT = 20.0
-"""Longest run of one command, unless it is said otherwise."""
+GIT_TIMEOUT = 20.0  #: Longest run of one command, unless it is said otherwise.
 SAFE_OPTIONS = (
     "--no-pager",
     "-c", "core.hooksPath=/dev/null",
@@ -32,8 +31,7 @@ class GitFailed(HermesError):
 
 class GitOutput(msgspec.Struct, frozen=True):
     output: bytes
-    cut: bool = False
-    """There was more than was asked for."""
+    cut: bool = False  #: There was more than was asked for.
 
     @property
     def text(self) -> str:

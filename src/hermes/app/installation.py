@@ -46,13 +46,11 @@ class Checkout(msgspec.Struct, frozen=True):
 class Package(msgspec.Struct, frozen=True):
     """Installed by another program, which also updates and removes it."""
 
-    installer: str
-    """`pip`, `pipx` or `uv`."""
+    installer: str  #: `pip`, `pipx` or `uv`.
     update: str
     """The command that updates it; empty when nothing says where it came from. It never names the
     package alone: on a package index, another project has the name."""
-    remove: str
-    """The command that removes it."""
+    remove: str  #: The command that removes it.
 
 
 def installation(source: Path | None = None, prefix: str = sys.prefix) -> Checkout | Package:

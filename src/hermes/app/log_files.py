@@ -41,8 +41,7 @@ _COMPONENT_OF = {
 class LogEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is written of one record, and read back from either form."""
 
-    time: str
-    """ISO 8601 with offset; empty when a line that was read had none."""
+    time: str  #: ISO 8601 with offset; empty when a line that was read had none.
     level: str
     logger: str
     message: str

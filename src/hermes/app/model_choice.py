@@ -198,16 +198,13 @@ def save_choice(home: Home, choice: ModelChoice, target: Target) -> None:
 class ModelFilter(msgspec.Struct, frozen=True):
     """Which models are asked for. What is not known of a model is not taken for granted."""
 
-    words: tuple[str, ...] = ()
-    """All of them stand in the name or the label."""
+    words: tuple[str, ...] = ()  #: All of them stand in the name or the label.
     images: bool = False
     tools: bool = False
     reasoning: bool = False
     free: bool = False
-    context: int = 0
-    """At least so many tokens."""
-    max_price: float | None = None
-    """US dollars for a million tokens, read or written."""
+    context: int = 0  #: At least so many tokens.
+    max_price: float | None = None  #: US dollars for a million tokens, read or written.
 
     def admits(self, facts: ModelFacts) -> bool:
         name = f"{facts.id} {facts.label or ''}".lower()
@@ -227,8 +224,7 @@ class ModelFilter(msgspec.Struct, frozen=True):
 
 class ListedModel(msgspec.Struct, frozen=True):
     facts: ModelFacts
-    sources: dict[str, str]
-    """Where each fact comes from, in words."""
+    sources: dict[str, str]  #: Where each fact comes from, in words.
     in_use: bool = False
 
 
@@ -239,8 +235,7 @@ class ProviderModels(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[ListedModel, ...] = ()
     fetched_at: float | None = None
     """Seconds since the epoch; None when the endpoint never listed its models."""
-    note: str = ""
-    """What went wrong, and what is shown instead."""
+    note: str = ""  #: What went wrong, and what is shown instead.
 
 
 class ModelLister:

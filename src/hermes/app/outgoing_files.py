@@ -32,17 +32,14 @@ from hermes.security import PathGuard, Redactor, is_below
 from hermes.util import files
 from hermes.util.text import human_size
 
-OUTBOX = "cache/outbox"
-"""Below the home: the copies of files that wait to be sent."""
+OUTBOX = "cache/outbox"  #: Below the home: the copies of files that wait to be sent.
 ATTACHABLE = ("workspaces", "cache/media", "cron/output")
 """Folders of the home from which conversations may send. Everything else in it is private."""
 
-READ_TIMEOUT = 60.0
-"""Seconds for reading a file from a container or another machine."""
+READ_TIMEOUT = 60.0  #: Seconds for reading a file from a container or another machine.
 MAX_REDACTED = 2_000_000
 """Bytes of a text in which anything shaped like a key is removed; known values are always found."""
-MAX_UNPACKED = 64_000_000
-"""Bytes of unpacked archive contents that are searched for secrets."""
+MAX_UNPACKED = 64_000_000  #: Bytes of unpacked archive contents that are searched for secrets.
 
 _ENV_FILE = re.compile(r"\.env(rc)?(\.(?!example$|sample$|template$).*)?", re.IGNORECASE)
 _UNSAFE = re.compile(r"[^\w.-]+")
@@ -160,8 +157,7 @@ def outgoing_files(
 class _Root(msgspec.Struct, frozen=True):
     """A folder of this machine from which files may be sent."""
 
-    written: str
-    """As the model is told."""
+    written: str  #: As the model is told.
     real: str
 
     @classmethod

@@ -32,18 +32,15 @@ from hermes.skills import VisibilityContext
 from hermes.tools import schema_chars
 from hermes.util.concurrency import SystemClock
 
-NO_SESSION = "20260101_000000_abcdef01"
-"""Stands for the id in a preview."""
-UNDECIDED = "found when a session starts"
-"""Stands for the model that `auto` will take."""
+NO_SESSION = "20260101_000000_abcdef01"  #: Stands for the id in a preview.
+UNDECIDED = "found when a session starts"  #: Stands for the model that `auto` will take.
 
 
 class PromptPreview(msgspec.Struct, frozen=True):
     """What the requests of a session begin with."""
 
     prompt: Prompt
-    tool_chars: int
-    """Characters of the schemas of its tools."""
+    tool_chars: int  #: Characters of the schemas of its tools.
 
 
 def build_prompt(

@@ -80,8 +80,7 @@ class ModelChainBuilder:
         self._resolver, self._keyring, self._client = resolver, keyring, client
         self._clock, self._local = clock, local
         self._health = EndpointHealth(clock)
-        self._plain: set[tuple[str, str]] = set()
-        """Models that were found to refuse options."""
+        self._plain: set[tuple[str, str]] = set()  #: Models that were found to refuse options.
         self._agents: AgentPool | None = None
 
     def chain(self, links: Sequence[Target | ModelChoice], budget: Budget) -> Model:

@@ -50,42 +50,31 @@ class SessionRequest(msgspec.Struct, frozen=True):
     """Which session to open, for which user and surface, and with which options."""
 
     working_folder: Path
-    resume: str = ""
-    """Id or title of a session to continue."""
+    resume: str = ""  #: Id or title of a session to continue.
     latest: bool = False
     """Continue the newest session of `source`; start a new one if there is none."""
     session_id: str = ""
     """Id of the session; an existing one is continued, else a new one gets this id."""
     source: str = "cli"
     user_id: str = ""
-    approver: Approver | None = None
-    """None if no user can be asked for approval."""
-    clarifier: Clarifier | None = None
-    """Answers questions of the agent; None if no user can."""
+    approver: Approver | None = None  #: None if no user can be asked for approval.
+    clarifier: Clarifier | None = None  #: Answers questions of the agent; None if no user can.
     read_secret: ReadSecret | None = None
     """Reads a key that a skill needs from the user; None if no user can be asked."""
-    skills: tuple[str, ...] = ()
-    """Skills that are loaded with the first message."""
-    toolsets: tuple[str, ...] = ()
-    """Toolsets and tools that replace those of the settings."""
-    goes_on: bool = True
-    """False for a single turn: nothing is prepared for a next one."""
+    skills: tuple[str, ...] = ()  #: Skills that are loaded with the first message.
+    toolsets: tuple[str, ...] = ()  #: Toolsets and tools that replace those of the settings.
+    goes_on: bool = True  #: False for a single turn: nothing is prepared for a next one.
     scope: MemoryScope = MemoryScope()
     """The user and chat whose memory is used; the project is that of the working folder."""
-    system_message: str = ""
-    """Text in the system prompt, in addition to `agent.system_prompt`."""
+    system_message: str = ""  #: Text in the system prompt, in addition to `agent.system_prompt`.
     ephemeral_system_prompt: str = ""
     """Sent after the system prompt and never stored; in addition to that of the settings."""
     prefill: tuple[Message, ...] = ()
     """Sent before the conversation and never stored; in addition to those of the settings."""
-    history: tuple[Message, ...] = ()
-    """Messages that a new session starts with."""
-    skip_context_files: bool = False
-    """Without SOUL.md and the files of the project."""
-    skip_memory: bool = False
-    """Without notes and profile, and without the tool for them."""
-    model: str = ""
-    """Model that replaces that of the settings, as `[provider:]model`."""
+    history: tuple[Message, ...] = ()  #: Messages that a new session starts with.
+    skip_context_files: bool = False  #: Without SOUL.md and the files of the project.
+    skip_memory: bool = False  #: Without notes and profile, and without the tool for them.
+    model: str = ""  #: Model that replaces that of the settings, as `[provider:]model`.
     provider: str = ""
     base_url: str = ""
     remote: Target | None = None
@@ -93,18 +82,14 @@ class SessionRequest(msgspec.Struct, frozen=True):
     so ours are not sent and no fallback is used."""
     budget_usd: float | None = None
     """Cost limit of the session, in addition to the limits of the settings."""
-    backend: str = ""
-    """Replaces `terminal.backend`."""
-    origin: str = ""
-    """The chat it is for, as a target of messages: `telegram:-100:17`."""
-    sends_files: bool = True
-    """False: files that the answer names are never sent."""
+    backend: str = ""  #: Replaces `terminal.backend`.
+    origin: str = ""  #: The chat it is for, as a target of messages: `telegram:-100:17`.
+    sends_files: bool = True  #: False: files that the answer names are never sent.
     shared_folders: tuple[Path, ...] = ()
     """Folders of this machine, besides the working folder, whose files may be sent."""
     patience: float = 0.0
     """Minimum time in seconds to wait for an answer of the user, who may read chats late."""
-    user_day_usd: float | None = None
-    """Daily cost limit for all sessions of `user_id`."""
+    user_day_usd: float | None = None  #: Daily cost limit for all sessions of `user_id`.
 
 
 class Services(msgspec.Struct):

@@ -123,8 +123,7 @@ log = logging.getLogger(__name__)
 FLUSH_TASK = "memory_flush"
 FLUSH_TOOL = "memory"
 MAX_FLUSH_ROUNDS = 3
-FLUSH_TIMEOUT = 60.0
-"""The user waits for it, so it is limited."""
+FLUSH_TIMEOUT = 60.0  #: The user waits for it, so it is limited.
 FLUSH_PROMPT = User.say(
     "[The conversation ends here.] Save with memory what later ones need to know: lasting facts, "
     "preferences, corrections. Use no other tool. If there is nothing, say so."

@@ -37,8 +37,7 @@ from hermes.skills import skill_roots as roots
 from hermes.skills.writing import SkillWriter, WritingOptions, scan_reasons
 
 SYSTEMS = {"darwin": "macos", "win32": "windows"}
-MOST_HINTS = 200
-"""Names in the working folder that are looked at."""
+MOST_HINTS = 200  #: Names in the working folder that are looked at.
 
 
 def skill_roots(

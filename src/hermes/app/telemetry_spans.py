@@ -139,19 +139,16 @@ def usage_attributes(usage: Usage) -> dict[str, int]:
 
 # What all spans of one agent have in common: its turn, its session, its model.
 
-LONGEST = 32_000
-"""Characters of a text on a span."""
+LONGEST = 32_000  #: Characters of a text on a span.
 
 Values = dict[str, Any]
-Handlers = dict[type, Callable[[Any], None]]
-"""What is done with an event, by its type."""
+Handlers = dict[type, Callable[[Any], None]]  #: What is done with an event, by its type.
 
 
 class SpanContent(msgspec.Struct, frozen=True):
     """What may be told of what was said."""
 
-    redact: Callable[[str], str]
-    """Takes secrets out."""
+    redact: Callable[[str], str]  #: Takes secrets out.
     capture: bool = False
 
     def safe(self, text: str) -> str:
@@ -231,8 +228,7 @@ class CallSpans:
         self._scene = scene
         self._span: Span | None = None
         self._text = ""
-        self._waiting_since: float | None = None
-        """Set until the reply begins."""
+        self._waiting_since: float | None = None  #: Set until the reply begins.
         self.handlers: Handlers = {
             ModelCalled: self._called,
             TextDelta: self._begun,
@@ -507,8 +503,7 @@ class SpanObserver:
 log = logging.getLogger(__name__)
 
 TRACES = "/v1/traces"
-EXPORT_SECONDS = 5.0
-"""For one batch, with all its tries."""
+EXPORT_SECONDS = 5.0  #: For one batch, with all its tries.
 CLOSE_SECONDS = 2.0
 
 

@@ -20,13 +20,10 @@ CHARS_PER_TOKEN = 4
 class ToolRow(msgspec.Struct, frozen=True):
     name: str
     toolset: str
-    purpose: str
-    """What the toolset is for."""
+    purpose: str  #: What the toolset is for.
     on: bool
-    missing: str
-    """Why it cannot be used; "" when it can."""
-    rare: bool
-    """Not in the request, but found by tool_search."""
+    missing: str  #: Why it cannot be used; "" when it can.
+    rare: bool  #: Not in the request, but found by tool_search.
     description: str
     chars: int
 
@@ -43,8 +40,7 @@ class RequestSize(msgspec.Struct, frozen=True):
     tools: tuple[Paid, ...]
     system_prompt: int
     total: int
-    tokens: int
-    """About."""
+    tokens: int  #: About.
 
 
 def tool_rows(loaded: Loaded, home: Home, platform: str) -> list[ToolRow]:

@@ -73,8 +73,7 @@ class ToolSelection(msgspec.Struct, frozen=True):
     registry: ToolRegistry
     known: ToolsetMap
 
-    brought: ToolsetMap
-    """Toolsets of plugins and MCP servers."""
+    brought: ToolsetMap  #: Toolsets of plugins and MCP servers.
 
     def usual(self, platform: str) -> tuple[str, ...]:
         """The names of toolsets and tools a platform has."""

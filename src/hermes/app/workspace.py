@@ -29,10 +29,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 class SessionWorkspace(msgspec.Struct, frozen=True):
     workplace: Workspace
     guard: PathGuard
-    folder: str
-    """Where it begins, as the model is told."""
-    here: bool = True
-    """Its files are files of this machine."""
+    folder: str  #: Where it begins, as the model is told.
+    here: bool = True  #: Its files are files of this machine.
 
 
 def make_workspace(

@@ -24,24 +24,20 @@ from hermes.util.concurrency import LoopThread
 
 # What a script hears of its agent while it works.
 
-LONGEST = 100
-"""Characters of a call's arguments in a line about it."""
+LONGEST = 100  #: Characters of a call's arguments in a line about it.
 
 
 class Callbacks(msgspec.Struct, frozen=True):
     """Each is called in the agent's thread and must be quick; `on_question` may take its time."""
 
-    on_event: Callable[[Event], None] | None = None
-    """Every event; see `hermes.core.events`."""
-    on_text: Callable[[str], None] | None = None
-    """The answer, piece by piece."""
+    on_event: Callable[[Event], None] | None = None  #: Every event; see `hermes.core.events`.
+    on_text: Callable[[str], None] | None = None  #: The answer, piece by piece.
     on_reasoning: Callable[[str], None] | None = None
     on_tool: Callable[[str, str], None] | None = None
     """The name and the arguments (JSON) of each tool that starts."""
     on_question: Callable[[str, Sequence[str]], str] | None = None
     """Answers what the agent asks, given the choices it offers."""
-    quiet: bool = True
-    """False: standard error tells what the agent does."""
+    quiet: bool = True  #: False: standard error tells what the agent does.
 
     @property
     def clarifier(self) -> Clarifier | None:

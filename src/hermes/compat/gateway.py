@@ -136,8 +136,7 @@ class DeliveryTarget(msgspec.Struct, frozen=True):
     """Where a message goes, as it is written: `telegram`, `telegram:-100:17`, `local`, `origin`."""
 
     platform: PlatformName | str
-    chat_id: str = ""
-    """ "" is the home channel."""
+    chat_id: str = ""  #: "" is the home channel.
     thread_id: str = ""
     account: str = ""
 
@@ -296,8 +295,7 @@ class Acquired(NamedTuple):
     """True or False, and can be taken apart: `acquired, problem = acquire_scoped_lock(…)`."""
 
     acquired: bool
-    problem: str = ""
-    """Who has the lock, in words."""
+    problem: str = ""  #: Who has the lock, in words.
 
     def __bool__(self) -> bool:
         return self.acquired

@@ -230,10 +230,8 @@ class ClassifiedError(msgspec.Struct, frozen=True):
     """The class in words with underscores: `rate_limited`, `context_overflow`, `stream_cut`, …"""
     message: str
     status_code: int | None = None
-    retry_after: float | None = None
-    """Seconds the endpoint asked to wait."""
-    retryable: bool = False
-    """The same request may succeed later, or once it is mended."""
+    retry_after: float | None = None  #: Seconds the endpoint asked to wait.
+    retryable: bool = False  #: The same request may succeed later, or once it is mended.
     should_compress: bool = False
     should_rotate_credential: bool = False
     should_fallback: bool = False

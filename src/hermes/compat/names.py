@@ -101,8 +101,7 @@ def _rows(table: str) -> list[list[str]]:
     return [line.split(": ") for line in table.strip().splitlines()]
 
 
-NAMES: dict[str, dict[str, str]] = {}
-"""Our `module:attribute`, by documented module and name."""
+NAMES: dict[str, dict[str, str]] = {}  #: Our `module:attribute`, by documented module and name.
 for _path, _module, _words in _rows(_NAMES):
     for _word in _words.split():
         _name, _, _ours = _word.partition("=")

@@ -56,8 +56,7 @@ Options = dict[str, Any]
 Handler = Callable[[MessageEvent], Awaitable[object]]
 
 MEDIA_IN = ("image", "voice", "audio", "video", "document")
-MEDIA_OUT = ("image", "voice", "video", "document")
-"""Each is sent by the method of its name."""
+MEDIA_OUT = ("image", "voice", "video", "document")  #: Each is sent by the method of its name.
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,39}")
 
 
@@ -66,11 +65,9 @@ class SendResult:
     """What became of a message."""
 
     success: bool
-    message_id: str = ""
-    """The platform's name for it."""
+    message_id: str = ""  #: The platform's name for it.
     error: str = ""
-    retryable: bool = False
-    """It surely is not there and may be tried again."""
+    retryable: bool = False  #: It surely is not there and may be tried again.
 
 
 class BasePlatformAdapter:

@@ -284,8 +284,7 @@ async def _result(handler: Handler, args: Dict, kwargs: Dict) -> str:
     return as_json(text)
 
 
-registry = ScriptToolRegistry(ours.registry)
-"""The registry of all conversations."""
+registry = ScriptToolRegistry(ours.registry)  #: The registry of all conversations.
 
 
 def discover_builtin_tools() -> list[str]:
@@ -540,8 +539,7 @@ class Environment:
     """A shell that keeps its folder and exported variables. Commands run without approval.
     `settings` are those of `terminal`, such as `docker_image`; the home has the defaults."""
 
-    backend: ClassVar[str] = ""
-    """`terminal.backend`; "" is that of the settings."""
+    backend: ClassVar[str] = ""  #: `terminal.backend`; "" is that of the settings.
 
     def __init__(self, cwd: str | Path = "", timeout: float = 60, **settings: Any) -> None:
         self.timeout = timeout

@@ -280,10 +280,8 @@ def _locked(home: Home) -> Iterator[None]:
 class Assignment(NamedTuple):
     """A change to make: a variable of .env, or a key of config.yaml."""
 
-    variable: str
-    """The variable, or empty."""
-    parts: Parts
-    """The key, or empty."""
+    variable: str  #: The variable, or empty.
+    parts: Parts  #: The key, or empty.
     value: Any
 
 

@@ -38,8 +38,7 @@ class Document:
     ) -> None:
         self.path = path
         self.data = data
-        self.duplicates = duplicates
-        """Keys that stand twice in one block; the last one counts."""
+        self.duplicates = duplicates  #: Keys that stand twice in one block; the last one counts.
         self._node = node
 
     def mark(self, parts: Parts) -> Mark | None:
@@ -330,18 +329,15 @@ class Piece(NamedTuple):
     text: str
     name: str = ""
     value: str | None = None
-    literal: bool = False
-    """Single quotes: `${NAME}` stays as written."""
+    literal: bool = False  #: Single quotes: `${NAME}` stays as written.
 
 
 class Binding(NamedTuple):
     """What a line gives a variable."""
 
     name: str
-    value: str
-    """Empty for a credential with something unset in it."""
-    unset: tuple[str, ...] = ()
-    """Names it refers to and that are not set."""
+    value: str  #: Empty for a credential with something unset in it.
+    unset: tuple[str, ...] = ()  #: Names it refers to and that are not set.
 
 
 def read_dotenv(path: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -265,8 +265,7 @@ def _absolute(path: str) -> Path:
 
 # Make, list, choose, rename and delete profiles.
 
-CLONED = ("config.yaml", ".env", "SOUL.md")
-"""What `--clone` copies."""
+CLONED = ("config.yaml", ".env", "SOUL.md")  #: What `--clone` copies.
 
 NEVER_CLONED = (PROFILES, ACTIVE_PROFILE, "models", "logs", "cache", "*.pid", "*.lock", "*.tmp")
 """What even `--clone-all` leaves behind: other profiles, shared weights, traces of a run."""

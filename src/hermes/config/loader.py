@@ -50,8 +50,7 @@ class Variable(NamedTuple):
 
     name: str
     key: str
-    flag: str = ""
-    """When given, a true value of the variable means this value of the key."""
+    flag: str = ""  #: When given, a true value of the variable means this value of the key.
     only_for: tuple[str, ...] = ()
     """When given, the variable counts only for these values of model.provider."""
 
@@ -181,8 +180,7 @@ class Setting(NamedTuple):
 
     value: str
     name: str
-    saved: bool
-    """From .env; else from the environment of the process."""
+    saved: bool  #: From .env; else from the environment of the process.
 
 
 def from_variables(
@@ -321,8 +319,7 @@ def _drop_empty(data: MutableMapping[str, Any], block: Parts) -> None:
 
 Kind = Literal["cli", "config", "dotenv", "env", "default"]
 
-SHORTEST_SECRET = 6
-"""Shorter values are not blotted out of texts: they would hit harmless words."""
+SHORTEST_SECRET = 6  #: Shorter values are not blotted out of texts: they would hit harmless words.
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -350,8 +347,7 @@ class Loaded:
         self.settings = settings
         self.problems = problems
         self.warnings = tuple(describe(problem) for problem in problems)
-        self.moves = sources.moves
-        """Older forms that were found and understood."""
+        self.moves = sources.moves  #: Older forms that were found and understood.
         self._sources = sources
         self._origins: dict[str, Origin] = {}
 

@@ -25,8 +25,7 @@ from hermes.core.errors import UsageError
 
 Parts = tuple[str, ...]
 
-MISSING: Final = msgspec.UNSET
-"""What `find` answers when there is nothing."""
+MISSING: Final = msgspec.UNSET  #: What `find` answers when there is nothing.
 
 _PART = re.compile(r'"([^"]+)"|([^."\s]+)')
 
@@ -263,8 +262,7 @@ class Converter:
 
     def __init__(self, known: frozenset[str] = frozenset()) -> None:
         self.problems: list[Problem] = []
-        self.known = known
-        """Top-level blocks that belong to plugins."""
+        self.known = known  #: Top-level blocks that belong to plugins.
 
     def section(self, kind: type[S], data: Any, path: Parts = ()) -> S:
         """`data` as a `kind`; what is wrong is noted and replaced by its default."""

@@ -54,8 +54,7 @@ class HermesError(Exception):
     """Base of all. `str(error)` is one line for a person; `hint` is the next step, or empty."""
 
     exit_code: ClassVar[int] = 1
-    exit_reason: ClassVar[str] = "failed"
-    """What a turn that ends with it is stored as."""
+    exit_reason: ClassVar[str] = "failed"  #: What a turn that ends with it is stored as.
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)

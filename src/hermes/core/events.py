@@ -52,8 +52,7 @@ class ToolFinished(msgspec.Struct, frozen=True, tag="tool_finished"):
 class ApprovalAsked(msgspec.Struct, frozen=True, tag="approval_asked"):
     call_id: str
     tool: str
-    subject: str
-    """What would be done: the command, the path, the address."""
+    subject: str  #: What would be done: the command, the path, the address.
     reason: str
 
 
@@ -73,8 +72,7 @@ class QuestionAsked(msgspec.Struct, frozen=True, tag="question_asked"):
 
 class QuestionAnswered(msgspec.Struct, frozen=True, tag="question_answered"):
     call_id: str
-    answer: str
-    """"" when nobody answered in time."""
+    answer: str  #: "" when nobody answered in time.
 
 
 class CompactionStarted(msgspec.Struct, frozen=True, tag="compaction_started"):
@@ -87,22 +85,18 @@ class CompactionStarted(msgspec.Struct, frozen=True, tag="compaction_started"):
 class Compacted(msgspec.Struct, frozen=True, tag="compacted"):
     """The conversation was made shorter and goes on in a session of its own."""
 
-    session_id: str
-    """The new session."""
+    session_id: str  #: The new session.
     messages_before: int
     messages_after: int
     tokens_before: int
     tokens_after: int
     seconds: float
-    summary_model: str
-    """Empty when no model was needed, or none could be asked."""
+    summary_model: str  #: Empty when no model was needed, or none could be asked.
 
 
 class SubagentStarted(msgspec.Struct, frozen=True, tag="subagent_started"):
-    call_id: str
-    """The call of `delegate_task`."""
-    child: int
-    """Which of its tasks, from 0."""
+    call_id: str  #: The call of `delegate_task`.
+    child: int  #: Which of its tasks, from 0.
     session_id: str
     goal: str
 
@@ -110,8 +104,7 @@ class SubagentStarted(msgspec.Struct, frozen=True, tag="subagent_started"):
 class SubagentProgress(msgspec.Struct, frozen=True, tag="subagent_progress"):
     call_id: str
     child: int
-    text: str
-    """One line: what it does now."""
+    text: str  #: One line: what it does now.
 
 
 class SubagentFinished(msgspec.Struct, frozen=True, tag="subagent_finished"):
@@ -127,8 +120,7 @@ class UsageReported(msgspec.Struct, frozen=True, tag="usage_reported"):
 
     usage: Usage
     cost_usd: float | None = None
-    model: str = ""
-    """The one that answered."""
+    model: str = ""  #: The one that answered.
     provider: str = ""
     finish_reason: str = ""
     seconds: float = 0.0

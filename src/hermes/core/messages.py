@@ -25,8 +25,7 @@ class Aside(Text, frozen=True, tag="aside", gc=False):
 
 
 class Image(msgspec.Struct, frozen=True, tag="image", gc=False):
-    url: str
-    """An https: or data: address."""
+    url: str  #: An https: or data: address.
 
 
 class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
@@ -42,8 +41,7 @@ class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
 class ToolCall(msgspec.Struct, frozen=True, tag="tool_call", gc=False):
     id: str
     name: str
-    arguments: str
-    """JSON text as the model wrote it; it may be invalid."""
+    arguments: str  #: JSON text as the model wrote it; it may be invalid.
     extra: dict[str, Any] | None = None
     """`extra_content` of the provider (a thought signature, say), returned untouched."""
 
@@ -287,16 +285,12 @@ def _text_of(content: Any) -> str:
 # How texts begin that one part of the agent writes into a conversation and another has to know
 # again, after a restart too.
 
-COMPACTED = "[CONTEXT COMPACTION]"
-"""Notes that stand in the place of older messages."""
-TODO_LIST = "Todo list: "
-"""The list of the tool `todo`."""
+COMPACTED = "[CONTEXT COMPACTION]"  #: Notes that stand in the place of older messages.
+TODO_LIST = "Todo list: "  #: The list of the tool `todo`.
 STEERED = "[While you were working, the user said:]"
 """The line before what the user said into a running turn."""
-PROCESS_NEWS = "[background process "
-"""News of a process that goes on beside the conversation."""
-REMEDY = "[Your reply "
-"""What is said to a model whose reply could not be the end of a turn."""
+PROCESS_NEWS = "[background process "  #: News of a process that goes on beside the conversation.
+REMEDY = "[Your reply "  #: What is said to a model whose reply could not be the end of a turn.
 
 NOT_THE_USER = (PROCESS_NEWS, REMEDY)
 """Messages in the user's place with which nobody asked for anything."""

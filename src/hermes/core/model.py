@@ -16,8 +16,7 @@ class Usage(msgspec.Struct, frozen=True):
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
-    reasoning: int = 0
-    """Part of `output`."""
+    reasoning: int = 0  #: Part of `output`.
 
     @property
     def prompt(self) -> int:
@@ -47,10 +46,8 @@ class LongPrompts(msgspec.Struct, frozen=True):
     """How much more a call costs whose prompt has more than `over` tokens."""
 
     over: int
-    input: float
-    """Everything that is read costs so many times as much ..."""
-    output: float
-    """... and everything that is written so many times."""
+    input: float  #: Everything that is read costs so many times as much ...
+    output: float  #: ... and everything that is written so many times.
 
 
 class Price(msgspec.Struct, frozen=True):
@@ -95,14 +92,10 @@ class ModelCall(msgspec.Struct, frozen=True):
     usage: Usage
     model: str = ""
     provider: str = ""
-    cost_usd: float | None = None
-    """None: the price is not known."""
-    task: str = "main"
-    """`main`, or the auxiliary task the call was made for."""
-    tool: str = ""
-    """The tool that made the call, or empty."""
-    seconds: float = 0.0
-    """From the request to the end of the reply."""
+    cost_usd: float | None = None  #: None: the price is not known.
+    task: str = "main"  #: `main`, or the auxiliary task the call was made for.
+    tool: str = ""  #: The tool that made the call, or empty.
+    seconds: float = 0.0  #: From the request to the end of the reply.
 
 
 # What the agent asks of a model, and what comes back.
@@ -118,8 +111,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
     name: str
     description: str
-    parameters: dict[str, Any]
-    """JSON Schema of an object."""
+    parameters: dict[str, Any]  #: JSON Schema of an object.
 
     def __hash__(self) -> int:
         return hash((self.name, self.description))
@@ -167,11 +159,9 @@ class Reply(msgspec.Struct, frozen=True, tag="reply"):
 
     message: Assistant
     usage: Usage
-    model: str = ""
-    """The model that was asked, as it is accounted for."""
+    model: str = ""  #: The model that was asked, as it is accounted for.
     provider: str = ""
-    cost_usd: float | None = None
-    """None: the price is not known."""
+    cost_usd: float | None = None  #: None: the price is not known.
 
 
 ModelEvent = TextDelta | ReasoningDelta | Retrying | FellBack | Reply
@@ -205,13 +195,10 @@ class ModelSource(Protocol):
 
 # How many tokens a request has, before anybody counted them: rather too many than too few.
 
-BYTES_PER_TOKEN = 3
-"""Of UTF-8. Prose has four or more, program text about three."""
+BYTES_PER_TOKEN = 3  #: Of UTF-8. Prose has four or more, program text about three.
 IMAGE_TOKENS = 2000
-MESSAGE_TOKENS = 8
-"""For the role and the marks around a message."""
-REQUEST_TOKENS = 500
-"""For what providers put in front themselves, such as how to call tools."""
+MESSAGE_TOKENS = 8  #: For the role and the marks around a message.
+REQUEST_TOKENS = 500  #: For what providers put in front themselves, such as how to call tools.
 
 
 def messages_tokens(messages: Iterable[Message]) -> int:

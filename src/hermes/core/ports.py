@@ -71,8 +71,7 @@ class SessionInfo(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
     cost_usd: float | None = None
     last_active: float = 0.0
-    preview: str = ""
-    """The beginning of what the user said first."""
+    preview: str = ""  #: The beginning of what the user said first.
 
 
 class SessionLog(Protocol):
@@ -148,15 +147,13 @@ class ChildTask(msgspec.Struct, frozen=True):
     context: str = ""
     toolsets: tuple[str, ...] = ()
     """Empty: those of the parent, as far as a subagent may have them."""
-    role: Literal["leaf", "orchestrator"] = "leaf"
-    """An orchestrator may start subagents itself."""
+    role: Literal["leaf", "orchestrator"] = "leaf"  #: An orchestrator may start subagents itself.
     max_iterations: int | None = None
 
 
 class ChildResult(msgspec.Struct, frozen=True):
     status: Literal["completed", "failed", "interrupted", "timeout"]
-    summary: str
-    """The subagent's last words; when it did not finish, what it had found by then."""
+    summary: str  #: The subagent's last words; when it did not finish, what it had found by then.
     session_id: str = ""
     api_calls: int = 0
     seconds: float = 0.0
@@ -184,8 +181,7 @@ class AttachedFile(msgspec.Struct, frozen=True):
     name: str
     path: str
     size: int
-    redacted: bool = False
-    """Keys or passwords were removed from the copy."""
+    redacted: bool = False  #: Keys or passwords were removed from the copy.
 
 
 class Attachments(Protocol):

@@ -30,12 +30,10 @@ class Effect(StrEnum):
 class Concern(msgspec.Struct, frozen=True):
     """Why a call needs a person's consent."""
 
-    kind: str
-    """The pattern class; consent for a session or for always is given to this."""
+    kind: str  #: The pattern class; consent for a session or for always is given to this.
     subject: str
     reason: str
-    refused: bool = False
-    """True: no consent can lift it."""
+    refused: bool = False  #: True: no consent can lift it.
     also: tuple[str, ...] = ()
     """Further pattern classes of the same call; consent must cover each of them."""
 
@@ -140,10 +138,8 @@ class _Signed(msgspec.Struct, frozen=True):
     """What the signature and the docstring of a function say."""
 
     spec: ToolSpec
-    names: tuple[str, ...]
-    """Of the parameters that the model gives."""
-    receivers: tuple[str, ...]
-    """Of those that get the context."""
+    names: tuple[str, ...]  #: Of the parameters that the model gives.
+    receivers: tuple[str, ...]  #: Of those that get the context.
 
 
 _KNOWN: WeakKeyDictionary[CodeType, tuple[object, _Signed]] = WeakKeyDictionary()

@@ -249,35 +249,25 @@ LOCAL_BACKENDS = frozenset({"local", "sandbox"})
 class PromptInputs(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the system prompt is made of."""
 
-    home: Path
-    """The home folder, which holds SOUL.md."""
-    tools: frozenset[str] = frozenset()
-    """Names of the enabled tools."""
+    home: Path  #: The home folder, which holds SOUL.md.
+    tools: frozenset[str] = frozenset()  #: Names of the enabled tools.
     model: str
     provider: str
     platform: str = "cli"
     session_id: str
-    now: datetime
-    """When the session began, in the user's time zone."""
+    now: datetime  #: When the session began, in the user's time zone.
     working_folder: str
-    place: str = "local"
-    """`terminal.backend`: where commands run and files are."""
-    tree: FileTree | None = None
-    """Where project files are read; None for no project files."""
-    skip_context_files: bool = False
-    """Leave out SOUL.md and project files, as for subagents."""
-    enforcement: bool | str | tuple[str, ...] = "auto"
-    """`agent.tool_use_enforcement`."""
-    system_message: str = ""
-    """`agent.system_prompt`, or the system message of an API caller."""
-    memory_block: str = ""
-    """Static text of the external memory provider."""
+    place: str = "local"  #: `terminal.backend`: where commands run and files are.
+    tree: FileTree | None = None  #: Where project files are read; None for no project files.
+    skip_context_files: bool = False  #: Leave out SOUL.md and project files, as for subagents.
+    enforcement: bool | str | tuple[str, ...] = "auto"  #: `agent.tool_use_enforcement`.
+    system_message: str = ""  #: `agent.system_prompt`, or the system message of an API caller.
+    memory_block: str = ""  #: Static text of the external memory provider.
     memory: str = ""
     user_profile: str = ""
     skills_index: str = ""
     environment: HostEnvironment = HostEnvironment()
-    redact: Redact = str
-    """Removes secrets from SOUL.md and project files."""
+    redact: Redact = str  #: Removes secrets from SOUL.md and project files.
 
 
 class PromptLayer(msgspec.Struct, frozen=True):
@@ -286,8 +276,7 @@ class PromptLayer(msgspec.Struct, frozen=True):
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    layers: tuple[PromptLayer, ...]
-    """The layers that have text, in order."""
+    layers: tuple[PromptLayer, ...]  #: The layers that have text, in order.
 
     @property
     def text(self) -> str:

@@ -20,10 +20,8 @@ from hermes.util.files import inside, upwards
 
 log = logging.getLogger(__name__)
 
-MAX_FILE_BYTES = 1_000_000
-"""Larger files are not loaded."""
-MAX_NAMES = 1_000
-"""Directory entries that are read of one folder."""
+MAX_FILE_BYTES = 1_000_000  #: Larger files are not loaded.
+MAX_NAMES = 1_000  #: Directory entries that are read of one folder.
 TEXT_ENDINGS = (".md", ".mdc", ".txt", ".cursorrules")
 """A symlink is followed only to a file with one of these endings, so that a link in a project of
 unknown origin cannot load a private key."""
@@ -145,8 +143,7 @@ def is_safe_name(name: str) -> bool:
 
 
 class ContextFile(NamedTuple):
-    name: str
-    """The file name; for one of several rules, with its folder."""
+    name: str  #: The file name; for one of several rules, with its folder.
     text: str
 
 
@@ -253,10 +250,8 @@ THIRD_PARTY_FOLDERS = frozenset(
 """Folders with third-party code, whose context files are not meant for this project."""
 
 PATH_ARGUMENTS = ("path", "file_path", "workdir", "cwd", "folder")
-FOLDER_ARGUMENTS = ("workdir", "cwd")
-"""Arguments that relative paths in a command start from."""
-MAX_ARGUMENT_CHARS = 4_000
-"""Characters of a command or patch that are searched for paths."""
+FOLDER_ARGUMENTS = ("workdir", "cwd")  #: Arguments that relative paths in a command start from.
+MAX_ARGUMENT_CHARS = 4_000  #: Characters of a command or patch that are searched for paths.
 MAX_PATHS = 20
 
 _WORD = re.compile(r"""[^\s'"`|&;<>()$={},]+""")

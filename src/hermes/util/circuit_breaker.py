@@ -17,10 +17,8 @@ class CircuitBreaker:
         self._threshold, self._first, self._longest = failures, first_pause, longest_pause
         self._now = now
         self._until = 0.0
-        self.failures = 0
-        """Failures in a row."""
-        self.reason = ""
-        """The last failure; empty after a success."""
+        self.failures = 0  #: Failures in a row.
+        self.reason = ""  #: The last failure; empty after a success.
 
     @property
     def remaining(self) -> float:

@@ -46,8 +46,7 @@ async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs)
 
 
 T = TypeVar("T")
-PATIENCE = 5
-"""Seconds for cancelled work to end."""
+PATIENCE = 5  #: Seconds for cancelled work to end.
 
 
 class LoopThread:

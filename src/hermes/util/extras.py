@@ -12,10 +12,8 @@ BASE = "base"
 
 
 class Extra(NamedTuple):
-    summary: str
-    """What it is for."""
-    next_step: str
-    """What to run once it is installed."""
+    summary: str  #: What it is for.
+    next_step: str  #: What to run once it is installed.
 
 
 EXTRAS = {
@@ -46,8 +44,7 @@ def install_hint(name: str) -> str:
     return f"hermes setup {name}"
 
 
-_FOUND: set[str] = set()
-"""Searching `sys.path` is slow, and an installed package stays installed."""
+_FOUND: set[str] = set()  #: Searching `sys.path` is slow, and an installed package stays installed.
 
 
 def is_installed(name: str) -> bool:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     import httpx2
 
 CONNECT_SECONDS = 10.0
-SILENCE_SECONDS = 30.0
-"""Longest pause between two pieces of a response."""
+SILENCE_SECONDS = 30.0  #: Longest pause between two pieces of a response.
 MAX_BYTES = 8 * 1024**2
 MAX_REDIRECTS = 5
 
@@ -46,15 +45,11 @@ class HttpError(Exception):
 
 class HttpResponse(msgspec.Struct, frozen=True):
     status: int
-    headers: Mapping[str, str]
-    """Names are compared without case."""
+    headers: Mapping[str, str]  #: Names are compared without case.
     body: bytes
-    url: str
-    """The address after redirects."""
-    charset: str = ""
-    """From the `Content-Type`."""
-    is_cut: bool = False
-    """The body is longer than the limit."""
+    url: str  #: The address after redirects.
+    charset: str = ""  #: From the `Content-Type`.
+    is_cut: bool = False  #: The body is longer than the limit.
 
     def json(self) -> Any:
         """Decode the body. Raises `HttpError`."""

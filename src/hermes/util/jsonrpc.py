@@ -145,8 +145,7 @@ class JsonRpcConnection(Generic[Tag]):
         self._pending: dict[int, _PendingRequest] = {}
         self._incoming: dict[int | str, asyncio.Task[None]] = {}
         self._background_sends: set[asyncio.Task[None]] = set()
-        self.lost_error: Exception | None = None
-        """Why the connection ended; None while it exists."""
+        self.lost_error: Exception | None = None  #: Why the connection ended; None while it exists.
 
     async def request(
         self,

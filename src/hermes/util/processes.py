@@ -59,8 +59,7 @@ def pipe(stream: asyncio.StreamReader | None) -> asyncio.StreamReader:
 class ProgramResult(NamedTuple):
     """What a program that has ended has written."""
 
-    code: int | None
-    """None when the program was ended because of its long output."""
+    code: int | None  #: None when the program was ended because of its long output.
     output: bytes
     errors: str
 

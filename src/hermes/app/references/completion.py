@@ -20,20 +20,15 @@ from hermes.core.errors import HermesError
 
 # Names for the completion menu, found without holding up a keystroke.
 
-AT_ONCE = 6_000
-"""Entries of a folder that are read while somebody waits: some milliseconds."""
-MAX_NAMES = 300_000
-"""Names that are kept of one folder or repository."""
-MAX_CACHED_FOLDERS = 16
-"""Folders whose names are kept."""
+AT_ONCE = 6_000  #: Entries of a folder that are read while somebody waits: some milliseconds.
+MAX_NAMES = 300_000  #: Names that are kept of one folder or repository.
+MAX_CACHED_FOLDERS = 16  #: Folders whose names are kept.
 FRESH_SECONDS = 5.0
 GIT_TIMEOUT = 10.0
 
 T = TypeVar("T")
-Entry = tuple[str, str, bool]
-"""The name in small letters, the name, and whether it is a folder."""
-LowerPath = tuple[str, str]
-"""In small letters, and as it is."""
+Entry = tuple[str, str, bool]  #: The name in small letters, the name, and whether it is a folder.
+LowerPath = tuple[str, str]  #: In small letters, and as it is.
 
 
 class Listing(NamedTuple):
@@ -141,10 +136,8 @@ def _files_of(folder: str) -> list[LowerPath]:
 
 MAX_SUGGESTIONS = 200
 MAX_FUZZY = 50
-MAX_NEAR = 2_000
-"""Paths that are put in order."""
-MAX_SCATTERED = 10_000
-"""Names in which letters are looked for that do not stand together."""
+MAX_NEAR = 2_000  #: Paths that are put in order.
+MAX_SCATTERED = 10_000  #: Names in which letters are looked for that do not stand together.
 SHORTEST_FUZZY = 2
 WORDS = {
     "@file:": "a file; lines of it with :10-20",
@@ -166,19 +159,15 @@ _AT_END = re.compile(
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    text: str
-    """What takes the place of the fragment."""
-    shown: str
-    """For the menu."""
-    about: str
-    """What it is, in a few words."""
+    text: str  #: What takes the place of the fragment.
+    shown: str  #: For the menu.
+    about: str  #: What it is, in a few words.
 
 
 class TypedReference(msgspec.Struct, frozen=True):
     """A path that is being typed."""
 
-    start: str
-    """`@`, `@file:` or `@folder:`."""
+    start: str  #: `@`, `@file:` or `@folder:`.
     quote: str
     path: str
 

@@ -48,8 +48,7 @@ from hermes.util.text import clean, human_size, many
 
 # Attaching a file: its text, some of its lines, or the image it is.
 
-MAX_IMAGE_BYTES = 5_000_000
-"""Bytes. Endpoints refuse larger ones."""
+MAX_IMAGE_BYTES = 5_000_000  #: Bytes. Endpoints refuse larger ones.
 SNIFF = 8_192
 BLOCK = 1_048_576
 IMAGES = {
@@ -72,10 +71,8 @@ _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\b\x1b"))
 
 class FileContent(msgspec.Struct, frozen=True):
     data: bytes
-    size: int
-    """Bytes of the whole, or of the lines that were asked for."""
-    lines: LineRange | None = None
-    """Those that are there."""
+    size: int  #: Bytes of the whole, or of the lines that were asked for.
+    lines: LineRange | None = None  #: Those that are there.
 
 
 async def attach_file(
@@ -218,8 +215,7 @@ def _decoded(data: bytes, encoding: str) -> tuple[str, str]:
 # Attaching a folder: a list of what is in it.
 
 MAX_ENTRIES = 200
-MAX_SCANNED_ENTRIES = 20_000
-"""Entries of one folder."""
+MAX_SCANNED_ENTRIES = 20_000  #: Entries of one folder.
 
 
 async def attach_folder(reference: Reference, real: str, desk: ReferenceContext) -> Attachment:

@@ -42,20 +42,18 @@ _CODE = re.compile(
 _QUOTES = re.compile(rf"""(?P<quoted>{QUOTED})(?P<lines>{_LINES})?""")
 _RANGE = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)
 _TRAILING = ".,;:!?)]}>'\"*_…，。、；：！？）】」』》"
-_WIDE = re.compile("[，。、；：！？（）【】「」『』《》]")
-"""Marks of scripts that put no blanks around a path."""
+_WIDE = re.compile(
+    "[，。、；：！？（）【】「」『』《》]"
+)  #: Marks of scripts that put no blanks around a path.
 
 
-MAX_MARKS = 4
-"""Behind a path that are tried as a part of it."""
+MAX_MARKS = 4  #: Behind a path that are tried as a part of it.
 
 
 class Reference(msgspec.Struct, frozen=True):
-    written: str
-    """As it stands in the text."""
+    written: str  #: As it stands in the text.
     kind: Kind
-    value: str = ""
-    """What is behind the colon, without quotes."""
+    value: str = ""  #: What is behind the colon, without quotes.
     quoted: bool = False
 
     def shorter(self, value: str) -> "Reference":
@@ -121,8 +119,7 @@ def address(value: str) -> str:
 
 # What references are looked up with, and what comes of them.
 
-Fetch = Callable[[str], Awaitable[str]]
-"""The text of a web page. Raises `HermesError`."""
+Fetch = Callable[[str], Awaitable[str]]  #: The text of a web page. Raises `HermesError`.
 
 WARN_SHARE = 0.25
 MAX_SHARE = 0.5
@@ -131,16 +128,12 @@ MAX_SHARE = 0.5
 class ReferenceContext(msgspec.Struct, frozen=True):
     guard: PathGuard
     """Judges paths of this machine. `~` is its home; its workspace does not matter."""
-    folder: Path
-    """Where relative paths start and git is asked."""
-    context_length: int
-    """Of the model, in tokens."""
-    redact: Callable[[str], str]
-    """Takes secrets out. Run in a thread."""
+    folder: Path  #: Where relative paths start and git is asked.
+    context_length: int  #: Of the model, in tokens.
+    redact: Callable[[str], str]  #: Takes secrets out. Run in a thread.
     fetch: Fetch | None = None
     """None: pages cannot be attached. `page_fetch` makes one that is guarded."""
-    images: bool = True
-    """Whether the model sees images."""
+    images: bool = True  #: Whether the model sees images.
 
     @property
     def most_tokens(self) -> int:
@@ -155,17 +148,13 @@ class ReferenceContext(msgspec.Struct, frozen=True):
 class Attachment(msgspec.Struct, frozen=True):
     """What one reference brought."""
 
-    key: str
-    """The same for two references that mean the same."""
-    written: str
-    """The reference, as it was typed."""
-    detail: str
-    """What it is, in a few words."""
+    key: str  #: The same for two references that mean the same.
+    written: str  #: The reference, as it was typed.
+    detail: str  #: What it is, in a few words.
     text: str
     image: Image | None = None
     warnings: tuple[str, ...] = ()
-    size: int = 0
-    """Bytes of the whole, where they were too many to read all."""
+    size: int = 0  #: Bytes of the whole, where they were too many to read all.
 
 
 class ReferenceRefused(HermesError):
@@ -173,13 +162,10 @@ class ReferenceRefused(HermesError):
 
 
 class ExpandedMessage(msgspec.Struct, frozen=True):
-    text: str
-    """What the user typed, and below it what is attached."""
+    text: str  #: What the user typed, and below it what is attached.
     images: tuple[Image, ...] = ()
-    warnings: tuple[str, ...] = ()
-    """For the user, one line each."""
-    tokens: int = 0
-    """Of what is attached, as estimated."""
+    warnings: tuple[str, ...] = ()  #: For the user, one line each.
+    tokens: int = 0  #: Of what is attached, as estimated.
 
     @property
     def message(self) -> User:
@@ -317,8 +303,7 @@ def similar_name(path: str, folder: Path, guard: PathGuard) -> str:
 
 # What git ignores, told from the rules in the tree without asking git.
 
-LONGEST = 200_000
-"""Characters of one file of rules."""
+LONGEST = 200_000  #: Characters of one file of rules.
 
 
 class IgnoreRules:

@@ -128,8 +128,7 @@ _TYPES: dict[str, Any] = {
     "map": dict[str, Any],
 }
 
-MEANINGS: dict[str, dict[str, str]] = {}
-"""The meaning of each key, by section."""
+MEANINGS: dict[str, dict[str, str]] = {}  #: The meaning of each key, by section.
 
 
 def _define_sections() -> dict[str, type[Section]]:

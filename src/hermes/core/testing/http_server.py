@@ -17,18 +17,15 @@ class Stop(Enum):
     END = "leave out the rest and finish the body properly"
 
 
-Action = bytes | float | Stop
-"""Bytes are sent, a number is a pause in seconds."""
+Action = bytes | float | Stop  #: Bytes are sent, a number is a pause in seconds.
 
 
 class RecordedRequest(msgspec.Struct, frozen=True):
     method: str
     path: str
-    headers: dict[str, str]
-    """Names in lower case."""
+    headers: dict[str, str]  #: Names in lower case.
     raw: bytes
-    body: Any
-    """The JSON of the body; None when it is not JSON."""
+    body: Any  #: The JSON of the body; None when it is not JSON.
 
 
 class Outgoing(msgspec.Struct, frozen=True):
@@ -36,8 +33,7 @@ class Outgoing(msgspec.Struct, frozen=True):
     headers: dict[str, str]
     actions: Sequence[Action]
     chunked: bool = False
-    split: int = 0
-    """Bytes for each write; 0 sends each action whole."""
+    split: int = 0  #: Bytes for each write; 0 sends each action whole.
 
 
 class LoopbackServer:
@@ -47,10 +43,8 @@ class LoopbackServer:
         self._respond = respond
         self._socket = socket.create_server(("127.0.0.1", port))
         self.port: int = self._socket.getsockname()[1]
-        self.connections = 0
-        """Connections taken so far."""
-        self.hangups = 0
-        """Clients that left before their reply was complete."""
+        self.connections = 0  #: Connections taken so far.
+        self.hangups = 0  #: Clients that left before their reply was complete.
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready = threading.Event()
         self._thread = threading.Thread(

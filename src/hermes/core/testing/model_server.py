@@ -175,10 +175,8 @@ class ModelServer:
         clock: Callable[[], float] = time.monotonic,
         log: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        self.requests: list[RecordedRequest] = []
-        """Everything that came in, listings too."""
-        self.failures: list[Exception] = []
-        """What went wrong with the script itself."""
+        self.requests: list[RecordedRequest] = []  #: Everything that came in, listings too.
+        self.failures: list[Exception] = []  #: What went wrong with the script itself.
         self._script = Script(script)
         self._models = models
         self._cache = PrefixCache(clock)

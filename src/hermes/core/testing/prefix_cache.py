@@ -16,8 +16,7 @@ from hermes.core.testing.wire import Wire
 BYTES_PER_TOKEN = 4
 MINIMUM_TOKENS = 1024
 BLOCK_TOKENS = 128
-LOOKBACK_BLOCKS = 20
-"""How far before a breakpoint an explicit cache looks for an earlier entry."""
+LOOKBACK_BLOCKS = 20  #: How far before a breakpoint an explicit cache looks for an earlier entry.
 MOST_BREAKPOINTS = 4
 TTL_SECONDS = {"5m": 300.0, "1h": 3600.0}
 
@@ -33,8 +32,7 @@ class Block(msgspec.Struct, frozen=True):
 class SessionReport(msgspec.Struct, frozen=True):
     calls: int
     usage: Usage
-    cost: float
-    """US dollars."""
+    cost: float  #: US dollars.
 
     @property
     def read_share(self) -> float:

@@ -36,8 +36,7 @@ class Refusal(msgspec.Struct, frozen=True):
     anthropic_type: str
     anthropic_message: str
     param: str | None = None
-    raw: bytes | None = None
-    """Sent as it is, as HTML, in place of a JSON body."""
+    raw: bytes | None = None  #: Sent as it is, as HTML, in place of a JSON body.
 
     def openai_error(self) -> dict[str, Any]:
         return {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
@@ -129,8 +128,7 @@ class Refuse(msgspec.Struct, frozen=True, tag="refuse"):
     """An HTTP error in place of a reply."""
 
     kind: RefusalKind
-    retry_after: float | None = None
-    """Seconds, sent as the `Retry-After` header."""
+    retry_after: float | None = None  #: Seconds, sent as the `Retry-After` header.
 
 
 class Malformed(msgspec.Struct, frozen=True, tag="malformed"):
@@ -218,8 +216,7 @@ class Step(msgspec.Struct, frozen=True):
     the text is what it says; on OpenAI's wires that is no text but a refusal. Anthropic tells the
     last two with the stop reason `refusal`.
     """
-    usage: Usage | None = None
-    """None lets the prefix cache count."""
+    usage: Usage | None = None  #: None lets the prefix cache count.
     faults: tuple[Fault, ...] = ()
 
     @property

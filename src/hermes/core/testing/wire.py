@@ -11,8 +11,7 @@ from hermes.core.model import Usage
 from hermes.core.testing.script import Refusal, pieces
 
 Event = dict[str, Any]
-Events = list[tuple[Event, bool]]
-"""The flag says that the event is a delta; faults count these."""
+Events = list[tuple[Event, bool]]  #: The flag says that the event is a delta; faults count these.
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -23,37 +22,27 @@ class Answer(msgspec.Struct, frozen=True):
     parts: tuple[AssistantPart, ...]
     finish: str
     usage: Usage
-    body: dict[str, Any]
-    """The request."""
+    body: dict[str, Any]  #: The request.
 
 
 class Wire(msgspec.Struct, frozen=True):
     """One API. The functions of a part get its index."""
 
     path: str
-    required: tuple[str, ...]
-    """Fields a request must have."""
-    prompt: tuple[str, ...]
-    """Fields that make up the prompt, in the order the model reads them."""
-    whole: Callable[[Answer], Event]
-    """The reply when it is not streamed."""
+    required: tuple[str, ...]  #: Fields a request must have.
+    prompt: tuple[str, ...]  #: Fields that make up the prompt, in the order the model reads them.
+    whole: Callable[[Answer], Event]  #: The reply when it is not streamed.
     start: Callable[[Answer], list[Event]]
     open_part: Callable[[Answer, int], list[Event]]
     delta: Callable[[Answer, int, str], Event]
     close_part: Callable[[Answer, int], list[Event]]
     end: Callable[[Answer], list[Event]]
-    error: Callable[[Refusal], Event]
-    """The body of an HTTP error."""
-    error_event: Callable[[Answer, Refusal], Event]
-    """The error inside a stream."""
-    request_id: str = "x-request-id"
-    """The response header that names the request."""
-    automatic_cache: bool = True
-    """False: only prefixes marked with `cache_control` are cached."""
-    numbered: bool = False
-    """True: each event has a `sequence_number`."""
-    done: bytes = b""
-    """Sent after the last event."""
+    error: Callable[[Refusal], Event]  #: The body of an HTTP error.
+    error_event: Callable[[Answer, Refusal], Event]  #: The error inside a stream.
+    request_id: str = "x-request-id"  #: The response header that names the request.
+    automatic_cache: bool = True  #: False: only prefixes marked with `cache_control` are cached.
+    numbered: bool = False  #: True: each event has a `sequence_number`.
+    done: bytes = b""  #: Sent after the last event.
 
     def stream(self, answer: Answer, *, interleave: bool = False) -> list[tuple[bytes, bool]]:
         """The whole reply as SSE events."""

@@ -17,12 +17,9 @@ _FAILURES = ("server_error", "rate_limit_exceeded")
 class _Kind(msgspec.Struct, frozen=True):
     """How a part of a reply is told."""
 
-    event: str
-    """Beginning of the names of the events that bring its text."""
-    field: str
-    """Where its whole text stands when it is done."""
-    blank: dict[str, Any]
-    """What its item lacks before anything was generated."""
+    event: str  #: Beginning of the names of the events that bring its text.
+    field: str  #: Where its whole text stands when it is done.
+    blank: dict[str, Any]  #: What its item lacks before anything was generated.
     place: dict[str, int] = {}
     inner: str = ""
     """Beginning of the names of the events around it, where the text is a part of its item."""
