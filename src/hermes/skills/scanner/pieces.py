@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from hermes.skills.scanner.report import LineIndex
+from hermes.skills.scanner.rules import LineIndex, find_all
 
 # Commands in files of other kinds: Dockerfiles, makefiles, workflows, packages, crontabs
 
@@ -52,12 +52,11 @@ MAX_STEP_LINES: Final = 200
 
 def embedded_commands(language: str, text: str) -> Iterator[tuple[int, str]]:
     """Yield line (from 0) and text of the commands in a data file."""
-    lines = LineIndex(text)
     if language == "yaml":
         yield from _workflow_steps(text)
     for pattern, plain in _COMMANDS.get(language, ()):
-        for match in pattern.finditer(text):
-            yield lines.at(match.start()), plain(match[1])
+        for line, match in find_all(pattern, text):
+            yield line, plain(match[1])
 
 
 def _image_command(command: str) -> str:
@@ -83,10 +82,9 @@ _COMMANDS: Final[dict[str, tuple[tuple[re.Pattern[str], Callable[[str], str]], .
 
 def install_scripts(text: str) -> Iterator[tuple[int, str]]:
     """Yield what a package.json runs while the package is installed."""
-    lines = LineIndex(text)
-    for match in _SCRIPT.finditer(text):
+    for line, match in find_all(_SCRIPT, text):
         if match[1] in _AT_INSTALL:
-            yield lines.at(match.start()), _unescape(match[2])
+            yield line, _unescape(match[2])
 
 
 def scheduled_commands(text: str) -> Iterator[tuple[int, str]]:
@@ -101,10 +99,8 @@ def scheduled_commands(text: str) -> Iterator[tuple[int, str]]:
 
 
 def database_commands(text: str) -> Iterator[tuple[int, str]]:
-    """Yield line (from 0) and text of commands that a database server is is_run to start."""
-    lines = LineIndex(text)
-    for match in _BY_DATABASE.finditer(text):
-        yield lines.at(match.start()), match[1]
+    """Yield line (from 0) and text of commands that a database server would start."""
+    return ((line, match[1]) for line, match in find_all(_BY_DATABASE, text))
 
 
 def inline_python(text: str) -> Iterator[tuple[int, str]]:
@@ -150,9 +146,8 @@ def _exec_form(command: str) -> list[str]:
 
 def _workflow_steps(text: str) -> Iterator[tuple[int, str]]:
     """Yield `run:` and similar keys of a workflow, on one line or as a block."""
-    lines, rows = LineIndex(text), text.split("\n")
-    for match in _STEP.finditer(text):
-        first = lines.at(match.start())
+    rows = text.split("\n")
+    for first, match in find_all(_STEP, text):
         value = match[2].strip()
         if value[:1] not in ("|", ">") and value:
             yield first, value.strip("\"'")
@@ -316,24 +311,17 @@ def _sentence_before(prose: str, end: int) -> str:
 
 
 def _inline_commands(prose: str) -> Iterator[InlineCommand]:
-    lines = LineIndex(prose)
-    for match in _SPAN.finditer(prose):
+    for line, match in find_all(_SPAN, prose):
         sentence = _sentence_before(prose, match.start())
         inline = bool(match[1])
         is_run = _RUN_VERB.search(sentence) or _is_whole_line(prose, match)
         if inline or (re.search("[ =]", match[3]) and is_run):
-            yield InlineCommand(
-                match[3], lines.at(match.start()), is_warning(sentence) and not inline, inline
-            )
-    for match in _BARE_COMMAND.finditer(prose):
+            yield InlineCommand(match[3], line, is_warning(sentence) and not inline, inline)
+    for line, match in find_all(_BARE_COMMAND, prose):
         sentence = _sentence_before(prose, match.start())
         if "|" not in sentence:  # not a row of a table
-            yield InlineCommand(
-                _PIPED.sub(r"\1", match[0]),
-                lines.at(match.start()),
-                is_warning(sentence),
-                inline=False,
-            )
+            command = _PIPED.sub(r"\1", match[0])
+            yield InlineCommand(command, line, is_warning(sentence), inline=False)
 
 
 PieceKind = Literal["prose", "shell", "python", "code", "data"]

@@ -10,9 +10,8 @@ from typing import Final
 from hermes.security.danger.files import VITAL
 from hermes.skills.scanner import python_dataflow as flow
 from hermes.skills.scanner import rules
-from hermes.skills.scanner.python_dataflow import DataFlow
-from hermes.skills.scanner.report import RuleHit, ScanRule
-from hermes.skills.scanner.rules import UNREADABLE
+from hermes.skills.scanner.python_dataflow import DataFlow, Labels
+from hermes.skills.scanner.rules import UNREADABLE, RuleHit, ScanRule
 from hermes.skills.scanner.shell import analyze_shell, dangerous_hits
 from hermes.skills.scanner.signatures import (
     COLLECTOR,
@@ -109,7 +108,12 @@ class PythonAnalysis:
                 yield RuleHit(rules.PY_MINES, _line_number(node))
                 break
         if connects and {"os.dup2", "pty.spawn"} & self._call_value:
-            yield RuleHit(rules.PY_REVERSE_SHELL, self._line_of("os.dup2", "pty.spawn"))
+            starts = (
+                _line_number(call)
+                for call in self.flow.calls()
+                if self._values.dotted(call.func) in ("os.dup2", "pty.spawn")
+            )
+            yield RuleHit(rules.PY_REVERSE_SHELL, min(starts))
         secret = [n for n in self.flow.nodes if flow.SECRET in self.flow.labels(n)]
         if secret:
             yield RuleHit(
@@ -196,7 +200,8 @@ class PythonAnalysis:
             yield RuleHit(hit.rule, line)
         if bad and _is_concatenated(given) and self._values.folded(given) is not None:
             yield RuleHit(rules.PY_PIECED, line)
-        if name in _PROGRAMS and not _is_true(call, "shell"):
+        shell = _keyword(call, "shell")
+        if name in _PROGRAMS and not (isinstance(shell, ast.Constant) and shell.value):
             return
         labels = self.flow.labels(given)
         whole = not isinstance(given, (ast.JoinedStr, ast.BinOp, ast.Constant))
@@ -244,14 +249,10 @@ class PythonAnalysis:
             yield rules.PY_SENDS_MACHINE
         address = next((text for text in map(self._start, call.args) if HOST.search(text)), "")
         hosts = [host.lower() for host in HOST.findall(address) if not LOCAL.match(host)]
-        keys = {label.removeprefix(flow.KEY) for label in sent if label.startswith(flow.KEY)}
+        keys = _key_names(sent)
         if keys and COLLECTOR.search(address):
             yield rules.PY_SENDS_KEY
-        keys |= {
-            label.removeprefix(flow.KEY)
-            for label in self.flow.labels(*head)
-            if label.startswith(flow.KEY)
-        }
+        keys |= _key_names(self.flow.labels(*head))
         vendors = [VENDORS.get(key.partition("_")[0]) for key in keys]
         if hosts and any(v and not any(v in host for host in hosts) for v in vendors):
             yield rules.PY_SENDS_KEY if MESSENGER.search(address) else rules.PY_FOREIGN_KEY
@@ -303,23 +304,18 @@ class PythonAnalysis:
         if path.startswith("__file__") and path.count("..") > 2:
             yield rules.PY_LEAVES
 
-    def _line_of(self, *names: str) -> int:
-        calls = (call for call in self.flow.calls() if self._values.dotted(call.func) in names)
-        return min(map(_line_number, calls), default=0)
-
 
 def _line_number(node: ast.AST) -> int:
     number: int = getattr(node, "lineno", 1)
     return number - 1
 
 
+def _key_names(labels: Labels) -> set[str]:
+    return {label.removeprefix(flow.KEY) for label in labels if label.startswith(flow.KEY)}
+
+
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
     return next((each.value for each in call.keywords if each.arg == name), None)
-
-
-def _is_true(call: ast.Call, name: str) -> bool:
-    value = _keyword(call, name)
-    return isinstance(value, ast.Constant) and bool(value.value)
 
 
 def _is_concatenated(node: ast.expr) -> bool:

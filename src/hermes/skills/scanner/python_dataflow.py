@@ -120,9 +120,10 @@ class ConstantValues:
                 return _all_known([self.folded(member) for member in members])
             case ast.BinOp(left=left, op=ast.Add() | ast.Div() as op, right=right):
                 return _add_values(self.folded(left), self.folded(right), isinstance(op, ast.Div))
-            case ast.GeneratorExp(elt=each, generators=[loop]):
-                return self._spelled(each, loop)
-            case ast.ListComp(elt=each, generators=[loop]):
+            case (
+                ast.GeneratorExp(elt=each, generators=[loop])
+                | ast.ListComp(elt=each, generators=[loop])
+            ):
                 return self._spelled(each, loop)
         return None
 

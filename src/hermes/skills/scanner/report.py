@@ -1,10 +1,8 @@
 """The result of a scan, the rules behind it, and the decision whether to install."""
 
 import re
-from bisect import bisect_right
 from enum import StrEnum
-from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import msgspec
 
@@ -67,53 +65,6 @@ def verdict_of(findings: tuple[ScanFinding, ...]) -> Verdict:
     if worst == 0:
         return "safe"
     return "dangerous" if SEVERITIES[worst] == "critical" else "caution"
-
-
-# Rules and hits
-
-
-class ScanRule(msgspec.Struct, frozen=True):
-    """A rule with its severity and the reason shown to the user."""
-
-    category: FindingCategory
-    id: str
-    severity: Severity
-    why: str
-
-
-exfiltration = partial(ScanRule, FindingCategory.EXFILTRATION)
-injection = partial(ScanRule, FindingCategory.PROMPT_INJECTION)
-destructive = partial(ScanRule, FindingCategory.DESTRUCTIVE)
-shell_injection = partial(ScanRule, FindingCategory.SHELL_INJECTION)
-obfuscation = partial(ScanRule, FindingCategory.OBFUSCATION)
-persistence = partial(ScanRule, FindingCategory.PERSISTENCE)
-traversal = partial(ScanRule, FindingCategory.PATH_TRAVERSAL)
-invisible = partial(ScanRule, FindingCategory.HIDDEN_CHARACTERS)
-privilege = partial(ScanRule, FindingCategory.PRIVILEGE_ESCALATION)
-credential = partial(ScanRule, FindingCategory.CREDENTIAL_ACCESS)
-backdoor = partial(ScanRule, FindingCategory.BACKDOOR)
-mining = partial(ScanRule, FindingCategory.CRYPTO_MINING)
-supply_chain = partial(ScanRule, FindingCategory.SUPPLY_CHAIN)
-leak = partial(ScanRule, FindingCategory.SECRETS)
-binary = partial(ScanRule, FindingCategory.BINARY)
-
-
-class RuleHit(NamedTuple):
-    """A place where a rule matched."""
-
-    rule: ScanRule
-    line: int = 0
-    """From 0, in the scanned text."""
-
-
-def is_at_least(hit: RuleHit, severity: Severity) -> bool:
-    return SEVERITIES.index(hit.rule.severity) >= SEVERITIES.index(severity)
-
-
-def cap_severity(rule: ScanRule, most: Severity) -> ScanRule:
-    """Return `rule` with at most the severity `most`."""
-    severity = min(rule.severity, most, key=SEVERITIES.index)
-    return msgspec.structs.replace(rule, severity=severity)
 
 
 # Trust and decisions
@@ -190,17 +141,3 @@ def _worst_finding(report: ScanReport) -> str:
     first = report.findings[0]
     place = f"{first.file}:{first.line}" if first.line else first.file
     return f"{place}: {first.why}"
-
-
-# Line numbers
-
-
-class LineIndex:
-    """Finds the line of a position without counting from the start each time."""
-
-    def __init__(self, text: str) -> None:
-        self._starts = [match.end() for match in re.finditer("\n", text)]
-
-    def at(self, place: int) -> int:
-        """Return the line of a position, from 0."""
-        return bisect_right(self._starts, place)

@@ -1,22 +1,78 @@
-"""Rules for shell commands and Python scripts, as data."""
+"""Scan rules: what a rule is, and the rules for shell commands and Python scripts as data."""
 
-from typing import Final
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import partial
+from typing import Final, NamedTuple
 
-from hermes.skills.scanner.report import (
-    ScanRule,
-    backdoor,
-    credential,
-    destructive,
-    exfiltration,
-    invisible,
-    mining,
-    obfuscation,
-    persistence,
-    privilege,
-    shell_injection,
-    supply_chain,
-    traversal,
-)
+import msgspec
+
+from hermes.skills.scanner.report import SEVERITIES, FindingCategory, Severity
+
+
+class ScanRule(msgspec.Struct, frozen=True):
+    """A rule with its severity and the reason shown to the user."""
+
+    category: FindingCategory
+    id: str
+    severity: Severity
+    why: str
+
+
+exfiltration = partial(ScanRule, FindingCategory.EXFILTRATION)
+injection = partial(ScanRule, FindingCategory.PROMPT_INJECTION)
+destructive = partial(ScanRule, FindingCategory.DESTRUCTIVE)
+shell_injection = partial(ScanRule, FindingCategory.SHELL_INJECTION)
+obfuscation = partial(ScanRule, FindingCategory.OBFUSCATION)
+persistence = partial(ScanRule, FindingCategory.PERSISTENCE)
+traversal = partial(ScanRule, FindingCategory.PATH_TRAVERSAL)
+invisible = partial(ScanRule, FindingCategory.HIDDEN_CHARACTERS)
+privilege = partial(ScanRule, FindingCategory.PRIVILEGE_ESCALATION)
+credential = partial(ScanRule, FindingCategory.CREDENTIAL_ACCESS)
+backdoor = partial(ScanRule, FindingCategory.BACKDOOR)
+mining = partial(ScanRule, FindingCategory.CRYPTO_MINING)
+supply_chain = partial(ScanRule, FindingCategory.SUPPLY_CHAIN)
+leak = partial(ScanRule, FindingCategory.SECRETS)
+binary = partial(ScanRule, FindingCategory.BINARY)
+
+
+class RuleHit(NamedTuple):
+    """A place where a rule matched."""
+
+    rule: ScanRule
+    line: int = 0
+    """From 0, in the scanned text."""
+
+
+def is_at_least(hit: RuleHit, severity: Severity) -> bool:
+    return SEVERITIES.index(hit.rule.severity) >= SEVERITIES.index(severity)
+
+
+def cap_severity(rule: ScanRule, most: Severity) -> ScanRule:
+    """Return `rule` with at most the severity `most`."""
+    severity = min(rule.severity, most, key=SEVERITIES.index)
+    return msgspec.structs.replace(rule, severity=severity)
+
+
+class LineIndex:
+    """Finds the line of a position without counting from the start each time."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [match.end() for match in re.finditer("\n", text)]
+
+    def at(self, place: int) -> int:
+        """Return the line of a position, from 0."""
+        return bisect_right(self._starts, place)
+
+
+def find_all(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, re.Match[str]]]:
+    """Yield all matches with their lines, from 0."""
+    lines = LineIndex(text)
+    return ((lines.at(match.start()), match) for match in pattern.finditer(text))
+
+
+# Rules for shell commands
 
 WIPES = destructive("wipes", "critical", "destroys the system, a disk or the home folder")
 WRITES_IMAGE = destructive("writes_image", "low", "writes an image to a disk")

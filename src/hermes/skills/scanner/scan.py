@@ -15,11 +15,12 @@ from hermes.skills.scanner import pieces, signatures
 from hermes.skills.scanner import text as scan_text
 from hermes.skills.scanner.pieces import ScanPiece, is_prose, split_file
 from hermes.skills.scanner.python import analyze_python
-from hermes.skills.scanner.report import (
-    SEVERITIES,
+from hermes.skills.scanner.report import SEVERITIES, ScanFinding, ScanReport, verdict_of
+from hermes.skills.scanner.rules import (
+    INSTALL_CODE,
+    PACKAGE,
+    TYPOSQUAT,
     RuleHit,
-    ScanFinding,
-    ScanReport,
     ScanRule,
     binary,
     cap_severity,
@@ -28,9 +29,7 @@ from hermes.skills.scanner.report import (
     obfuscation,
     supply_chain,
     traversal,
-    verdict_of,
 )
-from hermes.skills.scanner.rules import INSTALL_CODE, PACKAGE, TYPOSQUAT
 from hermes.skills.scanner.shell import analyze_shell, dangerous_hits
 from hermes.skills.scanner.signatures import startup_hits
 from hermes.skills.scanner.text import (
@@ -154,18 +153,9 @@ MAX_PER_RULE: Final = 5
 """Findings of one rule in one file."""
 MAX_LINE_CHARS: Final = 120
 _DATA: Final = (
-    ".json",
-    ".csv",
-    ".tsv",
-    ".xml",
-    ".svg",
-    ".geojson",
-    ".jsonl",
-    ".ndjson",
-    ".lock",
-    ".log",
+    ".json", ".csv", ".tsv", ".xml", ".svg", ".geojson", ".jsonl", ".ndjson", ".lock", ".log",
     ".ipynb",
-)
+)  # fmt: skip
 _UNPRINTABLE = re.compile(
     "[^\x20-\x7e\xa1-\u1fff\u2010-\u2027\u2030-\u205e\u2070-\ud7ff\uf900-\ufaff\U0001f000-\U0001faff]"
 )
@@ -214,7 +204,8 @@ class _Scan:
         text = decode_text(data)
         parts = list(islice(split_file(name, text), self._pieces))
         self._pieces -= len(parts)
-        self._programs -= sum(map(_count_programs, parts))
+        scripts = [part.text for part in parts if part.kind == "shell"]
+        self._programs -= sum(len(re.findall(r"[|;&\n]+", text)) + 1 for text in scripts)
         if self._pieces <= 0 or self._programs <= 0:
             self.found.append(_file_finding(TOO_LONG, shown))
             parts = [
@@ -224,10 +215,6 @@ class _Scan:
                 for part in parts
             ]
         self.found += _file_findings(name, shown, text, parts, self._redactor)
-
-
-def _count_programs(part: ScanPiece) -> int:
-    return len(re.findall(r"[|;&\n]+", part.text)) + 1 if part.kind == "shell" else 0
 
 
 def _importance(name: str) -> tuple[int, str]:
@@ -253,15 +240,9 @@ def _file_findings(
         kind = (rule.id, rule.severity)
         counts[kind] = counts.get(kind, 0) + 1
         if counts[kind] <= MAX_PER_RULE:
-            source_line = lines[min(line, len(lines) - 1)]
+            excerpt = _display_line(lines[min(line, len(lines) - 1)], redactor)
             yield ScanFinding(
-                rule.id,
-                rule.category,
-                rule.severity,
-                shown,
-                line + 1,
-                _display_line(source_line, redactor),
-                rule.why,
+                rule.id, rule.category, rule.severity, shown, line + 1, excerpt, rule.why
             )
 
 
@@ -357,12 +338,6 @@ def _inline_hits(text: str) -> Iterator[RuleHit]:
             yield RuleHit(hit.rule, line + hit.line)
 
 
-def _started_command_hits(text: str) -> Iterator[RuleHit]:
-    for line, command in islice(signatures.started_commands(text), MAX_INLINE):
-        for hit in analyze_shell(command, depth=1):
-            yield RuleHit(hit.rule, line)
-
-
 def _encoded_hits(text: str) -> Iterator[RuleHit]:
     for line, plain in scan_text.decode_texts(text):
         if plain == scan_text.PROGRAM:
@@ -384,7 +359,9 @@ def _joined_string_hits(text: str) -> Iterator[RuleHit]:
 def _signature_hits(text: str) -> Iterator[RuleHit]:
     yield from signatures.single_signatures(text)
     yield from signatures.combined_signatures(text)
-    yield from _started_command_hits(text)
+    for line, command in islice(signatures.started_commands(text), MAX_INLINE):
+        for hit in analyze_shell(command, depth=1):
+            yield RuleHit(hit.rule, line)
 
 
 def _is_attack(plain: str) -> bool:

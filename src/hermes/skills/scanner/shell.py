@@ -1,7 +1,7 @@
 """Judge shell commands with the rules of `hermes.security`, adapted to skills."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -16,7 +16,7 @@ from hermes.security.shell.launchers import SHELLS
 from hermes.security.shell.model import UNKNOWN, CommandTooComplex, Invocation
 from hermes.security.shell.wrappers import unfold_command
 from hermes.skills.scanner import rules
-from hermes.skills.scanner.report import RuleHit, ScanRule, is_at_least
+from hermes.skills.scanner.rules import RuleHit, ScanRule, is_at_least
 from hermes.skills.scanner.signatures import (
     BARE_ADDRESS,
     COLLECTOR,
@@ -201,6 +201,7 @@ _MAIN_FOLDER = re.compile(
 )
 _NAMED_AT_HOME = re.compile(r"(?:~|/home/\w+)\s(?:-type\s\w\s)?-i?name\s[\"']?[\w*.]*[\w.]{3}")
 """A search in the home folder that is limited to files of one name."""
+_FOR_ALL = re.compile(r"\b0?777\b|a\+\w*w")
 _UNPROTECTED = re.compile(
     r"setenforce 0|ufw disable|ip6?tables (?:-F|--flush)\s*\Z|nft flush ruleset"
 )
@@ -214,13 +215,16 @@ def judge_command(
 
     `fetched` are the addresses that were fetched so far.
     """
-    judge = _JUDGES.get(kind)
-    if judge is not None:
-        return judge(reason, invocation, fetched)
+    if kind == "remote code":
+        return _judge_remote_code(reason, invocation, fetched)
+    if kind in _JUDGES:
+        return _JUDGES[kind](invocation)
+    if kind in _JUDGES_BY_REASON:
+        return _JUDGES_BY_REASON[kind](reason, invocation)
     return rules.RULES_BY_REASON.get(reason, rules.RULES_BY_KIND.get(kind))
 
 
-def _judge_wipe(reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule:
+def _judge_wipe(reason: str, invocation: Invocation) -> ScanRule:
     text = invocation.text
     if reason == "writes directly to a disk" and not re.search(r"\bif=/dev/(zero|u?random)", text):
         return (
@@ -231,7 +235,7 @@ def _judge_wipe(reason: str, invocation: Invocation, _fetched: list[str]) -> Sca
     return rules.WIPES
 
 
-def _judge_own_policy(reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
+def _judge_own_policy(reason: str, invocation: Invocation) -> ScanRule | None:
     given = " ".join((*(name for name, _ in invocation.assignments), *invocation.words))
     if reason != "changes what Hermes is allowed to do":
         targets = " ".join(redirect.target for redirect in invocation.redirects)
@@ -242,21 +246,18 @@ def _judge_own_policy(reason: str, invocation: Invocation, _fetched: list[str]) 
     return rules.OWN_SETTINGS
 
 
-def _judge_setuid(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
+def _judge_setuid(invocation: Invocation) -> ScanRule | None:
     if not _TO_OWNER.search(invocation.text):
         return None  # setgid on a folder
     named = any(_SHELL_FILE.search(word) for word in invocation.arguments)
     return rules.SETUID_SHELL if named else rules.SETUID
 
 
-def _only_in_logs(invocation: Invocation) -> bool:
-    places = [word for word in invocation.arguments if word.startswith(("/", "~"))]
-    return bool(places) and all(word.startswith("/var/log/") for word in places)
-
-
-def _judge_credentials(reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
+def _judge_credentials(reason: str, invocation: Invocation) -> ScanRule | None:
     special = rules.RULES_BY_REASON.get(reason)
-    if special is rules.HUNTS_KEYS and _only_in_logs(invocation):
+    places = [word for word in invocation.arguments if word.startswith(("/", "~"))]
+    in_logs = bool(places) and all(word.startswith("/var/log/") for word in places)
+    if special is rules.HUNTS_KEYS and in_logs:
         return None  # log lines such as `Failed password`
     if special is not None:
         return special
@@ -264,13 +265,7 @@ def _judge_credentials(reason: str, invocation: Invocation, _fetched: list[str])
     return rules.SHOWS_KEYS if shows else rules.CREDENTIALS
 
 
-def _judge_exfiltration(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule:
-    return rules.COPIES if invocation.name in _OTHER_COPIES else rules.SENDS
-
-
-def _judge_network_shell(
-    reason: str, invocation: Invocation, _fetched: list[str]
-) -> ScanRule | None:
+def _judge_network_shell(reason: str, invocation: Invocation) -> ScanRule | None:
     special = rules.RULES_BY_REASON.get(reason)
     if special is not None:
         return special
@@ -297,32 +292,30 @@ def _judge_remote_code(reason: str, invocation: Invocation, fetched: list[str]) 
     return rules.NAMELESS_CODE if nameless else rules.REMOTE_CODE
 
 
-def _judge_decoded(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
+def _judge_decoded(invocation: Invocation) -> ScanRule | None:
     """A shell or `eval` that runs the output of a decoder."""
     runs = invocation.name in SHELLS or invocation.name in ("eval", "source", ".")
     names = {source.name for source in invocation.sources} | invocation.named_by
     return rules.DECODED_SHELL if runs and names & DECODERS else None
 
 
-def _judge_hidden_command(
-    reason: str, invocation: Invocation, fetched: list[str]
-) -> ScanRule | None:
+def _judge_hidden_command(reason: str, invocation: Invocation) -> ScanRule | None:
     special = rules.RULES_BY_REASON.get(reason)
     if special is not None:
         return special
     if invocation.named_by & (DECODERS | {"printf", "echo"}):
         return rules.HIDDEN_NAME
-    return _judge_decoded(reason, invocation, fetched)
+    return _judge_decoded(invocation)
 
 
-def _judge_traces(reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
+def _judge_traces(reason: str, invocation: Invocation) -> ScanRule | None:
     if reason != "clears logs":
         return rules.CLEARS_HISTORY
     everything = re.search(r"/var/log(?:/?(?:\s|\Z)|/\*)", invocation.text)
     return rules.DELETES_LOGS if everything and invocation.name in ("rm", "shred") else None
 
 
-def _judge_delete(reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
+def _judge_delete(reason: str, invocation: Invocation) -> ScanRule | None:
     listed = {word for source in invocation.upstream for word in source.arguments}
     if "xargs" in invocation.via and listed & {"/", "~", "/home", "/etc"}:
         return rules.WIPES
@@ -331,80 +324,60 @@ def _judge_delete(reason: str, invocation: Invocation, _fetched: list[str]) -> S
     return rules.RULES_BY_REASON.get(reason)
 
 
-def _judge_owner_sweep(
-    _reason: str, invocation: Invocation, _fetched: list[str]
-) -> ScanRule | None:
-    return rules.OPENS_SYSTEM if re.search(r"\b0?777\b|a\+\w*w", invocation.text) else None
-
-
-def _judge_startup(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule:
+def _judge_startup(invocation: Invocation) -> ScanRule:
     targets = (*invocation.arguments, *(redirect.target for redirect in invocation.redirects))
     accounts = any(re.match(r"/etc/(?:g?shadow|passwd|sudoers)\Z", word) for word in targets)
     return rules.ACCOUNT_FILES if accounts and invocation.name != "visudo" else rules.STARTUP
 
 
-def _judge_system_files(
-    reason: str, invocation: Invocation, _fetched: list[str]
-) -> ScanRule | None:
-    if _NAMED_AT_HOME.match(invocation.text):
-        return None
-    return rules.RULES_BY_REASON.get(reason)
-
-
-def _judge_look_alike(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
+def _judge_look_alike(invocation: Invocation) -> ScanRule | None:
     """Letters of another script. Other characters, such as an ellipsis, imitate nothing."""
     strange = (letter for word in invocation.words for letter in word if not letter.isascii())
     return rules.INVISIBLE if any(letter.isalpha() for letter in strange) else None
 
 
-def _judge_firewall(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
-    words = f"{invocation.name} {invocation.text}"
-    return rules.PROTECTION_OFF if _UNPROTECTED.match(words) else None
-
-
-def _judge_host_access(
-    _reason: str, invocation: Invocation, _fetched: list[str]
-) -> ScanRule | None:
+def _judge_host_access(invocation: Invocation) -> ScanRule | None:
     if "cluster-admin" in invocation.text:
         return rules.ADMIN
     return rules.ESCAPES if _WHOLE_HOST.search(invocation.text) else None
 
 
-def _judge_privileges(reason: str, invocation: Invocation, fetched: list[str]) -> ScanRule | None:
-    if reason == "leaves its own confines":
-        return _judge_host_access(reason, invocation, fetched)
-    return rules.SUDO
-
-
-def _judge_accounts(_reason: str, invocation: Invocation, _fetched: list[str]) -> ScanRule | None:
+def _judge_accounts(invocation: Invocation) -> ScanRule | None:
     given = [word for source in invocation.upstream for word in source.arguments]
     known = any(re.fullmatch(r"[\w-]+:[^\s:\ue000]{3,}", word) for word in given)
     return rules.ADDS_USER if invocation.name == "chpasswd" and known else None
 
 
-_JUDGES = {
+_JUDGES: Final[Mapping[str, Callable[[Invocation], ScanRule | None]]] = {
+    "setuid": _judge_setuid,
+    "exfiltration": lambda call: rules.COPIES if call.name in _OTHER_COPIES else rules.SENDS,
+    "pipe to a shell": _judge_decoded,
+    "host access": _judge_host_access,
+    "accounts": _judge_accounts,
+    "owner sweep": lambda call: rules.OPENS_SYSTEM if _FOR_ALL.search(call.text) else None,
+    "start-up and key files": _judge_startup,
+    "firewall": lambda call: (
+        rules.PROTECTION_OFF if _UNPROTECTED.match(f"{call.name} {call.text}") else None
+    ),
+    "hidden characters": _judge_look_alike,
+}
+_JUDGES_BY_REASON: Final[Mapping[str, Callable[[str, Invocation], ScanRule | None]]] = {
     "disk wipe": _judge_wipe,
     "own policy": _judge_own_policy,
-    "setuid": _judge_setuid,
     "credential access": _judge_credentials,
-    "exfiltration": _judge_exfiltration,
     "network shell": _judge_network_shell,
-    "remote code": _judge_remote_code,
-    "pipe to a shell": _judge_decoded,
     "hidden command": _judge_hidden_command,
     "traces": _judge_traces,
-    "host access": _judge_host_access,
-    "privileges": _judge_privileges,
-    "accounts": _judge_accounts,
+    "privileges": lambda reason, call: (
+        _judge_host_access(call) if reason == "leaves its own confines" else rules.SUDO
+    ),
     "recursive delete": _judge_delete,
     "bulk delete": _judge_delete,
-    "owner sweep": _judge_owner_sweep,
-    "start-up and key files": _judge_startup,
-    "firewall": _judge_firewall,
-    "hidden characters": _judge_look_alike,
-    "system files": _judge_system_files,
+    "system files": lambda reason, call: (
+        None if _NAMED_AT_HOME.match(call.text) else rules.RULES_BY_REASON.get(reason)
+    ),
 }
-JUDGED_KINDS: Final = frozenset({*_JUDGES, *rules.RULES_BY_KIND})
+JUDGED_KINDS: Final = frozenset({*_JUDGES, *_JUDGES_BY_REASON, *rules.RULES_BY_KIND})
 """Rules of other kinds are not evaluated."""
 
 
@@ -427,11 +400,7 @@ def analyze_shell(text: str, depth: int = 0) -> Iterator[RuleHit]:
     for rule in TEXT_RULES:
         if match := rule.pattern.search(text):
             yield RuleHit(rules.INVISIBLE, text.count("\n", 0, match.start()))
-    line = 0
-    for part in _split_script(text, _MAX_PART_CHARS):
-        for hit in _part_hits(part):
-            yield RuleHit(hit.rule, line + hit.line)
-        line += part.count("\n")
+    yield from _split_hits(text, _MAX_PART_CHARS)
     if depth < _MAX_DEPTH:
         yield from startup_hits(text, lambda inner: dangerous_hits(inner, depth + 1))
 
@@ -441,9 +410,9 @@ def dangerous_hits(text: str, depth: int = _MAX_DEPTH) -> list[RuleHit]:
     return [hit for hit in analyze_shell(text, depth) if is_at_least(hit, "medium")]
 
 
-def _split_script(text: str, longest: int) -> Iterator[str]:
-    """Split at empty lines, else at line ends, else anywhere."""
-    start = 0
+def _split_hits(text: str, longest: int) -> Iterator[RuleHit]:
+    """Judge a script in parts, split at empty lines, else at line ends, else anywhere."""
+    start = line = 0
     while start < len(text):
         end = min(start + longest, len(text))
         lines = text[start:end].split("\n", _MAX_PART_LINES)
@@ -451,9 +420,11 @@ def _split_script(text: str, longest: int) -> Iterator[str]:
             end -= len(lines[-1])
         if end < len(text):
             paragraph = text.rfind("\n\n", start + longest // 4, end)
-            line = text.rfind("\n", start, end)
-            end = paragraph + 1 if paragraph >= 0 else line + 1 if line >= 0 else end
-        yield text[start:end]
+            last = text.rfind("\n", start, end)
+            end = paragraph + 1 if paragraph >= 0 else last + 1 if last >= 0 else end
+        for hit in _part_hits(text[start:end]):
+            yield RuleHit(hit.rule, line + hit.line)
+        line += text.count("\n", start, end)
         start = end
 
 
@@ -465,11 +436,7 @@ def _part_hits(text: str) -> Iterator[RuleHit]:
         if len(text) <= _MIN_PART_CHARS:
             yield RuleHit(rules.UNREADABLE)
             return
-        line = 0
-        for part in _split_script(text, len(text) // 2):
-            for hit in _part_hits(part):
-                yield RuleHit(hit.rule, line + hit.line)
-            line += part.count("\n")
+        yield from _split_hits(text, len(text) // 2)
         return
     if parsed.bomb:
         yield RuleHit(rules.FORK_BOMB)

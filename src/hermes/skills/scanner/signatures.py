@@ -6,20 +6,21 @@ are the only check.
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
-from typing import Any, Final, Literal
+from itertools import islice
+from typing import Final, Literal
 
 from hermes.security import CREDENTIAL_STORES, OWN_FILES, STARTUP_FILES, SYSTEM_CREDENTIALS
 from hermes.security.danger.secrets import ENV_FILE, SECRET_FILES, SECRET_PLACES
 from hermes.security.shell.model import Invocation
 from hermes.skills.scanner import rules
 from hermes.skills.scanner.pieces import scheduled_commands
-from hermes.skills.scanner.report import (
+from hermes.skills.scanner.rules import (
     LineIndex,
     RuleHit,
     backdoor,
     credential,
     exfiltration,
+    find_all,
     obfuscation,
     persistence,
     privilege,
@@ -261,23 +262,21 @@ _COMBINED: Final = (
 
 def single_signatures(text: str) -> Iterator[RuleHit]:
     """Yield signatures that are sufficient alone."""
-    lines = LineIndex(text)
     for rule, pattern in _SINGLE:
-        if match := pattern.search(text):
-            yield RuleHit(rule, lines.at(match.start()))
-    for match in _DOWNLOADS.finditer(text):
+        for line, _ in islice(find_all(pattern, text), 1):
+            yield RuleHit(rule, line)
+    for line, match in find_all(_DOWNLOADS, text):
         command = match[0] + text[match.end() : match.end() + 200].partition("\n")[0]
         rule = INSTALLER if is_known_installer(command) else DOWNLOADED
         if rule is DOWNLOADED and "https://" in command and "http://" not in command:
             rule = FETCHED
-        yield RuleHit(rule, lines.at(match.start()))
+        yield RuleHit(rule, line)
 
 
 def started_commands(text: str) -> Iterator[tuple[int, str]]:
     """Yield line (from 0) and text of the commands that code starts."""
-    lines = LineIndex(text)
-    for match in _STARTED.finditer(text):
-        yield lines.at(match.start()), re.sub(r"\\(.)", r"\1", match[2])
+    for line, match in find_all(_STARTED, text):
+        yield line, re.sub(r"\\(.)", r"\1", match[2])
 
 
 def combined_signatures(text: str) -> Iterator[RuleHit]:
@@ -384,12 +383,9 @@ def uses_unknown_index(invocation: Invocation) -> bool:
     """Whether packages would come from an unknown index."""
     if invocation.name not in _INSTALL:
         return False
-    hosts = (HOST.match(address) for address in _INDEX.findall(invocation.text))
-    return any(host and not _is_known_index(host[1]) for host in hosts)
-
-
-def _is_known_index(host: str) -> bool:
-    return host in _INDEX_HOSTS or bool(LOCAL.match(host) or _PLACEHOLDER.search(host))
+    found = (HOST.match(address) for address in _INDEX.findall(invocation.text))
+    hosts = (match[1] for match in found if match and match[1] not in _INDEX_HOSTS)
+    return any(not LOCAL.match(host) and not _PLACEHOLDER.search(host) for host in hosts)
 
 
 def package_name(word: str) -> str:
@@ -434,29 +430,15 @@ def packages_from_urls(text: str) -> Iterator[int]:
 
 
 def is_typosquat(name: str, registry: Registry) -> bool:
-    known = PYTHON_PACKAGES if registry == "python" else NODE_PACKAGES
-    if (
-        len(name) < _MIN_NAME_LENGTH
-        or name in known
-        or name in _SIMILAR
-        or name in PYTHON_PACKAGES | NODE_PACKAGES
-    ):
+    if len(name) < _MIN_NAME_LENGTH or name in PYTHON_PACKAGES | NODE_PACKAGES | _SIMILAR:
         return False
-    near = (
-        other
+    from rapidfuzz.distance import OSA  # slow to load and rarely needed
+
+    known = PYTHON_PACKAGES if registry == "python" else NODE_PACKAGES
+    return any(
+        len(other) >= _MIN_NAME_LENGTH and OSA.distance(name, other, score_cutoff=1) <= 1
         for other in known
-        if abs(len(other) - len(name)) <= 1 and len(other) >= _MIN_NAME_LENGTH
     )
-    distance = _edit_distance()
-    return any(distance(name, other, score_cutoff=1) <= 1 for other in near)
-
-
-@cache
-def _edit_distance() -> Any:
-    """Imported on demand: slow to load and rarely needed."""
-    from rapidfuzz.distance import OSA
-
-    return OSA.distance
 
 
 # Files and commands that start by themselves

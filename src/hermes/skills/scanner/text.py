@@ -12,13 +12,14 @@ import msgspec
 from hermes.security import REDACTION_MARK, SECRET_SHAPES
 from hermes.security.injection import Finding, explain
 from hermes.skills.scanner.pieces import is_warning
-from hermes.skills.scanner.report import (
+from hermes.skills.scanner.rules import (
     LineIndex,
     RuleHit,
     ScanRule,
     cap_severity,
     credential,
     exfiltration,
+    find_all,
     injection,
     invisible,
     leak,
@@ -344,18 +345,15 @@ def hidden_character_hits(text: str, *, code: bool) -> Iterator[RuleHit]:
     """`code` means that the text is run, so a reader must see what the machine reads."""
     if text.isascii() and "\x1b" not in text and "\b" not in text:
         return
-    lines = LineIndex(text)
     for rule, pattern, least in (
         (SMUGGLED, _RUN, 1),
         (TURNED_CODE if code else ACCIDENT if _RIGHT_TO_LEFT.search(text) else TURNED, _TURNS, 1),
         (SPLIT_WORDS, _IN_WORD, _MANY_SPLIT_WORDS),
         (TERMINAL, _TERMINAL, 1),
     ):
-        places = [
-            match.start() for match, _ in zip(pattern.finditer(text), range(least), strict=False)
-        ]
-        if len(places) == least:
-            yield RuleHit(rule, lines.at(places[0]))
+        found = list(islice(find_all(pattern, text), least))
+        if len(found) == least:
+            yield RuleHit(rule, found[0][0])
 
 
 def stray_character_hits(found: list[Finding]) -> Iterator[RuleHit]:
@@ -392,19 +390,18 @@ _SYSTEM = re.compile(
 
 def link_hits(text: str) -> Iterator[RuleHit]:
     """Find paths that climb out of the folder, and Markdown links to sensitive files."""
-    lines = LineIndex(text)
-    for match in _LINK.finditer(text):
+    for line, match in find_all(_LINK, text):
         target = match[1]
         if target.startswith(("/", "~", "file:")) and (
             is_credential_store(target) or target.startswith("/etc/")
         ):
-            yield RuleHit(TO_SECRETS, lines.at(match.start()))
-    for match in _UPWARD.finditer(text):
+            yield RuleHit(TO_SECRETS, line)
+    for line, match in find_all(_UPWARD, text):
         if _reaches_sensitive_path(match[0].replace("\\", "/")):
             linked = text[max(0, match.start() - 2) : match.start()] == "]("
-            yield RuleHit(TO_SECRETS if linked else OUTSIDE, lines.at(match.start()))
-    for match in _FROM_SKILL.finditer(text):
-        yield RuleHit(OUTSIDE, lines.at(match.start()))
+            yield RuleHit(TO_SECRETS if linked else OUTSIDE, line)
+    for line, _ in find_all(_FROM_SKILL, text):
+        yield RuleHit(OUTSIDE, line)
 
 
 def credential_file_hits(text: str) -> Iterator[RuleHit]:
@@ -451,17 +448,16 @@ PROGRAMS: Final = (b"\x7fELF", b"MZ\x90", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xb
 
 def decode_texts(text: str) -> Iterator[tuple[int, str]]:
     """Yield line (from 0) and decoded text. An executable is returned as `PROGRAM`."""
-    lines = LineIndex(text)
     count, left = 0, MAX_DECODED_CHARS
     for pattern, decode in _CODECS:
-        for match in pattern.finditer(text):
+        for line, match in find_all(pattern, text):
             count += 1
             if count > MAX_ENCODED_TEXTS or left <= 0:
                 return
             plain = _printable_text(decode(match))
             if plain:
                 left -= len(plain)
-                yield lines.at(match.start()), plain
+                yield line, plain
 
 
 def join_strings(text: str) -> str:
@@ -497,10 +493,6 @@ def _decode_base64(match: re.Match[str]) -> bytes:
         return b""
 
 
-def _decode_hex(match: re.Match[str]) -> bytes:
-    return bytes.fromhex(match[0])
-
-
 def _decode_escapes(match: re.Match[str]) -> bytes:
     return bytes(
         int(found[1] or found[3], 16) if found[1] or found[3] else int(found[2], 8)
@@ -515,7 +507,7 @@ def _decode_codes(match: re.Match[str]) -> bytes:
 
 _CODECS: Final[tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], bytes]], ...]] = (
     (_BASE64, _decode_base64),
-    (_HEX, _decode_hex),
+    (_HEX, lambda match: bytes.fromhex(match[0])),
     (_ESCAPES, _decode_escapes),
     (_CODES, _decode_codes),
 )
