@@ -207,10 +207,6 @@ MIN_ID_LENGTH = 4
 DEFAULT_LOG_LENGTH = 20
 
 
-def _ignore_notice(_text: str) -> None:
-    return None
-
-
 class SkillHistory:
     """Records, lists and undoes changes of the user's skills.
 
@@ -222,7 +218,7 @@ class SkillHistory:
     def __init__(
         self,
         folder: Path,
-        notify: Callable[[str], None] = _ignore_notice,
+        notify: Callable[[str], None] = lambda _text: None,
         git: str | None = None,
     ) -> None:
         program = (shutil.which("git") or "") if git is None else git

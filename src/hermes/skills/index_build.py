@@ -179,7 +179,8 @@ class SkillWalker:
             if self._is_folder(entry, root):
                 room = self._visit_folder(entry.path, root, depth, room)
             elif name == CATEGORY_FILE:
-                self._add_category(entry.path, folder, root)
+                if self._record_stamp(entry.path):
+                    self.categories.append((folder, root))
             elif name.lower() == SKILL_FILE.lower():
                 self._report_misplaced(entry, root, depth)
         return room
@@ -245,10 +246,6 @@ class SkillWalker:
             self._report_broken(entry.path, root, "the link leads back to a folder above it")
             return False
         return Path(real).is_dir()
-
-    def _add_category(self, file: str, folder: str, root: SkillRoot) -> None:
-        if self._record_stamp(file):
-            self.categories.append((folder, root))
 
     def _record_stamp(self, path: str) -> bool:
         try:
@@ -366,16 +363,11 @@ def _categories(walk: SkillWalker) -> dict[str, str]:
             continue
         try:
             _check_link(f"{folder}/{CATEGORY_FILE}", folder, root)
-            text = _read_description(f"{folder}/{CATEGORY_FILE}")
+            head = read_frontmatter(read_text_file(f"{folder}/{CATEGORY_FILE}").text)
         except (OSError, SkillInvalid):  # the category has no description; its skills still load
             continue
+        found = as_text(head.fields.get("description")) or first_paragraph(head.body)
+        text = " ".join(found.split())
         if text and not (root.source in THIRD_PARTY and scan(text)):
             texts[name] = text
     return texts
-
-
-def _read_description(file: str) -> str:
-    """Return the description in the frontmatter of a file, or its first paragraph, on one line."""
-    head = read_frontmatter(read_text_file(file).text)
-    text = as_text(head.fields.get("description")) or first_paragraph(head.body)
-    return " ".join(text.split())

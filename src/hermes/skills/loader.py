@@ -89,7 +89,11 @@ def read_linked(skill: Skill, name: str) -> str:
         )
     try:
         if not path.is_file():
-            raise _file_not_found(skill, name)
+            names = format_listing(linked_files(skill.folder))
+            raise SkillNotFound(
+                f"the skill {skill.name!r} has no file {name}",
+                hint=f"it has:\n{names}" if names else "it has no further files",
+            )
         size = path.stat().st_size
         if size > MAX_LINKED_BYTES:
             raise SkillInvalid(
@@ -108,14 +112,6 @@ def read_linked(skill: Skill, name: str) -> str:
     if text is None or is_garbled(text):
         return f"[{path} holds no text: {human_size(len(data))}]"
     return text
-
-
-def _file_not_found(skill: Skill, name: str) -> SkillNotFound:
-    names = format_listing(linked_files(skill.folder))
-    return SkillNotFound(
-        f"the skill {skill.name!r} has no file {name}",
-        hint=f"it has:\n{names}" if names else "it has no further files",
-    )
 
 
 def _walk_files(folder: Path, depth: int) -> list[Path]:
@@ -224,6 +220,7 @@ def _unset_variable_reason(variable: RequiredVariable) -> str:
 
 
 SESSION_VARIABLE = "${HERMES_SESSION_ID}"
+LINKED_TITLE = "Linked files, read with skill_view({!r}, file_path):"
 
 
 class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -339,7 +336,8 @@ class SkillLoader:
         inside = self._environment
         directory = inside.directory(skill) if inside is not None else str(skill.folder)
         if options.template_vars:
-            body = self._substitute(directory, body)
+            body = body.replace(SKILL_DIRECTORY, directory or SKILL_DIRECTORY)
+            body = body.replace(SESSION_VARIABLE, self._session_id() or SESSION_VARIABLE)
         if options.inline_shell:
             environment = await in_thread(child_environment, needs.variables)
             place = SnippetShell(skill.folder, environment, options.inline_shell_timeout)
@@ -351,24 +349,9 @@ class SkillLoader:
             f"[Skill directory: {directory}]",
             settings_block(skill, options.config, options.config_file),
             "\n".join(["[Setup needed:", *reasons, "]"]) if reasons else "",
-            _linked_block(skill, linked),
+            f"{LINKED_TITLE.format(skill.name)}\n{format_listing(linked)}" if linked else "",
         )
         return LoadedSkill(skill, "\n\n".join(filter(None, parts)), reasons, linked)
-
-    def _substitute(self, directory: str, body: str) -> str:
-        values = {SKILL_DIRECTORY: directory, SESSION_VARIABLE: self._session_id()}
-        for variable, value in values.items():
-            if value:
-                body = body.replace(variable, value)
-        return body
-
-
-def _linked_block(skill: Skill, linked: tuple[str, ...]) -> str:
-    if not linked:
-        return ""
-    return (
-        f"Linked files, read with skill_view({skill.name!r}, file_path):\n{format_listing(linked)}"
-    )
 
 
 # Slash commands and preloaded skills

@@ -189,7 +189,11 @@ def normalize_name(text: str) -> str:
     if _PLAIN_NAME.fullmatch(text):
         return text
     folded = unicodedata.normalize("NFKC", text).lower()
-    spaced = "".join(each if _is_name_character(each) else " " for each in folded)
+    # A name has dots, and letters, digits and combining marks of any script.
+    spaced = "".join(
+        each if each.isalnum() or each == "." or unicodedata.category(each)[0] == "M" else " "
+        for each in folded
+    )
     return "-".join(filter(None, (part.strip(".") for part in spaced.split())))
 
 
@@ -197,11 +201,6 @@ def canonical_name(text: str) -> str:
     """Return the listed name of a skill that is given as `category/name` or `plugin:name` too."""
     plugin, colon, last = text.strip().rpartition("/")[2].rpartition(":")
     return f"{plugin.strip()}{colon}{normalize_name(last)}"
-
-
-def _is_name_character(char: str) -> bool:
-    """Whether a character is a dot, or a letter, digit or combining mark of any script."""
-    return char.isalnum() or char == "." or unicodedata.category(char).startswith("M")
 
 
 # Settings: `skills.config.<key>` in config.yaml

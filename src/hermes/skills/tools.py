@@ -58,7 +58,11 @@ def skill_view_tool(loader: SkillLoader) -> Tool:
 def _list_skills(skills: SkillIndex, context: VisibilityContext, category: str, query: str) -> str:
     wanted = category.strip().strip("/").lower()
     shown = [each for each in skills.entries() if is_visible(each, context)]
-    among = [each for each in shown if not wanted or _in_category(each, wanted)]
+    among = [
+        each
+        for each in shown
+        if not wanted or f"{each.category or GENERAL}/".lower().startswith(f"{wanted}/")
+    ]
     if not among:
         return _no_match(shown, f"there is no category {category!r}" if wanted else "no skills")
     if not query.strip():
@@ -67,11 +71,6 @@ def _list_skills(skills: SkillIndex, context: VisibilityContext, category: str, 
     if not found:
         return _no_match(shown, f"no skill fits {query!r}")
     return "\n".join(_format_skill(each, FOUND_CHARS, with_category=True) for each in found)
-
-
-def _in_category(skill: SkillEntry, category: str) -> bool:
-    held = (skill.category or GENERAL).lower()
-    return held == category or held.startswith(f"{category}/")
 
 
 def _format_all(among: list[SkillEntry]) -> str:

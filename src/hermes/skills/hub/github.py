@@ -107,7 +107,9 @@ class GitHubApi:
     def _check_reply(self, path: str, reply: HttpResponse) -> HttpResponse:
         if reply.status < 300 or reply.status == 422:
             return reply
-        if self._is_limit(reply):
+        limits = reply.headers
+        limited = limits.get("x-ratelimit-remaining") == "0" or "retry-after" in limits
+        if reply.status == 429 or (reply.status == 403 and limited):
             raise self._rate_limit_error(reply)
         if reply.status == 401:
             raise HubError("GitHub refused the token", hint=f"set a new one: {SET_TOKEN}")
@@ -133,13 +135,6 @@ class GitHubApi:
         return NotAvailable(
             f"there is no repository, branch or commit like this in {repo}", hint=hint
         )
-
-    @staticmethod
-    def _is_limit(reply: HttpResponse) -> bool:
-        limited = (
-            reply.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in reply.headers
-        )
-        return reply.status == 429 or (reply.status == 403 and limited)
 
     def _rate_limit_error(self, reply: HttpResponse) -> RateLimited:
         reset = reply.headers.get("x-ratelimit-reset", "")

@@ -191,10 +191,6 @@ class InstallCandidate(msgspec.Struct, frozen=True, kw_only=True):
         return decide_install(self.report, self.trust, force)
 
 
-def _no_other_source(_name: str) -> str:
-    return ""
-
-
 class Hub:
     """The hub for one command. It holds connections, so use it as a context manager.
 
@@ -203,7 +199,7 @@ class Hub:
     """
 
     def __init__(
-        self, options: HubOptions, other_source: Callable[[str], str] = _no_other_source
+        self, options: HubOptions, other_source: Callable[[str], str] = lambda _name: ""
     ) -> None:
         self.options = options
         self.store = HubStore(options.root)

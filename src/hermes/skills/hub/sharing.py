@@ -349,7 +349,9 @@ async def prepare_skill(path: str, secrets: Iterable[str]) -> PublishableSkill:
     """
     files = check_files((await FolderSource().fetch(path)).files)
     skill = parse_files(files, resolve_folder(path).name)
-    leaking = sorted(_files_with_secrets(files, Redactor(secrets)))
+    redactor = Redactor(secrets)
+    texts = {name: data.decode("utf-8", "replace") for name, data in files.items()}
+    leaking = sorted(name for name, text in texts.items() if redactor.redact(text) != text)
     if leaking:
         raise InstallRefused(
             f"there is what looks like a password or key in {', '.join(leaking)}",
@@ -480,10 +482,3 @@ def _created(reply: HttpResponse, what: str) -> Any:
 def blob_id(data: bytes) -> str:
     """Return the git object id of a file with this content."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-
-
-def _files_with_secrets(files: Mapping[str, bytes], redactor: Redactor) -> Iterable[str]:
-    for name, data in files.items():
-        text = data.decode("utf-8", "replace")
-        if redactor.redact(text) != text:
-            yield name

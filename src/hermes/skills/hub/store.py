@@ -328,7 +328,10 @@ class HubStore:
         self._update_lock(pending)
         self._pending.unlink()
         shutil.rmtree(self._trash, ignore_errors=True)
-        self._drop_empty_category(pending.old)
+        category = (self.root / pending.old).parent
+        if pending.old and category != self.skills:
+            with contextlib.suppress(OSError):  # not empty, or already gone
+                category.rmdir()
 
     def _update_lock(self, pending: PendingInstall) -> None:
         lock = read_lock(self.lock_file)
@@ -339,12 +342,6 @@ class HubStore:
             write_lock(self.lock_file, LockFile(skills))
         if pending.event is not None and read_events(self.log_file)[-1:] != [pending.event]:
             append_event(self.log_file, pending.event)
-
-    def _drop_empty_category(self, old: str) -> None:
-        folder = (self.root / old).parent
-        if old and folder != self.skills:
-            with contextlib.suppress(OSError):  # not empty, or already gone
-                folder.rmdir()
 
     def _new_trash(self) -> str:
         return self._relative(self._trash / uuid.uuid4().hex)

@@ -303,13 +303,19 @@ class ChangePlanner:
 
     def _change(self, draft: SkillDraft) -> ChangePlan:
         skill, target, original = self._locate(draft.name)
-        file = self._target_file(draft)
+        patched = draft.action is DraftAction.PATCH and draft.file_path in ("", SKILL_FILE)
+        whole = patched or draft.action is DraftAction.EDIT
+        file = SKILL_FILE if whole else check_linked_path(draft.file_path)
         before = self._read(skill.folder, file)
         plan = ChangePlan(draft, skill.name, target, original, file, before)
         if file == SKILL_FILE:
             return self._text_plan(plan)
         if draft.action is DraftAction.WRITE_FILE:
-            self._check_count(skill.folder, is_new=before is None)
+            if before is None and sum(1 for _ in list_files(skill.folder)) >= self._limits.files:
+                raise ChangeRefused(
+                    f"a skill has at most {self._limits.files} files",
+                    hint="put several into one, or remove some",
+                )
             after: bytes | None = draft.file_content.encode()
         elif before is None:
             raise ChangeRefused(
@@ -339,13 +345,6 @@ class ChangePlanner:
             )
         check_text(text, plan.name, None if before is None else before.decode("utf-8", "replace"))
         return replace(plan, after=after)
-
-    def _target_file(self, draft: SkillDraft) -> str:
-        if draft.action is DraftAction.EDIT:
-            return SKILL_FILE
-        if draft.action is DraftAction.PATCH and draft.file_path in ("", SKILL_FILE):
-            return SKILL_FILE
-        return check_linked_path(draft.file_path)
 
     def _locate(self, name: str) -> tuple[Skill, Path, Skill | None]:
         """Return the skill and its `_target_of`.
@@ -406,13 +405,6 @@ class ChangePlanner:
             return None
         except OSError as error:
             raise ChangeRefused(f"{file} cannot be read: {error.strerror}") from error
-
-    def _check_count(self, folder: Path, *, is_new: bool) -> None:
-        if is_new and sum(1 for _ in list_files(folder)) >= self._limits.files:
-            raise ChangeRefused(
-                f"a skill has at most {self._limits.files} files",
-                hint="put several into one, or remove some",
-            )
 
 
 def _patch_file(plan: ChangePlan, before: bytes) -> bytes:
