@@ -18,8 +18,8 @@ def hermes(hermes_home: Path) -> Hermes:
     return Hermes("webhook", hermes_home)
 
 
-def routes(home: Path) -> dict[str, subscriptions.Route]:
-    return subscriptions.load(home / "webhook_subscriptions.json")
+def routes(home: Path) -> dict[str, subscriptions.WebhookRoute]:
+    return subscriptions.load_routes(home / "webhook_subscriptions.json")
 
 
 def test_an_address_is_added_with_a_secret_that_is_shown_once(
@@ -109,7 +109,7 @@ def test_unsigned_calls_are_for_this_machine(hermes: Hermes, hermes_home: Path) 
     config = "platforms: {webhook: {enabled: true, extra: {host: 127.0.0.1}}}"
     (hermes_home / "config.yaml").write_text(config)
     done = hermes("add", "x", "--secret", "INSECURE_NO_AUTH")
-    assert (done.code, done.err) == (0, "warning: x takes calls of anybody: INSECURE_NO_AUTH\n")
+    assert (done.code, done.err) == (0, "warning: x accepts unsigned calls: INSECURE_NO_AUTH\n")
 
 
 def test_routes_of_config_are_listed_too(hermes: Hermes, hermes_home: Path) -> None:
@@ -123,8 +123,8 @@ def test_routes_of_config_are_listed_too(hermes: Hermes, hermes_home: Path) -> N
         "fixed  (all events → log) (config.yaml)",
         "bare  (all events → log) (config.yaml)",
     ]
-    assert "fixed takes no calls: its secret is missing: ${NOBODY} is not set" in done.err
-    assert "bare takes no calls: its secret is missing: ${NOWHERE} is not set" in done.err
+    assert "fixed accepts no calls: its secret is missing: ${NOBODY} is not set" in done.err
+    assert "bare accepts no calls: its secret is missing: ${NOWHERE} is not set" in done.err
     rows = json.loads(hermes("list", "--json").out)
     assert [(row["name"], row["source"]) for row in rows] == [
         ("mine", "subscriptions"),

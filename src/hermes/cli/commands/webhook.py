@@ -20,9 +20,9 @@ from hermes.cli.session import split_names
 from hermes.config.home import ensure_hermes_home, unusable
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway.platforms.webhook import subscriptions
-from hermes.gateway.platforms.webhook.adapter import Delivery
+from hermes.gateway.platforms.webhook.adapter import ReplyDelivery
 from hermes.gateway.platforms.webhook.manifest import MANIFEST
-from hermes.gateway.platforms.webhook.subscriptions import Route
+from hermes.gateway.platforms.webhook.subscriptions import WebhookRoute
 from hermes.util.hosts import from_here, http_address, is_loopback
 from hermes.util.text import plain_line
 
@@ -68,7 +68,9 @@ async def _subscribe(args: Namespace, cli: Cli) -> None:
     name, extra = args.name, cli.load().settings.platforms.webhook.extra
     subscriptions.check_name(name)
     here = is_loopback(extra.host)
-    if args.secret is not None and (why := subscriptions.weakness(args.secret, on_loopback=here)):
+    if args.secret is not None and (
+        why := subscriptions.secret_problem(args.secret, on_loopback=here)
+    ):
         hint = "leave --secret out, and a good one is made"
         raise UsageError(f"calls would be refused: {why}", hint=hint)
     if name in extra.routes:
@@ -76,7 +78,7 @@ async def _subscribe(args: Namespace, cli: Cli) -> None:
             f"{name!r} is a route of config.yaml",
             hint=f"change platforms.webhook.extra.routes.{name}",
         )
-    route = Route(
+    route = WebhookRoute(
         events=split_names([args.events]),
         secret=args.secret or secrets.token_hex(32),
         prompt=args.prompt,
@@ -87,7 +89,7 @@ async def _subscribe(args: Namespace, cli: Cli) -> None:
         description=args.description,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    short = subscriptions.doubt(route.secret)
+    short = subscriptions.secret_warning(route.secret)
     doubts = (short and f"{name} {short}", await _check_delivery(route, cli))
     if route.skills:
         from hermes.cron import check_skills  # only this option needs it
@@ -109,7 +111,7 @@ async def _subscribe(args: Namespace, cli: Cli) -> None:
         cli.note(f"warning: {note}")
 
 
-async def _check_delivery(route: Route, cli: Cli) -> str:
+async def _check_delivery(route: WebhookRoute, cli: Cli) -> str:
     """Return why answers cannot be delivered at present, or "".
 
     Raises `UsageError` for a target that can never work.
@@ -130,7 +132,7 @@ async def _check_delivery(route: Route, cli: Cli) -> str:
         hint = f"write {', '.join(PLACES)}, or a platform such as telegram or telegram:CHAT:THREAD"
         raise UsageError(str(error), hint=hint) from None
     try:
-        target = Delivery(route.deliver, {"chat_id": chat}).target()
+        target = ReplyDelivery(route.deliver, {"chat_id": chat}).target()
         await target_check(cli.home, cli.load())(target)
     except UsageError as error:
         return f"answers cannot be delivered yet: {error}; {error.hint}"
@@ -168,26 +170,26 @@ def _list(args: Namespace, cli: Cli) -> None:
         where = f" ({SOURCES[True]})" if name in fixed else ""
         cli.say(f"{address}/webhooks/{name}  ({events} → {plain_line(each.deliver)}){where}{about}")
         if why := _weakness(each, cli):
-            cli.note(f"warning: {name} takes no calls: {why}")
-        elif known := subscriptions.doubt(_secret(each, cli)):
+            cli.note(f"warning: {name} accepts no calls: {why}")
+        elif known := subscriptions.secret_warning(_secret(each, cli)):
             cli.note(f"warning: {name} {known}")
 
 
-def _static_routes(cli: Cli) -> dict[str, Route]:
+def _static_routes(cli: Cli) -> dict[str, WebhookRoute]:
     """Return the routes of config.yaml."""
     written = cli.load().settings.platforms.webhook.extra.routes
-    return {name: subscriptions.route(name, raw) for name, raw in written.items()}
+    return {name: subscriptions.parse_route(name, raw) for name, raw in written.items()}
 
 
-def _secret(route: Route, cli: Cli) -> str:
+def _secret(route: WebhookRoute, cli: Cli) -> str:
     loaded = cli.load()
     extra = loaded.settings.platforms.webhook.extra
     return route.secret or subscriptions.common_secret(extra, loaded.unset)
 
 
-def _weakness(route: Route, cli: Cli) -> str:
+def _weakness(route: WebhookRoute, cli: Cli) -> str:
     host = cli.load().settings.platforms.webhook.extra.host
-    return subscriptions.weakness(_secret(route, cli), on_loopback=is_loopback(host))
+    return subscriptions.secret_problem(_secret(route, cli), on_loopback=is_loopback(host))
 
 
 @COMMAND.action("remove", "remove an address", arg("name"), aliases=("rm",))
@@ -212,7 +214,7 @@ def _test(args: Namespace, cli: Cli) -> int:
         raise _no_address(args.name, routes)
     route = routes[args.name]
     if why := _weakness(route, cli):
-        raise UsageError(f"{args.name} takes no calls: {why}")
+        raise UsageError(f"{args.name} accepts no calls: {why}")
     # Random white space makes each body unique: two equal calls within a second would count as
     # duplicates.
     body = _payload(args, cli) + bytes(secrets.choice(b" \t\n") for _ in range(40))
@@ -253,7 +255,7 @@ def _signed_headers(body: bytes, secret: str) -> dict[str, str]:
     }
 
 
-def _ignored_reason(answer: httpx2.Response, route: Route) -> str:
+def _ignored_reason(answer: httpx2.Response, route: WebhookRoute) -> str:
     """Return why an accepted call was ignored; "" if it was not."""
     try:
         status = msgspec.json.decode(answer.content, type=_Answer).status
@@ -291,10 +293,10 @@ class _SubscriptionFile:
     def __init__(self, cli: Cli) -> None:
         self._home, self._path = cli.home, cli.home.root / subscriptions.FILE
         self._lock = filelock.FileLock(f"{self._path}.lock", timeout=10, mode=0o600)
-        self.routes: dict[str, Route] = {}
+        self.routes: dict[str, WebhookRoute] = {}
 
-    def read(self) -> dict[str, Route]:
-        return subscriptions.load(self._path)
+    def read(self) -> dict[str, WebhookRoute]:
+        return subscriptions.load_routes(self._path)
 
     def __enter__(self) -> "_SubscriptionFile":
         ensure_hermes_home(self._home)
@@ -312,7 +314,7 @@ class _SubscriptionFile:
     def __exit__(self, kind: object, *_: object) -> None:
         try:
             if kind is None:
-                subscriptions.save(self._path, self.routes)
+                subscriptions.save_routes(self._path, self.routes)
         except OSError as error:
             raise unusable(self._path, error) from error
         finally:

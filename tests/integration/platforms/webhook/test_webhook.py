@@ -219,9 +219,9 @@ async def test_a_route_with_a_secret_that_everybody_knows_is_said_at_the_start(
     stage.routes |= {"two": {"secret": "${REVIEW_SECRET}"}, "three": {"secret": SECRET}}
     stage.unset = {"WEBHOOK_SECRET": ("MY_SECRET",)}
     adapter = await stage.started()
-    assert [line for line in caplog.messages if "takes no calls" in line] == [
-        "webhook route one takes no calls: its secret is missing: ${MY_SECRET} is not set",
-        "webhook route two takes no calls: its secret is missing: ${REVIEW_SECRET} is not set",
+    assert [line for line in caplog.messages if "accepts no calls" in line] == [
+        "webhook route one accepts no calls: its secret is missing: ${MY_SECRET} is not set",
+        "webhook route two accepts no calls: its secret is missing: ${REVIEW_SECRET} is not set",
     ]
     assert (await stage.call(adapter)).status_code == 401
     assert (await stage.call(adapter, route="three")).status_code == 202

@@ -11,7 +11,7 @@ from hermes.gateway.platforms.api_server.errors import ApiError
 from hermes.gateway.platforms.api_server.http import ApiRequest
 from hermes.gateway.platforms.api_server.messages import (
     ONLY_JSON,
-    Conversation,
+    ClientConversation,
     format_instructions,
     split_conversation,
     to_message,
@@ -21,13 +21,13 @@ from hermes.gateway.platforms.api_server.responses import InputItem, input_messa
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 
-def read(*messages: object, **more: object) -> Conversation:
+def read(*messages: object, **more: object) -> ClientConversation:
     body = msgspec.json.encode({"messages": messages, **more})
     wanted = ApiRequest("POST", "/", {}, body).decode(ChatRequest)
     return split(wanted)
 
 
-def split(wanted: ChatRequest) -> Conversation:
+def split(wanted: ChatRequest) -> ClientConversation:
     return split_conversation(
         to_message(each, f"messages[{number}]") for number, each in enumerate(wanted.messages)
     )

@@ -7,7 +7,7 @@ from hermes.core.events import Event, TextFinished, UsageReported
 from hermes.core.messages import Aside, Assistant, Image, Message, Text, ToolResult, User
 from hermes.core.model import FellBack, Retrying, TextDelta, Usage
 from hermes.gateway.platforms.api_server.turns import (
-    AgentPool,
+    ApiAgentPool,
     AppendOnlyText,
     ConversationDigest,
     session_key,
@@ -27,7 +27,7 @@ def agent(name: str) -> Agent:
 
 
 async def test_who_takes_an_agent_has_it_alone() -> None:
-    live = AgentPool(Leaving(), 3)
+    live = ApiAgentPool(Leaving(), 3)
     await live.keep("s1", agent("one"), ("a", "b"))
     kept = live.take("b")
     assert kept is not None
@@ -38,7 +38,7 @@ async def test_who_takes_an_agent_has_it_alone() -> None:
 
 async def test_beyond_the_most_the_oldest_is_left_and_its_session_remembered() -> None:
     leaving = Leaving()
-    live = AgentPool(leaving, 2)
+    live = ApiAgentPool(leaving, 2)
     for number in range(3):
         await live.keep(f"s{number}", agent(f"agent {number}"), (f"k{number}",))
     assert leaving.left == ["agent 0"]
@@ -49,7 +49,7 @@ async def test_beyond_the_most_the_oldest_is_left_and_its_session_remembered() -
 
 async def test_another_conversation_of_the_same_words_takes_the_place() -> None:
     leaving = Leaving()
-    live = AgentPool(leaving, 9)
+    live = ApiAgentPool(leaving, 9)
     await live.keep("s1", agent("one"), ("same", session_key("s1")))
     await live.keep("s2", agent("two"), ("same", session_key("s2")))
     assert leaving.left == ["one"]
@@ -61,7 +61,7 @@ async def test_another_conversation_of_the_same_words_takes_the_place() -> None:
 
 async def test_all_are_left_at_the_end() -> None:
     leaving = Leaving()
-    live = AgentPool(leaving, 9)
+    live = ApiAgentPool(leaving, 9)
     await live.keep("s1", agent("one"), ("a",))
     await live.keep("s2", agent("two"), ("b",))
     await live.close()

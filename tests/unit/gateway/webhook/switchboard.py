@@ -9,9 +9,9 @@ from typing import Any
 import httpx2
 import msgspec
 
-from hermes.gateway.platforms.webhook.adapter import application
-from hermes.gateway.platforms.webhook.requests import Call, Calls, Limits
-from hermes.gateway.platforms.webhook.subscriptions import Route, Routes
+from hermes.gateway.platforms.webhook.adapter import create_app
+from hermes.gateway.platforms.webhook.requests import WebhookCall, WebhookHandler, WebhookLimits
+from hermes.gateway.platforms.webhook.subscriptions import WebhookRoute, WebhookRoutes
 
 SECRET = "the-secret-of-one-route"
 OTHER = "the-secret-of-another-route"
@@ -33,19 +33,21 @@ class HandClock:
 
 
 class Switchboard:
-    def __init__(self, folder: Path, routes: dict[str, Route] | None = None, **limits: Any) -> None:
-        self.kept: list[Call] = []
+    def __init__(
+        self, folder: Path, routes: dict[str, WebhookRoute] | None = None, **limits: Any
+    ) -> None:
+        self.kept: list[WebhookCall] = []
         self.takes = True
         self.clock = HandClock()
-        fixed = routes or {"one": Route(secret=SECRET), "two": Route(secret=OTHER)}
+        fixed = routes or {"one": WebhookRoute(secret=SECRET), "two": WebhookRoute(secret=OTHER)}
         usual = {"secret": "", "on_loopback": True, "per_minute": 30, "max_body_bytes": 10_000}
-        made = Limits(**(usual | limits))
-        calls = Calls(
-            Routes(fixed, folder / "webhook_subscriptions.json"), made, self.clock, self.keep
+        made = WebhookLimits(**(usual | limits))
+        handler = WebhookHandler(
+            WebhookRoutes(fixed, folder / "webhook_subscriptions.json"), made, self.clock, self.keep
         )
-        self._app = application(calls.answer)
+        self._app = create_app(handler)
 
-    async def keep(self, route: Route, call: Call) -> bool:
+    async def keep(self, route: WebhookRoute, call: WebhookCall) -> bool:
         if self.takes:
             self.kept.append(call)
         return self.takes

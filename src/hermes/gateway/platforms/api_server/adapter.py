@@ -13,7 +13,7 @@ from hermes.config.loader import describe
 from hermes.gateway.platforms.api_server.app import (
     SECURITY_HEADERS,
     ApiApplication,
-    ServerInfo,
+    ServerEndpoints,
 )
 from hermes.gateway.platforms.api_server.chat import ChatCompletions
 from hermes.gateway.platforms.api_server.errors import bad_request
@@ -115,7 +115,7 @@ class ApiServer(Adapter):
 
         turns = ApiTurns(app, options, extra.get("backend", ""), extra.get("turns"))
         endpoints = (
-            ServerInfo(turns, app.clock, name, extra.get("status"), extra.get("metrics")),
+            ServerEndpoints(turns, app.clock, name, extra.get("status"), extra.get("metrics")),
             ChatCompletions(turns, name, now),
             ResponsesEndpoint(turns, app.store, name, now),
             RunsEndpoint(turns),

@@ -272,7 +272,7 @@ class ModelList(msgspec.Struct, frozen=True):
     object: Literal["list"] = "list"
 
 
-class ServerInfo:
+class ServerEndpoints:
     """Endpoints about the server itself."""
 
     def __init__(

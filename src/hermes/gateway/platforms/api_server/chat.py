@@ -82,7 +82,7 @@ class AnswerMessage(msgspec.Struct, frozen=True):
     refusal: str | None = None
 
 
-class ChatChoice(msgspec.Struct, frozen=True):
+class CompletionChoice(msgspec.Struct, frozen=True):
     message: AnswerMessage
     finish_reason: Literal["stop", "length"]
     index: int = 0
@@ -93,18 +93,18 @@ class ChatCompletion(msgspec.Struct, frozen=True):
     id: str
     created: int
     model: str
-    choices: list[ChatChoice]
+    choices: list[CompletionChoice]
     usage: ChatUsage
     object: Literal["chat.completion"] = "chat.completion"
 
 
-class ChatDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+class CompletionDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     role: str | None = None
     content: str | None = None
 
 
 class ChunkChoice(msgspec.Struct, frozen=True):
-    delta: ChatDelta
+    delta: CompletionDelta
     finish_reason: str | None = None
     index: int = 0
     logprobs: None = None
@@ -128,7 +128,7 @@ class ToolProgress(msgspec.Struct, frozen=True):
     seconds: float | None = None
 
 
-class ChatChunk(msgspec.Struct, frozen=True):
+class CompletionChunk(msgspec.Struct, frozen=True):
     id: str
     created: int
     model: str
@@ -218,11 +218,11 @@ async def _stream(
     """Yield the role, the text, the finish reason, and the usage if the client asked for it."""
     usage = None if has_usage else msgspec.UNSET
     text = AppendOnlyText()
-    yield writer.chunk(ChatDelta("assistant", ""), usage=usage)
+    yield writer.chunk(CompletionDelta("assistant", ""), usage=usage)
     async with aclosing(turn.events()) as events:
         async for event in events:
             if piece := text.feed(event):
-                yield writer.chunk(ChatDelta(content=piece), usage=usage)
+                yield writer.chunk(CompletionDelta(content=piece), usage=usage)
             elif isinstance(event, ToolStarted | ToolFinished):
                 yield writer.progress(event)
             elif isinstance(event, TurnFinished):
@@ -242,16 +242,19 @@ class _CompletionWriter:
         self._common = (completion_id, created, model)
 
     def completion(self, end: TurnFinished) -> ChatCompletion:
-        choice = ChatChoice(AnswerMessage(answer_text(end)), _finish_reason(end))
+        choice = CompletionChoice(AnswerMessage(answer_text(end)), _finish_reason(end))
         return ChatCompletion(*self._common, [choice], to_chat_usage(end.usage))
 
     def chunk(
-        self, delta: ChatDelta, finish: str | None = None, usage: msgspec.UnsetType | None = None
+        self,
+        delta: CompletionDelta,
+        finish: str | None = None,
+        usage: msgspec.UnsetType | None = None,
     ) -> bytes:
-        return sse_event(ChatChunk(*self._common, [ChunkChoice(delta, finish)], usage=usage))
+        return sse_event(CompletionChunk(*self._common, [ChunkChoice(delta, finish)], usage=usage))
 
     def progress(self, event: ToolStarted | ToolFinished) -> bytes:
-        empty = [ChunkChoice(ChatDelta())]
+        empty = [ChunkChoice(CompletionDelta())]
         if isinstance(event, ToolStarted):
             call = event.call
             label = call_label(call.arguments)
@@ -270,9 +273,11 @@ class _CompletionWriter:
         error = turn_error(end)
         if error is not None:
             return [sse_event(error.body)]
-        pieces = [self.chunk(ChatDelta(), _finish_reason(end), usage)]
+        pieces = [self.chunk(CompletionDelta(), _finish_reason(end), usage)]
         if usage is None:
-            pieces.append(sse_event(ChatChunk(*self._common, [], usage=to_chat_usage(end.usage))))
+            pieces.append(
+                sse_event(CompletionChunk(*self._common, [], usage=to_chat_usage(end.usage)))
+            )
         return pieces
 
 

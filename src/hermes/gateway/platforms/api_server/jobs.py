@@ -19,7 +19,7 @@ Names = str | list[str] | UnsetType | None
 Record = dict[str, Any]
 
 
-class JobFields(msgspec.Struct, frozen=True):
+class JobChanges(msgspec.Struct, frozen=True):
     """The fields of a job. null clears a field."""
 
     schedule: Text = UNSET
@@ -79,20 +79,20 @@ class JobsEndpoint:
         result=JobRecord,
         status=201,
         errors=(503,),
-        body=JobFields,
+        body=JobChanges,
         headers=(KEY_HEADER,),
     )
     async def create(self, request: ApiRequest) -> ApiReply:
-        fields = msgspec.to_builtins(request.decode(JobFields))
+        fields = msgspec.to_builtins(request.decode(JobChanges))
         return json_reply(JobRecord(await self._scheduler.create(fields | self._limits)), 201)
 
     @_job_operation("GET", "", "job", "A job")
     async def get(self, request: ApiRequest) -> ApiReply:
         return json_reply(JobRecord(await self._job(request)))
 
-    @_job_operation("PATCH", "", "change_job", "Change a job", body=JobFields)
+    @_job_operation("PATCH", "", "change_job", "Change a job", body=JobChanges)
     async def update(self, request: ApiRequest) -> ApiReply:
-        changes = msgspec.to_builtins(request.decode(JobFields))
+        changes = msgspec.to_builtins(request.decode(JobChanges))
         job = await self._job(request)
         limits = self._limits if changes.keys() - set(HARMLESS_FIELDS) else {}
         return json_reply(JobRecord(await self._scheduler.update(job["id"], changes | limits)))

@@ -30,7 +30,7 @@ class ImageUrl(msgspec.Struct, frozen=True):
     url: str
 
 
-class MessagePart(msgspec.Struct, frozen=True):
+class ContentPart(msgspec.Struct, frozen=True):
     """A part of a message."""
 
     type: str
@@ -52,7 +52,7 @@ class ChatToolCall(msgspec.Struct, frozen=True):
 
 class ChatMessage(msgspec.Struct, frozen=True):
     role: Role
-    content: str | list[MessagePart] | None = None
+    content: str | list[ContentPart] | None = None
     tool_calls: list[ChatToolCall] | None = None
     tool_call_id: str | None = None
     name: str | None = None
@@ -66,7 +66,7 @@ CONTINUE = "Go on."
 _DATA = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.ASCII | re.IGNORECASE)
 
 
-class Conversation(msgspec.Struct, frozen=True):
+class ClientConversation(msgspec.Struct, frozen=True):
     instructions: str
     """The text of its system messages."""
     history: tuple[Message, ...]
@@ -74,7 +74,7 @@ class Conversation(msgspec.Struct, frozen=True):
     """The message to answer."""
 
 
-def split_conversation(messages: Iterable[Message], param: str = "messages") -> Conversation:
+def split_conversation(messages: Iterable[Message], param: str = "messages") -> ClientConversation:
     """Split messages into instructions, history and the message to answer.
 
     Clients ask for a summary with a system message at the end, and for more text by ending with the
@@ -91,7 +91,7 @@ def split_conversation(messages: Iterable[Message], param: str = "messages") -> 
         last = User.say(CONTINUE)
     if not isinstance(last, User) or _is_empty(last):
         raise bad_request("there is no message, or the last one is empty", param=param)
-    return Conversation(instructions, history, last)
+    return ClientConversation(instructions, history, last)
 
 
 def _usable_history(turns: Iterable[Message]) -> tuple[Message, ...]:
@@ -130,7 +130,7 @@ def _assistant(message: ChatMessage, param: str) -> Assistant:
     return Assistant(tuple(parts))
 
 
-def _text(content: str | list[MessagePart] | None, param: str) -> str:
+def _text(content: str | list[ContentPart] | None, param: str) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     for number, part in enumerate(content):
@@ -140,7 +140,7 @@ def _text(content: str | list[MessagePart] | None, param: str) -> str:
     return "\n".join(part.text or part.refusal or "" for part in content)
 
 
-def _parts(content: str | list[MessagePart] | None, param: str) -> tuple[UserPart, ...]:
+def _parts(content: str | list[ContentPart] | None, param: str) -> tuple[UserPart, ...]:
     if content is None or isinstance(content, str):
         return (Text(content or ""),)
     return tuple(
@@ -148,7 +148,7 @@ def _parts(content: str | list[MessagePart] | None, param: str) -> tuple[UserPar
     )
 
 
-def _convert_part(part: MessagePart, param: str) -> UserPart:
+def _convert_part(part: ContentPart, param: str) -> UserPart:
     if part.type in TEXTS:
         return Text(part.text or "")
     if part.type not in IMAGES:

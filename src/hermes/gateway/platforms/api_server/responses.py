@@ -32,8 +32,8 @@ from hermes.gateway.platforms.api_server.idempotency import KEY_HEADER
 from hermes.gateway.platforms.api_server.messages import (
     UNSUPPORTED,
     ChatMessage,
-    Conversation,
-    MessagePart,
+    ClientConversation,
+    ContentPart,
     Role,
     format_instructions,
     join_texts,
@@ -59,11 +59,11 @@ class InputItem(msgspec.Struct, frozen=True):
 
     type: str | None = None
     role: Role | None = None
-    content: str | list[MessagePart] | None = None
+    content: str | list[ContentPart] | None = None
     call_id: str | None = None
     name: str | None = None
     arguments: str | None = None
-    output: str | list[MessagePart] | None = None
+    output: str | list[ContentPart] | None = None
 
 
 class ConversationRef(msgspec.Struct, frozen=True):
@@ -143,7 +143,7 @@ class ResponseError(msgspec.Struct, frozen=True):
     message: str
 
 
-class IncompleteDetails(msgspec.Struct, frozen=True):
+class IncompleteReason(msgspec.Struct, frozen=True):
     reason: str
 
 
@@ -172,7 +172,7 @@ class ResponseObject(msgspec.Struct, frozen=True):
     output: list[Item] = []
     usage: ResponseUsage | None = None
     error: ResponseError | None = None
-    incomplete_details: IncompleteDetails | None = None
+    incomplete_details: IncompleteReason | None = None
     instructions: str | None = None
     previous_response_id: str | None = None
     conversation: ConversationRef | None = None
@@ -295,7 +295,7 @@ class ResponseBuilder:
             usage=to_response_usage(end.usage),
             error=ResponseError(error.code, str(error)) if error else None,
             incomplete_details=(
-                IncompleteDetails("max_output_tokens") if cut and not error else None
+                IncompleteReason("max_output_tokens") if cut and not error else None
             ),
             hermes=replace(self.response.hermes, session_id=end.session_id, messages=messages),
         )
@@ -467,7 +467,7 @@ class ResponsesEndpoint:
         return stored
 
     async def _turn_request(
-        self, wanted: ResponseRequest, talk: Conversation, previous: StoredResponse | None
+        self, wanted: ResponseRequest, talk: ClientConversation, previous: StoredResponse | None
     ) -> TurnRequest:
         text_format = wanted.text.get("format") if isinstance(wanted.text, dict) else None
         instructions = join_texts(

@@ -33,7 +33,7 @@ class KeptSession:
         self.session_id, self.agent, self.keys = session_id, agent, keys
 
 
-class AgentPool:
+class ApiAgentPool:
     """The most recently used agents.
 
     A caller that takes an agent owns it alone; a second request that continues from the same point
@@ -249,7 +249,7 @@ class ApiTurns:
         self._app, self._options, self.backend = app, options, backend
         self._counter = counter
         gateway = app.loaded.settings.gateway
-        self.agents = AgentPool(app.leave, gateway.live_agents)
+        self.agents = ApiAgentPool(app.leave, gateway.live_agents)
         self._folder = Path(gateway.cwd).expanduser()
         self._running: dict[ApiTurn, str] = {}
         """Turns and their session id."""

@@ -12,18 +12,16 @@ import hmac
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path as PathlibPath
+from pathlib import Path
 from typing import Any
 
-import httpx2
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route as Path
+from starlette.routing import Route as HttpRoute
 
 from hermes.config.home import get_hermes_home
 from hermes.core.errors import ConfigError, StoreError, UsageError
@@ -46,77 +44,84 @@ from hermes.gateway.platforms.kit.contract import (
 from hermes.gateway.platforms.kit.http_server import serve_http
 from hermes.gateway.platforms.kit.inbound import deliver_once
 from hermes.gateway.platforms.webhook import requests
-from hermes.gateway.platforms.webhook.requests import Call, Calls, Copied, Limits
+from hermes.gateway.platforms.webhook.requests import (
+    DuplicateCall,
+    StoreCall,
+    WebhookCall,
+    WebhookHandler,
+    WebhookLimits,
+)
 from hermes.gateway.platforms.webhook.subscriptions import (
     FILE,
-    Route,
-    Routes,
+    WebhookRoute,
+    WebhookRoutes,
     common_secret,
-    doubt,
-    route,
-    weakness,
+    parse_route,
+    secret_problem,
+    secret_warning,
 )
 from hermes.store.records import OutboxRow
 from hermes.util.concurrency import SystemClock
 from hermes.util.files import write_bytes
 from hermes.util.hosts import http_address, is_loopback
-from hermes.util.http import LateTls
+from hermes.util.http import HttpError, HttpResponse, fetch, make_client
 
 log = logging.getLogger(__name__)
 
-TAKEN = "another program has it, or the address is not ours: change WEBHOOK_PORT"
-
-Answer = Callable[[Request], Awaitable[Response]]
-Keep = Callable[[Route, Call], Awaitable[bool]]
+PORT_HINT = "another program uses it, or the address is not ours: change WEBHOOK_PORT"
 
 
 async def _health(_: Request) -> Response:
     return JSONResponse({"status": "ok", "platform": "webhook"})
 
 
-async def _refused(_: Request, error: Exception) -> Response:
+async def _http_error(_: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 500)
     return JSONResponse({"error": "no such route" if status == 404 else "not allowed"}, status)
 
 
-def application(answer: Answer) -> Starlette:
+def create_app(handler: WebhookHandler) -> Starlette:
     app = Starlette(
         routes=[
-            Path("/health", _health, methods=["GET"]),
-            Path("/webhooks/{route}", answer, methods=["POST"]),
+            HttpRoute("/health", _health, methods=["GET"]),
+            HttpRoute("/webhooks/{route}", handler.handle, methods=["POST"]),
         ],
-        exception_handlers={404: _refused, 405: _refused},
+        exception_handlers={404: _http_error, 405: _http_error},
     )
     app.router.redirect_slashes = False
     return app
 
 
-class Server(Connection):
+class WebhookServer(Connection):
     port = 0
     """The port it listens on, once open."""
 
-    def __init__(self, context: AdapterContext, receive: Receive, clock: Clock, keep: Keep) -> None:
+    def __init__(
+        self, context: AdapterContext, receive: Receive, clock: Clock, store: StoreCall
+    ) -> None:
         super().__init__(context, receive)
         extra = context.connection.extra
         try:
-            fixed = {name: route(name, raw) for name, raw in extra.routes.items()}
+            fixed = {name: parse_route(name, raw) for name, raw in extra.routes.items()}
         except ConfigError as error:
             raise CredentialsRefused(f"Webhook cannot start: {error}", hint=error.hint) from None
         self._host: str = extra.host
-        self._wanted: int = extra.port
-        self.routes = Routes(fixed, get_hermes_home() / FILE)
-        self._limits = Limits(
+        self._configured_port: int = extra.port
+        self.routes = WebhookRoutes(fixed, get_hermes_home() / FILE)
+        self._limits = WebhookLimits(
             secret=common_secret(extra, context.unset),
             on_loopback=is_loopback(self._host),
             per_minute=extra.rate_limit,
             max_body_bytes=extra.max_body_bytes,
         )
-        self._calls = Calls(self.routes, self._limits, clock, keep)
+        self._handler = WebhookHandler(self.routes, self._limits, clock, store)
 
     async def open(self) -> None:
         self._warn()
-        app = application(self._calls.answer)
-        self._server = await serve_http(self, app, self._host, self._wanted, hint=TAKEN)
+        app = create_app(self._handler)
+        self._server = await serve_http(
+            self, app, self._host, self._configured_port, hint=PORT_HINT
+        )
         self.port = self._server.port
 
     @property
@@ -131,9 +136,9 @@ class Server(Connection):
         routes, limits = self.routes.all(), self._limits
         for name, each in routes.items():
             secret = each.secret or limits.secret
-            if why := weakness(secret, on_loopback=limits.on_loopback):
-                log.warning("webhook route %s takes no calls: %s", name, why)
-            elif known := doubt(secret):
+            if why := secret_problem(secret, on_loopback=limits.on_loopback):
+                log.warning("webhook route %s accepts no calls: %s", name, why)
+            elif known := secret_warning(secret):
                 log.warning("webhook route %s %s", name, known)
         if not routes:
             log.warning("there is no webhook route yet: hermes webhook subscribe NAME")
@@ -144,7 +149,7 @@ CLEAN_SECONDS = 86400.0
 """Minimum seconds between two clean-ups."""
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class ReplyDelivery(msgspec.Struct, frozen=True):
     deliver: str
     extra: dict[str, str] = {}
     """`deliver_extra` with the values of the request."""
@@ -156,24 +161,24 @@ class Delivery(msgspec.Struct, frozen=True):
         return ":".join(part for part in parts if part)
 
 
-class Deliveries:
+class DeliveryStore:
     """Where the replies to requests go: one small file per request, kept until the reply was
     sent."""
 
-    def __init__(self, folder: PathlibPath) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._cleaned = 0.0
 
-    def keep(self, chat_id: str, delivery: Delivery) -> None:
+    def save(self, chat_id: str, delivery: ReplyDelivery) -> None:
         """Store a delivery; it is on disk when this returns. Raises `OSError`."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_bytes(self._file(chat_id), msgspec.json.encode(delivery))
         if time.time() - self._cleaned > CLEAN_SECONDS:
             self.clean()
 
-    def find(self, chat_id: str) -> Delivery | None:
+    def find(self, chat_id: str) -> ReplyDelivery | None:
         try:
-            return msgspec.json.decode(self._file(chat_id).read_bytes(), type=Delivery)
+            return msgspec.json.decode(self._file(chat_id).read_bytes(), type=ReplyDelivery)
         except (OSError, msgspec.DecodeError):
             return None
 
@@ -186,11 +191,11 @@ class Deliveries:
                 if file.stat().st_mtime < before:
                     file.unlink()
 
-    def _file(self, chat_id: str) -> PathlibPath:
+    def _file(self, chat_id: str) -> Path:
         return self._folder / f"{hashlib.sha256(chat_id.encode()).hexdigest()[:40]}.json"
 
 
-def texts(extra: dict[str, Any]) -> dict[str, str]:
+def to_texts(extra: dict[str, Any]) -> dict[str, str]:
     """Return the values as text; YAML may have them as numbers."""
     return {name: str(value) for name, value in extra.items() if value is not None}
 
@@ -199,8 +204,7 @@ def texts(extra: dict[str, Any]) -> dict[str, str]:
 # uncertain comment can be found again and cannot be forged.
 
 API = "https://api.github.com"
-SECONDS = 30.0
-MOST_PAGES = 10
+MAX_PAGES = 10
 
 _REPO = re.compile(r"[A-Za-z0-9_.-]{1,100}/[A-Za-z0-9_.-]{1,100}")
 _NUMBER = re.compile(r"[0-9]{1,12}")
@@ -214,63 +218,66 @@ _USUAL = (
 """Where GitHub requests name their issue; if two match, the later one counts."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class IssueRef(msgspec.Struct, frozen=True):
+    """An issue or pull request."""
+
     repo: str
     number: str
 
     @classmethod
-    def of(cls, extra: dict[str, str]) -> "Place":
-        """Read the place of a comment. Raises `SendRefused` if it is invalid; the values may
-        come from the request."""
+    def parse(cls, extra: dict[str, str]) -> "IssueRef":
+        """Parse `deliver_extra`. Raises `SendRefused` if it is invalid; the values may come from
+        the request."""
         repo = extra.get("repo", "")
         number = extra.get("pr_number") or extra.get("issue_number") or extra.get("number") or ""
         if not _REPO.fullmatch(repo) or _DOTS & set(repo.split("/")):
-            raise SendRefused(f"deliver_extra.repo is no owner/name: {repo[:80]!r}")
+            raise SendRefused(f"deliver_extra.repo is not owner/name: {repo[:80]!r}")
         if not _NUMBER.fullmatch(number):
-            raise SendRefused(f"deliver_extra.pr_number is no number: {number[:80]!r}")
+            raise SendRefused(f"deliver_extra.pr_number is not a number: {number[:80]!r}")
         return cls(repo, number)
 
 
-def place_in(data: Any) -> dict[str, str]:
-    """Return the place that a request is about, as `deliver_extra` names it."""
-    said = ((name, path, requests.render(path, data, requests.line)) for name, path in _USUAL)
-    return {name: value for name, path, value in said if value != path}
+def issue_fields(data: Any) -> dict[str, str]:
+    """Return the issue that a request is about, as `deliver_extra` names it."""
+    values = ((name, path, requests.render(path, data, requests.line)) for name, path in _USUAL)
+    return {name: value for name, path, value in values if value != path}
 
 
-class GitHub:
+class GitHubComments:
     def __init__(self, token: str, api: str = API) -> None:
         self._token, self._api = token, api.rstrip("/")
 
-    async def comment(self, place: Place, text: str, key: str) -> str:
+    async def post(self, issue: IssueRef, text: str, key: str) -> str:
         """Write a comment and return its id. Raises `SendRefused`, `SendLater`, `SendUnsure`."""
         if not self._token:
             raise SendRefused("github_comment needs the variable GITHUB_TOKEN")
         body = {"body": f"{text}\n\n{self._mark(key)}"}
         try:
-            answer = await self._ask("POST", self._comments(place), json=body)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            raise SendLater(f"GitHub cannot be reached: {type(error).__name__}") from None
-        except httpx2.HTTPError as error:
-            raise SendUnsure(f"GitHub did not answer: {type(error).__name__}") from None
-        _check(answer)
-        return str(_json(answer).get("id", ""))
+            answer = await self._request("POST", issue, json=body)
+        except HttpError as error:
+            cause = type(error.__cause__).__name__
+            if cause in ("ConnectError", "ConnectTimeout"):
+                raise SendLater(f"GitHub cannot be reached: {cause}") from None
+            raise SendUnsure(f"GitHub did not answer: {cause}") from None
+        _check_status(answer)
+        return str(answer.json_object().get("id", ""))
 
-    async def find(self, place: Place, key: str, since: float) -> str | None:
+    async def find(self, issue: IssueRef, key: str, since: float) -> str | None:
         """Return the id of the comment with this key; None if there is none. Raises
         `NotConnected` and `DeliveryUnknown`."""
         mark = self._mark(key)
         day = datetime.fromtimestamp(max(since - 3600, 0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        for page in range(1, MOST_PAGES + 1):
+        for page in range(1, MAX_PAGES + 1):
             query = {"since": day, "per_page": "100", "page": str(page)}
             try:
-                answer = await self._ask("GET", self._comments(place), params=query)
-            except httpx2.HTTPError as error:
-                raise NotConnected(f"GitHub did not answer: {type(error).__name__}") from None
-            if answer.status_code == httpx2.codes.NOT_FOUND:
-                return None
-            found = _json(answer) if answer.is_success else None
+                answer = await self._request("GET", issue, params=query)
+                if answer.status == 404:
+                    return None
+                found = answer.json() if 200 <= answer.status < 300 else None
+            except HttpError as error:
+                raise NotConnected(f"GitHub {error}") from None
             if not isinstance(found, list):
-                raise NotConnected(f"GitHub answered {answer.status_code}")
+                raise NotConnected(f"GitHub answered {answer.status}")
             for each in found:
                 if mark in str(each.get("body", "")):
                     return str(each.get("id", ""))
@@ -278,47 +285,37 @@ class GitHub:
                 return None
         raise DeliveryUnknown("there are too many comments to look through")
 
-    async def _ask(self, method: str, path: str, **more: Any) -> httpx2.Response:
+    async def _request(self, method: str, issue: IssueRef, **content: Any) -> HttpResponse:
         headers = {
             "Authorization": f"Bearer {self._token}",
             "Accept": "application/vnd.github+json",
             "X-GitHub-Api-Version": "2022-11-28",
             "User-Agent": "hermes",
         }
-        async with httpx2.AsyncClient(timeout=SECONDS, headers=headers, verify=LateTls()) as client:
-            return await client.request(method, f"{self._api}{path}", **more)
+        url = f"{self._api}/repos/{issue.repo}/issues/{issue.number}/comments"
+        async with make_client() as client:
+            return await fetch(client, method, url, headers=headers, **content)
 
     def _mark(self, key: str) -> str:
         digest = hmac.new(self._token.encode(), key.encode(), hashlib.sha256).hexdigest()[:40]
         return f"<!-- hermes:{digest} -->"
 
-    @staticmethod
-    def _comments(place: Place) -> str:
-        return f"/repos/{place.repo}/issues/{place.number}/comments"
 
-
-def _check(answer: httpx2.Response) -> None:
-    """Raise the error that a refusal of GitHub means."""
-    if answer.is_success:
+def _check_status(answer: HttpResponse) -> None:
+    """Raise the error that corresponds to the status, if any."""
+    status, headers = answer.status, answer.headers
+    if 200 <= status < 300:
         return
-    status, headers = answer.status_code, answer.headers
-    told = f"GitHub answered {status}"
-    limited = headers.get("x-ratelimit-remaining") == "0" or "retry-after" in headers
-    if status == httpx2.codes.TOO_MANY_REQUESTS or (status == httpx2.codes.FORBIDDEN and limited):
+    message = f"GitHub answered {status}"
+    is_limited = headers.get("x-ratelimit-remaining") == "0" or "retry-after" in headers
+    if status == 429 or (status == 403 and is_limited):
         wait = headers.get("retry-after", "")
-        raise SendLater(told, seconds=float(wait) if wait.isdecimal() else 60.0)
-    if status in (httpx2.codes.BAD_GATEWAY, httpx2.codes.GATEWAY_TIMEOUT):
-        raise SendUnsure(told)
-    if status >= httpx2.codes.INTERNAL_SERVER_ERROR:
-        raise SendLater(told, seconds=10.0)
-    raise SendRefused(f"{told}: the token may not comment there, or there is no such issue")
-
-
-def _json(answer: httpx2.Response) -> Any:
-    try:
-        return msgspec.json.decode(answer.content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return {}
+        raise SendLater(message, seconds=float(wait) if wait.isdecimal() else 60.0)
+    if status in (502, 504):
+        raise SendUnsure(message)
+    if status >= 500:
+        raise SendLater(message, seconds=10.0)
+    raise SendRefused(f"{message}: the token may not comment there, or there is no such issue")
 
 
 ABOUT = (
@@ -327,7 +324,7 @@ ABOUT = (
 )
 
 
-class WebhookAdapter(ConnectedAdapter[Server]):
+class WebhookAdapter(ConnectedAdapter[WebhookServer]):
     """The webhook platform.
 
     `context.extra` may hold `outbox` (for replies to chats) and `clock`. `GITHUB_API_URL` is the
@@ -339,8 +336,10 @@ class WebhookAdapter(ConnectedAdapter[Server]):
         variable = context.variable
         self._clock: Clock = context.extra.get("clock") or SystemClock()
         self._outbox: Outbox | None = context.extra.get("outbox")
-        self._deliveries = Deliveries(context.state / "deliveries")
-        self._github = GitHub(variable("GITHUB_TOKEN") or "", variable("GITHUB_API_URL") or API)
+        self._deliveries = DeliveryStore(context.state / "deliveries")
+        self._github = GitHubComments(
+            variable("GITHUB_TOKEN") or "", variable("GITHUB_API_URL") or API
+        )
 
     @property
     def port(self) -> int:
@@ -351,9 +350,9 @@ class WebhookAdapter(ConnectedAdapter[Server]):
         await super().connect(receive)
         self.address = self.connection.address
 
-    def make_connection(self, receive: Receive) -> Server:
+    def make_connection(self, receive: Receive) -> WebhookServer:
         self._deliveries.clean()
-        return Server(self.context, receive, self._clock, partial(self._keep, receive))
+        return WebhookServer(self.context, receive, self._clock, partial(self._store, receive))
 
     async def send(self, target: ChatTarget, message: OutgoingMessage, key: str) -> str:
         """Send a reply to the log, to GitHub, or to the chat that the route names."""
@@ -365,13 +364,13 @@ class WebhookAdapter(ConnectedAdapter[Server]):
             log.error("the answer to webhook call %s cannot be delivered: %s", chat, error)
             raise
 
-    async def _send(self, delivery: Delivery, chat: str, text: str, key: str) -> str:
+    async def _send(self, delivery: ReplyDelivery, chat: str, text: str, key: str) -> str:
         if delivery.deliver == "log":
             log.info("answer to webhook call %s: %s", chat, text)
             return key
         if delivery.deliver == "github_comment":
-            return await self._github.comment(Place.of(delivery.extra), text, key)
-        return await self._pass_on(delivery, text, key)
+            return await self._github.post(IssueRef.parse(delivery.extra), text, key)
+        return await self._send_to_chat(delivery, text, key)
 
     async def was_delivered(
         self,
@@ -384,57 +383,61 @@ class WebhookAdapter(ConnectedAdapter[Server]):
         delivery = self._delivery(_chat(target))
         if delivery.deliver != "github_comment":
             return None
-        return await self._github.find(Place.of(delivery.extra), row.key, row.created_at)
+        return await self._github.find(IssueRef.parse(delivery.extra), row.key, row.created_at)
 
-    async def _keep(self, receive: Receive, of: Route, call: Call) -> bool:
+    async def _store(self, receive: Receive, route: WebhookRoute, call: WebhookCall) -> bool:
         """Store a request as a message. A unique body is remembered for as long as deliveries
         are."""
         name, body = f"{call.route}:{call.delivery}", f"\0{call.body}"  # such a route cannot exist
         before = await asyncio.to_thread(self._deliveries.find, body) if call.body else None
         if before is not None and before.deliver != name:
-            raise Copied
-        taken = await self._take(receive, of, call)
-        if taken and call.is_unique:
-            await asyncio.to_thread(self._deliveries.keep, body, Delivery(name))
-        return taken
+            raise DuplicateCall
+        stored = await self._store_message(receive, route, call)
+        if stored and call.is_unique:
+            await asyncio.to_thread(self._deliveries.save, body, ReplyDelivery(name))
+        return stored
 
-    async def _take(self, receive: Receive, of: Route, call: Call) -> bool:
+    async def _store_message(
+        self, receive: Receive, route: WebhookRoute, call: WebhookCall
+    ) -> bool:
         chat = f"{call.route}:{call.delivery}"
         extra = {
             name: requests.render(value, call.data, requests.line)
-            for name, value in texts(of.deliver_extra).items()
+            for name, value in to_texts(route.deliver_extra).items()
         }
-        usual = place_in(call.data) if of.deliver == "github_comment" else {}
-        delivery = Delivery(of.deliver, usual | extra)
-        if of.deliver_only:
-            return await self._deliver_only(of, call, delivery)
-        await asyncio.to_thread(self._deliveries.keep, chat, delivery)
+        usual = issue_fields(call.data) if route.deliver == "github_comment" else {}
+        delivery = ReplyDelivery(route.deliver, usual | extra)
+        if route.deliver_only:
+            return await self._deliver_only(route, call, delivery)
+        await asyncio.to_thread(self._deliveries.save, chat, delivery)
         source = SessionSource(
             platform="webhook",
             chat_id=chat,
             user_id=f"webhook:{call.route}",
             user_name=call.route,
-            chat_name=of.description or call.route,
+            chat_name=route.description or call.route,
         )
         sent_at = self._clock.now().timestamp()
-        text = prompt(of, call)
+        text = build_prompt(route, call)
         event = MessageEvent(source, chat, text, addressed=True, sent_at=sent_at)
         return await deliver_once(receive, event)
 
-    async def _deliver_only(self, of: Route, call: Call, delivery: Delivery) -> bool:
+    async def _deliver_only(
+        self, route: WebhookRoute, call: WebhookCall, delivery: ReplyDelivery
+    ) -> bool:
         """Deliver the text without the agent; the own outbox sends what is not for a chat."""
         chat = f"{call.route}:{call.delivery}"
-        text = requests.render(of.prompt or "{__raw__}", call.data, requests.plain)
+        text = requests.render(route.prompt or "{__raw__}", call.data, requests.plain)
         if delivery.deliver == "log":
             log.info("webhook call %s: %s", chat, text)
             return True
         if delivery.deliver == "github_comment":
-            await asyncio.to_thread(self._deliveries.keep, chat, delivery)
-            delivery = Delivery(f"webhook:{chat}")
-        await self._pass_on(delivery, text, f"webhook-only:{chat}")
+            await asyncio.to_thread(self._deliveries.save, chat, delivery)
+            delivery = ReplyDelivery(f"webhook:{chat}")
+        await self._send_to_chat(delivery, text, f"webhook-only:{chat}")
         return True
 
-    async def _pass_on(self, delivery: Delivery, text: str, key: str) -> str:
+    async def _send_to_chat(self, delivery: ReplyDelivery, text: str, key: str) -> str:
         if self._outbox is None:
             raise SendLater("Webhook has no outbox to send with", seconds=30.0)
         try:
@@ -444,24 +447,26 @@ class WebhookAdapter(ConnectedAdapter[Server]):
         except StoreError as error:
             raise SendLater(str(error), seconds=5.0) from None
 
-    def _delivery(self, chat: str) -> Delivery:
+    def _delivery(self, chat: str) -> ReplyDelivery:
         """Return the delivery that was stored with the request; without one, that of the route."""
         routes = self.connection.routes
         if found := self._deliveries.find(chat):
             return found
-        of = routes.get(chat.partition(":")[0])
-        if of is None:
+        route = routes.get(chat.partition(":")[0])
+        if route is None:
             raise SendRefused(f"there is no webhook call {chat}")
-        return Delivery(of.deliver, texts(of.deliver_extra))
+        return ReplyDelivery(route.deliver, to_texts(route.deliver_extra))
 
 
-def prompt(of: Route, call: Call) -> str:
+def build_prompt(route: WebhookRoute, call: WebhookCall) -> str:
     """Return the text for the agent. It never starts with text of the request, so a request
     cannot give commands such as /stop."""
     about = ABOUT.format(route=call.route, event=call.event or "unknown", tag=requests.TAG)
-    skills = f"Load these skills first with skill_view: {', '.join(of.skills)}." * bool(of.skills)
-    told = requests.render(of.prompt or "{__raw__}", call.data, requests.fenced)
-    return "\n\n".join(part for part in (about, skills, told) if part)
+    skills = f"Load these skills first with skill_view: {', '.join(route.skills)}." * bool(
+        route.skills
+    )
+    text = requests.render(route.prompt or "{__raw__}", call.data, requests.fence)
+    return "\n\n".join(part for part in (about, skills, text) if part)
 
 
 def _chat(target: ChatTarget) -> str:

@@ -26,15 +26,15 @@ from hermes.gateway.platforms.kit.http_server import (
 )
 from hermes.gateway.platforms.kit.rate_limit import RateLimiter
 from hermes.gateway.platforms.webhook import subscriptions
-from hermes.gateway.platforms.webhook.subscriptions import NO_AUTH, Route, Routes
+from hermes.gateway.platforms.webhook.subscriptions import NO_AUTH, WebhookRoute, WebhookRoutes
 from hermes.security.injection import blocked, scan
 from hermes.util.hosts import is_loopback
 from hermes.util.text import clean
 
-# Whether a call comes from whom it should.
+# Signatures.
 #
-# One of these headers, once, carries the proof; which one it is decides how it is checked, and a
-# wrong proof is never tried in another way.
+# Exactly one of these headers carries the proof and decides how it is checked. A wrong proof is
+# never tried in another way.
 #
 #     X-Hub-Signature-256    sha256=<hex>           HMAC-SHA256 of the body (GitHub)
 #     X-Gitlab-Token         <secret>               the secret itself (GitLab)
@@ -59,37 +59,37 @@ _SECONDS = re.compile(rb"[0-9]{1,12}")
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-class Forged(Exception):
+class InvalidSignature(Exception):
     """The proof is missing or wrong; the text is only for the log."""
 
 
-class Proof(msgspec.Struct, frozen=True):
+class VerifiedSignature(msgspec.Struct, frozen=True):
     signed: bool
     """True if the body is signed: the same body again may be a replay."""
     timestamp: str = ""
     """When the caller signed it, if the time is signed too."""
 
 
-def check(headers: Headers, body: bytes, secret: str, now: float) -> Proof:
-    """Check the proof of a request. Raises `Forged`."""
+def check(headers: Headers, body: bytes, secret: str, now: float) -> VerifiedSignature:
+    """Check the proof of a request. Raises `InvalidSignature`."""
     key = secret.encode()
     found = [(name.lower(), value) for name, value in headers]
     proofs = [each for each in found if each[0] in _SIGNED or each[0] == _TOKEN]
     if len(proofs) != 1:
-        raise Forged(f"{len(proofs)} signatures" if proofs else "no signature")
+        raise InvalidSignature(f"{len(proofs)} signatures" if proofs else "no signature")
     name, value = proofs[0]
     if name == _TOKEN:
         if not hmac.compare_digest(_digest(key, value), _digest(key, key)):
-            raise Forged("wrong token")
-        return Proof(signed=False)
+            raise InvalidSignature("wrong token")
+        return VerifiedSignature(signed=False)
     match = _SIGNED[name].fullmatch(value)
     if match is None:
-        raise Forged("the signature is no SHA-256 in hexadecimal digits")
+        raise InvalidSignature("the signature is not SHA-256 in hexadecimal digits")
     stamp = b"" if name == b"x-hub-signature-256" else _timestamp(found, now)
     wanted = _digest(key, stamp + b"." + body if stamp else body)
     if not hmac.compare_digest(bytes.fromhex(match[1].decode()), wanted):
-        raise Forged("wrong signature")
-    return Proof(signed=True, timestamp=stamp.decode())
+        raise InvalidSignature("wrong signature")
+    return VerifiedSignature(signed=True, timestamp=stamp.decode())
 
 
 def _timestamp(found: list[tuple[bytes, bytes]], now: float) -> bytes:
@@ -97,9 +97,9 @@ def _timestamp(found: list[tuple[bytes, bytes]], now: float) -> bytes:
     if not times:
         return b""
     if len(times) > 1 or not _SECONDS.fullmatch(times[0]):
-        raise Forged("the timestamp is no number of seconds")
+        raise InvalidSignature("the timestamp is not a number of seconds")
     if abs(now - int(times[0])) > WINDOW:
-        raise Forged("the timestamp is too old or too new")
+        raise InvalidSignature("the timestamp is too old or too new")
     return times[0]
 
 
@@ -121,30 +121,32 @@ NAMES = (
 """Headers with the id of a request, which is the same for a retry."""
 _SAFE_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _SAFE_EVENT = re.compile(r"[A-Za-z0-9_.: -]{1,64}")
-MOST_FIELDS = 1000
+MAX_FIELDS = 1000
 
 
-class Unreadable(Exception):
-    """The body is invalid; the text is for the caller."""
+class CallRefused(Exception):
+    """The request is refused; the text is for the caller."""
 
-    def __init__(self, message: str, status: int = 400) -> None:
+    def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.headers = status, headers
+        self.unread: BodyTooLarge | None = None
 
 
-def data_of(content_type: str, body: bytes) -> Any:
-    """Decode a JSON body or a form; GitHub's form holds JSON in `payload`. Raises `Unreadable`."""
+def parse_payload(content_type: str, body: bytes) -> Any:
+    """Decode a JSON body or a form; GitHub's form holds JSON in `payload`. Raises
+    `CallRefused`."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind in ("", "application/json") or kind.endswith("+json"):
         return _json(body)
     if kind != "application/x-www-form-urlencoded":
-        raise Unreadable("send application/json or application/x-www-form-urlencoded", 415)
+        raise CallRefused(415, "send application/json or application/x-www-form-urlencoded")
     try:
         fields = parse_qs(
-            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS
+            body.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS
         )
     except ValueError:
-        raise Unreadable("the form cannot be read") from None
+        raise CallRefused(400, "the form cannot be read") from None
     if set(fields) == {"payload"} and len(fields["payload"]) == 1:
         return _json(fields["payload"][0].encode())
     return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
@@ -154,12 +156,12 @@ def _json(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise Unreadable("the body is no JSON") from None
+        raise CallRefused(400, "the body is not JSON") from None
     except RecursionError:
-        raise Unreadable("the JSON is nested too deeply") from None
+        raise CallRefused(400, "the JSON is nested too deeply") from None
 
 
-def event_of(headers: Mapping[str, str], data: Any) -> str:
+def event_name(headers: Mapping[str, str], data: Any) -> str:
     """Return the event type; "" if the request does not name one."""
     said = next((headers[name] for name in _EVENTS if headers.get(name)), "")
     if not said and isinstance(data, dict) and isinstance(data.get("event_type"), str):
@@ -168,17 +170,14 @@ def event_of(headers: Mapping[str, str], data: Any) -> str:
     return said if _SAFE_EVENT.fullmatch(said) else ""
 
 
-def same_event(one: str, other: str) -> bool:
-    """Return whether two names mean the same event: GitLab's `Merge Request Hook` is
-    `merge_request`."""
-    return _plain(one) == _plain(other)
-
-
-def _plain(event: str) -> str:
+def canonical_event(event: str) -> str:
+    """Return the common name of an event: GitLab's `Merge Request Hook` is `merge_request`."""
     return event.strip().lower().removesuffix(" hook").replace(" ", "_")
 
 
-def delivery_of(headers: Mapping[str, str], body: bytes, proof: Proof, window: int) -> str:
+def delivery_id(
+    headers: Mapping[str, str], body: bytes, proof: VerifiedSignature, window: int
+) -> str:
     """Return the id of a request, which is the same for a retry. Without a header it is derived
     from the signed content, and from the time (`window`) if no time was signed."""
     for name in NAMES:
@@ -195,11 +194,11 @@ log = logging.getLogger(__name__)
 
 BODY_SECONDS = 20.0
 """Seconds in which a caller must send the whole request."""
-MOST_REMEMBERED = 10_000
+MAX_REMEMBERED = 10_000
 NO_LIMIT = RateLimit(1_000_000, 1.0)
 
 
-class Call(msgspec.Struct, frozen=True):
+class WebhookCall(msgspec.Struct, frozen=True):
     route: str
     event: str
     delivery: str
@@ -210,15 +209,15 @@ class Call(msgspec.Struct, frozen=True):
     """True if the sender never sends the same body under another id."""
 
 
-class Copied(Exception):
+class DuplicateCall(Exception):
     """The request was already stored under another id."""
 
 
-Keep = Callable[[Route, Call], Awaitable[bool]]
-"""Stores a genuine and wanted request. Returns True once it is stored. Raises `Copied`."""
+StoreCall = Callable[[WebhookRoute, WebhookCall], Awaitable[bool]]
+"""Stores a genuine and wanted request. Returns True once it is stored. Raises `DuplicateCall`."""
 
 
-class Limits(msgspec.Struct, frozen=True):
+class WebhookLimits(msgspec.Struct, frozen=True):
     secret: str
     """The secret of routes without their own."""
     on_loopback: bool
@@ -228,17 +227,8 @@ class Limits(msgspec.Struct, frozen=True):
     body_seconds: float = BODY_SECONDS
 
 
-class Refusal(Exception):
-    """The request is refused; the text is for the caller."""
-
-    def __init__(self, status: int, message: str, **headers: str) -> None:
-        super().__init__(message)
-        self.status, self.headers = status, headers
-        self.unread: BodyTooLarge | None = None
-
-
-class _Refused(JSONResponse):
-    def __init__(self, refusal: Refusal) -> None:
+class _RefusalResponse(JSONResponse):
+    def __init__(self, refusal: CallRefused) -> None:
         super().__init__({"error": str(refusal)}, refusal.status, refusal.headers)
         self._unread = refusal.unread
 
@@ -255,74 +245,75 @@ class _Refused(JSONResponse):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-class Calls:
-    def __init__(self, routes: Routes, limits: Limits, clock: Clock, keep: Keep) -> None:
-        self._routes, self._limits, self._clock, self._keep = routes, limits, clock, keep
+class WebhookHandler:
+    def __init__(
+        self, routes: WebhookRoutes, limits: WebhookLimits, clock: Clock, store: StoreCall
+    ) -> None:
+        self._routes, self._limits, self._clock, self._store_call = routes, limits, clock, store
         self._buckets = RateLimiter(RateLimit(limits.per_minute, 60.0), NO_LIMIT, clock)
         self._recent: dict[bytes, float] = {}
         """Recently stored bodies, with their time if it was signed."""
-        self._told: set[tuple[str, str]] = set()
-        """Routes whose secret is unusable, with the reason."""
+        self._reported: set[tuple[str, str]] = set()
+        """WebhookRoutes whose secret is unusable, with the reason."""
 
-    async def answer(self, request: Request) -> Response:
+    async def handle(self, request: Request) -> Response:
         try:
             return await self._answer(request, request.path_params["route"])
-        except Refusal as refusal:
-            return _Refused(refusal)
+        except CallRefused as refusal:
+            return _RefusalResponse(refusal)
 
     async def _answer(self, request: Request, name: str) -> Response:
         route = self._routes.get(name)
         if route is None:
-            raise Refusal(404, "no such route")
+            raise CallRefused(404, "no such route")
         secret = self._secret(name, route)
         body = await self._body(request)
         proof = self._proof(request, name, secret, body)
-        try:
-            data = data_of(request.headers.get("content-type", ""), body)
-        except Unreadable as error:
-            raise Refusal(error.status, str(error)) from None
+        data = parse_payload(request.headers.get("content-type", ""), body)
         now = self._clock.now().timestamp()
-        delivery = delivery_of(request.headers, body, proof, int(now // WINDOW))
+        delivery = delivery_id(request.headers, body, proof, int(now // WINDOW))
         signed = f"{proof.timestamp}.".encode() + body if proof.timestamp else body
-        copied = hashlib.sha256(name.encode() + b"\0" + signed).digest()
+        digest = hashlib.sha256(name.encode() + b"\0" + signed).digest()
         timeless = proof.signed and not proof.timestamp
-        call = Call(
+        call = WebhookCall(
             name,
-            event_of(request.headers, data),
+            event_name(request.headers, data),
             delivery,
             data,
-            body=copied.hex() if timeless else "",
+            body=digest.hex() if timeless else "",
             is_unique=timeless and GITHUB in request.headers,
         )
-        told = {"route": name, "event": call.event, "delivery_id": delivery}
-        if not _wanted(route, call.event):
-            return JSONResponse({"status": "ignored", **told})
+        fields = {"route": name, "event": call.event, "delivery_id": delivery}
+        if not _accepts(route, call.event):
+            return JSONResponse({"status": "ignored", **fields})
         named = any(request.headers.get(each) for each in NAMES)
-        if (proof.signed or not named) and self._seen(copied):
-            return JSONResponse({"status": "duplicate", **told})
+        if (proof.signed or not named) and self._seen(digest):
+            return JSONResponse({"status": "duplicate", **fields})
         # Only requests that cause work count towards the limit.
         if self._limits.per_minute and not self._buckets.try_take(name):
-            raise Refusal(429, "too many calls", **{"Retry-After": "60"})
-        self._recent[copied] = self._clock.monotonic()
+            raise CallRefused(429, "too many calls", **{"Retry-After": "60"})
+        self._recent[digest] = self._clock.monotonic()
         try:
-            kept = await self._kept(route, call)
-        except Copied:
-            log.warning("webhook route %s: a call of before came under another name", name)
-            return JSONResponse({"status": "duplicate", **told})
-        if not kept:
-            self._recent.pop(copied, None)
-            raise Refusal(503, "it cannot be kept now; send it again", **{"Retry-After": "30"})
-        return JSONResponse({"status": "accepted", **told}, 202)
+            stored = await self._store(route, call)
+        except DuplicateCall:
+            log.warning("webhook route %s: a repeated call has another id", name)
+            return JSONResponse({"status": "duplicate", **fields})
+        if not stored:
+            self._recent.pop(digest, None)
+            raise CallRefused(
+                503, "it cannot be stored now; send it again", **{"Retry-After": "30"}
+            )
+        return JSONResponse({"status": "accepted", **fields}, 202)
 
-    def _secret(self, name: str, route: Route) -> str:
+    def _secret(self, name: str, route: WebhookRoute) -> str:
         secret = route.secret or self._limits.secret
-        why = subscriptions.weakness(secret, on_loopback=self._limits.on_loopback)
+        why = subscriptions.secret_problem(secret, on_loopback=self._limits.on_loopback)
         if not why:
             return secret
-        if (name, why) not in self._told:
-            self._told.add((name, why))
-            log.error("webhook route %s takes no calls: %s", name, why)
-        raise Refusal(401, "the signature is missing or wrong")
+        if (name, why) not in self._reported:
+            self._reported.add((name, why))
+            log.error("webhook route %s accepts no calls: %s", name, why)
+        raise CallRefused(401, "the signature is missing or wrong")
 
     async def _body(self, request: Request) -> bytes:
         try:
@@ -331,47 +322,47 @@ class Calls:
                     request.receive, request.headers, self._limits.max_body_bytes
                 )
         except BodyTooLarge as error:
-            refusal = Refusal(413, "the body is too large", Connection="close")
+            refusal = CallRefused(413, "the body is too large", Connection="close")
             refusal.unread = error
             raise refusal from None
         except TimeoutError:
-            raise Refusal(408, "the body took too long", Connection="close") from None
+            raise CallRefused(408, "the body took too long", Connection="close") from None
         except ClientDisconnected:
-            raise Refusal(400, "the body is not complete") from None
+            raise CallRefused(400, "the body is not complete") from None
 
-    def _proof(self, request: Request, name: str, secret: str, body: bytes) -> Proof:
+    def _proof(self, request: Request, name: str, secret: str, body: bytes) -> VerifiedSignature:
         if secret == NO_AUTH:
             _check_local(request)
-            log.warning("webhook route %s takes a call that nobody signed (%s)", name, NO_AUTH)
-            return Proof(signed=False)
+            log.warning("webhook route %s accepts an unsigned call (%s)", name, NO_AUTH)
+            return VerifiedSignature(signed=False)
         try:
             now = self._clock.now().timestamp()
             return check(request.headers.raw, body, secret, now)
-        except Forged as error:
+        except InvalidSignature as error:
             peer = request.client.host if request.client else "?"
             log.warning("webhook route %s refused a call from %s: %s", name, peer, error)
-            raise Refusal(401, "the signature is missing or wrong") from None
+            raise CallRefused(401, "the signature is missing or wrong") from None
 
-    def _seen(self, copied: bytes) -> bool:
+    def _seen(self, digest: bytes) -> bool:
         """Return whether this was stored within the last minutes. A replay may have another id,
         because the id is not signed."""
         oldest = self._clock.monotonic() - WINDOW
-        if len(self._recent) > MOST_REMEMBERED or any(t < oldest for t in self._recent.values()):
+        if len(self._recent) > MAX_REMEMBERED or any(t < oldest for t in self._recent.values()):
             kept = [each for each in self._recent.items() if each[1] >= oldest]
-            self._recent = dict(kept[-MOST_REMEMBERED:])
-        return copied in self._recent
+            self._recent = dict(kept[-MAX_REMEMBERED:])
+        return digest in self._recent
 
-    async def _kept(self, route: Route, call: Call) -> bool:
+    async def _store(self, route: WebhookRoute, call: WebhookCall) -> bool:
         try:
-            return await self._keep(route, call)
+            return await self._store_call(route, call)
         except (HermesError, OSError) as error:
-            log.error("a call of webhook route %s cannot be kept: %s", call.route, error)
+            log.error("a call of webhook route %s cannot be stored: %s", call.route, error)
             return False
 
 
-def _wanted(route: Route, event: str) -> bool:
+def _accepts(route: WebhookRoute, event: str) -> bool:
     if route.events:
-        return any(same_event(event, each) for each in route.events)
+        return canonical_event(event) in map(canonical_event, route.events)
     return event != "ping"  # GitHub's first request, which only tests the address
 
 
@@ -382,7 +373,7 @@ def _check_local(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     strange = "origin" in request.headers or not is_loopback(host)
     if strange or kind != "application/json":
-        raise Refusal(403, "unsigned calls must come from a program on this machine, as JSON")
+        raise CallRefused(403, "unsigned calls must come from a program on this machine, as JSON")
 
 
 # A path follows object keys and list indices and nothing else: there is no attribute, call or
@@ -424,7 +415,7 @@ def line(text: str) -> str:
     return " ".join(plain(text).split())
 
 
-def fenced(text: str) -> str:
+def fence(text: str) -> str:
     """Format a value for the agent: enclosed in marks as foreign text, without what looks like
     an injection. A short name or number stays as it is."""
     told = plain(text)

@@ -1,4 +1,4 @@
-"""Routes: those of config.yaml, and those that `hermes webhook subscribe` keeps in a file.
+"""WebhookRoutes: those of config.yaml, and those that `hermes webhook subscribe` keeps in a file.
 
 The file is `<home>/webhook_subscriptions.json`, an object of routes by name. It holds secrets, so
 only its owner may read it. It is read again when it changes.
@@ -30,7 +30,7 @@ SHORT_SECRET = 16
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class WebhookRoute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     events: tuple[str, ...] = ()
     """Accepted event types; empty means all."""
     secret: str = ""
@@ -53,11 +53,11 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 def common_secret(extra: WebhookExtra, unset: Callable[[str], tuple[str, ...]]) -> str:
     """Return the secret of routes without their own; unset references stay as `${NAME}`, so that
-    `weakness` can report them."""
+    `secret_problem` can report them."""
     return extra.secret or "".join(f"${{{name}}}" for name in unset("WEBHOOK_SECRET"))
 
 
-def weakness(secret: str, *, on_loopback: bool) -> str:
+def secret_problem(secret: str, *, on_loopback: bool) -> str:
     """Return why a signature with this secret proves nothing; "" if it does."""
     if not secret:
         return "it has no secret: give it one, or set WEBHOOK_SECRET"
@@ -68,12 +68,12 @@ def weakness(secret: str, *, on_loopback: bool) -> str:
     return ""
 
 
-def doubt(secret: str) -> str:
+def secret_warning(secret: str) -> str:
     """Return a warning about a usable secret."""
     if secret == NO_AUTH:
-        return f"takes calls of anybody: {NO_AUTH}"
+        return f"accepts unsigned calls: {NO_AUTH}"
     if len(secret) < SHORT_SECRET:
-        return f"has a secret of fewer than {SHORT_SECRET} characters: who sees a call can guess it"
+        return f"has a secret of fewer than {SHORT_SECRET} characters, which can be guessed"
     return ""
 
 
@@ -85,20 +85,20 @@ def check_name(name: str) -> None:
         )
 
 
-def route(name: str, raw: Any, where: str = "") -> Route:
+def parse_route(name: str, raw: Any, where: str = "") -> WebhookRoute:
     """Convert a route of a file. Raises `ConfigError`."""
     try:
         check_name(name)
-        return msgspec.convert(raw, Route)
+        return msgspec.convert(raw, WebhookRoute)
     except (UsageError, msgspec.ValidationError) as error:
         raise ConfigError(
             f"webhook route {name!r}: {error}",
             where=where,
-            hint=f"a route has {', '.join(Route.__struct_fields__)}",
+            hint=f"a route has {', '.join(WebhookRoute.__struct_fields__)}",
         ) from None
 
 
-def load(path: Path) -> dict[str, Route]:
+def load_routes(path: Path) -> dict[str, WebhookRoute]:
     """Read the routes of the file; empty if it does not exist. Raises `ConfigError`."""
     try:
         found = msgspec.json.decode(path.read_bytes())
@@ -109,35 +109,35 @@ def load(path: Path) -> dict[str, Route]:
             f"cannot be read: {error}", where=str(path), hint="correct it or delete it"
         ) from None
     if not isinstance(found, dict):
-        raise ConfigError("is no object of routes by name", where=str(path))
-    return {name: route(name, raw, str(path)) for name, raw in found.items()}
+        raise ConfigError("is not an object of routes by name", where=str(path))
+    return {name: parse_route(name, raw, str(path)) for name, raw in found.items()}
 
 
-def save(path: Path, routes: Mapping[str, Route]) -> None:
+def save_routes(path: Path, routes: Mapping[str, WebhookRoute]) -> None:
     """Replace the file as a whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = msgspec.json.format(msgspec.json.encode(dict(routes)), indent=2)
     write_bytes(path, text + b"\n", mode=0o600)
 
 
-class Routes:
+class WebhookRoutes:
     """The current routes. Those of config.yaml take precedence over the file. A file that cannot
     be read changes nothing."""
 
-    def __init__(self, fixed: Mapping[str, Route], path: Path) -> None:
+    def __init__(self, fixed: Mapping[str, WebhookRoute], path: Path) -> None:
         self._fixed, self._path = fixed, path
-        self._kept: dict[str, Route] = {}
+        self._kept: dict[str, WebhookRoute] = {}
         self._seen: tuple[int, ...] | None = ()
 
-    def get(self, name: str) -> Route | None:
+    def get(self, name: str) -> WebhookRoute | None:
         return self.all().get(name)
 
-    def all(self) -> dict[str, Route]:
+    def all(self) -> dict[str, WebhookRoute]:
         seen = self._stamp()
         if seen != self._seen:
             self._seen = seen
             try:
-                self._kept = load(self._path)
+                self._kept = load_routes(self._path)
             except ConfigError as error:
                 log.error("the webhook subscriptions stay as they were: %s", error)
         return {**self._kept, **self._fixed}

@@ -5,17 +5,17 @@ import time
 from pathlib import Path
 
 from hermes.gateway.platforms.webhook import adapter
-from hermes.gateway.platforms.webhook.adapter import Deliveries, Delivery
+from hermes.gateway.platforms.webhook.adapter import DeliveryStore, ReplyDelivery
 
 
 def test_old_ones_are_forgotten_while_the_gateway_runs(tmp_path: Path) -> None:
-    kept = Deliveries(tmp_path)
-    kept.keep("one:1", Delivery("log"))
+    kept = DeliveryStore(tmp_path)
+    kept.save("one:1", ReplyDelivery("log"))
     (file,) = tmp_path.iterdir()
     long_ago = time.time() - adapter.KEEP_SECONDS - 1
     os.utime(file, (long_ago, long_ago))
-    kept.keep("one:2", Delivery("log"))
-    assert kept.find("one:1") == Delivery("log")  # once a day is enough
+    kept.save("one:2", ReplyDelivery("log"))
+    assert kept.find("one:1") == ReplyDelivery("log")  # once a day is enough
     kept._cleaned -= adapter.CLEAN_SECONDS + 1
-    kept.keep("one:3", Delivery("log"))
-    assert (kept.find("one:1"), kept.find("one:2")) == (None, Delivery("log"))
+    kept.save("one:3", ReplyDelivery("log"))
+    assert (kept.find("one:1"), kept.find("one:2")) == (None, ReplyDelivery("log"))
