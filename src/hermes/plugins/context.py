@@ -5,6 +5,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -106,7 +107,11 @@ class NameRegistry:
 
     def claim(self, thing: RegistrationKind, name: str, plugin: str) -> bool:
         """Register a name for a plugin. Report and return False if it is taken."""
-        holder = self._holder(thing, name, plugin)
+        holder = self.owner(thing, name)
+        if thing in SINGLE:  # any owner of another name counts, too
+            holder = next((own for (kind, _), own in self._owners.items() if kind is thing), "")
+        elif thing in ONE_EACH and self.names_of(thing, plugin):
+            holder = plugin
         if not holder or (holder == plugin and thing not in SINGLE | ONE_EACH):
             self._owners[thing, name] = plugin
             return True  # if a plugin registers a name twice, the later one wins
@@ -125,14 +130,6 @@ class NameRegistry:
         held = self._owners.items()
         return [name for (kind, name), owner in held if (kind, owner) == (thing, plugin)]
 
-    def _holder(self, thing: RegistrationKind, name: str, plugin: str) -> str:
-        """Return who owns a name, or the only registration that is allowed."""
-        if thing in SINGLE:
-            return next((owner for (kind, _), owner in self._owners.items() if kind is thing), "")
-        if thing in ONE_EACH and self.names_of(thing, plugin):
-            return plugin
-        return self.owner(thing, name)
-
 
 def check_schema(given: Any) -> dict[str, Any]:
     """Return a copy of a tool schema, which the plugin cannot change later.
@@ -150,15 +147,13 @@ def check_schema(given: Any) -> dict[str, Any]:
     if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
         raise TypeError("the parameters in schema are no JSON Schema of an object")
     properties, required = parameters.get("properties", {}), parameters.get("required", [])
-    if not isinstance(properties, dict) or not all(map(_is_schema, properties.values())):
+    if not isinstance(properties, dict) or not all(
+        isinstance(each, dict | bool) for each in properties.values()
+    ):
         raise TypeError("the properties in schema are no JSON Schemas in a dict")
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         raise TypeError("`required` in schema is no list of names")
     return schema
-
-
-def _is_schema(value: Any) -> bool:
-    return isinstance(value, dict | bool)
 
 
 # Guards: functions of plugins, wrapped so that their failures are contained.
@@ -303,21 +298,23 @@ class PluginContext:
         known = {key: more[key] for key in _MORE if key in more}
         known["requires_env"] = tuple(known.get("requires_env") or ())
         if "effect" in more:
-            known["effect"] = _effect(name, more["effect"])
+            try:
+                known["effect"] = Effect(more["effect"])
+            except ValueError:
+                text = f"effect {more['effect']!r} is none of {', '.join(Effect)}"
+                raise ValueError(f"register_tool({name!r}): {text}") from None
 
-        def add() -> None:
-            if self._claims(RegistrationKind.TOOL, name):
-                self._services.host.add_tool(
-                    self._plugin,
-                    name=name,
-                    toolset=str(toolset or self._plugin),
-                    schema=schema,
-                    handler=tool_guard(handler),
-                    check_fn=usable,
-                    **known,
-                )
-
-        self._register(add)
+        add = partial(
+            self._services.host.add_tool,
+            self._plugin,
+            name=name,
+            toolset=str(toolset or self._plugin),
+            schema=schema,
+            handler=tool_guard(handler),
+            check_fn=usable,
+            **known,
+        )
+        self._claim(RegistrationKind.TOOL, name, add)
 
     def register_hook(self, event: str, cb: Callable[..., Any]) -> None:
         """Register a hook; `cb` is called with the event's arguments that it accepts."""
@@ -338,12 +335,8 @@ class PluginContext:
         self._check_name("register_command", name, _COMMAND)
         self._check_callable(f"register_command({name!r})", handler)
         guarded = command_guard(self._plugin, name, handler)
-
-        def add() -> None:
-            if self._claims(RegistrationKind.COMMAND, name):
-                self._services.host.add_command(name, guarded, str(description))
-
-        self._register(add)
+        add = partial(self._services.host.add_command, name, guarded, str(description))
+        self._claim(RegistrationKind.COMMAND, name, add)
 
     def register_cli_command(
         self,
@@ -358,12 +351,8 @@ class PluginContext:
         for function in (setup_fn, handler_fn):
             self._check_callable(f"register_cli_command({name!r})", function)
         set_up, act = cli_guards(self._plugin, name, setup_fn, handler_fn)
-
-        def add() -> None:
-            if self._claims(RegistrationKind.CLI_COMMAND, name):
-                self._services.host.add_cli_command(name, str(help), set_up, act)
-
-        self._register(add)
+        add = partial(self._services.host.add_cli_command, name, str(help), set_up, act)
+        self._claim(RegistrationKind.CLI_COMMAND, name, add)
 
     def register_skill(self, name: str, path: str | Path) -> None:
         """Register a skill `<plugin>:<name>`: a folder with SKILL.md, or that file. A relative path
@@ -373,31 +362,17 @@ class PluginContext:
         folder = place.parent if place.name == "SKILL.md" else place
         if not (folder / "SKILL.md").is_file():
             raise FileNotFoundError(f"register_skill({name!r}): there is no {folder / 'SKILL.md'}")
-
-        def add() -> None:
-            if self._claims(RegistrationKind.SKILL, f"{self._plugin}:{name}"):
-                self._services.host.add_skill(self._plugin, name, folder)
-
-        self._register(add)
+        add = partial(self._services.host.add_skill, self._plugin, name, folder)
+        self._claim(RegistrationKind.SKILL, f"{self._plugin}:{name}", add)
 
     def register_memory_provider(self, provider: Any) -> None:
-        name = _own_name(provider)
-
-        def add() -> None:
-            if self._claims(RegistrationKind.MEMORY, name):
-                self._services.host.add_memory_provider(provider)
-
-        self._register(add)
+        add = partial(self._services.host.add_memory_provider, provider)
+        self._claim(RegistrationKind.MEMORY, _own_name(provider), add)
 
     def register_context_engine(self, engine: Any) -> None:
         """Register a context engine. Only one plugin can; `context.engine` must name it."""
-        name = _own_name(engine)
-
-        def add() -> None:
-            if self._claims(RegistrationKind.ENGINE, name):
-                self._services.host.add_context_engine(engine)
-
-        self._register(add)
+        add = partial(self._services.host.add_context_engine, engine)
+        self._claim(RegistrationKind.ENGINE, _own_name(engine), add)
 
     def inject_message(self, content: str, role: str = "user") -> bool:
         """Add a message to the running conversation in the terminal. Return False elsewhere."""
@@ -411,8 +386,14 @@ class PluginContext:
         else:
             self._waiting.append(add)
 
-    def _claims(self, thing: RegistrationKind, name: str) -> bool:
-        return self._services.names.claim(thing, name, self._plugin)
+    def _claim(self, thing: RegistrationKind, name: str, add: Callable[[], None]) -> None:
+        """Register `add`, which is skipped when the name is taken by then."""
+
+        def claim() -> None:
+            if self._services.names.claim(thing, name, self._plugin):
+                add()
+
+        self._register(claim)
 
     def _check_name(self, method: str, name: object, shape: re.Pattern[str]) -> None:
         if not isinstance(name, str) or not shape.fullmatch(name):
@@ -433,14 +414,6 @@ def apply_registrations(context: PluginContext) -> None:
 def discard_registrations(context: PluginContext, reason: str) -> None:
     """Drop all registrations, also later ones of a thread that is still running."""
     context._closed, context._waiting = reason, []  # noqa: SLF001 - not for plugins
-
-
-def _effect(tool: str, given: Any) -> Effect:
-    try:
-        return Effect(given)
-    except ValueError:
-        known = ", ".join(Effect)
-        raise ValueError(f"register_tool({tool!r}): effect {given!r} is none of {known}") from None
 
 
 def _own_name(thing: Any) -> str:

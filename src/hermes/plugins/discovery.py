@@ -179,12 +179,11 @@ def _folders(folder: Path) -> list[Path]:
         place
         for place in places
         if place.name in PROVIDER_FOLDERS
-        or (not place.name.startswith(".") and _holds_plugin(place))
+        or (
+            not place.name.startswith(".")
+            and ((place / CODE).is_file() or manifest_file(place) is not None)
+        )
     ]
-
-
-def _holds_plugin(place: Path) -> bool:
-    return (place / CODE).is_file() or manifest_file(place) is not None
 
 
 def _plugin(place: Path, origin: PluginOrigin, kind: PluginKind) -> Plugin:

@@ -175,7 +175,10 @@ class HookRunner:
     async def fire(self, name: HookName, **details: Any) -> list[Any]:
         if name not in self._active:
             return []
-        self._check(name, details)
+        odd = argument_mismatch(name, details)
+        if odd and name not in self._deviant:
+            self._deviant.add(name)
+            log.error("hook %s is called with other arguments than documented: %s", name, odd)
         answers: list[Any] = []
         for listener in self._listeners.get(name, ()):
             answer = await self._answer(name, listener, details)
@@ -189,13 +192,6 @@ class HookRunner:
         if self._shell is not None and self._shell.listens(name):
             answers += await self._shell.run(name, details)
         return [*map(shorten_context, answers)] if name is HookName.PRE_LLM_CALL else answers
-
-    def _check(self, name: HookName, details: Mapping[str, Any]) -> None:
-        """Log an error if the arguments are not the documented ones, which plugins rely on."""
-        odd = argument_mismatch(name, details)
-        if odd and name not in self._deviant:
-            self._deviant.add(name)
-            log.error("hook %s is called with other arguments than documented: %s", name, odd)
 
     async def _answer(self, name: HookName, listener: HookListener, details: dict[str, Any]) -> Any:
         """Return the answer of a listener; None, or a veto where possible, if it failed."""

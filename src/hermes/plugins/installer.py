@@ -100,18 +100,14 @@ class PluginFetcher:
         except subprocess.TimeoutExpired as error:
             raise PluginFetchError(f"git took longer than {GIT_SECONDS:.0f} seconds") from error
         if done.returncode:
-            problem = _error_line(done.stderr) or f"exit code {done.returncode}"
+            # The line that states the problem; advice follows it.
+            said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+            errors = [line for line in said if line.startswith(("fatal: ", "error: "))]
+            problem = (errors or said or [f"exit code {done.returncode}"])[0]
             raise PluginFetchError(
                 f"git failed: {problem}", hint="check the address and your access"
             )
         return done.stdout
-
-
-def _error_line(errors: str) -> str:
-    """Return the line of git's errors that states the problem; advice follows it."""
-    said = [line.strip() for line in errors.splitlines() if line.strip()]
-    found = [line for line in said if line.startswith(("fatal: ", "error: "))]
-    return (found or said or [""])[0]
 
 
 RECORD = ".installed.json"
@@ -144,19 +140,16 @@ class PluginInstaller:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".install-", dir=self._folder) as staging:
                 fetched = Path(staging) / "plugin"
-                self._fetch(source, fetched)
+                if source.folder:
+                    _copy(Path(source.address), fetched)
+                else:
+                    self._fetcher.clone(source.address, fetched)
                 manifest = _check_plugin(fetched, source)
                 self._put(fetched, manifest.name, Path(staging), force=force)
         except OSError as error:
             raise unusable(self._folder, error) from error
         self._note(manifest.name, source.address if source.folder else None)
         return manifest
-
-    def _fetch(self, source: PluginSource, into: Path) -> None:
-        if source.folder:
-            _copy(Path(source.address), into)
-        else:
-            self._fetcher.clone(source.address, into)
 
     def _put(self, fetched: Path, name: str, staging: Path, *, force: bool) -> None:
         place = self._folder / name

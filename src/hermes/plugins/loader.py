@@ -118,12 +118,6 @@ def register_function(plugin: Plugin) -> Callable[[Any], Any]:
     raise PluginFailed("it has no function register(ctx)")
 
 
-def forget_module(plugin: Plugin) -> None:
-    """Remove a partly imported plugin, so that the next import starts anew."""
-    if plugin.folder is not None:
-        forget_folder(plugin.folder)
-
-
 log = logging.getLogger(__name__)
 
 LOAD_SECONDS = 10.0
@@ -185,7 +179,9 @@ def missing_variables(plugin: Plugin, variables: PluginVariables) -> list[str]:
 def _load(
     plugin: Plugin, services: PluginServices, variables: PluginVariables, seconds: float
 ) -> LoadOutcome:
-    problem, cause = _obstacle(plugin, variables), None
+    problem, cause = plugin.problem, None
+    if not problem and (missing := missing_variables(plugin, variables)):
+        problem = f"set {', '.join(missing)} (`hermes plugins enable {plugin.name}` asks for it)"
     if not problem:
         for each in plugin.manifest.requires_env:
             variables.export(each.name, variables.get(each.name) or "")
@@ -198,13 +194,6 @@ def _load(
     return LoadOutcome(plugin.name, plugin.origin, problem)
 
 
-def _obstacle(plugin: Plugin, variables: PluginVariables) -> str:
-    missing = missing_variables(plugin, variables)
-    if plugin.problem or not missing:
-        return plugin.problem
-    return f"set {', '.join(missing)} (`hermes plugins enable {plugin.name}` asks for it)"
-
-
 def _register(
     plugin: Plugin, services: PluginServices, seconds: float
 ) -> tuple[str, Exception | None]:
@@ -215,7 +204,7 @@ def _register(
         apply_registrations(context)
     except Exception as error:  # noqa: BLE001 - third-party code may raise anything
         discard_registrations(context, f"plugin {plugin.name} failed to load")
-        if isinstance(error, PluginHangs):
-            forget_module(plugin)
+        if isinstance(error, PluginHangs) and plugin.folder is not None:
+            forget_folder(plugin.folder)
         return describe_error(error), error
     return "", None

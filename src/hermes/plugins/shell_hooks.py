@@ -223,17 +223,21 @@ class HookApprovals:
         self._path = root / FILE
 
     def find(self, event: str, command: str) -> HookApproval | None:
-        return next(
-            (one for one in self._saved() if (one.event, one.command) == (event, command)), None
-        )
+        try:
+            held = self.all()
+        except ConfigError as error:
+            log.warning("no shell hook is allowed: %s", error)
+            return None
+        return next((one for one in held if (one.event, one.command) == (event, command)), None)
 
     def allow(self, event: str, command: str) -> None:
         given = HookApproval(event, command, time.time())
-
-        def add(held: tuple[HookApproval, ...]) -> tuple[HookApproval, ...]:
-            return (*(each for each in held if not _same(each, given)), given)
-
-        self._change(add)
+        self._change(
+            lambda held: (
+                *(one for one in held if (one.event, one.command) != (event, command)),
+                given,
+            )
+        )
 
     def revoke(self, command: str) -> int:
         """Revoke the approvals of a command and return their number. Raises `ConfigError`."""
@@ -256,13 +260,6 @@ class HookApprovals:
                 where=tilde(self._path),
                 hint="delete the file; each hook is asked about again",
             ) from error
-
-    def _saved(self) -> tuple[HookApproval, ...]:
-        try:
-            return self.all()
-        except ConfigError as error:
-            log.warning("no shell hook is allowed: %s", error)
-            return ()
 
     def _change(
         self, change: Callable[[tuple[HookApproval, ...]], tuple[HookApproval, ...]]
@@ -289,10 +286,6 @@ class HookApprovals:
             ) from error
         except OSError as error:
             raise unusable(self._path, error) from error
-
-
-def _same(one: HookApproval, other: HookApproval) -> bool:
-    return (one.event, one.command) == (other.event, other.command)
 
 
 Ask = Callable[[str, str], Awaitable[bool]]

@@ -8,7 +8,7 @@ import msgspec
 from hermes.config.files import told, unset_names
 from hermes.config.settings import Settings
 from hermes.config.settings.model import AuxiliaryTask, CustomProvider, ModelAlias, RoutingSettings
-from hermes.core.errors import ConfigError, CredentialMissing, HermesError
+from hermes.core.errors import ConfigError, CredentialMissing
 from hermes.providers import endpoints
 from hermes.providers.endpoints import (
     Endpoint,
@@ -183,10 +183,16 @@ class Resolver:
         if choice.is_auto and endpoint.id != CUSTOM:
             # A base URL, and a key set with it, belong to a custom endpoint that lost to a saved
             # provider. A key set without a base URL has no provider.
-            _check_key_has_provider(choice)
+            if choice.api_key and not choice.base_url:
+                raise ConfigError(
+                    "model.api_key is set, but neither model.provider nor model.base_url says"
+                    " whose it is",
+                    hint="hermes config set model.provider <provider>",
+                )
             choice = msgspec.structs.replace(choice, base_url="", api_key="", key_env="")
         base_url = self._address(endpoint, choice).replace("{region}", region)
-        owner = self._key_owner(endpoint, base_url)
+        # A custom endpoint at the host of a known provider uses the keys of that one.
+        owner = (endpoint.id == CUSTOM and endpoint_of_host(base_url)) or endpoint
         credentials = self._credentials(endpoint, owner, choice, base_url)
         endpoint = _with_api_of_address(endpoint, owner, base_url)
         model = choice.model or endpoint.default_model
@@ -239,10 +245,6 @@ class Resolver:
             return check_base_url(endpoint.base_url, f"custom_providers {endpoint.label}")
         return endpoint.base_url
 
-    def _key_owner(self, endpoint: Endpoint, base_url: str) -> Endpoint:
-        """Return whose keys to use: those of the provider the base URL belongs to, if any."""
-        return (endpoint.id == CUSTOM and endpoint_of_host(base_url)) or endpoint
-
     def _credentials(
         self, endpoint: Endpoint, owner: Endpoint, choice: ModelChoice, base_url: str
     ) -> tuple[Credential, ...]:
@@ -263,7 +265,10 @@ class Resolver:
             return self._elsewhere(endpoint, base_url)
         found = self._keys.credentials(owner)
         if not found and endpoint.needs_key:
-            raise _missing_key_error(endpoint)
+            hint = f"hermes auth add {endpoint.id}"
+            if endpoint.key_vars:
+                hint += f", or hermes config set {endpoint.key_vars[0]} <your key>"
+            raise CredentialMissing(f"no key for {endpoint.label}", provider=endpoint.id, hint=hint)
         return found
 
     def _named_key(self, variable: str, base_url: str) -> tuple[Credential, ...]:
@@ -341,23 +346,6 @@ def _explicit_credential(key: str, source: str, address: str) -> Credential:
             hint=f"hermes config set {names[0]} <key>",
         )
     return Credential(id=GIVEN, secret=key, source=source, base_url=address)
-
-
-def _missing_key_error(endpoint: Endpoint) -> HermesError:
-    how = [f"hermes auth add {endpoint.id}"]
-    if endpoint.key_vars:
-        how.append(f"hermes config set {endpoint.key_vars[0]} <your key>")
-    return CredentialMissing(
-        f"no key for {endpoint.label}", provider=endpoint.id, hint=", or ".join(how)
-    )
-
-
-def _check_key_has_provider(choice: ModelChoice) -> None:
-    if choice.api_key and not choice.base_url:
-        raise ConfigError(
-            "model.api_key is set, but neither model.provider nor model.base_url says whose it is",
-            hint="hermes config set model.provider <provider>",
-        )
 
 
 def _check_key_recipient(variable: str, base_url: str) -> None:

@@ -397,12 +397,8 @@ def _fit_turn(turn: list[Message], profile: SmallProfile, budget: int) -> list[M
 
 
 def _estimate(messages: list[Message], profile: SmallProfile) -> int:
-    sizes = (len(_text(message).encode()) for message in messages)
+    sizes = (len(message.text.encode()) for message in messages)
     return sum(int(size / profile.bytes_per_token) + 6 for size in sizes)
-
-
-def _text(message: Message) -> str:
-    return message.text
 
 
 def _assistant_json(value: dict[str, Any]) -> Assistant:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.request import getproxies
 
 import httpx2
@@ -259,9 +260,9 @@ class WhereRead(LateTls):
         super().__init__()
         self.threads: list[threading.Thread] = []
 
-    def _ready(self) -> ssl.SSLContext:
+    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
         self.threads.append(threading.current_thread())
-        return super()._ready()
+        return super().wrap_bio(*arguments, **options)
 
 
 async def test_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -303,9 +303,9 @@ class ModelCatalog:
             for source in sources:
                 value = getattr(source.facts, field)
                 if value is not None:
-                    explained.append(
-                        ExplainedFact(field, value, _describe_source(source, field, value))
-                    )
+                    dated = field == "price" and value.date
+                    note = f" (price of {value.date})" if dated else ""
+                    explained.append(ExplainedFact(field, value, source.description + note))
                     break
         return explained
 
@@ -339,10 +339,14 @@ class ModelCatalog:
             images=facts.images,
             tools=base.tools and facts.tools is not False,
             reasoning=_reasoning_format(endpoint, family, facts),
+            # The documented rule also applies to names of unknown families.
             developer_role=base.developer_role
             or family.developer_role
-            or _needs_developer_role(model),
-            cache_marks=_needs_cache_marks(endpoint, family),
+            or "gpt-5" in model.lower()
+            or "codex" in model.lower(),
+            # Part of Anthropic's API; elsewhere the endpoint must accept and the model need them.
+            cache_marks=endpoint.api_mode == "anthropic_messages"
+            or (base.cache_marks and family.cache_marks),
             max_tokens_field=field or base.max_tokens_field,
             temperature=base.temperature and family.temperature,
             small=small,
@@ -395,17 +399,6 @@ class ModelCatalog:
         return self._clock.now().timestamp()
 
 
-def _needs_developer_role(model: str) -> bool:
-    """Return the documented rule, which also applies to names of unknown families."""
-    return "gpt-5" in model.lower() or "codex" in model.lower()
-
-
-def _describe_source(source: FactSource, field: str, value: Any) -> str:
-    if field == "price" and value.date:
-        return f"{source.description} (price of {value.date})"
-    return source.description
-
-
 def _reasoning_format(endpoint: Endpoint, family: Family, facts: ModelFacts) -> ReasoningFormat:
     """Return how the endpoint takes the effort; empty unless the model is known to reason."""
     if facts.reasoning is not True:
@@ -417,13 +410,3 @@ def _reasoning_format(endpoint: Endpoint, family: Family, facts: ModelFacts) -> 
     if endpoint.id.startswith("custom:"):
         return "effort"
     return endpoint.profile.reasoning
-
-
-def _needs_cache_marks(endpoint: Endpoint, family: Family) -> bool:
-    """Return whether to send cache marks.
-
-    They are part of Anthropic's API; elsewhere the endpoint must accept and the model need them.
-    """
-    if endpoint.api_mode == "anthropic_messages":
-        return True
-    return endpoint.profile.cache_marks and family.cache_marks

@@ -27,29 +27,15 @@ LIST_NAMES = ("data", "models")
 ID_NAMES = ("id", "model", "slug", "name")
 LABEL_NAMES = ("display_name", "displayName", "name")
 CONTEXT_PATHS = (
-    "loaded_context_length",
-    "context_length",
-    "context_window",
-    "max_context_length",
-    "max_model_len",
-    "max_input_tokens",
-    "inputTokenLimit",
-    "capabilities.limits.max_context_window_tokens",
-    "capabilities.limits.max_prompt_tokens",
-    "top_provider.context_length",
-    "providers.context_length",
-    "meta.n_ctx",
-    "meta.n_ctx_train",
-)
+    "loaded_context_length", "context_length", "context_window", "max_context_length",
+    "max_model_len", "max_input_tokens", "inputTokenLimit",
+    "capabilities.limits.max_context_window_tokens", "capabilities.limits.max_prompt_tokens",
+    "top_provider.context_length", "providers.context_length", "meta.n_ctx", "meta.n_ctx_train",
+)  # fmt: skip
 OUTPUT_PATHS = (
-    "top_provider.max_completion_tokens",
-    "max_completion_tokens",
-    "max_output_tokens",
-    "max_output_length",
-    "outputTokenLimit",
-    "capabilities.limits.max_output_tokens",
-    "max_tokens",
-)
+    "top_provider.max_completion_tokens", "max_completion_tokens", "max_output_tokens",
+    "max_output_length", "outputTokenLimit", "capabilities.limits.max_output_tokens", "max_tokens",
+)  # fmt: skip
 
 Signs = tuple[tuple[str, str], ...]
 """Path and word: the value is or contains the word. Without a word: the value is true."""
@@ -87,22 +73,10 @@ REASONING_SIGNS: Signs = (
     ("supports_reasoning", ""),
 )
 KIND_PATHS = ("type", "capabilities.type", "model_type")
-OTHER_KINDS = frozenset(
-    {
-        "embedding",
-        "embeddings",
-        "image",
-        "video",
-        "audio",
-        "speech",
-        "transcription",
-        "transcribe",
-        "rerank",
-        "reranking",
-        "moderation",
-        "completion",
-    }
-)
+OTHER_KINDS = (
+    "embedding", "embeddings", "image", "video", "audio", "speech", "transcription",
+    "transcribe", "rerank", "reranking", "moderation", "completion",
+)  # fmt: skip
 CHAT_SIGNS: Signs = (
     ("architecture.output_modalities", "text"),
     ("output_modalities", "text"),
@@ -116,9 +90,12 @@ DEPRECATION_DATES = ("deprecation", "deprecation_date", "expiration_date", "reti
 TOOL_USERS_ONLY = frozenset({"ai-gateway"})
 """Endpoints that list many unusable models: only language models with tools are kept."""
 
-_INPUT_PRICE_NAMES, _OUTPUT_PRICE_NAMES = ("prompt", "input"), ("completion", "output")
-_CACHE_READ_NAMES = ("input_cache_read", "input_cache_reads", "cache_read", "cached_input")
-_CACHE_WRITE_NAMES = ("input_cache_write", "input_cache_writes", "cache_write")
+_PRICE_NAMES = (
+    ("prompt", "input"),
+    ("completion", "output"),
+    ("input_cache_read", "input_cache_reads", "cache_read", "cached_input"),
+    ("input_cache_write", "input_cache_writes", "cache_write"),
+)
 _CENTS = 10_000
 """xAI states whole cents for a hundred million tokens."""
 
@@ -128,7 +105,9 @@ def parse_models(document: Any, *, provider: str, date: str) -> tuple[ModelFacts
     found: dict[str, ModelFacts] = {}
     for row in _rows(document):
         facts = parse_model(row, date=date)
-        if facts is not None and _is_usable(facts, provider):
+        if facts is not None and (
+            provider not in TOOL_USERS_ONLY or (facts.language is True and facts.tools is True)
+        ):
             found.setdefault(facts.id, facts)
     return tuple(found.values())
 
@@ -174,10 +153,6 @@ def _rows(document: Any) -> Iterator[Mapping[str, Any]]:
 def _text(row: Mapping[str, Any], names: Sequence[str]) -> str:
     texts = (row.get(name) for name in names)
     return next((text for text in texts if isinstance(text, str) and text), "")
-
-
-def _is_usable(facts: ModelFacts, provider: str) -> bool:
-    return provider not in TOOL_USERS_ONLY or (facts.language is True and facts.tools is True)
 
 
 def _values(row: Any, path: str) -> list[Any]:
@@ -242,16 +217,11 @@ def _price(model: str, row: Mapping[str, Any], date: str) -> Price | None:
 
 
 def _parse_pricing(model: str, pricing: Mapping[str, Any], date: str) -> Price | None:
-    input_price, output_price = (
-        _dollars(pricing, _INPUT_PRICE_NAMES),
-        _dollars(pricing, _OUTPUT_PRICE_NAMES),
+    input_price, output_price, cache_read, cache_write = (
+        _dollars(pricing, names) for names in _PRICE_NAMES
     )
     if input_price is None or output_price is None:
         return None
-    cache_read, cache_write = (
-        _dollars(pricing, _CACHE_READ_NAMES),
-        _dollars(pricing, _CACHE_WRITE_NAMES),
-    )
     return complete_price(model, input_price, output_price, cache_read, cache_write, date)
 
 
@@ -335,7 +305,13 @@ class _ListingClient:
         region: str,
     ) -> None:
         self.endpoint, self._client = endpoint, client
-        if credential is not None and not _may_send(endpoint, credential, base_url):
+        # The key may be sent to the provider's own hosts, or to a custom endpoint.
+        is_custom = endpoint.id.partition(":")[0] == "custom"
+        if credential is not None and not (
+            is_custom
+            or credential.id == "given"
+            or may_receive_key(endpoint, credential.base_url or base_url)
+        ):
             credential = None
         self._credential = credential
         base = (credential.base_url if credential else "") or base_url
@@ -385,7 +361,10 @@ class _ListingClient:
                 max_bytes=MAX_RESPONSE_BYTES,
             )
         except HttpError as error:
-            raise self._failure(url, error) from error
+            if error.kind == "too_large":
+                text = f"the list of models of {self.endpoint.id} is too long"
+                raise ReplyInvalid(text, provider=self.endpoint.id) from error
+            raise unreachable(self.endpoint.id, url, error) from error
         if response.status >= 300:
             secret = self._credential.secret if self._credential else ""
             raise refused(
@@ -399,20 +378,6 @@ class _ListingClient:
                 provider=self.endpoint.id,
                 hint=f"is {self._base} the right address?",
             ) from error
-
-    def _failure(self, url: str, error: HttpError) -> ProviderError:
-        provider = self.endpoint.id
-        if error.kind == "too_large":
-            text = f"the list of models of {provider} is too long"
-            return ReplyInvalid(text, provider=provider)
-        return unreachable(provider, url, error)
-
-
-def _may_send(endpoint: Endpoint, credential: Credential, base_url: str) -> bool:
-    """Return whether the key may be sent: to the provider's own hosts, or to a custom endpoint."""
-    if endpoint.id.partition(":")[0] == "custom" or credential.id == "given":
-        return True
-    return may_receive_key(endpoint, credential.base_url or base_url)
 
 
 async def _pages(listing: _ListingClient) -> AsyncIterator[Any]:

@@ -64,6 +64,8 @@ def _variant(base: Family, **own: Any) -> Family:
     return msgspec.structs.replace(base, **own)
 
 
+# One or two lines for each family.
+# fmt: off
 FAMILIES = (
     Family(
         pattern=r".*(embed|rerank|whisper|transcrib|moderation|-tts|tts-|-asr|-ocr|realtime"
@@ -74,199 +76,76 @@ FAMILIES = (
         tools=False,
     ),
     # Anthropic. From Opus 4.7 on a temperature is refused and thinking has no budget.
-    _variant(
-        _CLAUDE,
-        pattern=r"claude-(opus-4-[7-9]|[a-z]+-[5-9])",
-        context=MILLION,
-        output=128_000,
-        reasoning=True,
-        reasoning_format="adaptive",
-        temperature=False,
-    ),
-    _variant(
-        _CLAUDE,
-        pattern=r"claude-(opus|sonnet)-4-6",
-        context=MILLION,
-        output=64_000,
-        reasoning=True,
-        reasoning_format="adaptive",
-    ),
-    _variant(
-        _CLAUDE,
-        pattern=r"claude-(3-7|[a-z]+-4)",
-        context=200_000,
-        output=32_000,
-        reasoning=True,
-        reasoning_format="budget",
-    ),
+    _variant(_CLAUDE, pattern=r"claude-(opus-4-[7-9]|[a-z]+-[5-9])", context=MILLION,
+             output=128_000, reasoning=True, reasoning_format="adaptive", temperature=False),
+    _variant(_CLAUDE, pattern=r"claude-(opus|sonnet)-4-6", context=MILLION, output=64_000,
+             reasoning=True, reasoning_format="adaptive"),
+    _variant(_CLAUDE, pattern=r"claude-(3-7|[a-z]+-4)", context=200_000, output=32_000,
+             reasoning=True, reasoning_format="budget"),
     _variant(_CLAUDE, pattern=r"claude", context=200_000, output=4096, reasoning=False),
     # OpenAI.
-    Family(
-        pattern=r"gpt-5(-\d)?-(chat|instant)",
-        makers=OPENAI,
-        context=128_000,
-        output=16_384,
-        images=True,
-        reasoning=False,
-        developer_role=True,
-        max_tokens_field="max_completion_tokens",
-        cache_read=0.1,
-    ),
-    _variant(
-        _REASONING_GPT,
-        pattern=r"gpt-(5-[4-9]|[6-9])",
-        context=1_050_000,
-        output=128_000,
-        images=True,
-        developer_role=True,
-        cache_write=1.25,
-    ),
-    _variant(
-        _REASONING_GPT,
-        pattern=r"gpt-5|codex",
-        context=400_000,
-        output=128_000,
-        images=True,
-        developer_role=True,
-    ),
+    Family(pattern=r"gpt-5(-\d)?-(chat|instant)", makers=OPENAI, context=128_000, output=16_384,
+           images=True, reasoning=False, developer_role=True,
+           max_tokens_field="max_completion_tokens", cache_read=0.1),
+    _variant(_REASONING_GPT, pattern=r"gpt-(5-[4-9]|[6-9])", context=1_050_000, output=128_000,
+             images=True, developer_role=True, cache_write=1.25),
+    _variant(_REASONING_GPT, pattern=r"gpt-5|codex", context=400_000, output=128_000, images=True,
+             developer_role=True),
     _variant(_REASONING_GPT, pattern=r"o[134](-|$)", context=200_000, output=100_000),
     Family(pattern=r"gpt-oss", context=131_072, images=False, tools=True, reasoning=True),
-    Family(
-        pattern=r"gpt-4-1",
-        makers=OPENAI,
-        context=1_047_576,
-        output=32_768,
-        images=True,
-        reasoning=False,
-        cache_read=0.25,
-    ),
-    Family(
-        pattern=r"gpt-4o",
-        makers=OPENAI,
-        context=128_000,
-        output=16_384,
-        images=True,
-        reasoning=False,
-        cache_read=0.5,
-    ),
+    Family(pattern=r"gpt-4-1", makers=OPENAI, context=1_047_576, output=32_768, images=True,
+           reasoning=False, cache_read=0.25),
+    Family(pattern=r"gpt-4o", makers=OPENAI, context=128_000, output=16_384, images=True,
+           reasoning=False, cache_read=0.5),
     # Google.
-    Family(
-        pattern=r"gemini-(2-5|[3-9]|pro|flash)",
-        makers=("gemini",),
-        context=1_048_576,
-        output=65_536,
-        images=True,
-        tools=True,
-        reasoning=True,
-        cache_read=0.1,
-    ),
+    Family(pattern=r"gemini-(2-5|[3-9]|pro|flash)", makers=("gemini",), context=1_048_576,
+           output=65_536, images=True, tools=True, reasoning=True, cache_read=0.1),
     Family(pattern=r"gemini", makers=("gemini",), context=1_048_576, output=8192, images=True),
     Family(pattern=r"gemma-?[34]", context=131_072, images=True),
     # xAI.
     Family(pattern=r"grok-(2|3(?!-mini))", makers=("xai",), context=131_072, reasoning=False),
     Family(pattern=r".*non-reasoning", reasoning=False),
-    Family(
-        pattern=r"grok",
-        makers=("xai",),
-        context=256_000,
-        tools=True,
-        reasoning=True,
-        cache_read=0.25,
-    ),
+    Family(pattern=r"grok", makers=("xai",), context=256_000, tools=True, reasoning=True,
+           cache_read=0.25),
     # DeepSeek.
-    Family(
-        pattern=r"deepseek-(flash|v4)",
-        makers=("deepseek",),
-        context=MILLION,
-        output=384_000,
-        tools=True,
-        reasoning=True,
-        cache_read=0.1,
-    ),
-    Family(
-        pattern=r"deepseek-(r\d|reasoner|v3-[12])",
-        makers=("deepseek",),
-        context=128_000,
-        reasoning=True,
-    ),
-    Family(
-        pattern=r"deepseek", makers=("deepseek",), context=128_000, images=False, reasoning=False
-    ),
+    Family(pattern=r"deepseek-(flash|v4)", makers=("deepseek",), context=MILLION, output=384_000,
+           tools=True, reasoning=True, cache_read=0.1),
+    Family(pattern=r"deepseek-(r\d|reasoner|v3-[12])", makers=("deepseek",), context=128_000,
+           reasoning=True),
+    Family(pattern=r"deepseek", makers=("deepseek",), context=128_000, images=False,
+           reasoning=False),
     # Qwen.
-    Family(
-        pattern=r"qwen-?3-[5-9]-(max|plus|flash)",
-        makers=("alibaba",),
-        context=MILLION,
-        output=65_536,
-        tools=True,
-        reasoning=True,
-    ),
+    Family(pattern=r"qwen-?3-[5-9]-(max|plus|flash)", makers=("alibaba",), context=MILLION,
+           output=65_536, tools=True, reasoning=True),
     Family(pattern=r"qwen-?3-[5-9]", context=262_144, images=True, tools=True, reasoning=True),
     Family(pattern=r"qwen-?3-coder", context=262_144, output=65_536, tools=True, reasoning=False),
     Family(pattern=r"qwen-?3.*instruct", context=262_144, tools=True, reasoning=False),
     Family(pattern=r"qwen-?3|qwq", context=131_072, tools=True, reasoning=True),
-    Family(
-        pattern=r"qwen-(plus|flash|turbo)", makers=("alibaba",), context=MILLION, reasoning=True
-    ),
+    Family(pattern=r"qwen-(plus|flash|turbo)", makers=("alibaba",), context=MILLION,
+           reasoning=True),
     Family(pattern=r"qwen", context=131_072, reasoning=False),
     # Z.ai. From GLM-5.3 on thinking cannot be switched off, only made shorter.
-    Family(
-        pattern=r"glm-5-[3-9]",
-        makers=GLM,
-        context=MILLION,
-        output=131_072,
-        tools=True,
-        reasoning=True,
-        reasoning_format="effort",
-    ),
-    Family(
-        pattern=r"glm-5-2", makers=GLM, context=MILLION, output=131_072, tools=True, reasoning=True
-    ),
-    Family(
-        pattern=r"glm-(5|4-[67])",
-        makers=GLM,
-        context=200_000,
-        output=131_072,
-        tools=True,
-        reasoning=True,
-    ),
-    Family(
-        pattern=r"glm-4-5", makers=GLM, context=131_072, output=98_304, tools=True, reasoning=True
-    ),
+    Family(pattern=r"glm-5-[3-9]", makers=GLM, context=MILLION, output=131_072, tools=True,
+           reasoning=True, reasoning_format="effort"),
+    Family(pattern=r"glm-5-2", makers=GLM, context=MILLION, output=131_072, tools=True,
+           reasoning=True),
+    Family(pattern=r"glm-(5|4-[67])", makers=GLM, context=200_000, output=131_072, tools=True,
+           reasoning=True),
+    Family(pattern=r"glm-4-5", makers=GLM, context=131_072, output=98_304, tools=True,
+           reasoning=True),
     Family(pattern=r"glm", makers=GLM, context=128_000),
     # Moonshot.
-    Family(
-        pattern=r"kimi-k3",
-        makers=KIMI,
-        context=1_048_576,
-        output=262_144,
-        images=True,
-        tools=True,
-        reasoning=True,
-        cache_read=0.1,
-    ),
-    Family(
-        pattern=r"kimi-(k2-([5-9]|thinking)|for-coding)",
-        makers=KIMI,
-        context=262_144,
-        tools=True,
-        reasoning=True,
-    ),
-    Family(
-        pattern=r"kimi", makers=KIMI, context=262_144, images=False, tools=True, reasoning=False
-    ),
+    Family(pattern=r"kimi-k3", makers=KIMI, context=1_048_576, output=262_144, images=True,
+           tools=True, reasoning=True, cache_read=0.1),
+    Family(pattern=r"kimi-(k2-([5-9]|thinking)|for-coding)", makers=KIMI, context=262_144,
+           tools=True, reasoning=True),
+    Family(pattern=r"kimi", makers=KIMI, context=262_144, images=False, tools=True,
+           reasoning=False),
     # The others.
-    Family(
-        pattern=r"minimax-m[3-9]", makers=MINIMAX, context=MILLION, output=131_072, reasoning=True
-    ),
-    Family(
-        pattern=r"minimax-m2",
-        makers=MINIMAX,
-        context=204_800,
-        output=131_072,
-        images=False,
-        reasoning=True,
-    ),
+    Family(pattern=r"minimax-m[3-9]", makers=MINIMAX, context=MILLION, output=131_072,
+           reasoning=True),
+    Family(pattern=r"minimax-m2", makers=MINIMAX, context=204_800, output=131_072, images=False,
+           reasoning=True),
     Family(pattern=r"mimo", makers=("xiaomi",), context=1_048_576, output=131_072, reasoning=True),
     Family(pattern=r"mistral-(large|medium)", makers=("mistral",), context=262_144, images=True),
     Family(pattern=r"(magistral|mistral-small)", makers=("mistral",), context=131_072, images=True),
@@ -276,16 +155,12 @@ FAMILIES = (
     Family(pattern=r"(meta-)?llama-?3-2.*vision", context=131_072, images=True, reasoning=False),
     Family(pattern=r"(meta-)?llama-?3-[123]", context=131_072, images=False, reasoning=False),
     Family(pattern=r"(nous-)?hermes-[34]", makers=("nous",), context=131_072, images=False),
-    Family(
-        pattern=r"trinity-large-thinking",
-        makers=("arcee",),
-        context=262_144,
-        images=False,
-        reasoning=True,
-    ),
+    Family(pattern=r"trinity-large-thinking", makers=("arcee",), context=262_144, images=False,
+           reasoning=True),
     Family(pattern=r"trinity", makers=("arcee",), context=131_072, images=False, reasoning=False),
     Family(pattern=r"nemotron-3", makers=("nvidia",), context=MILLION, tools=True, reasoning=True),
 )
+# fmt: on
 
 
 # Single models with the limits and prices their makers publish; the date is the day they were read.

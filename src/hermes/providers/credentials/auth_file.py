@@ -205,7 +205,7 @@ def stored_providers(data: AuthData) -> list[str]:
 def put_entry(data: AuthData, provider: str, entry: KeyEntry) -> None:
     """Add the entry or replace the one with its id; unknown keys in it are kept."""
     raws = data.setdefault(POOL, {}).setdefault(provider, [])
-    raw = next((old for old in raws if _id_of(old) == entry.id), None)
+    raw = next((old for old in raws if isinstance(old, dict) and old.get("id") == entry.id), None)
     if raw is None:
         raws.append(raw := {})
     for name, value in msgspec.to_builtins(entry).items():
@@ -239,7 +239,3 @@ def _parse_entry(raw: Any) -> KeyEntry | None:
     except msgspec.ValidationError:
         return None
     return entry if entry.id else None
-
-
-def _id_of(raw: Any) -> Any:
-    return raw.get("id") if isinstance(raw, dict) else None

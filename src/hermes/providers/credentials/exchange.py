@@ -48,14 +48,16 @@ class TokenExchange:
             return credential
         key = (endpoint.id, credential.secret)
         cached = self._cache.get(key)
-        if cached is None or cached.secret == refused or not self._is_valid(cached):
+        soon = self._clock.now().timestamp() + MARGIN_SECONDS
+        expires_at = cached.expires_at if cached is not None else 0.0
+        if (
+            cached is None
+            or cached.secret == refused
+            or (expires_at is not None and expires_at <= soon)
+        ):
             cached = await self._fetch_token(endpoint, endpoint.login.exchange_url, credential)
             self._cache[key] = cached
         return cached
-
-    def _is_valid(self, credential: Credential) -> bool:
-        now = self._clock.now().timestamp()
-        return credential.expires_at is None or credential.expires_at > now + MARGIN_SECONDS
 
     async def _fetch_token(
         self, endpoint: Endpoint, url: str, credential: Credential
@@ -129,7 +131,9 @@ class CodeAssistExchange(TokenExchange):
         token, project = self._projects.get(credential.id, ("", ""))
         if token != credential.secret:
             answer = await self._load_code_assist(endpoint, credential.secret)
-            project = _parse_project(answer)
+            held = answer.get("cloudaicompanionProject")  # the id, or an object with it
+            found = held.get("id") if isinstance(held, dict) else held
+            project = found if isinstance(found, str) else ""
             if not project:
                 raise _no_project_error(endpoint, credential, answer)
             self._projects[credential.id] = (credential.secret, project)
@@ -153,13 +157,6 @@ class CodeAssistExchange(TokenExchange):
                 endpoint.id, response.status, response.headers, response.body, secret=token
             )
         return response.json_object()
-
-
-def _parse_project(answer: dict[str, Any]) -> str:
-    """Return the project id, which is a string or in an object."""
-    cached = answer.get("cloudaicompanionProject")
-    project = cached.get("id") if isinstance(cached, dict) else cached
-    return project if isinstance(project, str) else ""
 
 
 def _no_project_error(

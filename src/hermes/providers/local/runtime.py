@@ -125,18 +125,10 @@ def thread_count(wanted: int) -> int:
         return wanted
     import psutil  # slow to load; only the start of a model needs it
 
-    usable = _usable_cores()
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    usable = min(allowed or 1, psutil.cpu_count(logical=False) or 1)
     busy = sum(share > BUSY_PERCENT for share in psutil.cpu_percent(SAMPLE_SECONDS, percpu=True))
     return max(1, min(usable, (psutil.cpu_count() or 1) - busy))
-
-
-def _usable_cores() -> int:
-    """Return the number of physical cores this process may use."""
-    import psutil  # see `thread_count`
-
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    physical = psutil.cpu_count(logical=False) or 1
-    return max(1, min(allowed or 1, physical))
 
 
 # The processed start of the prompt, stored on disk: processing it again takes seconds.
@@ -166,7 +158,9 @@ class PromptPrefixCache(ModelWrapper):
         async with aclosing(self._inner.stream(request)) as events:
             async for event in events:
                 if unsaved and isinstance(event, Reply):
-                    self._remove_others()
+                    # Older prefixes change with the version of Hermes and its tools.
+                    for old in self._folder.glob("prefix-*.bin"):
+                        old.unlink(missing_ok=True)
                     await self._slot_action("save", file)
                 yield event
 
@@ -183,11 +177,6 @@ class PromptPrefixCache(ModelWrapper):
             )
             return answer.status_code == 200
         return False
-
-    def _remove_others(self) -> None:
-        """Remove older prefixes: they change with the version of Hermes and its tools."""
-        for old in self._folder.glob("prefix-*.bin"):
-            old.unlink(missing_ok=True)
 
 
 def prefix_file_name(request: ModelRequest) -> str:
