@@ -229,7 +229,7 @@ class GatewayRunner:
             "outbox": self.gateway.outbox,
             "scheduler": app.services.scheduler,
             "status": status.status,
-            "metrics": status.metrics,
+            "metrics": status.metrics_text if status.metrics else None,
             "turns": status.direct_turns,
             "backend": chat_backend(self.gateway.settings),
         }

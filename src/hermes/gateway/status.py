@@ -4,109 +4,90 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from hermes.core.errors import HermesError
 from hermes.core.ports import Clock
 from hermes.gateway.process import AdapterState, GatewayState, write_state
 from hermes.gateway.supervisor import Supervisor
 from hermes.store.records import QueueCount
+from hermes.util.extras import install_hint, is_installed
 
 if TYPE_CHECKING:
+    from prometheus_client.core import GaugeMetricFamily
+
     from hermes.gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
+
 BUCKETS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
 
 
-class PlatformHealth(Protocol):
-    @property
-    def platform(self) -> str: ...
-
-    @property
-    def state(self) -> str: ...
-
-
 class Metrics:
-    """Counts messages and answers, and renders the metrics for Prometheus."""
+    """Counts messages and answers for Prometheus; needs the package prometheus_client."""
 
-    def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        own = self._registry
-        self._in = Counter("hermes_messages_received", "Messages kept", ["platform"], registry=own)
-        self._answers = Counter(
+    def __init__(self, status: "StatusReporter") -> None:
+        # Here, because the package is optional: the gateway also runs without it.
+        from prometheus_client import CollectorRegistry, Counter, Histogram
+
+        self._status = status
+        self.registry = own = CollectorRegistry()
+        self.messages = Counter(
+            "hermes_messages_received", "Messages kept", ["platform"], registry=own
+        )
+        self.answers = Counter(
             "hermes_answers", "Turns that ended", ["platform", "outcome"], registry=own
         )
-        self._seconds = Histogram(
+        self.seconds = Histogram(
             "hermes_answer_seconds",
             "From message to answer",
             ["platform"],
             buckets=BUCKETS,
             registry=own,
         )
-        self._up = Gauge(
-            "hermes_platform_up", "Whether a platform is healthy", ["platform"], registry=own
-        )
-        self._waiting = Gauge(
-            "hermes_messages_waiting",
-            "Messages on their way",
-            ["platform", "direction"],
-            registry=own,
-        )
-        self._lost = Gauge(
-            "hermes_messages_not_sent", "Messages given up", ["platform", "state"], registry=own
-        )
-        self._turns = Gauge("hermes_turns_running", "Turns that run now", registry=own)
+        own.register(self)
 
-    def count_message(self, platform: str) -> None:
-        self._in.labels(platform).inc()
+    def collect(self) -> "Iterator[GaugeMetricFamily]":
+        """Yield the current state; called by the registry."""
+        from prometheus_client.core import GaugeMetricFamily
 
-    def count_answer(self, platform: str, seconds: float, *, failed: bool) -> None:
-        self._answers.labels(platform, "failed" if failed else "ok").inc()
-        self._seconds.labels(platform).observe(max(seconds, 0.0))
+        def gauge(name: str, about: str, *labels: str) -> GaugeMetricFamily:
+            return GaugeMetricFamily(f"hermes_{name}", about, labels=labels)
 
-    def text(
-        self, counts: Iterable[QueueCount], health: Iterable[PlatformHealth], turns: int
-    ) -> bytes:
-        """Return all metrics in the text format of Prometheus."""
-        for count in counts:
-            self._waiting.labels(count.platform, "in").set(count.waiting_in)
-            self._waiting.labels(count.platform, "out").set(count.waiting_out)
-            self._lost.labels(count.platform, "failed").set(count.failed_out)
-            self._lost.labels(count.platform, "uncertain").set(count.uncertain_out)
-        for each in health:
-            self._up.labels(each.platform).set(each.state == "healthy")
-        self._turns.set(turns)
-        return generate_latest(self._registry)
-
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-MAX_REQUEST_BYTES = 8_192
-REQUEST_SECONDS = 10.0
+        up = gauge("platform_up", "Whether a platform is healthy", "platform")
+        for platform, healthy in self._status.health().items():
+            up.add_metric([platform], float(healthy))
+        waiting = gauge("messages_waiting", "Messages on their way", "platform", "direction")
+        lost = gauge("messages_not_sent", "Messages given up", "platform", "state")
+        for each in self._status.counts:
+            waiting.add_metric([each.platform, "in"], each.waiting_in)
+            waiting.add_metric([each.platform, "out"], each.waiting_out)
+            lost.add_metric([each.platform, "failed"], each.failed_out)
+            lost.add_metric([each.platform, "uncertain"], each.uncertain_out)
+        turns = gauge("turns_running", "Turns that run now")
+        turns.add_metric([], self._status.turns)
+        yield from (up, waiting, lost, turns)
 
 
 @contextlib.asynccontextmanager
-async def serve_metrics(port: int, text: Callable[[], bytes]) -> AsyncIterator[str]:
-    """Serve `GET /metrics` on 127.0.0.1 inside the block; port 0 disables it.
+async def serve_metrics(port: int, metrics: Metrics | None) -> AsyncIterator[str]:
+    """Serve the metrics on 127.0.0.1 inside the block; port 0 disables it.
 
-    Yields the reason if the port cannot be used, otherwise "": an unavailable port must not keep
-    the gateway from running.
+    Yields the reason if that is not possible, otherwise "": it must not keep the gateway from
+    running.
     """
-    if not port:
-        yield ""
+    if not port or metrics is None:
+        hint = f"Prometheus metrics need another package; install it: {install_hint('metrics')}"
+        yield f"no metrics are served: {hint}" if port else ""
         return
+    from prometheus_client import start_http_server  # as above
+
     try:
-        server = await asyncio.start_server(
-            lambda reader, writer: _serve_request(reader, writer, text),
-            "127.0.0.1",
-            port,
-            limit=MAX_REQUEST_BYTES,
-        )
+        server, thread = start_http_server(port, "127.0.0.1", metrics.registry)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         yield (
@@ -117,64 +98,33 @@ async def serve_metrics(port: int, text: Callable[[], bytes]) -> AsyncIterator[s
     try:
         yield ""
     finally:
-        server.close()
-
-
-async def _serve_request(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, text: Callable[[], bytes]
-) -> None:
-    try:
-        async with asyncio.timeout(REQUEST_SECONDS):
-            head = await reader.readuntil(b"\r\n\r\n")
-            wanted = head.split(b" ", 2)[:2]
-            found = wanted == [b"GET", b"/metrics"]
-            body = text() if found else b"only GET /metrics is here\n"
-            status = "200 OK" if found else "404 Not Found"
-            writer.write(
-                f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\n"
-                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-                + body
-            )
-            await writer.drain()
-    except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-        log.debug("a metrics request was aborted: %r", error)
-    finally:
-        writer.close()
+        await asyncio.to_thread(server.shutdown)
+        server.server_close()
+        thread.join()
 
 
 class DirectTurns:
     """The turns that adapters run themselves, such as those of the API server."""
 
     def __init__(self, status: "StatusReporter", clock: Clock) -> None:
-        self._counters, self._clock = status, clock
+        self._status, self._clock = status, clock
         self.running = 0
-        self._last_in: dict[str, float] = {}
-        self._last_out: dict[str, float] = {}
+        self.last_in: dict[str, float] = {}
+        self.last_out: dict[str, float] = {}
 
-    def begin(self, platform: str) -> "DirectTurn":
+    def begin(self, platform: str) -> Callable[[bool], None]:
+        """Count a turn that starts. Call the result when it ends, with whether it failed."""
         self.running += 1
-        self._last_in[platform] = self._clock.now().timestamp()
-        self._counters.count_message(platform)
-        return DirectTurn(self, platform, self._clock.monotonic())
+        self.last_in[platform] = self._clock.now().timestamp()
+        self._status.count_message(platform)
+        began = self._clock.monotonic()
 
-    def turn_ended(self, platform: str, began: float, *, failed: bool) -> None:
-        self.running -= 1
-        self._last_out[platform] = self._clock.now().timestamp()
-        self._counters.count_answer(platform, self._clock.monotonic() - began, failed=failed)
+        def end(failed: bool) -> None:
+            self.running -= 1
+            self.last_out[platform] = self._clock.now().timestamp()
+            self._status.count_answer(platform, self._clock.monotonic() - began, failed=failed)
 
-    def last_times(self, platform: str) -> tuple[float | None, float | None]:
-        """Return the times of the last request and the last reply."""
-        return self._last_in.get(platform), self._last_out.get(platform)
-
-
-class DirectTurn:
-    """One running turn."""
-
-    def __init__(self, turns: DirectTurns, platform: str, began: float) -> None:
-        self._turns, self._platform, self._began = turns, platform, began
-
-    def end(self, *, failed: bool) -> None:
-        self._turns.turn_ended(self._platform, self._began, failed=failed)
+        return end
 
 
 INTERVAL_SECONDS = 10.0
@@ -187,10 +137,10 @@ STATE_NAMES = {"healthy": "connected", "failing": "waiting"}
 class StatusReporter:
     def __init__(self, gateway: "Gateway", describe_jobs: Callable[[], str]) -> None:
         self._gateway, self._describe_jobs = gateway, describe_jobs
-        self._metrics = Metrics()
+        self.metrics = Metrics(self) if is_installed("prometheus_client") else None
         self.direct_turns = DirectTurns(self, gateway.clock)
         self._started = gateway.now()
-        self._counts: tuple[QueueCount, ...] = ()
+        self.counts: tuple[QueueCount, ...] = ()
         self._wake = asyncio.Event()
         self.state = "starting"
         self.unavailable: list[AdapterState] = []
@@ -198,11 +148,14 @@ class StatusReporter:
         self.troubles: list[str] = []
 
     def count_message(self, platform: str) -> None:
-        self._metrics.count_message(platform)
+        if self.metrics is not None:
+            self.metrics.messages.labels(platform).inc()
         self.changed()
 
     def count_answer(self, platform: str, seconds: float, *, failed: bool) -> None:
-        self._metrics.count_answer(platform, seconds, failed=failed)
+        if self.metrics is not None:
+            self.metrics.answers.labels(platform, "failed" if failed else "ok").inc()
+            self.metrics.seconds.labels(platform).observe(max(seconds, 0.0))
         self.changed()
 
     def changed(self) -> None:
@@ -225,19 +178,24 @@ class StatusReporter:
     async def write(self, state: str) -> None:
         self.state = state
         try:
-            self._counts = await self._gateway.store.queue_counts()
+            self.counts = await self._gateway.store.queue_counts()
             await asyncio.to_thread(write_state, self._gateway.app.home.root, self._state())
         except HermesError as error:
             log.error("the state of the gateway cannot be written: %s", error)
 
+    def health(self) -> dict[str, bool]:
+        """Return whether each platform is healthy."""
+        states = [each.health for each in self._gateway.supervisors]
+        return {each.platform: each.state == "healthy" for each in states}
+
     @property
-    def _turns(self) -> int:
+    def turns(self) -> int:
+        """The number of running turns."""
         return self._gateway.running_turns + self.direct_turns.running
 
     def _adapter(self, supervisor: Supervisor, counts: dict[str, QueueCount]) -> AdapterState:
         health, address = supervisor.health, supervisor.adapter.address
         count = counts.get(health.platform, QueueCount(""))
-        last_in, last_out = self.direct_turns.last_times(health.platform)
         return AdapterState(
             platform=health.platform,
             state="failed" if health.refused else STATE_NAMES.get(health.state, health.state),
@@ -245,13 +203,13 @@ class StatusReporter:
             detail=address if health.state == "healthy" else health.last_error,
             hint="" if health.state == "healthy" else health.hint,
             since=health.since,
-            last_in=count.last_in or last_in,
-            last_out=count.last_out or last_out,
+            last_in=count.last_in or self.direct_turns.last_in.get(health.platform),
+            last_out=count.last_out or self.direct_turns.last_out.get(health.platform),
             waiting_out=count.waiting_out,
         )
 
     def _state(self) -> GatewayState:
-        counts = {each.platform: each for each in self._counts}
+        counts = {each.platform: each for each in self.counts}
         tried = tuple(self._adapter(each, counts) for each in self._gateway.supervisors)
         adapters = (*tried, *self.unavailable)
         return GatewayState(
@@ -260,10 +218,10 @@ class StatusReporter:
             started_at=self._started,
             updated_at=self._gateway.now(),
             adapters=adapters,
-            waiting_in=sum(each.waiting_in for each in self._counts),
-            waiting_out=sum(each.waiting_out for each in self._counts),
-            unreadable_in=sum(each.unreadable_in for each in self._counts),
-            turns=self._turns,
+            waiting_in=sum(each.waiting_in for each in self.counts),
+            waiting_out=sum(each.waiting_out for each in self.counts),
+            unreadable_in=sum(each.unreadable_in for each in self.counts),
+            turns=self.turns,
             cron=self._describe_jobs(),
             troubles=tuple(self.troubles),
             last_in=max((each.last_in or 0.0 for each in adapters), default=0.0) or None,
@@ -280,6 +238,10 @@ class StatusReporter:
             for each in self._state().adapters
         )
 
-    def metrics(self) -> bytes:
-        health = [each.health for each in self._gateway.supervisors]
-        return self._metrics.text(self._counts, health, self._turns)
+    def metrics_text(self) -> bytes:
+        """Return the metrics in the text format of Prometheus; "" without its package."""
+        if self.metrics is None:
+            return b""
+        from prometheus_client import generate_latest  # as above
+
+        return generate_latest(self.metrics.registry)

@@ -184,7 +184,7 @@ async def test_prometheus_sees_messages_and_answers(
     runner = await harness.open(echoing)
     await harness.ask("hello", "hello")
     await harness.wait_idle()
-    text = runner.gateway.status.metrics().decode()
+    text = runner.gateway.status.metrics_text().decode()
     assert 'hermes_messages_received_total{platform="local"} 1.0' in text
     assert 'hermes_answers_total{outcome="ok",platform="local"} 1.0' in text
     assert 'hermes_platform_up{platform="local"} 1.0' in text
@@ -255,7 +255,7 @@ async def test_prometheus_can_ask_over_http(
     reader, writer = await asyncio.open_connection("127.0.0.1", free_port)
     writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
     answer = await reader.read()
-    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert b"200 OK" in answer.split(b"\r\n", 1)[0]
     assert b"hermes_platform_up" in answer
     writer.close()
 

@@ -278,8 +278,7 @@ class ApiTurns:
             raise ApiError(503, "too many turns are running", code="overloaded", headers=headers)
         turn = ApiTurn(self, request)
         if self._counter is not None:
-            counted = self._counter.begin(MANIFEST.name)
-            turn.on_close(lambda failed: counted.end(failed=failed))
+            turn.on_close(self._counter.begin(MANIFEST.name))
         self._running[turn] = ""
         self._idle.clear()
         on_disconnect(turn.stop)
