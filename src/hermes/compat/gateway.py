@@ -30,7 +30,7 @@ from hermes.gateway.platforms.kit.contract import (
     SessionSource,
 )
 from hermes.gateway.platforms.registry import configured, home_variable, is_configured, manifests
-from hermes.gateway.process import claimed, running, stop
+from hermes.gateway.process import claim_home, running_gateway, stop_gateway
 from hermes.gateway.services import GRACE_SECONDS, RESTART
 from hermes.store.session_store import SessionStore
 from hermes.util import files
@@ -385,7 +385,7 @@ class ScriptGateway:
         return 0 if self._task is None else await self._task
 
     async def _run(self, inner: runner.GatewayRunner) -> int:
-        with claimed(self._home, now=time.time(), version=__version__):
+        with claim_home(self._home, now=time.time(), version=__version__):
             return await inner.run()
 
 
@@ -395,7 +395,9 @@ async def start_gateway(config: GatewayConfig | None = None, replace: bool = Fal
     `replace` stops a running gateway first.
     """
     here = ScriptGateway(config)
-    if replace and (found := running(current_home().root)):
-        await asyncio.to_thread(stop, found, seconds=here.drain_seconds + GRACE_SECONDS, force=True)
+    if replace and (found := running_gateway(current_home().root)):
+        await asyncio.to_thread(
+            stop_gateway, found, seconds=here.drain_seconds + GRACE_SECONDS, force=True
+        )
     await here.start()
     return await here.wait_for_shutdown() != RESTART

@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -23,14 +24,16 @@ from hermes.core.errors import HermesError
 from hermes.util import files
 from hermes.util.processes import process_began, this_machine
 
+T = TypeVar("T")
 PID_FILE = "gateway.pid"
 LOCK_FILE = "gateway.lock"
+REPLACE_HINT = "`hermes gateway run --replace` takes its place; `hermes gateway stop` ends it"
 KNOWN_FOLDER = Path(".local") / "state" / "hermes" / "gateways"
 """Folder in the user's home with a link for each Hermes home that had a gateway, for `stop
 --all`."""
 
 
-class Running(msgspec.Struct, frozen=True):
+class GatewayProcess(msgspec.Struct, frozen=True):
     """The process in `gateway.pid`."""
 
     pid: int
@@ -47,7 +50,7 @@ class AlreadyRunning(HermesError):
 
 
 @contextlib.contextmanager
-def claimed(home: Home, *, now: float, version: str = "") -> Iterator[Running]:
+def claim_home(home: Home, *, now: float, version: str = "") -> Iterator[GatewayProcess]:
     """Be the gateway of `home` inside the block. Raises `AlreadyRunning`."""
     root = ensure_hermes_home(home)
     descriptor = os.open(root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -55,8 +58,13 @@ def claimed(home: Home, *, now: float, version: str = "") -> Iterator[Running]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _taken(home) from None
-        me = Running(os.getpid(), process_began(os.getpid()) or "", now, str(root), version)
+            other = running_gateway(home.root)
+            who = f" (process {other.pid})" if other else ""
+            raise AlreadyRunning(
+                f"the gateway of {home.display()} is running already{who}",
+                hint=REPLACE_HINT,
+            ) from None
+        me = GatewayProcess(os.getpid(), process_began(os.getpid()) or "", now, str(root), version)
         _write(root / PID_FILE, me)
         _remember(root)
         try:
@@ -67,38 +75,34 @@ def claimed(home: Home, *, now: float, version: str = "") -> Iterator[Running]:
         os.close(descriptor)  # also releases the lock
 
 
-def running(root: Path) -> Running | None:
+def running_gateway(root: Path) -> GatewayProcess | None:
     """Return the running gateway of the home folder `root`, if any. Files left by a crash do not
     count."""
-    try:
-        found = msgspec.json.decode((root / PID_FILE).read_bytes(), type=Running)
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
-        return None  # the file is written atomically, so another program must have written this
-    except OSError as error:
-        raise unusable(root / PID_FILE, error) from error
-    return found if found.pid > 0 and process_began(found.pid) == found.began else None
+    found = _read(root / PID_FILE, GatewayProcess)
+    return found if found and found.pid > 0 and not is_gone(found) else None
 
 
-def all_running(home: Home) -> list[Running]:
+def running_gateways(home: Home) -> list[GatewayProcess]:
     """Return every gateway of this user: of all profiles, and of other homes that had one."""
     root = home.default_root
     roots = [home.root, root, *sorted((root / "profiles").glob("*"))]
     with contextlib.suppress(OSError):
-        roots += sorted(link.readlink() for link in _known().iterdir() if link.is_symlink())
-    found = {each.pid: each for folder in roots if (each := running(folder))}
+        links = (Path.home() / KNOWN_FOLDER).iterdir()
+        roots += sorted(link.readlink() for link in links if link.is_symlink())
+    found = {each.pid: each for folder in roots if (each := running_gateway(folder))}
     return list(found.values())
 
 
-def _taken(home: Home) -> AlreadyRunning:
-    other = running(home.root)
-    who = f" (process {other.pid})" if other else ""
-    return AlreadyRunning(
-        f"the gateway of {home.display()} is running already{who}",
-        hint="`hermes gateway run --replace` takes its place; `hermes gateway stop` ends it",
-    )
+def _read(path: Path, kind: type[T]) -> T | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
+        return None  # the file is written atomically, so another program must have damaged it
+    except OSError as error:
+        raise unusable(path, error) from error
 
 
-def _write(path: Path, value: Running) -> None:
+def _write(path: Path, value: object) -> None:
     try:
         files.write_bytes(path, msgspec.json.encode(value) + b"\n", mode=0o600)
     except OSError as error:
@@ -108,7 +112,7 @@ def _write(path: Path, value: Running) -> None:
 def _remember(root: Path) -> None:
     """Record the home for `stop --all`. A folder that is not writable must not stop the gateway."""
     with contextlib.suppress(OSError, RuntimeError):
-        known = _known()
+        known = Path.home() / KNOWN_FOLDER
         known.mkdir(mode=0o700, parents=True, exist_ok=True)
         for link in known.iterdir():
             if link.is_symlink() and not link.exists():
@@ -118,15 +122,12 @@ def _remember(root: Path) -> None:
             link.symlink_to(root)
 
 
-def _known() -> Path:
-    return Path.home() / KNOWN_FOLDER
-
-
 PAUSE = 0.05
+KILL_SECONDS = 10.0
 
 
-def stop(
-    found: Running,
+def stop_gateway(
+    found: GatewayProcess,
     *,
     seconds: float,
     force: bool = False,
@@ -138,32 +139,20 @@ def stop(
     after that; nothing is lost, because its state is on disk. Raises `PermissionError` if it
     belongs to another user.
     """
-    _send(found, signal.SIGTERM)
-    if _gone_within(found, seconds, pause):
-        return True
-    if not force:
-        return False
-    _send(found, signal.SIGKILL)
-    return _gone_within(found, 10.0, pause)
+    for number, limit in ((signal.SIGTERM, seconds), (signal.SIGKILL, KILL_SECONDS)):
+        with contextlib.suppress(ProcessLookupError):
+            if not is_gone(found):
+                os.kill(found.pid, number)
+        deadline = time.monotonic() + limit
+        while not is_gone(found) and time.monotonic() < deadline:
+            pause(PAUSE)
+        if is_gone(found) or not force:
+            break
+    return is_gone(found)
 
 
-def is_gone(found: Running) -> bool:
+def is_gone(found: GatewayProcess) -> bool:
     return process_began(found.pid) != found.began
-
-
-def _send(found: Running, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        if not is_gone(found):
-            os.kill(found.pid, number)
-
-
-def _gone_within(found: Running, seconds: float, pause: Callable[[float], None]) -> bool:
-    deadline = time.monotonic() + seconds
-    while not is_gone(found):
-        if time.monotonic() >= deadline:
-            return False
-        pause(PAUSE)
-    return True
 
 
 STATE_FILE = "gateway_state.json"
@@ -209,11 +198,7 @@ class GatewayState(msgspec.Struct, frozen=True):
 
 
 def write_state(root: Path, state: GatewayState) -> None:
-    path = root / STATE_FILE
-    try:
-        files.write_bytes(path, msgspec.json.encode(state) + b"\n", mode=0o600)
-    except OSError as error:
-        raise unusable(path, error) from error
+    _write(root / STATE_FILE, state)
 
 
 def read_state(root: Path) -> GatewayState | None:
@@ -221,13 +206,7 @@ def read_state(root: Path) -> GatewayState | None:
 
     It describes the running gateway only if the process id is the same.
     """
-    path = root / STATE_FILE
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=GatewayState)
-    except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError):
-        return None
-    except OSError as error:
-        raise unusable(path, error) from error
+    return _read(root / STATE_FILE, GatewayState)
 
 
 START_SECONDS = 30.0
@@ -235,9 +214,13 @@ CONNECT_SECONDS = 15.0
 OUTPUT = "gateway.out"
 LAST_LINES = 8
 LAST_BYTES = 4000
+UNSETTLED = frozenset({"connecting", "stopped"})
+"""States of a platform that is still being connected."""
 
 
-def start(home: Home, command: Sequence[str], *, seconds: float = START_SECONDS) -> Running:
+def start_in_background(
+    home: Home, command: Sequence[str], *, seconds: float = START_SECONDS
+) -> GatewayProcess:
     """Start the gateway in the background without a service manager, and return when its state file
     exists or `seconds` have passed.
 
@@ -264,10 +247,26 @@ def start(home: Home, command: Sequence[str], *, seconds: float = START_SECONDS)
         )
     finally:
         os.close(descriptor)
-    return _wait(process, home, before, seconds)
+    deadline = time.monotonic() + seconds
+    while process.poll() is None:
+        found, state = running_gateway(home.root), read_state(home.root)
+        late = time.monotonic() >= deadline
+        if found is not None and (late or (state is not None and state.pid == found.pid)):
+            process.returncode = 0  # detach: Popen must not wait for it
+            return found
+        if late:
+            break
+        time.sleep(PAUSE)
+    with output.open("rb") as file:
+        file.seek(max(before, output.stat().st_size - LAST_BYTES))
+        lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
+    end = " / ".join([line for line in lines if line][-LAST_LINES:])
+    raise HermesError(
+        f"the gateway did not start{end and f': {end}'}", hint=f"more is in {tilde(output)}"
+    )
 
 
-def connected(
+def wait_connected(
     root: Path, *, seconds: float = CONNECT_SECONDS, pause: Callable[[float], None] = time.sleep
 ) -> GatewayState | None:
     """Wait until each platform of a gateway that was just started is connected or has failed, for
@@ -278,44 +277,14 @@ def connected(
     deadline = time.monotonic() + seconds
     seen = False
     while True:
-        found, state = running(root), read_state(root)
-        said = state if found and state and state.pid == found.pid else None
-        settled = said is not None and said.state != "starting" and not _connecting(said)
+        found, state = running_gateway(root), read_state(root)
+        state = state if found and state and state.pid == found.pid else None
+        open_states = {each.state for each in state.adapters} if state else set()
+        settled = state and state.state != "starting" and not open_states & UNSETTLED
         if settled or (seen and found is None) or time.monotonic() >= deadline:
-            return said
+            return state
         seen = found is not None
         pause(PAUSE)
-
-
-def _connecting(state: GatewayState) -> bool:
-    return any(each.state in ("connecting", "stopped") for each in state.adapters)
-
-
-def _wait(process: subprocess.Popen[bytes], home: Home, before: int, seconds: float) -> Running:
-    deadline = time.monotonic() + seconds
-    while process.poll() is None:
-        found = running(home.root)
-        state = read_state(home.root)
-        ready = state is not None and found is not None and state.pid == found.pid
-        late = time.monotonic() >= deadline
-        if found is not None and (ready or late):
-            process.returncode = 0  # detach: Popen must not wait for it
-            return found
-        if late:
-            break
-        time.sleep(PAUSE)
-    place = tilde(home.logs / OUTPUT)
-    said = _last_words(home, before)
-    raise HermesError(f"the gateway did not start{said}", hint=f"more is in {place}")
-
-
-def _last_words(home: Home, before: int) -> str:
-    with (home.logs / OUTPUT).open("rb") as file:
-        file.seek(0, os.SEEK_END)
-        file.seek(max(before, file.tell() - LAST_BYTES))
-        lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
-    told = [line for line in lines if line][-LAST_LINES:]
-    return f": {' / '.join(told)}" if told else ""
 
 
 def this_process() -> str:
@@ -325,12 +294,10 @@ def this_process() -> str:
 def dead_owners(owners: tuple[str, ...]) -> tuple[str, ...]:
     """Return the owners on this machine whose process is gone. Nothing is known about other
     machines."""
-    return tuple(owner for owner in owners if _is_dead(owner))
-
-
-def _is_dead(owner: str) -> bool:
-    host, _, rest = owner.partition(":")
-    pid, _, began = rest.partition(":")
-    return (
-        host == this_machine() and pid.isdecimal() and process_began(int(pid)) not in (began, None)
-    )
+    dead = []
+    for owner in owners:
+        host, _, rest = owner.partition(":")
+        pid, _, began = rest.partition(":")
+        if host == this_machine() and pid.isdecimal():
+            dead += [] if process_began(int(pid)) in (began, None) else [owner]
+    return tuple(dead)

@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -27,7 +26,7 @@ SECONDS = 90.0
 """Time limit in seconds for a service manager; stopping waits for running turns."""
 
 
-class Job(msgspec.Struct, frozen=True):
+class ServiceSpec(msgspec.Struct, frozen=True):
     """What the service runs."""
 
     command: tuple[str, ...]
@@ -40,43 +39,47 @@ class Job(msgspec.Struct, frozen=True):
     """For a system-wide service: the user it runs as."""
 
 
-class Service(Protocol):
-    name: str
-    file: Path
-
-    def installed(self) -> bool: ...
-
-    def install(self, job: Job) -> list[str]:
-        """Write, check and enable the service. Returns notes for the user."""
-        ...
-
-    def uninstall(self) -> None: ...
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def restart(self) -> None: ...
-
-    def state(self) -> str:
-        """Return the state as the service manager names it."""
-        ...
-
-
 class ServiceFailed(HermesError):
     """The service manager did not do what was asked."""
 
 
-def suffix(home: Home, usual: Path) -> str:
+class _ServiceFile:
+    """The file that describes a service to its manager."""
+
+    def __init__(self, name: str, file: Path) -> None:
+        self.name, self.file = name, file
+
+    def installed(self) -> bool:
+        return self.file.is_file()
+
+    def _write(self, data: bytes, mode: int = 0o600) -> None:
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            files.write_bytes(self.file, data, mode=mode)
+        except PermissionError as error:
+            raise ServiceFailed(
+                f"cannot write {self.file}", hint="a service of the whole machine needs sudo"
+            ) from error
+        except OSError as error:
+            raise unusable(self.file, error) from error
+
+    def _remove(self, *stop: str) -> None:
+        """Stop the service with a command and delete its file."""
+        _call(stop)  # it may be stopped already
+        try:
+            self.file.unlink(missing_ok=True)
+        except OSError as error:
+            raise unusable(self.file, error) from error
+
+
+def service_suffix(home: Home, usual: Path) -> str:
     """Return the suffix that distinguishes the services of several homes; "" for the `usual`
     home."""
-    if home.root == usual:
-        return ""
     digest = hashlib.sha256(str(home.root).encode()).hexdigest()
-    return f"-{digest[:SUFFIX_LENGTH]}"
+    return "" if home.root == usual else f"-{digest[:SUFFIX_LENGTH]}"
 
 
-def call(command: Sequence[str], *, seconds: float = SECONDS) -> subprocess.CompletedProcess[str]:
+def _call(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run a program of the service manager. Raises `ServiceFailed` if it is not installed or
     does not end."""
     try:
@@ -85,7 +88,7 @@ def call(command: Sequence[str], *, seconds: float = SECONDS) -> subprocess.Comp
             capture_output=True,
             text=True,
             check=False,
-            timeout=seconds,
+            timeout=SECONDS,
             stdin=subprocess.DEVNULL,
         )
     except FileNotFoundError:
@@ -94,12 +97,12 @@ def call(command: Sequence[str], *, seconds: float = SECONDS) -> subprocess.Comp
         raise ServiceFailed(f"`{' '.join(command)}` does not end") from None
 
 
-def demand(command: Sequence[str], hint: str = "") -> None:
+def _require(command: Sequence[str], hint: str = "") -> None:
     """Run a program that must succeed. Raises `ServiceFailed` with its last line of output."""
-    done = call(command)
+    done = _call(command)
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        why = said[-1] if said else f"exit code {done.returncode}"
+        output = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        why = output[-1] if output else f"exit code {done.returncode}"
         raise ServiceFailed(f"`{' '.join(command)}` failed: {why}", hint=hint)
 
 
@@ -138,60 +141,41 @@ WantedBy={wanted_by}
 """
 
 
-def unit_text(job: Job, about: str, *, system: bool) -> str:
-    environment = [f"{name}={value}" for name, value in sorted(job.environment.items())]
+def unit_text(spec: ServiceSpec, about: str, *, system: bool) -> str:
+    environment = [f"{name}={value}" for name, value in sorted(spec.environment.items())]
     return UNIT.format(
         about=_literal(about),
         network=NETWORK if system else "",
-        command=_command_line(job.command),
+        command=_command_line(spec.command),
         environment="\n".join(f"Environment={_quoted(_literal(line))}" for line in environment),
-        folder=_literal(str(job.folder)),
+        folder=_literal(str(spec.folder)),
         restart=RESTART,
-        stop_seconds=job.stop_seconds,
-        user=f"User={_literal(job.user)}\n" if system and job.user else "",
+        stop_seconds=spec.stop_seconds,
+        user=f"User={_literal(spec.user)}\n" if system and spec.user else "",
         wanted_by="multi-user.target" if system else "default.target",
     )
 
 
-def systemd_is_running() -> bool:
-    return BOOTED.is_dir() and shutil.which("systemctl") is not None
-
-
-class Systemd:
+class SystemdService(_ServiceFile):
     """A unit `hermes-gateway[-hash].service`, of the user or system-wide."""
 
-    def __init__(self, suffix: str, *, system: bool = False, units: Path | None = None) -> None:
-        self.name = f"{NAME}{suffix}.service"
+    def __init__(self, suffix: str, *, system: bool = False) -> None:
+        name = f"{NAME}{suffix}.service"
+        super().__init__(name, (SYSTEM_UNITS if system else Path.home() / USER_UNITS) / name)
         self.system = system
-        folder = units or (SYSTEM_UNITS if system else Path.home() / USER_UNITS)
-        self.file = folder / self.name
 
-    def installed(self) -> bool:
-        return self.file.is_file()
-
-    def install(self, job: Job) -> list[str]:
-        text = unit_text(job, str(job.environment.get("HERMES_HOME", "")), system=self.system)
-        verify(text, self.name)
-        try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            files.write_text(self.file, text, mode=0o644 if self.system else 0o600)
-        except PermissionError as error:
-            raise ServiceFailed(
-                f"cannot write {self.file}", hint="a service of the whole machine needs sudo"
-            ) from error
-        except OSError as error:
-            raise unusable(self.file, error) from error
+    def install(self, spec: ServiceSpec) -> list[str]:
+        """Write, check and enable the service. Returns notes for the user."""
+        text = unit_text(spec, str(spec.environment.get("HERMES_HOME", "")), system=self.system)
+        verify_unit(text, self.name)
+        self._write(text.encode(), 0o644 if self.system else 0o600)
         self._systemctl("daemon-reload")
         self._systemctl("enable", self.name)
         notes = [f"the service is {tilde(self.file)}"]
         return notes if self.system else [*notes, *_linger()]
 
     def uninstall(self) -> None:
-        call(self._command("disable", "--now", self.name))  # it may be stopped already
-        try:
-            self.file.unlink(missing_ok=True)
-        except OSError as error:
-            raise unusable(self.file, error) from error
+        self._remove(*self._command("disable", "--now", self.name))
         self._systemctl("daemon-reload")
 
     def start(self) -> None:
@@ -204,32 +188,33 @@ class Systemd:
         self._systemctl("restart", self.name)
 
     def state(self) -> str:
-        return call(self._command("is-active", self.name)).stdout.strip() or "unknown"
+        """Return the state as the service manager names it."""
+        return _call(self._command("is-active", self.name)).stdout.strip() or "unknown"
 
     def _systemctl(self, *words: str) -> None:
         hint = f"look at: journalctl {'' if self.system else '--user '}-u {self.name}"
-        demand(self._command(*words), hint)
+        _require(self._command(*words), hint)
 
     def _command(self, *words: str) -> list[str]:
         return ["systemctl", *(() if self.system else ("--user",)), *words]
 
 
-def verify(text: str, name: str) -> None:
+def verify_unit(text: str, name: str) -> None:
     """Let systemd check the unit. Raises `ServiceFailed` with its message."""
     if shutil.which("systemd-analyze") is None:
         return
     with tempfile.TemporaryDirectory() as folder:
         unit = Path(folder) / name
         unit.write_text(text, encoding="utf-8")
-        done = call(["systemd-analyze", "--recursive-errors=no", "verify", str(unit)])
-    said = [line for line in done.stderr.splitlines() if name in line]
-    if done.returncode and said:
-        raise ServiceFailed(f"systemd does not take the service: {said[0].strip()}")
+        done = _call(["systemd-analyze", "--recursive-errors=no", "verify", str(unit)])
+    errors = [line for line in done.stderr.splitlines() if name in line]
+    if done.returncode and errors:
+        raise ServiceFailed(f"systemd does not accept the service: {errors[0].strip()}")
 
 
 def _linger() -> list[str]:
     """Keep the user's services running after the last logout; returns a note if that fails."""
-    done = call(["loginctl", "enable-linger"]) if shutil.which("loginctl") else None
+    done = _call(["loginctl", "enable-linger"]) if shutil.which("loginctl") else None
     if done is not None and done.returncode == 0:
         return []
     return ["it ends when you log out; to keep it: sudo loginctl enable-linger $USER"]
@@ -256,112 +241,105 @@ AGENTS = Path("Library") / "LaunchAgents"
 NOT_LOADED = "not loaded"
 
 
-def plist(job: Job, label: str) -> bytes:
+def plist(spec: ServiceSpec, label: str) -> bytes:
     """Return the agent definition. `KeepAlive` starts the process again unless it exited
     successfully."""
     return plistlib.dumps({
         "Label": label,
-        "ProgramArguments": list(job.command),
-        "EnvironmentVariables": dict(job.environment),
-        "WorkingDirectory": str(job.folder),
+        "ProgramArguments": list(spec.command),
+        "EnvironmentVariables": dict(spec.environment),
+        "WorkingDirectory": str(spec.folder),
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
         "ThrottleInterval": 3,
-        "ExitTimeOut": job.stop_seconds,
-        "StandardOutPath": str(job.logs / "gateway.out"),
-        "StandardErrorPath": str(job.logs / "gateway.out"),
+        "ExitTimeOut": spec.stop_seconds,
+        "StandardOutPath": str(spec.logs / "gateway.out"),
+        "StandardErrorPath": str(spec.logs / "gateway.out"),
     })  # fmt: skip
 
 
-class Launchd:
+class LaunchdService(_ServiceFile):
     """An agent `ai.hermes.gateway[-suffix]` of the user."""
 
-    def __init__(self, suffix: str, *, agents: Path | None = None) -> None:
-        self.name = f"{LABEL}{suffix}"
-        self.file = (agents or Path.home() / AGENTS) / f"{self.name}.plist"
+    def __init__(self, suffix: str) -> None:
+        name = f"{LABEL}{suffix}"
+        super().__init__(name, Path.home() / AGENTS / f"{name}.plist")
         self._domain = f"gui/{os.getuid()}"
+        self._agent = f"{self._domain}/{name}"
 
-    def installed(self) -> bool:
-        return self.file.is_file()
-
-    def install(self, job: Job) -> list[str]:
+    def install(self, spec: ServiceSpec) -> list[str]:
         try:
-            job.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            files.write_bytes(self.file, plist(job, self.name), mode=0o600)
+            spec.logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise unusable(self.file, error) from error
-        demand(["plutil", "-lint", str(self.file)])
+            raise unusable(spec.logs, error) from error
+        self._write(plist(spec, self.name))
+        _require(["plutil", "-lint", str(self.file)])
         return [f"the service is {tilde(self.file)}"]
 
     def uninstall(self) -> None:
-        call(["launchctl", "bootout", f"{self._domain}/{self.name}"])  # it may be stopped already
-        try:
-            self.file.unlink(missing_ok=True)
-        except OSError as error:
-            raise unusable(self.file, error) from error
+        self._remove("launchctl", "bootout", self._agent)
 
     def start(self) -> None:
         if self.state() == NOT_LOADED:
-            demand(["launchctl", "bootstrap", self._domain, str(self.file)])
+            _require(["launchctl", "bootstrap", self._domain, str(self.file)])
         else:
-            demand(["launchctl", "kickstart", f"{self._domain}/{self.name}"])
+            _require(["launchctl", "kickstart", self._agent])
 
     def stop(self) -> None:
         """Unload the agent until the next login or start; otherwise launchd would start it again
         at once."""
-        demand(["launchctl", "bootout", f"{self._domain}/{self.name}"])
+        _require(["launchctl", "bootout", self._agent])
 
     def restart(self) -> None:
         if self.state() == NOT_LOADED:
             self.start()
         else:
-            demand(["launchctl", "kickstart", "-k", f"{self._domain}/{self.name}"])
+            _require(["launchctl", "kickstart", "-k", self._agent])
 
     def state(self) -> str:
-        done = call(["launchctl", "print", f"{self._domain}/{self.name}"])
+        done = _call(["launchctl", "print", self._agent])
         if done.returncode:
             return NOT_LOADED
         lines = (line.strip().partition(" = ") for line in done.stdout.splitlines())
         return next((value for name, _, value in lines if name == "state"), "unknown")
 
 
+Service = SystemdService | LaunchdService
 GRACE_SECONDS = 15
 """Seconds added to the time that running turns get."""
 CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 
-def service_of(home: Home, *, system: bool = False) -> Service:
+def find_service(home: Home, *, system: bool = False) -> Service:
     """Return the service of a home, installed or not. Raises `ServiceFailed` if the machine has
     no service manager."""
-    name = suffix(home, Path.home() / ".hermes")
+    suffix = service_suffix(home, Path.home() / ".hermes")
     if sys.platform == "darwin":
         if system:
             raise ServiceFailed("--system is for Linux", hint="leave it out")
-        return Launchd(name)
-    if not systemd_is_running():
-        raise ServiceFailed("this machine has no systemd to run a service", hint=instead())
-    return Systemd(name, system=system)
+        return LaunchdService(suffix)
+    if not BOOTED.is_dir() or shutil.which("systemctl") is None:
+        raise ServiceFailed("this machine has no systemd to run a service", hint=manual_hint())
+    return SystemdService(suffix, system=system)
 
 
 def installed_service(home: Home, *, system: bool = False) -> Service | None:
     """Return the service of a home if it is installed."""
     try:
-        found = service_of(home, system=system)
+        found = find_service(home, system=system)
     except ServiceFailed:
         return None
     return found if found.installed() else None
 
 
-def under_a_manager() -> bool:
+def is_managed() -> bool:
     """Return whether a service manager started this process, and would start it again."""
     return bool(variable("INVOCATION_ID")) or (variable("XPC_SERVICE_NAME") or "0") != "0"
 
 
-def job(home: Home, *, drain_seconds: float, user: str = "") -> Job:
-    words = (*start_command(), "gateway", "run", "--quiet")
-    return Job(
-        command=words,
+def service_spec(home: Home, *, drain_seconds: float, user: str = "") -> ServiceSpec:
+    return ServiceSpec(
+        command=(*start_command(), "gateway", "run", "--quiet"),
         environment={"HERMES_HOME": str(home.root), "PATH": search_path()},
         folder=Path.home(),
         logs=home.logs,
@@ -370,7 +348,9 @@ def job(home: Home, *, drain_seconds: float, user: str = "") -> Job:
     )
 
 
-def instead(marks: tuple[Path, ...] = CONTAINER_MARKS, kernel: Path = Path("/proc/version")) -> str:
+def manual_hint(
+    marks: tuple[Path, ...] = CONTAINER_MARKS, kernel: Path = Path("/proc/version")
+) -> str:
     """Return a hint for machines without a service manager."""
     if any(mark.exists() for mark in marks):
         return "in a container make `hermes gateway run` its main process, or: hermes gateway start"

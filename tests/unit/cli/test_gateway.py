@@ -24,7 +24,13 @@ from hermes.gateway.platforms.kit.contract import (
     PlatformManifest,
     UserIdFormat,
 )
-from hermes.gateway.process import AdapterState, GatewayState, claimed, running, write_state
+from hermes.gateway.process import (
+    AdapterState,
+    GatewayState,
+    claim_home,
+    running_gateway,
+    write_state,
+)
 from tests.unit.cli.terminal import Hermes, Outcome
 
 TOKEN = "123:secret-token"
@@ -75,7 +81,7 @@ def test_no_gateway_runs_at_first(hermes: Hermes, hermes_home: Path) -> None:
 
 def test_a_running_gateway_shows_how_its_platforms_fare(hermes: Hermes, hermes_home: Path) -> None:
     now = time.time()
-    with claimed(Home(hermes_home), now=now - 3700) as me:
+    with claim_home(Home(hermes_home), now=now - 3700) as me:
         assert "starting: process" in hermes("status").out
         write_state(hermes_home, state_of(me.pid, now))
         lines = hermes("status").out.splitlines()
@@ -94,13 +100,13 @@ def test_a_running_gateway_shows_how_its_platforms_fare(hermes: Hermes, hermes_h
 
 
 def test_what_an_earlier_gateway_said_is_not_believed(hermes: Hermes, hermes_home: Path) -> None:
-    with claimed(Home(hermes_home), now=time.time()):
+    with claim_home(Home(hermes_home), now=time.time()):
         write_state(hermes_home, state_of(1, time.time()))
         assert json.loads(hermes("status", "--json").out)["gateway"] is None
 
 
 def test_a_gateway_that_hangs_is_told(hermes: Hermes, hermes_home: Path) -> None:
-    with claimed(Home(hermes_home), now=time.time()) as me:
+    with claim_home(Home(hermes_home), now=time.time()) as me:
         write_state(hermes_home, state_of(me.pid, time.time() - 600))
         assert "it has said nothing of itself for 10m" in hermes("status").out
         assert json.loads(hermes("status", "--json").out)["stale"]
@@ -118,7 +124,7 @@ def test_run_is_the_gateway_while_it_runs(
     seen: dict[str, Any] = {}
 
     def start(home: Home, loaded: Any, **options: Any) -> int:
-        seen.update(options, running=running(home.root), again=hermes("run"))
+        seen.update(options, running=running_gateway(home.root), again=hermes("run"))
         return 7
 
     monkeypatch.setitem(sys.modules, "hermes.gateway.runner", runner_module(start))
@@ -127,7 +133,7 @@ def test_run_is_the_gateway_while_it_runs(
     assert seen["running"] is not None
     assert seen["again"].code == 1
     assert "running already" in seen["again"].err
-    assert running(hermes_home) is None
+    assert running_gateway(hermes_home) is None
 
 
 def test_a_service_needs_a_service_manager(hermes: Hermes) -> None:

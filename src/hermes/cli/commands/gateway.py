@@ -21,15 +21,21 @@ from hermes.core.errors import ConfigError, HermesError, UsageError
 from hermes.gateway import process, services
 from hermes.gateway.process import (
     AdapterState,
+    GatewayProcess,
     GatewayState,
-    Running,
-    all_running,
-    claimed,
+    claim_home,
     read_state,
-    running,
-    stop,
+    running_gateway,
+    running_gateways,
+    stop_gateway,
 )
-from hermes.gateway.services import GRACE_SECONDS, RESTART, Job, installed_service, under_a_manager
+from hermes.gateway.services import (
+    GRACE_SECONDS,
+    RESTART,
+    ServiceSpec,
+    installed_service,
+    is_managed,
+)
 from hermes.util.text import human_duration, many, plain_line
 
 COMMAND = Command(
@@ -60,7 +66,7 @@ def report_platforms(cli: Cli) -> int:
 
     Return 1 if none is connected. Platforms without credentials do not count.
     """
-    state = process.connected(cli.home.root)
+    state = process.wait_connected(cli.home.root)
     if state is None:
         raise HermesError("the gateway ended, or does not say how it fares", hint=MORE)
     style = Style.of(cli.stdout)
@@ -102,10 +108,10 @@ def hint_lines(each: AdapterState, width: int) -> list[str]:
 )
 def _run(args: Namespace, cli: Cli) -> int:
     loaded = cli.load()
-    found = running(cli.home.root)
+    found = running_gateway(cli.home.root)
     if args.replace and found:
         _stop_process(found, cli, force=True)
-    with claimed(cli.home, now=time.time(), version=__version__):
+    with claim_home(cli.home, now=time.time(), version=__version__):
         from hermes.gateway.runner import start_gateway  # loads every part of the gateway
 
         code = int(
@@ -113,7 +119,7 @@ def _run(args: Namespace, cli: Cli) -> int:
                 cli.home, loaded, quiet=args.quiet, note=cli.note, scheduling=GatewayJobs()
             )
         )
-    if code == RESTART and not under_a_manager():
+    if code == RESTART and not is_managed():
         words = _command(quiet=args.quiet)
         os.execve(words[0], words, {**variables(), "HERMES_HOME": str(cli.home.root)})
     return code
@@ -121,7 +127,7 @@ def _run(args: Namespace, cli: Cli) -> int:
 
 @COMMAND.action("start", "start it in the background, or its service", SYSTEM)
 def _start(args: Namespace, cli: Cli) -> int:
-    found = running(cli.home.root)
+    found = running_gateway(cli.home.root)
     if found:
         cli.say(f"it runs already: process {found.pid}")
         return 0
@@ -131,7 +137,7 @@ def _start(args: Namespace, cli: Cli) -> int:
         cli.say(f"started the service {service.name}")
     else:
         started, output = (
-            process.start(cli.home, _command(quiet=True)),
+            process.start_in_background(cli.home, _command(quiet=True)),
             cli.home.logs / "gateway.out",
         )
         cli.say(f"started: process {started.pid}; it prints to {tilde(output)}")
@@ -146,8 +152,8 @@ def _start(args: Namespace, cli: Cli) -> int:
     SYSTEM,
 )
 def _stop(args: Namespace, cli: Cli) -> None:
-    here = running(cli.home.root)
-    found = all_running(cli.home) if args.all else [here] if here else []
+    here = running_gateway(cli.home.root)
+    found = running_gateways(cli.home) if args.all else [here] if here else []
     if not found:
         cli.say("no gateway of yours runs" if args.all else f"none runs in {cli.home.display()}")
     for each in found:
@@ -169,7 +175,7 @@ def _stop(args: Namespace, cli: Cli) -> None:
 def _restart(args: Namespace, cli: Cli) -> int:
     cli.load()  # do not stop a gateway that could not start again
     service = installed_service(cli.home, system=args.system)
-    found = running(cli.home.root)
+    found = running_gateway(cli.home.root)
     if service:
         service.restart()
         cli.say(f"restarted the service {service.name}")
@@ -179,7 +185,7 @@ def _restart(args: Namespace, cli: Cli) -> int:
     return _start(args, cli)
 
 
-def _stop_process(found: Running, cli: Cli, *, force: bool) -> None:
+def _stop_process(found: GatewayProcess, cli: Cli, *, force: bool) -> None:
     try:
         drain = cli.load().settings.gateway.drain_seconds
     except ConfigError:  # stopping must work with invalid settings too
@@ -190,7 +196,7 @@ def _stop_process(found: Running, cli: Cli, *, force: bool) -> None:
     if state and state.pid == found.pid and state.turns:
         cli.note(f"{many(state.turns, 'turn')} may still end, for at most {drain:g} seconds")
     try:
-        gone = stop(found, seconds=seconds, force=force)
+        gone = stop_gateway(found, seconds=seconds, force=force)
     except PermissionError:
         raise HermesError(
             f"process {found.pid}, the gateway of {where}, belongs to another user",
@@ -216,7 +222,7 @@ STALE_SECONDS = 120.0
 
 @COMMAND.action("status", "show whether it runs and who is connected", SYSTEM, json=True)
 def _status(args: Namespace, cli: Cli) -> int:
-    found = running(cli.home.root)
+    found = running_gateway(cli.home.root)
     said = read_state(cli.home.root)
     state = said if found and said and said.pid == found.pid else None
     service = installed_service(cli.home, system=args.system)
@@ -243,7 +249,7 @@ def _status(args: Namespace, cli: Cli) -> int:
 
 
 def _status_lines(
-    found: Running, state: GatewayState | None, now: float, style: Style
+    found: GatewayProcess, state: GatewayState | None, now: float, style: Style
 ) -> list[str]:
     began = human_duration(now - found.started_at)
     if state is None:
@@ -296,9 +302,9 @@ def _ago(at: float | None, now: float) -> str:
 def _install(args: Namespace, cli: Cli) -> None:
     if args.run_as and not args.system:
         raise UsageError("--run-as needs --system", hint="a service of your own runs as you")
-    home, job = _service_job(args, cli)
-    service = services.service_of(home, system=args.system)
-    for line in service.install(job):
+    home, spec = _service_spec(args, cli)
+    service = services.find_service(home, system=args.system)
+    for line in service.install(spec):
         cli.say(line)
     if not args.no_start:
         service.start()
@@ -307,8 +313,8 @@ def _install(args: Namespace, cli: Cli) -> None:
 
 @COMMAND.action("uninstall", "stop the service and remove it", SYSTEM)
 def _uninstall(args: Namespace, cli: Cli) -> None:
-    home = _service_job(args, cli)[0]
-    service = services.service_of(home, system=args.system)
+    home = _service_spec(args, cli)[0]
+    service = services.find_service(home, system=args.system)
     if not service.installed():
         cli.say(f"there is no service {service.name}")
         return
@@ -316,20 +322,20 @@ def _uninstall(args: Namespace, cli: Cli) -> None:
     cli.say(f"removed {service.name}; sessions and settings are untouched")
 
 
-def _service_job(args: Namespace, cli: Cli) -> tuple[Home, Job]:
+def _service_spec(args: Namespace, cli: Cli) -> tuple[Home, ServiceSpec]:
     """Return what the service runs. With sudo, it runs as the calling user, not as root."""
     drain = cli.load().settings.gateway.drain_seconds
     me = getpass.getuser()
     wanted = getattr(args, "run_as", None)
     user = (wanted or (os.geteuid() == 0 and variable("SUDO_USER")) or me) if args.system else me
     if user == me:
-        return cli.home, services.job(cli.home, drain_seconds=drain)
+        return cli.home, services.service_spec(cli.home, drain_seconds=drain)
     try:
         theirs = Path(pwd.getpwnam(user).pw_dir)
     except KeyError:
         raise UsageError(f"this machine has no user {user!r}") from None
     home = Home(theirs / ".hermes") if cli.home.root == Path.home() / ".hermes" else cli.home
-    job = services.job(home, drain_seconds=drain, user=user)
+    job = services.service_spec(home, drain_seconds=drain, user=user)
     return home, msgspec.structs.replace(job, folder=theirs)
 
 

@@ -18,15 +18,15 @@ from hermes.config.home import Home
 from hermes.core.errors import HermesError
 from hermes.gateway import process
 from hermes.gateway.process import (
+    GatewayProcess,
     GatewayState,
-    Running,
-    claimed,
+    claim_home,
     is_gone,
-    running,
-    stop,
+    running_gateway,
+    stop_gateway,
     write_state,
 )
-from hermes.gateway.services import Job, ServiceFailed, unit_text, verify
+from hermes.gateway.services import ServiceFailed, ServiceSpec, unit_text, verify_unit
 from tests.fakes.local.server import LocalServer
 from tests.unit.cli.terminal import Hermes
 
@@ -34,12 +34,12 @@ GATEWAY = """
 import signal, sys, time
 from pathlib import Path
 from hermes.config.home import Home
-from hermes.gateway.process import claimed
+from hermes.gateway.process import claim_home
 from hermes.gateway.process import GatewayState, write_state
 
 home = Home(Path(sys.argv[1]))
 signal.signal(signal.SIGTERM, signal.SIG_IGN if "deaf" in sys.argv else lambda *_: sys.exit(0))
-with claimed(home, now=time.time()) as me:
+with claim_home(home, now=time.time()) as me:
     write_state(home.root, GatewayState(me.pid, "running", me.started_at, me.started_at))
     time.sleep(60)
 """
@@ -49,39 +49,39 @@ with claimed(home, now=time.time()) as me:
 def home(tmp_path: Path) -> Iterator[Home]:
     home = Home(tmp_path / "home")
     yield home
-    if left := running(home.root):
+    if left := running_gateway(home.root):
         os.kill(left.pid, signal.SIGKILL)
 
 
-def started(home: Home, *words: str) -> Running:
+def started(home: Home, *words: str) -> GatewayProcess:
     command = [sys.executable, "-c", GATEWAY, str(home.root), *words]
-    return process.start(home, command)
+    return process.start_in_background(home, command)
 
 
 def test_it_starts_in_the_background_and_ends_when_asked(home: Home) -> None:
     found = started(home)
-    assert running(home.root) == found
-    assert stop(found, seconds=20)
-    assert running(home.root) is None
+    assert running_gateway(home.root) == found
+    assert stop_gateway(found, seconds=20)
+    assert running_gateway(home.root) is None
     assert not (home.root / "gateway.pid").exists()
 
 
 def test_one_that_does_not_listen_is_killed_only_by_force(home: Home) -> None:
     found = started(home, "deaf")
-    assert not stop(found, seconds=0.1)
-    assert running(home.root) == found
-    assert stop(found, seconds=0.1, force=True)
+    assert not stop_gateway(found, seconds=0.1)
+    assert running_gateway(home.root) == found
+    assert stop_gateway(found, seconds=0.1, force=True)
     assert is_gone(found)
 
 
 def test_a_killed_gateway_leaves_the_home_free(home: Home) -> None:
     found = started(home)
     os.kill(found.pid, signal.SIGKILL)
-    assert stop(found, seconds=20), "it is gone already"
+    assert stop_gateway(found, seconds=20), "it is gone already"
     assert (home.root / "gateway.pid").exists()
-    assert running(home.root) is None
-    with claimed(home, now=1.0):
-        assert running(home.root) is not None
+    assert running_gateway(home.root) is None
+    with claim_home(home, now=1.0):
+        assert running_gateway(home.root) is not None
 
 
 def test_one_that_cannot_start_says_why(home: Home) -> None:
@@ -89,7 +89,7 @@ def test_one_that_cannot_start_says_why(home: Home) -> None:
     home.logs.mkdir()
     (home.logs / "gateway.out").write_text("of yesterday\n")
     with pytest.raises(HermesError, match="did not start: no token") as failed:
-        process.start(home, [sys.executable, "-c", "raise SystemExit('no token')"])
+        process.start_in_background(home, [sys.executable, "-c", "raise SystemExit('no token')"])
     assert "of yesterday" not in str(failed.value)
     assert "gateway.out" in failed.value.hint
 
@@ -98,10 +98,10 @@ def test_a_second_one_is_refused_while_the_first_runs(home: Home) -> None:
     found = started(home)
     with (
         pytest.raises(HermesError, match=rf"running already \(process {found.pid}\)"),
-        claimed(home, now=1.0),
+        claim_home(home, now=1.0),
     ):
         pass
-    assert stop(found, seconds=20)
+    assert stop_gateway(found, seconds=20)
 
 
 def test_it_can_be_stopped_whatever_became_of_the_settings(home: Home) -> None:
@@ -110,7 +110,7 @@ def test_it_can_be_stopped_whatever_became_of_the_settings(home: Home) -> None:
     home.config_file.write_text("model: [oops\n")
     hermes = Hermes("gateway", home.root)
     assert hermes("restart").code == 3
-    assert running(home.root) == found
+    assert running_gateway(home.root) == found
     done = hermes("stop")
     assert (done.code, is_gone(found)) == (0, True), done.err
 
@@ -141,7 +141,7 @@ def test_who_starts_it_hears_why_no_platform_came_up(
         "       start it, or correct LOCAL_SOCKET",
     ]
     assert (done.code, done.err) == (1, f"{MORE}\n")
-    assert running(home.root) is not None
+    assert running_gateway(home.root) is not None
     assert hermes("stop").code == 0
 
 
@@ -203,13 +203,13 @@ def test_systemd_takes_the_service(tmp_path: Path, system: bool) -> None:
     program = tmp_path / "a b $c %d"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    job = Job(
+    job = ServiceSpec(
         (str(program), "gateway", "run", "$HOME %h"),
         {"HERMES_HOME": str(tmp_path / "my home %h"), "PATH": "/usr/bin"},
         tmp_path, tmp_path, 45, "root",
     )  # fmt: skip
     text = unit_text(job, "~/x %n", system=system)
-    verify(text, "hermes-gateway.service")
+    verify_unit(text, "hermes-gateway.service")
     unit = tmp_path / "hermes-gateway.service"
     unit.write_text(text)
     done = subprocess.run(
@@ -221,6 +221,6 @@ def test_systemd_takes_the_service(tmp_path: Path, system: bool) -> None:
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 def test_what_systemd_does_not_take_is_told(tmp_path: Path) -> None:
-    job = Job((str(tmp_path / "gone"),), {}, tmp_path, tmp_path, 45)
-    with pytest.raises(ServiceFailed, match=r"systemd does not take the service: .*gone"):
-        verify(unit_text(job, "x", system=False), "hermes-gateway.service")
+    job = ServiceSpec((str(tmp_path / "gone"),), {}, tmp_path, tmp_path, 45)
+    with pytest.raises(ServiceFailed, match=r"systemd does not accept the service: .*gone"):
+        verify_unit(unit_text(job, "x", system=False), "hermes-gateway.service")

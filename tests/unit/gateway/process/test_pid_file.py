@@ -7,7 +7,13 @@ import msgspec
 import pytest
 
 from hermes.config.home import Home
-from hermes.gateway.process import AlreadyRunning, Running, all_running, claimed, running
+from hermes.gateway.process import (
+    AlreadyRunning,
+    GatewayProcess,
+    claim_home,
+    running_gateway,
+    running_gateways,
+)
 
 
 @pytest.fixture
@@ -16,56 +22,56 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_a_claimed_home_says_who_has_it(home: Home) -> None:
-    assert running(home.root) is None
-    with claimed(home, now=5.0, version="1") as me:
-        assert running(home.root) == me
+    assert running_gateway(home.root) is None
+    with claim_home(home, now=5.0, version="1") as me:
+        assert running_gateway(home.root) == me
         assert (me.pid, me.started_at, me.home) == (os.getpid(), 5.0, str(home.root))
         assert (home.root / "gateway.pid").stat().st_mode & 0o777 == 0o600
-    assert running(home.root) is None
+    assert running_gateway(home.root) is None
     assert not (home.root / "gateway.pid").exists()
 
 
 def test_a_second_gateway_is_refused(home: Home) -> None:
     with (
-        claimed(home, now=5.0),
+        claim_home(home, now=5.0),
         pytest.raises(AlreadyRunning, match=rf"running already \(process {os.getpid()}\)") as no,
-        claimed(home, now=6.0),
+        claim_home(home, now=6.0),
     ):
         pass
     assert "--replace" in no.value.hint
-    with claimed(home, now=7.0):
+    with claim_home(home, now=7.0):
         pass
 
 
 def test_a_second_try_leaves_the_first_its_file(home: Home) -> None:
-    with claimed(home, now=5.0) as me:
-        with pytest.raises(AlreadyRunning), claimed(home, now=6.0):
+    with claim_home(home, now=5.0) as me:
+        with pytest.raises(AlreadyRunning), claim_home(home, now=6.0):
             pass
-        assert running(home.root) == me
+        assert running_gateway(home.root) == me
 
 
 def test_the_number_of_a_crashed_gateway_may_be_used_again(home: Home) -> None:
     home.root.mkdir()
-    left = Running(os.getpid(), "an earlier boot:1", 5.0, str(home.root))
+    left = GatewayProcess(os.getpid(), "an earlier boot:1", 5.0, str(home.root))
     (home.root / "gateway.pid").write_bytes(msgspec.json.encode(left))
-    assert running(home.root) is None
-    with claimed(home, now=6.0) as me:
-        assert running(home.root) == me
+    assert running_gateway(home.root) is None
+    with claim_home(home, now=6.0) as me:
+        assert running_gateway(home.root) == me
 
 
 @pytest.mark.parametrize("text", ["", "12345", "{", '{"pid": "x"}', '{"pid": 0, "began": ""}'])
 def test_what_is_no_pid_file_is_no_gateway(home: Home, text: str) -> None:
     home.root.mkdir()
     (home.root / "gateway.pid").write_text(text)
-    assert running(home.root) is None
+    assert running_gateway(home.root) is None
 
 
 def test_gateways_of_profiles_and_of_other_homes_are_found(tmp_path: Path, user_home: Path) -> None:
     default = Home(user_home / ".hermes")
     profile = Home(default.root / "profiles" / "work")
     elsewhere = Home(tmp_path / "elsewhere")
-    assert all_running(default) == []
-    with claimed(elsewhere, now=1.0):
-        assert [each.home for each in all_running(default)] == [str(elsewhere.root)]
-    with claimed(profile, now=2.0):
-        assert [each.home for each in all_running(default)] == [str(profile.root)]
+    assert running_gateways(default) == []
+    with claim_home(elsewhere, now=1.0):
+        assert [each.home for each in running_gateways(default)] == [str(elsewhere.root)]
+    with claim_home(profile, now=2.0):
+        assert [each.home for each in running_gateways(default)] == [str(profile.root)]

@@ -7,9 +7,17 @@ import pytest
 
 from hermes.config.home import Home
 from hermes.gateway import services
-from hermes.gateway.services import Job, Launchd, ServiceFailed, Systemd, plist, suffix, unit_text
+from hermes.gateway.services import (
+    LaunchdService,
+    ServiceFailed,
+    ServiceSpec,
+    SystemdService,
+    plist,
+    service_suffix,
+    unit_text,
+)
 
-JOB = Job(
+JOB = ServiceSpec(
     command=("/opt/a b/hermes", "gateway", "run", 'x"$HOME%h'),
     environment={"HERMES_HOME": "/srv/ann/.hermes 50%", "PATH": "/bin"},
     folder=Path("/srv/ann"),
@@ -39,7 +47,7 @@ def test_a_unit_of_the_machine_runs_as_its_user() -> None:
 
 
 def test_a_line_end_makes_no_second_setting() -> None:
-    evil = Job(("/bin/x\nUser=root",), {}, Path("/"), Path("/"), 1)
+    evil = ServiceSpec(("/bin/x\nUser=root",), {}, Path("/"), Path("/"), 1)
     assert "User=root" not in unit_text(evil, "a\nUser=root", system=True).splitlines()
 
 
@@ -53,16 +61,16 @@ def test_an_agent_of_launchd() -> None:
 
 def test_services_of_several_homes_have_names_of_their_own(user_home: Path) -> None:
     usual = user_home / ".hermes"
-    assert suffix(Home(usual), usual) == ""
-    other = suffix(Home(usual / "profiles" / "work"), usual)
+    assert service_suffix(Home(usual), usual) == ""
+    other = service_suffix(Home(usual / "profiles" / "work"), usual)
     assert len(other) == 9
-    assert Systemd("").file == user_home / ".config/systemd/user/hermes-gateway.service"
-    assert Systemd(other, system=True).file.name == f"hermes-gateway{other}.service"
-    assert Launchd(other).file.name == f"ai.hermes.gateway{other}.plist"
+    assert SystemdService("").file == user_home / ".config/systemd/user/hermes-gateway.service"
+    assert SystemdService(other, system=True).file.name == f"hermes-gateway{other}.service"
+    assert LaunchdService(other).file.name == f"ai.hermes.gateway{other}.plist"
 
 
 def test_the_service_runs_this_hermes_on_this_home(hermes_home: Path) -> None:
-    job = services.job(Home(hermes_home), drain_seconds=30)
+    job = services.service_spec(Home(hermes_home), drain_seconds=30)
     assert job.command[-3:] == ("gateway", "run", "--quiet")
     assert job.environment["HERMES_HOME"] == str(hermes_home)
     assert job.stop_seconds > 30
@@ -70,11 +78,11 @@ def test_the_service_runs_this_hermes_on_this_home(hermes_home: Path) -> None:
 
 def test_a_machine_without_services_is_told_what_to_do_instead(tmp_path: Path) -> None:
     mark, kernel = tmp_path / "dockerenv", tmp_path / "version"
-    assert "in the background" in services.instead((mark,), kernel)
+    assert "in the background" in services.manual_hint((mark,), kernel)
     kernel.write_text("Linux version 5.15 Microsoft WSL2")
-    assert "/etc/wsl.conf" in services.instead((mark,), kernel)
+    assert "/etc/wsl.conf" in services.manual_hint((mark,), kernel)
     mark.touch()
-    assert "container" in services.instead((mark,), kernel)
+    assert "container" in services.manual_hint((mark,), kernel)
 
 
 def test_without_systemd_there_is_no_service(
@@ -82,6 +90,6 @@ def test_without_systemd_there_is_no_service(
 ) -> None:
     monkeypatch.setattr("hermes.gateway.services.BOOTED", tmp_path / "none")
     with pytest.raises(ServiceFailed, match="no systemd") as no:
-        services.service_of(Home(hermes_home))
+        services.find_service(Home(hermes_home))
     assert "hermes gateway" in no.value.hint
     assert services.installed_service(Home(hermes_home)) is None
