@@ -275,11 +275,11 @@ class Archive:
         except (zipfile.BadZipFile, EOFError, NotImplementedError, ValueError) as error:
             raise self.damaged(f"{name} cannot be read ({error})") from error
         if size != record.size or digest.hexdigest() != record.sha256:
-            raise self.damaged(f"{name} is not what it was")
+            raise self.damaged(f"{name} does not match the manifest")
 
     def damaged(self, what: str) -> ArchiveRefused:
         return ArchiveRefused(
-            f"{self.where} is damaged: {what}", hint="take another copy; nothing was changed"
+            f"{self.where} is damaged: {what}", hint="use another backup; nothing was changed"
         )
 
 
@@ -310,7 +310,7 @@ def _manifest(zipped: zipfile.ZipFile, path: Path) -> Manifest:
     except KeyError:
         raise ArchiveRefused(
             f"{path} is not a backup of Hermes: it has no {NAME}",
-            hint="`hermes backup` makes one",
+            hint="`hermes backup` creates one",
         ) from None
     if entry.file_size > MAX_MANIFEST:
         raise ArchiveRefused(f"{path}: its manifest is too large")
@@ -347,17 +347,17 @@ def _check_entries(entries: list[zipfile.ZipInfo], facts: Manifest, path: Path) 
 
 def _check_name(name: str, path: Path) -> None:
     if not is_plain(name):
-        raise ArchiveRefused(f"{path} is refused: {name!r} would be outside of the home")
+        raise ArchiveRefused(f"{path} is refused: {name!r} is outside the home")
     if not belongs(name):
-        raise ArchiveRefused(f"{path} is refused: {name!r} is no part of a backup")
+        raise ArchiveRefused(f"{path} is refused: {name!r} does not belong to a backup")
 
 
 def _check_entry(entry: zipfile.ZipInfo, record: FileRecord, path: Path) -> None:
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind not in (0, stat.S_IFREG) or entry.is_dir():
-        raise ArchiveRefused(f"{path} is refused: {entry.filename!r} is a link or no plain file")
+        raise ArchiveRefused(f"{path} is refused: {entry.filename!r} is not a regular file")
     if entry.flag_bits & ENCRYPTED or entry.compress_type not in METHODS:
-        raise ArchiveRefused(f"{path} is refused: {entry.filename!r} is packed in an unknown way")
+        raise ArchiveRefused(f"{path} is refused: {entry.filename!r} uses an unknown compression")
     if entry.file_size != record.size:
         raise ArchiveRefused(f"{path} is damaged: the size of {entry.filename!r} is wrong")
 
@@ -367,7 +367,9 @@ def _check_growth(entries: list[zipfile.ZipInfo], path: Path) -> None:
     packed, whole = path.stat().st_size, sum(entry.file_size for entry in entries)
     shared = sum(entry.compress_size for entry in entries) > packed
     if shared or whole > max(HARMLESS, MAX_GROWTH * packed):
-        raise ArchiveRefused(f"{path} is refused: {whole:,} bytes would come out of {packed:,}")
+        raise ArchiveRefused(
+            f"{path} is refused: {whole:,} bytes would be extracted from {packed:,}"
+        )
 
 
 def _folders(name: str) -> Iterator[str]:

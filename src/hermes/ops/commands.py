@@ -22,13 +22,13 @@ async def snapshot(call: CommandCall) -> str:
             return f"Kept {_line(made)}"
         case "restore" if rest:
             wanted, before = await asyncio.to_thread(snapshots.restore, rest, now)
-            kept = f" What was there is `{before.id}`." if before else ""
-            return f"Brought back `{wanted.id}`.{kept} A new `hermes` has the settings."
+            kept = f" The state before is `{before.id}`." if before else ""
+            return f"Restored `{wanted.id}`.{kept} Restart `hermes` to use the settings."
         case "prune":
             keep = int(rest) if rest.isdecimal() else KEPT_SNAPSHOTS
             gone = await asyncio.to_thread(snapshots.prune, keep)
             return f"Deleted {many(len(gone), 'snapshot')}."
-    raise UsageError("what shall be done?", hint=f"/snapshot {call.command.usage}")
+    raise UsageError("an action is missing", hint=f"/snapshot {call.command.usage}")
 
 
 def _line(one: Snapshot) -> str:
@@ -42,7 +42,7 @@ async def insights(call: CommandCall) -> str:
     from hermes.ops.insights import insights_markdown  # rarely needed
 
     if call.arguments and not call.arguments.isdecimal():
-        raise UsageError(f"{call.arguments!r} is no number of days", hint="/insights [DAYS]")
+        raise UsageError(f"{call.arguments!r} is not a number of days", hint="/insights [DAYS]")
     zone = user_zone(call.app.loaded.settings)
     return await insights_markdown(call.app.store, int(call.arguments or 30), zone)
 

@@ -232,7 +232,7 @@ async def insights_markdown(
     found = await insights_of(store, days, now or datetime.now(UTC), zone=zone)
     period = "Today" if days == 1 else f"The last {days} days"
     if found.is_empty:
-        return f"{period}: nothing was said."
+        return f"{period}: no messages."
     return "\n".join([f"**{period}**", "", *_lines(found)])
 
 

@@ -251,7 +251,7 @@ class RestoreTransaction:
         free = shutil.disk_usage(self._root).free
         if size + MARGIN > free:
             raise UsageError(
-                f"the disk is too full: {human_size(size)} would come, {human_size(free)} are free",
+                f"the disk is too full: {human_size(size)} needed, {human_size(free)} free",
                 hint="free some space; nothing was changed",
             )
 
@@ -280,7 +280,7 @@ def _alone(home: Home) -> Iterator[None]:
         lock.acquire()
     except filelock.Timeout:
         raise HermesError(
-            f"something is being imported into {tilde(home.root)}", hint="wait for its end"
+            f"something is being imported into {tilde(home.root)}", hint="wait until it ends"
         ) from None
     except OSError as error:
         raise unusable(home.root / LOCK, error) from error

@@ -135,7 +135,7 @@ def _check_home(root: Path, found: Checkout | Package) -> None:
     if real in above or (not looks_right and any(root.iterdir())):
         raise HermesError(
             f"{tilde(root)} does not look like a home of Hermes, so nothing was deleted",
-            hint="look at HERMES_HOME; without --full the home stays",
+            hint="check HERMES_HOME; without --full the home is kept",
         )
 
 

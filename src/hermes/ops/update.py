@@ -85,7 +85,7 @@ class Repository:
         remote = await self._git.line("config", "--get", f"branch.{branch}.remote")
         if not upstream or not remote:
             raise UpdateFailed(
-                f"the branch {branch} follows no other one, so nothing says what is newer",
+                f"the branch {branch} follows no other branch, so newer versions are not known",
                 hint=f"git -C {self.root} branch --set-upstream-to origin/{branch}",
             )
         try:
@@ -138,7 +138,7 @@ class Repository:
         in_the_way = [name for name in new.text.split("\0") if name and self._is_there(name)]
         if in_the_way:
             raise UpdateFailed(
-                f"{in_the_way[0]} is in the way: the new version has a file of that name",
+                f"{in_the_way[0]} conflicts with a file of the new version",
                 hint=f"move {self.root / in_the_way[0]} elsewhere",
             )
 
@@ -224,11 +224,11 @@ class Updater:
         try:
             with update_undo.hold_lock(self._records.lock, wait=False):
                 if update_undo.undo(self._checkout.root):
-                    self._tell("an update was cut short; the version before is back")
+                    self._tell("an update was interrupted; the previous version was restored")
                 yield
         except BlockingIOError:
             raise UpdateFailed(
-                "another update of this checkout is running", hint="wait for its end"
+                "another update of this checkout is running", hint="wait until it ends"
             ) from None
         except (OSError, subprocess.CalledProcessError) as error:
             raise UpdateFailed(f"the update failed: {error}") from error
@@ -292,7 +292,7 @@ class Updater:
         if not wanted.is_file():
             raise UpdateFailed(
                 f"the new version has no {lock}",
-                hint="it needs to be set up by hand: see its README",
+                hint="set it up by hand: see its README",
             )
         pairs = [(records / "lock", wanted)]
         if extras:
@@ -390,5 +390,5 @@ class Updater:
             for line in done.stdout.splitlines()[-OUTPUT_TAIL:]:
                 self._tell(f"  {line}")
             raise UpdateFailed(
-                f"the new version is not used: {trouble}", hint="everything is as before"
+                f"the new version is not used: {trouble}", hint="nothing was changed"
             )

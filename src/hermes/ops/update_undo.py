@@ -134,11 +134,13 @@ def main(root: Path) -> int:
     try:
         with hold_lock(records.lock, wait=True):
             if undo(root):
-                sys.stderr.write("hermes: an update was cut short; the version before is back\n")
+                sys.stderr.write(
+                    "hermes: an update was interrupted; the previous version was restored\n"
+                )
     except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", "") or error
-        sys.stderr.write(f"hermes: an update was cut short and cannot be taken back: {said}\n")
-        sys.stderr.write(f"  delete {records.starter} once you put the checkout in order\n")
+        sys.stderr.write(f"hermes: an interrupted update cannot be undone: {said}\n")
+        sys.stderr.write(f"  delete {records.starter} after you have repaired the checkout\n")
         return 1
     return 0
 

@@ -115,7 +115,7 @@ class WorktreeRepository(msgspec.Struct, frozen=True):
         lead anywhere."""
         if self.folder.is_symlink() or (self.folder.exists() and not self.folder.is_dir()):
             raise UsageError(
-                f"{self.folder} is not a folder, so worktrees cannot be made in it",
+                f"{self.folder} is not a folder, so no worktree can be created in it",
                 hint=f"move it away, or {WITHOUT}",
             )
         self.folder.mkdir(exist_ok=True)
@@ -159,7 +159,7 @@ async def repository_at(folder: Path) -> WorktreeRepository:
     root = Path(await git.line("rev-parse", "--show-toplevel"))
     if above := await git.line("rev-parse", "--show-superproject-working-tree"):
         raise UsageError(
-            f"{root} is a submodule of {above}: worktrees are made of whole repositories",
+            f"{root} is a submodule of {above}: worktrees need a whole repository",
             hint=f"start hermes in {above}, or {WITHOUT}",
         )
     real_common = Path(os.path.realpath(folder / common))
@@ -170,7 +170,7 @@ async def repository_at(folder: Path) -> WorktreeRepository:
         )
     if not await git.line("rev-parse", "--verify", "--quiet", "HEAD^{commit}"):
         raise UsageError(
-            f"the repository {root} has no commits yet, so there is nothing to make a worktree of",
+            f"the repository {root} has no commits yet, so no worktree can be created",
             hint=f"commit something first, or {WITHOUT}",
         )
     inside = Path(os.path.relpath(os.path.realpath(folder), os.path.realpath(root)))
@@ -180,14 +180,14 @@ async def repository_at(folder: Path) -> WorktreeRepository:
 def _unusable(folder: Path, error: GitFailed) -> UsageError:
     if "not a git repository" in str(error):
         return UsageError(
-            f"{folder} is not in a git repository, so there can be no worktree",
+            f"{folder} is not in a git repository, so no worktree can be created",
             hint=f"run `git init` and commit, or {WITHOUT}",
         )
     hint = error.hint or WITHOUT
     if "dubious ownership" in str(error):
         place = shlex.quote(str(folder))
         hint = f"if you trust it: git config --global --add safe.directory {place}"
-    return UsageError(f"there can be no worktree of {folder}: {error}", hint=hint)
+    return UsageError(f"no worktree can be created of {folder}: {error}", hint=hint)
 
 
 # Ignored files that a worktree needs: those listed in .worktreeinclude.
@@ -331,7 +331,7 @@ async def locked(repository: WorktreeRepository) -> AsyncIterator[None]:
             break
         except filelock.Timeout as error:
             if time.monotonic() > end:
-                raise GitFailed("another Hermes is busy with the worktrees") from error
+                raise GitFailed("another Hermes is changing the worktrees") from error
             await asyncio.sleep(_PAUSE)
         except OSError as error:
             reason = error.strerror or str(error)
@@ -450,7 +450,7 @@ async def prune_stale(repository: WorktreeRepository, tell: Callable[[str], None
         except GitFailed as error:
             tell(f"the old worktree {record.path} was not removed: {error}")
         else:
-            tell(f"removed the worktree {record.path} of an earlier run; nothing was in it")
+            tell(f"removed the worktree {record.path} of an earlier run; it had no changes")
 
 
 def is_in_use(folder: Path) -> bool:

@@ -218,7 +218,7 @@ def test_a_git_that_was_killed_half_way_is_undone(place: Place) -> None:
     (place.root / ".git" / "index.lock").touch()
     started = place.start("--version")
     assert started.returncode == 0, started.stderr
-    assert "an update was cut short; the version before is back" in started.stderr
+    assert "an update was interrupted; the previous version was restored" in started.stderr
     assert place.state() == before
 
 

@@ -103,7 +103,7 @@ async def test_tokens_money_tools_and_the_cache(diary):
 
 async def test_the_text_for_a_chat_is_short_and_complete(diary):
     assert await insights_markdown(diary.store, 7, UTC, now=NOW) == (
-        "The last 7 days: nothing was said."
+        "The last 7 days: no messages."
     )
     name = await diary.talk(NOW)
     used = Usage(input=100, output=50, cache_read=300)
