@@ -9,7 +9,6 @@ import discord
 import pytest
 
 from hermes.config.settings.platforms import DiscordSettings, Platform
-from hermes.core.errors import ConfigError
 from hermes.gateway.platforms.discord.client import (
     BatchTimes,
     DiscordOptions,
@@ -187,7 +186,7 @@ def test_variables_count_before_settings(tmp_path: Path) -> None:
 
 
 def test_a_word_that_means_nothing_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="DISCORD_COMMAND_SYNC_POLICY") as caught:
+    with pytest.raises(CredentialsRefused, match="DISCORD_COMMAND_SYNC_POLICY") as caught:
         read(tmp_path, DISCORD_COMMAND_SYNC_POLICY="sometimes")
     assert "safe, bulk, off" in caught.value.hint
 
@@ -198,7 +197,7 @@ def test_how_long_texts_wait_for_each_other(tmp_path: Path) -> None:
     said = {f"{delay}_SECONDS": "0", split: "1.5"}
     assert read(tmp_path, **said).batch_times == BatchTimes(0.0, 1.5)
     for value in ("soon", "-1", "nan", "3600"):
-        with pytest.raises(ConfigError, match=f"{split}_SECONDS"):
+        with pytest.raises(CredentialsRefused, match=f"{split}_SECONDS"):
             read(tmp_path, **{f"{split}_SECONDS": value})
 
 

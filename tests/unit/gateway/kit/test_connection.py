@@ -173,6 +173,9 @@ class StepsAdapter(ConnectedAdapter[Steps]):
     def make_connection(self, _receive: object) -> Steps:
         return self.next
 
+    async def send(self, *_given: object) -> str:
+        raise NotImplementedError
+
 
 def stepping(folder: Path, fault: Exception | None = None) -> StepsAdapter:
     adapter = StepsAdapter(context(folder))

@@ -50,7 +50,6 @@ CONNECT_SECONDS = 30.0
 """Time limit for connecting."""
 RESUME_SECONDS = 3.0
 """Time that a broken connection gets to resume by itself."""
-WritableChannel = discord.TextChannel | discord.ForumChannel
 CHUNK = 65_536
 
 
@@ -118,27 +117,23 @@ class DiscordConnection(Connection):
 
 def list_chats(bot: DiscordClient, private: Mapping[str, str]) -> list[ChatInfo]:
     """Return the chats: channels as `#name`, preceded by the guild where a name is not unique."""
-    channels: list[WritableChannel] = []
+    channels: list[discord.TextChannel | discord.ForumChannel] = []
     for server in bot.guilds:
-        channels += [*server.text_channels, *server.forums]
-    channels = [channel for channel in channels if _may_write(channel, bot.me)]
+        if member := server.get_member(bot.me):
+            found: list[Any] = [*server.text_channels, *server.forums]
+            channels += [each for each in found if each.permissions_for(member).send_messages]
     uses = Counter(channel.name for channel in channels)
-    chats = [
-        ChatInfo(str(channel.id), _channel_label(channel, alone=uses[channel.name] == 1), "group")
+    names = {
+        channel.id: f"#{channel.name}"
+        if uses[channel.name] == 1
+        else f"{channel.guild.name}/#{channel.name}"
         for channel in channels
-    ]
-    names = {chat.chat_id: chat.name for chat in chats}
-    threads = [thread for server in bot.guilds for thread in server.threads]
-    chats += [
-        ChatInfo(
-            str(thread.parent_id),
-            f"{names[str(thread.parent_id)]} / {thread.name}",
-            "group",
-            str(thread.id),
-        )
-        for thread in threads
-        if str(thread.parent_id) in names
-    ]
+    }
+    chats = [ChatInfo(str(number), name, "group") for number, name in names.items()]
+    for thread in (thread for server in bot.guilds for thread in server.threads):
+        if parent := names.get(thread.parent_id):
+            label = f"{parent} / {thread.name}"
+            chats.append(ChatInfo(str(thread.parent_id), label, "group", str(thread.id)))
     return chats + [ChatInfo(chat_id, name, "dm") for chat_id, name in private.items()]
 
 
@@ -302,15 +297,6 @@ class DiscordAdapter(ConnectedAdapter[DiscordConnection]):
         if target.thread_id or not target.chat_id.isdecimal():
             return False
         return isinstance(self._bot.get_channel(int(target.chat_id)), discord.ForumChannel)
-
-
-def _channel_label(channel: WritableChannel, *, alone: bool) -> str:
-    return f"#{channel.name}" if alone else f"{channel.guild.name}/#{channel.name}"
-
-
-def _may_write(channel: WritableChannel, me: int) -> bool:
-    member = channel.guild.get_member(me)
-    return member is not None and channel.permissions_for(member).send_messages
 
 
 async def _refresh_url(bot: DiscordClient, url: str) -> str:

@@ -5,7 +5,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import aiohttp
 import discord
@@ -24,7 +24,6 @@ from discord.gateway import DiscordWebSocket
 from discord.http import HTTPClient, Route, json_or_text
 
 from hermes.config.settings.platforms import DiscordSettings
-from hermes.core.errors import ConfigError
 from hermes.gateway.platforms.kit.connection import translate_errors
 from hermes.gateway.platforms.kit.contract import (
     AdapterContext,
@@ -36,6 +35,9 @@ from hermes.gateway.platforms.kit.contract import (
     SendUnsure,
 )
 from hermes.gateway.platforms.kit.inbound import IdScale
+
+if TYPE_CHECKING:
+    from hermes.gateway.platforms.discord.inbound import DiscordInbound
 
 logger = logging.getLogger(__name__)
 EPOCH = 1_420_070_400.0
@@ -60,10 +62,8 @@ INTENT_HINT = (
 BotPolicy = Literal["none", "mentions", "all"]
 SyncPolicy = Literal["safe", "bulk", "off"]
 BASE_URL = "https://discord.com/api/v10"
-BATCH_VARIABLE = "HERMES_DISCORD_TEXT_BATCH"
 MAX_BATCH_SECONDS = 10.0
 """Seconds; the start of an answer is never delayed longer."""
-FALSE_WORDS = frozenset({"false", "0", "no", "off"})
 T = TypeVar("T")
 GUILD_TIMEOUT = 2.0
 """Seconds to wait for the next guild; guilds that have not arrived by then are unavailable."""
@@ -144,7 +144,10 @@ class DiscordHTTP(HTTPClient):
         **kwargs: Any,
     ) -> Any:
         key = f"{route.key}:{route.major_parameters}"
-        self._raise_if_limited(key, ACCOUNT_LIMIT if not route.path.startswith(UNLIMITED) else key)
+        limits = [key] if route.path.startswith(UNLIMITED) else [key, ACCOUNT_LIMIT]
+        wait = max(self._limits.get(each, 0.0) for each in limits) - self.loop.time()
+        if wait > 0:
+            raise RateLimited(wait)
         for file in files or ():
             file.reset(seek=True)
         if form:
@@ -200,12 +203,6 @@ class DiscordHTTP(HTTPClient):
         if self._rest.closed:
             raise aiohttp.ClientConnectionError("the connection was closed")
         return self._rest
-
-    def _raise_if_limited(self, *keys: str) -> None:
-        now = self.loop.time()
-        until = max(self._limits.get(key, 0.0) for key in keys)
-        if until > now:
-            raise RateLimited(until - now)
 
     def _update_limits(self, key: str, status: int, headers: Mapping[str, str], data: Any) -> None:
         now = self.loop.time()
@@ -283,35 +280,35 @@ class DiscordOptions(msgspec.Struct, frozen=True):
 
 
 def read_options(context: AdapterContext) -> DiscordOptions:
-    """Read the options. Raises `ConfigError` for an invalid value."""
-    variable = context.variable
-    token = variable("DISCORD_BOT_TOKEN") or getattr(context.connection, "token", "") or ""
+    """Read the options. Raises `CredentialsRefused` for an invalid value."""
+    token = context.text("DISCORD_BOT_TOKEN") or getattr(context.connection, "token", "") or ""
     settings = context.settings
+
+    def seconds(name: str, default: float) -> float:
+        # Both names are documented.
+        name = f"HERMES_DISCORD_TEXT_BATCH_{name}"
+        long = f"{name}_SECONDS"
+        known = long if context.text(long) or not context.text(name) else name
+        return context.number(known, default, low=0, high=MAX_BATCH_SECONDS)
+
+    times = BatchTimes()
+    bots: Any = context.choice("DISCORD_ALLOW_BOTS", get_args(BotPolicy), "none")
+    sync: Any = context.choice("DISCORD_COMMAND_SYNC_POLICY", get_args(SyncPolicy), "safe")
     return DiscordOptions(
         token=str(token).strip(),
         settings=settings if isinstance(settings, DiscordSettings) else DiscordSettings(),
-        bots=_read_choice(variable, "DISCORD_ALLOW_BOTS", BotPolicy, "none"),
-        ignore_others=(variable("DISCORD_IGNORE_NO_MENTION") or "").strip().lower()
-        not in FALSE_WORDS,
-        needs_roles=bool((variable("DISCORD_ALLOWED_ROLES") or "").strip()),
-        sync=_read_choice(variable, "DISCORD_COMMAND_SYNC_POLICY", SyncPolicy, "safe"),
-        batch_times=_read_batch_times(variable),
-        proxy=(variable("DISCORD_PROXY") or "").strip() or None,
+        bots=bots,
+        ignore_others=context.flag("DISCORD_IGNORE_NO_MENTION", default=True),
+        needs_roles=bool(context.text("DISCORD_ALLOWED_ROLES")),
+        sync=sync,
+        batch_times=BatchTimes(
+            seconds("DELAY", times.delay), seconds("SPLIT_DELAY", times.split_delay)
+        ),
+        proxy=context.text("DISCORD_PROXY") or None,
         reply_references=getattr(context.connection, "reply_to_mode", "first") != "off",
         base_url=str(context.extra.get("base_url") or BASE_URL).rstrip("/"),
         identify_pause=float(context.extra.get("identify_pause", 5.0)),
     )
-
-
-class DiscordListener(Protocol):
-    def on_session_start(self) -> None:
-        """Called for a new session: earlier messages may have been missed. A resumed session
-        continues without loss and is not reported."""
-        ...
-
-    def on_message_received(self, message: discord.Message) -> None: ...
-
-    async def on_interaction_used(self, interaction: discord.Interaction) -> None: ...
 
 
 class DiscordClient(discord.Client):
@@ -333,7 +330,9 @@ class DiscordClient(discord.Client):
             event: _skip_unreadable(event, parsers[event])
             for event in parsers.keys() - ESSENTIAL_EVENTS
         }
-        self.listener: DiscordListener | None = None
+        self.listener: DiscordInbound | None = None
+        """Told of each new session: earlier messages may have been missed. A resumed session
+        continues without loss and is not reported."""
         self.guilds_known = asyncio.Event()
         """Set when all available guilds are known."""
         self._missing_guilds: set[int] = set()
@@ -419,7 +418,13 @@ def merge_commands(
     names = {command["name"] for command in ours}
     known = {command["name"]: _comparable(command) for command in there}
     others = [command for command in there if command["name"] not in names]
-    old = [command for command in others if _is_ours(command)]
+    ours_only = [(ARGUMENTS, OPTION_DESCRIPTION)]
+    old = [
+        command
+        for command in others
+        if [(each.get("name"), each.get("description")) for each in command.get("options") or ()]
+        == ours_only
+    ]
     others = [command for command in others if command not in old]
     wanted = ours[: MAX_COMMANDS - len(others)]
     if not old and all(known.get(each["name"]) == _comparable(each) for each in wanted):
@@ -450,35 +455,6 @@ def _map_status(error: discord.HTTPException) -> AdapterError:
     return SendRefused(f"Discord rejected it ({code}): {error.text}".strip())
 
 
-def _read_batch_times(variable: Callable[[str], str | None]) -> BatchTimes:
-    return BatchTimes(
-        delay=_read_seconds(variable, f"{BATCH_VARIABLE}_DELAY_SECONDS", BatchTimes().delay),
-        split_delay=_read_seconds(
-            variable, f"{BATCH_VARIABLE}_SPLIT_DELAY_SECONDS", BatchTimes().split_delay
-        ),
-    )
-
-
-def _read_seconds(variable: Callable[[str], str | None], name: str, default: float) -> float:
-    said = (variable(name) or variable(name.removesuffix("_SECONDS")) or "").strip()
-    try:
-        seconds = float(said or default)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= MAX_BATCH_SECONDS:
-        raise ConfigError(
-            f"{name} is {said!r}", hint=f"Use seconds, from 0 to {MAX_BATCH_SECONDS:g}."
-        )
-    return seconds
-
-
-def _read_choice(variable: Callable[[str], str | None], name: str, words: Any, default: str) -> Any:
-    said = (variable(name) or "").strip().lower() or default
-    if said not in get_args(words):
-        raise ConfigError(f"{name} is {said!r}", hint=f"Use one of: {', '.join(get_args(words))}.")
-    return said
-
-
 def _skip_unreadable(what: str, parse: Callable[[Any], T]) -> Callable[[Any], T | None]:
     """Skip data the library cannot parse. It would end the connection, and again on every
     catch-up."""
@@ -491,13 +467,6 @@ def _skip_unreadable(what: str, parse: Callable[[Any], T]) -> Callable[[Any], T 
             return None
 
     return careful
-
-
-def _is_ours(command: CommandData) -> bool:
-    options = command.get("options") or ()
-    return [(each.get("name"), each.get("description")) for each in options] == [
-        (ARGUMENTS, OPTION_DESCRIPTION)
-    ]
 
 
 def _comparable(command: CommandData) -> tuple[Any, ...]:

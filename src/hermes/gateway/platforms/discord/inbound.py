@@ -215,7 +215,7 @@ class TextBatcher:
         batch = self._batches.get(lane)
         if batch is None or not self._continues(message, batch.messages[-1], me):
             return False
-        ended = _is_full(batch.messages[-1]) and not _is_full(message)
+        ended = len(batch.messages[-1].content) >= FULL_MESSAGE > len(message.content)
         batch.messages.append(message)
         self._restart_timer(lane, batch, self._times.split_delay if ended else self._times.delay)
         return True
@@ -266,7 +266,13 @@ async def fetch_missed(
 ) -> list[discord.Message]:
     """Return all messages after `since`, oldest first, of the guild channels and threads with new
     ones and of the given private chats. Raises any of `CALL_ERRORS`."""
-    channels: list[ReadableChannel] = [*_channels_with_messages(bot, since)]
+    dated: list[DatedChannel] = []
+    for server in bot.guilds:
+        dated += [*server.text_channels, *server.threads]
+        dated += [*server.voice_channels, *server.stage_channels]  # they have a text chat
+    channels: list[ReadableChannel] = [
+        channel for channel in dated if (channel.last_message_id or 0) > since
+    ]
     channels += [
         bot.get_partial_messageable(int(chat), type=discord.ChannelType.private) for chat in private
     ]
@@ -405,8 +411,12 @@ class DiscordInbound:
             for part in parts or [message]:
                 self._position.mark_pending(part.id)
                 if _is_private(part):
-                    self._note_private_chat(part)
-            lane = _queue_key(message.channel)
+                    chat = str(part.channel.id)
+                    remember(self.newest, chat, part.id, MAX_SENT)
+                    if part.author.id != self._bot.me:
+                        self._position.add_private(chat, part.author.display_name)
+            # A channel and its threads share one queue.
+            lane = str(getattr(message.channel, "parent_id", None) or message.channel.id)
             work = (
                 partial(self._handle_batch, lane, parts)
                 if parts
@@ -531,12 +541,6 @@ class DiscordInbound:
         except discord.NotFound:
             return writer
 
-    def _note_private_chat(self, message: discord.Message) -> None:
-        chat = str(message.channel.id)
-        remember(self.newest, chat, message.id, MAX_SENT)
-        if message.author.id != self._bot.me:
-            self._position.add_private(chat, message.author.display_name)
-
     async def _fetch_missed(self) -> Sequence[discord.Message]:
         await self._bot.guilds_known.wait()
         if not self._away:
@@ -616,10 +620,6 @@ def _is_text(message: discord.Message) -> bool:
     return bool(message.content.strip()) and not message.content.startswith("/") and not other
 
 
-def _is_full(message: discord.Message) -> bool:
-    return len(message.content) >= FULL_MESSAGE
-
-
 async def _fetch_channel(
     bot: DiscordClient, channel: ReadableChannel, since: int
 ) -> list[discord.Message]:
@@ -633,25 +633,9 @@ async def _fetch_channel(
     return found
 
 
-def _channels_with_messages(bot: DiscordClient, since: int) -> list[DatedChannel]:
-    channels: list[DatedChannel] = []
-    for server in bot.guilds:
-        channels += [*server.text_channels, *server.threads]
-        channels += [
-            *server.voice_channels,
-            *server.stage_channels,
-        ]  # voice channels have a text chat
-    return [channel for channel in channels if (channel.last_message_id or 0) > since]
-
-
 def _guild_id(message: discord.Message) -> int | None:
     """Return the guild id, also when the channel is not known yet."""
     return message.guild.id if message.guild else getattr(message.channel, "guild_id", None)
-
-
-def _queue_key(channel: object) -> str:
-    """A channel and its threads share one queue."""
-    return str(getattr(channel, "parent_id", None) or getattr(channel, "id", ""))
 
 
 def _is_private(message: discord.Message) -> bool:

@@ -96,10 +96,11 @@ def message_params(
         "view": button_view(message.buttons) if message.buttons else None,
     }
     with contextlib.ExitStack() as open_files:
-        files = [
-            open_files.enter_context(_open_file(path, media.name or path.name))
-            for media, path in paths
-        ]
+        files = []
+        for media, path in paths:
+            file = discord.File(path, filename=safe_filename(media.name or path.name))
+            open_files.callback(file.close)
+            files.append(file)
         optional["files"] = files or None
         yield handle_message_parameters(
             content=message.text,
@@ -176,12 +177,3 @@ def _change_payload(
     first = params.multipart[0]
     first = {**first, "value": json.dumps(change(json.loads(first["value"])))}
     return params._replace(multipart=[first, *params.multipart[1:]])
-
-
-@contextlib.contextmanager
-def _open_file(path: Path, name: str) -> Iterator[discord.File]:
-    file = discord.File(path, filename=safe_filename(name))
-    try:
-        yield file
-    finally:
-        file.close()

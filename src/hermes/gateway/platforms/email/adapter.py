@@ -22,11 +22,9 @@ from hermes.gateway.platforms.email.client import (
     read_options,
 )
 from hermes.gateway.platforms.email.inbound import (
-    IdleSignal,
-    MailAttachment,
     MailWatcher,
+    NewMailSignal,
     ParsedMail,
-    PollSignal,
 )
 from hermes.gateway.platforms.email.outbound import (
     MailJournal,
@@ -77,7 +75,7 @@ class EmailConnection(Connection):
         self.resources.callback(session.close)
         await self.smtp.check()
         idles = await session.use(Mailbox.can_idle) and options.extra.idle
-        signal = IdleSignal(options) if idles else PollSignal(options.poll_seconds)
+        signal = NewMailSignal(options, idle=idles)
         watch = MailWatcher(options, session, signal, self.context.state, self._clock, self._handle)
         await watch.start()
         self.threads.clean()
@@ -85,11 +83,9 @@ class EmailConnection(Connection):
         self.run_until_closed(
             self.retry_forever(lambda: watch.run_once(self.mark_working), self._clock.sleep)
         )
-        for each in (
-            session,
-            signal,
-        ):  # pushed later, so closed before the task is cancelled: its threads end with it
-            self.resources.callback(each.close)
+        # Pushed later, so closed before the task is cancelled: its threads end with it.
+        self.resources.callback(session.close)
+        self.resources.callback(signal.close)
 
     async def ping(self) -> None:
         await self.session.use(Mailbox.ping)
@@ -154,11 +150,12 @@ class EmailConnection(Connection):
         unnamed = hashlib.sha256(head.header).hexdigest()[:32]
         thread = self.threads.thread_of(mail)
         files = () if cut or options.skip_attachments else mail.attachments
-        text = _event_text(mail)
+        text = mail.text
+        if mail.subject and not mail.references and not text.startswith("/"):  # not a command
+            text = f"Subject: {mail.subject}\n\n{text}".strip()
         if cut:
-            text += (
-                f"\n\n[The mail is larger than {human_size(options.extra.max_bytes)}, or has too"
-            )
+            limit = human_size(options.extra.max_bytes)
+            text += f"\n\n[The mail is larger than {limit}, or has too"
             text += " many parts: only its beginning was read, and no attachment.]"
         if not text.strip() and not files:
             logger.info("Email: a mail of %s is empty", mail.sender)
@@ -175,7 +172,16 @@ class EmailConnection(Connection):
             ),
             mail.message_id or f"{unnamed}@unnamed",
             text,
-            media=tuple(_media(each, head.uid, validity) for each in files),
+            media=tuple(
+                Media(
+                    media_kind(each.mime, each.name),
+                    each.name,
+                    each.mime,
+                    each.size,
+                    ref=f"{validity}/{head.uid}/{each.number}",
+                )
+                for each in files
+            ),
             reply_to_id=mail.answers,
             reply_to_text=mail.quoted[:MAX_QUOTE] if mail.answers else "",
             addressed=True,
@@ -247,8 +253,10 @@ class EmailAdapter(ConnectedAdapter[EmailConnection]):
         def get(box: Mailbox) -> bytes:
             return box.fetch_mail(folder, uid) if box.folder_state(folder)[0] == validity else b""
 
-        raw = await connection.session.use(get)
-        data = await asyncio.to_thread(_attachment_bytes, raw, number)
+        def attachment(raw: bytes) -> bytes | None:
+            return inbound.attachment_content(inbound.parse_bytes(raw), number) if raw else None
+
+        data = await asyncio.to_thread(attachment, await connection.session.use(get))
         if data is None:
             raise AdapterError(f"Email: {media.name or 'the file'} is gone with its mail")
         return await MediaCache(self.context.cache).save(data, media, limit)
@@ -273,23 +281,3 @@ def _is_for_us(head: MailHead, options: EmailOptions) -> bool:
     if why:
         logger.info("Email: a mail of %s gets no answer: %s", address or "an unknown sender", why)
     return not why
-
-
-def _event_text(mail: ParsedMail) -> str:
-    """Return the text, with the subject at the start of a thread, but not before a command."""
-    starts = mail.subject and not mail.references and not mail.text.startswith("/")
-    return f"Subject: {mail.subject}\n\n{mail.text}".strip() if starts else mail.text
-
-
-def _media(attachment: MailAttachment, uid: int, validity: int) -> Media:
-    return Media(
-        kind=media_kind(attachment.mime, attachment.name),
-        name=attachment.name,
-        mime=attachment.mime,
-        size=attachment.size,
-        ref=f"{validity}/{uid}/{attachment.number}",
-    )
-
-
-def _attachment_bytes(raw: bytes, number: int) -> bytes | None:
-    return inbound.attachment_content(inbound.parse_bytes(raw), number) if raw else None

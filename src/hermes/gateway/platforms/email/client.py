@@ -77,17 +77,17 @@ class EmailOptions(msgspec.Struct, frozen=True):
 
 def read_options(context: AdapterContext) -> EmailOptions:
     """Read the options. Raises `CredentialsRefused` for missing or invalid values."""
-    address = _require(context, "EMAIL_ADDRESS").lower()
+    address = context.require("EMAIL_ADDRESS").lower()
     if address.count("@") != 1 or not address.isascii():
         raise CredentialsRefused(f"Email: {address!r} is not an address", hint="set EMAIL_ADDRESS")
     extra = _read_extra(context.connection)
     return EmailOptions(
         address=address,
         user=extra.user or address,
-        password=_require(context, "EMAIL_PASSWORD"),
+        password=context.require("EMAIL_PASSWORD"),
         imap=_read_server(context, "IMAP", 993, extra.imap_security),
         smtp=_read_server(context, "SMTP", 587, extra.smtp_security),
-        poll_seconds=_read_number(context, "EMAIL_POLL_INTERVAL", 15.0),
+        poll_seconds=context.number("EMAIL_POLL_INTERVAL", 15.0, low=0.01, high=31_536_000),
         extra=extra,
         skip_attachments=bool(getattr(context.connection, "skip_attachments", False)),
     )
@@ -327,28 +327,9 @@ def _read_extra(connection: Any) -> EmailExtra:
     return found
 
 
-def _require(context: AdapterContext, name: str) -> str:
-    value = (context.variable(name) or "").strip()
-    if not value:
-        raise CredentialsRefused(
-            f"Email needs {name}", hint="set it with `hermes gateway setup email`"
-        )
-    return value
-
-
-def _read_number(context: AdapterContext, name: str, usual: float) -> float:
-    try:
-        number = float(context.variable(name) or usual)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 86400 * 365:
-        raise CredentialsRefused(f"Email: {name} must be a number above 0")
-    return number
-
-
 def _read_server(context: AdapterContext, protocol: str, usual: int, said: Security) -> MailServer:
-    name = _require(context, f"EMAIL_{protocol}_HOST")
-    port = int(_read_number(context, f"EMAIL_{protocol}_PORT", usual))
+    name = context.require(f"EMAIL_{protocol}_HOST")
+    port = int(context.number(f"EMAIL_{protocol}_PORT", usual, low=1, high=65535))
     if said == "plain" and not is_loopback(name):
         raise CredentialsRefused(
             f"Email: {protocol} without TLS would show the password to others",

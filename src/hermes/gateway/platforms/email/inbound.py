@@ -18,7 +18,7 @@ from email.policy import EmailPolicy
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 
@@ -31,9 +31,9 @@ from hermes.gateway.platforms.email.client import (
     MailHead,
 )
 from hermes.gateway.platforms.kit.contract import AdapterError, NotConnected
+from hermes.gateway.platforms.kit.inbound import load_state, write_private
 from hermes.tools.web_pages import plain_text, sanitize_html
 from hermes.util.concurrency import in_thread
-from hermes.util.files import write_bytes
 from hermes.util.text import clean
 
 logger = logging.getLogger(__name__)
@@ -213,7 +213,11 @@ def split_quote(text: str) -> tuple[str, str]:
     new = "\n".join(_cut_signature(lines)).strip("\n")
     if not new.strip():
         return text.strip("\n"), ""
-    return new, _unquote([*above, *quoted, *below])
+    old = [
+        line[1:].removeprefix(" ") if _is_quoted(line) else line
+        for line in (*above, *quoted, *below)
+    ]
+    return new, "\n".join(old).strip()
 
 
 class AuthenticationResult(msgspec.Struct, frozen=True):
@@ -237,11 +241,9 @@ def authentication_problem(
     for header in head.get_all("Authentication-Results", []):
         name, results = parse_results(str(header))
         if not server or name == server.lower():
-            return (
-                ""
-                if _is_genuine(results, address.rpartition("@")[2].lower())
-                else ("Authentication-Results does not say that the sender is genuine")
-            )
+            if _is_genuine(results, address.rpartition("@")[2].lower()):
+                return ""
+            return "Authentication-Results does not say that the sender is genuine"
     return "no server confirms that the sender is genuine" if required is True else ""
 
 
@@ -250,9 +252,13 @@ def parse_results(header: str) -> tuple[str, list[AuthenticationResult]]:
     first, *rest = _split_statements(" ".join(header.split()))
     results = []
     for words in rest:
-        said = _parse_pairs(words)
-        if said:
-            (method, verdict), *properties = said
+        pairs = [  # `name=value`, in order
+            (words[place - 1].lower(), words[place + 1].lower())
+            for place in range(1, len(words) - 1)
+            if words[place] == "="
+        ]
+        if pairs:
+            (method, verdict), *properties = pairs
             results.append(
                 AuthenticationResult(method.partition("/")[0], verdict, dict(properties))
             )
@@ -355,60 +361,38 @@ def attachment_content(message: EmailMessage, number: int) -> bytes | None:
     )
 
 
-class NewMailSignal(Protocol):
-    """Signals that there may be new mail.
+class NewMailSignal:
+    """Signals that there may be new mail: by IDLE on a connection of its own, or by polling.
 
     Call `arm`, look for mail, then `wait`: mail that arrives between the last two is signalled too.
+    A notice sent before `arm` returned may be lost in a buffer, but the look finds that mail.
     """
 
-    async def arm(self) -> None:
-        """Start watching. Raises `NotConnected` or `CredentialsRefused`."""
-        ...
-
-    async def wait(self) -> None:
-        """Return when there may be new mail. Raises `NotConnected`."""
-        ...
-
-    def close(self) -> None:
-        """End a wait in progress."""
-        ...
-
-
-class PollSignal:
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    async def arm(self) -> None:
-        """Do nothing: polling needs no preparation."""
-
-    async def wait(self) -> None:
-        await asyncio.sleep(self._seconds)
-
-    def close(self) -> None:
-        """Do nothing: the wait is cancelled with its task."""
-
-
-class IdleSignal:
-    """IDLE on a connection of its own. A notice sent before `arm` returned may be lost in a buffer,
-    but the look after `arm` finds that mail."""
-
-    def __init__(self, options: EmailOptions) -> None:
-        self._options = options
+    def __init__(self, options: EmailOptions, *, idle: bool) -> None:
+        self._options, self._idle = options, idle
         self._box: Mailbox | None = None
         self._closed = False
 
     async def arm(self) -> None:
-        await in_thread(self._run_guarded, self._arm)
+        """Start watching. Raises `NotConnected` or `CredentialsRefused`."""
+        if self._idle:
+            folder = self._options.extra.folder
+            await in_thread(self._run_guarded, lambda box: box.idle(folder))
 
     async def wait(self) -> None:
-        await in_thread(self._run_guarded, _wait_for_change)
+        """Return when there may be new mail. Raises `NotConnected`."""
+        if self._idle:
+            await in_thread(self._run_guarded, _wait_for_change)
+        else:
+            await asyncio.sleep(self._options.poll_seconds)
 
     def close(self) -> None:
+        """End a wait in progress."""
         self._closed = True
         if self._box is not None:
             self._box.disconnect()
 
-    def _run_guarded(self, work: "MailboxStep") -> None:
+    def _run_guarded(self, work: Callable[[Mailbox], None]) -> None:
         try:
             if self._box is None:
                 self._box = Mailbox(self._options)
@@ -421,13 +405,6 @@ class IdleSignal:
                 box.disconnect()
             raise
 
-    def _arm(self, box: Mailbox) -> None:
-        box.idle(self._options.extra.folder)
-
-
-class MailboxStep(Protocol):
-    def __call__(self, box: Mailbox, /) -> None: ...
-
 
 class MailboxPosition(msgspec.Struct, frozen=True):
     validity: int
@@ -436,20 +413,6 @@ class MailboxPosition(msgspec.Struct, frozen=True):
     """The last mail that was handled."""
     at: float
     """When it was handled."""
-
-
-def load_position(file: Path) -> MailboxPosition | None:
-    """Return the stored position; None if it is missing or unreadable."""
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=MailboxPosition)
-    except (OSError, msgspec.DecodeError):
-        return None
-
-
-def save_position(file: Path, place: MailboxPosition) -> None:
-    """Write the position to disk. Raises OSError."""
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_bytes(file, msgspec.json.encode(place))
 
 
 class MailWatcher:
@@ -476,10 +439,8 @@ class MailWatcher:
         """Find the position. On the first start it is the end: older mail is not answered. Raises
         `AdapterError`."""
         validity, following = await self._session.use(lambda box: box.folder_state(self._folder))
-        known = load_position(self._file)
-        if known is None:
-            known = self._save_position(validity, following - 1)
-        self._position = known
+        known = load_state(self._file, MailboxPosition, None, "the read position of Email")
+        self._position = known or self._save_position(validity, following - 1)
 
     async def run_once(self, works: Callable[[], None]) -> None:
         """Handle new mail, call `works`, and wait for the signal. Raises `AdapterError`."""
@@ -507,7 +468,10 @@ class MailWatcher:
                 Mailbox.fetch_heads, folder=self._folder, uids=uids[start : start + FETCH_BATCH]
             )
             for head in await self._session.use(heads):
-                await self._handle_mail(head, validity)
+                taken = await self._try_handle(head, validity)
+                self._position = self._save_position(validity, head.uid)
+                if taken:
+                    await self._mark_seen(head.uid)
 
     async def _rescan(self, place: MailboxPosition, validity: int) -> list[int]:
         """The server assigned new uids: offer everything since a day before the last mail again.
@@ -517,12 +481,6 @@ class MailWatcher:
         uids = await self._session.use(lambda box: box.uids_since(self._folder, day))
         self._position = self._save_position(validity, min(uids) - 1 if uids else 0)
         return uids
-
-    async def _handle_mail(self, head: MailHead, validity: int) -> None:
-        taken = await self._try_handle(head, validity)
-        self._position = self._save_position(validity, head.uid)
-        if taken:
-            await self._mark_seen(head.uid)
 
     async def _try_handle(self, head: MailHead, validity: int) -> bool:
         """Handle a mail. One that breaks the connection repeatedly must not block the others."""
@@ -546,7 +504,7 @@ class MailWatcher:
 
     def _save_position(self, validity: int, uid: int) -> MailboxPosition:
         place = MailboxPosition(validity, uid, self._clock.now().timestamp())
-        save_position(self._file, place)
+        write_private(self._file, msgspec.json.encode(place))
         return place
 
 
@@ -630,12 +588,6 @@ def _is_quoted(line: str) -> bool:
     return line.startswith(">")
 
 
-def _unquote(lines: list[str]) -> str:
-    return "\n".join(
-        line[1:].removeprefix(" ") if _is_quoted(line) else line for line in lines
-    ).strip()
-
-
 def _is_genuine(results: list[AuthenticationResult], domain: str) -> bool:
     """DMARC decides; without a DMARC result, a signature or sending server of the same domain."""
     dmarc = [each.verdict for each in results if each.method == "dmarc"]
@@ -676,15 +628,6 @@ def _split_statements(header: str) -> Iterator[list[str]]:
             quoted = token["quoted"]
             words.append(quoted[1:-1] if quoted else sign or token["word"])
     yield words
-
-
-def _parse_pairs(words: list[str]) -> list[tuple[str, str]]:
-    """Return `name=value` pairs in order."""
-    return [
-        (words[place - 1].lower(), words[place + 1].lower())
-        for place in range(1, len(words) - 1)
-        if words[place] == "="
-    ]
 
 
 def _header(head: EmailMessage, name: str) -> str:

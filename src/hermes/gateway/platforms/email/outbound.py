@@ -97,11 +97,7 @@ class ThreadStore:
         return self._read(thread_mark(address, root))
 
     def clean(self) -> None:
-        before = time.time() - KEEP_SECONDS
-        for file in self._folder.glob("*.json"):
-            with contextlib.suppress(OSError):
-                if file.stat().st_mtime < before:
-                    file.unlink()
+        _remove_old(self._folder, "*.json", KEEP_SECONDS)
 
     def _read(self, name: str) -> MailThread | None:
         try:
@@ -191,11 +187,7 @@ class MailJournal:
         write_text(self._file(key), stage)
 
     def clean(self) -> None:
-        before = time.time() - JOURNAL_KEEP_SECONDS
-        for file in self._folder.glob("*.txt"):
-            with contextlib.suppress(OSError):
-                if file.stat().st_mtime < before:
-                    file.unlink()
+        _remove_old(self._folder, "*.txt", JOURNAL_KEEP_SECONDS)
 
     def _file(self, key: str) -> Path:
         return self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.txt"
@@ -266,7 +258,11 @@ class SmtpSender:
             await self._log_in(client)
             yield client
         finally:
-            await _quit(client)
+            if client.is_connected:  # end politely if the server responds; the mail is safe anyway
+                with contextlib.suppress(SMTPException, OSError, TimeoutError):
+                    async with asyncio.timeout(2):
+                        await client.quit()
+            client.close()
 
     async def _log_in(self, client: aiosmtplib.SMTP) -> None:
         name = self._options.smtp.name
@@ -289,6 +285,13 @@ class SmtpSender:
             raise NotConnected(f"Email: {name} cannot be reached ({_error_name(error)})") from None
 
 
+def _remove_old(folder: Path, names: str, seconds: float) -> None:
+    for file in folder.glob(names):
+        with contextlib.suppress(OSError):
+            if file.stat().st_mtime < time.time() - seconds:
+                file.unlink()
+
+
 def _previous_ids(message: OutgoingMessage, thread: MailThread | None, root: str) -> list[str]:
     """Return the ids of the earlier mails; the one it replies to is last."""
     known = [*(thread.references if thread else (root,)), message.reply_to]
@@ -306,15 +309,6 @@ def _make_subject(
         said = " ".join(first.split())
         said = said if len(said) <= MAX_SUBJECT else f"{said[:MAX_SUBJECT]}…"
     return f"Re: {said}" if answers and not message.subject and not _REPLY.match(said) else said
-
-
-async def _quit(client: aiosmtplib.SMTP) -> None:
-    """End the session politely if the server responds; the mail is safe either way."""
-    if client.is_connected:
-        with contextlib.suppress(SMTPException, OSError, TimeoutError):
-            async with asyncio.timeout(2):
-                await client.quit()
-    client.close()
 
 
 def _map_response(error: SMTPResponseException) -> AdapterError:

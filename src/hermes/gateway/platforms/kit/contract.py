@@ -112,6 +112,8 @@ class ChatTarget(msgspec.Struct, frozen=True):
 Dialect = Literal["plain", "markdown", "discord", "telegram", "slack", "matrix", "email"]
 """How text is formatted: `telegram` and `matrix` are HTML, `slack` is mrkdwn, the rest Markdown."""
 
+TRUE_WORDS = frozenset({"true", "1", "yes", "on"})
+FALSE_WORDS = frozenset({"false", "0", "no", "off"})
 ALL_MEDIA: tuple[str, ...] = get_args(MediaKind)
 
 Receive = Callable[[MessageEvent], Awaitable[bool]]
@@ -221,6 +223,44 @@ class AdapterContext(msgspec.Struct, frozen=True):
     extra: Mapping[str, Any] = {}
     unset: Callable[[str], tuple[str, ...]] = lambda _name: ()
     """Returns the unset variables that a missing credential refers to as `${NAME}`."""
+
+    def text(self, name: str) -> str:
+        """Return a variable without blanks around it; "" when it is not set."""
+        return (self.variable(name) or "").strip()
+
+    def require(self, name: str) -> str:
+        """Return a variable that must be set. Raises `CredentialsRefused`."""
+        if not (value := self.text(name)):
+            raise CredentialsRefused(
+                f"{self.manifest.label} needs {name}",
+                hint=f"set it with `hermes gateway setup {self.manifest.name}`",
+            )
+        return value
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Return whether a variable is on; a word that means neither is the default."""
+        word = self.text(name).lower()
+        return word not in FALSE_WORDS if default else word in TRUE_WORDS
+
+    def number(self, name: str, default: float, *, low: float, high: float) -> float:
+        """Return a variable as a number in a range. Raises `CredentialsRefused`."""
+        value = self.text(name)
+        try:
+            number = float(value or default)
+        except ValueError:
+            number = float("nan")
+        if not low <= number <= high:
+            raise CredentialsRefused(
+                f"{name} is {value!r}", hint=f"use a number from {low:g} to {high:g}"
+            )
+        return number
+
+    def choice(self, name: str, words: Sequence[str], default: str) -> str:
+        """Return a variable that is one of the words. Raises `CredentialsRefused`."""
+        word = self.text(name).lower() or default
+        if word not in words:
+            raise CredentialsRefused(f"{name} is {word!r}", hint=f"use one of: {', '.join(words)}")
+        return word
 
 
 class ChatInfo(msgspec.Struct, frozen=True):

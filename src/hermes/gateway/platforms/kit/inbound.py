@@ -15,6 +15,7 @@ from hermes.util import files
 
 logger = logging.getLogger(__name__)
 K = TypeVar("K")
+T = TypeVar("T")
 V = TypeVar("V")
 M = TypeVar("M")
 Id = TypeVar("Id", int, str)
@@ -167,6 +168,18 @@ async def write_in_thread(path: Path, data: bytes) -> None:
         raise
 
 
+def load_state(path: Path, kind: type[T], default: T, what: str) -> T:
+    """Return the content of a JSON file; `default` when it is missing or cannot be read, which is
+    logged with `what` it is."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return default
+    except (OSError, msgspec.MsgspecError) as error:
+        logger.error("%s is lost: %s", what, error)
+        return default
+
+
 def write_private(path: Path, data: bytes) -> None:
     """Write a file that only we may read. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -205,7 +218,8 @@ class ReadPosition(Generic[Id]):
 
     def __init__(self, path: Path, platform: str, scale: IdScale) -> None:
         self._path, self._platform, self._scale = path, platform, scale
-        self._state = _load(path, platform)
+        what = f"the read position of {platform}"
+        self._state = load_state(path, _StoredPosition, _StoredPosition(), what)
         self._recent: dict[Id, None] = dict.fromkeys(self._state.recent)
         self._threads = dict.fromkeys(self._state.threads)
         self._waiting: dict[Id, int] = {}
@@ -387,13 +401,3 @@ class CatchUpQueue(Generic[M]):
 
 def _mention_pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w@])@{re.escape(name.removeprefix('@'))}(?!\w)", re.IGNORECASE)
-
-
-def _load(path: Path, platform: str) -> _StoredPosition:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_StoredPosition)
-    except FileNotFoundError:
-        return _StoredPosition()
-    except (OSError, msgspec.MsgspecError) as error:
-        logger.error("the read position of %s is lost: %s", platform, error)
-        return _StoredPosition()

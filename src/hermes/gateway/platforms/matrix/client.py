@@ -27,12 +27,11 @@ from hermes.gateway.platforms.kit.contract import (
     SendRefused,
     SendUnsure,
 )
+from hermes.gateway.platforms.kit.inbound import load_state
 from hermes.util import files
 
 logger = logging.getLogger(__name__)
 HINT = "Set MATRIX_HOMESERVER and MATRIX_ACCESS_TOKEN, or MATRIX_USER_ID and MATRIX_PASSWORD."
-TRUE_WORDS = frozenset({"true", "1", "yes", "on"})
-FALSE_WORDS = frozenset({"false", "0", "no", "off"})
 MESSAGE, STICKER, ENCRYPTED = "m.room.message", "m.sticker", "m.room.encrypted"
 """Types of events."""
 Json = dict[str, Any]
@@ -72,24 +71,20 @@ class MatrixOptions(msgspec.Struct, frozen=True):
 
 def read_options(context: AdapterContext) -> MatrixOptions:
     """Read the options. Raises `CredentialsRefused` for a missing or invalid value."""
-
-    def said(name: str) -> str:
-        return (context.variable(f"MATRIX_{name}") or "").strip()
-
-    token = said("ACCESS_TOKEN") or getattr(context.connection, "token", "")
-    user_id, password = said("USER_ID"), said("PASSWORD")
+    token = context.text("MATRIX_ACCESS_TOKEN") or getattr(context.connection, "token", "")
+    user_id, password = context.text("MATRIX_USER_ID"), context.text("MATRIX_PASSWORD")
     if not token and not (user_id and password):
         raise CredentialsRefused("Matrix has no access token and no password", hint=HINT)
     settings = context.settings
     return MatrixOptions(
-        homeserver=_read_homeserver(said("HOMESERVER")),
+        homeserver=_read_homeserver(context.text("MATRIX_HOMESERVER")),
         token=token,
         user_id=user_id,
         password=password,
-        device_id=said("DEVICE_ID"),
-        encryption=said("ENCRYPTION").lower() in TRUE_WORDS,
-        recovery_key=said("RECOVERY_KEY"),
-        reactions=said("REACTIONS").lower() not in FALSE_WORDS,
+        device_id=context.text("MATRIX_DEVICE_ID"),
+        encryption=context.flag("MATRIX_ENCRYPTION", default=False),
+        recovery_key=context.text("MATRIX_RECOVERY_KEY"),
+        reactions=context.flag("MATRIX_REACTIONS", default=True),
         settings=settings if isinstance(settings, MatrixSettings) else MatrixSettings(),
     )
 
@@ -274,8 +269,9 @@ class MatrixLogin(msgspec.Struct, frozen=True):
 
 async def log_in(http: MatrixClient, options: MatrixOptions, file: Path) -> MatrixLogin:
     """Log in and give the client its token. Raises `CredentialsRefused` or `NotConnected`."""
-    before = _load_login(file)
-    if before is not None and not _belongs_to(before, options):
+    before = load_state(file, MatrixLogin, None, "the last Matrix login")
+    names = ("", before.user_id, before.user_id[1:].partition(":")[0]) if before else ()
+    if before and (before.homeserver != options.homeserver or options.user_id not in names):
         before = None
     with translate_connect_errors():
         if options.token:
@@ -314,7 +310,8 @@ async def retry_until_final(
             if is_login_refused(error):
                 raise
             faults += isinstance(error, MatrixError) and error.status >= 500
-            if _is_final(error) or faults >= MAX_SERVER_ERRORS:
+            final = isinstance(error, MatrixError) and error.status < 500 and error.status != 429
+            if final or faults >= MAX_SERVER_ERRORS:
                 logger.error("could not get %s: %s", what, error)
                 return otherwise
             logger.warning("could not get %s yet: %s", what, type(error).__name__)
@@ -501,11 +498,6 @@ def _map_refusal(error: MatrixError) -> AdapterError:
     return SendRefused(f"Matrix rejected it: {error}")
 
 
-def _belongs_to(login: MatrixLogin, options: MatrixOptions) -> bool:
-    names = ("", login.user_id, login.user_id[1:].partition(":")[0])
-    return login.homeserver == options.homeserver and options.user_id in names
-
-
 async def _resume_login(
     http: MatrixClient, options: MatrixOptions, before: MatrixLogin | None
 ) -> Json | None:
@@ -548,17 +540,3 @@ async def _login_by_password(
         raise
     http.token = get_str(answer, "access_token")
     return answer
-
-
-def _load_login(file: Path) -> MatrixLogin | None:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=MatrixLogin)
-    except FileNotFoundError:
-        return None
-    except (OSError, msgspec.DecodeError) as error:
-        logger.error("the last Matrix login cannot be read: %s", type(error).__name__)
-        return None
-
-
-def _is_final(error: Exception) -> bool:
-    return isinstance(error, MatrixError) and error.status < 500 and error.status != 429

@@ -14,7 +14,7 @@ import msgspec
 from hermes.core.ports import Clock
 from hermes.gateway.platforms.kit.connection import Connection
 from hermes.gateway.platforms.kit.contract import NotConnected, RateLimit, SendLater
-from hermes.gateway.platforms.kit.inbound import remember
+from hermes.gateway.platforms.kit.inbound import load_state, remember
 from hermes.gateway.platforms.kit.rate_limit import RateLimiter
 from hermes.gateway.platforms.matrix.client import (
     CALL_ERRORS,
@@ -154,7 +154,8 @@ class SyncPosition:
     def __init__(self, file: Path, user_id: str) -> None:
         """A state of another account is ignored."""
         self._file, self._lock = file, asyncio.Lock()
-        found = _load(file)
+        what = "the read position of Matrix"
+        found = load_state(file, _StoredPosition, _StoredPosition(), what)
         self._state = found if found.user_id == user_id else _StoredPosition(user_id)
         self._changed = False
         self._writing: asyncio.Future[None] | None = None
@@ -502,13 +503,3 @@ def _is_own_membership(event: Json, me: str, membership: str) -> bool:
     if event.get("type") != MEMBER or event.get("state_key") != me:
         return False
     return get_str(event, "content", "membership") == membership
-
-
-def _load(file: Path) -> _StoredPosition:
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=_StoredPosition)
-    except FileNotFoundError:
-        return _StoredPosition()
-    except (OSError, msgspec.DecodeError) as error:
-        logger.error("the read position of Matrix is lost: %s", error)
-        return _StoredPosition()

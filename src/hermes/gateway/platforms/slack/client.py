@@ -110,12 +110,12 @@ def read_options(context: AdapterContext) -> SlackOptions:
     connection, settings = context.connection, context.settings
     extra = getattr(connection, "extra", None)
     own = extra if isinstance(extra, SlackExtra) else SlackExtra()
-    said = (context.variable("SLACK_BOT_TOKEN") or "", getattr(connection, "token", "") or "")
+    said = (context.text("SLACK_BOT_TOKEN"), getattr(connection, "token", "") or "")
     tokens = [token.strip() for token in ",".join(said).split(",")]
     quotes = str(getattr(connection, "reply_to_mode", "first") or "off") != "off"
     return SlackOptions(
         tokens=tuple(dict.fromkeys(filter(None, tokens))),
-        app_token=(context.variable("SLACK_APP_TOKEN") or "").strip(),
+        app_token=context.text("SLACK_APP_TOKEN"),
         settings=settings if isinstance(settings, SlackSettings) else SlackSettings(),
         threads=own.reply_in_thread and quotes,
         broadcast=own.reply_broadcast,

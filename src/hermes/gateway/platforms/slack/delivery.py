@@ -21,7 +21,7 @@ from hermes.gateway.platforms.kit.contract import (
     SendLater,
     SendUnsure,
 )
-from hermes.gateway.platforms.kit.inbound import remember, write_in_thread
+from hermes.gateway.platforms.kit.inbound import load_state, remember, write_in_thread
 from hermes.gateway.platforms.kit.media import open_upload, safe_filename
 from hermes.gateway.platforms.slack import outbound
 from hermes.gateway.platforms.slack.client import (
@@ -66,7 +66,8 @@ class UploadStore:
         self, path: Path, session: aiohttp.ClientSession, options: SlackOptions, clock: Clock
     ) -> None:
         self._path, self._session, self._options, self._clock = path, session, options, clock
-        self._uploads = _load(path)
+        what = "the record of uploads to Slack"
+        self._uploads = load_state(path, dict[str, SlackUpload], {}, what)
         self._writing = asyncio.Lock()
 
     async def send(
@@ -208,13 +209,3 @@ async def _find_share(workspace: SlackWorkspace, channel: str, file: str) -> str
         for share in kind.get(channel) or ():
             return str(share["ts"])
     return None
-
-
-def _load(path: Path) -> dict[str, SlackUpload]:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, SlackUpload])
-    except FileNotFoundError:
-        return {}
-    except (OSError, msgspec.MsgspecError) as error:
-        logger.error("the record of uploads to Slack is lost: %s", error)
-        return {}

@@ -19,7 +19,6 @@ from hermes.core.ports import Clock
 from hermes.gateway.platforms.kit.connection import ChatQueues, TaskSet
 from hermes.gateway.platforms.kit.contract import (
     AdapterError,
-    ChatType,
     Media,
     MessageEvent,
     Receive,
@@ -152,76 +151,37 @@ def is_private(channel: str, channel_type: str = "") -> bool:
     return channel_type == "im" or (not channel_type and channel.startswith("D"))
 
 
-def make_source(
-    workspace: SlackWorkspace, channel: str, user_id: str, *, private: bool, thread: str = ""
-) -> SessionSource:
-    """Return the source, without names."""
-    chat_type: ChatType = "dm" if private else "group"
-    return SessionSource(
-        platform=PLATFORM,
-        chat_id=workspace.chat_id(channel),
-        chat_type=chat_type,
-        user_id=user_id,
-        thread_id=thread,
-    )
-
-
 def make_event(
     message: SlackMessage,
     workspace: SlackWorkspace,
+    names: SlackNames = NO_NAMES,
     *,
     in_talk: bool = False,
     in_threads: bool = False,
 ) -> MessageEvent:
-    """Return the event, without names. `in_talk`: we take part in its thread, so no mention is
-    needed. `in_threads`: a message in a channel is answered in a thread of its own."""
-    thread = message.thread
-    if in_threads and not thread and not message.is_private:
-        thread = message.ts
-    source = make_source(
-        workspace,
-        message.channel,
-        workspace.user_id(message.user or message.bot_id, message.user_team),
-        private=message.is_private,
-        thread=thread,
+    """Return the event. `in_talk`: we take part in its thread, so no mention is needed.
+    `in_threads`: a message in a channel is answered in a thread of its own."""
+    private, me = message.is_private, workspace.me
+    user, channel = names.users.get(message.user, ""), names.channels.get(message.channel, "")
+    user = user or message.username
+    source = SessionSource(
+        platform=PLATFORM,
+        chat_id=workspace.chat_id(message.channel),
+        chat_type="dm" if private else "group",
+        user_id=workspace.user_id(message.user or message.bot_id, message.user_team),
+        user_name=user,
+        chat_name=user if private else f"#{channel}" if channel else "",
+        thread_id=message.thread or (message.ts if in_threads and not private else ""),
+        is_bot=message.is_bot,
     )
-    addressed = (
-        message.is_private
-        or in_talk
-        or message.parent_user_id == workspace.me
-        or mentions(message.text, workspace.me)
-    )
+    addressed = private or in_talk or message.parent_user_id == me or mentions(message.text, me)
     return MessageEvent(
-        source=msgspec.structs.replace(source, is_bot=message.is_bot),
+        source=source,
         message_id=message_id(source.chat_id, message.ts),
-        text=message_text(message, NO_NAMES, workspace.me),
+        text=message_text(message, names, me),
         media=tuple(_media(message, workspace)),
         addressed=addressed,
         sent_at=float(message.ts),
-    )
-
-
-def add_names(
-    event: MessageEvent, message: SlackMessage, names: SlackNames, me: str
-) -> MessageEvent:
-    """Return the event with names in place of ids."""
-    source = event.source
-    user = names.users.get(message.user) or message.username
-    channel = names.channels.get(message.channel)
-    place = user if source.chat_type == "dm" else f"#{channel}" if channel else ""
-    return msgspec.structs.replace(
-        event,
-        source=msgspec.structs.replace(source, user_name=user, chat_name=place),
-        text=message_text(message, names, me),
-    )
-
-
-def add_thread_root(event: MessageEvent, root: SlackMessage, names: SlackNames) -> MessageEvent:
-    """Return the event with the first message of its thread as the quoted one."""
-    return msgspec.structs.replace(
-        event,
-        reply_to_id=message_id(event.source.chat_id, root.ts),
-        reply_to_text=message_text(root, names)[:MAX_QUOTE],
     )
 
 
@@ -269,15 +229,16 @@ async def make_command_event(
             return None
     await workspace.look_up_enterprise(command.user_id, command.team_id)
     private = is_private(channel)
-    source = make_source(
-        workspace,
-        channel,
-        workspace.user_id(command.user_id, command.team_id),
-        private=private,
+    source = SessionSource(
+        platform=PLATFORM,
+        chat_id=workspace.chat_id(channel),
+        chat_type="dm" if private else "group",
+        user_id=workspace.user_id(command.user_id, command.team_id),
+        user_name=command.user_name,
+        chat_name=command.user_name if private or known is None else f"#{known.name}",
     )
-    name = command.user_name if private or known is None else f"#{known.name}"
     return MessageEvent(
-        source=msgspec.structs.replace(source, user_name=command.user_name, chat_name=name),
+        source=source,
         message_id=f"{source.chat_id}:command:{command.trigger_id}",
         text=command_text(command),
         addressed=True,
@@ -308,16 +269,17 @@ def button_events(
     for action in payload.get("actions") or ():
         if action.get("type") != "button" or not action.get("value"):
             continue
-        source = make_source(
-            workspace,
-            channel,
-            workspace.user_id(user, team),
-            private=is_private(channel),
-            thread=thread if thread != ts else "",
+        source = SessionSource(
+            platform=PLATFORM,
+            chat_id=workspace.chat_id(channel),
+            chat_type="dm" if is_private(channel) else "group",
+            user_id=workspace.user_id(user, team),
+            user_name=user_name,
+            thread_id=thread if thread != ts else "",
         )
         at = str(action.get("action_ts") or "")
         yield MessageEvent(
-            source=msgspec.structs.replace(source, user_name=user_name),
+            source=source,
             message_id=f"{source.chat_id}:press:{ts}:{at}:{user}",
             reply_to_id=message_id(source.chat_id, ts),
             addressed=True,
@@ -497,16 +459,23 @@ class SlackInbound:
         in_talk = bool(message.thread) and self._position.has_thread(
             message_id(chat_id, message.thread)
         )
-        event = make_event(message, workspace, in_talk=in_talk, in_threads=self._options.threads)
+        make = partial(
+            make_event, message, workspace, in_talk=in_talk, in_threads=self._options.threads
+        )
+        event = make()
         says = event.text.strip() or event.media
         if not says or not is_for_us(event, self._rules):
             return None
-        names = await workspace.names(message.text, [message.user], message.channel)
-        event = add_names(event, message, names, workspace.me)
+        event = make(await workspace.names(message.text, [message.user], message.channel))
         if message.thread and not in_talk:  # the topic was set before we took part
             root = await self._fetch_thread_root(workspace, message)
             if root is not None:
-                event = add_thread_root(event, root, await workspace.names(root.text))
+                names = await workspace.names(root.text)
+                event = msgspec.structs.replace(
+                    event,
+                    reply_to_id=message_id(chat_id, root.ts),
+                    reply_to_text=message_text(root, names)[:MAX_QUOTE],
+                )
         return event
 
     async def _fetch_thread_root(

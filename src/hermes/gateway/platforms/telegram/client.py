@@ -111,13 +111,11 @@ def read_options(context: AdapterContext) -> TelegramOptions:
     return TelegramOptions(
         token=token.strip(),
         base_url=str(base).rstrip("/"),
-        proxy=getattr(context.settings, "proxy_url", "")
-        or context.variable("TELEGRAM_PROXY")
-        or "",
+        proxy=getattr(context.settings, "proxy_url", "") or context.text("TELEGRAM_PROXY"),
         fallback_ips=tuple(getattr(extra, "fallback_ips", ())),
-        webhook_url=context.variable("TELEGRAM_WEBHOOK_URL") or "",
-        webhook_port=_read_port(context.variable("TELEGRAM_WEBHOOK_PORT")),
-        webhook_secret=_read_secret(context.variable("TELEGRAM_WEBHOOK_SECRET") or ""),
+        webhook_url=context.text("TELEGRAM_WEBHOOK_URL"),
+        webhook_port=int(context.number("TELEGRAM_WEBHOOK_PORT", 8443, low=0, high=65535)),
+        webhook_secret=_read_secret(context.text("TELEGRAM_WEBHOOK_SECRET")),
         reactions=bool(getattr(context.settings, "reactions", False)),
         dm_topics=_read_topics("dm_topics", getattr(extra, "dm_topics", ())),
         group_topics=_read_topics("group_topics", getattr(extra, "group_topics", ())),
@@ -478,16 +476,6 @@ def command_names(commands: Sequence[tuple[str, str]]) -> dict[str, str]:
 def command_name(word: str, names: Mapping[str, str]) -> str:
     """Return `/reload-mcp` for `/reload_mcp`; other commands stay unchanged."""
     return f"/{names.get(word[1:].lower(), word[1:])}"
-
-
-def _read_port(value: str | None) -> int:
-    if not value:
-        return TelegramOptions.webhook_port
-    if not value.isascii() or not value.isdecimal() or int(value) > 65535:
-        raise CredentialsRefused(
-            f"TELEGRAM_WEBHOOK_PORT is not a port: {value}", hint="8443 is usual"
-        )
-    return int(value)
 
 
 def _read_secret(value: str) -> str:

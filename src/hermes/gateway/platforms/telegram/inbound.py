@@ -516,7 +516,7 @@ class UpdateWebhook:
 
     async def start(self, connection: Connection) -> None:
         """Start the server and register it. Telegram keeps updates while we are away."""
-        # Imported here: long polling needs no HTTP server.
+        # Imported here and below: long polling needs no HTTP server.
         from hermes.gateway.platforms.kit.http_server import serve_http
 
         hint = "set TELEGRAM_WEBHOOK_PORT to a free one"
@@ -549,12 +549,18 @@ class UpdateWebhook:
         given = dict(scope["headers"]).get(SECRET_HEADER, b"")
         if not hmac.compare_digest(given, self._secret.encode()):
             return HTTPStatus.FORBIDDEN
-        body = await _read_body(receive)
-        if body is None:
-            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        from hermes.gateway.platforms.kit.http_server import (
+            BodyTooLarge,
+            ClientDisconnected,
+            read_body,
+        )
+
         try:
+            body = await read_body(receive, {}, MAX_BODY)
             update = msgspec.json.decode(body, type=dict[str, Any])
-        except msgspec.MsgspecError:
+        except BodyTooLarge:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        except (ClientDisconnected, msgspec.MsgspecError):
             return HTTPStatus.BAD_REQUEST
         if not isinstance(update.get("update_id"), int):
             return HTTPStatus.BAD_REQUEST
@@ -640,17 +646,3 @@ def _quoted_text(message: Message, reply: Message | None) -> str:
     if message.quote:
         return message.quote.text
     return message_text(reply) if reply else ""
-
-
-async def _read_body(receive: Any) -> bytes | None:
-    """Return the body; None if it is too large or the client disconnected."""
-    body: bytes = b""
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return None
-        body += bytes(message.get("body", b""))
-        if len(body) > MAX_BODY:
-            return None
-        if not message.get("more_body"):
-            return body
