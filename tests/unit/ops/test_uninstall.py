@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermes.app.installation import Checkout, Package, installation
-from hermes.cli.completion import bash
-from hermes.cli.completion.tree import CommandNode
+from hermes.cli.commands.completion import MARK
 from hermes.config.home import Home
 from hermes.core.errors import HermesError
 from hermes.ops.profiles import make_alias
@@ -177,7 +176,7 @@ def test_a_part_that_cannot_be_removed_is_named_and_the_rest_goes(
 
 
 def test_completion_scripts_carry_the_mark_by_which_they_are_found() -> None:
-    assert COMPLETION_MARK in bash.script(CommandNode("hermes", "", (), (), False))
+    assert COMPLETION_MARK in MARK
 
 
 def test_the_running_program_starts_by_the_words_it_names() -> None:
