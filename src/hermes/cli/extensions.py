@@ -15,15 +15,15 @@ from hermes.config.loader import Loaded
 from hermes.core.errors import HermesError, UsageError
 from hermes.plugins import describe_error
 
-Consent = Callable[[str, str], Awaitable[bool]]
+HookApprover = Callable[[str, str], Awaitable[bool]]
 """Asks the user to approve a hook, given its event and its command."""
 
 
-def load_extensions(loaded: Loaded, cli: Cli, consent: Consent | None = None) -> Extensions:
-    """Load the plugins. Without `consent` hooks that need approval do not run."""
+def load_extensions(loaded: Loaded, cli: Cli, approve_hook: HookApprover | None = None) -> Extensions:
+    """Load the plugins. Without `approve_hook` hooks that need approval do not run."""
     slash = [name for each in COMMAND_REGISTRY for name in each.names]
     taken = ReservedNames(slash, [command.name for command in COMMANDS])
-    return Extensions(cli.home, loaded, cli.note, ask=consent, taken=taken)
+    return Extensions(cli.home, loaded, cli.note, ask=approve_hook, taken=taken)
 
 
 def inspect_extensions(loaded: Loaded, cli: Cli) -> Extensions:
@@ -34,12 +34,12 @@ def inspect_extensions(loaded: Loaded, cli: Cli) -> Extensions:
     return extensions
 
 
-def ask_hook_approval(cli: Cli) -> Consent:
-    async def consent(event: str, command: str) -> bool:
+def ask_hook_approval(cli: Cli) -> HookApprover:
+    async def approve(event: str, command: str) -> bool:
         cli.say(f"A hook of your settings wants to run at {event}:\n  {command}")
-        return cli.ask("Let it, now and later? [y/N] ").strip().lower() in ("y", "yes")
+        return cli.confirm("Let it, now and later?")
 
-    return consent
+    return approve
 
 
 # Subcommands of plugins and of the memory provider. They are searched last.

@@ -18,7 +18,7 @@ from hermes.app.commands import CommandCall, CommandHandler
 from hermes.app.request import SessionRequest
 from hermes.cli import registry
 from hermes.cli.context import Cli, run_command
-from hermes.cli.extensions import Consent, load_extensions
+from hermes.cli.extensions import HookApprover, load_extensions
 from hermes.cli.main import Parser
 from hermes.cli.scheduling import LazyScheduler, run_jobs_in_background
 from hermes.cli.terminal import Renderer
@@ -38,12 +38,12 @@ async def open_session(
     *,
     asker: Any,
     progress: DownloadProgress,
-    consent: Consent | None,
+    approve_hook: HookApprover | None,
     goes_on: bool = True,
 ) -> AsyncIterator[tuple[App, Agent, Path]]:
     """Open the app and the agent for the flags of `hermes chat`; close both at the end.
 
-    `asker` asks the user and `consent` asks about hooks. Both are None without a user.
+    `asker` asks the user and `approve_hook` asks about hooks. Both are None without a user.
     """
     async with _working_folder(args, loaded, cli) as folder:
         request = SessionRequest(
@@ -60,7 +60,7 @@ async def open_session(
             skip_context_files=args.ignore_rules,
             skip_memory=args.ignore_rules,
         )
-        extensions = load_extensions(loaded, cli, consent)
+        extensions = load_extensions(loaded, cli, approve_hook)
         async with App(cli.home, loaded, progress, cli.note, extensions=extensions) as app:
             app.services.scheduler = LazyScheduler(app)
             await extensions.settle()

@@ -320,7 +320,7 @@ class LineMode:
             reasoning=verbose,
             question_shown=self.approver.shown,
         )
-        self.progress, self.consent = ProgressLine(cli.stderr), ask_hook_approval(cli)
+        self.progress, self.approve_hook = ProgressLine(cli.stderr), ask_hook_approval(cli)
         self._talk: PlainConversation | None = None
 
     def open(self, app: App, agent: Agent, folder: Path) -> PlainConversation:

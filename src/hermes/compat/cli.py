@@ -172,7 +172,7 @@ class HermesCLI:
     ) -> None:
         open_session = await in_thread(_import_open_session)
         async with open_session(
-            loaded, args, cli, asker=ui.questions, progress=ui.progress, consent=ui.consent
+            loaded, args, cli, asker=ui.questions, progress=ui.progress, approve_hook=ui.consent
         ) as (app, agent, folder):
             talk = ui.attach(app, agent, folder)
             from hermes.tui.commands import TerminalCommands  # imported while the prompt is shown
@@ -191,7 +191,12 @@ class HermesCLI:
 
         lines = LineMode(cli, verbose=args.verbose)
         async with open_session(
-            loaded, args, cli, asker=lines.approver, progress=lines.progress, consent=lines.consent
+            loaded,
+            args,
+            cli,
+            asker=lines.approver,
+            progress=lines.progress,
+            approve_hook=lines.approve_hook,
         ) as (app, agent, folder):
             self._begin(app, lines.open(app, agent, folder), cli, lines.handlers)
             return await lines.run()

@@ -50,7 +50,7 @@ async def _answer(loaded: Loaded, args: Namespace, cli: Cli, query: str) -> int:
             cli,
             asker=approver if interactive else None,
             progress=ProgressLine(cli.stderr),
-            consent=ask_hook_approval(cli) if interactive else None,
+            approve_hook=ask_hook_approval(cli) if interactive else None,
             goes_on=False,
         ) as (app, agent, folder):
             referring = ReferenceExpander(app, lambda: agent, folder, cli.note)
