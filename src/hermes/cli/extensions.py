@@ -19,7 +19,9 @@ HookApprover = Callable[[str, str], Awaitable[bool]]
 """Asks the user to approve a hook, given its event and its command."""
 
 
-def load_extensions(loaded: Loaded, cli: Cli, approve_hook: HookApprover | None = None) -> Extensions:
+def load_extensions(
+    loaded: Loaded, cli: Cli, approve_hook: HookApprover | None = None
+) -> Extensions:
     """Load the plugins. Without `approve_hook` hooks that need approval do not run."""
     slash = [name for each in COMMAND_REGISTRY for name in each.names]
     taken = ReservedNames(slash, [command.name for command in COMMANDS])
