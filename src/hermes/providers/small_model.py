@@ -74,58 +74,69 @@ class SmallProfile(msgspec.Struct, frozen=True):
     """For estimates; deliberately low, since code and numbers take more tokens than prose."""
 
 
-_READ = PromptExample(
-    "What is set in settings.json?",
-    "settings.json sets the name to demo and the timeout to 30.",
-    (ExampleStep("read_file", {"path": "settings.json"}, '1|{"name": "demo",\n2| "timeout": 30}'),),
-)
-_SEARCH = PromptExample(
-    "Where is login used?",
-    "login is used in src/auth.py, line 12.",
-    (
-        ExampleStep(
-            "search_files",
-            {"pattern": "login", "target": "content"},
-            "1 match in 1 file:\nsrc/auth.py:12:def login(user):",
-        ),
+def _example_of(
+    user: str, reply: str, tool: str = "", result: str = "", **arguments: str
+) -> PromptExample:
+    steps = (ExampleStep(tool, arguments, result),) if tool else ()
+    return PromptExample(user, reply, steps)
+
+
+# The order was measured: with the terminal last, a small model stops writing files where a command
+# is meant. Change it only together with a run of `make test-model`.
+EXAMPLES = (
+    _example_of(
+        "What is set in settings.json?",
+        "settings.json sets the name to demo and the timeout to 30.",
+        "read_file",
+        '1|{"name": "demo",\n2| "timeout": 30}',
+        path="settings.json",
     ),
-)
-_WRITE = PromptExample(
-    "Write hello.py, it should greet Bob",
-    "I wrote hello.py, which greets Bob.",
-    (
-        ExampleStep(
-            "write_file",
-            {"path": "hello.py", "content": "name = 'Bob'\nprint('Hello', name)\n"},
-            "created hello.py: 35 bytes, 2 lines",
-        ),
+    _example_of(
+        "Where is login used?",
+        "login is used in src/auth.py, line 12.",
+        "search_files",
+        "1 match in 1 file:\nsrc/auth.py:12:def login(user):",
+        pattern="login",
+        target="content",
     ),
-)
-_KNOWLEDGE = PromptExample("What's the capital of Spain?", "The capital of Spain is Madrid.")
-_COUNT = PromptExample(
-    "How many text files are here?",
-    "There are 4 text files here.",
-    (ExampleStep("terminal", {"command": "find . -name '*.txt' | wc -l"}, "4"),),
-)
-_LENGTH = PromptExample(
-    "How long is poem.txt?",
-    "poem.txt has 25 lines.",
-    (ExampleStep("terminal", {"command": "wc -l < poem.txt"}, "25"),),
-)
-_LIST = PromptExample(
-    "Show me what is here",
-    "This folder contains docs, settings.json, src and tasks.md.",
-    (ExampleStep("terminal", {"command": "ls"}, "docs\nsettings.json\nsrc\ntasks.md"),),
-)
-_CALCULATE = PromptExample(
-    "What is 12 * 9?",
-    "12 * 9 is 108.",
-    (ExampleStep("terminal", {"command": "echo $((12 * 9))"}, "108"),),
-)
-_RENAME = PromptExample(
-    "Rename todo.md to tasks.md",
-    "I renamed todo.md to tasks.md.",
-    (ExampleStep("terminal", {"command": "mv todo.md tasks.md"}, "[no output]"),),
+    _example_of(
+        "Write hello.py, it should greet Bob",
+        "I wrote hello.py, which greets Bob.",
+        "write_file",
+        "created hello.py: 35 bytes, 2 lines",
+        path="hello.py",
+        content="name = 'Bob'\nprint('Hello', name)\n",
+    ),
+    _example_of("What's the capital of Spain?", "The capital of Spain is Madrid."),
+    _example_of(
+        "How many text files are here?",
+        "There are 4 text files here.",
+        "terminal",
+        "4",
+        command="find . -name '*.txt' | wc -l",
+    ),
+    _example_of(
+        "Show me what is here",
+        "This folder contains docs, settings.json, src and tasks.md.",
+        "terminal",
+        "docs\nsettings.json\nsrc\ntasks.md",
+        command="ls",
+    ),
+    _example_of(
+        "How long is poem.txt?",
+        "poem.txt has 25 lines.",
+        "terminal",
+        "25",
+        command="wc -l < poem.txt",
+    ),
+    _example_of("What is 12 * 9?", "12 * 9 is 108.", "terminal", "108", command="echo $((12 * 9))"),
+    _example_of(
+        "Rename todo.md to tasks.md",
+        "I renamed todo.md to tasks.md.",
+        "terminal",
+        "[no output]",
+        command="mv todo.md tasks.md",
+    ),
 )
 
 SMALL = SmallProfile(
@@ -151,19 +162,7 @@ SMALL = SmallProfile(
             ("pattern", "target"),
         ),
     ),
-    # The order was measured: with the terminal last, a small model stops writing files where a
-    # command is meant. Change it only together with a run of `make test-model`.
-    examples=(
-        _READ,
-        _SEARCH,
-        _WRITE,
-        _KNOWLEDGE,
-        _COUNT,
-        _LIST,
-        _LENGTH,
-        _CALCULATE,
-        _RENAME,
-    ),
+    examples=EXAMPLES,
 )
 
 
@@ -204,21 +203,17 @@ class ReplyTextReader:
         pieces: list[str] = []
         position = 0
         while piece := _PIECE.match(self._waiting, position):
-            pieces.append(_decode_piece(piece[0]))
-            position = piece.end()
+            text, position = piece[0], piece.end()
+            if text.startswith("\\u"):
+                units = bytes.fromhex(text.replace("\\u", ""))
+                text = units.decode("utf-16-be", "replace")
+            elif text.startswith("\\"):
+                text = _ESCAPES.get(text[1], text[1])
+            pieces.append(text)
         self._waiting = self._waiting[position:]
         new = "".join(pieces)
         self.text += new
         return new
-
-
-def _decode_piece(piece: str) -> str:
-    if piece.startswith("\\u"):
-        units = bytes.fromhex(piece.replace("\\u", ""))
-        return units.decode("utf-16-be", "replace")
-    if piece.startswith("\\"):
-        return _ESCAPES.get(piece[1], piece[1])
-    return piece
 
 
 # Offered tools, and the grammar of the answer.
@@ -299,7 +294,10 @@ def prompt_prefix(specs: tuple[ToolSpec, ...], profile: SmallProfile) -> tuple[M
     messages: list[Message] = [System(profile.system.replace("{tools}", lines))]
     for example in profile.examples:
         if all(step.tool in names for step in example.steps):
-            messages.extend(_example(example))
+            messages.append(User.say(example.user))
+            for step in example.steps:
+                messages += [_assistant_json({step.tool: step.arguments}), _result(step.result)]
+            messages.append(_assistant_json({REPLY: example.reply}))
     return tuple(messages)
 
 
@@ -353,14 +351,6 @@ def _turns(messages: tuple[Message, ...]) -> list[list[Message]]:
     return turns
 
 
-def _example(example: PromptExample) -> Iterable[Message]:
-    yield User.say(example.user)
-    for step in example.steps:
-        yield _assistant_json({step.tool: step.arguments})
-        yield _result(step.result)
-    yield _assistant_json({REPLY: example.reply})
-
-
 def _simplify(message: Message, profile: SmallProfile) -> Message:
     """Return the message in the form of the examples."""
     match message:
@@ -368,21 +358,17 @@ def _simplify(message: Message, profile: SmallProfile) -> Message:
             return message
         case User():
             return User.say(message.text)
+        case Assistant() if message.calls:
+            # Several calls as one line each; a small model itself makes one at a time.
+            calls = [{call.name: _parse_arguments(call.arguments)} for call in message.calls]
+            return Assistant((Text("\n".join(map(_encode_json, calls))),))
         case Assistant():
-            return _simplify_assistant(message)
+            return _assistant_json({REPLY: message.text})
         case ToolResult():
             text = shorten_result(message, profile)
             return _result(f"Error: {text}" if message.failed else text)
         case _:
             assert_never(message)
-
-
-def _simplify_assistant(message: Assistant) -> Assistant:
-    """Write several calls as one line each; a small model itself makes one at a time."""
-    if not message.calls:
-        return _assistant_json({REPLY: message.text})
-    lines = [_encode_json({call.name: _parse_arguments(call.arguments)}) for call in message.calls]
-    return Assistant((Text("\n".join(lines)),))
 
 
 def _fit_turn(turn: list[Message], profile: SmallProfile, budget: int) -> list[Message]:

@@ -10,7 +10,7 @@ from xml.sax.saxutils import quoteattr
 
 import msgspec
 
-from hermes.core.messages import Assistant, Image, Message, System, Text, ToolCall, ToolResult, User
+from hermes.core.messages import Assistant, Image, Message, System, Text, ToolResult, User
 from hermes.core.model import ModelRequest, ToolSpec
 
 VERSION = 1
@@ -318,7 +318,8 @@ class _PromptBuilder:
             case User():
                 self._user(message)
             case Assistant():
-                self._turn("assistant", _assistant(message))
+                calls = [format_call(call.name, call.arguments) for call in message.calls]
+                self._turn("assistant", "\n\n".join(filter(None, [message.text, *calls])))
             case ToolResult():
                 about = f" name={quoteattr(message.name)}" + ' failed="yes"' * message.failed
                 self._turn("tool", message.text, about)
@@ -354,12 +355,6 @@ class _PromptBuilder:
             self.text("[an image that cannot be shown here]")
         else:
             self.blocks().append({"type": "image", "mimeType": data[1], "data": data[2]})
-
-
-def _assistant(message: Assistant) -> str:
-    pieces = [message.text] if message.text else []
-    calls = [part for part in message.parts if isinstance(part, ToolCall)]
-    return "\n\n".join([*pieces, *(format_call(call.name, call.arguments) for call in calls)])
 
 
 def _escape_tags(text: str) -> str:

@@ -6,7 +6,8 @@ endpoint is polled. Nothing is stored here, so a login can be stopped at any tim
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from pathlib import Path
 from urllib.parse import urlencode, urljoin
 
@@ -62,29 +63,35 @@ ShowPrompt = Callable[[LoginPrompt], None]
 
 
 class PollTimer:
-    """Pauses between polls; ends when the code expires or too many polls fail."""
+    """Pauses between polls; ends when the code expires or too many polls fail in a row."""
 
-    def __init__(self, clock: Clock, provider: str, interval: float, seconds: float) -> None:
+    def __init__(self, clock: Clock, provider: str, interval: float | None, seconds: float) -> None:
         self._clock, self._provider = clock, provider
-        self.interval = max(interval, 0.0)
+        self.interval = INTERVAL_SECONDS if interval is None else max(interval, 0.0)
         self._deadline = clock.monotonic() + seconds
-        self._failures = 0
 
-    async def pause(self) -> None:
-        """Wait for the next poll. Raises `CredentialRefused` when the code expires before it."""
-        if self._clock.monotonic() + self.interval > self._deadline:
-            raise login_ended(self._provider, EXPIRED)
-        await self._clock.sleep(self.interval)
+    async def answers(
+        self, poll: Callable[[], Awaitable[TokenResponse]]
+    ) -> AsyncGenerator[TokenResponse, None]:
+        """Yield the answers of `poll`. A failed poll doubles the interval.
 
-    def record_failure(self, error: Transient) -> None:
-        """Count a failed poll and double the interval. Raises `error` after too many."""
-        self._failures += 1
-        self.interval = (self.interval or 1.0) * 2
-        if self._failures >= MAX_FAILURES:
-            raise error
-
-    def record_success(self) -> None:
-        self._failures = 0
+        Raises `CredentialRefused` when the code expires, or the error of the last failed poll.
+        """
+        failures = 0
+        while True:
+            if self._clock.monotonic() + self.interval > self._deadline:
+                raise login_ended(self._provider, EXPIRED)
+            await self._clock.sleep(self.interval)
+            try:
+                answer = await poll()
+            except Transient:
+                failures += 1
+                self.interval = (self.interval or 1.0) * 2
+                if failures >= MAX_FAILURES:
+                    raise
+                continue
+            failures = 0
+            yield answer
 
 
 async def device_code_login(
@@ -95,12 +102,18 @@ async def device_code_login(
     form = {"client_id": login.client_id, "scope": login.scope}
     if verifier:
         form |= {"code_challenge": pkce_challenge(verifier), "code_challenge_method": "S256"}
-    answer = await post_form(client, login.device_url, provider, form=form)
-    device_code = answer.text("device_code")
-    if not answer.ok or not device_code:
-        raise login_error(answer, provider, "sent no login code")
-    prompt = _parse_prompt(answer, provider)
-    show(prompt)
+    start = await post_form(client, login.device_url, provider, form=form)
+    device_code = start.text("device_code")
+    if not start.ok or not device_code:
+        raise login_error(start, provider, "sent no login code")
+    seconds = start.number("expires_in")
+    prompt = LoginPrompt(
+        start.text("verification_uri") or start.text("verification_url"),
+        start.text("user_code"),
+        CODE_SECONDS if seconds is None else seconds,
+        start.text("verification_uri_complete"),
+    )
+    show(check_prompt(prompt, provider))
     question = {
         "grant_type": DEVICE_GRANT,
         "device_code": device_code,
@@ -108,25 +121,43 @@ async def device_code_login(
     }
     if verifier:
         question["code_verifier"] = verifier
-    interval = answer.number("interval")
-    timer = PollTimer(
-        clock,
-        provider,
-        INTERVAL_SECONDS if interval is None else interval,
-        prompt.seconds,
-    )
-    blank = Tokens("", scope=login.scope, token_url=login.token_url, client_id=login.client_id)
-    while True:
-        await timer.pause()
-        try:
-            answer = await post_form(client, login.token_url, provider, form=question)
-        except Transient as error:
-            timer.record_failure(error)
-            continue
-        timer.record_success()
-        if answer.ok and answer.text("access_token"):
-            return parse_tokens(answer, clock.now().timestamp(), before=blank)
-        _check_pending(answer, provider, timer)
+    timer = PollTimer(clock, provider, start.number("interval"), prompt.seconds)
+    polls = timer.answers(lambda: post_form(client, login.token_url, provider, form=question))
+    async with aclosing(polls) as answers:
+        async for answer in answers:
+            if answer.ok and answer.text("access_token"):
+                return parse_tokens(answer, clock.now().timestamp(), before=_blank_tokens(login))
+            _check_pending(answer, provider, timer)
+    raise AssertionError("unreachable: polls end with an error")
+
+
+def _blank_tokens(login: LoginSpec) -> Tokens:
+    return Tokens("", scope=login.scope, token_url=login.token_url, client_id=login.client_id)
+
+
+async def redeem_code(
+    client: httpx2.AsyncClient,
+    blank: Tokens,
+    provider: str,
+    *,
+    code: str,
+    verifier: str,
+    redirect_uri: str,
+) -> TokenResponse:
+    """Exchange an authorization code for tokens, as the client that `blank` names."""
+    form = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": redirect_uri,
+        "client_id": blank.client_id,
+        "code_verifier": verifier,
+    }
+    if blank.client_secret:
+        form["client_secret"] = blank.client_secret
+    answer = await post_form(client, blank.token_url, provider, form=form)
+    if not answer.ok or not answer.text("access_token"):
+        raise login_error(answer, provider, "gave no tokens")
+    return answer
 
 
 def _check_pending(answer: TokenResponse, provider: str, timer: PollTimer) -> None:
@@ -144,20 +175,6 @@ def _check_pending(answer: TokenResponse, provider: str, timer: PollTimer) -> No
             raise login_ended(provider, EXPIRED)
         case _:
             raise login_error(answer, provider, "ended the login")
-
-
-def _parse_prompt(answer: TokenResponse, provider: str) -> LoginPrompt:
-    url = answer.text("verification_uri") or answer.text("verification_url")
-    seconds = answer.number("expires_in")
-    return check_prompt(
-        LoginPrompt(
-            url,
-            answer.text("user_code"),
-            CODE_SECONDS if seconds is None else seconds,
-            answer.text("verification_uri_complete"),
-        ),
-        provider,
-    )
 
 
 def check_prompt(prompt: LoginPrompt, provider: str) -> LoginPrompt:
@@ -203,52 +220,26 @@ async def codex_login(
         raise login_error(start, provider, "sent no login code")
     url = urljoin(login.token_url, "/codex/device")
     show(check_prompt(LoginPrompt(url, code, CODE_SECONDS), provider))
-    interval = start.number("interval")
-    timer = PollTimer(
-        clock, provider, INTERVAL_SECONDS if interval is None else interval, CODE_SECONDS
-    )
-    granted = await _poll_authorization(login, provider, client, timer, device, code)
-    answer = await post_form(
-        client,
-        login.token_url,
-        provider,
-        form={
-            "grant_type": "authorization_code",
-            "code": granted.text("authorization_code"),
-            "redirect_uri": urljoin(login.token_url, "/deviceauth/callback"),
-            "client_id": login.client_id,
-            "code_verifier": granted.text("code_verifier"),
-        },
-    )
-    if not answer.ok or not answer.text("access_token"):
-        raise login_error(answer, provider, "gave no tokens")
-    blank = Tokens("", scope=login.scope, token_url=login.token_url, client_id=login.client_id)
-    return parse_tokens(answer, clock.now().timestamp(), before=blank)
-
-
-async def _poll_authorization(
-    login: LoginSpec,
-    provider: str,
-    client: httpx2.AsyncClient,
-    timer: PollTimer,
-    device: str,
-    code: str,
-) -> TokenResponse:
+    timer = PollTimer(clock, provider, start.number("interval"), CODE_SECONDS)
     question = {"device_auth_id": device, "user_code": code}
-    while True:
-        await timer.pause()
-        try:
-            answer = await post_form(
-                client, urljoin(login.device_url, "token"), provider, document=question
-            )
-        except Transient as error:
-            timer.record_failure(error)
-            continue
-        timer.record_success()
-        if answer.ok and answer.text("authorization_code"):
-            return answer
-        if answer.status not in PENDING:
-            raise login_error(answer, provider, "ended the login")
+    token_url = urljoin(login.device_url, "token")
+    polls = timer.answers(lambda: post_form(client, token_url, provider, document=question))
+    async with aclosing(polls) as answers:
+        async for granted in answers:
+            if granted.ok and granted.text("authorization_code"):
+                break
+            if granted.status not in PENDING:
+                raise login_error(granted, provider, "ended the login")
+    blank = _blank_tokens(login)
+    answer = await redeem_code(
+        client,
+        blank,
+        provider,
+        code=granted.text("authorization_code"),
+        verifier=granted.text("code_verifier"),
+        redirect_uri=urljoin(login.token_url, "/deviceauth/callback"),
+    )
+    return parse_tokens(answer, clock.now().timestamp(), before=blank)
 
 
 def read_codex_cli_tokens(folder: Path, login: LoginSpec) -> Tokens | None:
@@ -382,27 +373,20 @@ async def google_login(
     if not outcome.code:
         response = TokenResponse(httpx2.codes.BAD_REQUEST, {"error": outcome.error})
         raise login_error(response, provider, "ended the login")
-    answer = await post_form(
-        client,
-        google.token_url,
-        provider,
-        form={
-            "grant_type": "authorization_code",
-            "code": outcome.code,
-            "redirect_uri": address,
-            "client_id": google.client_id,
-            "client_secret": google.client_secret,
-            "code_verifier": verifier,
-        },
+    blank = Tokens(
+        "",
+        token_url=google.token_url,
+        client_id=google.client_id,
+        client_secret=google.client_secret,
     )
-    return _google_tokens(answer, google, provider, clock)
-
-
-def _google_tokens(
-    answer: TokenResponse, google: GoogleClient, provider: str, clock: Clock
-) -> Tokens:
-    if not answer.ok or not answer.text("access_token"):
-        raise login_error(answer, provider, "gave no tokens")
+    answer = await redeem_code(
+        client,
+        blank,
+        provider,
+        code=outcome.code,
+        verifier=verifier,
+        redirect_uri=address,
+    )
     granted = answer.text("scope")
     if granted and GOOGLE_SCOPES[0] not in granted.split():
         raise CredentialRefused(
@@ -410,10 +394,4 @@ def _google_tokens(
             provider=provider,
             hint="log in again and leave every box ticked",
         )
-    blank = Tokens(
-        "",
-        token_url=google.token_url,
-        client_id=google.client_id,
-        client_secret=google.client_secret,
-    )
     return parse_tokens(answer, clock.now().timestamp(), before=blank)
