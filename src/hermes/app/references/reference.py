@@ -42,9 +42,8 @@ _CODE = re.compile(
 _QUOTES = re.compile(rf"""(?P<quoted>{QUOTED})(?P<lines>{_LINES})?""")
 _RANGE = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)
 _TRAILING = ".,;:!?)]}>'\"*_…，。、；：！？）】」』》"
-_WIDE = re.compile(
-    "[，。、；：！？（）【】「」『』《》]"
-)  #: Marks of scripts that put no blanks around a path.
+_WIDE = re.compile("[，。、；：！？（）【】「」『』《》]")
+"""Punctuation of scripts that put no blanks around a path."""
 
 
 MAX_MARKS = 4  #: Behind a path that are tried as a part of it.
