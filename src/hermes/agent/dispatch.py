@@ -123,7 +123,8 @@ class ToolDispatcher:
                 turn.repeat_guard.record_unusable()
             text, failed = _error(f"{error} ({error.hint})" if error.hint else str(error)), True
         except asyncio.CancelledError as error:
-            if _is_cancelled():
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
                 raise
             text, failed = _bug(call, error), True  # raised by the tool itself, not by a stop
         except Exception as error:  # noqa: BLE001 - a bug in a tool is a failed call
@@ -245,11 +246,6 @@ class ToolDispatcher:
         """Wait for stopped calls that still clean up."""
         if self._stragglers:
             await asyncio.wait(set(self._stragglers), timeout=10 * STOP_GRACE_SECONDS)
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and bool(task.cancelling())
 
 
 def _bug(call: ToolCall, error: BaseException) -> str:

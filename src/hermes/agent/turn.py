@@ -207,17 +207,15 @@ class Turn:
         """
         if not self._has_new_message and not self.calls:
             return False
-        self._wrap_up_reason = self._limit_reached()
+        if self.repeat_guard.is_stuck:
+            self._wrap_up_reason = "repeating"
+        elif self.iteration >= self._max_iterations:
+            self._wrap_up_reason = "max_iterations"
+        else:
+            self._wrap_up_reason = "" if self._budget.take() else "iteration_budget"
         self.iteration += 1
         self._has_new_message = False
         return True
-
-    def _limit_reached(self) -> str:
-        if self.repeat_guard.is_stuck:
-            return "repeating"
-        if self.iteration >= self._max_iterations:
-            return "max_iterations"
-        return "" if self._budget.take() else "iteration_budget"
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

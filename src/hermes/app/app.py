@@ -88,7 +88,9 @@ class BackgroundTasks:
         try:
             agent = await self._start(wanted)
             try:
-                show(_report(name, goal, agent, await _answer(agent, goal)))
+                end = await _answer(agent, goal)
+                head = f"**`{name}`** {shorten_goal(goal)} (session `{agent.session_id}`)"
+                show(f"{head}\n\n{end.text or end.error or f'no answer: {end.exit_reason}'}")
             finally:
                 await self._end(agent)
         except HermesError as error:
@@ -134,11 +136,6 @@ async def _answer(agent: Agent, goal: str) -> TurnFinished:
             if isinstance(event, TurnFinished):
                 return event
     raise RuntimeError("a turn ended without its last event")
-
-
-def _report(name: str, goal: str, agent: Agent, end: TurnFinished) -> str:
-    head = f"**`{name}`** {shorten_goal(goal)} (session `{agent.session_id}`)"
-    return f"{head}\n\n{end.text or end.error or f'no answer: {end.exit_reason}'}"
 
 
 def shorten_goal(text: str) -> str:

@@ -35,7 +35,10 @@ async def retry(call: CommandCall) -> str:
 
 
 async def undo(call: CommandCall) -> str:
-    turns = _number(call, 1)
+    given = call.arguments or "1"
+    if not given.isdecimal() or not int(given):
+        raise UsageError(f"{given!r} is not a number", hint=f"/{call.command.name} [N]")
+    turns = int(given)
     _last_user_message(call)
     return undo_message(call, await _take_back(call, turns))
 
@@ -163,14 +166,6 @@ async def btw(call: CommandCall) -> str:
     return await call.app.session(call.agent).reviewer.aside(call.agent, call.arguments)
 
 
-def _number(call: CommandCall, default: int) -> int:
-    if not call.arguments:
-        return default
-    if not call.arguments.isdecimal() or not int(call.arguments):
-        raise UsageError(f"{call.arguments!r} is no number", hint=f"/{call.command.name} [N]")
-    return int(call.arguments)
-
-
 def _last_user_message(call: CommandCall) -> User:
     asked = [message for message in call.agent.history if isinstance(message, User)]
     if not asked:
@@ -245,7 +240,7 @@ async def reasoning(call: CommandCall) -> str:
     if not wanted:
         return f"Reasoning effort: {effort}. `/reasoning {' | '.join(EFFORTS)}` changes it."
     if wanted not in EFFORTS:
-        raise UsageError(f"{wanted!r} is no effort", hint=", ".join(EFFORTS))
+        raise UsageError(f"{wanted!r} is not an effort", hint=", ".join(EFFORTS))
     call.agent.base_request = msgspec.structs.replace(
         call.agent.base_request, reasoning_effort=wanted
     )
@@ -259,7 +254,7 @@ async def fast(call: CommandCall) -> str:
     if wanted in ("", "status"):
         return f"Answers: {'fast' if more and more.items() <= body.items() else 'normal'}"
     if wanted not in ("fast", "normal"):
-        raise UsageError(f"{wanted!r} is no speed", hint="/fast [normal | fast | status]")
+        raise UsageError(f"{wanted!r} is not a speed", hint="/fast [normal | fast | status]")
     if more is None:
         raise UsageError(
             f"{session.target.provider} has no faster answers to offer",
@@ -309,11 +304,7 @@ async def reload(call: CommandCall) -> str:
 # Commands that show what there is to know.
 
 
-def _everything(_command: str) -> bool:
-    return True
-
-
-async def help_(call: CommandCall, may: Callable[[str], bool] = _everything) -> str:
+async def help_(call: CommandCall, may: Callable[[str], bool] = lambda _: True) -> str:
     """The list has what the user `may` use."""
     place, settings = call.talk.place, call.app.loaded.settings
     if call.arguments:

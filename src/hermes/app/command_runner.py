@@ -77,6 +77,15 @@ class Commands:
         self._talk = talk
         self._handlers = {**SHARED, **(own or {})}
 
+    async def _explain_unknown(self, text: str, word: str) -> str:
+        skills = self._talk.app.session(self._talk.agent).skills
+        reason = await in_thread(hidden_command_reason, text, skills.catalog.skills, skills.context)
+        known = commands_in(self._talk.place, self._talk.app.loaded.settings)
+        names = [f"/{name}" for each in known for name in each.names]
+        close = get_close_matches(word.lower(), names, n=1)
+        meant = f" Did you mean `{close[0]}`?" if close else ""
+        return reason or f"There is no command `{word}`.{meant} `/help` lists them."
+
     async def find(self, text: str) -> FoundCommand | None:
         """What a line that begins with `/` means. Names win over beginnings of names."""
         name = text.split(None, 1)[0].lower()
@@ -96,7 +105,12 @@ class Commands:
         try:
             found = await self.find(text)
             if found is None:
-                return not _is_path(text) and await self._unknown(text)
+                word = text.split(None, 1)[0]
+                # `/etc/hosts is empty` and `//` are messages, not commands.
+                if "/" in word[1:] or not word[1:2].isalpha():
+                    return False
+                self._talk.show(await self._explain_unknown(text, word))
+                return True
             if self._talk.busy and not (isinstance(found, CommandDef) and found.at_once):
                 self._talk.later(text)
                 self._talk.show(f"`{text.split()[0]}` comes after this turn; `/stop` ends it.")
@@ -107,19 +121,6 @@ class Commands:
         if answer.strip():
             self._talk.show(answer)
         return True
-
-    async def _unknown(self, text: str) -> bool:
-        skills = self._talk.app.session(self._talk.agent).skills
-        reason = await in_thread(hidden_command_reason, text, skills.catalog.skills, skills.context)
-        self._talk.show(reason or self._no_command(text.split(None, 1)[0]))
-        return True
-
-    def _no_command(self, word: str) -> str:
-        known = commands_in(self._talk.place, self._talk.app.loaded.settings)
-        names = [f"/{name}" for each in known for name in each.names]
-        close = get_close_matches(word.lower(), names, n=1)
-        meant = f" Did you mean `{close[0]}`?" if close else ""
-        return f"There is no command `{word}`.{meant} `/help` lists them."
 
     async def do(self, found: FoundCommand, arguments: str) -> str:
         """What to show of it."""
@@ -138,12 +139,6 @@ class Commands:
             case User():
                 await self._talk.ask(found)
         return ""
-
-
-def _is_path(text: str) -> bool:
-    """`/etc/hosts is empty` and `//` are messages, not commands."""
-    word = text.split(None, 1)[0]
-    return "/" in word[1:] or not word[1:2].isalpha()
 
 
 async def run_quick_command(command: str) -> str:

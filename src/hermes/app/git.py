@@ -1,5 +1,5 @@
-"""Running git on the repository the user works in: with the user's settings, but running nothing
-of the repository's own (no hooks, no pager, no file system monitor) and asking nobody."""
+"""Runs git on a repository of the user: with the user's settings, but without hooks, pager, file
+system monitor and prompts."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from hermes.config.environment import child_environment, search_path
 from hermes.core.errors import HermesError
 from hermes.util.processes import run_program
 
-GIT_TIMEOUT = 20.0  #: Longest run of one command, unless it is said otherwise.
+GIT_TIMEOUT = 20.0  #: Longest run of one command in seconds.
 SAFE_OPTIONS = (
     "--no-pager",
     "-c", "core.hooksPath=/dev/null",
@@ -21,17 +21,17 @@ SAFE_OPTIONS = (
     "-c", "log.showSignature=false",
     "-c", "protocol.ext.allow=never",
 )  # fmt: skip
-KEPT_OUTPUT = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
+KEPT_VARIABLES = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
 """Variables of git that pass. Others may point at another repository, as inside a hook."""
 
 
 class GitFailed(HermesError):
-    """git is missing, took too long or said no."""
+    """git is missing, took too long or failed."""
 
 
 class GitOutput(msgspec.Struct, frozen=True):
     output: bytes
-    cut: bool = False  #: There was more than was asked for.
+    cut: bool = False  #: True if the output was longer than requested.
 
     @property
     def text(self) -> str:
@@ -46,15 +46,13 @@ def git_program() -> str:
 
 
 def git_environment() -> dict[str, str]:
-    """The user's, without secrets."""
-    given = child_environment()
-    kept = {
-        name: value
-        for name, value in given.items()
-        if name in KEPT_OUTPUT or not name.startswith("GIT_")
-    }
+    """Return the user's environment without secrets."""
     return {
-        **kept,
+        **{
+            name: value
+            for name, value in child_environment().items()
+            if name in KEPT_VARIABLES or not name.startswith("GIT_")
+        },
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",  # looking changes nothing
         "LANGUAGE": "en",
@@ -62,7 +60,7 @@ def git_environment() -> dict[str, str]:
 
 
 class UserGit:
-    """git in one folder of the user's."""
+    """git in one folder of the user."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -76,7 +74,7 @@ class UserGit:
         good: Sequence[int] = (0,),
         seconds: float = GIT_TIMEOUT,
     ) -> GitOutput:
-        """What git wrote, of which at most `most` bytes are wanted (0: all). Raises `GitFailed`."""
+        """Return the output, at most `most` bytes of it (0: all). Raises `GitFailed`."""
         try:
             # In a session of its own, so that Ctrl-C does not reach it.
             code, output, errors = await run_program(
@@ -99,7 +97,7 @@ class UserGit:
         return GitOutput(output, cut=code is None)
 
     async def line(self, *arguments: str) -> str:
-        """Its answer, which may be a path, without the line end; "" when it says no."""
+        """Return the output, which may be a path, without the line end; "" if git fails."""
         try:
             return os.fsdecode((await self.run(*arguments)).output).removesuffix("\n")
         except GitFailed:

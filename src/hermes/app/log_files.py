@@ -74,14 +74,18 @@ class RedactingFormatter(logging.Formatter):
         self._form = form
 
     def format(self, record: logging.LogRecord) -> str:
-        texts = [_message(record)]
+        moment = datetime.fromtimestamp(record.created).astimezone()
+        try:
+            texts = [record.getMessage()]
+        except (TypeError, ValueError, KeyError):  # the arguments do not fit the message
+            texts = [f"{record.msg} {record.args}"]
         if record.exc_info and record.exc_info[0] is not None:
             texts.append(self.formatException(record.exc_info))
         if record.stack_info:
             texts.append(self.formatStack(record.stack_info))
         return self._form(
             LogEntry(
-                time=_time_text(record.created),
+                time=moment.isoformat(sep=" ", timespec="milliseconds"),
                 level=record.levelname,
                 logger=record.name,
                 message=self._redact(clean("\n".join(texts))),
@@ -117,7 +121,9 @@ class LogFile(logging.Handler):
         try:
             self._write(f"{self.format(record)}\n".encode())
         except Exception as error:  # noqa: BLE001 - logging must never break the code that logs
-            self._complain(error)
+            if not self._complained:  # `handleError` would print the record with its secrets
+                self._complained = True
+                report_write_error(self.path, error)
 
     def close(self) -> None:
         self.acquire()
@@ -166,12 +172,6 @@ class LogFile(logging.Handler):
                 self.path.unlink()
         self._reopen()
 
-    def _complain(self, error: Exception) -> None:
-        """Not `handleError`: that would print the record with its secrets."""
-        if not self._complained:
-            self._complained = True
-            report_write_error(self.path, error)
-
 
 def rotated(path: Path, number: int) -> Path:
     """`agent.log`, `agent.log.1`, …"""
@@ -181,19 +181,6 @@ def rotated(path: Path, number: int) -> Path:
 def report_write_error(path: Path, error: Exception) -> None:
     reason = error.strerror if isinstance(error, OSError) else type(error).__name__
     sys.stderr.write(f"hermes: cannot write the log {path}: {reason}\n")
-
-
-def _message(record: logging.LogRecord) -> str:
-    """A message whose arguments do not fit it is worth more than none."""
-    try:
-        return record.getMessage()
-    except (TypeError, ValueError, KeyError):
-        return f"{record.msg} {record.args}"
-
-
-def _time_text(created: float) -> str:
-    moment = datetime.fromtimestamp(created).astimezone()
-    return moment.isoformat(sep=" ", timespec="milliseconds")
 
 
 AGENT, ERRORS, GATEWAY = "agent.log", "errors.log", "gateway.log"

@@ -16,10 +16,8 @@ from hermes.config.loader import Kind, Loaded, Origin
 from hermes.config.settings import Settings
 from hermes.config.settings.model import FallbackProvider, ModelSettings
 from hermes.core.errors import ProviderError, UsageError
-from hermes.core.model import Price
 from hermes.providers import (
     CUSTOM,
-    Credential,
     Endpoint,
     ModelChoice,
     Resolver,
@@ -207,19 +205,16 @@ class ModelFilter(msgspec.Struct, frozen=True):
     max_price: float | None = None  #: US dollars for a million tokens, read or written.
 
     def admits(self, facts: ModelFacts) -> bool:
-        name = f"{facts.id} {facts.label or ''}".lower()
+        name, price = f"{facts.id} {facts.label or ''}".lower(), facts.price
+        limit = 0.0 if self.free else self.max_price
         return (
             all(word.lower() in name for word in self.words)
             and (facts.images is True or not self.images)
             and (facts.tools is True or not self.tools)
             and (facts.reasoning is True or not self.reasoning)
             and (facts.context_length or 0) >= self.context
-            and self._affordable(facts.price)
+            and (limit is None or (price is not None and max(price.input, price.output) <= limit))
         )
-
-    def _affordable(self, price: Price | None) -> bool:
-        limit = 0.0 if self.free else self.max_price
-        return limit is None or (price is not None and max(price.input, price.output) <= limit)
 
 
 class ListedModel(msgspec.Struct, frozen=True):
@@ -295,18 +290,14 @@ class ModelLister:
         if not endpoint.models_path:
             return f"{endpoint.label} has no list of its models"
         try:
-            credential = await self._credential(endpoint, target)
+            keys = target.credentials
+            credential = await self._keyring.pool(endpoint, keys).take() if keys else None
             await self._known.refresh(
                 endpoint, target.base_url, credential, self._client, target.region
             )
         except ProviderError as error:
             return str(error)
         return ""
-
-    async def _credential(self, endpoint: Endpoint, target: Target) -> Credential | None:
-        if not target.credentials:
-            return None
-        return await self._keyring.pool(endpoint, target.credentials).take()
 
     def _listed(self, endpoint: Endpoint, base_url: str, model: str, in_use: str) -> ListedModel:
         explained = self._known.explain(endpoint, base_url, model)

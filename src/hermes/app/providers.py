@@ -90,13 +90,13 @@ class ModelChainBuilder:
         """
         alone = len(links) == 1
 
+        def resolved(link: Target | ModelChoice) -> Target:
+            return link if isinstance(link, Target) else self._resolver.resolve(link)
+
         def entry(link: Target | ModelChoice) -> ModelFactory:
-            return lambda: self.model(self._resolved(link), budget, patient=alone)
+            return lambda: self.model(resolved(link), budget, patient=alone)
 
         return FallbackModel([entry(link) for link in links])
-
-    def _resolved(self, link: Target | ModelChoice) -> Target:
-        return link if isinstance(link, Target) else self._resolver.resolve(link)
 
     def model(self, target: Target, budget: Budget, *, patient: bool = True) -> Model:
         """One target with its keys. Not `patient`: there is another one to turn to."""
@@ -360,14 +360,12 @@ class Providers:
         target = self.known_target(choice)
         if target.provider == LOCAL:
             await self.local.ready(target)
-        elif target.profile.price is None and self._has_caps():
+        elif target.profile.price is None and any(
+            cap is not None for cap in msgspec.structs.astuple(self._loaded.settings.budget)
+        ):
             await self.learn(target)
             target = self.known_target(choice)
         return target
-
-    def _has_caps(self) -> bool:
-        caps = msgspec.structs.astuple(self._loaded.settings.budget)
-        return any(cap is not None for cap in caps)
 
     async def learn(self, target: Target) -> None:
         """Bring what is known of the endpoint's models up to date, once a day at most.

@@ -69,12 +69,9 @@ class ReviewRunner:
         try:
             text = await tool.handler(context, self._toolbox.decode(tool, call.arguments))
         except ToolError as error:
-            return ToolResult(call.id, call.name, _error_text(error), True)
+            reason = f"{error} ({error.hint})" if error.hint else str(error)
+            return ToolResult(call.id, call.name, reason, True)
         return ToolResult(call.id, call.name, await self._toolbox.fit(call.name, call.id, text))
-
-
-def _error_text(error: ToolError) -> str:
-    return f"{error} ({error.hint})" if error.hint else str(error)
 
 
 REVIEW_TASK = "skill_review"

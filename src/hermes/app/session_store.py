@@ -54,7 +54,10 @@ async def _prune(
     store: SessionStore, settings: SessionSettings, home: Home, now: Callable[[], float]
 ) -> int:
     mark = home.cache / MARK
-    if not settings.auto_prune or now() - _last(mark.read_text) < _interval(settings):
+    if (
+        not settings.auto_prune
+        or now() - _last(mark.read_text) < settings.min_interval_hours * HOUR
+    ):
         return 0
     mark.parent.mkdir(parents=True, exist_ok=True)
     files.write_text(mark, f"{now()}\n")
@@ -65,10 +68,6 @@ async def _prune(
         if settings.vacuum_after_prune:
             await store.vacuum()
     return len(gone)
-
-
-def _interval(settings: SessionSettings) -> float:
-    return settings.min_interval_hours * HOUR
 
 
 def _last(read: Callable[[], str]) -> float:

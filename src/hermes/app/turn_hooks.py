@@ -303,13 +303,10 @@ class SessionTitles:
         request = ModelRequest((TITLE_PROMPT, User.say(quoted)), max_tokens=500)
         reply = await self._auxiliary.ask(TASK, request)
         if title := clean_title(reply.message.text):
-            await self._set(agent.session_id, title)
-
-    async def _set(self, session_id: str, title: str) -> None:
-        try:
-            await self._store.set_title(session_id, title)
-        except UsageError:  # the title is in use
-            await self._store.set_title(session_id, await self._store.next_title(title))
+            try:
+                await self._store.set_title(agent.session_id, title)
+            except UsageError:  # the title is in use
+                await self._store.set_title(agent.session_id, await self._store.next_title(title))
 
 
 def clean_title(text: str) -> str:

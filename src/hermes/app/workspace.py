@@ -314,11 +314,8 @@ def _in(folder: Path, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _guard_here(home: Home, folder: Path) -> PathGuard:
-    return PathGuard(home=Path.home(), workspace=(folder,), own=_own(home))
-
-
-def _own(home: Home) -> tuple[Path, ...]:
-    return tuple(dict.fromkeys((home.root, home.default_root)))
+    own = tuple(dict.fromkeys((home.root, home.default_root)))
+    return PathGuard(home=Path.home(), workspace=(folder,), own=own)
 
 
 def _limits(loaded: Loaded) -> OutputLimits:

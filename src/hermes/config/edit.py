@@ -212,16 +212,12 @@ def _put(data: Any, parts: Parts, value: Any) -> None:
                 raise UsageError(f"{join_key(parts[: at + 1])} does not exist")
             inner = holder[_real_key(holder, part)] = {}
         holder = inner
-    _assign(holder, parts, value)
-
-
-def _assign(holder: Any, parts: Parts, value: Any) -> None:
     if not isinstance(holder, list):
         holder[_real_key(holder, parts[-1])] = value
-        return
-    if not parts[-1].isdigit() or int(parts[-1]) >= len(holder):
+    elif not parts[-1].isdigit() or int(parts[-1]) >= len(holder):
         raise UsageError(f"{join_key(parts)} does not exist: the list has {len(holder)} entries")
-    holder[int(parts[-1])] = value
+    else:
+        holder[int(parts[-1])] = value
 
 
 def _remove(data: Any, parts: Parts) -> None:
@@ -334,7 +330,13 @@ def _value(key: str, kind: Any, text: str) -> Any:
         first = converter.problems[0]
         raise ConfigError(f"{first.key}: {first.message}", hint="nothing was changed")
     # A list or block is written as it was given, without all its defaults.
-    return _plain(converted) if isinstance(converted, str | int | float) else _as_given(value)
+    if isinstance(converted, float) and converted.is_integer():
+        return int(converted)
+    if isinstance(converted, str | int | float):
+        return converted
+    if isinstance(value, str):  # `a,b` for a list
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
 
 
 def _is_text(kind: Any, text: str) -> bool:
@@ -357,17 +359,6 @@ def _parsed(key: str, text: str) -> Any:
         raise UsageError(
             f"{key}: the value is not valid YAML", hint="put it in quotes, inside and outside"
         ) from error
-
-
-def _plain(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _as_given(value: Any) -> Any:
-    """`a,b` for a list is written as a list."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return value
 
 
 # The editor of the user.

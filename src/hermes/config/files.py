@@ -431,11 +431,11 @@ def _assignment(text: str, position: int) -> Piece:
         value = re.sub(r"\\([\\'])", r"\1", match["single"])
         return Piece(match[0], name, value, literal=True)
     if match["double"] is not None:
-        return Piece(match[0], name, _ESCAPE.sub(_unescape, match["double"]))
+        return Piece(
+            match[0],
+            name,
+            _ESCAPE.sub(lambda each: _ESCAPED.get(each[1], each[1]), match["double"]),
+        )
     if match["plain"] is None:
         return Piece(match[0], name)
     return Piece(match[0], name, re.sub(r"(^|\s+)#.*", "", match["plain"]).rstrip())
-
-
-def _unescape(match: re.Match[str]) -> str:
-    return _ESCAPED.get(match[1], match[1])

@@ -40,7 +40,7 @@ from hermes.config.schema import (
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, UsageError
 
-# Environment variables and what they set. They count only where config.yaml is silent.
+# Environment variables set a key only if config.yaml does not.
 
 _TRUE = frozenset({"1", "true", "yes", "on", "y"})
 
@@ -260,17 +260,16 @@ def _fallback_model(data: MutableMapping[str, Any]) -> list[Move]:
             del data["fallback_model"]
         return []
     entries = old if isinstance(old, list) else [old]
-    complete = [entry for entry in entries if _is_complete(entry)]
+    complete = [  # an entry without a provider or a model is off
+        entry
+        for entry in entries
+        if isinstance(entry, Mapping) and entry.get("provider") and entry.get("model")
+    ]
     del data["fallback_model"]
     if complete:
         data["fallback_providers"] = [*chain, *complete]
     where = ("fallback_providers",)
     return [Move(("fallback_model",), where, "fallback_model is now fallback_providers")]
-
-
-def _is_complete(entry: Any) -> bool:
-    """Both provider and model must be named, else the entry is off."""
-    return isinstance(entry, Mapping) and bool(entry.get("provider") and entry.get("model"))
 
 
 def _move(data: MutableMapping[str, Any], old: Parts, new: Parts) -> list[Move]:
@@ -379,14 +378,12 @@ class Loaded:
     def origin(self, key: str) -> Origin:
         """Where the value of `key` came from. Raises UsageError when there is no such key."""
         if key not in self._origins:
-            self._origins[key] = self._origin(key)
+            value, layers = self.value(key), self._sources.layers(split_key(key))
+            top = layers[0] if layers else Origin(None, "default", "the default")
+            self._origins[key] = Origin(
+                msgspec.to_builtins(value), top.kind, top.where, tuple(layers[1:])
+            )
         return self._origins[key]
-
-    def _origin(self, key: str) -> Origin:
-        value = self.value(key)
-        layers = self._sources.layers(split_key(key))
-        top = layers[0] if layers else Origin(None, "default", "the default")
-        return Origin(msgspec.to_builtins(value), top.kind, top.where, tuple(layers[1:]))
 
     def variable(self, name: str) -> str | None:
         """A variable: the one saved in .env, else that of the process; empty is not set."""
@@ -426,9 +423,7 @@ class Loaded:
         )
 
 
-@cache
-def _defaults() -> Settings:
-    return Settings()
+_defaults = cache(Settings)
 
 
 class Sources:
@@ -501,7 +496,7 @@ class Sources:
         return f"{setting.name} in {place}"
 
     def place(self, parts: Parts) -> str:
-        """Where a problem with `parts` is to be mended."""
+        """Return the place to correct a problem with `parts`."""
         for size in range(len(parts), 0, -1):
             if find(self.overrides, parts[:size]) is not MISSING:
                 return "the command line"
@@ -525,7 +520,10 @@ def examine(
     merged = sources.merged()
     converter = Converter(_plugin_blocks(merged))
     settings = converter.section(Settings, merged)
-    found = [_placed(problem, sources.place(problem.parts)) for problem in converter.problems]
+    found = [
+        msgspec.structs.replace(problem, where=sources.place(problem.parts))
+        for problem in converter.problems
+    ]
     for parts, mark in sources.document.duplicates:
         where = f"{tilde(sources.document.path)}:{mark.line}:{mark.column}"
         found.append(Problem(parts, "is set twice; the last one counts", "warning", where))
@@ -557,18 +555,15 @@ def describe(problem: Problem) -> str:
     return ": ".join(part for part in (problem.where, problem.key, problem.message) if part)
 
 
-def _placed(problem: Problem, where: str) -> Problem:
-    return msgspec.structs.replace(problem, where=where)
-
-
 SHELLS = ("quick_commands", "hooks", "mcp_servers")
 """Settings in which a `${NAME}` may be meant for a shell, or for a program that replaces it."""
 
 
 def _left_unset(sources: Sources) -> list[Problem]:
-    """Every `${NAME}` in the files that nobody replaces."""
+    """Report every `${NAME}` in the files that is not set."""
     found = [
-        (parts, names, _is_credential(parts), sources.place(parts))
+        # The settings of skills may have any name.
+        (parts, names, is_secret_setting(parts) and parts[0] != "skills", sources.place(parts))
         for parts, names in unset_in(sources.config)
         if parts[0] not in SHELLS
     ]
@@ -583,11 +578,6 @@ def _left_unset(sources: Sources) -> list[Problem]:
         Problem(parts, f"{told(names)}, {then[secret]}", "warning", where)
         for parts, names, secret, where in found
     ]
-
-
-def _is_credential(parts: Parts) -> bool:
-    """What skills are given as it is written may be anything."""
-    return is_secret_setting(parts) and parts[0] != "skills"
 
 
 def _plugin_blocks(merged: Mapping[str, Any]) -> frozenset[str]:

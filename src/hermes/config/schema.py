@@ -224,10 +224,9 @@ def _with_bounds(kind: Any) -> str:
 
 # Turn plain data (YAML, variables, command line) into settings, leniently, noting every problem.
 #
-# People write `"true"`, `"90"`, `mode: off` (which YAML reads as false), numbers for ids and `a,b`
-# for lists; all of these are taken for what they mean. What cannot be understood is an error; a
-# key
-# nobody knows is a warning.
+# Users write `"true"`, `"90"`, `mode: off` (which YAML reads as false), numbers for ids and `a,b`
+# for lists; all of these are accepted. A value that does not fit is an error, an unknown key a
+# warning.
 
 S = TypeVar("S", bound=msgspec.Struct)
 

@@ -11,7 +11,7 @@ import os.path
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import PurePath
 from typing import Any, NamedTuple, Protocol
 
@@ -215,14 +215,6 @@ def _up_to_git_root(tree: FileTree, folder: str) -> Sequence[str]:
     return [folder]
 
 
-def _agents_file(tree: FileTree, folder: str) -> Iterator[ContextFile]:
-    return find_first(tree, folder, AGENTS_FILES)
-
-
-def _claude_file(tree: FileTree, folder: str) -> Iterator[ContextFile]:
-    return find_first(tree, folder, CLAUDE_FILES)
-
-
 def _cursor_rules(tree: FileTree, folder: str) -> Iterator[ContextFile]:
     yield from find_first(tree, folder, (CURSOR_RULES,))
     names = [n for n in tree.names(inside(folder, CURSOR_FOLDER)) if n.endswith(CURSOR_ENDING)]
@@ -233,8 +225,8 @@ def _cursor_rules(tree: FileTree, folder: str) -> Iterator[ContextFile]:
 
 KINDS: tuple[Callable[[FileTree, str], Iterator[ContextFile]], ...] = (
     _hermes_file,
-    _agents_file,
-    _claude_file,
+    partial(find_first, names=AGENTS_FILES),
+    partial(find_first, names=CLAUDE_FILES),
     _cursor_rules,
 )
 """Finders of each kind of file, by priority."""

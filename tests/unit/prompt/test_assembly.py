@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from hermes.compat import config
 from hermes.prompt import assembly
 from hermes.prompt.assembly import (
     CONTAINER_HINT,
@@ -303,7 +302,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_texts_are_short(name: str):
-    assert 50 < len(getattr(config, name)) <= LIMITS[name]
+    assert 50 < len(getattr(assembly, name)) <= LIMITS[name]
 
 
 def test_every_platform_has_a_short_hint():

@@ -1,4 +1,4 @@
-"""What can follow while a reference is being typed."""
+"""Completion of references such as `@file:…`, without delaying a keystroke."""
 
 import os
 import re
@@ -18,9 +18,7 @@ from hermes.app.git import SAFE_OPTIONS, git_environment, git_program
 from hermes.app.references.reference import BEFORE, IgnoreRules, holds_secrets
 from hermes.core.errors import HermesError
 
-# Names for the completion menu, found without holding up a keystroke.
-
-AT_ONCE = 6_000  #: Entries of a folder that are read while somebody waits: some milliseconds.
+AT_ONCE = 6_000  #: Entries of a folder that are read while the user waits.
 MAX_NAMES = 300_000  #: Names that are kept of one folder or repository.
 MAX_CACHED_FOLDERS = 16  #: Folders whose names are kept.
 FRESH_SECONDS = 5.0
@@ -39,7 +37,7 @@ class Listing(NamedTuple):
 
 
 class BackgroundValue(Generic[T]):
-    """A value that is made in a thread, again when it is old; the last one serves meanwhile."""
+    """A value that a thread computes, and again when it is old; `get` returns the last one."""
 
     def __init__(self, make: Callable[[], T], value: T) -> None:
         self._make, self._value = make, value
@@ -65,7 +63,7 @@ class FileNames:
         self._repositories: dict[str, BackgroundValue[list[LowerPath]]] = {}
 
     def in_folder(self, folder: str) -> Listing:
-        """Of a very large folder the first ones now, and all of them a moment later."""
+        """Return the first names of a very large folder now, and all of them a moment later."""
         if folder in self._large:
             return self._large[folder].get()
         listing, more = _listing(folder, AT_ONCE)
@@ -75,7 +73,7 @@ class FileNames:
         return _remember(self._large, folder, later).get()
 
     def in_repository(self, folder: str) -> list[LowerPath]:
-        """Paths below `folder` that git knows or does not ignore; none until it has answered."""
+        """Return the paths that git does not ignore; none until git has answered."""
         later = self._repositories.get(folder)
         if later is None:
             nothing: list[LowerPath] = []
@@ -115,7 +113,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 def _files_of(folder: str) -> list[LowerPath]:
-    """Nothing when it is no repository, or too slow."""
+    """Return nothing if it is not a repository, or git is too slow."""
     command = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
     try:
         done = subprocess.run(
@@ -175,7 +173,7 @@ class TypedReference(msgspec.Struct, frozen=True):
         quote = self.quote or ('"' if re.search(r"[\s`]", path) else "")
         for inside, outside in (("'", '"'), ('"', "'")):
             quote = outside if inside in path else quote
-        # Whoever takes a folder goes on typing, so its quote stays open.
+        # After a folder the user continues to type, so its quote stays open.
         end = "" if folder else quote
         mark = "/" if folder else ""
         name = path.rpartition("/")[2]
@@ -183,9 +181,7 @@ class TypedReference(msgspec.Struct, frozen=True):
         return Suggestion(f"{self.start}{quote}{path}{mark}{end}", name + mark, about)
 
 
-@cache
-def _names() -> FileNames:
-    return FileNames()
+_common_names = cache(FileNames)
 
 
 def fragment_at_end(text: str) -> str:
@@ -208,16 +204,14 @@ def complete_reference(
     if kind == "url:":
         return []
     typed = TypedReference(f"@{kind}", found["quote"], path.replace("\\ ", " "))
-    words = [] if kind or typed.quote else list(_words(fragment))
-    suggestions = _suggestions(typed, folder, names or _names())
+    words = [
+        Suggestion(word, word, about)
+        for word, about in WORDS.items()
+        if not kind and not typed.quote and word.startswith(fragment.lower())
+    ]
+    suggestions = _suggestions(typed, folder, names or _common_names())
     unique = {each.text: each for each in [*words, *islice(suggestions, MAX_SUGGESTIONS)]}
     return list(unique.values())[:MAX_SUGGESTIONS]
-
-
-def _words(fragment: str) -> Iterator[Suggestion]:
-    for word, about in WORDS.items():
-        if word.startswith(fragment.lower()):
-            yield Suggestion(word, word, about)
 
 
 def _suggestions(typed: TypedReference, folder: Path, names: FileNames) -> Iterator[Suggestion]:
@@ -231,11 +225,11 @@ def _suggestions(typed: TypedReference, folder: Path, names: FileNames) -> Itera
 def _beginning_with(
     typed: TypedReference, folder: Path, names: FileNames, *, only_folders: bool
 ) -> Iterator[Suggestion]:
-    """What is in the folder that was typed so far."""
+    """Yield the entries of the folder typed so far."""
     head, slash, tail = typed.path.rpartition("/")
     try:
         place = Path(folder, Path(head + slash).expanduser()).resolve()
-    except (RuntimeError, ValueError, OSError):  # a home of nobody, a loop of links
+    except (RuntimeError, ValueError, OSError):  # an unknown user, a loop of links
         return
     if holds_secrets(tuple(str(place).casefold().split("/"))):
         return
@@ -253,14 +247,14 @@ def _beginning_with(
 
 
 def _unwanted(name: str, typed: str) -> bool:
-    """Hidden and not asked for, blocked, or not to be typed at all."""
+    """Return True for names that are hidden, blocked, or cannot be typed."""
     if name.startswith(".") and not typed.startswith("."):
         return True
     return name == ".git" or not _typeable(name) or holds_secrets((name.casefold(),))
 
 
 def _typeable(path: str) -> bool:
-    """What has quotes of both kinds cannot be quoted."""
+    """A path with quotes of both kinds cannot be quoted."""
     return path.isprintable() and not ('"' in path and "'" in path)
 
 
@@ -270,13 +264,11 @@ def _containing(wanted: str, paths: list[LowerPath]) -> Iterator[str]:
     near = list(islice((each for each in paths if wanted in each[0]), MAX_NEAR))
     near.sort(key=lambda each: (wanted not in each[0].rpartition("/")[2], len(each[0])))
     letters = re.compile("".join(f"[^{re.escape(char)}]*{re.escape(char)}" for char in wanted))
-    scattered = (each for each in paths[:MAX_SCATTERED] if letters.match(each[0], _name_at(each)))
+    scattered = (
+        each for each in paths[:MAX_SCATTERED] if letters.match(each[0], each[0].rfind("/") + 1)
+    )
     hidden = wanted.startswith(".")
     for lowered, path in chain(near, scattered if "/" not in wanted else ()):
         parts = tuple(lowered.split("/"))
         if (hidden or "/." not in f"/{path}") and _typeable(path) and not holds_secrets(parts):
             yield path
-
-
-def _name_at(path: LowerPath) -> int:
-    return path[0].rfind("/") + 1

@@ -1,4 +1,4 @@
-"""From what the user typed to what the model gets: the text, and below it what it refers to."""
+"""Attaches what a message refers to: files, folders, changes, commits and web pages."""
 
 import asyncio
 import base64
@@ -46,8 +46,6 @@ from hermes.tools.web_pages import PageFetcher, fence_untrusted, read_page
 from hermes.util.concurrency import in_thread
 from hermes.util.text import clean, human_size, many
 
-# Attaching a file: its text, some of its lines, or the image it is.
-
 MAX_IMAGE_BYTES = 5_000_000  #: Bytes. Endpoints refuse larger ones.
 SNIFF = 8_192
 BLOCK = 1_048_576
@@ -58,7 +56,7 @@ IMAGES = {
     b"GIF89a": "image/gif",
 }
 DOCUMENTS = (b"%PDF-", b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"7z\xbc\xaf", b"\x7fELF")
-"""How files begin that are no text, even when no byte tells."""
+"""First bytes of formats that are not text, even if no byte shows it."""
 WIDE_BOMS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -172,7 +170,7 @@ def _whole(file: BinaryIO, most: int) -> FileContent:
 
 
 def _some_lines(file: BinaryIO, wanted: LineRange, most: int, stop: threading.Event) -> FileContent:
-    """Reads on until the last line that is wanted, and keeps no more than `most` bytes."""
+    """Read to the last requested line and keep at most `most` bytes."""
     kept = bytearray()
     size, number, begun = 0, 1, False
     while number <= wanted.last and (piece := file.readline(BLOCK)):
@@ -196,7 +194,7 @@ def _require_lines(found: int, wanted: LineRange, last: int) -> None:
 
 
 def _decoded(data: bytes, encoding: str) -> tuple[str, str]:
-    """The text, and what the user should know about how it was read."""
+    """Return the text, and a remark about its encoding for the user."""
     if encoding:
         return data.decode(encoding, "replace"), ""
     data = data.removeprefix(codecs.BOM_UTF8)
@@ -212,8 +210,6 @@ def _decoded(data: bytes, encoding: str) -> tuple[str, str]:
     return data.decode("cp1252", "replace"), "it is not UTF-8 and was read as Windows-1252"
 
 
-# Attaching a folder: a list of what is in it.
-
 MAX_ENTRIES = 200
 MAX_SCANNED_ENTRIES = 20_000  #: Entries of one folder.
 
@@ -225,7 +221,8 @@ async def attach_folder(reference: Reference, real: str, desk: ReferenceContext)
         entries, more = await in_thread(listing, real, stop)
     finally:
         stop.set()
-    detail = f"the first {len(entries)} entries" if more else _count(len(entries))
+    number = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+    detail = f"the first {number}" if more else number
     text = desk.redact("\n".join(entries))
     return Attachment(
         key=f"folder {real}",
@@ -235,20 +232,15 @@ async def attach_folder(reference: Reference, real: str, desk: ReferenceContext)
     )
 
 
-def _count(entries: int) -> str:
-    return "1 entry" if entries == 1 else f"{entries} entries"
-
-
 def listing(root: str, stop: threading.Event, most: int = MAX_ENTRIES) -> tuple[list[str], bool]:
-    """What is below `root` in the order of the paths, and whether there is more.
+    """Return a line for each path below `root`, sorted, and whether there are more.
 
-    Level by level, so that what is left out is deep down. Without what git ignores, the insides of
-    .git and what must not be shown; links are named, not followed. Raises `OSError` when `root`
-    cannot be read.
+    Level by level, so that deep paths are left out first. Ignored and secret files are not listed,
+    links are not followed. Raises `OSError` if `root` cannot be read.
     """
     ignoring = IgnoreRules(root)
     found: list[tuple[str, str]] = []
-    waiting = deque([""])
+    waiting, more = deque([""]), False
     while waiting:
         if stop.is_set():
             raise ReferenceRefused("stopped")
@@ -262,27 +254,23 @@ def listing(root: str, stop: threading.Event, most: int = MAX_ENTRIES) -> tuple[
         for entry in entries:
             path = inside + entry.name
             folder = entry.is_dir(follow_symlinks=False)
-            if _hidden(entry.name) or ignoring.ignores(entry.path, is_folder=folder):
+            secret = entry.name == ".git" or holds_secrets((entry.name.casefold(),))
+            if secret or ignoring.ignores(entry.path, is_folder=folder):
                 continue
             if len(found) == most:
-                return sorted_lines(found), True
+                waiting.clear()
+                more = True
+                break
             found.append((path, _line(path, entry, folder)))
             if folder:
                 waiting.append(f"{path}/")
-    return sorted_lines(found), False
-
-
-def sorted_lines(found: list[tuple[str, str]]) -> list[str]:
-    return [line for _path, line in sorted(found, key=lambda item: item[0].split("/"))]
+    found.sort(key=lambda item: item[0].split("/"))
+    return [line for _path, line in found], more
 
 
 def _entries(folder: str) -> list["os.DirEntry[str]"]:
     with os.scandir(folder) as found:
         return sorted(islice(found, MAX_SCANNED_ENTRIES), key=lambda entry: entry.name)
-
-
-def _hidden(name: str) -> bool:
-    return name == ".git" or holds_secrets((name.casefold(),))
 
 
 def _line(path: str, entry: "os.DirEntry[str]", folder: bool) -> str:
@@ -296,8 +284,6 @@ def _line(path: str, entry: "os.DirEntry[str]", folder: bool) -> str:
         return one_line(path)
     return f"{one_line(path)}  {size}"
 
-
-# Attaching what git knows: changes, staged changes, the latest commits.
 
 MAX_COMMITS = 10
 _PATCH = (
@@ -346,7 +332,7 @@ def _commits(reference: Reference) -> int:
 
 
 def without_secrets(patch: str) -> str:
-    """A patch without the files that must not be attached."""
+    """Return a patch without the files that must not be attached."""
     return "".join(map(_checked, _HEADER.split(patch)))
 
 
@@ -357,7 +343,7 @@ def _checked(section: str) -> str:
     parts = [part for part in _BETWEEN.split(header.casefold()) if part]
     if not holds_secrets(tuple(parts)):
         return section
-    # What follows the patch in a log is the next commit, which is to be seen.
+    # In a log the next commit follows the patch; it stays.
     after = re.search(r"^commit [0-9a-f]{40,64}\b", section, re.MULTILINE)
     return f"{header}\n{OMITTED}{section[after.start() :] if after else ''}"
 
@@ -368,12 +354,17 @@ PAGE_SECONDS = 60.0
 
 
 async def expand_references(text: str, desk: ReferenceContext) -> ExpandedMessage:
-    """The message for the model. What cannot be attached is a warning, and the rest goes on.
+    """Return the message for the model. A reference that cannot be attached becomes a warning.
 
-    Raises `UsageError` when what is attached takes more than half of the context length.
+    Raises `UsageError` if the attachments take more than half of the context length.
     """
     # Most of what looks like a path in a long text names nothing.
-    found = [each for each in references(text) if each.kind != "bare" or _is_path(each, desk)]
+    found = [
+        each
+        for each in references(text)
+        # Dots alone belong to the sentence.
+        if each.kind != "bare" or (re.search(r"\w", each.value) and _named(each, desk))
+    ]
     if not found:
         return ExpandedMessage(text)
     seats = asyncio.Semaphore(AT_ONCE)
@@ -401,7 +392,7 @@ async def expand_references(text: str, desk: ReferenceContext) -> ExpandedMessag
 
 
 def _weighed(attached: Sequence[Attachment], desk: ReferenceContext, warnings: list[str]) -> int:
-    """How many tokens are attached. Raises `UsageError` when they are too many."""
+    """Return the tokens of the attachments. Raises `UsageError` for too many."""
     weights = [_tokens(each) for each in attached]
     tokens = sum(weights)
     if tokens > desk.most_tokens:
@@ -422,7 +413,6 @@ def _weighed(attached: Sequence[Attachment], desk: ReferenceContext, warnings: l
 
 
 def _block(attached: Attachment) -> str:
-    """The reference as it was typed, what it brought, and that."""
     return f"{one_line(attached.written)} ({attached.detail})\n{attached.text}"
 
 
@@ -433,7 +423,7 @@ def _tokens(attached: Attachment) -> int:
 
 
 async def _attach(reference: Reference, desk: ReferenceContext) -> Attachment | str:
-    """What it brings, or why it brings nothing."""
+    """Return the attachment, or the reason why there is none."""
     try:
         match reference.kind:
             case "file" | "folder" | "bare":
@@ -465,15 +455,10 @@ async def _path(reference: Reference, desk: ReferenceContext) -> Attachment:
     return await attach_file(reference, real, lines, desk)
 
 
-def _is_path(reference: Reference, desk: ReferenceContext) -> bool:
-    """Whether a bare word is one: dots alone belong to the sentence."""
-    return bool(re.search(r"\w", reference.value)) and _named(reference, desk) is not None
-
-
 def _named(
     reference: Reference, desk: ReferenceContext
 ) -> tuple[Reference, str, LineRange | None] | None:
-    """The first spelling that exists, its path, and the lines that are wanted of it."""
+    """Return the first spelling that exists, its path and the requested lines."""
     for value in spellings(reference):
         for path, lines in ((value, None), with_lines(value)):
             if os.path.lexists(desk.folder / at_home(path, desk.guard)):
@@ -498,9 +483,6 @@ async def _page(reference: Reference, desk: ReferenceContext) -> Attachment:
     return Attachment(
         f"url {url}", reference.written, "web page", fence_untrusted(text, one_line(url))
     )
-
-
-# Web pages as text. Loaded with the first page: an HTTP client is slow to import.
 
 
 async def fetch_page(url: str, deps: ToolDeps) -> str:

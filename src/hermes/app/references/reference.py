@@ -1,4 +1,4 @@
-"""Finding references in a text. Whether what they name is there is looked up later."""
+"""References such as `@file:path` in a message: syntax, allowed paths, ignored files."""
 
 import contextlib
 import difflib
@@ -69,7 +69,7 @@ class LineRange(msgspec.Struct, frozen=True):
 
 
 def references(text: str) -> list[Reference]:
-    """In the order of the text, each once. Code in backticks is left alone."""
+    """Return the references in the order of the text, each once. Code in backticks is skipped."""
     prose = _CODE.sub(lambda code: " " * len(code[0]), text)
     return list(dict.fromkeys(map(_reference, _REFERENCE.finditer(prose))))
 
@@ -87,7 +87,7 @@ def _reference(match: re.Match[str]) -> Reference:
 
 
 def spellings(reference: Reference) -> list[str]:
-    """What the value may mean, the likeliest first: a sentence goes on behind a path."""
+    """Return the possible values, most likely first: punctuation may follow a path."""
     value = reference.value
     if reference.quoted:
         return [value]
@@ -99,7 +99,7 @@ def spellings(reference: Reference) -> list[str]:
 
 
 def with_lines(value: str) -> tuple[str, LineRange | None]:
-    """`path:10-20` as path and lines; None without lines."""
+    """Split `path:10-20` into path and lines; None without lines."""
     if found := _RANGE.fullmatch(value):
         first = int(found["first"])
         return found["path"], LineRange(first, int(found["last"] or first))
@@ -107,7 +107,7 @@ def with_lines(value: str) -> tuple[str, LineRange | None]:
 
 
 def address(value: str) -> str:
-    """A URL without the marks of the sentence around it."""
+    """Return a URL without the punctuation of the sentence around it."""
     value = _WIDE.split(value, maxsplit=1)[0]
     while value and (
         value[-1] in ".,;:!?'\"*>" or (value[-1] == ")" and value.count("(") < value.count(")"))
@@ -115,8 +115,6 @@ def address(value: str) -> str:
         value = value[:-1]
     return value
 
-
-# What references are looked up with, and what comes of them.
 
 Fetch = Callable[[str], Awaitable[str]]  #: The text of a web page. Raises `HermesError`.
 
@@ -183,28 +181,26 @@ def page_fetch(deps: ToolDeps) -> Fetch:
     return fetch
 
 
-# Which files and folders are never attached, however their path is spelled.
-
 SHELL_FILES = (
     ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".bash_history",
     ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".zsh_history", ".kshrc",
     ".cshrc", ".tcshrc", ".login", ".config/fish",
 )  # fmt: skip
-"""People export keys in them."""
+"""Files in which users export keys."""
 ANYWHERE = (*CREDENTIAL_STORES, *SHELL_FILES, "_netrc")
-"""Not only in the home of this user: an `.npmrc` of a project has tokens in it too."""
+"""Blocked in every folder: an `.npmrc` of a project contains tokens too."""
 LIVE = ("/proc", "/sys")
-"""No files but the state of the system, such as the environment of processes."""
+"""The state of the system, such as the environment of processes."""
 HINT = "copy the part you want to show into the message"
 
 _ANYWHERE = tuple(tuple(name.casefold().split("/")) for name in ANYWHERE)
 _FIRST = frozenset(name[0] for name in _ANYWHERE)
 _OWN = frozenset(name for name in OWN_FILES if name != "config.yaml")
-"""The settings may be shown: keys in them are taken out like everywhere."""
+"""The settings may be attached: keys in them are redacted."""
 
 
 def check_allowed(path: str, folder: Path, guard: PathGuard) -> str:
-    """The real path that `path` means. Raises `ReferenceRefused` for what is blocked."""
+    """Return the real path of `path`. Raises `ReferenceRefused` for a blocked one."""
     real = real_path(path, str(folder), str(guard.home))
     for each in (os.path.normpath(folder / at_home(path, guard)), real):
         if reason := why_blocked(each, guard):
@@ -218,7 +214,7 @@ def at_home(path: str, guard: PathGuard) -> str:
 
 
 def why_blocked(path: str, guard: PathGuard) -> str:
-    """`path` is absolute; "" when nothing stands against it."""
+    """Return why an absolute path is blocked; "" if it is allowed."""
     parts = tuple(path.casefold().split("/"))
     if holds_secrets(parts) or guard.is_credential(path):
         return "keys, passwords and shell settings are not attached"
@@ -233,7 +229,7 @@ def why_blocked(path: str, guard: PathGuard) -> str:
 
 
 def holds_secrets(parts: tuple[str, ...]) -> bool:
-    """Whether a path with these parts (case folded) is one of those that are blocked anywhere."""
+    """Return whether a path with these case-folded parts is blocked in every folder."""
     if _FIRST.isdisjoint(parts):
         return False
     return any(
@@ -244,7 +240,7 @@ def holds_secrets(parts: tuple[str, ...]) -> bool:
 
 
 def _is_own(path: str, guard: PathGuard) -> bool:
-    """In our homes, or in what looks like the Hermes home of somebody else."""
+    """Return True for paths in our homes, or in what looks like another Hermes home."""
     if guard.is_own(path):
         return Path(path).name != "config.yaml"
     ours = [os.path.realpath(root) for root in guard.own]
@@ -258,15 +254,13 @@ def _is_own(path: str, guard: PathGuard) -> bool:
     return False
 
 
-# How what is attached is written down, so that nothing in it can pretend to be something else.
-
 HEADING = "--- Attached Context ---"
 _RUNS = re.compile("`{3,}")
 _SUFFIX = re.compile(r"\.([A-Za-z0-9+]{1,12})")
 
 
 def fenced_text(text: str, suffix: str = "") -> str:
-    """`text` in a fence that is longer than any in it; `suffix` (`.py`) names the language."""
+    """Put `text` in a fence longer than any in it; `suffix` (`.py`) names the language."""
     fence = "`" * max([3, *(len(run) + 1 for run in _RUNS.findall(text))])
     language = found[1].lower() if (found := _SUFFIX.fullmatch(suffix)) else ""
     end = "" if text.endswith("\n") else "\n"
@@ -274,20 +268,18 @@ def fenced_text(text: str, suffix: str = "") -> str:
 
 
 def one_line(text: str) -> str:
-    """A name as text on one line: a line break or an undecodable byte in it as an escape."""
+    """Return a name on one line; line breaks and undecodable bytes are escaped."""
     shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown
     )
 
 
-# What somebody may have meant by a path that is not there.
-
 MAX_SIMILAR_NAMES = 5_000
 
 
 def similar_name(path: str, folder: Path, guard: PathGuard) -> str:
-    """The nearest name in the same folder, written like `path`; "" when none is near."""
+    """Return the most similar name in the same folder, written like `path`; "" if none is."""
     head, _, name = path.rpartition("/")
     start = Path(folder, at_home(f"{head}/" if head or path.startswith("/") else "", guard))
     try:
@@ -300,14 +292,14 @@ def similar_name(path: str, folder: Path, guard: PathGuard) -> str:
     return one_line(f"{head}/{by_lower[near[0]]}" if head else by_lower[near[0]]) if near else ""
 
 
-# What git ignores, told from the rules in the tree without asking git.
-
 LONGEST = 200_000  #: Characters of one file of rules.
 
 
 class IgnoreRules:
-    """The rules for what is below `folder`, a real path. None apply when it is ignored itself:
-    whoever looks into it wants to see what is there."""
+    """What git ignores below `folder`, a real path, read from the ignore files.
+
+    Nothing is ignored in a folder that is ignored itself: the user named it on purpose.
+    """
 
     def __init__(self, folder: str) -> None:
         top = find_repository(folder)
@@ -331,7 +323,7 @@ class IgnoreRules:
         return any(self.ignores(path, is_folder=True) for path in paths)
 
     def _for(self, folder: str) -> list[IgnoreRule]:
-        """Of the top and every folder down to this one; the last word is that of the nearest."""
+        # The rules of the nearest folder come last: they decide.
         if folder not in self._rules:
             above = (
                 self._for(folder.rpartition("/")[0])

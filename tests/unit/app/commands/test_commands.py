@@ -47,7 +47,7 @@ async def test_nothing_to_take_back_is_told(talking) -> None:
             assert "nothing was asked yet" in await talk.say("/undo")
             assert "nothing was asked yet" in await talk.say("/retry")
             assert "nothing to branch" in await talk.say("/branch")
-            assert "is no number" in await talk.say("/undo many")
+            assert "is not a number" in await talk.say("/undo many")
 
 
 async def test_another_model_answers_in_the_same_conversation(talking) -> None:
@@ -95,7 +95,7 @@ async def test_titles_effort_and_personality(talking) -> None:
             assert "no title" in await talk.say("/title")
             assert "Plans" in await talk.say("/title Plans")
             assert "high" in await talk.say("/reasoning high")
-            assert "is no effort" in await talk.say("/reasoning maximal")
+            assert "is not an effort" in await talk.say("/reasoning maximal")
             assert "pirate" in await talk.say("/personality")
             await talk.say("/personality pirate")
             await talk.say("first")

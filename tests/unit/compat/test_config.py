@@ -1,36 +1,36 @@
-"""The names that scripts and plugins import."""
+"""The functions of `agent.prompt_builder`."""
 
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from hermes.compat import config
-from tests.unit.prompt.conftest import Write
 
-DOCUMENTED = [
-    "load_soul_md",
-    "build_context_files_prompt",
-    "build_environment_hints",
-    "PLATFORM_HINTS",
-    "DEFAULT_AGENT_IDENTITY",
-    "MEMORY_GUIDANCE",
-    "SESSION_SEARCH_GUIDANCE",
-    "SKILLS_GUIDANCE",
-    "TOOL_USE_ENFORCEMENT_MODELS",
-    "TOOL_USE_ENFORCEMENT_GUIDANCE",
-    "OPENAI_MODEL_EXECUTION_GUIDANCE",
-    "GOOGLE_MODEL_OPERATIONAL_GUIDANCE",
-    "WSL_ENVIRONMENT_HINT",
-    "DEVELOPER_ROLE_MODELS",
-    "CONTEXT_FILE_MAX_CHARS",
-]
+Write = Callable[[str, str], Path]
 
 
-def test_all_documented_names_are_exported():
-    assert sorted(config.__all__) == sorted(DOCUMENTED)
-    assert all(getattr(config, name) for name in DOCUMENTED)
-    assert config.CONTEXT_FILE_MAX_CHARS == 20_000
-    assert set(config.TOOL_USE_ENFORCEMENT_MODELS) == {"gpt", "codex", "gemini", "gemma", "grok"}
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def write(project: Path) -> Write:
+    def write(name: str, text: str) -> Path:
+        (project / name).write_text(text)
+        return project / name
+
+    return write
+
+
+def test_the_constants_of_the_prompt_are_found_by_their_documented_names():
+    builder = import_module("agent.prompt_builder")
+    assert builder.CONTEXT_FILE_MAX_CHARS == 20_000
+    assert set(builder.TOOL_USE_ENFORCEMENT_MODELS) == {"gpt", "codex", "gemini", "gemma", "grok"}
 
 
 def test_load_soul_md_creates_and_reads_the_home(hermes_home: Path):
