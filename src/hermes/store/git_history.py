@@ -5,7 +5,7 @@ import contextlib
 import os
 import stat
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -310,16 +310,14 @@ class GitHistory:
 
     def _with_nested(self, listed: Sequence[str]) -> list[str]:
         names: dict[str, None] = {}
+        list_nested = self._options.list_nested
         for name in listed:
-            for each in self._nested(name) if name.endswith("/") else (name,):
-                names[each] = None
+            nested = name.endswith("/")
+            for each in list_nested(str(self.workspace / name)) if nested else ("",):
+                names[name + each] = None
                 if 0 < self._options.max_files < len(names):
                     raise self._too_many()
         return list(names)
-
-    def _nested(self, folder: str) -> Iterator[str]:
-        for name in self._options.list_nested(str(self.workspace / folder)):
-            yield folder + name
 
     def _known_files(self) -> int:
         """Return the number of files in the index, from its header."""

@@ -103,7 +103,8 @@ def columns_of(row: Row) -> dict[str, Any]:
     for column in JSON_COLUMNS:
         data[column] = _objects(data[column])
     if data["role"] == "user":
-        data["content"] = _content_from_text(data["content"])
+        parts = _parts(data["content"] or "")
+        data["content"] = (data["content"] or "") if parts is None else parts
     return data
 
 
@@ -170,11 +171,6 @@ def _content_to_text(content: Any, *, is_user: bool) -> str | None:
     if is_user and _parts(text) is not None:
         return _json([{"type": "text", "text": text}])
     return text
-
-
-def _content_from_text(content: str | None) -> str | list[Any]:
-    parts = _parts(content or "")
-    return (content or "") if parts is None else parts
 
 
 def _parts(text: str) -> list[Any] | None:

@@ -168,16 +168,14 @@ def matchers(query: Query) -> tuple[TermMatcher, ...]:
     """Return a matcher for each term of a query."""
     return tuple(
         TermMatcher(
-            tuple(fold(_composed(word)) for word in _needles(term)),
+            tuple(
+                fold(_composed(word)) for word in ((term.text,) if term.is_unspaced else term.words)
+            ),
             re.compile(_word_pattern(term)),
             re.compile(_piece_pattern(term)),
         )
         for term in dict.fromkeys(query.wanted)
     )
-
-
-def _needles(term: Term) -> tuple[str, ...]:
-    return (term.text,) if term.is_unspaced else term.words
 
 
 def _word_pattern(term: Term) -> str:

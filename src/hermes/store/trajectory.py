@@ -69,7 +69,8 @@ def to_sharegpt(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[
             if isinstance(message, Assistant):
                 turns.append(_turn("gpt", _reply(message)))
             elif isinstance(message, User):
-                turns.append(_turn("human", _user_text(message)))
+                said = (part.text if isinstance(part, Text) else "[image]" for part in message.said)
+                turns.append(_turn("human", "\n".join(said)))
     return turns
 
 
@@ -111,23 +112,13 @@ def _turn(speaker: str, value: str) -> Turn:
     return {"from": speaker, "value": clean(value)}
 
 
-def _user_text(message: User) -> str:
-    return "\n".join(part.text if isinstance(part, Text) else "[image]" for part in message.said)
-
-
 def _reply(message: Assistant) -> str:
     thought, text = message.thinking.strip(), convert_scratchpad_to_think(message.text)
-    if not thought:
-        thought, text = _split_thought(text)
+    if not thought and (found := THOUGHT.match(text)):
+        thought, text = found[1].strip(), text[found.end() :]
     parts = (text.strip(), *map(_call, message.calls))
     block = f"<think>\n{thought}\n</think>\n" if thought else "<think>\n</think>\n"
     return block + "\n".join(filter(None, parts))
-
-
-def _split_thought(text: str) -> tuple[str, str]:
-    """Return the content of the `<think>` block at the start of `text`, and the rest."""
-    found = THOUGHT.match(text)
-    return (found[1].strip(), text[found.end() :]) if found else ("", text)
 
 
 def _call(call: ToolCall) -> str:

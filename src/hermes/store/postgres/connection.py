@@ -76,12 +76,9 @@ _TOKENS = re.compile(
 def to_psycopg(statement: str) -> bytes:
     """Return `statement` for psycopg: `?` becomes `%s`, except inside quotes and comments, and `%`
     is doubled everywhere."""
-    return _TOKENS.sub(_translate_token, statement).encode()
-
-
-def _translate_token(found: re.Match[str]) -> str:
-    piece = found.group()
-    return "%s" if piece == "?" else piece.replace("%", "%%")
+    return _TOKENS.sub(
+        lambda found: "%s" if found[0] == "?" else found[0].replace("%", "%%"), statement
+    ).encode()
 
 
 # Connections

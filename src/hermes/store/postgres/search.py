@@ -52,7 +52,11 @@ def pieces(text: str) -> Iterator[TextPiece]:
     """Yield the folded words and runs of `text` in order."""
     plain = _fold(text)
     characters = set(plain)
-    separators = {ord(c): " " for c in characters if not _is_part_of_word(c)}
+    separators = {
+        ord(c): " "
+        for c in characters
+        if not (c.isalnum() or unicodedata.category(c) in ("Mn", "Mc", "Co"))
+    }
     unspaced = {c for c in characters if is_unspaced(c)}
     for word in plain.translate(separators).split():
         if unspaced.isdisjoint(word):
@@ -129,10 +133,6 @@ def _is_diacritic(character: str) -> bool:
         is_selector = "VARIATION SELECTOR" in unicodedata.name(character, "")
         return is_selector or unicodedata.combining(character) not in _KEPT_CLASSES
     return category == "Me"
-
-
-def _is_part_of_word(character: str) -> bool:
-    return character.isalnum() or unicodedata.category(character) in ("Mn", "Mc", "Co")
 
 
 def _truncate(word: str) -> str:

@@ -87,7 +87,8 @@ _SPENT_BY_ALL = "SELECT coalesce(sum(cost_usd), 0) FROM model_calls WHERE timest
 
 
 def record(database: Database, session_id: str, call: ModelCall, now: float) -> None:
-    tokens = _tokens(call.usage)
+    used = call.usage
+    tokens = (used.input, used.output, used.cache_read, used.cache_write, used.reasoning)
     if call.cost_usd is None:
         sessions.change(database, session_id, _ADD_TOKENS, tokens)
     else:
@@ -132,10 +133,6 @@ def of_session(database: Database, session_id: str) -> list[dict[str, Any]]:
         (session_id,),
     )
     return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-
-
-def _tokens(usage: Usage) -> tuple[int, int, int, int, int]:
-    return (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
 
 
 def _line(row: Row) -> UsageLine:

@@ -37,7 +37,9 @@ def connect(path: Path) -> apsw.Connection:
     """
     try:
         _make_private_file(path)
-        _refuse_truncated(path)
+        # SQLite takes a file that is too short for a page for a new one, and would overwrite it.
+        if 0 < path.stat().st_size < SMALLEST_PAGE:
+            raise as_store_error(apsw.NotADBError("the file is cut short"), path)
         connection = apsw.Connection(str(path))
     except (apsw.Error, OSError) as error:
         raise as_store_error(error, path) from error
@@ -60,12 +62,6 @@ def _make_private_file(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
-def _refuse_truncated(path: Path) -> None:
-    """SQLite takes a file that is too short for a page for a new one, and would overwrite it."""
-    if 0 < path.stat().st_size < SMALLEST_PAGE:
-        raise as_store_error(apsw.NotADBError("the file is cut short"), path)
 
 
 def _configure(connection: apsw.Connection) -> None:

@@ -59,7 +59,8 @@ def check(connection: apsw.Connection, path: Path) -> None:
             for part in (part for part in parts if part.search):
                 _read_ends(connection, part)
             for name in indexes:
-                _query_index(connection, name)
+                found = f"SELECT 1 FROM {_quoted(name)} WHERE {_quoted(name)} MATCH ? LIMIT 1"
+                connection.execute(found, (_ABSENT_WORD,)).fetchall()
         except _DAMAGED as error:
             raise SearchIndexDamaged(
                 f"the search index of the session store {path} is damaged ({error})",
@@ -177,13 +178,6 @@ def _read_ends(connection: apsw.Connection, part: _Part) -> None:
     else:
         ends = f"EXISTS (SELECT 1 FROM {source})"
     connection.execute(f"SELECT {ends}").fetchall()
-
-
-def _query_index(connection: apsw.Connection, index: str) -> None:
-    name = _quoted(index)
-    connection.execute(
-        f"SELECT 1 FROM {name} WHERE {name} MATCH ? LIMIT 1", (_ABSENT_WORD,)
-    ).fetchall()
 
 
 def _index_problems(connection: apsw.Connection, index: str, parts: list[_Part]) -> list[str]:

@@ -8,7 +8,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -85,7 +85,9 @@ class CheckpointRepo:
         self.records = CheckpointRecords(self._folder / "records")
         options = HistoryOptions(
             excluded=(*EXCLUDED, *_exclude_own_home(folder.parent, workspace)),
-            list_nested=_list_nested,
+            list_nested=lambda nested: (
+                relative for _, relative in FileWalk(nested, threading.Event(), hidden=True).files()
+            ),
             config=EXTRA_SETTINGS,
             gitignore=True,
             max_file_bytes=limits.file_bytes,
@@ -166,11 +168,6 @@ class CheckpointRepo:
         name = self._folder / "workspace"
         if not name.exists():
             name.write_bytes(os.fsencode(self._workspace))
-
-
-def _list_nested(folder: str) -> Iterator[str]:
-    walk = FileWalk(folder, threading.Event(), hidden=True)
-    return (relative for _, relative in walk.files())
 
 
 def store_folder(folder: Path, workspace: Path) -> Path:

@@ -131,7 +131,8 @@ async def plan_restore(
     for record in chain:
         for change in await history.changes(record.before, record.after or ended):
             path = change.path
-            if (only and not _is_within(path, only)) or path in made.kept:
+            outside = only and path != only and not path.startswith(f"{only}/")
+            if outside or path in made.kept:
                 continue
             current = made.goal.get(path, now.get(path))
             if current is None and path == only:
@@ -156,10 +157,6 @@ async def plan_restore(
             made.kept[path] = "it was too big to keep"
             del made.goal[path]
     return made
-
-
-def _is_within(path: str, only: str) -> bool:
-    return path == only or path.startswith(f"{only}/")
 
 
 class Restorer:
