@@ -292,12 +292,6 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MARKS = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 
 
-def parse_frontmatter(text: str) -> tuple[dict[str, Any], str]:
-    """Return the fields as written and the text after them. Raises `SkillInvalid`."""
-    head = read_frontmatter(text)
-    return head.fields, head.body
-
-
 def read_skill(file: Path, root: SkillRoot) -> Skill:
     """Read and parse a SKILL.md. Raises `SkillInvalid`."""
     try:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from hermes.skills.frontmatter import read_frontmatter
 from hermes.skills.index import SkillIndex
-from hermes.skills.parse import parse_frontmatter
 from hermes.skills.skill import SkillInvalid, SkillRoot, Source
 
 FOREIGN = Path(__file__).with_name("foreign")
@@ -158,17 +158,17 @@ def test_the_reason_is_clear(collection: SkillIndex, folder: str):
 
 
 def test_fields_of_others_are_kept():
-    fields, body = parse_frontmatter((FOREIGN / "commit-helper" / "SKILL.md").read_text())
+    fields, body = read_frontmatter((FOREIGN / "commit-helper" / "SKILL.md").read_text())[:2]
     assert fields["allowed-tools"] == "Read, Grep, Bash(git diff:*), Bash(git log:*)"
     assert fields["disable-model-invocation"] is True
     assert body.startswith("Look at `git diff --cached`")
-    fields, _ = parse_frontmatter((FOREIGN / "data-room" / "SKILL.md").read_text())
+    fields, _ = read_frontmatter((FOREIGN / "data-room" / "SKILL.md").read_text())[:2]
     assert fields["compatibility"] == "Needs a shell with pdftotext. Works without internet."
 
 
 @pytest.mark.parametrize("name", ["head-in-a-fence", "head-is-a-fence"])
 def test_code_after_a_head_in_a_fence_is_whole(name: str):
-    _, body = parse_frontmatter((FOREIGN / name / "SKILL.md").read_text())
+    _, body = read_frontmatter((FOREIGN / name / "SKILL.md").read_text())[:2]
     assert body == "# Steps\n\n```bash\nls\n```"
 
 
@@ -183,7 +183,7 @@ def test_what_is_wrong_in_entries_is_left_out(collection: SkillIndex):
 def test_deep_nesting_is_refused() -> None:
     deep = "\n".join(f"{' ' * depth}a:" for depth in range(200))
     with pytest.raises(SkillInvalid, match="it is nested too deeply"):
-        parse_frontmatter(f"---\n{deep}\n---\nx")
+        read_frontmatter(f"---\n{deep}\n---\nx")
 
 
 @pytest.mark.parametrize(
@@ -197,4 +197,4 @@ def test_deep_nesting_is_refused() -> None:
     ],
 )  # fmt: skip
 def test_common_frontmatter_is_read(text: str, fields: dict[str, object]) -> None:
-    assert parse_frontmatter(f"---\n{text}\n---\nx") == (fields, "x")
+    assert read_frontmatter(f"---\n{text}\n---\nx")[:2] == (fields, "x")

@@ -1,4 +1,4 @@
-"""Words of a text as PostgreSQL will find them."""
+"""Search vectors for PostgreSQL."""
 
 import pytest
 from hypothesis import given

@@ -1,5 +1,4 @@
-"""Who may write a conversation, and what became of one. The same holds for PostgreSQL: see
-tests/integration/store/test_behaviour_mail.py."""
+"""The session of a chat, and its lease."""
 
 import pytest
 

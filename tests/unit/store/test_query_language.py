@@ -1,8 +1,18 @@
+"""The query language of search, and scripts written without spaces."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.store.query_language import MAX_TERMS, Group, Query, Term, parse_query
+from hermes.store.query_language import (
+    MAX_TERMS,
+    RANGES,
+    Group,
+    Query,
+    Term,
+    is_unspaced,
+    parse_query,
+)
 
 
 def shown(query: Query) -> str:
@@ -124,3 +134,41 @@ def test_any_text_is_a_query_of_words(text):
             assert term.words
             assert '"' not in term.text
             assert all(word and not set(word) & set(" \"'*()^:+-_\x00") for word in term.words)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "漢",
+        "ひ",
+        "カ",
+        "ｶ",
+        "ㄅ",
+        "한",
+        "ᄒ",
+        "ㅎ",
+        "ไทย",
+        "ລາວ",
+        "ខ្មែរ",
+        "မြန်မာ",
+        "བོད",
+        "𠮷",
+        "豈",
+        "ok 漢",
+    ],
+)
+def test_scripts_written_without_spaces(text):
+    assert is_unspaced(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "word", "Ünï", "слово", "λέξη", "שלום", "سلام", "हिन्दी", "ქართული", "“—” → ✅ 🎉 ✔️"],
+)
+def test_scripts_written_with_spaces_and_signs(text):
+    assert not is_unspaced(text)
+
+
+def test_ranges_ascend_and_do_not_overlap():
+    bounds = [bound for first, last, _ in RANGES for bound in (first, last)]
+    assert bounds == sorted(set(bounds))

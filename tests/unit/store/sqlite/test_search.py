@@ -1,9 +1,17 @@
-"""What is found in a real SQLite database."""
+"""Full-text and trigram search in SQLite."""
+
+import unicodedata
+from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from hermes.store.query_language import RANGES, Group, Query, Term, is_unspaced, parse_query
 from hermes.store.search import CANDIDATES
-from tests.unit.store.search.library import NOW
+from hermes.store.sqlite import schema
+from tests.unit.store.library import NOW, Library
 
 TEXTS = {
     "deploy": "We deploy the blue server on Friday",
@@ -200,3 +208,168 @@ def test_a_message_without_text_is_never_found(library):
 def test_a_strange_query_does_no_harm(shelf, query):
     assert shelf.texts(query) <= set(TEXTS.values())
     assert shelf.rows("SELECT count(*) FROM messages")[0][0] == len(TEXTS)
+
+
+PIECES = (
+    *("cat", "Cats", "concat", "go", "x", "café", "CAFE", "Übung", "42", "日本", "日本語", "語"),
+    *("本を", "用", "서버", "서버를", "ไทย", "ที่", "🎉", "—", "’", "cat-go", "cat_go", "ab.cd/ef"),
+)
+GLUE = ("", " ", " ", " ", "-", "，", "\n")
+OPERATORS = (" ", " AND ", " OR ", " NOT ", ' "', '" ', "* ", " (", ") ")
+
+contents = st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(GLUE)), max_size=5).map(
+    lambda parts: "".join(piece + glue for piece, glue in parts)
+)
+queries = st.lists(
+    st.tuples(st.sampled_from(PIECES), st.sampled_from(OPERATORS)), min_size=1, max_size=5
+).map(lambda parts: "".join(piece + operator for piece, operator in parts))
+
+
+@cache
+def tokens(text: str) -> tuple[str, ...]:
+    """The words of `text`, told in the plainest way."""
+    plain = ""
+    for character in unicodedata.normalize("NFC", text):
+        base = unicodedata.normalize("NFD", character)[0]
+        character = base if base.isascii() else character
+        plain += character.lower() if unicodedata.category(character)[0] in "LN" else " "
+    return tuple(plain.split())
+
+
+def has(content: str, term: Term) -> bool:
+    is_piece = is_unspaced(content) and (term.is_unspaced or len(term.text) >= 3)
+    if is_piece and term.text.lower() in content.lower():
+        return True
+    return not term.is_unspaced and has_words(tokens(content), tokens(" ".join(term.words)), term)
+
+
+def has_words(words: tuple[str, ...], wanted: tuple[str, ...], term: Term) -> bool:
+    for start in range(len(words) - len(wanted) + 1):
+        *whole, last = words[start : start + len(wanted)]
+        fits = last.startswith(wanted[-1]) if term.prefix else last == wanted[-1]
+        if fits and tuple(whole) == wanted[:-1]:
+            return True
+    return False
+
+
+def in_group(content: str, group: Group) -> bool:
+    return all(has(content, term) for term in group.all_of) and not any(
+        has(content, term) for term in group.none_of
+    )
+
+
+def matches(content: str, query: Query) -> bool:
+    return any(in_group(content, group) for group in query.any_of)
+
+
+@pytest.fixture(scope="module")
+def emptied() -> Iterator[Callable[[], Library]]:
+    """A library without messages, the same one each time: to make one takes long."""
+    library = Library()
+
+    def empty() -> Library:
+        library.change("DELETE FROM messages")
+        return library
+
+    yield empty
+    library.close()
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(contents, max_size=8), st.lists(queries, min_size=1, max_size=4))
+@example(
+    ["cat 日本concat", "日本 cat-go go", "cat go 日本"], ["cat go NOT concat", "cat-go OR 日本"]
+)
+def test_exactly_the_messages_that_match_are_found(emptied, texts, asked):
+    library = emptied()
+    ids = {library.say(text): text for text in texts}
+    for text in asked:
+        query = parse_query(text)
+        expected = {id_ for id_, content in ids.items() if matches(content, query)}
+        assert library.ids(text) == expected, text
+
+
+@settings(deadline=None, max_examples=120)
+@given(st.text(), st.lists(st.text(max_size=30), max_size=3))
+def test_any_text_at_all_is_answered(emptied, query, texts):
+    library = emptied()
+    for text in (*texts, query):
+        library.say(text.replace("\x00", "").encode("utf-8", "ignore").decode())
+    if parse_query(query).any_of:
+        hits = library.search(query)
+        assert all(hit.snippet for hit in hits)
+
+
+def indexed(library):
+    return {row[0] for row in library.rows("SELECT id FROM messages_trigram_docsize")}
+
+
+def check(library):
+    """FTS5's own comparison of the index with the text it is for; raises when they differ."""
+    library.change(
+        "INSERT INTO messages_trigram(messages_trigram, rank) VALUES ('integrity-check', 1)"
+    )
+
+
+@pytest.mark.parametrize("text", ["plain words", "", None, "Ünïcode слово हिन्दी", "“—” → ✅ 🎉 ✔️"])
+def test_a_message_in_a_script_with_spaces_adds_nothing(library, text):
+    before = library.rows("SELECT count(*), sum(length(block)) FROM messages_trigram_data")
+    library.say(text)
+    assert indexed(library) == set()
+    assert library.rows("SELECT count(*), sum(length(block)) FROM messages_trigram_data") == before
+
+
+def test_the_condition_in_sql_is_the_one_in_python(library):
+    edges = {code for first, last, _ in RANGES for code in (first - 1, first, last, last + 1)}
+    edges |= {0x41, 0xE9, 0x7FF, 0x800, 0xFFF, 0x1000, 0xFFFF, 0x10000, 0x1F600, 0x10FFFF}
+    texts = [f"some text {chr(code)} more" for code in sorted(edges) if not 0xD800 <= code < 0xE000]
+    expected = {library.say(text) for text in texts if is_unspaced(text)}
+    for text in texts:
+        if not is_unspaced(text):
+            library.say(text)
+    assert indexed(library) == expected
+    assert 0 < len(expected) < len(texts)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"))))
+def test_the_condition_agrees_for_any_text(texts):
+    library = Library()
+    expected = {
+        id_ for id_, text in [(library.say(text), text) for text in texts] if is_unspaced(text)
+    }
+    assert indexed(library) == expected
+    library.close()
+
+
+def test_changes_and_deletions_reach_the_index(library):
+    first, second, third = library.say("数据库一"), library.say("plain"), library.say("数据库三")
+    library.change("UPDATE messages SET content = 'plain now' WHERE id = ?", (first,))
+    library.change("UPDATE messages SET content = '数据库二' WHERE id = ?", (second,))
+    library.change("UPDATE messages SET content = NULL WHERE id = ?", (third,))
+    assert indexed(library) == {second}
+    assert library.ids("数据库") == {second}
+    library.change("UPDATE messages SET content = '数据库三' WHERE id = ?", (third,))
+    library.change("DELETE FROM messages WHERE id = ?", (second,))
+    assert library.ids("数据库") == library.ids("数据") == library.ids("库三") == {third}
+    check(library)
+
+
+def test_it_is_built_for_messages_that_were_there_before(library):
+    for name in ("insert", "update", "delete"):
+        library.change(f"DROP TRIGGER messages_trigram_{name}")
+    library.say("plain")
+    chinese = library.say("数据库")
+    for statement in (*schema.SEARCH_STATEMENTS, schema.REBUILD_TRIGRAMS):
+        library.change(statement)
+    assert indexed(library) == {chinese}
+    check(library)
+    library.change("DELETE FROM messages")
+    assert indexed(library) == set()
+    check(library)
+
+
+def test_every_object_is_listed(library):
+    made = {row[0] for row in library.rows("SELECT name FROM sqlite_master")}
+    own = {name for name in made if name.startswith("messages_trigram")} | {"messages_unspaced"}
+    kept_by_fts5 = {f"messages_trigram_{part}" for part in ("data", "idx", "docsize", "config")}
+    assert own - kept_by_fts5 == schema.SEARCH_OBJECTS

@@ -1,3 +1,5 @@
+"""Migrations of the SQLite store."""
+
 import hashlib
 
 import apsw

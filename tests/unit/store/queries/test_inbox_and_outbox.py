@@ -1,4 +1,4 @@
-"""Messages on their way in and out. The same holds for PostgreSQL: see tests/integration/store."""
+"""The queues of the gateway: messages on their way in and out."""
 
 import asyncio
 

@@ -1,10 +1,10 @@
-"""The address of a PostgreSQL store."""
+"""Addresses and statements for PostgreSQL."""
 
 import pytest
 
 from hermes.core.errors import ConfigError
 from hermes.store.postgres.backend import PostgresBackend
-from hermes.store.postgres.connection import connection_parameters, display_address
+from hermes.store.postgres.connection import connection_parameters, display_address, to_psycopg
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,22 @@ def test_signs_in_a_name_stay_readable_by_postgresql():
     parameters = connection_parameters("postgresql://a%40b:x@h/my%20db")
     again = connection_parameters(display_address(parameters))
     assert (again["user"], again["dbname"]) == ("a@b", "my db")
+
+
+@pytest.mark.parametrize(
+    ("common", "psycopgs"),
+    [
+        ("SELECT 1", "SELECT 1"),
+        ("a = ? AND b IN (?, ?)", "a = %s AND b IN (%s, %s)"),
+        ("a LIKE '50%' AND b = ?", "a LIKE '50%%' AND b = %s"),
+        ("a % 2 = ?", "a %% 2 = %s"),
+        ("a = 'why?' AND b = ?", "a = 'why?' AND b = %s"),
+        ("a = 'it''s? %' AND b = ?", "a = 'it''s? %%' AND b = %s"),
+        ('"odd?name" = ?', '"odd?name" = %s'),
+        ("SELECT ? -- really?\n, ?", "SELECT %s -- really?\n, %s"),
+        ("SELECT /* ? \n ? */ ?", "SELECT /* ? \n ? */ %s"),
+        ("SELECT '' || ?", "SELECT '' || %s"),
+    ],
+)
+def test_marks_are_translated_except_where_they_are_text(common, psycopgs):
+    assert to_psycopg(common) == psycopgs.encode()
