@@ -1,4 +1,4 @@
-"""Markdown on a terminal, while it arrives."""
+"""Rendering of streamed Markdown on a terminal."""
 
 from hermes.tui.markdown.stream import MarkdownStream
 

@@ -1,4 +1,4 @@
-"""What a line of markdown is: its place in quotes and lists, and what stands there."""
+"""Classification of a Markdown line: its quotes, list items and kind of block."""
 
 import re
 from typing import Literal, NamedTuple
@@ -9,11 +9,11 @@ from hermes.tui.text import safe
 Kind = Literal["blank", "text", "heading", "rule", "fence", "code", "row"]
 
 MAX_HEAD = 240
-"""Characters that decide what a line is. Rules, fences and rows that do not begin with a bar are
-no longer than this."""
+"""Characters that are enough to classify a line. Rules, fences and table rows that do not begin
+with a bar are no longer than this."""
 TAB = 4
 _CODE = 4
-"""Columns of indent that make code."""
+"""Columns of indent that begin a code block."""
 _QUOTES = re.compile(r"(?: *> ?)*")
 _ITEM = re.compile(r"([-*+]|\d{1,9}[.)])( +|$)")
 _TASK = re.compile(r"\[[ xX]\] +(?=\S)")
@@ -28,15 +28,15 @@ _ONLY_MARKUP = re.compile(
 
 
 class LinePrefix(NamedTuple):
-    """What stands before the text of a line: indent, bars of quotes, the mark of a list item."""
+    """The prefix of a line: indent, quote bars, list marker."""
 
     first: tuple[Run, ...] = ()
     rest: tuple[Run, ...] = ()
-    """The same on the rows that follow, with as many columns."""
+    """The prefix of continuation rows, equally wide."""
     quotes: int = 0
 
     def fitted(self, width: int) -> tuple["LinePrefix", str]:
-        """It takes at most half of the width: first indent goes, then all of it becomes text."""
+        """Limit the prefix to half of the width: indent is dropped first, then it becomes text."""
         excess = len(plain_text(self.first)) - width // 2
         if excess <= 0:
             return self, ""
@@ -51,13 +51,13 @@ class LinePrefix(NamedTuple):
 
 
 class LineContext(NamedTuple):
-    """What the lines before say about the next one."""
+    """The state of the preceding lines."""
 
     items: tuple[int, ...] = ()
     """Columns where the text of the open list items begins."""
     quotes: int = 0
     in_text: bool = False
-    """The line before was text, which this one may go on with."""
+    """The previous line was text, which this one may continue."""
 
 
 class MarkdownLine(NamedTuple):
@@ -66,23 +66,23 @@ class MarkdownLine(NamedTuple):
     text: str = ""
     items: tuple[int, ...] = ()
     level: int = 0
-    """Of a heading."""
+    """The level of a heading."""
     fence: str = ""
-    """The characters that begin a fenced block; the text is its info string."""
+    """The characters that begin a fenced block; `text` is its info string."""
 
 
 def is_only_markup(head: str) -> bool:
-    """Whether a line that goes on has shown nothing yet but what it may be."""
+    """Return whether an incomplete line consists only of characters that may become a marker."""
     return _ONLY_MARKUP.match(head) is not None
 
 
 def parse_line(head: str, around: LineContext, *, long: bool = False) -> MarkdownLine:
-    """Say what a line is. `head` is all of it or, if it is long, its first `SHORT` characters."""
+    """Classify a line. `head` is the whole line or, if it is long, its first `SHORT` characters."""
     return _LineParser(head, around, long).read()
 
 
 def strip_quotes(line: str, quotes: int) -> str | None:
-    """The line behind so many marks of a quote; None if it has fewer."""
+    """Return the line after `depth` quote markers; None if it has fewer."""
     for _ in range(quotes):
         inner = line.lstrip(" ")
         if not inner.startswith(">"):
@@ -92,7 +92,7 @@ def strip_quotes(line: str, quotes: int) -> str | None:
 
 
 class _LineParser:
-    """Goes through the marks at the beginning of a line."""
+    """Reads the markers at the beginning of a line."""
 
     def __init__(self, head: str, around: LineContext, long: bool) -> None:
         self.head, self.around, self.long = head, around, long
@@ -134,7 +134,7 @@ class _LineParser:
         return here - max(self.at, *open_items, 0) >= _CODE
 
     def _marker(self, here: int) -> re.Match[str] | None:
-        """The mark of a list item. Inside a list it may stand at any column."""
+        """Read a list marker. Inside a list it may be at any column."""
         marker = _ITEM.match(self.head, here)
         if marker is None or (not self.long and _RULE.match(self.head, here)):
             return None
@@ -204,19 +204,19 @@ class _LineParser:
         return MarkdownLine(kind, lead, text, tuple(self.items))
 
 
-# Text of a model made safe for the terminal, although it arrives in pieces.
+# Streamed text of a model, made safe for the terminal.
 
 LONGEST_ESCAPE = 4096
-"""Characters after which an escape sequence without an end counts as ended."""
+"""Characters after which an unterminated escape sequence counts as ended."""
 _KEPT = re.compile(r"([\n\t])")
 _ESCAPE = re.compile("[\x1b\x90\x98\x9b\x9d-\x9f]")
-"""What begins an escape sequence."""
+"""The characters that begin an escape sequence."""
 
 
 class TextCleaner:
-    """`safe` for a stream: what comes out does not depend on where the pieces were cut.
+    """`safe` for a stream: the output does not depend on how the text was split.
 
-    Line ends become `\\n`. Tabs stay, because what they become depends on the whole line.
+    Line ends become `\\n`. Tabs are kept, because their width depends on the whole line.
     """
 
     def __init__(self) -> None:
@@ -231,7 +231,7 @@ class TextCleaner:
         return self._steered(self._held, ended=True)
 
     def _steered(self, text: str, *, ended: bool) -> str:
-        """An escape sequence may be cut: from it on everything waits for the end of its line."""
+        """An escape sequence may be incomplete: the rest of the line then waits for its end."""
         self._held = "\r" if text.endswith("\r") and not ended else ""
         text = text.removesuffix(self._held).replace("\r\n", "\n").replace("\r", "\n")
         clean = []

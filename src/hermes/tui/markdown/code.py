@@ -1,4 +1,4 @@
-"""Blocks of code: their lines are kept as they are, and broken only where they must be."""
+"""Code blocks with syntax colours, and tables."""
 
 import re
 from collections.abc import Sequence
@@ -19,12 +19,11 @@ from hermes.tui.markdown.inline import (
 from hermes.tui.text import Depth, Paint, break_ranges, wrap_ranges
 from hermes.tui.text import width as columns_of
 
-# The syntax of code in colours, line by line.
+# Syntax colours, line by line.
 #
-# A lexer of pygments reads a text from its beginning to its end. Here each line is read once: the
-# stack of states of the lexer is kept from line to line. What a lexer reads with one expression
-# over several lines, as most read a comment between `/*` and `*/`, is found by asking how the line
-# would be read if it were closed.
+# A pygments lexer reads a whole text. Here each line is read once: the state stack of the lexer is
+# kept between lines. A construct that a lexer reads with one expression over several lines, such as
+# a comment between `/*` and `*/`, is found by checking how the line would be read if closed.
 
 SYNTAX = {
     "syntax.comment": "dim",
@@ -35,7 +34,7 @@ SYNTAX = {
     "syntax.number": "yellow",
     "syntax.tag": "cyan",
 }
-"""The palette. A skin may name these roles too."""
+"""The palette. A skin may define these roles."""
 _ROLES = {
     "Comment": "comment", "Keyword": "keyword", "Operator.Word": "keyword",
     "Name.Function": "name", "Name.Class": "name", "Name.Namespace": "name",
@@ -48,19 +47,19 @@ _CLOSED_BY = {
     "/*": "*/", "<!--": "-->", "[[": "]]", '"""': '"""', "'''": "'''",
     "`": "`", "'": "'", '"': '"',
 }  # fmt: skip
-"""How what may reach over lines begins and ends."""
+"""The start and end of constructs that may span lines."""
 _OVER_LINES = ("Token.Comment", "Token.Literal.String")
 _PREFIX = 2
-"""Characters of a token before what opens it, as in `--[[`."""
+"""Characters of a token before its opening, as in `--[[`."""
 _IDLE = 100
-"""Steps without reading anything after which a lexer has lost its way."""
+"""Steps without progress after which a lexer is stuck."""
 _DEEPEST = 200
-"""States that are kept: some lexers never leave theirs."""
+"""Maximum depth of the state stack: some lexers never leave a state."""
 LONGEST = 2000
-"""Characters of a line above which it is shown without colours."""
+"""Longer lines are shown without colours."""
 
 _LONGEST_PEEK = 300
-"""The same for one that is looked at again and again."""
+"""The same for a line that is rendered repeatedly."""
 
 Token = tuple[Any, str]
 
@@ -68,9 +67,9 @@ Token = tuple[Any, str]
 class _State(NamedTuple):
     stack: tuple[str, ...] = ("root",)
     held: Any = None
-    """The type of a token that is not closed yet,"""
+    """The type of a token that is not closed yet."""
     closer: str = ""
-    """and what closes it."""
+    """The text that closes it."""
 
 
 class Highlighter:
@@ -87,12 +86,12 @@ class Highlighter:
         self._state = _State()
 
     def line(self, text: str) -> list[Run]:
-        """The next line of the block."""
+        """Return the tokens of the next line of the block."""
         runs, self._state = self._read(text)
         return runs
 
     def peek(self, text: str) -> list[Run]:
-        """What the next line looks like as far as it is there."""
+        """Return the tokens of an incomplete next line."""
         return [(text, ())] if len(text) > _LONGEST_PEEK else self._read(text)[0]
 
     def _read(self, text: str) -> tuple[list[Run], _State]:
@@ -111,7 +110,7 @@ class Highlighter:
         for kind, value in tokens:
             append_run(runs, value.rstrip("\n"), _roles(kind))
         if plain_text(runs) != text:
-            return [(text, ())], state  # a few lexers leave out what they do not know
+            return [(text, ())], state  # some lexers omit text that they do not know
         return runs, state
 
     def _tokens(self, text: str, state: _State) -> tuple[list[Token], _State]:
@@ -130,7 +129,7 @@ class Highlighter:
     def _open_token(
         self, text: str, state: _State, opener: str, closer: str
     ) -> tuple[list[Token], _State] | None:
-        """The tokens of a line whose last one is closed on a later line only."""
+        """Return the tokens of a line whose last token is closed on a later line."""
         tokens, after = self._kept(f"{text}\n{closer}", state)
         if not tokens or tokens[-1][1].rstrip("\n") == closer:
             return None
@@ -144,8 +143,8 @@ class Highlighter:
         return tokens, _State(after.stack, kind, closer)
 
     def _kept(self, text: str, state: _State) -> tuple[list[Token], _State]:
-        """What `RegexLexer.get_tokens_unprocessed` does, with a stack that comes out again."""
-        definitions = self._lexer._tokens  # noqa: SLF001 - pygments has no other way to them
+        """Like `RegexLexer.get_tokens_unprocessed`, but returns the state stack."""
+        definitions = self._lexer._tokens  # noqa: SLF001 - pygments has no public access to these
         stack = list(state.stack)
         tokens: list[Token] = []
         at = 0
@@ -174,8 +173,8 @@ class Highlighter:
 
 
 def _needs_no_closer(closed: Token, unclosed: Token) -> bool:
-    """Whether a string looks the same if nothing closes it: then its state says that it is open.
-    A comment may be read up to the end of the text."""
+    """Return whether a string looks the same if it is not closed: then the state shows that it
+    is open. A comment may be read up to the end of the text."""
     kind, value = unclosed
     return closed == (kind, value.rstrip("\n")) and not str(kind).startswith("Token.Comment")
 
@@ -193,7 +192,7 @@ def _apply_transition(stack: list[str], new_state: Any) -> None:
 
 
 def find_highlighter(language: str) -> Highlighter | None:
-    """That of a language, by any name it is known under; None for one that is not known."""
+    """Return the lexer of a language by any of its names; None if it is not known."""
     if language.lower() in _PLAIN:
         return None
     lexers = import_module("pygments.lexers")
@@ -223,16 +222,16 @@ _INDENT = {Depth.NONE: 4}
 _INDENT_IN_COLOUR = 2
 _CONTINUED = 2
 _LEAST = 8
-"""Columns below which code is not indented."""
+"""Minimum columns for indented code."""
 
 
 class CodeBlock:
-    """One block. Without a fence it is an indented one."""
+    """One code block; without a fence it is an indented one."""
 
     def __init__(self, paint: Paint, lead: LinePrefix, *, fence: str = "", info: str = "") -> None:
         self._fence, self._lead = fence, lead
         self._column = len(plain_text(lead.rest)) - 2 * lead.quotes
-        """The indent of the fence, which its lines have too."""
+        """The indent of the fence, which its lines share."""
         self._indent = _INDENT.get(paint.depth, _INDENT_IN_COLOUR)
         language = found[1] if (found := _LANGUAGE.match(info)) else ""
         self._diff = language.lower() in _DIFFS
@@ -242,7 +241,7 @@ class CodeBlock:
         self._paint = Paint({**SYNTAX, **paint.colours}, paint.depth)
 
     def inside(self, line: str) -> str | None:
-        """The code of a line of a fenced block; None if the line is not inside its quote."""
+        """Return the code of a line of a fenced block; None if the line is outside its quote."""
         text = strip_quotes(line.expandtabs(TAB), self._lead.quotes)
         if text is None:
             return None
@@ -250,23 +249,23 @@ class CodeBlock:
         return text[min(indent, self._column) :].rstrip(" ")
 
     def closes(self, text: str) -> bool:
-        """Whether the line ends a fenced block."""
+        """Return whether the line ends a fenced block."""
         mark = text.strip(" ")
         return (
             mark.startswith(self._fence) and not mark.strip(self._fence[0]) and text[:4] != "    "
         )
 
     def may_close(self, text: str) -> bool:
-        """Whether the beginning of a line does."""
+        """Return whether the beginning of a line may end it."""
         return text.strip() == self._fence[: len(text.strip())]
 
     def line(self, text: str, width: int) -> list[str]:
-        """The next line of the block."""
+        """Return the rows of the next line of the block."""
         highlighted = self._highlighter.line(text) if self._highlighter else self._plain(text)
         return self._rows(highlighted, width)
 
     def peek(self, text: str, width: int) -> list[str]:
-        """What the next line looks like as far as it is there."""
+        """Return the rows of an incomplete next line."""
         highlighted = self._highlighter.peek(text) if self._highlighter else self._plain(text)
         return self._rows(highlighted, width)
 
@@ -293,22 +292,22 @@ class CodeBlock:
         ]
 
 
-# Tables: as wide as they need to be, narrower where they must, records where nothing fits.
+# Tables: as wide as needed, narrower if necessary, and as records if they do not fit.
 
 _BAR = re.compile(r"(?<!\\)\|")
 _BREAK = re.compile(r" *<br ?/?> *", re.IGNORECASE)
 _DELIMITER = re.compile(r"\|? *:?-+:? *(?:\| *:?-+:? *)*\|? *$")
 _NARROWEST = 8
-"""Columns of a cell below which a table is shown as records."""
+"""Minimum columns of a cell; otherwise a table is shown as records."""
 _BORDERS = {"top": ("┌", "┬", "┐"), "middle": ("├", "┼", "┤"), "bottom": ("└", "┴", "┘")}
 _HANGING = "  "
 
 Cell = list[list[Run]]
-"""Its lines."""
+"""The lines of the table."""
 
 
 def is_delimiter_row(header: str, line: str) -> bool:
-    """Whether the line makes a table of the line before it."""
+    """Return whether the line makes the previous line the header of a table."""
     if len(line) > MAX_HEAD or "|" not in line or not _DELIMITER.match(line):
         return False
     both_begin = header.startswith("|") and line.startswith("|")
@@ -329,7 +328,7 @@ class MarkdownTable:
         self._rows.append(self._cells(row))
 
     def lines(self, width: int, last: int | None = None) -> list[str]:
-        """The table, or only the `last` of its rows."""
+        """Return the rows of the table, or only the `last` ones."""
         lead = self.lead.fitted(width)[0].rest
         room = width - len(plain_text(lead))
         body = self._rows if last is None else self._rows[len(self._rows) - last :]
@@ -341,7 +340,7 @@ class MarkdownTable:
         return [before + line for line in lines]
 
     def preview(self, width: int, last: int) -> list[str]:
-        """What there is of an unfinished table: its last rows."""
+        """Return the last rows of an unfinished table."""
         last = min(last, len(self._rows))
         asked = (width, last, len(self._rows))
         if self._shown[0] != asked:
@@ -388,7 +387,7 @@ class MarkdownTable:
         return lines
 
     def _cell(self, cell: Cell, columns: int, align: str) -> list[str]:
-        """The rows of a cell, filled up to its columns."""
+        """Return the rows of a cell, padded to its columns."""
         lines = []
         for runs in cell:
             text = plain_text(runs)
@@ -444,7 +443,7 @@ def _natural_width(column: Sequence[Cell]) -> int:
 
 
 def _fit_columns(natural: list[int], room: int) -> list[int] | None:
-    """The widths of the columns, the widest ones made narrower; None if that makes no sense."""
+    """Return the column widths, reducing the widest; None if the table does not fit."""
     room -= 3 * len(natural) + 1
     if sum(natural) <= room:
         return natural

@@ -1,4 +1,4 @@
-"""The markup inside a line: emphasis, code, links."""
+"""Inline markup: emphasis, code, links."""
 
 import re
 import unicodedata
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from hermes.tui.text import Depth, Paint, Range, is_ideographic
 
-# Which stars, underscores and tildes dress the text between them.
+# Which asterisks, underscores and tildes are emphasis.
 
 MAX_SPAN = 1000
-"""Characters within which markup must be closed; else it is text. It bounds how long a row of a
-paragraph can be undecided."""
+"""Characters within which markup must be closed; otherwise it is text. This bounds how long a
+row of a paragraph can be undecided."""
 STRONG, EMPHASIS = 2, 1
 
 
@@ -34,13 +34,13 @@ class EmphasisMark:
             self.opens, self.closes = left and usable, right and usable
         self.opened: list[int] = []
         self.closed: list[int] = []
-        """How many characters of the run opened or closed something, match by match."""
+        """For each match, how many characters of the run opened or closed emphasis."""
 
 
 def pair_marks(marks: Iterable[EmphasisMark]) -> list[EmphasisMark]:
-    """Pair the marks; those that are still able to open something are returned.
+    """Pair the delimiters and return those that can still open emphasis.
 
-    Which marks are paired does not change when more text follows.
+    Further text does not change the pairs.
     """
     able: list[EmphasisMark] = []
     count = Counter[str]()
@@ -60,7 +60,7 @@ def pair_marks(marks: Iterable[EmphasisMark]) -> list[EmphasisMark]:
 
 
 def _opener(closer: EmphasisMark, able: list[EmphasisMark]) -> int:
-    """The nearest mark that the closer closes; -1 if there is none."""
+    """Return the nearest delimiter that the closer closes; -1 if there is none."""
     for index in range(len(able) - 1, -1, -1):
         opener = able[index]
         if closer.at - opener.at > MAX_SPAN:
@@ -79,14 +79,14 @@ def _match(opener: EmphasisMark, closer: EmphasisMark) -> None:
 
 
 def _is_compatible(opener: EmphasisMark, closer: EmphasisMark) -> bool:
-    """CommonMark's rule of three: `*a**b*` is not read as two emphases."""
+    """Apply CommonMark's rule of three: `*a**b*` is not two emphases."""
     if not (opener.closes or closer.opens) or (opener.size + closer.size) % 3:
         return True
     return opener.size % 3 == 0 and closer.size % 3 == 0
 
 
 def _is_flanking(outside: str, inside: str) -> bool:
-    """Whether a mark clings to what is inside. Beside ideographs there are no spaces."""
+    """Return whether a delimiter touches the text inside. There are no spaces around ideographs."""
     if inside.isspace():
         return False
     return (
@@ -115,7 +115,7 @@ def plain_text(runs: Iterable[Run]) -> str:
 
 
 def append_run(runs: list[Run], text: str, roles: Roles) -> None:
-    """Put `text` behind the runs, into the last one if it looks the same."""
+    """Append `text`, to the last run if its roles are the same."""
     if not text:
         return
     if runs and runs[-1][1] == roles:
@@ -125,7 +125,7 @@ def append_run(runs: list[Run], text: str, roles: Roles) -> None:
 
 
 def paint_run(paint: Paint, text: str, roles: Roles) -> str:
-    """Each line is dressed on its own, so that nothing of it reaches the next one."""
+    """Paint each line separately, so that no style reaches the next one."""
     if not text or paint.depth is Depth.NONE:
         return text
     for role in reversed(roles):
@@ -134,9 +134,9 @@ def paint_run(paint: Paint, text: str, roles: Roles) -> str:
 
 
 def paint_ranges(paint: Paint, runs: list[Run], ranges: list[Range]) -> list[str]:
-    """The ranges of the text of `runs`, which follow each other, as painted lines."""
+    """Return the ranges of the text of `runs`, which follow each other, as painted lines."""
     lines = []
-    index = at = 0  # the run that the line begins in, and where that run begins
+    index = at = 0  # the run in which the line begins, and where that run begins
     for start, end in ranges:
         line = []
         while at < end:
@@ -151,7 +151,7 @@ def paint_ranges(paint: Paint, runs: list[Run], ranges: list[Range]) -> list[str
 
 
 def drop_chars(runs: list[Run], count: int) -> list[Run]:
-    """The runs without their first `count` characters."""
+    """Return the runs without their first `count` characters."""
     for index, (text, roles) in enumerate(runs):
         if count < len(text):
             return [(text[count:], roles), *runs[index + 1 :]]
@@ -160,7 +160,7 @@ def drop_chars(runs: list[Run], count: int) -> list[Run]:
 
 
 _RUN = 64
-"""Characters of a run of marks or backticks. A longer one is text."""
+"""Maximum length of a run of delimiters or backticks; a longer one is text."""
 _TOKEN = re.compile(
     rf"\\|`{{1,{_RUN}}}|\*{{1,{_RUN}}}|_{{1,{_RUN}}}|~{{1,{_RUN}}}|!?\[|<|https?://"
 )
@@ -182,23 +182,23 @@ _NOT_OF_URL = ".,;:!?)]_~"
 class ParsedInline(NamedTuple):
     runs: list[Run]
     taken: int
-    """Characters of the source that the runs stand for; the others are not decided yet."""
+    """Characters of the source that the runs cover; the others are not decided yet."""
 
 
 class _Piece(NamedTuple):
     at: int
     runs: list[Run]
     divisible: bool = False
-    """It shows its source as it is and may be cut anywhere."""
+    """Plain source text, which may be split anywhere."""
 
 
 def parse_inline(
     raw: str, before: str = " ", *, bare: bool = False, whole: bool = True
 ) -> ParsedInline:
-    """The dressed text of a line. `before` is the character before it.
+    """Return the painted text of a line. `before` is the character before it.
 
-    Bare text is for a terminal without colours: code keeps its backticks. Text that is not whole
-    may go on: then only what cannot change any more is taken.
+    Plain text is for a terminal without colours: code keeps its backticks. If the text is not
+    complete, only the part that cannot change any more is returned.
     """
     if whole and not _TOKEN.search(raw):
         return ParsedInline([(raw, ())] if raw else [], len(raw))
@@ -212,7 +212,7 @@ def parse_inline(
 
 
 def guess_inline(raw: str, before: str = " ", *, bare: bool = False) -> list[Run]:
-    """What unfinished text will probably look like: what is open will be closed."""
+    """Return the probable look of unfinished text: open markup will be closed."""
     scan = _InlineScanner(raw, before, bare=bare, whole=False, guess=True)
     for mark in pair_marks(piece for piece in scan.pieces if isinstance(piece, EmphasisMark)):
         if len(raw) - mark.at <= MAX_SPAN and mark.left <= STRONG + EMPHASIS:
@@ -222,14 +222,14 @@ def guess_inline(raw: str, before: str = " ", *, bare: bool = False) -> list[Run
 
 
 class _InlineScanner:
-    """A line taken apart, from left to right."""
+    """Parses a line from left to right."""
 
     def __init__(self, raw: str, before: str, *, bare: bool, whole: bool, guess: bool) -> None:
         self.raw, self.before = raw, before
         self.bare, self.whole, self.guess = bare, whole, guess
         self.pieces: list[_Piece | EmphasisMark] = []
         self.limit = len(raw)
-        """Where the first piece begins that is not decided."""
+        """The position of the first undecided piece."""
         at = 0
         while (token := _TOKEN.search(raw, at)) is not None:
             self._text(at, token.start())
@@ -248,7 +248,7 @@ class _InlineScanner:
         self.pieces.append(_Piece(at, [(text, roles)]))
 
     def _undecided(self, at: int) -> bool:
-        """Whether text that is still to come may decide what stands at `at`."""
+        """Return whether later text may decide the token at `at`."""
         return not self.whole and not self.guess and len(self.raw) - at <= MAX_SPAN
 
     def escape(self, token: re.Match[str]) -> int | None:
@@ -288,7 +288,8 @@ class _InlineScanner:
         return stop
 
     def _closing(self, fence: str, start: int, limit: int) -> int:
-        """Where the same number of backticks stands again; -1 if nowhere, or not surely."""
+        """Return the position of an equal run of backticks; -1 if there is none or it is not
+        certain."""
         raw, size = self.raw, len(fence)
         at = raw.find(fence, start, limit)
         while at >= 0:
@@ -365,11 +366,11 @@ _READERS = {
     "<": _InlineScanner.angles,
     "h": _InlineScanner.url,
 }
-"""By the first character of a token."""
+"""Parsers by the first character of a token."""
 
 
 def _link_runs(text: str, to: str, *, bare: bool) -> list[Run]:
-    """The text of a link, and behind it where it leads unless that says the same."""
+    """Return the text of a link, followed by its target unless both are the same."""
     inner = parse_inline(text, bare=bare).runs
     runs = [(text, ("link", *roles)) for text, roles in inner]
     shown = plain_text(runs)
@@ -381,11 +382,11 @@ def _link_runs(text: str, to: str, *, bare: bool) -> list[Run]:
 
 
 def _to_runs(scan: _InlineScanner, limit: int) -> ParsedInline:
-    """The pieces up to `limit` as runs. Unfinished text is never cut inside an emphasis."""
+    """Return the pieces up to `limit` as runs. Unfinished text is never cut inside emphasis."""
     runs: list[Run] = []
     sizes = {"strong": 0, "emphasis": 0, STRIKE: 0}
     roles: Roles = ()
-    outside = (0, 0)  # how many runs there were, and where, when last nothing was open
+    outside = (0, 0)  # the number of runs and the position where nothing was open last
     for piece in scan.pieces:
         if not roles:
             outside = (len(runs), piece.at)
@@ -408,7 +409,7 @@ def _to_runs(scan: _InlineScanner, limit: int) -> ParsedInline:
 
 
 def _apply_mark(mark: EmphasisMark, sizes: dict[str, int], runs: list[Run], *, bare: bool) -> Roles:
-    """Close and open what a mark does; what is left of it is text. Returns what is open then."""
+    """Close and open emphasis at a delimiter; the rest is text. Returns the open emphases."""
 
     def change(matches: list[int], by: int) -> Roles:
         for size in matches:

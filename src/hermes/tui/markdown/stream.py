@@ -1,4 +1,4 @@
-"""Markdown that arrives in pieces, as lines of a terminal."""
+"""Streamed Markdown as lines of a terminal."""
 
 from hermes.tui.markdown.blocks import (
     MAX_HEAD,
@@ -24,17 +24,17 @@ from hermes.tui.markdown.inline import (
 )
 from hermes.tui.text import Depth, Paint, wrap_ranges
 
-# Paragraphs, headings and list items: wrapped rows that come out as soon as they are certain.
+# Paragraphs, headings and list items: wrapped rows, returned as soon as they are final.
 
 _UNSTABLE_ROWS = 2
-"""Rows at the end of unfinished text that may still become others."""
+"""Rows at the end of unfinished text that may still change."""
 
 _WIDEST = 1000
 """Spaces between two words that are kept; no row is wider."""
 
 
 class Prose:
-    """One line of the source, however long."""
+    """One line of the source, of any length."""
 
     def __init__(self, paint: Paint, lead: LinePrefix, roles: Roles) -> None:
         self._paint, self._lead, self._roles = paint, lead, roles
@@ -42,11 +42,12 @@ class Prose:
         self._raw, self._before = "", " "
         self._tried = 0
         self._runs: list[Run] = []
-        """Read, but not out."""
+        """Text that was read but not returned."""
         self._started = False
 
     def feed(self, raw: str, width: int) -> list[str]:
-        """Rows that are certain. It is tried again only when there is enough for another row."""
+        """Return the final rows. Wrapping is repeated only when there is enough text for another
+        row."""
         self._raw += raw
         if len(self._raw) - self._tried < width:
             return []
@@ -56,7 +57,7 @@ class Prose:
         return self._rows(width, _UNSTABLE_ROWS)
 
     def whole(self, raw: str, width: int) -> list[str]:
-        """All rows of a line that is complete."""
+        """Return all rows of a complete line."""
         self._raw = raw
         return self.finish(width)
 
@@ -66,7 +67,7 @@ class Prose:
         return self._rows(width, 0)
 
     def pending(self, width: int, more: str = "") -> list[str]:
-        """What is not out, with `more` behind it that is not fed."""
+        """Return the unfinished rows, with `more` text that is not consumed."""
         runs = [*self._runs, *guess_inline(self._raw + more, self._before, bare=self._bare)]
         return self._laid_out(runs, width, 0)[0]
 
@@ -92,7 +93,7 @@ class Prose:
         return lines
 
     def _laid_out(self, runs: list[Run], width: int, kept: int) -> tuple[list[str], list[Run]]:
-        """The lines but for the last `kept` ones, and the text that is in none."""
+        """Return the lines except the last `kept` ones, and the remaining text."""
         lead, _ = self._lead.fitted(width)
         columns = width - len(plain_text(lead.rest))
         ranges = wrap_ranges(plain_text(runs), columns)
@@ -114,15 +115,15 @@ class Prose:
 
 
 _MAIN_HEADINGS = 2
-"""Levels of headings that are painted as such; deeper ones are only bold."""
+"""Heading levels with their own colour; deeper ones are only bold."""
 
 
 class MarkdownStream:
-    """Markdown that arrives in pieces, as lines of a terminal.
+    """Renders streamed Markdown as lines of a terminal.
 
-    Lines come out once, as early as they are certain; which ones does not depend on how the text
-    was cut. A line end of the source is a line end on the terminal. `width` may be changed between
-    calls; it is at least 10.
+    Each line is returned once, as soon as it is final, independent of how the text was split. A
+    line end of the source is a line end on the terminal. `width` may be changed between calls; it
+    is at least 10.
     """
 
     def __init__(self, paint: Paint, width: int) -> None:
@@ -133,29 +134,29 @@ class MarkdownStream:
     def _begin(self) -> None:
         self._cleaner = TextCleaner()
         self._parts: list[str] = []
-        """The line that has no end yet,"""
+        """The incomplete line."""
         self._size = 0
-        """and its length."""
+        """Its length."""
         self._waits = False
-        """It is long, but nothing of it can come out before its end."""
+        """It is long, but no part of it is final before its end."""
         self._prose: Prose | None = None
-        """It is long, and comes out row by row."""
+        """It is long and is returned row by row."""
         self._code: CodeBlock | None = None
         self._fenced = False
         self._table: MarkdownTable | None = None
         self._header: MarkdownLine | None = None
-        """A line that is the header of a table if the next one says so."""
+        """A line that becomes the header of a table if the next line is a delimiter row."""
         self._around = LineContext()
         self._blank: list[int] = []
         """Blank lines before the next one, by the depth of their quotes."""
         self._empty = True
 
     def feed(self, text: str) -> list[str]:
-        """Take the next piece. Returns the lines that are finished now, to be printed once."""
+        """Consume text and return the lines that are final now."""
         return self._take(self._cleaner.feed(text))
 
     def finish(self) -> list[str]:
-        """The rest, at the end of the message. The stream is then as new."""
+        """Return the rest at the end of the message and reset the stream."""
         lines = self._take(self._cleaner.finish())
         if self._size or self._prose:
             lines += self._end_line()
@@ -164,7 +165,7 @@ class MarkdownStream:
         return lines
 
     def pending(self, rows: int) -> list[str]:
-        """What is not finished yet, as at most `rows` lines, the last ones."""
+        """Return the unfinished part as at most `rows` lines, the last ones."""
         lines = self._pending(rows) if rows > 0 else []
         if lines and self._blank and not self._empty:
             lines = ["", *lines]
@@ -182,7 +183,7 @@ class MarkdownStream:
         return lines
 
     def _more(self, text: str) -> list[str]:
-        """The line goes on."""
+        """Continue the incomplete line."""
         if self._prose is not None:
             return self._prose.feed(text.replace("\t", " "), self.width)
         self._parts.append(text)
@@ -195,7 +196,7 @@ class MarkdownStream:
         return self._long_line("".join(self._parts))
 
     def _long_line(self, text: str) -> list[str]:
-        """The line has become so long that what it is does not depend on the rest of it."""
+        """Classify a line that is so long that the rest does not matter."""
         line, rest = self._read(text)
         if line.kind in ("row", "code"):
             self._waits = True
@@ -206,7 +207,7 @@ class MarkdownStream:
         return lines + self._prose.feed(line.text + rest, self.width)
 
     def _end_line(self) -> list[str]:
-        """A line of the source is complete."""
+        """Finish a line of the source."""
         if self._prose is not None:
             lines = self._prose.finish(self.width)
             self._prose = None
@@ -223,7 +224,7 @@ class MarkdownStream:
         return self._whole_line(*self._read(text))
 
     def _read(self, text: str) -> tuple[MarkdownLine, str]:
-        """What the line is, and what of it stands behind the part that decides that."""
+        """Return the kind of the line, and the text after the part that decides it."""
         head, rest = text[:MAX_HEAD].expandtabs(TAB), text[MAX_HEAD:].replace("\t", " ")
         return parse_line(head, self._around, long=len(text) > MAX_HEAD), rest
 
@@ -254,7 +255,7 @@ class MarkdownStream:
         return lines + self._show(line, rest)
 
     def _show(self, line: MarkdownLine, rest: str) -> list[str]:
-        """The lines of what is neither blank nor part of a table."""
+        """Return the lines of a block that is neither blank nor part of a table."""
         match line.kind:
             case "fence":
                 self._enter(line, in_text=False)
@@ -273,7 +274,7 @@ class MarkdownStream:
                 return self._begin_prose(line).whole(line.text + rest, self.width)
 
     def _enter(self, line: MarkdownLine, *, in_text: bool) -> None:
-        """The line is what the next one stands behind."""
+        """Remember the line as the context of the next."""
         self._empty = False
         self._around = LineContext(line.items, line.lead.quotes, in_text)
         if line.kind != "code":
@@ -284,7 +285,7 @@ class MarkdownStream:
         return Prose(self._paint, line.lead, _line_roles(line))
 
     def _space(self, line: MarkdownLine) -> list[str]:
-        """The blank lines before a line: one, but as many as there are inside indented code."""
+        """Return the blank lines before a line: one, or all inside indented code."""
         blank, self._blank = self._blank, []
         if self._empty or not blank:
             return []
@@ -302,7 +303,7 @@ class MarkdownStream:
         return lines
 
     def _end_header(self) -> list[str]:
-        """What might have been the header of a table is text."""
+        """Return a possible table header as text."""
         header, self._header = self._header, None
         if header is None:
             return []
@@ -351,7 +352,7 @@ def _rule_line(paint: Paint, lead: LinePrefix, width: int) -> str:
 
 
 def _tail(parts: list[str], wanted: int) -> str:
-    """The end of a line, at least so many characters of it if it has them."""
+    """Return the end of a line, at least this many characters if it has them."""
     first = len(parts)
     while first and wanted > 0:
         first -= 1
