@@ -8,7 +8,7 @@ import asyncio
 import ipaddress
 import ssl
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack
 from typing import Any, cast
 from urllib.request import getproxies
@@ -29,6 +29,10 @@ EXTRA_INFO_NAMES = {
     "socket": "socket",
 }
 """Names of the client mapped to those of asyncio."""
+POOL_SIZE = 32
+"""Requests in flight in one connection pool."""
+IDLE_CONNECTIONS = 8
+"""Idle connections that pools after the first keep."""
 PROXY_SCHEMES = {"http", "https", "all"}
 """Kinds of proxies."""
 
@@ -40,7 +44,7 @@ def make_transport(
     return None if PROXY_SCHEMES & getproxies().keys() else AsyncioTransport(context, limits)
 
 
-class AsyncioTransport(httpx2.AsyncHTTPTransport):
+class _Pool(httpx2.AsyncHTTPTransport):
     def __init__(self, context: ssl.SSLContext, limits: httpx2.Limits) -> None:
         super().__init__(verify=context, limits=limits)
         self._pool = httpcore2.AsyncConnectionPool(
@@ -50,6 +54,61 @@ class AsyncioTransport(httpx2.AsyncHTTPTransport):
             keepalive_expiry=limits.keepalive_expiry,
             network_backend=AsyncioBackend(),
         )
+        self.requests = 0
+        """Requests whose response is not closed yet."""
+
+
+class _CountedStream(httpx2.AsyncByteStream):
+    """The body of a response, which counts as in progress until it is closed."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, pool: _Pool) -> None:
+        self._inner, self._pool = inner, pool
+        self._is_open = True
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._inner.__aiter__()
+
+    async def aclose(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._pool.requests -= 1
+        await self._inner.aclose()
+
+
+class AsyncioTransport(httpx2.AsyncBaseTransport):
+    """Sends requests through connection pools of limited size.
+
+    A pool looks at each of its connections for every request, so its cost grows with the square of
+    the requests in flight. A request goes to the first pool with room: a few requests at a time
+    share the connections of one pool.
+    """
+
+    def __init__(self, context: ssl.SSLContext, limits: httpx2.Limits) -> None:
+        self._context, self._limits = context, limits
+        self._pools = [_Pool(context, limits)]
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        pool = next((each for each in self._pools if each.requests < POOL_SIZE), None)
+        if pool is None:
+            limits = httpx2.Limits(
+                max_connections=self._limits.max_connections,
+                max_keepalive_connections=IDLE_CONNECTIONS,
+                keepalive_expiry=self._limits.keepalive_expiry,
+            )
+            pool = _Pool(self._context, limits)
+            self._pools.append(pool)
+        pool.requests += 1
+        try:
+            response = await pool.handle_async_request(request)
+        except BaseException:
+            pool.requests -= 1
+            raise
+        response.stream = _CountedStream(cast("httpx2.AsyncByteStream", response.stream), pool)
+        return response
+
+    async def aclose(self) -> None:
+        for pool in self._pools:
+            await pool.aclose()
 
 
 class AsyncioBackend(httpcore2.AsyncNetworkBackend):

@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from hermes.providers.transport import (
+    POOL_SIZE,
     READ_BUFFER_LIMIT,
     AsyncioStream,
     AsyncioTransport,
@@ -100,6 +101,49 @@ async def test_a_connection_is_kept_for_the_next_request() -> None:
             assert (await http.post(url, content=text)).text == "hello"
     (pieces,) = seen
     assert [piece.rpartition(b"\r\n\r\n")[2] for piece in pieces] == [b"one", b"two"]
+
+
+async def test_many_requests_in_flight_are_spread_over_pools_and_reuse_connections() -> None:
+    opened = 0
+    all_arrived = asyncio.Event()
+    count, arrived = 3 * POOL_SIZE + 5, 0
+
+    async def answer(reader: Reader, writer: Writer) -> None:
+        nonlocal opened, arrived
+        opened += 1
+        while await head(reader):
+            arrived += 1
+            if arrived == count:
+                all_arrived.set()
+            await all_arrived.wait()
+            writer.write(HELLO)
+
+    async with serving(answer) as url, client() as http:
+        replies = await asyncio.gather(*[http.get(url) for _ in range(count)])
+        assert {reply.text for reply in replies} == {"hello"}
+        assert opened == count
+        for _ in range(5):
+            await http.get(url)
+        assert opened == count
+
+
+async def test_failed_and_unread_requests_free_their_place() -> None:
+    transport = AsyncioTransport(LateTls(), httpx2.Limits())
+
+    async def answer(reader: Reader, writer: Writer) -> None:
+        await head(reader)
+        writer.write(HELLO)
+
+    async with (
+        serving(answer) as url,
+        httpx2.AsyncClient(transport=transport, timeout=10) as http,
+    ):
+        for _ in range(2 * POOL_SIZE):
+            with pytest.raises(httpx2.ConnectError):
+                await http.get("http://127.0.0.1:9/")
+            async with http.stream("GET", url):
+                pass
+        assert len(transport._pools) == 1
 
 
 async def test_pieces_come_as_they_are_sent() -> None:
