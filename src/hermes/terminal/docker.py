@@ -17,6 +17,7 @@ import msgspec
 
 from hermes.core.errors import BackendUnavailable
 from hermes.terminal.base import Argv, Notify, Running, Sink, log_notice
+from hermes.terminal.host.call import wait_first
 from hermes.terminal.local.lifeline import Lifeline
 from hermes.terminal.local.process import COLUMNS, LINES
 from hermes.terminal.remote import (
@@ -502,21 +503,14 @@ class _Container:
         self._main = main = await self.client.start(
             *arguments, on_output=lambda _: ready.set(), on_error=errors.extend, extra=environment
         )
-        ended = asyncio.ensure_future(main.wait())
-        started = asyncio.ensure_future(ready.wait())
         try:
-            done, _ = await asyncio.wait(
-                (ended, started), timeout=START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED
-            )
+            await wait_first(main.wait(), ready.wait(), timeout=START_TIMEOUT)
         except asyncio.CancelledError:
             await self.end()
             raise
-        finally:
-            started.cancel()
-            ended.cancel()
         if ready.is_set():
             return None
-        if not done:
+        if main.exit_code is None:
             await self.end()
             return f"the container did not start in {START_TIMEOUT:.0f} s"
         return errors.decode("utf-8", "replace")

@@ -1,27 +1,23 @@
-"""Copying files to a host and back: only changes, in one tar stream.
+"""Copying files to a host: only changes, in one tar stream.
 
 Used for credential files, skills, and results too long for a message.
 """
 
 import asyncio
-import contextlib
-import errno
 import hashlib
 import io
 import os
-import secrets
 import stat
 import tarfile
-import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, BinaryIO, Literal
+from typing import Literal
 
 import msgspec
 
 from hermes.core.errors import BackendUnavailable, ToolError
 from hermes.terminal.base import Host
-from hermes.terminal.host.call import OutputTooLong, ScriptResult, call_script
+from hermes.terminal.host.call import ScriptResult, call_script
 
 # Which local files belong on a host, and which of them changed.
 
@@ -163,87 +159,6 @@ def _tar_contents(file: io.BufferedReader, entry: SyncEntry) -> Iterator[bytes]:
     yield bytes(-entry.size % TAR_BLOCK)
 
 
-# Extracting a tar archive from an untrusted source.
-
-MAX_ENTRIES = 100_000
-
-
-class UnpackResult(msgspec.Struct, frozen=True):
-    files: tuple[str, ...]
-    """Paths below the folder."""
-    left_out: tuple[str, ...]
-    """Names in the archive of skipped members: links, devices, and paths that lead out."""
-
-
-def unpack(archive: BinaryIO, folder: Path, most: int) -> UnpackResult:
-    """Extract files and folders only, only below `folder`, and at most `most` bytes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    root = os.path.realpath(folder)
-    files: list[str] = []
-    left_out: list[str] = []
-    left = most
-    try:
-        with tarfile.open(fileobj=archive, mode="r:", encoding="utf-8") as tar:
-            for count, member in enumerate(tar):
-                left -= member.size
-                if left < 0 or count > MAX_ENTRIES:
-                    raise ToolError(f"the archive unpacks to more than {most} bytes")
-                name = _safe_name(member, root)
-                if name is None:
-                    left_out.append(member.name)
-                elif member.isdir():
-                    Path(root, name).mkdir(parents=True, exist_ok=True)
-                else:
-                    _extract_file(tar, member, Path(root, name))
-                    files.append(name)
-    except tarfile.TarError as error:
-        raise ToolError(f"what came is no whole archive: {error}") from error
-    return UnpackResult(tuple(files), tuple(left_out))
-
-
-def _safe_name(member: tarfile.TarInfo, root: str) -> str | None:
-    """Return the member's path below `root`, or None if it must be skipped."""
-    if not (member.isreg() or member.isdir() or member.islnk()):
-        return None
-    if member.islnk() and not _stays_inside(member.linkname):
-        return None
-    if not _stays_inside(member.name):
-        return None
-    name = os.path.normpath(member.name)
-    # An existing link must not redirect the file.
-    parent = os.path.realpath(Path(root, name).parent)
-    if name != "." and parent != root and not parent.startswith(f"{root}/"):
-        return None
-    return name
-
-
-def _stays_inside(name: str) -> bool:
-    return not name.startswith("/") and ".." not in name.split("/") and "\0" not in name
-
-
-def _extract_file(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
-    """Extract to a temporary name first, so that an existing file or link is replaced, not
-    followed."""
-    source = tar.extractfile(member)  # for a hard link: the file it refers to, within the archive
-    if source is None:
-        raise tarfile.ReadError(f"{member.name} has no contents")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".hermes-{secrets.token_hex(8)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    try:
-        with source, os.fdopen(os.open(new, flags, 0o600), "wb") as file:
-            while block := source.read(BLOCK_BYTES):
-                file.write(block)
-            os.fchmod(file.fileno(), 0o600 | member.mode & 0o755)
-        new.replace(path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            new.unlink()
-
-
-MAX_PULL_BYTES = 256 * 1_048_576
-"""Default limit of a pull in bytes."""
-
 # Names in the stream are relative to /. Owners are not kept: everything belongs to the remote user.
 PUSH = r"""
 command -v tar >/dev/null 2>&1 || exit 97
@@ -259,16 +174,7 @@ xargs -0 sh -c 'for path do
 done' sh
 """
 
-PULL = r"""
-command -v tar >/dev/null 2>&1 || exit 97
-case $1 in '~' | '~/'*) set -- "$HOME${1#?}" ;; esac
-if [ -d "$1" ]; then cd -- "$1" && exec tar -cf - .; fi
-[ -e "$1" ] || exit 96
-cd -- "$(dirname -- "$1")" && exec tar -cf - -- "$(basename -- "$1")"
-"""
-
 NO_TAR = 97
-NOT_THERE = 96
 
 
 class PushResult(msgspec.Struct, frozen=True):
@@ -319,23 +225,6 @@ class Sync:
             self._sent |= known
             return PushResult(tuple(fresh), tuple(gone), tuple(found.left_out))
 
-    async def pull(self, remote: str, local: Path, *, most: int = MAX_PULL_BYTES) -> UnpackResult:
-        """Copy a file, or the contents of a folder, into the folder `local`, skipping links."""
-        with tempfile.TemporaryFile() as archive:
-            try:
-                answer = await call_script(
-                    self._host, PULL, remote, most=most, on_output=lambda data: _keep(archive, data)
-                )
-            except OutputTooLong:
-                raise ToolError(
-                    f"{remote} has more than {most} bytes", hint="bring a smaller part of it"
-                ) from None
-            if answer.code == NOT_THERE:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), remote)
-            self._check_result(answer)
-            archive.seek(0)
-            return await asyncio.to_thread(unpack, archive, local, most)
-
     async def _absolute(self, remote: str) -> str:
         if remote.startswith("~/"):
             if not self._home:
@@ -364,10 +253,6 @@ async def _read_blocks(entries: Iterable[SyncEntry]) -> AsyncIterator[bytes]:
     blocks = tar_blocks(entries)
     while (block := await asyncio.to_thread(next, blocks, None)) is not None:
         yield block
-
-
-def _keep(archive: IO[bytes], data: bytes) -> None:
-    archive.write(data)
 
 
 def _is_below(path: str, folder: str) -> bool:

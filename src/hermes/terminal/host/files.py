@@ -1,7 +1,6 @@
 """Files of any host that has a POSIX shell; each operation is one small script there."""
 
 import asyncio
-import base64
 import codecs
 import contextlib
 import errno
@@ -10,12 +9,12 @@ import re
 import secrets
 import stat
 from collections.abc import AsyncIterator
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from hermes.core.cancel import CancelToken
-from hermes.core.errors import ToolArgumentsInvalid, ToolError
+from hermes.core.errors import ToolError
 from hermes.terminal.base import FileInfo, GrepQuery, GrepResult, Host, Shell, Sink, TextPage
 from hermes.terminal.host.call import OutputTooLong, ScriptResult, call_script
 from hermes.terminal.host.scripts import (
@@ -36,10 +35,12 @@ from hermes.terminal.local.files import MAX_COUNTED_BYTES, RawLine, line_text
 from hermes.terminal.local.search import (
     RIPGREP_OPTIONS,
     SNIFF_BYTES,
+    GrepPage,
     IgnoreRule,
     NameGlob,
-    RipgrepResults,
+    RipgrepReader,
     glob_options,
+    invalid_pattern,
     is_ignored,
     parse_gitignore,
     search_failure,
@@ -74,8 +75,9 @@ class HostSearch:
     async def _with_ripgrep(self, query: GrepQuery) -> GrepResult | None:
         """Return None if it is not installed there."""
         names = NameGlob(query.file_glob) if query.file_glob else None
-        page = RipgrepResults(query, names)
-        pieces = StreamSplitter(b"\n", lambda line: page.add(msgspec.json.decode(line)))
+        page = GrepPage(query)
+        reader = RipgrepReader(page, names)
+        pieces = StreamSplitter(b"\n", lambda line: reader.add(msgspec.json.decode(line)))
         options = [*RIPGREP_OPTIONS, f"--context={query.context}", *glob_options(names)]
         answer = await call_script(
             self._host,
@@ -92,13 +94,16 @@ class HostSearch:
         complaint = answer.errors.decode("utf-8", "replace").strip()
         if answer.code == 2 and not page.counts and complaint:
             raise search_failure(query.pattern, complaint)
-        return GrepResult(page.counts, tuple(page.hits))
+        return page.result()
 
     async def _with_grep(self, query: GrepQuery) -> GrepResult:
-        _check_pattern(query.pattern)
+        try:
+            re.compile(query.pattern)
+        except re.error as error:
+            raise invalid_pattern(query.pattern, str(error)) from error
         names = NameGlob(query.file_glob) if query.file_glob else None
         paths = await self._files(query.path, names)
-        page = RipgrepResults(query, None)
+        page = GrepPage(query)
         if paths:
             texts = (
                 query.pattern,
@@ -115,7 +120,7 @@ class HostSearch:
                 on_output=StreamSplitter(b"\0", _GrepOutput(page).add).feed,
             )
             _raise_on_grep_failure(answer, query.pattern)
-        return GrepResult(page.counts, tuple(page.hits))
+        return page.result()
 
     async def _files(self, folder: str, names: NameGlob | None) -> list[str]:
         """Return the files below `folder` in path order, without those that git ignores."""
@@ -146,29 +151,20 @@ class StreamSplitter:
 class _GrepOutput:
     """Takes alternately a path and the lines that `grep -n` found there."""
 
-    def __init__(self, page: RipgrepResults) -> None:
+    def __init__(self, page: GrepPage) -> None:
         self._page = page
-        self._path: dict[str, str] | None = None
+        self._path = ""
 
     def add(self, piece: bytes) -> None:
-        if self._path is None:
-            self._path = _encode_field(piece)
-            self._page.add({"type": "begin", "data": {"path": self._path}})
+        if not self._path:
+            self._path = os.fsdecode(piece)
+            self._page.begin_file()
             return
         for line in piece.split(b"\n"):
             if found := _NUMBERED.fullmatch(line):
-                data: dict[str, Any] = {
-                    "path": self._path,
-                    "lines": _encode_field(found[3]),
-                    "line_number": int(found[1]),
-                }
-                kind = "match" if found[2] == b":" else "context"
-                self._page.add({"type": kind, "data": data})
-        self._path = None
-
-
-def _encode_field(data: bytes) -> dict[str, str]:
-    return {"bytes": base64.b64encode(data).decode()}
+                text = found[3].decode("utf-8", "replace").rstrip("\r\n")
+                self._page.add(self._path, int(found[1]), text, match=found[2] == b":")
+        self._path = ""
 
 
 class _IgnoreTree:
@@ -265,13 +261,6 @@ class _FolderListing:
 _UNHIDING_RULE = re.compile(r"^!(?:.*/)?[.*?\[]", re.MULTILINE)
 
 
-def _check_pattern(pattern: str) -> None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise _invalid_pattern(pattern, str(error)) from error
-
-
 _CLASSES = {"d": "[0-9]", "D": "[^0-9]", "s": "[[:space:]]", "S": "[^[:space:]]"}
 _CLASSES |= {"w": "[[:alnum:]_]", "W": "[^[:alnum:]_]"}
 _ONLY_PERL = re.compile(r"\(\?|[*+?}][?+]|\\[AzZGKQEpPx0-9]")
@@ -294,14 +283,7 @@ def _raise_on_grep_failure(answer: ScriptResult, pattern: str) -> None:
             hint="use a simpler expression, or install ripgrep there",
         )
     if answer.code == 2:
-        raise _invalid_pattern(pattern, complaint.removeprefix("grep: "))
-
-
-def _invalid_pattern(pattern: str, reason: str) -> ToolArgumentsInvalid:
-    return ToolArgumentsInvalid(
-        f"{pattern!r} is not a valid regular expression: {reason}",
-        hint="escape special characters with a backslash to search for them as they are",
-    )
+        raise invalid_pattern(pattern, complaint.removeprefix("grep: "))
 
 
 _BOM = codecs.BOM_UTF8

@@ -10,11 +10,10 @@ import itertools
 import os
 import re
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import msgspec
 
@@ -258,64 +257,70 @@ def grep_files(query: GrepQuery, stop: threading.Event) -> GrepResult:
     try:
         pattern = re.compile(query.pattern)
     except re.error as error:
-        raise ToolArgumentsInvalid(
-            f"{query.pattern!r} is not a valid regular expression: {error}",
-            hint="escape special characters with a backslash to search for them as they are",
-        ) from error
+        raise invalid_pattern(query.pattern, str(error)) from error
     names = NameGlob(query.file_glob) if query.file_glob else None
-    search = _LineSearch(query, pattern, stop)
+    page = GrepPage(query)
     for path, relative in FileWalk(query.path, stop, hidden=bool(names and names.hidden)).files():
         if names is None or names.matches(relative):
-            search.search_file(path)
-    return GrepResult(search.counts, tuple(search.hits))
+            with contextlib.suppress(OSError):  # skip files that are gone or cannot be read
+                _search_file(path, page, pattern, stop)
+    return page.result()
 
 
-class _LineSearch:
-    """Counts every match and keeps the requested page."""
+class GrepPage:
+    """Counts every match and keeps the requested page, with its context lines."""
 
-    def __init__(self, query: GrepQuery, pattern: re.Pattern[str], stop: threading.Event) -> None:
-        self._query, self._pattern, self._stop = query, pattern, stop
+    def __init__(self, query: GrepQuery) -> None:
+        self.query = query
         self._match_count = 0
+        self._last_wanted = 0
+        self._before: list[GrepLine] = []
         self.counts: dict[str, int] = {}
         self.hits: list[GrepLine] = []
 
-    def search_file(self, path: str) -> None:
-        try:
-            with Path(path).open("rb") as file:
-                if b"\0" not in file.read(SNIFF_BYTES):
-                    file.seek(0)
-                    self._lines(path, file)
-        except OSError:
-            return  # skip files that are gone or cannot be read
+    def begin_file(self) -> None:
+        self._before, self._last_wanted = [], 0
 
-    def _lines(self, path: str, file: BinaryIO) -> None:
-        before: deque[GrepLine] = deque(maxlen=self._query.context)
-        after = 0
+    def add(self, path: str, number: int, text: str, *, match: bool) -> None:
+        """Add the next line of the file that is a match or may be context of one."""
+        if match:
+            self.counts[path] = self.counts.get(path, 0) + 1
+            wanted = 0 <= self._match_count - self.query.offset < self.query.limit
+            self._match_count += 1
+            if wanted:
+                first = number - self.query.context
+                self.hits += [line for line in self._before if line.line >= first]
+                self.hits.append(GrepLine(path, number, cut_line(text, self.query.longest)))
+                self._before, self._last_wanted = [], number
+                return
+        if not self.query.context:
+            return
+        line = GrepLine(path, number, cut_line(text, self.query.longest), match=False)
+        if self._last_wanted and number <= self._last_wanted + self.query.context:
+            self.hits.append(line)
+        else:
+            self._before = [*self._before[-self.query.context :], line]
+
+    def result(self) -> GrepResult:
+        return GrepResult(self.counts, tuple(self.hits))
+
+
+def _search_file(
+    path: str, page: GrepPage, pattern: re.Pattern[str], stop: threading.Event
+) -> None:
+    page.begin_file()
+    with Path(path).open("rb") as file:
+        if b"\0" in file.read(SNIFF_BYTES):
+            return
+        file.seek(0)
         for number in itertools.count(1):
             raw = file.readline(MAX_LINE_BYTES)
             if not raw:
                 return
-            if number % STOP_CHECK_LINES == 0 and self._stop.is_set():
+            if number % STOP_CHECK_LINES == 0 and stop.is_set():
                 raise SearchStopped
             text = raw.decode("utf-8", "replace").rstrip("\r\n")
-            if self._pattern.search(text):
-                self.counts[path] = self.counts.get(path, 0) + 1
-                wanted = 0 <= self._match_count - self._query.offset < self._query.limit
-                self._match_count += 1
-                if wanted:
-                    self.hits += [*before, self._hit(path, number, text)]
-                    before.clear()
-                    after = self._query.context
-                    continue
-            line = self._hit(path, number, text, match=False)
-            if after > 0:
-                self.hits.append(line)
-                after -= 1
-            else:
-                before.append(line)
-
-    def _hit(self, path: str, number: int, text: str, *, match: bool = True) -> GrepLine:
-        return GrepLine(path, number, cut_line(text, self._query.longest), match)
+            page.add(path, number, text, match=pattern.search(text) is not None)
 
 
 # Search with `rg`, where it is installed.
@@ -345,7 +350,7 @@ async def grep_with_ripgrep(program: str, query: GrepQuery, cancel: CancelToken)
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            return await _collect(process, RipgrepResults(query, names))
+            return await _collect(process, RipgrepReader(GrepPage(query), names))
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -362,20 +367,21 @@ def glob_options(names: NameGlob | None) -> list[str]:
     return [*hidden, *(f"--type-add=wanted:{glob}" for glob in names.globs), "--type=wanted"]
 
 
-async def _collect(process: asyncio.subprocess.Process, page: "RipgrepResults") -> GrepResult:
+async def _collect(process: asyncio.subprocess.Process, reader: "RipgrepReader") -> GrepResult:
     if process.stdout is None or process.stderr is None:
         raise RuntimeError("rg was started without pipes")
     errors = asyncio.ensure_future(process.stderr.read(10_000))
     try:
         async for line in _lines(process.stdout):
-            page.add(msgspec.json.decode(line))
+            reader.add(msgspec.json.decode(line))
         complaint = (await errors).decode("utf-8", "replace").strip()
     finally:
         # Do not await it here: when we are cancelled, rg still runs and waits for a reader.
         errors.cancel()
+    page = reader.page
     if await process.wait() == 2 and not page.counts and complaint:
         raise search_failure(page.query.pattern, complaint)
-    return GrepResult(page.counts, tuple(page.hits))
+    return page.result()
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
@@ -398,68 +404,42 @@ async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
 def search_failure(pattern: str, complaint: str) -> ToolError:
     reason = complaint.splitlines()[-1].removeprefix("error: ")
     if "regex" in complaint or "escape" in complaint:
-        return ToolArgumentsInvalid(
-            f"{pattern!r} is not a valid regular expression: {reason}",
-            hint="escape special characters with a backslash to search for them as they are",
-        )
+        return invalid_pattern(pattern, reason)
     return ToolError(f"the search failed: {reason}")
 
 
-class RipgrepResults:
-    """Counts every match and keeps the requested page."""
+def invalid_pattern(pattern: str, reason: str) -> ToolArgumentsInvalid:
+    return ToolArgumentsInvalid(
+        f"{pattern!r} is not a valid regular expression: {reason}",
+        hint="escape special characters with a backslash to search for them as they are",
+    )
 
-    def __init__(self, query: GrepQuery, names: NameGlob | None) -> None:
-        self.query, self._names = query, names
+
+class RipgrepReader:
+    """Adds the events of `rg --json` to a page, for files that match `names`."""
+
+    def __init__(self, page: GrepPage, names: NameGlob | None) -> None:
+        self.page, self._names = page, names
         self._skip_file = False
-        self._match_count = 0
-        self._last_wanted = 0
-        self._before: list[GrepLine] = []
-        self.counts: dict[str, int] = {}
-        self.hits: list[GrepLine] = []
 
     def add(self, event: dict[str, Any]) -> None:
-        data = event["data"]
-        match event["type"]:
-            case "begin":
-                self._before, self._last_wanted = [], 0
-                self._skip_file = not self._is_wanted(os.fsdecode(_decode_field(data["path"])))
-            case "context" if not self._skip_file:
-                self._add_context(self._hit(data, match=False))
-            case "match" if not self._skip_file:
-                self._add_match(self._hit(data))
+        kind, data = event["type"], event["data"]
+        if kind not in ("begin", "context", "match"):
+            return
+        path = os.fsdecode(_decode_field(data["path"]))
+        if kind == "begin":
+            self.page.begin_file()
+            self._skip_file = not self._is_wanted(path)
+        elif not self._skip_file:
+            text = _decode_field(data["lines"]).decode("utf-8", "replace").rstrip("\r\n")
+            self.page.add(path, data["line_number"], text, match=kind == "match")
 
     def _is_wanted(self, path: str) -> bool:
         if self._names is None:
             return True
-        alone = path == self.query.path
-        relative = path.rpartition("/")[2] if alone else relative_to(path, self.query.path)
+        top = self.page.query.path
+        relative = path.rpartition("/")[2] if path == top else relative_to(path, top)
         return self._names.matches(relative)
-
-    def _add_match(self, hit: GrepLine) -> None:
-        self.counts[hit.path] = self.counts.get(hit.path, 0) + 1
-        wanted = 0 <= self._match_count - self.query.offset < self.query.limit
-        self._match_count += 1
-        if not wanted:
-            self._add_context(GrepLine(hit.path, hit.line, hit.text, match=False))
-            return
-        first = hit.line - self.query.context
-        self.hits += [line for line in self._before if line.line >= first]
-        self.hits.append(hit)
-        self._before, self._last_wanted = [], hit.line
-
-    def _add_context(self, line: GrepLine) -> None:
-        """Keep a context line if it is near enough to a match of the page."""
-        if not self.query.context:
-            return
-        if self._last_wanted and line.line <= self._last_wanted + self.query.context:
-            self.hits.append(line)
-        else:
-            self._before = [*self._before[-self.query.context :], line]
-
-    def _hit(self, data: dict[str, Any], *, match: bool = True) -> GrepLine:
-        text = _decode_field(data["lines"]).decode("utf-8", "replace").rstrip("\r\n")
-        path = os.fsdecode(_decode_field(data["path"]))
-        return GrepLine(path, data["line_number"], cut_line(text, self.query.longest), match)
 
 
 def _decode_field(value: dict[str, str]) -> bytes:
