@@ -134,8 +134,6 @@ async def test_sync(ssh: SshHost, tmp_path: Path) -> None:
     await sync.push([(here, f"{tmp_path}/there")])
     assert (tmp_path / "there/sub/a").read_bytes() == (here / "sub/a").read_bytes()
     assert (await sync.push([(here, f"{tmp_path}/there")])).sent == ()
-    pulled = await sync.pull(f"{tmp_path}/there", tmp_path / "back")
-    assert pulled.files == ("sub/a",)
 
 
 @pytest.mark.parametrize("end", ["client", "server"])
