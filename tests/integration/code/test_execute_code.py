@@ -416,5 +416,5 @@ async def test_killed_agent_leaves_no_script_behind(workspace: Path, gone: Any) 
     pid = int(await agent.stdout.readline())
     assert psutil.pid_exists(pid)
     agent.kill()
-    await agent.wait()
+    await agent.communicate()  # reads to the end: an open pipe would be reported as a leak
     await gone(pid)
