@@ -37,13 +37,7 @@ from hermes.context.notes import (
     write_summary,
 )
 from hermes.context.pruning import FitCheck, drop_duplicates, prune, repair_calls
-from hermes.context.summary import (
-    SummaryFailure,
-    SummaryJob,
-    SummaryResult,
-    extract_notes,
-    summarize,
-)
+from hermes.context.summary import SummaryJob, SummaryResult, extract_notes, summarize
 
 LEAST_TAIL = 3
 
@@ -224,7 +218,7 @@ def _content(messages: Dicts) -> Any:
 log = logging.getLogger(__name__)
 
 
-class CompressionTask(msgspec.Struct, frozen=True):
+class CompressionPlan(msgspec.Struct, frozen=True):
     """The input of one compaction, besides the messages."""
 
     sizes: CompressionSizes
@@ -245,57 +239,46 @@ class CompressionResult(msgspec.Struct, frozen=True):
     """Seconds for which no model should be asked, after a failure."""
 
 
-class Compression:
-    """Prunes a conversation, keeps its head and tail, and replaces the rest by notes."""
+def compress(messages: Dicts, plan: CompressionPlan) -> CompressionResult:
+    """Prune a conversation, keep its head and tail, and replace the rest by notes."""
+    costs, sizes = [dict_tokens(message) for message in messages], plan.sizes
+    fit = FitCheck(sum(costs), plan.current_tokens, sizes.fits)
+    bounds = find_bounds(messages, costs, sizes, plan.options)
+    single = drop_duplicates(messages)
+    small = prune(single, bounds.tail)
+    made, model, rest = None, "", 0.0
+    if bounds.head < bounds.tail:
+        layout = make_layout(small, single, bounds, sizes)
+        notes, model, rest = _write_notes(layout, plan, lambda: fit(small))
+        made = layout.built(notes) if notes else None
+    outcome = "summary" if model else "extract"
+    if made is None or _size(made) >= _size(small):
+        made, model, outcome = small, "", "pruned"
+    return CompressionResult(repair_calls(fit.force(made)), outcome, model, rest)
 
-    def __init__(self, task: CompressionTask) -> None:
-        self._task = task
-        self._rest = 0.0
 
-    def run(self, messages: Dicts) -> CompressionResult:
-        task, costs = self._task, [dict_tokens(message) for message in messages]
-        sizes = task.sizes
-        fit = FitCheck(sum(costs), task.current_tokens, sizes.fits)
-        bounds = find_bounds(messages, costs, sizes, task.options)
-        single = drop_duplicates(messages)
-        small = prune(single, bounds.tail)
-        made, model = None, ""
-        if bounds.head < bounds.tail:
-            layout = make_layout(small, single, bounds, sizes)
-            notes, model = self._notes(layout, lambda: fit(small))
-            made = layout.built(notes) if notes else None
-        outcome = "summary" if model else "extract"
-        if made is None or _size(made) >= _size(small):
-            made, model, outcome = small, "", "pruned"
-        return CompressionResult(repair_calls(fit.force(made)), outcome, model, self._rest)
+def _write_notes(
+    layout: Layout, plan: CompressionPlan, fits: Callable[[], bool]
+) -> tuple[SummaryNotes | None, str, float]:
+    """Return the notes, the model that wrote them, and the pause after a failure.
 
-    def _notes(self, layout: Layout, fits: Callable[[], bool]) -> tuple[SummaryNotes | None, str]:
-        """Return the notes and the model that wrote them.
-
-        None if nothing is replaced: the part is too small, or no model answers and the pruned
-        conversation fits.
-        """
-        sizes, size = self._task.sizes, _size(layout.going)
-        if size < sizes.least:
-            return None, ""
-        room = max(sizes.summary - layout.facts.tokens, sizes.summary // 2)
-        tokens = min(sizes.summary_of(size), room)
-        earlier, going = layout.earlier.notes, layout.said_and_done
-        task = self._task
-        job = SummaryJob(going, earlier, tokens, task.focus, layout.request, task.context_length)
-        written = self._ask(job)
+    The notes are None if nothing is replaced: the part is too small, or no model answers and the
+    pruned conversation fits.
+    """
+    sizes, size = plan.sizes, _size(layout.going)
+    if size < sizes.least:
+        return None, "", 0.0
+    room = max(sizes.summary - layout.facts.tokens, sizes.summary // 2)
+    tokens = min(sizes.summary_of(size), room)
+    earlier, going = layout.earlier.notes, layout.said_and_done
+    job = SummaryJob(going, earlier, tokens, plan.focus, layout.request, plan.context_length)
+    answered, rest = False, 0.0
+    if plan.summarisers is not None:
+        written = summarize(job, plan.summarisers)
         if isinstance(written, SummaryResult):
-            return written.notes, written.model or "unnamed"
-        if not written.answered and fits():
-            return None, ""
-        return extract_notes(going, earlier, tokens), ""
-
-    def _ask(self, job: SummaryJob) -> SummaryResult | SummaryFailure:
-        """Ask the models for notes. After a failure they are not asked for some time."""
-        if self._task.summarisers is None:
-            return SummaryFailure(answered=False, lasting=False)
-        written = summarize(job, self._task.summarisers)
-        if isinstance(written, SummaryFailure):
-            self._rest = written.rest
-            log.warning("no model wrote a summary; none is asked for %d s", written.rest)
-        return written
+            return written.notes, written.model or "unnamed", 0.0
+        answered, rest = written.answered, written.rest
+        log.warning("no model wrote a summary; none is asked for %d s", rest)
+    if not answered and fits():
+        return None, "", rest
+    return extract_notes(going, earlier, tokens), "", rest

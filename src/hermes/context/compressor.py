@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from hermes.context.engine import ContextEngine, Dict, Dicts, SummaryModel
+from hermes.context.engine import BuiltinEngine, Dict, Dicts, SummaryModel
 
 NEAR_WINDOW = 0.85
 """Part of the context length up to which a conversation fits. The rest is for the reply and for
@@ -74,7 +74,7 @@ def compute_sizes(context_length: int, options: CompressionOptions) -> Compressi
     )
 
 
-class ContextCompressor(ContextEngine):
+class ContextCompressor(BuiltinEngine):
     """Prunes, keeps the head and the tail, and puts notes in the place of the rest.
 
     The notes come from the first summariser that writes usable ones. While none does, models are
@@ -125,12 +125,6 @@ class ContextCompressor(ContextEngine):
         if model and model != self._model:
             self._model, self._paused_until = model, 0.0
 
-    def update_from_response(self, usage: dict[str, int]) -> None:
-        self.last_prompt_tokens = usage.get("prompt_tokens", 0)
-        self.last_completion_tokens = usage.get("completion_tokens", 0)
-        total = self.last_prompt_tokens + self.last_completion_tokens
-        self.last_total_tokens = usage.get("total_tokens", total)
-
     @property
     def rest(self) -> float:
         """Seconds for which no model is asked, after failures."""
@@ -155,10 +149,10 @@ class ContextCompressor(ContextEngine):
         """See `ContextEngine.compress`. `current_tokens` is the size of the whole request, if that
         is known better than by an estimate of the messages."""
         # Loaded with the first compaction: most conversations never need it.
-        from hermes.context.compression import Compression, CompressionTask
+        from hermes.context.compression import CompressionPlan, compress
 
         resting = bool(self.rest)
-        task = CompressionTask(
+        plan = CompressionPlan(
             self._sizes,
             self._options,
             self.context_length,
@@ -166,7 +160,7 @@ class ContextCompressor(ContextEngine):
             focus_topic,
             None if resting else self._summarisers,
         )
-        made = Compression(task).run(messages)
+        made = compress(messages, plan)
         if made.rest and not resting:
             self._paused_until = self._clock() + made.rest
         if made.outcome != "pruned":

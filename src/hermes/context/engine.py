@@ -114,17 +114,22 @@ class ContextEngine(ABC):
         }
 
 
-class NoEngine(ContextEngine):
+class BuiltinEngine(ContextEngine):
+    """Base class of our engines: remembers the usage of the last call."""
+
+    def update_from_response(self, usage: dict[str, int]) -> None:
+        self.last_prompt_tokens = usage.get("prompt_tokens", 0)
+        self.last_completion_tokens = usage.get("completion_tokens", 0)
+        total = self.last_prompt_tokens + self.last_completion_tokens
+        self.last_total_tokens = usage.get("total_tokens", total)
+
+
+class NoEngine(BuiltinEngine):
     """Never compacts anything."""
 
     @property
     def name(self) -> str:
         return "none"
-
-    def update_from_response(self, usage: dict[str, int]) -> None:
-        self.last_prompt_tokens = usage["prompt_tokens"]
-        self.last_completion_tokens = usage["completion_tokens"]
-        self.last_total_tokens = usage["total_tokens"]
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:  # noqa: ARG002 - part of the interface
         return False

@@ -32,7 +32,6 @@ SECTIONS = {
     CRITICAL: "values, names, error texts and findings that cannot be found again",
 }
 """Each with what belongs in it."""
-STATES = ("Done", "In Progress", "Blocked")
 NEWEST_LAST = frozenset({ACTIONS, PROGRESS})
 """Sections that are cut at the beginning if they are too long."""
 
@@ -246,11 +245,10 @@ def merge_summaries(summaries: Sequence[Summary]) -> Summary:
     notes, todo = SummaryNotes(), ""
     for summary in summaries:
         for name, text in summary.notes.sections.items():
-            notes = notes.with_section(ACTIVE, text) if name == ACTIVE else _add(notes, name, text)
+            if name == ACTIVE:
+                notes = notes.with_section(ACTIVE, text)
+            else:
+                notes = notes.with_lines(name, text.splitlines())
         todo = summary.todo or todo
     users = tuple(dict.fromkeys(text for summary in summaries for text in summary.users))
     return Summary(notes, users, todo, foreign=any(summary.foreign for summary in summaries))
-
-
-def _add(notes: SummaryNotes, name: str, text: str) -> SummaryNotes:
-    return notes.with_lines(name, text.splitlines())

@@ -53,33 +53,26 @@ class BundledProvider(NamedTuple):
 _SERVICES = "hermes.memory.services"
 BUNDLED_PROVIDERS: Mapping[str, BundledProvider] = MappingProxyType(
     {
-        "holographic": BundledProvider(
-            "hermes.memory.holographic.provider:HolographicProvider", "facts in a file of your own"
-        ),
-        "honcho": BundledProvider(
-            f"{_SERVICES}.honcho:HonchoProvider",
-            "Honcho, a service that models its users",
-            f"{_SERVICES}.honcho_cli",
-        ),
-        "mem0": BundledProvider(f"{_SERVICES}.mem0:Mem0Provider", "Mem0, a memory service"),
-        "supermemory": BundledProvider(
-            f"{_SERVICES}.supermemory:SupermemoryProvider", "Supermemory, a memory service"
-        ),
-        "hindsight": BundledProvider(
-            f"{_SERVICES}.hindsight:HindsightProvider", "Hindsight, a memory service"
-        ),
-        "openviking": BundledProvider(
-            f"{_SERVICES}.openviking:OpenVikingProvider", "OpenViking, a context database"
-        ),
-        "retaindb": BundledProvider(
-            f"{_SERVICES}.retaindb:RetainDbProvider", "RetainDB, a memory service"
-        ),
-        "byterover": BundledProvider(
-            f"{_SERVICES}.byterover:ByteRoverProvider",
-            "ByteRover, a memory on this machine and in the cloud",
-        ),
+        name: BundledProvider(target, description, cli)
+        for name, target, description, cli in (
+            ("holographic", "hermes.memory.holographic.provider:HolographicProvider",
+             "facts in a file of your own", ""),
+            ("honcho", f"{_SERVICES}.honcho:HonchoProvider",
+             "Honcho, a service that models its users", f"{_SERVICES}.honcho_cli"),
+            ("mem0", f"{_SERVICES}.mem0:Mem0Provider", "Mem0, a memory service", ""),
+            ("supermemory", f"{_SERVICES}.supermemory:SupermemoryProvider",
+             "Supermemory, a memory service", ""),
+            ("hindsight", f"{_SERVICES}.hindsight:HindsightProvider",
+             "Hindsight, a memory service", ""),
+            ("openviking", f"{_SERVICES}.openviking:OpenVikingProvider",
+             "OpenViking, a context database", ""),
+            ("retaindb", f"{_SERVICES}.retaindb:RetainDbProvider",
+             "RetainDB, a memory service", ""),
+            ("byterover", f"{_SERVICES}.byterover:ByteRoverProvider",
+             "ByteRover, a memory on this machine and in the cloud", ""),
+        )
     }
-)
+)  # fmt: skip
 """Providers that come with Hermes, by the name that `memory.provider` uses. They are named as
 text so that listing them imports none."""
 

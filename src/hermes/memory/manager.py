@@ -125,11 +125,7 @@ class MemoryManager:
     """
 
     def __init__(
-        self,
-        *,
-        tell: Tell | None = None,
-        options: ManagerOptions | None = None,
-        scan: Scan = scan,
+        self, *, tell: Tell | None = None, options: ManagerOptions | None = None, scan: Scan = scan
     ) -> None:
         self._options = options or ManagerOptions()
         self._limits = self._options.limits

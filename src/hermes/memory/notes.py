@@ -222,8 +222,7 @@ class NoteFile:
         text = f"{join_entries(after)}\n" if after else ""
         if len(text.encode()) > MAX_BYTES:
             raise ToolError(
-                f"{self.name} cannot have more than {MAX_BYTES:,} bytes",
-                hint="nothing was changed",
+                f"{self.name} cannot have more than {MAX_BYTES:,} bytes", hint="nothing was changed"
             )
         folder = self._location.file.parent
         self._create_folder(folder)
@@ -269,8 +268,7 @@ class NoteFile:
     def _failure(self, action: str, error: OSError) -> ToolError:
         reason = (error.strerror or str(error)).lower()
         return ToolError(
-            f"cannot {action} {self.name}: {reason}",
-            hint="nothing was changed; tell the user",
+            f"cannot {action} {self.name}: {reason}", hint="nothing was changed; tell the user"
         )
 
     def _damaged(self, what: str) -> ToolError:

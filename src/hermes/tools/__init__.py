@@ -21,12 +21,7 @@ if TYPE_CHECKING:
         result_text,
         schema_chars,
     )
-    from hermes.tools.toolbox import (
-        LocalResultStore,
-        RemoteResultStore,
-        Toolbox,
-        coerce_arguments,
-    )
+    from hermes.tools.toolbox import LocalResultStore, RemoteResultStore, Toolbox, coerce_arguments
     from hermes.tools.toolsets import (
         ALL_TOOLS,
         MCP_PREFIXES,

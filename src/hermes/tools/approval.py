@@ -159,12 +159,7 @@ class Approvals:
         )
 
     async def _ask(
-        self,
-        approver: Approver,
-        tool_name: str,
-        concern: Concern,
-        call_id: str,
-        announce: Announce,
+        self, approver: Approver, tool_name: str, concern: Concern, call_id: str, announce: Announce
     ) -> None:
         question = ApprovalAsked(call_id, tool_name, concern.subject, concern.reason)
         details = {"tool_name": tool_name, "command": concern.subject, "kind": concern.kind}
@@ -190,10 +185,7 @@ class Approvals:
                         await self._remember(kind)
             case Consent.DENY:
                 who = "the user did not allow this" if in_time else "nobody answered in time"
-                raise ToolDenied(
-                    f"{who}: {concern.reason}",
-                    hint=ToolDenied.NO_OTHER_WAY,
-                )
+                raise ToolDenied(f"{who}: {concern.reason}", hint=ToolDenied.NO_OTHER_WAY)
             case _:
                 assert_never(answer)
 

@@ -222,8 +222,7 @@ class PageFetcher:
 def _fetch_error(url: str, limits: FetchLimits, error: HttpError) -> ToolError:
     if error.kind == "timeout":
         return ToolTimedOut(
-            f"{printable_url(url)} was not there after {limits.seconds:g} seconds",
-            hint=SERVER_HINT,
+            f"{printable_url(url)} was not there after {limits.seconds:g} seconds", hint=SERVER_HINT
         )
     if error.kind == "redirects":
         return ToolError(f"{printable_url(url)} {error}")

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from hermes.context.compressor import CompressionOptions, CompressionSizes, compute_sizes
-from hermes.context.engine import ContextEngine, Dict, Dicts, SummaryModel
+from hermes.context.engine import BuiltinEngine, Dict, Dicts, SummaryModel
 from hermes.context.facts import latest_request, user_text
 from hermes.context.lcm.archive import SCHEMAS, History, MessageArchive, NoteLookup
 from hermes.context.lcm.notes import (
@@ -35,15 +35,7 @@ from hermes.core.model import message_tokens, text_tokens
 from hermes.util.text import clean
 
 
-class LcmOptions(msgspec.Struct, frozen=True):
-    threshold: float = 0.50
-    """Part of the context window that may be used before compacting (`compression.threshold`)."""
-    target_ratio: float = 0.20
-    """Part of the threshold kept word for word at the end (`compression.target_ratio`)."""
-    protect_last_n: int = 20
-    """Newest messages that stay, unless they are far too long (`compression.protect_last_n`)."""
-    protect_first_n: int = 3
-    """Oldest messages that stay: the system prompt and the first exchange."""
+class LcmOptions(CompressionOptions, frozen=True):
     notes_share: float = 0.05
     """Part of the context window that all notes together may take."""
     notes_tokens: int = 12_000
@@ -52,11 +44,6 @@ class LcmOptions(msgspec.Struct, frozen=True):
     """Tokens of messages one note stands for; a longer stretch gets several."""
     page_chars: int = 12_000
     """Characters of one result of a tool."""
-
-    def sizes(self, context_length: int) -> CompressionSizes:
-        """Return the sizes of the built-in engine, which keeps the same messages unchanged."""
-        given = CompressionOptions(threshold=self.threshold, target_ratio=self.target_ratio)
-        return compute_sizes(context_length, given)
 
     def notes_budget(self, context_length: int) -> int:
         return min(int(context_length * self.notes_share), self.notes_tokens)
@@ -131,7 +118,7 @@ def _stretches(units: Sequence[MessageUnit], most_tokens: int) -> Iterator[list[
 log = logging.getLogger(__name__)
 
 
-class LcmEngine(ContextEngine):
+class LcmEngine(BuiltinEngine):
     def __init__(self, context_length: int, options: LcmOptions = LcmOptions()) -> None:  # noqa: B008 - frozen
         self.context_length = context_length
         self.threshold_tokens = int(context_length * options.threshold)
@@ -162,11 +149,6 @@ class LcmEngine(ContextEngine):
         super().on_session_reset()
         self._forget()
 
-    def update_from_response(self, usage: dict[str, int]) -> None:
-        self.last_prompt_tokens = usage.get("prompt_tokens", 0)
-        self.last_completion_tokens = usage.get("completion_tokens", 0)
-        self.last_total_tokens = usage.get("total_tokens", 0)
-
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
         return tokens >= self.threshold_tokens > 0
@@ -190,7 +172,7 @@ class LcmEngine(ContextEngine):
         given = open_conversation(messages)
         typed = [from_dict(each) for each in given.messages]
         request = latest_request(given.messages)
-        sizes = self._options.sizes(self.context_length)
+        sizes = compute_sizes(self.context_length, self._options)
         plan = self._plan(typed, given.head_end, request, sizes)
         if plan is None:
             return list(messages)

@@ -112,10 +112,7 @@ def outline(messages: Sequence[Message], most_chars: int) -> str:
     """Notes without a model: the first words of each message of the user, tools and files."""
     facts = [
         f"{what}: {said}"
-        for what, said in (
-            ("Tools", tools_in(messages)),
-            ("Files", ", ".join(files_in(messages))),
-        )
+        for what, said in (("Tools", tools_in(messages)), ("Files", ", ".join(files_in(messages))))
         if said
     ]
     words = [

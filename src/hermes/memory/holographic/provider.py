@@ -7,15 +7,15 @@ the model the `fact_store` tool. Options are in `<home>/holographic.json`.
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
 import msgspec
 
-from hermes.config.home import tilde
-from hermes.core.errors import ConfigError, ToolArgumentsInvalid, ToolError
+from hermes.config.home import Home, tilde
+from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.messages import COMPACTED, NOT_THE_USER
 from hermes.memory.holographic.extraction import Statement, extract_statements, significant_words
 from hermes.memory.holographic.recall import find_related, format_recalled, recall, search
@@ -35,8 +35,13 @@ from hermes.memory.holographic.store import (
 )
 from hermes.memory.manager import strip_fences
 from hermes.memory.provider import Dict, Dicts, MemoryProvider
+from hermes.memory.services.base import (
+    MIRRORED_TARGETS,
+    change_options,
+    not_initialized,
+    read_options,
+)
 from hermes.security.injection import scan
-from hermes.util import files
 from hermes.util.extras import install_hint
 from hermes.util.text import human_size, many
 
@@ -45,7 +50,6 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FOLDER, DATABASE_FILE = "holographic", "memory.db"
-OPTIONS_FILE = "holographic.json"
 
 
 class HolographicOptions(
@@ -57,22 +61,6 @@ class HolographicOptions(
     """Maximum number of facts recalled into one turn."""
     recall_chars: int = 1200
     """Maximum number of characters recalled into one turn."""
-
-
-def read_options(home: Path) -> HolographicOptions:
-    """Return the options, or defaults without a file. Raises `ConfigError` for an invalid file."""
-    path = home / OPTIONS_FILE
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=HolographicOptions)
-    except FileNotFoundError:
-        return HolographicOptions()
-    except (OSError, msgspec.DecodeError) as error:
-        raise ConfigError(str(error), where=str(path), hint="fix the file or delete it") from error
-
-
-def write_options(home: Path, options: HolographicOptions) -> None:
-    text = msgspec.json.format(msgspec.json.encode(options), indent=2)
-    files.write_bytes(home / OPTIONS_FILE, text + b"\n", mode=0o600)
 
 
 class FactStoreHandle:
@@ -226,8 +214,6 @@ def _to_result(fact: Fact) -> dict[str, Any]:
 
 NOTE_TRUST = 0.7
 """Initial trust of facts from notes."""
-MIRRORED_TARGETS = ("memory", "user", "project")
-"""Notes that are stored as facts; those on a chat belong to several users."""
 MIN_REPLACED_SHARE = 0.4
 """Share of common words from which a note counts as the replaced one."""
 
@@ -258,25 +244,6 @@ def statements_in(message: str) -> list[Statement]:
         else:
             kept.append(statement)
     return kept
-
-
-def statements_of(messages: list[dict[str, Any]]) -> list[Statement]:
-    """Return the storable statements of all user messages."""
-    return [statement for message in _user_texts(messages) for statement in statements_in(message)]
-
-
-def store_statements(facts: FactStore, statements: Sequence[Statement], session: str) -> None:
-    """Store statements of the current message."""
-    for statement in statements:
-        facts.add(statement.text, source=SOURCE_SAID, session=session, trust=statement.trust)
-
-
-def store_older_statements(facts: FactStore, statements: Sequence[Statement], session: str) -> None:
-    """Store statements of earlier messages, except those that were stored before."""
-    for statement in statements:
-        facts.add_if_unseen(
-            statement.text, source=SOURCE_SAID, session=session, trust=statement.trust
-        )
 
 
 def mirror_note(facts: FactStore, action: str, target: str, content: str, session: str) -> None:
@@ -345,7 +312,7 @@ class HolographicProvider(MemoryProvider):
         home = Path(kwargs["hermes_home"])
         tell = kwargs.get("tell") or log.warning
         self._session, self._user = session_id, str(kwargs.get("user_id") or "")
-        self._options = read_options(home)
+        self._options = read_options(Home(home), self.name, HolographicOptions)
         self._embedder = self._embedder or _load_embedder(self._options.embedding_model, tell)
         self._opened = FactStoreHandle(home / FOLDER / DATABASE_FILE, self._create_store, tell)
 
@@ -374,10 +341,9 @@ class HolographicProvider(MemoryProvider):
         ]
 
     def save_config(self, values: Dict, hermes_home: str) -> None:
-        home = Path(hermes_home)
         model = str(values.get("embedding_model") or "")
-        kept = msgspec.structs.replace(read_options(home), embedding_model=model)
-        write_options(home, kept)
+        home = Home(Path(hermes_home))
+        change_options(home, self.name, HolographicOptions, embedding_model=model)
 
     def prefetch(self, query: str, **_kwargs: Any) -> str:
         """Return the best facts, without notes: these are in the prompt anyway."""
@@ -394,12 +360,26 @@ class HolographicProvider(MemoryProvider):
         return self._facts.use(look)
 
     def sync_turn(self, user: str, assistant: str, **_kwargs: Any) -> None:  # noqa: ARG002 - the user's words are the source
-        if statements := statements_in(user):
-            self._facts.use(lambda facts: store_statements(facts, statements, self._session))
+        statements = statements_in(user)
+
+        def store(facts: FactStore) -> None:
+            for each in statements:
+                facts.add(each.text, source=SOURCE_SAID, session=self._session, trust=each.trust)
+
+        if statements:
+            self._facts.use(store)
 
     def on_session_end(self, messages: Dicts) -> None:
-        if statements := statements_of(messages):
-            self._facts.use(lambda facts: store_older_statements(facts, statements, self._session))
+        statements = [each for text in _user_texts(messages) for each in statements_in(text)]
+
+        def store(facts: FactStore) -> None:
+            for each in statements:
+                facts.add_if_unseen(
+                    each.text, source=SOURCE_SAID, session=self._session, trust=each.trust
+                )
+
+        if statements:
+            self._facts.use(store)
 
     def on_pre_compress(self, messages: Dicts) -> None:
         self.on_session_end(messages)
@@ -448,7 +428,7 @@ class HolographicProvider(MemoryProvider):
     @property
     def _facts(self) -> FactStoreHandle:
         if self._opened is None:
-            raise ConfigError("the memory provider holographic was not initialised")
+            raise not_initialized(self.name)
         return self._opened
 
     def _create_store(self, connection: Any) -> FactStore:

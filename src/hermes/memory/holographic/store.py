@@ -195,20 +195,6 @@ MIN_RECALL_TRUST = 0.15
 """Facts with less trust are not recalled; a search still finds them."""
 
 
-def confirmed_trust(trust: float) -> float:
-    """Return the trust after the fact was stated again in another session."""
-    return trust + 0.3 * (1 - trust)
-
-
-def contradicted_trust(trust: float) -> float:
-    """Return the trust after a newer fact claimed another value."""
-    return trust * 0.4
-
-
-def rated_trust(trust: float, *, helpful: bool) -> float:
-    return trust + 0.2 * (1 - trust) if helpful else trust * 0.6
-
-
 def fact_weight(trust: float, touched: float, uses: int, now: float) -> float:
     """Return a weight between 0 and 1. `touched` is the time of the last confirmation or use."""
     days = max(0.0, now - touched) / DAY
@@ -417,7 +403,8 @@ class FactStore:
                 fact = self.get(fact_id)
                 if fact is None:
                     return None
-                self.set_columns(fact_id, trust=rated_trust(fact.trust, helpful=helpful))
+                trust = fact.trust + 0.2 * (1 - fact.trust) if helpful else fact.trust * 0.6
+                self.set_columns(fact_id, trust=trust)
                 return self.require(fact_id)
 
         return with_retries(work)
@@ -433,8 +420,7 @@ class FactStore:
     def mark_used(self, ids: Iterable[int]) -> None:
         for fact_id in ids:
             self.query(
-                "UPDATE facts SET used = ?, uses = uses + 1 WHERE id = ?",
-                *(self.now(), fact_id),
+                "UPDATE facts SET used = ?, uses = uses + 1 WHERE id = ?", *(self.now(), fact_id)
             )
 
     def get(self, fact_id: int) -> Fact | None:
@@ -532,7 +518,7 @@ class FactStore:
 
     def _confirm(self, fact: Fact, session: str, trust: float, claim: Claim | None) -> AddResult:
         """Raise the trust of a fact stated again in another session, and make it current."""
-        again = confirmed_trust(fact.trust) if session != fact.session else fact.trust
+        again = fact.trust + 0.3 * (1 - fact.trust) if session != fact.session else fact.trust
         self.set_columns(
             fact.id,
             trust=max(trust, again),
@@ -548,8 +534,7 @@ class FactStore:
         found = self.find_claims(claim, same=False)
         old = tuple(fact for fact in found if not fact.replaced_by and fact.id != winner)
         for fact in old:
-            lower = contradicted_trust(fact.trust)
-            self.set_columns(fact.id, replaced_by=winner, trust=lower)
+            self.set_columns(fact.id, replaced_by=winner, trust=fact.trust * 0.4)
         return old
 
     def _find_near_duplicate(self, text: str) -> Fact | None:

@@ -58,7 +58,7 @@ class ServiceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     """How many seconds a turn waits for the service."""
 
 
-Kind = TypeVar("Kind", bound=ServiceOptions)
+Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 def options_file(home: Home, name: str) -> Path:
@@ -78,8 +78,8 @@ def read_options(home: Home, name: str, kind: type[Kind]) -> Kind:
         ) from error
 
 
-def change_options(home: Home, name: str, kind: type[Kind], **values: Any) -> Kind:
-    """Update `values` in the file and return all options. Raises `ConfigError`."""
+def change_options(home: Home, name: str, kind: type[Kind], **values: Any) -> None:
+    """Update `values` in the file. Raises `ConfigError`."""
     present = msgspec.to_builtins(read_options(home, name, kind))
     path = options_file(home, name)
     try:
@@ -92,7 +92,6 @@ def change_options(home: Home, name: str, kind: type[Kind], **values: Any) -> Ki
         files.write_bytes(path, text + b"\n", mode=0o600)
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", where=tilde(path)) from error
-    return changed
 
 
 def read_variable(name: str, home: Home) -> str:

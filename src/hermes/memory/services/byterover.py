@@ -57,11 +57,7 @@ QUERY = ServiceTool(
 
 
 class ByteRoverProvider(ServiceProvider):
-    info = ServiceInfo(
-        "byterover",
-        "ByteRover",
-        (QUERY, store_tool("brv_curate")),
-    )
+    info = ServiceInfo("byterover", "ByteRover", (QUERY, store_tool("brv_curate")))
 
     def __init__(self) -> None:
         super().__init__()

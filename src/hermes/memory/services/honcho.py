@@ -40,7 +40,7 @@ LEVELS: tuple[str, ...] = get_args(Level)
 CHARS_PER_TOKEN = 4
 
 
-class HonchoOptions(ServiceOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class HonchoOptions(ServiceOptions, frozen=True):
     enabled: bool = True
     """When false, nothing is sent or recalled and there are no tools."""
     user_peer: str = ""

@@ -26,7 +26,7 @@ PLATFORM = "https://api.mem0.ai"
 ORIGIN = {"source": "hermes"}
 
 
-class Mem0Options(ServiceOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Mem0Options(ServiceOptions, frozen=True):
     api: Literal["", "platform", "server"] = ""
     """Kind of server at `base_url`; empty means the platform at its own address, else a server."""
 

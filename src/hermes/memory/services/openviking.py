@@ -45,9 +45,7 @@ READ = ServiceTool(
 )
 
 
-class OpenVikingOptions(
-    ServiceOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class OpenVikingOptions(ServiceOptions, frozen=True):
     account: str = ""
     """Of the server, for a root key or trusted mode."""
 

@@ -23,7 +23,7 @@ from hermes.memory.services.base import (
 from hermes.memory.services.http import quote_segment
 
 
-class RetainDbOptions(ServiceOptions, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class RetainDbOptions(ServiceOptions, frozen=True):
     project: str = "hermes"
     """Project of the account."""
 
@@ -81,12 +81,7 @@ class RetainDbProvider(HttpServiceProvider):
         return {"project": self.options.project, "user_id": self.scope.flat}
 
     def _fact(self, text: str) -> Dict:
-        return {
-            "content": text,
-            "memory_type": "factual",
-            "write_mode": "async",
-            **self._owner,
-        }
+        return {"content": text, "memory_type": "factual", "write_mode": "async", **self._owner}
 
     def _belongs_to_user(self, entry_id: str) -> bool:
         """Check the owner, because the key gives access to the memories of all users."""

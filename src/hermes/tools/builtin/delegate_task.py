@@ -102,11 +102,7 @@ def delegate_task_tool(spawner: Spawner, options: DelegationOptions) -> Tool:
         return _results_json(await spawner.run(tasks, call))
 
     return Tool(
-        spec=SPEC,
-        handler=handler,
-        effect=Effect.EXECUTE,
-        examine=no_concern,
-        toolset="delegation",
+        spec=SPEC, handler=handler, effect=Effect.EXECUTE, examine=no_concern, toolset="delegation"
     )
 
 

@@ -30,13 +30,7 @@ from hermes.tools.editing.patch_format import PatchSection, locate_hunks, parse_
 from hermes.tools.registry import ToolDeps, ToolEntry
 
 
-def patch_tool(
-    files: Files,
-    guard: PathGuard,
-    reads: FileReads,
-    *,
-    isolated: bool = False,
-) -> Tool:
+def patch_tool(files: Files, guard: PathGuard, reads: FileReads, *, isolated: bool = False) -> Tool:
     editor = FileEditor(files, guard, reads, isolated=isolated)
 
     async def patch(
@@ -247,12 +241,7 @@ def _report_file(file: PlannedFile) -> list[str]:
 
 
 def make(deps: ToolDeps) -> Tool:
-    return patch_tool(
-        deps.place.files,
-        deps.guard,
-        deps.reads,
-        isolated=deps.place.isolated,
-    )
+    return patch_tool(deps.place.files, deps.guard, deps.reads, isolated=deps.place.isolated)
 
 
 ENTRY = ToolEntry("patch", "file", make, emoji="🩹")

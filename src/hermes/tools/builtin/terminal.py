@@ -95,11 +95,7 @@ def terminal_tool(
         cwd = workdir or None
         if background:
             started = await processes.start(
-                command,
-                cwd=cwd,
-                pty=pty,
-                notify=notify_on_complete,
-                watch_patterns=watch_patterns,
+                command, cwd=cwd, pty=pty, notify=notify_on_complete, watch_patterns=watch_patterns
             )
             return _started_text(started, notifies=notify_on_complete)
         before, seconds = shell.cwd, min(max(timeout, 1), MAX_TIMEOUT)

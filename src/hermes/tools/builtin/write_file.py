@@ -25,11 +25,7 @@ from hermes.tools.registry import ToolDeps, ToolEntry
 
 
 def write_file_tool(
-    files: Files,
-    guard: PathGuard,
-    reads: FileReads,
-    *,
-    isolated: bool = False,
+    files: Files, guard: PathGuard, reads: FileReads, *, isolated: bool = False
 ) -> Tool:
     editor = FileEditor(files, guard, reads, isolated=isolated)
 
@@ -88,12 +84,7 @@ def _stale_warning(editor: FileEditor, target: WriteTarget) -> str:
 
 
 def make(deps: ToolDeps) -> Tool:
-    return write_file_tool(
-        deps.place.files,
-        deps.guard,
-        deps.reads,
-        isolated=deps.place.isolated,
-    )
+    return write_file_tool(deps.place.files, deps.guard, deps.reads, isolated=deps.place.isolated)
 
 
 ENTRY = ToolEntry("write_file", "file", make, emoji="✍️")

@@ -12,13 +12,7 @@ from typing import Literal
 import msgspec
 
 from hermes.store.git import Git
-from hermes.store.git_history import (
-    EXECUTABLE_MODE,
-    LINK_MODE,
-    GitHistory,
-    TreeEntry,
-    UndoConflict,
-)
+from hermes.store.git_history import EXECUTABLE_MODE, LINK_MODE, GitHistory, TreeEntry, UndoConflict
 from hermes.terminal.local.files import make_link, remove_file, replace_file
 from hermes.tools.editing.files import display_path
 from hermes.util.files import write_bytes
@@ -117,12 +111,7 @@ class RestorePlan(msgspec.Struct):
 
 
 async def plan_restore(
-    history: GitHistory,
-    chain: Sequence[CheckpointRecord],
-    now_tree: str,
-    only: str,
-    *,
-    force: bool,
+    history: GitHistory, chain: Sequence[CheckpointRecord], now_tree: str, only: str, *, force: bool
 ) -> RestorePlan:
     """Plan to undo the records of `chain`, newest first; `only` is a path, or "" for all."""
     now = await history.entries(now_tree)

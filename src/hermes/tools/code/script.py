@@ -127,7 +127,7 @@ CALLABLE = (
 SERIAL_TOOLS = frozenset({"write_file", "patch", "terminal"})
 """Tools that run one at a time, even when threads of the script call them in parallel."""
 OMITTED_PARAMETERS = {
-    "terminal": frozenset({"background", "notify_on_complete", "watch_patterns", "pty"}),
+    "terminal": frozenset({"background", "notify_on_complete", "watch_patterns", "pty"})
 }
 """Parameters that scripts do not have: their commands run in the foreground."""
 PYTHON_TYPES = {

@@ -150,14 +150,7 @@ class FileEditor:
     `isolated`: the backend is the boundary, so only refusals count.
     """
 
-    def __init__(
-        self,
-        files: Files,
-        guard: PathGuard,
-        reads: FileReads,
-        *,
-        isolated: bool,
-    ) -> None:
+    def __init__(self, files: Files, guard: PathGuard, reads: FileReads, *, isolated: bool) -> None:
         self._files, self._guard, self._reads = files, guard, reads
         self._isolated = isolated
         self._examined: dict[str, str] = {}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hermes.context.compressor import compute_sizes
 from hermes.context.engine import SummaryModel
 from hermes.context.lcm import LcmEngine
 from hermes.context.lcm.notes import NoteNode, notes_in
@@ -19,7 +20,7 @@ from tests.unit.context.lcm.conversations import (
 
 WORDY = summariser(lambda asked: " ".join(asked.split()[:800:2]))
 
-MOST_TOKENS = 600 + SMALL.sizes(WINDOW).facts
+MOST_TOKENS = 600 + compute_sizes(WINDOW, SMALL).facts
 """Of a message of notes: 300 for the texts of nodes, their headers, the opening, and the facts."""
 
 

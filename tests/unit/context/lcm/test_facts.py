@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from hermes.context.compressor import ContextCompressor
+from hermes.context.compressor import ContextCompressor, compute_sizes
 from hermes.context.engine import SummaryModel
 from hermes.context.lcm import LcmEngine
 from hermes.context.lcm.notes import notes_in
@@ -73,7 +73,7 @@ def test_the_facts_stay_within_their_room() -> None:
         talk.compact()
         notes = notes_in(talk.notes())
         assert notes is not None
-        assert 0 < text_tokens(notes.facts) < SMALL.sizes(WINDOW).facts + 100
+        assert 0 < text_tokens(notes.facts) < compute_sizes(WINDOW, SMALL).facts + 100
         assert "Rule " in notes.facts
     assert "Rule 10: never use" in talk.notes()["content"]
 
