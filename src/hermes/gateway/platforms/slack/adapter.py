@@ -25,7 +25,7 @@ from hermes.gateway.platforms.kit.contract import (
 )
 from hermes.gateway.platforms.kit.inbound import ReadPosition
 from hermes.gateway.platforms.kit.media import MediaCache
-from hermes.gateway.platforms.slack import delivery, inbound, outbound
+from hermes.gateway.platforms.slack import inbound, outbound
 from hermes.gateway.platforms.slack.client import (
     CALL_ERRORS,
     FORMAT_ERRORS,
@@ -45,9 +45,8 @@ from hermes.gateway.platforms.slack.client import (
     timestamp_of,
     translate_call_errors,
 )
-from hermes.gateway.platforms.slack.delivery import UploadStore
 from hermes.gateway.platforms.slack.inbound import SlackInbound
-from hermes.gateway.platforms.slack.outbound import emoji_name
+from hermes.gateway.platforms.slack.outbound import UploadStore, emoji_name
 from hermes.store.records import OutboxRow
 from hermes.util.concurrency import SystemClock
 
@@ -167,26 +166,21 @@ async def list_chats(workspace: SlackWorkspace) -> list[ChatInfo]:
         found = await workspace.conversations()
     except CALL_ERRORS as error:
         raise map_connect_error(error) from error
-    private = [each for each in found if each.get("is_im")]
     gate = asyncio.Semaphore(MAX_PARALLEL_LOOKUPS)
 
-    async def person(chat: Json) -> ChatInfo:
-        user = str(chat.get("user") or "")
+    async def describe(chat: Json, *, look_up: bool) -> ChatInfo:
+        chat_id, user = workspace.chat_id(str(chat["id"])), str(chat.get("user") or "")
+        if not chat.get("is_im"):
+            return ChatInfo(chat_id, f"#{chat.get('name') or chat['id']}", "group")
         async with gate:
-            name = await workspace.user_name(user)
-        return ChatInfo(workspace.chat_id(str(chat["id"])), name or user, "dm")
+            name = await workspace.user_name(user) if look_up else ""
+        return ChatInfo(chat_id, name or user, "dm")
 
-    people = list(await asyncio.gather(*map(person, private[:MAX_NAMED_CHATS])))
-    others = [
-        ChatInfo(workspace.chat_id(str(each["id"])), str(each.get("user") or ""), "dm")
-        for each in private[MAX_NAMED_CHATS:]
-    ]
-    channels = [
-        ChatInfo(workspace.chat_id(str(each["id"])), f"#{each.get('name') or each['id']}", "group")
-        for each in found
-        if not each.get("is_im")
-    ]
-    return [*channels, *people, *others]
+    chats = sorted(found, key=lambda chat: bool(chat.get("is_im")))
+    first = sum(not chat.get("is_im") for chat in chats)
+    return await asyncio.gather(
+        *(describe(chat, look_up=n < first + MAX_NAMED_CHATS) for n, chat in enumerate(chats))
+    )
 
 
 class SlackAdapter(ConnectedAdapter[SlackConnection]):
@@ -219,8 +213,9 @@ class SlackAdapter(ConnectedAdapter[SlackConnection]):
         connection.inbound.record_message(chat_id, ts)
         if target.thread_id:
             connection.position.add_thread(message_id(chat_id, target.thread_id))
-        else:
-            await self._stop_typing(workspace, channel)
+        elif shown_at := connection.typing_at.pop(chat_id, ""):
+            with contextlib.suppress(AdapterError):  # it disappears by itself after two minutes
+                await connection.set_status(workspace, channel, shown_at, "")
         return message_id(chat_id, ts)
 
     async def edit(self, target: ChatTarget, message_id: str, message: OutgoingMessage) -> None:
@@ -253,10 +248,12 @@ class SlackAdapter(ConnectedAdapter[SlackConnection]):
         async def look() -> str | None:
             if message.media:
                 return await connection.uploads.find_timestamp(workspace, channel, row.key)
-            return await delivery.find_message(workspace, channel, target.thread_id, row)
+            return await outbound.find_message(workspace, channel, target.thread_id, row)
 
         ts = await look()
-        if ts is None and (left := self._settle_seconds_left(connection, row.key)) > 0:
+        since = connection.interrupted.get(row.key, connection.opened_at)
+        left = since + self._settle - self._clock.monotonic()
+        if ts is None and left > 0:  # Slack may still process the request
             await self._clock.sleep(left)
             ts = await look()
         connection.interrupted.pop(row.key, None)
@@ -329,15 +326,3 @@ class SlackAdapter(ConnectedAdapter[SlackConnection]):
                 body = outbound.plain_body(body, message, self._options)
                 answer = await workspace.client.chat_postMessage(channel=channel, **body)
         return str(answer["ts"])
-
-    async def _stop_typing(self, workspace: SlackWorkspace, channel: str) -> None:
-        connection = self.connection
-        ts = connection.typing_at.pop(workspace.chat_id(channel), "")
-        if ts:
-            with contextlib.suppress(AdapterError):  # it disappears by itself after two minutes
-                await connection.set_status(workspace, channel, ts, "")
-
-    def _settle_seconds_left(self, connection: SlackConnection, key: str) -> float:
-        """Return the seconds for which Slack may still process the request."""
-        since = connection.interrupted.get(key, connection.opened_at)
-        return since + self._settle - self._clock.monotonic()

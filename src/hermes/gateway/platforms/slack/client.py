@@ -16,7 +16,6 @@ import aiohttp
 import msgspec
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
-from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
@@ -45,7 +44,6 @@ APP_HINT = (
 )
 _TS = re.compile(r"\d+\.\d{6}")
 _MARK = re.compile(r"<([^<>]*)>")
-_MARK_KINDS = {"@": "user", "#": "channel", "!": "special"}
 _ENTITIES = {"&lt;": "<", "&gt;": ">", "&amp;": "&"}
 _ENTITY = re.compile("|".join(_ENTITIES))
 CALL_ERRORS = (SlackClientError, aiohttp.ClientError, TimeoutError, OSError)
@@ -488,12 +486,7 @@ class SlackSocket:
         except CALL_ERRORS as error:
             logger.info("a message of Slack was not acknowledged: %s", type(error).__name__)
 
-    async def _on_message(
-        self,
-        client: AsyncBaseSocketModeClient,  # noqa: ARG002 - the library's signature
-        message: dict[str, Any],
-        raw: str | None,  # noqa: ARG002 - the signature is given
-    ) -> None:
+    async def _on_message(self, _client: object, message: Json, _raw: str | None) -> None:
         if message.get("type") != "hello":
             return
         if int(message.get("num_connections") or 1) > 1:
@@ -501,28 +494,21 @@ class SlackSocket:
         self._on_connect()
         self._hello.set()
 
-    async def _on_request(
-        self,
-        client: AsyncBaseSocketModeClient,  # noqa: ARG002 - the signature is given
-        request: SocketModeRequest,
-    ) -> None:
+    async def _on_request(self, _client: object, request: SocketModeRequest) -> None:
         self._handle(request)
 
 
 def _render_mark(mark: str, names: SlackNames) -> str:
     target, _, label = mark.partition("|")
     label = unescape_text(label)
-    kind = _MARK_KINDS.get(target[:1], "link")
-    if kind == "user":
-        return f"@{label or names.users.get(target[1:]) or target[1:]}"
-    if kind == "channel":
-        return f"#{label or names.channels.get(target[1:]) or target[1:]}"
-    if kind == "special":
-        return label or f"@{target[1:].partition('^')[0]}"
-    return _render_link(unescape_text(target), label)
-
-
-def _render_link(url: str, label: str) -> str:
+    match target[:1]:
+        case "@":
+            return f"@{label or names.users.get(target[1:]) or target[1:]}"
+        case "#":
+            return f"#{label or names.channels.get(target[1:]) or target[1:]}"
+        case "!":
+            return label or f"@{target[1:].partition('^')[0]}"
+    url = unescape_text(target)
     shown = url.removeprefix("mailto:").removeprefix("tel:")
     if not label or label == shown:
         return shown

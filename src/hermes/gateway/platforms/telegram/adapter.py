@@ -88,7 +88,11 @@ class TelegramConnection(Connection):
         self.resources.push_async_callback(bot.shutdown)
         with translate_connect_errors():
             await bot.initialize()
-        await self._set_up()
+        try:
+            await set_menu(bot, context.commands)
+        except TelegramError as error:
+            logger.warning("Telegram's command menu was not set: %s", map_connect_error(error))
+        await create_topics(bot, state, self.options.dm_topics)
         topics = known_topics(self.options, state)
         me, names = BotIdentity(bot.id, bot.username), command_names(context.commands)
         reader = UpdateParser(me, names, topics, state.origins)
@@ -98,7 +102,11 @@ class TelegramConnection(Connection):
         self.chats = TelegramChats(bot, state)
         upload = context.manifest.capabilities.max_upload_bytes
         self.sender = TelegramSender(bot, state, self.chats, upload)
-        self._source = self._make_source(handler)
+        self._source: UpdateSource = (
+            UpdateWebhook(bot, self.options, handler.handle)
+            if self.options.webhook_url
+            else UpdatePoller(bot, self._clock, handler.handle)
+        )
         await self._source.start(self)
 
     async def ping(self) -> None:
@@ -112,19 +120,6 @@ class TelegramConnection(Connection):
                 key = str(group.chat_id), str(topic.thread_id or "")
                 chats.setdefault(key, ChatInfo(key[0], topic.name, "group", key[1]))
         return (*chats.values(), *self.chats.found.values())
-
-    async def _set_up(self) -> None:
-        """Set the command menu and create topics of private chats. Failures are only logged."""
-        try:
-            await set_menu(self.bot, self.context.commands)
-        except TelegramError as error:
-            logger.warning("Telegram's command menu was not set: %s", map_connect_error(error))
-        await create_topics(self.bot, self.state, self.options.dm_topics)
-
-    def _make_source(self, handler: UpdateHandler) -> UpdateSource:
-        if not self.options.webhook_url:
-            return UpdatePoller(self.bot, self._clock, handler.handle)
-        return UpdateWebhook(self.bot, self.options, handler.handle)
 
 
 class TelegramAdapter(ConnectedAdapter[TelegramConnection]):

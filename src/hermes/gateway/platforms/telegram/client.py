@@ -107,6 +107,12 @@ def read_options(context: AdapterContext) -> TelegramOptions:
     token = getattr(context.connection, "token", "") or context.variable("TELEGRAM_BOT_TOKEN")
     if not token:
         raise CredentialsRefused("Telegram has no bot token", hint=TOKEN_HINT)
+    secret = context.text("TELEGRAM_WEBHOOK_SECRET")
+    if secret and not _SECRET_PATTERN.fullmatch(secret):
+        raise CredentialsRefused(
+            "TELEGRAM_WEBHOOK_SECRET has characters that Telegram does not accept",
+            hint="use up to 256 letters, digits, _ and -",
+        )
     base = context.extra.get("base_url") or context.variable("TELEGRAM_API_BASE_URL") or API
     return TelegramOptions(
         token=token.strip(),
@@ -115,7 +121,7 @@ def read_options(context: AdapterContext) -> TelegramOptions:
         fallback_ips=tuple(getattr(extra, "fallback_ips", ())),
         webhook_url=context.text("TELEGRAM_WEBHOOK_URL"),
         webhook_port=int(context.number("TELEGRAM_WEBHOOK_PORT", 8443, low=0, high=65535)),
-        webhook_secret=_read_secret(context.text("TELEGRAM_WEBHOOK_SECRET")),
+        webhook_secret=secret,
         reactions=bool(getattr(context.settings, "reactions", False)),
         dm_topics=_read_topics("dm_topics", getattr(extra, "dm_topics", ())),
         group_topics=_read_topics("group_topics", getattr(extra, "group_topics", ())),
@@ -243,7 +249,11 @@ class BotRequest(HTTPXRequest):
         """Send a request. Raises `TelegramRateLimited` for 429."""
         status, body = await super().do_request(*args, **options)
         if status == HTTPStatus.TOO_MANY_REQUESTS:
-            raise TelegramRateLimited(_retry_after(body))
+            try:
+                refusal = msgspec.json.decode(body, type=_Refusal)
+            except msgspec.MsgspecError:
+                refusal = _Refusal()
+            raise TelegramRateLimited(refusal.parameters.retry_after)
         return status, body
 
 
@@ -444,8 +454,11 @@ def build_menu(commands: Sequence[tuple[str, str]]) -> list[BotCommand]:
     named = list(shown.items())[:MAX_COMMANDS]
     made: list[BotCommand] = []
     for most in DESCRIPTION_LIMITS:
-        made = [BotCommand(name, _truncate(description, most)) for name, description in named]
-        if _menu_bytes(made) <= MAX_MENU_BYTES:
+        made = [
+            BotCommand(name, does if len(does) <= most else f"{does[: most - 1].rstrip()}…")
+            for name, does in named
+        ]
+        if len(msgspec.json.encode([each.to_dict() for each in made])) <= MAX_MENU_BYTES:
             break
     return made
 
@@ -476,15 +489,6 @@ def command_names(commands: Sequence[tuple[str, str]]) -> dict[str, str]:
 def command_name(word: str, names: Mapping[str, str]) -> str:
     """Return `/reload-mcp` for `/reload_mcp`; other commands stay unchanged."""
     return f"/{names.get(word[1:].lower(), word[1:])}"
-
-
-def _read_secret(value: str) -> str:
-    if value and not _SECRET_PATTERN.fullmatch(value):
-        raise CredentialsRefused(
-            "TELEGRAM_WEBHOOK_SECRET has characters that Telegram does not accept",
-            hint="use up to 256 letters, digits, _ and -",
-        )
-    return value
 
 
 def _read_topics(name: str, value: Any) -> tuple[ChatTopics, ...]:
@@ -523,13 +527,6 @@ def _reason(error: TelegramError) -> str:
     return type(error).__name__ if cause else error.message
 
 
-def _retry_after(body: bytes) -> float:
-    try:
-        return msgspec.json.decode(body, type=_Refusal).parameters.retry_after
-    except msgspec.MsgspecError:
-        return _Parameters().retry_after
-
-
 def _redirect(request: httpx.Request, address: str | None) -> httpx.Request:
     """Return the request for another address. Nothing was sent yet, so its body is complete."""
     if address is None:
@@ -541,14 +538,6 @@ def _redirect(request: httpx.Request, address: str | None) -> httpx.Request:
         stream=request.stream,
         extensions={**request.extensions, "sni_hostname": request.url.host},
     )
-
-
-def _truncate(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
-
-
-def _menu_bytes(commands: Sequence[BotCommand]) -> int:
-    return len(msgspec.json.encode([each.to_dict() for each in commands]))
 
 
 def _telegram_name(name: str) -> str:

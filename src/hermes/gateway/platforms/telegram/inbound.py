@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
-from telegram import Bot, CallbackQuery, Chat, Message, MessageEntity
+from telegram import Bot, CallbackQuery, Chat, Message
 from telegram import Update as TelegramUpdate
 from telegram.constants import ChatType as TelegramChatType
 from telegram.constants import MessageEntityType
@@ -26,12 +26,13 @@ from hermes.gateway.platforms.kit.contract import (
     ChatInfo,
     CredentialsRefused,
     Media,
+    MediaKind,
     MessageEvent,
     NotConnected,
     Receive,
     SessionSource,
 )
-from hermes.gateway.platforms.kit.inbound import deliver_once, strip_mention
+from hermes.gateway.platforms.kit.inbound import deliver_once, strip_mention, write_private
 from hermes.gateway.platforms.telegram.client import (
     CHAT_TYPES,
     GENERAL_TOPIC,
@@ -47,7 +48,6 @@ from hermes.gateway.platforms.telegram.client import (
     map_connect_error,
     translate_connect_errors,
 )
-from hermes.util import files
 
 logger = logging.getLogger(__name__)
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
@@ -73,24 +73,35 @@ HandleUpdate = Callable[[dict[str, Any]], Awaitable[bool]]
 """Handles an update; returns True if it was accepted."""
 
 
+_FILES: tuple[tuple[str, MediaKind, str, str], ...] = (
+    ("voice", "voice", "voice.ogg", "audio/ogg"),
+    ("audio", "audio", "audio.mp3", ""),
+    ("video", "video", "video.mp4", "video/mp4"),
+    ("animation", "video", "video.mp4", "video/mp4"),
+    ("video_note", "video", "video.mp4", "video/mp4"),
+    ("document", "document", "document", ""),
+)
+"""Attribute of a message, kind, and the name and MIME type that Telegram may leave out."""
+
+
 def message_media(message: Message) -> tuple[Media, ...]:
     """Return the file of a message; a Telegram message has at most one."""
     if message.photo:
         photo = message.photo[-1]  # the largest
         return (Media("image", "photo.jpg", "image/jpeg", photo.file_size or 0, photo.file_id),)
-    if message.voice:
-        voice = message.voice
-        mime = voice.mime_type or "audio/ogg"
-        return (Media("voice", "voice.ogg", mime, voice.file_size or 0, voice.file_id),)
-    if audio := message.audio:
-        name, mime = audio.file_name or "audio.mp3", audio.mime_type or ""
-        return (Media("audio", name, mime, audio.file_size or 0, audio.file_id),)
-    return _video(message) or _document(message)
+    for attribute, kind, name, mime in _FILES:
+        if file := getattr(message, attribute):
+            mime = getattr(file, "mime_type", None) or mime
+            name = getattr(file, "file_name", None) or name
+            if kind == "document" and mime in IMAGE_TYPES:
+                kind = "image"
+            return (Media(kind, name, mime, file.file_size or 0, file.file_id),)
+    return ()
 
 
 def message_text(message: Message) -> str:
     """Return the text or caption, or a description of other content; "" for service messages."""
-    return _text_with_links(message) or _location_text(message) or _other_text(message)
+    return _text_with_links(message) or _other_text(message)
 
 
 class BotIdentity(msgspec.Struct, frozen=True):
@@ -131,14 +142,16 @@ class UpdateParser:
         if text is None or not (text or media):
             return None
         source = self._source_of(first)
-        reply = _replied_message(first)
+        reply = first.reply_to_message
+        if reply is not None and reply.forum_topic_created:  # only the first message of its topic
+            reply = None
         return MessageEvent(
             source=source,
             message_id=format_message_id(first.chat.id, first.message_id),
             text=text,
             media=media,
             reply_to_id=format_message_id(first.chat.id, reply.message_id) if reply else "",
-            reply_to_text=_quoted_text(first, reply),
+            reply_to_text=first.quote.text if first.quote else message_text(reply) if reply else "",
             addressed=source.chat_type == "dm" or self._is_addressed(spoken, reply),
             sent_at=first.date.timestamp(),
         )
@@ -179,22 +192,19 @@ class UpdateParser:
         self, chat: Chat, thread: str, *, user_id: int | str, user_name: str, is_bot: bool
     ) -> SessionSource:
         origin = self._origins.get(chat.id)
+        name = chat.title or chat.full_name or str(chat.id)
+        topic = self._topics.get((chat.id, int(thread))) if thread else None
         return SessionSource(
             platform="telegram",
             chat_id=str(origin or chat.id),
             chat_type=CHAT_TYPES.get(chat.type, "group"),
             user_id=str(user_id),
             user_name=user_name,
-            chat_name=self._chat_name(chat, thread),
+            chat_name=f"{name} / {topic}" if topic else name,
             thread_id=thread,
             is_bot=is_bot,
             chat_now=str(chat.id) if origin else "",
         )
-
-    def _chat_name(self, chat: Chat, thread: str) -> str:
-        name = chat.title or chat.full_name or str(chat.id)
-        topic = self._topics.get((chat.id, int(thread))) if thread else None
-        return f"{name} / {topic}" if topic else name
 
     def _own_text(self, message: Message) -> str | None:
         """Return the text without our address; None for a command of another bot."""
@@ -268,7 +278,8 @@ class AlbumBuffer:
         if number in self._state.merged:
             return True  # redelivered after it was accepted
         try:
-            await asyncio.to_thread(self._write, number, msgspec.json.encode(update))
+            data = msgspec.json.encode(update)
+            await asyncio.to_thread(write_private, self._folder / f"{number}.json", data)
         except OSError as error:
             logger.error("a part of an album cannot be stored: %s", error.strerror)
             return False
@@ -280,10 +291,6 @@ class AlbumBuffer:
         accepted."""
         groups = [name for name, album in self._albums.items() if album.chat_id == chat_id]
         return all([await self._deliver_album(group) for group in groups])
-
-    def _write(self, number: int, data: bytes) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        files.write_bytes(self._folder / f"{number}.json", data)
 
     def _add(self, update: RawUpdate) -> None:
         message = update.get("message") or update["channel_post"]
@@ -352,7 +359,11 @@ class UpdateHandler:
         message = update.message or update.channel_post
         if message is not None:
             learn_topic_name(message, self._topics)
-            self._record_move(message)
+            # A group became a supergroup: messages go there, and its conversation continues.
+            if message.migrate_to_chat_id:
+                self._state.record(MovedEntry(message.chat.id, message.migrate_to_chat_id))
+            elif message.migrate_from_chat_id:
+                self._state.record(MovedEntry(message.migrate_from_chat_id, message.chat.id))
             if message.media_group_id:
                 return await self._albums.add(raw)
         if update.callback_query is not None:
@@ -388,14 +399,6 @@ class UpdateHandler:
         except _PARSE_ERRORS as error:
             logger.error("an update of Telegram cannot be read: %s", type(error).__name__)
             return None
-
-    def _record_move(self, message: Message) -> None:
-        """Record that a group became a supergroup: messages go there, and its conversation
-        continues."""
-        if message.migrate_to_chat_id:
-            self._state.record(MovedEntry(message.chat.id, message.migrate_to_chat_id))
-        elif message.migrate_from_chat_id:
-            self._state.record(MovedEntry(message.migrate_from_chat_id, message.chat.id))
 
     async def _answer(self, press: CallbackQuery) -> None:
         try:
@@ -568,25 +571,6 @@ class UpdateWebhook:
         return HTTPStatus.OK if accepted else HTTPStatus.SERVICE_UNAVAILABLE
 
 
-def _video(message: Message) -> tuple[Media, ...]:
-    if film := message.video or message.animation:
-        name, mime = film.file_name or "video.mp4", film.mime_type or "video/mp4"
-        return (Media("video", name, mime, film.file_size or 0, film.file_id),)
-    if note := message.video_note:
-        return (Media("video", "video.mp4", "video/mp4", note.file_size or 0, note.file_id),)
-    return ()
-
-
-def _document(message: Message) -> tuple[Media, ...]:
-    document = message.document
-    if document is None:
-        return ()
-    mime = document.mime_type or ""
-    kind = "image" if mime in IMAGE_TYPES else "document"
-    name, size = document.file_name or "document", document.file_size or 0
-    return (Media(kind, name, mime, size, document.file_id),)  # type: ignore[arg-type]  # the kind is one of ours
-
-
 def _text_with_links(message: Message) -> str:
     """Return the text with the addresses of links."""
     text = message.text or message.caption or ""
@@ -595,28 +579,20 @@ def _text_with_links(message: Message) -> str:
     # From the end, so that earlier offsets stay valid. Offsets count UTF-16 units.
     data = text.encode("utf-16-le", "surrogatepass")
     for link in sorted(links, key=lambda each: each.offset, reverse=True):
-        data = _insert_link(data, link)
+        start, end = 2 * link.offset, 2 * (link.offset + link.length)
+        label = data[start:end].decode("utf-16-le", "surrogatepass")
+        if label.rstrip("/") != (link.url or "").rstrip("/"):
+            written = f"[{label}]({link.url})".encode("utf-16-le", "surrogatepass")
+            data = data[:start] + written + data[end:]
     return data.decode("utf-16-le", "surrogatepass")
 
 
-def _insert_link(data: bytes, link: MessageEntity) -> bytes:
-    start, end = 2 * link.offset, 2 * (link.offset + link.length)
-    label = data[start:end].decode("utf-16-le", "surrogatepass")
-    if label.rstrip("/") == (link.url or "").rstrip("/"):
-        return data
-    return data[:start] + f"[{label}]({link.url})".encode("utf-16-le", "surrogatepass") + data[end:]
-
-
-def _location_text(message: Message) -> str:
+def _other_text(message: Message) -> str:
     if venue := message.venue:
         at = venue.location
         return f"[place: {venue.title}, {venue.address} ({at.latitude}, {at.longitude})]"
     if place := message.location:
         return f"[location: {place.latitude}, {place.longitude}]"
-    return ""
-
-
-def _other_text(message: Message) -> str:
     if message.sticker:
         return f"[sticker {message.sticker.emoji or ''}".strip() + "]"
     if contact := message.contact:
@@ -634,15 +610,3 @@ def _topic_of(message: Message) -> str:
     if message.is_topic_message and message.message_thread_id:
         return str(message.message_thread_id)
     return str(GENERAL_TOPIC) if message.chat.is_forum else ""
-
-
-def _replied_message(message: Message) -> Message | None:
-    """Return the message it replies to, ignoring the first message of a topic."""
-    reply = message.reply_to_message
-    return None if reply is None or reply.forum_topic_created else reply
-
-
-def _quoted_text(message: Message, reply: Message | None) -> str:
-    if message.quote:
-        return message.quote.text
-    return message_text(reply) if reply else ""
