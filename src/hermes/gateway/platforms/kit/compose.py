@@ -23,13 +23,9 @@ _MIN_FILL = 0.4
 """A cut that fills less than this share of a part is used only if there is no better one."""
 
 
-def _utf16(text: str) -> int:
-    return len(text) + sum(character > "\uffff" for character in text)
-
-
 _MEASURES: dict[Counts, Callable[[str], int]] = {
     "characters": len,
-    "utf16": _utf16,
+    "utf16": lambda text: len(text) + sum(character > "\uffff" for character in text),
     "bytes": lambda text: len(text.encode()),
 }
 
@@ -143,7 +139,8 @@ def _cut_candidates(rest: str, longest: int) -> Iterator[int]:
     """Yield cuts, best first: after a paragraph, a line, a sentence, a word, a grapheme."""
     head = rest[:longest]
     least = int(longest * _MIN_FILL)
-    for found in (_paragraph_end(head), head.rfind("\n"), _sentence_end(head), head.rfind(" ") + 1):
+    sentences = [match.end() for match in _SENTENCE_END.finditer(head)] or [-1]
+    for found in (_paragraph_end(head), head.rfind("\n"), sentences[-1], head.rfind(" ") + 1):
         if found > least and head[:found].strip():
             yield found
     for found in (head.rfind("\n"), head.rfind(" ") + 1):
@@ -159,11 +156,6 @@ def _paragraph_end(head: str) -> int:
         if find_open_fence(head[:position]) is None:
             return position
     return -1
-
-
-def _sentence_end(head: str) -> int:
-    ends = [match.end() for match in _SENTENCE_END.finditer(head)]
-    return ends[-1] if ends else -1
 
 
 def _grapheme_boundary(rest: str, end: int) -> int:

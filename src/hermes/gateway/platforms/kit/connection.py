@@ -77,9 +77,11 @@ def acquire_scoped_lock(scope: str, identity: str, folder: Path, *, holder: str 
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        error = TokenInUse(
-            f"the {scope} account is already used by another gateway ({_read_holder(note)})"
-        )
+        try:
+            owner = str(msgspec.json.decode(note.read_bytes(), type=LockHolder))
+        except (OSError, msgspec.DecodeError):
+            owner = "it does not say which"
+        error = TokenInUse(f"the {scope} account is already used by another gateway ({owner})")
         error.hint = "stop it with `hermes gateway stop --all`, or give this profile its own token"
         raise error from None
     files.write_bytes(note, msgspec.json.encode(LockHolder(os.getpid(), holder)))
@@ -335,10 +337,3 @@ def translate_errors(
         if repeatable and isinstance(failure, SendUnsure):
             failure = SendLater(str(failure))
         raise failure from None
-
-
-def _read_holder(note: Path) -> str:
-    try:
-        return str(msgspec.json.decode(note.read_bytes(), type=LockHolder))
-    except (OSError, msgspec.DecodeError):
-        return "it does not say which"

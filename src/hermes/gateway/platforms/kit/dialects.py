@@ -223,13 +223,15 @@ TELEGRAM = LineDialect(
 
 
 _ZERO_WIDTH_SPACE = "\u200b"
+
+
+def _quote_each_line(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.split("\n"))
+
+
 _DISCORD_SPECIAL = re.compile(r"([\\*_~`|\[\]])")
 _DISCORD_LINE_START = re.compile(r"^([^\S\n]*)((?:-#|#{1,3}|>{1,3}|[-+])(?=\s))", re.MULTILINE)
 _DISCORD_NUMBER = re.compile(r"^([^\S\n]*\d+)(?=\.\s)", re.MULTILINE)
-
-
-def _discord_paragraph(text: str) -> str:
-    return _DISCORD_NUMBER.sub(r"\1\\", _DISCORD_LINE_START.sub(r"\1\\\2", text))
 
 
 def _discord_code(code: str) -> str:
@@ -256,8 +258,10 @@ DISCORD = LineDialect(
     link=lambda label, url: f"[{label}]({url.replace('(', '%28').replace(')', '%29')})",
     fence=_discord_fence,
     heading=_discord_heading,
-    quote=lambda text: "\n".join(f"> {line}" for line in text.split("\n")),
-    escape_line_starts=_discord_paragraph,
+    quote=_quote_each_line,
+    escape_line_starts=lambda text: _DISCORD_NUMBER.sub(
+        r"\1\\", _DISCORD_LINE_START.sub(r"\1\\\2", text)
+    ),
     bullet="- ",
     quotes_nest=False,
 )
@@ -271,10 +275,6 @@ def _escape_slack(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _slack_text(text: str) -> str:
-    return _SLACK_MARK.sub(lambda match: match.group() + _ZERO_WIDTH_SPACE, _escape_slack(text))
-
-
 def _slack_url(url: str) -> str:
     return _escape_slack(url).replace("|", "%7C")
 
@@ -283,19 +283,17 @@ def _slack_fence(language: str, code: str) -> str:  # noqa: ARG001 - Slack would
     return f"```\n{_escape_slack(code).replace('```', _ZERO_WIDTH_SPACE.join('```'))}\n```"
 
 
-def _slack_quote(text: str) -> str:
-    return "\n".join(f"> {line}" for line in text.split("\n"))
-
-
 SLACK = LineDialect(
-    text=_slack_text,
+    text=lambda text: _SLACK_MARK.sub(
+        lambda match: match.group() + _ZERO_WIDTH_SPACE, _escape_slack(text)
+    ),
     marks={"strong": ("*", "*"), "em": ("_", "_"), "s": ("~", "~")},
     code=lambda code: f"`{_escape_slack(code).replace('`', 'ˋ')}`",
     link=lambda label, url: f"<{_slack_url(url)}|{label.replace('|', '¦')}>",
     url=lambda url: f"<{_slack_url(url)}>",
     fence=_slack_fence,
     heading=lambda level, label: f"*{label.replace('*', '')}*" if label else "",  # noqa: ARG005 - every dialect gets both
-    quote=_slack_quote,
+    quote=_quote_each_line,
     escape_line_starts=lambda text: _SLACK_QUOTE_LINE.sub(rf"\1{_ZERO_WIDTH_SPACE}", text),
 )
 

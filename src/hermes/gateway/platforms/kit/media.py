@@ -133,9 +133,9 @@ def open_upload(media: Media, limit: int) -> Path:
 async def _chunks(data: bytes | AsyncIterable[bytes]) -> AsyncIterator[bytes]:
     if isinstance(data, bytes):
         yield data
-        return
-    async for piece in data:
-        yield piece
+    else:
+        async for piece in data:
+            yield piece
 
 
 async def _write(path: Path, pieces: AsyncIterator[bytes], name: str, limit: int) -> int:

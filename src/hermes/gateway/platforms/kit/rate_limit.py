@@ -32,12 +32,6 @@ class _Bucket:
         back = self.taken[0] + self.rate.seconds - now if full else 0.0
         return max(back, self.paused_until - now, 0.0)
 
-    def take(self, now: float) -> None:
-        self.taken.append(now)
-
-    def pause(self, until: float) -> None:
-        self.paused_until = max(self.paused_until, until)
-
     def is_idle(self, now: float) -> bool:
         """True if the bucket equals a new one and can be removed."""
         return self.delay(now) == 0.0 and not self.taken and not self.waiting
@@ -86,11 +80,8 @@ class RateLimiter:
 
     def pause(self, chat: str, seconds: float) -> None:
         """Make no calls to the chat for this time, as the platform requested."""
-        self._bucket(chat).pause(self._clock.monotonic() + seconds)
-
-    def pause_all(self, seconds: float) -> None:
-        """Make no calls at all for this time, as the platform requested."""
-        self._all.pause(self._clock.monotonic() + seconds)
+        bucket = self._bucket(chat)
+        bucket.paused_until = max(bucket.paused_until, self._clock.monotonic() + seconds)
 
     def _delay(self, chat: str) -> float:
         now = self._clock.monotonic()
@@ -99,18 +90,15 @@ class RateLimiter:
 
     def _take(self, bucket: _Bucket) -> None:
         now = self._clock.monotonic()
-        bucket.take(now)
-        self._all.take(now)
+        bucket.taken.append(now)
+        self._all.taken.append(now)
 
     def _bucket(self, chat: str) -> _Bucket:
         bucket = self._chats.get(chat)
         if bucket is None:
             if len(self._chats) >= self._prune_at:
-                self._forget_idle()
+                now = self._clock.monotonic()
+                self._chats = {name: b for name, b in self._chats.items() if not b.is_idle(now)}
+                self._prune_at = max(PRUNE_AT, 2 * len(self._chats))
             bucket = self._chats[chat] = _Bucket(self._per_chat)
         return bucket
-
-    def _forget_idle(self) -> None:
-        now = self._clock.monotonic()
-        self._chats = {chat: b for chat, b in self._chats.items() if not b.is_idle(now)}
-        self._prune_at = max(PRUNE_AT, 2 * len(self._chats))

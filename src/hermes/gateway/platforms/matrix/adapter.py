@@ -1,9 +1,8 @@
 """The Matrix adapter and its connection."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
-import aiohttp
 import msgspec
 
 from hermes.core.ports import Clock
@@ -25,7 +24,6 @@ from hermes.gateway.platforms.matrix.client import (
     Json,
     MatrixClient,
     MatrixError,
-    MatrixLogin,
     MatrixRooms,
     api_path,
     get_str,
@@ -66,7 +64,7 @@ class MatrixConnection(Connection):
             login = await log_in(http, options, state / "login.json")
         except OSError as error:
             raise NotConnected(f"the Matrix login cannot be stored: {error.strerror}") from error
-        me = MatrixIdentity(login.user_id, await self._own_name(login))
+        me = MatrixIdentity(login.user_id, await self._own_name(login.user_id))
         rooms, position = MatrixRooms(me.user_id), SyncPosition(state / "sync.json", me.user_id)
         encryption = None
         if options.encryption:
@@ -103,10 +101,10 @@ class MatrixConnection(Connection):
                 raise
             raise NotConnected("the Matrix login has expired; logging in again") from None
 
-    async def _own_name(self, login: MatrixLogin) -> str:
+    async def _own_name(self, user_id: str) -> str:
         with translate_connect_errors():
             try:
-                found = await self.http.get(api_path("profile", login.user_id, "displayname"))
+                found = await self.http.get(api_path("profile", user_id, "displayname"))
             except MatrixError as error:
                 if error.status != 404:
                     raise
@@ -175,7 +173,11 @@ class MatrixAdapter(ConnectedAdapter[MatrixConnection]):
                     raise MediaTooLarge(media.name, limit)
                 if not keys:
                     return await cache.save(answer.content.iter_chunked(CHUNK), media, limit)
-                data = await _read_limited(answer, media.name, limit)
+                data = bytearray()
+                async for piece in answer.content.iter_chunked(CHUNK):
+                    data += piece
+                    if len(data) > limit:
+                        raise MediaTooLarge(media.name, limit)
         except CALL_ERRORS as error:
             raise AdapterError(
                 f"{media.name} cannot be fetched: {map_connect_error(error)}"
@@ -183,18 +185,8 @@ class MatrixAdapter(ConnectedAdapter[MatrixConnection]):
         # Files may be encrypted in rooms that are not; the library is installed in any case.
         from hermes.gateway.platforms.matrix.encryption import decrypt_file
 
-        data = await asyncio.to_thread(decrypt_file, data, keys)
-        return await cache.save(data, media, limit)
+        opened = await asyncio.to_thread(decrypt_file, bytes(data), keys)
+        return await cache.save(opened, media, limit)
 
     async def chats(self) -> Sequence[ChatInfo]:
         return self.connection.session.rooms.names()
-
-
-async def _read_limited(answer: aiohttp.ClientResponse, name: str, limit: int) -> bytes:
-    data = bytearray()
-    pieces: AsyncIterator[bytes] = answer.content.iter_chunked(CHUNK)
-    async for piece in pieces:
-        data += piece
-        if len(data) > limit:
-            raise MediaTooLarge(name, limit)
-    return bytes(data)

@@ -75,9 +75,18 @@ def read_options(context: AdapterContext) -> MatrixOptions:
     user_id, password = context.text("MATRIX_USER_ID"), context.text("MATRIX_PASSWORD")
     if not token and not (user_id and password):
         raise CredentialsRefused("Matrix has no access token and no password", hint=HINT)
+    given = context.text("MATRIX_HOMESERVER")
+    if not given:
+        raise CredentialsRefused("Matrix has no homeserver", hint=HINT)
+    homeserver = given if "://" in given else f"https://{given}"
+    parts = urlsplit(homeserver)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        raise CredentialsRefused(
+            "MATRIX_HOMESERVER is not an address", hint="it looks like https://matrix.example.org"
+        )
     settings = context.settings
     return MatrixOptions(
-        homeserver=_read_homeserver(context.text("MATRIX_HOMESERVER")),
+        homeserver=homeserver.rstrip("/"),
         token=token,
         user_id=user_id,
         password=password,
@@ -173,7 +182,9 @@ class MatrixClient:
         again = method in ("GET", "PUT")
         while True:
             try:
-                return await self._call(method, where, data, query or {}, patience)
+                url = self._url(where, query or {})
+                async with self._request(method, url, data, patience) as answer:
+                    return await _read_response(answer)
             except aiohttp.ClientConnectorError:
                 raise
             except aiohttp.ClientConnectionError:
@@ -200,12 +211,6 @@ class MatrixClient:
                 refusal = _parse_error(answer, await answer.read())
                 if where == old or refusal.code not in ("M_UNRECOGNIZED", ""):
                     raise refusal
-
-    async def _call(
-        self, method: str, where: str, data: bytes | None, query: Mapping[str, str], patience: float
-    ) -> Json:
-        async with self._request(method, self._url(where, query), data, patience) as answer:
-            return await _read_response(answer)
 
     def _request(
         self,
@@ -234,7 +239,14 @@ def is_login_refused(error: BaseException) -> bool:
 
 def map_error(error: BaseException) -> AdapterError:
     if isinstance(error, MatrixError):
-        return _map_refusal(error)
+        if error.code == "M_LIMIT_EXCEEDED" or error.status == 429:
+            seconds = error.seconds or DEFAULT_RETRY_SECONDS
+            return SendLater("Matrix asks us to wait", seconds=seconds)
+        if is_login_refused(error):
+            return SendLater("Matrix does not accept our login", seconds=LOGIN_PAUSE)
+        if error.status >= 500:
+            return SendUnsure(f"Matrix reports an error: {error}")
+        return SendRefused(f"Matrix rejected it: {error}")
     if isinstance(error, aiohttp.ClientConnectorError):
         return SendLater(f"Matrix cannot be reached: {type(error).__name__}")
     return SendUnsure(f"the connection to Matrix broke: {type(error).__name__}")
@@ -448,18 +460,6 @@ class MatrixRooms:
             room.direct = room.direct or room.id in direct
 
 
-def _read_homeserver(given: str) -> str:
-    if not given:
-        raise CredentialsRefused("Matrix has no homeserver", hint=HINT)
-    address = given if "://" in given else f"https://{given}"
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-        raise CredentialsRefused(
-            "MATRIX_HOMESERVER is not an address", hint="it looks like https://matrix.example.org"
-        )
-    return address.rstrip("/")
-
-
 async def _read_response(answer: aiohttp.ClientResponse) -> Json:
     body = await answer.read()
     if answer.status != 200:
@@ -486,16 +486,6 @@ def _decode_object(body: bytes) -> Json | None:
     except msgspec.DecodeError:
         return None
     return found if isinstance(found, dict) else None
-
-
-def _map_refusal(error: MatrixError) -> AdapterError:
-    if error.code == "M_LIMIT_EXCEEDED" or error.status == 429:
-        return SendLater("Matrix asks us to wait", seconds=error.seconds or DEFAULT_RETRY_SECONDS)
-    if is_login_refused(error):
-        return SendLater("Matrix does not accept our login", seconds=LOGIN_PAUSE)
-    if error.status >= 500:
-        return SendUnsure(f"Matrix reports an error: {error}")
-    return SendRefused(f"Matrix rejected it: {error}")
 
 
 async def _resume_login(

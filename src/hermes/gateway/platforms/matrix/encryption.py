@@ -103,7 +103,8 @@ def decode_recovery_key(recovery_key: str) -> bytes:
 
 def decrypt_secret(secret: Json, key: bytes, name: str) -> bytes:
     """Decrypt a secret of the storage. Raises `WrongRecoveryKey` for another key."""
-    cipher_key, mac_key = _derive_keys(key, name)
+    both = bytes(HKDF(key, 64, b"\0" * 32, SHA256, context=name.encode()))
+    cipher_key, mac_key = both[:32], both[32:]
     sealed = decode_base64(get_str(secret, "ciphertext"))
     if not hmac.compare_digest(
         hmac.digest(mac_key, sealed, sha256), decode_base64(get_str(secret, "mac"))
@@ -291,11 +292,6 @@ async def _signing_seed(http: MatrixClient, login: MatrixLogin, key: bytes) -> b
     key_id = get_str(await stored("m.secret_storage.default_key"), "key")
     secret = get_dict(await stored(SECRET), "encrypted", key_id)
     return decode_base64(decrypt_secret(secret, key, SECRET).decode("ascii", "replace"))
-
-
-def _derive_keys(key: bytes, name: str) -> tuple[bytes, bytes]:
-    both = bytes(HKDF(key, 64, b"\0" * 32, SHA256, context=name.encode()))
-    return both[:32], both[32:]
 
 
 def _raise_for_error(answer: Any) -> None:

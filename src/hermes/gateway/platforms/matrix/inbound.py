@@ -84,8 +84,10 @@ def mentions_us(content: Json, me: MatrixIdentity) -> bool:
     """True for a mention marked by the client, a link to us, or our name in the text."""
     if me.user_id in get_strs(content, "m.mentions", "user_ids"):
         return True
-    if me.user_id in _linked_users(get_str(content, "formatted_body")):
-        return True
+    for link in _LINK.findall(get_str(content, "formatted_body")):
+        pill = _PILL.match(unquote(unescape(link)))
+        if pill and me.user_id in (pill[1], f"@{pill[2]}"):
+            return True
     return me.pattern.search(without_quote(content)) is not None
 
 
@@ -372,15 +374,6 @@ class MatrixInbound:
         if others:
             where = api_path("rooms", room_id, "receipt", "m.read", get_str(others[-1], "event_id"))
             self._tasks.start(attempt(self._http.call("POST", where, {}), "a read receipt"))
-
-
-def _linked_users(html: str) -> list[str]:
-    found = []
-    for link in _LINK.findall(html):
-        pill = _PILL.match(unquote(unescape(link)))
-        if pill:
-            found.append(pill[1] or f"@{pill[2]}")
-    return found
 
 
 def _text(event: Json, content: Json, me: MatrixIdentity, media: tuple[Media, ...]) -> str:

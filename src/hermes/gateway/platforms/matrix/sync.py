@@ -400,8 +400,11 @@ class RoomUpgrades:
     def update(self, sync: Json) -> None:
         """Follow replaced rooms, and recognize their successors."""
         joined = [self._rooms[room_id] for room_id in get_dict(sync, "rooms", "join")]
-        for room in joined:
-            self._recognize(room)
+        for room in joined:  # recognize successors
+            before = self._position.replaced(room.predecessor)
+            if before is not None and before.by == room.id:
+                room.origin = self._position.record_successor(room.predecessor, room.id)
+                room.group = before.group
         for room in joined:
             self._follow(room)
 
@@ -418,12 +421,6 @@ class RoomUpgrades:
         if replaced is not None and replaced.by in self._position.invites:
             raise SendLater("the Matrix room is being replaced", seconds=MOVE_SECONDS)
         return here
-
-    def _recognize(self, room: MatrixRoom) -> None:
-        before = self._position.replaced(room.predecessor)
-        if before is not None and before.by == room.id:
-            room.origin = self._position.record_successor(room.predecessor, room.id)
-            room.group = before.group
 
     def _follow(self, room: MatrixRoom) -> None:
         """Join the successor as if invited. A room we are already in has a conversation of its
