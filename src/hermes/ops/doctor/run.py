@@ -1,4 +1,4 @@
-"""Run all checks concurrently; a check that fails or hangs is reported as a problem."""
+"""Run all checks, some at a time; a check that fails or hangs is reported as a problem."""
 
 import asyncio
 import inspect
@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 CHECK_TIMEOUT = 10.0
 """Time limit in seconds for one check."""
 FIX_TIMEOUT = 120.0
+CONCURRENT_CHECKS = 4
 
 
 async def run_checks(
@@ -44,7 +45,15 @@ async def run_checks(
         if not (context.offline and check.online)
         and (context.has_settings or not check.needs_settings)
     ]
-    return list(await asyncio.gather(*(_run(check, context, seconds) for check in chosen)))
+    # All checks share one interpreter: with all of them at once, the time of each would include the
+    # work of the others, and on a loaded machine even the shortest would exceed its limit.
+    turn = asyncio.Semaphore(CONCURRENT_CHECKS)
+
+    async def run(check: Check) -> Outcome:
+        async with turn:
+            return await _run(check, context, seconds)
+
+    return list(await asyncio.gather(*map(run, chosen)))
 
 
 async def apply_fixes(

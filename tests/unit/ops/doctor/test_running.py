@@ -1,6 +1,7 @@
 """Checks run side by side, and one that misbehaves is a finding, not the end."""
 
 import threading
+import time
 
 from hermes.core.errors import ConfigError
 from hermes.ops.doctor.check import Check, DoctorContext, TerminalInfo, ok, warning
@@ -82,3 +83,16 @@ async def test_without_any_settings_only_the_checks_that_need_none_are_made(home
 
 def test_every_check_has_a_name_of_its_own():
     assert len({each.name for each in CHECKS}) == len(CHECKS)
+
+
+async def test_the_limit_of_a_check_does_not_count_the_work_of_the_others(home):
+    interpreter = threading.Lock()
+
+    def work(_context):
+        with interpreter:
+            time.sleep(0.05)
+        return [ok("done")]
+
+    checks = [check(f"check {number}", work) for number in range(40)]
+    found = await run_checks(context(home), checks, seconds=1.0)
+    assert {outcome.level for outcome in found} == {"ok"}
