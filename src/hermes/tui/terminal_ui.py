@@ -40,7 +40,7 @@ from hermes.tui.display import DisplayState, UserInput
 from hermes.tui.input import input_keys, make_input_field, read_pastes_quickly
 from hermes.tui.questions import Questions
 from hermes.tui.skins import skin_or_default
-from hermes.tui.text import Paint, one_line, safe, terminal_depth, width
+from hermes.tui.text import Paint, one_line, safe, terminal_depth, width, wrap
 from hermes.util.text import many
 
 if TYPE_CHECKING:
@@ -311,8 +311,9 @@ class TerminalUI:
         if self.conversation is not None:
             loop.call_soon_threadsafe(self.conversation.view.note, text)
         else:
-            painted = self.display.paint("warn", one_line(text, 10_000))
-            loop.call_soon_threadsafe(self.area.print_above, f"{painted}\n")
+            rows = wrap(one_line(text, 10_000), self.columns())
+            painted = "".join(f"{self.display.paint('warn', row)}\n" for row in rows)
+            loop.call_soon_threadsafe(self.area.print_above, painted)
         return True
 
     async def consent(self, event: str, command: str) -> bool:
