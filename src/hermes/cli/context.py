@@ -211,6 +211,11 @@ def flag(*flags: str, help: str, **options: Any) -> Arg:  # noqa: A002 - the nam
     return Arg(flags, {"action": "store_true", "help": help, **options})
 
 
+def repeated(*flags: str, **options: Any) -> Arg:
+    """Return an option that may be given several times; its value is a list."""
+    return Arg(flags, {"action": "append", "default": [], **options})
+
+
 class OneOf:
     """Arguments of which at most one may be given."""
 

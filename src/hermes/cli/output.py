@@ -51,10 +51,10 @@ def until(text: str) -> float:
     return _time_range(text)[1]
 
 
-def limit(number: int) -> Arg:
+def limit(number: int, *names: str) -> Arg:
     """Return the option `--limit` with its default."""
     text = f"how many ({number})"
-    return arg("--limit", type=positive, default=number, metavar="N", help=text)
+    return arg(*names, "--limit", type=positive, default=number, metavar="N", help=text)
 
 
 SESSION = arg("session", metavar="ID", help="the id, its beginning, or the title")

@@ -75,7 +75,6 @@ def _target_resolver(
 
 log = logging.getLogger(__name__)
 
-Record = dict[str, Any]
 FIRST_JOB_POLL_SECONDS = 5.0
 """Seconds between two checks for a first job."""
 
@@ -102,29 +101,10 @@ class LazyScheduler:
             on_change=lambda: self.wake(),
         )
 
-    async def create(self, wanted: Record) -> Record:
-        return await self._service.create(wanted)
-
-    async def list(self) -> list[Record]:
-        return await self._service.list()
-
-    async def get(self, job: str) -> Record:
-        return await self._service.get(job)
-
-    async def update(self, job: str, changes: Record) -> Record:
-        return await self._service.update(job, changes)
-
-    async def pause(self, job: str) -> Record:
-        return await self._service.pause(job)
-
-    async def resume(self, job: str) -> Record:
-        return await self._service.resume(job)
-
-    async def remove(self, job: str) -> Record:
-        return await self._service.remove(job)
-
-    async def run(self, job: str) -> Record:
-        return await self._service.run(job)
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # an error in `_service` must not ask for `_service` again
+            raise AttributeError(name)
+        return getattr(self._service, name)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ import signal
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -27,6 +27,7 @@ from hermes.config.loader import Loaded, load
 from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.core.events import TurnFinished
 from hermes.core.messages import User
+from hermes.core.ports import Scheduler
 from hermes.providers.local import DownloadProgress
 
 
@@ -62,7 +63,7 @@ async def open_session(
         )
         extensions = load_extensions(loaded, cli, approve_hook)
         async with App(cli.home, loaded, progress, cli.note, extensions=extensions) as app:
-            app.services.scheduler = LazyScheduler(app)
+            app.services.scheduler = cast("Scheduler", LazyScheduler(app))
             await extensions.settle()
             agent = await app.agent(request)
             async with run_jobs_in_background(app) if goes_on else nullcontext():

@@ -25,10 +25,7 @@ COMMAND = Command(
 @COMMAND.action(
     "test",
     "say whether a command is allowed, asked about or refused",
-    arg(
-        "command",
-        help="in quotes; - reads one a line from standard input (a JSON string if need be)",
-    ),
+    arg("command", help="in quotes; - reads one a line from stdin, plain or as JSON strings"),
     arg("--cwd", default=".", metavar="DIR", help="where it would run (here)"),
     flag("--json", help="one JSON object a line"),
 )

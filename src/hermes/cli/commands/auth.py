@@ -50,11 +50,7 @@ COMMAND = Command(
     "add",
     "add a key, or log in",
     arg("provider", metavar="PROVIDER", help="a provider id, or custom:NAME"),
-    arg(
-        "--type",
-        choices=(API_KEY, OAUTH),
-        help="a key, or a login in the browser (oauth where the provider has one)",
-    ),
+    arg("--type", choices=(API_KEY, OAUTH), help="a key, or a login in the browser"),
     arg("--api-key", metavar="KEY", help="the key"),
     arg("--label", default="", metavar="NAME", help="what you call the key"),
     flag("--import", dest="copy", help="copy the login of the Codex CLI"),

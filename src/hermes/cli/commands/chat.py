@@ -6,7 +6,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from hermes.cli.context import Cli, Command, arg, flag
+from hermes.cli.context import Cli, Command, arg, flag, repeated
 from hermes.config.environment import term_is_dumb
 from hermes.config.loader import Loaded
 from hermes.core.errors import UsageError
@@ -91,6 +91,7 @@ def _overrides(args: Namespace) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}
 
 
+CONTINUE_HELP = "continue the latest session, or the latest with this title"
 COMMAND = Command(
     "chat",
     run,
@@ -100,38 +101,10 @@ COMMAND = Command(
     arg("--provider", metavar="ID", help="provider to use (openrouter, openai, custom, local, …)"),
     arg("--base-url", metavar="URL", help="address of an OpenAI-compatible endpoint"),
     arg("-r", "--resume", metavar="ID", help="continue this session (an id or a title)"),
-    arg(
-        "-c",
-        "--continue",
-        dest="go_on",
-        nargs="?",
-        const="",
-        metavar="TITLE",
-        help="continue the latest session, or the latest with this title",
-    ),
-    arg(
-        "-t",
-        "--toolsets",
-        metavar="NAMES",
-        default="",
-        help="toolsets or tools to use, with commas between; -NAME leaves one out",
-    ),
-    arg(
-        "-s",
-        "--skills",
-        metavar="NAMES",
-        action="append",
-        default=[],
-        help="skills to begin with, with commas between; may be repeated",
-    ),
-    arg(
-        "--image",
-        metavar="FILE",
-        action="append",
-        default=[],
-        type=Path,
-        help="a picture for the first question; may be repeated",
-    ),
+    arg("-c", "--continue", dest="go_on", nargs="?", const="", metavar="TITLE", help=CONTINUE_HELP),
+    arg("-t", "--toolsets", metavar="NAMES", default="", help="with commas; -NAME leaves one out"),
+    repeated("-s", "--skills", metavar="NAMES", help="skills to load, with commas; repeatable"),
+    repeated("--image", metavar="FILE", type=Path, help="a picture to ask about; repeatable"),
     arg("--max-turns", type=int, metavar="N", help="most model calls in one turn"),
     flag("-w", "--worktree", help="work in a new git worktree"),
     flag("--checkpoints", help="keep copies of files before they change"),
@@ -140,10 +113,7 @@ COMMAND = Command(
     flag("--ignore-rules", help="without AGENTS.md and the like, and without memory"),
     flag("--ignore-user-config", help="ignore config.yaml"),
     flag("--pass-session-id", help="tell the agent the id of its session, as is always done"),
-    flag(
-        "--save-trajectories",
-        help="write the conversation to a trajectory file in this folder after each turn",
-    ),
+    flag("--save-trajectories", help="write the conversation to a trajectory file here"),
     arg("--source", default="cli", metavar="NAME", help="label stored with a new session"),
     flag("-v", "--verbose", help="show thinking and results in full"),
     flag("-Q", "--quiet", help="print the final answer only"),

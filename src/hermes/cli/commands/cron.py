@@ -12,7 +12,7 @@ import msgspec
 
 from hermes.app.app import App
 from hermes.app.session_store import opened_store, store_exists
-from hermes.cli.context import Cli, Column, Command, ProgressLine, arg, flag
+from hermes.cli.context import Cli, Column, Command, ProgressLine, arg, flag, repeated
 from hermes.cli.extensions import load_extensions
 from hermes.cli.output import limit
 from hermes.cli.scheduling import offline_outbox, target_check
@@ -224,12 +224,7 @@ JOB_FIELDS = (
     arg("--schedule", dest="schedule_option", metavar="SCHEDULE", help="when"),
     arg("--prompt", dest="prompt_option", metavar="PROMPT", help="what to do"),
     arg("--name", help="what it is called; else the beginning of the prompt"),
-    arg(
-        "--deliver",
-        action="append",
-        metavar="TARGET",
-        help="local (a file), telegram, telegram:CHAT:THREAD, …; may be given again",
-    ),
+    arg("--deliver", action="append", metavar="TARGET", help="local, telegram:CHAT, …; repeatable"),
     arg("--repeat", type=int, metavar="N", help="how often in all; 0: no end"),
     arg("--workdir", metavar="FOLDER", help="where it works"),
     arg("--script", metavar="FILE", help="of scripts/, run before the prompt"),
@@ -297,8 +292,8 @@ async def _create(args: Namespace, cli: Cli, context: CronCommandContext) -> Non
     "change a job",
     JOB,
     arg("--skill", action="append", metavar="NAME", help="these skills, no others"),
-    arg("--add-skill", action="append", default=[], metavar="NAME", help="this one too"),
-    arg("--remove-skill", action="append", default=[], metavar="NAME", help="not this one"),
+    repeated("--add-skill", metavar="NAME", help="this one too"),
+    repeated("--remove-skill", metavar="NAME", help="not this one"),
     flag("--clear-skills", help="no skills"),
     *JOB_FIELDS,
     json=True,

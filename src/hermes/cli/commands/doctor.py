@@ -172,7 +172,6 @@ exit code: 0 when there is no problem (warnings may be left), 1 when there is on
 # `hermes debug share`: a file for a bug report without secrets and personal data.
 
 MOST_LINES = 10_000
-DAYS = 7
 
 
 DEBUG = Command("debug", description="Create a report for people who help you.")
@@ -182,14 +181,7 @@ DEBUG = Command("debug", description="Create a report for people who help you.")
     "share",
     "write a file with a summary and the ends of the log files",
     arg("--lines", type=int, default=200, metavar="N", help="lines of each log file (200)"),
-    arg(
-        "--expire",
-        type=int,
-        default=None,
-        metavar="DAYS",
-        help=f"how long an uploaded report is kept ({DAYS}); without an upload service it has no"
-        " effect: the file stays until you delete it",
-    ),
+    arg("--expire", type=int, metavar="DAYS", help="has no effect: nothing is uploaded"),
     flag("--local", help="only the file, without the remark"),
     arg("-o", "--output", type=Path, metavar="FILE", help="a text, or an archive (.tar.gz)"),
     epilog="""\

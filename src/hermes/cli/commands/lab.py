@@ -47,10 +47,7 @@ def fault_list() -> str:
     "run a scripted model server on this machine",
     arg("--port", type=int, default=0, help="port to listen on (default: a free one)"),
     arg("--script", type=Path, metavar="FILE", help="JSON or YAML list of steps, used in order"),
-    flag(
-        "--echo",
-        help="say back the last user message once the script is used up (default without --script)",
-    ),
+    flag("--echo", help="repeat the user's message after the script (default without one)"),
     description="Run a model server on loopback that speaks chat completions, Anthropic\n"
     "messages and OpenAI responses, and answers from a script. Ctrl-C ends it.",
     epilog=f"{EXAMPLE}\nfaults (fields as in hermes.core.testing):\n{fault_list()}",

@@ -27,7 +27,7 @@ from hermes.cli.commands.mcp_servers import (
     tokens_folder,
     tool_rows,
 )
-from hermes.cli.context import Cli, Command, OneOf, arg, flag
+from hermes.cli.context import Cli, Command, OneOf, arg, flag, repeated
 from hermes.cli.output import PASTE_HINT, examples
 from hermes.cli.session import split_names
 from hermes.config.environment import variable, variables
@@ -206,18 +206,8 @@ def _describe_changes(changes: dict[str, Any]) -> list[str]:
 @SETUP.action(
     "login",
     "sign in to a server with OAuth",
-    arg(
-        "--client-id",
-        default="",
-        metavar="ID",
-        help="a client you registered, or the https address of its metadata document",
-    ),
-    arg(
-        "--client-secret-env",
-        default="",
-        metavar="NAME",
-        help="its secret, in this variable of .env or the environment",
-    ),
+    arg("--client-id", default="", metavar="ID", help="a client you registered, or its https URL"),
+    arg("--client-secret-env", default="", metavar="NAME", help="the variable with its secret"),
     arg("--scope", default="", metavar="SCOPES", help="ask for exactly these rights"),
     arg("--port", type=int, default=0, metavar="N", help="where the browser comes back to (any)"),
     flag("--no-browser", help="show the address, open nothing"),
@@ -329,13 +319,9 @@ LONGEST_TOKEN = 16_384
     arg("--url", default="", metavar="URL", help="address of a server over HTTP"),
     arg("--command", default="", metavar="CMD", help="program of a server here"),
     arg("--args", nargs=REMAINDER, metavar="ARG", help="its arguments: all that follows"),
-    arg("--env", action="append", default=[], metavar="K=V", help="a variable the program gets"),
-    arg("--header", action="append", default=[], metavar="K=V", help="a header sent to the url"),
-    arg(
-        "--auth",
-        choices=(OAUTH, HEADER),
-        help="sign in with OAuth, or send a token, which is asked for or read from standard input",
-    ),
+    repeated("--env", metavar="K=V", help="a variable the program gets"),
+    repeated("--header", metavar="K=V", help="a header sent to the url"),
+    arg("--auth", choices=(OAUTH, HEADER), help="OAuth, or a token, asked for or read from stdin"),
     arg("--transport", choices=("http", "sse"), help="else it is found out"),
     flag("--no-test", help="do not connect, just write it down"),
     description="Add a server. It is connected once to show what it offers, and written to\n"

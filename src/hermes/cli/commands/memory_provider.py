@@ -12,7 +12,7 @@ import msgspec
 
 from hermes.app.extensions import Extensions
 from hermes.app.log_files import start_logging
-from hermes.cli.context import Cli, Command, arg
+from hermes.cli.context import Cli, Command, arg, repeated
 from hermes.cli.extensions import inspect_extensions
 from hermes.cli.output import examples, pick_named
 from hermes.config.environment import export_variable
@@ -154,9 +154,7 @@ SETTING = ("memory", "provider")
     "setup",
     "choose a memory provider and configure it",
     arg("name", nargs="?", default="", metavar="NAME", help="which provider"),
-    arg(
-        "--set", action="append", default=[], metavar="KEY=VALUE", help="answer without being asked"
-    ),
+    repeated("--set", metavar="KEY=VALUE", help="answer without being asked"),
     epilog=examples("hermes memory setup", "hermes memory setup mem0 --set api_key=KEY"),
 )
 def _setup(args: Namespace, cli: Cli) -> int:

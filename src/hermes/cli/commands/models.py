@@ -186,9 +186,7 @@ MODELS = Command(
     run_models,
     "List models with their context window, price and abilities.",
     arg("words", nargs="*", metavar="PROVIDER WORDS", help="a provider, then words of the name"),
-    arg(
-        "--context", type=_tokens, default=0, metavar="N", help="with room for N tokens (200k, 1m)"
-    ),
+    arg("--context", type=_tokens, default=0, metavar="N", help="with room for N tokens (200k)"),
     arg("--max-price", type=float, metavar="N", help="for at most N dollars a million tokens"),
     arg("--limit", type=int, default=50, metavar="N", help="show N of each provider (50); 0: all"),
     flag("--images", help="only those that see images"),

@@ -113,13 +113,7 @@ Run a Python script in which the documented names can be imported:
 
 The script sees its own arguments in sys.argv, and its folder comes first among the places it can
 import from. The exit code is that of the script.""",
-    arg(
-        "-m",
-        dest="module",
-        nargs=REMAINDER,
-        metavar="MODULE",
-        help="run a module of this folder or of an installed package instead",
-    ),
+    arg("-m", dest="module", nargs=REMAINDER, metavar="MODULE", help="run a module instead"),
     arg("script", nargs="?", metavar="SCRIPT", help="a Python file"),
     arg("arguments", nargs=REMAINDER, metavar="ARGUMENT", help="what the script is given"),
     setup=_set_usage,

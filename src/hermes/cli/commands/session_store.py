@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.app.session_store import opened_store, store_exists
-from hermes.cli.context import YES, Cli, Command, NothingToDo, arg, flag, table
+from hermes.cli.context import YES, Cli, Command, NothingToDo, arg, flag, repeated, table
 from hermes.cli.output import DAY, SESSION, age, ago, examples, progress_on
 from hermes.cli.terminal import one_line
 from hermes.core.errors import SessionNotFound
@@ -78,15 +78,9 @@ STDOUT = "-"
     "export",
     "write sessions to a file",
     arg("out", metavar="OUT", help="the file; - is the standard output"),
-    arg(
-        "--session-id", action="append", default=[], metavar="ID", help="this one; may be repeated"
-    ),
+    repeated("--session-id", metavar="ID", help="this session; repeatable"),
     SOURCE,
-    arg(
-        "--format",
-        choices=[form.value for form in ExportFormat],
-        help="by the name of OUT, or jsonl",
-    ),
+    arg("--format", choices=[*ExportFormat], help="by the name of OUT, or jsonl"),
     flag("--force", help="replace OUT when it exists"),
     description="Write all sessions, or some, to a file: as JSON Lines, which hold everything\n"
     "and can be imported, or as Markdown or HTML to read.",
@@ -294,13 +288,7 @@ async def _delete(args: Namespace, cli: Cli, store: SessionStore) -> int:
 @STORE.action(
     "prune",
     "delete old sessions",
-    arg(
-        "--older-than",
-        type=age,
-        default=90 * DAY,
-        metavar="AGE",
-        help="started before that many days, or 12h, 30m, … (90)",
-    ),
+    arg("--older-than", type=age, default=90 * DAY, metavar="AGE", help="older than (90 days)"),
     SOURCE,
     flag("--dry-run", help="only say what would be deleted"),
     YES,

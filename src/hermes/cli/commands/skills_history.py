@@ -9,7 +9,7 @@ import msgspec
 
 from hermes.cli.commands.skills_common import all_roots, say_diff, skill_index
 from hermes.cli.context import YES, Cli, Command, Style, arg
-from hermes.cli.output import examples, positive
+from hermes.cli.output import examples, limit, positive
 from hermes.core.errors import HermesError, UsageError
 from hermes.ops.transcripts import moment
 from hermes.skills import (
@@ -58,14 +58,7 @@ def skill_writer(cli: Cli) -> SkillWriter:
     "log",
     "what the agent learnt: changes of skills, the newest first",
     arg("name", nargs="?", default="", metavar="NAME", help="only of this skill"),
-    arg(
-        "-n",
-        "--limit",
-        type=positive,
-        default=DEFAULT_LOG_LENGTH,
-        metavar="N",
-        help=f"how many ({DEFAULT_LOG_LENGTH})",
-    ),
+    limit(DEFAULT_LOG_LENGTH, "-n"),
     json=True,
     epilog=examples("hermes skills log deploy-blog -n 5"),
 )
